@@ -1,0 +1,143 @@
+//! The one table of error codes: code → status → retry? → title (DESIGN §12).
+
+use std::fmt;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident = $code:literal $status:literal $retry:literal $title:literal),+ $(,)?) => {
+        /// Every failure a caller can be told of.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum ErrorCode { $($(#[$doc])* $variant),+ }
+
+        impl ErrorCode {
+            /// All codes, in the order of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The code as callers see it.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $code),+ }
+            }
+
+            /// The HTTP status.
+            #[must_use]
+            pub const fn status(self) -> u16 {
+                match self { $(Self::$variant => $status),+ }
+            }
+
+            /// Whether the same request can succeed later, unchanged.
+            #[must_use]
+            pub const fn retry(self) -> bool {
+                match self { $(Self::$variant => $retry),+ }
+            }
+
+            /// A short title.
+            #[must_use]
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title),+ }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The request cannot be read.
+    BadRequest = "bad_request" 400 false "The request cannot be read",
+    /// The request came from an address or origin that is not allowed.
+    Forbidden = "forbidden" 403 false "Not allowed",
+    /// No such route.
+    RouteNotFound = "route_not_found" 404 false "No such route",
+    /// No such session, or it is somebody else's.
+    SessionNotFound = "session_not_found" 404 false "No such session",
+    /// No such turn, or it is somebody else's.
+    TurnNotFound = "turn_not_found" 404 false "No such turn",
+    /// The route does not know this method.
+    MethodNotAllowed = "method_not_allowed" 405 false "Method not allowed",
+    /// The session id is taken.
+    SessionConflict = "session_conflict" 409 false "The session id is taken",
+    /// The same key came with another body.
+    IdempotencyMismatch = "idempotency_mismatch" 409 false "The same key came with another body",
+    /// Some of the batch's item ids are known and some are not.
+    PartialReplay = "partial_replay" 409 false "The batch is known in part",
+    /// `expected_seq` is not the session's newest seq.
+    SeqConflict = "seq_conflict" 409 false "The session has moved on",
+    /// The turn is closed or interrupted.
+    TurnClosed = "turn_closed" 409 false "The turn is closed",
+    /// The turn belongs to another session or request.
+    TurnMismatch = "turn_mismatch" 409 false "The turn belongs elsewhere",
+    /// Another turn is open, and the session allows one at a time.
+    TurnOpen = "turn_open" 409 true "Another turn is open",
+    /// The turn was replaced already.
+    TurnReplaced = "turn_replaced" 409 false "The turn was replaced already",
+    /// The body is too large.
+    PayloadTooLarge = "payload_too_large" 413 false "The request is too large",
+    /// The body is not JSON.
+    UnsupportedMediaType = "unsupported_media_type" 415 false "Send JSON",
+    /// The request is understood and not acceptable.
+    Invalid = "invalid" 422 false "The request is not acceptable",
+    /// A limit of DESIGN §8 is reached.
+    LimitExceeded = "limit_exceeded" 422 false "A limit is reached",
+    /// Finalizing needs an answer.
+    AnswerMissing = "answer_missing" 422 false "There is no answer to finalize with",
+    /// Stored data does not pass verification.
+    IntegrityError = "integrity_error" 500 false "Stored data was changed",
+    /// An invariant of the program failed.
+    Internal = "internal" 500 false "Internal error",
+    /// A key needed for verification is missing.
+    KeyMissing = "key_missing" 500 false "A verification key is missing",
+    /// The store does not answer.
+    StoreUnavailable = "store_unavailable" 503 true "The store does not answer",
+    /// A flush failed: nothing is acknowledged until the server is started again.
+    StoreReadOnly = "store_read_only" 503 true "The store takes no writes",
+    /// The disk is full.
+    StoreFull = "store_full" 507 true "The disk is full",
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A failure as callers see it: its code, what happened, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {detail}")]
+pub struct Failure {
+    /// What kind of failure it is.
+    pub code: ErrorCode,
+    /// What happened, in a sentence.
+    pub detail: String,
+    /// What the caller can do.
+    pub hint: Option<String>,
+    /// The newest seq, for [`ErrorCode::SeqConflict`].
+    pub actual_seq: Option<u64>,
+}
+
+impl Failure {
+    /// A failure without a hint.
+    pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), hint: None, actual_seq: None }
+    }
+
+    /// Adds what the caller can do.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_words_with_error_statuses() {
+        let mut seen = std::collections::BTreeSet::new();
+        for code in ErrorCode::ALL {
+            assert!(seen.insert(code.as_str()), "{code} twice");
+            assert!(code.as_str().bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+            assert!((400..600).contains(&code.status()));
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Identifiers: 1–256 bytes, no control characters, compared as bytes, never cut (DESIGN §3).
+
+use std::borrow::Borrow;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// Longest identifier in bytes.
+const MAX_BYTES: usize = 256;
+
+/// Why a text is no identifier.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    /// The text has no byte.
+    #[error("an id must not be empty")]
+    Empty,
+    /// The text is longer than 256 bytes.
+    #[error("an id has at most {MAX_BYTES} bytes, this one has {0}")]
+    TooLong(usize),
+    /// The text holds NUL or another control character.
+    #[error("an id must not hold control characters (found {0:?})")]
+    Control(char),
+    /// The text is no UUID, for a turn id.
+    #[error("a turn id is a UUID")]
+    NotUuid,
+}
+
+fn check(text: &str) -> Result<(), IdError> {
+    if text.is_empty() {
+        return Err(IdError::Empty);
+    }
+    if text.len() > MAX_BYTES {
+        return Err(IdError::TooLong(text.len()));
+    }
+    match text.chars().find(|c| c.is_control()) {
+        Some(c) => Err(IdError::Control(c)),
+        None => Ok(()),
+    }
+}
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(Box<str>);
+
+        impl $name {
+            /// Checks and takes `text`.
+            ///
+            /// # Errors
+            /// [`IdError`] when it is empty, over 256 bytes or holds a control character.
+            pub fn new(text: impl Into<String>) -> Result<Self, IdError> {
+                let text = text.into();
+                check(&text)?;
+                Ok(Self(text.into_boxed_str()))
+            }
+
+            /// The id as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &self.0)
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                Self::new(text)
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                s.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(d)?;
+                Self::new(text).map_err(de::Error::custom)
+            }
+        }
+    };
+}
+
+text_id!(
+    /// The isolation boundary; part of every key.
+    TenantId
+);
+text_id!(
+    /// One conversation, unique in its tenant.
+    SessionId
+);
+text_id!(
+    /// An authenticated end user.
+    IdentityId
+);
+text_id!(
+    /// The caller's key of a turn, unique in its session.
+    RequestId
+);
+text_id!(
+    /// The caller's key of an item, unique in its session.
+    ItemId
+);
+text_id!(
+    /// The project a session belongs to.
+    ProjectId
+);
+
+impl TenantId {
+    /// The tenant used when none is configured.
+    #[must_use]
+    pub fn default_tenant() -> Self {
+        Self("default".into())
+    }
+}
+
+/// A turn's id: a UUID derived from (tenant, session, request id), the same in every store (DESIGN §3).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TurnId([u8; 16]);
+
+impl TurnId {
+    /// Makes a version-8 UUID of 16 derived bytes.
+    #[must_use]
+    pub fn from_derived(bytes: [u8; 16]) -> Self {
+        Self(*uuid::Builder::from_custom_bytes(bytes).as_uuid().as_bytes())
+    }
+
+    /// Takes 16 stored bytes as they are.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// The 16 bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+impl fmt::Display for TurnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        uuid::Uuid::from_bytes(self.0).fmt(f)
+    }
+}
+
+impl fmt::Debug for TurnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::str::FromStr for TurnId {
+    type Err = IdError;
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        match uuid::Uuid::try_parse(text) {
+            Ok(id) => Ok(Self(*id.as_bytes())),
+            Err(_) => Err(IdError::NotUuid),
+        }
+    }
+}
+
+impl Serialize for TurnId {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for TurnId {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_bytes_and_control_characters_are_refused() {
+        assert!(SessionId::new("a".repeat(256)).is_ok());
+        assert_eq!(SessionId::new("é".repeat(129)), Err(IdError::TooLong(258)));
+        assert_eq!(SessionId::new(""), Err(IdError::Empty));
+        assert_eq!(SessionId::new("a\0b"), Err(IdError::Control('\0')));
+        assert_eq!(SessionId::new("a\u{85}"), Err(IdError::Control('\u{85}')));
+        assert!(SessionId::new("../a/ß 🧵").is_ok());
+    }
+
+    #[test]
+    fn turn_ids_are_uuids() {
+        let id = TurnId::from_derived([7; 16]);
+        assert_eq!(id.to_string().parse::<TurnId>(), Ok(id));
+        assert_eq!("x".parse::<TurnId>(), Err(IdError::NotUuid));
+    }
+}

@@ -1,0 +1,284 @@
+//! Items: the journal's entries (DESIGN §3).
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::{ItemId, RawJson, Timestamp, TurnId};
+
+/// A word that is not in the closed list it was looked up in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown {what} {name:?}; known: {known}")]
+pub struct UnknownName {
+    /// The list's subject.
+    pub what: &'static str,
+    /// The word that was given.
+    pub name: String,
+    /// The words of the list.
+    pub known: &'static str,
+}
+
+macro_rules! closed_words {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $known:literal, { $($(#[$vdoc:meta])* $variant:ident = $code:literal $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name { $($(#[$vdoc])* $variant),+ }
+
+        impl $name {
+            /// The word used in JSON, SQL and documents.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+
+            /// The byte used in stored records (docs/format.md).
+            #[must_use]
+            pub const fn code(self) -> u8 {
+                match self { $(Self::$variant => $code),+ }
+            }
+
+            /// The value of a stored byte.
+            #[must_use]
+            pub const fn from_code(code: u8) -> Option<Self> {
+                match code { $($code => Some(Self::$variant),)+ _ => None }
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = UnknownName;
+            fn from_str(word: &str) -> Result<Self, UnknownName> {
+                match word {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err(UnknownName { what: $what, name: word.to_owned(), known: $known }),
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                s.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                String::deserialize(d)?.parse().map_err(de::Error::custom)
+            }
+        }
+    };
+}
+pub(crate) use closed_words;
+
+closed_words!(
+    /// Who an item comes from.
+    Role, "role", "user, assistant, tool, system", {
+    /// The person.
+    User = 0 "user",
+    /// The agent.
+    Assistant = 1 "assistant",
+    /// A tool.
+    Tool = 2 "tool",
+    /// The application or filrouge itself.
+    System = 3 "system",
+});
+
+closed_words!(
+    /// Which of a pair of languages an item is in.
+    Variant, "variant", "neutral, translated", {
+    /// The language prompts are made of.
+    Neutral = 0 "neutral",
+    /// The user's language.
+    Translated = 1 "translated",
+});
+
+macro_rules! channels {
+    ($($(#[$doc:meta])* $variant:ident = $code:literal $word:literal),+ $(,)?) => {
+        /// What kind of entry an item is; unknown channels are kept and passed through.
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Channel {
+            $($(#[$doc])* $variant,)+
+            /// A channel this version does not know.
+            Other(Box<str>),
+        }
+
+        impl Channel {
+            /// The word used in JSON and documents.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                match self { $(Self::$variant => $word,)+ Self::Other(word) => word }
+            }
+
+            /// The byte used in stored records; `None` for an unknown channel, which is stored by its word.
+            #[must_use]
+            pub const fn code(&self) -> Option<u8> {
+                match self { $(Self::$variant => Some($code),)+ Self::Other(_) => None }
+            }
+
+            /// The channel of a stored byte.
+            #[must_use]
+            pub const fn from_code(code: u8) -> Option<Self> {
+                match code { $($code => Some(Self::$variant),)+ _ => None }
+            }
+
+            /// The channel of a word.
+            #[must_use]
+            pub fn from_word(word: &str) -> Self {
+                match word { $($word => Self::$variant,)+ _ => Self::Other(word.into()) }
+            }
+        }
+    };
+}
+
+channels!(
+    /// What the user asked.
+    Question = 0 "question",
+    /// The answer.
+    Final = 1 "final",
+    /// Text shown before the turn ended without an answer.
+    Partial = 2 "partial",
+    /// A plan.
+    Plan = 3 "plan",
+    /// Reasoning.
+    Thought = 4 "thought",
+    /// An observation.
+    Observation = 5 "observation",
+    /// A call of a tool.
+    ToolCall = 6 "tool_call",
+    /// A tool's answer.
+    ToolResult = 7 "tool_result",
+    /// An error.
+    Error = 8 "error",
+    /// A note of the application or of filrouge.
+    SystemNote = 9 "system_note",
+    /// A question to a human in the loop.
+    HitlRequest = 10 "hitl_request",
+    /// The human's answer.
+    HitlResponse = 11 "hitl_response",
+    /// A summary of older items.
+    Summary = 12 "summary",
+    /// The turn's owner is gone.
+    Interrupted = 13 "interrupted",
+    /// The turn was cancelled.
+    Cancelled = 14 "cancelled",
+    /// A session was linked to an identity.
+    Link = 15 "link",
+    /// Items were redacted.
+    Redaction = 16 "redaction",
+);
+
+impl fmt::Display for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for Channel {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Channel {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(d)?;
+        if word.is_empty() || word.len() > 64 || word.chars().any(char::is_control) {
+            return Err(de::Error::custom("a channel has 1 to 64 bytes and no control characters"));
+        }
+        Ok(Self::from_word(&word))
+    }
+}
+
+fn neutral() -> Variant {
+    Variant::Neutral
+}
+
+/// An item as a caller gives it, before the store has given it a seq.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewItem {
+    /// The caller's key, unique in the session; without one a retry is not promised to be safe.
+    #[serde(default)]
+    pub item_id: Option<ItemId>,
+    /// Who it comes from.
+    pub role: Role,
+    /// What it is.
+    pub channel: Channel,
+    /// The language it is in.
+    #[serde(default = "neutral")]
+    pub variant: Variant,
+    /// The content: a JSON array of objects with a `type`, kept byte for byte.
+    pub parts: RawJson,
+    /// The agent that spoke.
+    #[serde(default)]
+    pub agent: Option<Box<str>>,
+    /// The model that wrote it.
+    #[serde(default)]
+    pub model: Option<Box<str>>,
+    /// Token counts and costs, a JSON object.
+    #[serde(default)]
+    pub usage: Option<RawJson>,
+    /// Anything else, a JSON object.
+    #[serde(default)]
+    pub metadata: Option<RawJson>,
+    /// The caller's time of it.
+    #[serde(default)]
+    pub occurred_at: Option<Timestamp>,
+}
+
+impl NewItem {
+    /// An item with nothing but its content.
+    #[must_use]
+    pub fn new(role: Role, channel: Channel, parts: RawJson) -> Self {
+        Self {
+            item_id: None,
+            role,
+            channel,
+            variant: Variant::Neutral,
+            parts,
+            agent: None,
+            model: None,
+            usage: None,
+            metadata: None,
+            occurred_at: None,
+        }
+    }
+}
+
+/// An item as it stands in the journal. Field order is that of the public JSON (DESIGN §12).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Item {
+    /// Position in the session: dense, from 1.
+    pub seq: u64,
+    /// The caller's key.
+    pub item_id: Option<ItemId>,
+    /// The turn it belongs to.
+    pub turn_id: Option<TurnId>,
+    /// Who it comes from.
+    pub role: Role,
+    /// What it is.
+    pub channel: Channel,
+    /// The language it is in.
+    pub variant: Variant,
+    /// The content; an empty array once redacted.
+    pub parts: RawJson,
+    /// The agent that spoke.
+    pub agent: Option<Box<str>>,
+    /// The model that wrote it.
+    pub model: Option<Box<str>>,
+    /// Token counts and costs.
+    pub usage: Option<RawJson>,
+    /// Anything else.
+    pub metadata: Option<RawJson>,
+    /// The caller's time of it.
+    pub occurred_at: Option<Timestamp>,
+    /// The store's time of the commit.
+    pub created_at: Timestamp,
+    /// Whether the content was redacted.
+    pub redacted: bool,
+}

@@ -1,0 +1,271 @@
+//! JSON kept byte for byte as it came (DESIGN §3: exact bytes of `parts`).
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+use serde_json::value::RawValue;
+
+/// Deepest nesting of arrays and objects that is accepted (DESIGN §8).
+pub const MAX_NESTING: usize = 128;
+
+/// Why a text is not the JSON that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JsonError {
+    /// Not one JSON value.
+    #[error("not valid JSON: {0}")]
+    Syntax(String),
+    /// A value, but no string.
+    #[error("expected a JSON string")]
+    NotString,
+    /// Arrays and objects too deep.
+    #[error("nested deeper than {MAX_NESTING} levels")]
+    TooDeep,
+}
+
+/// Checks that no array or object lies deeper than [`MAX_NESTING`]; `json` must be valid JSON.
+///
+/// # Errors
+/// [`JsonError::TooDeep`].
+pub fn check_nesting(json: &[u8]) -> Result<(), JsonError> {
+    let mut depth = 0_usize;
+    let mut in_string = false;
+    let mut bytes = json.iter();
+    while let Some(b) = bytes.next() {
+        match b {
+            b'\\' if in_string => {
+                bytes.next();
+            }
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                if depth > MAX_NESTING {
+                    return Err(JsonError::TooDeep);
+                }
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// One JSON value as text, exactly as written: key order, number spelling, escapes and inner white space.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct RawJson(Box<str>);
+
+impl RawJson {
+    /// Checks that `text` is one JSON value and keeps it without the white space around it.
+    ///
+    /// # Errors
+    /// [`JsonError::Syntax`] or [`JsonError::TooDeep`].
+    pub fn parse(text: &str) -> Result<Self, JsonError> {
+        let raw: &RawValue =
+            serde_json::from_str(text).map_err(|e| JsonError::Syntax(e.to_string()))?;
+        check_nesting(raw.get().as_bytes())?;
+        Ok(Self(raw.get().into()))
+    }
+
+    /// Writes `value` as JSON.
+    ///
+    /// # Errors
+    /// [`JsonError::Syntax`] when `value` cannot be written, for example a map whose keys are no strings.
+    pub fn write<T: Serialize>(value: &T) -> Result<Self, JsonError> {
+        let text = serde_json::to_string(value).map_err(|e| JsonError::Syntax(e.to_string()))?;
+        Ok(Self(text.into()))
+    }
+
+    /// Takes text that was checked before, as when it was stored.
+    #[must_use]
+    pub fn from_checked(text: impl Into<Box<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the value is an object.
+    #[must_use]
+    pub fn is_object(&self) -> bool {
+        self.0.starts_with('{')
+    }
+
+    /// Whether the value is an array.
+    #[must_use]
+    pub fn is_array(&self) -> bool {
+        self.0.starts_with('[')
+    }
+}
+
+impl fmt::Debug for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for RawJson {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(&self.0).map_err(ser::Error::custom)?;
+        raw.serialize(s)
+    }
+}
+
+impl<'de> Deserialize<'de> for RawJson {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let raw: Box<RawValue> = Box::deserialize(d)?;
+        check_nesting(raw.get().as_bytes()).map_err(de::Error::custom)?;
+        Ok(Self(raw.into()))
+    }
+}
+
+/// One JSON string, kept with its quotes and escapes exactly as written.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct JsonText(RawJson);
+
+impl JsonText {
+    /// Writes `text` as a JSON string.
+    #[must_use]
+    pub fn from_plain(text: &str) -> Self {
+        Self(RawJson(serde_json::Value::from(text).to_string().into()))
+    }
+
+    /// Takes a JSON string token that was checked before.
+    ///
+    /// # Errors
+    /// [`JsonError::NotString`] when the value is no string.
+    pub fn from_raw(raw: RawJson) -> Result<Self, JsonError> {
+        if raw.0.starts_with('"') {
+            Ok(Self(raw))
+        } else {
+            Err(JsonError::NotString)
+        }
+    }
+
+    /// The token with its quotes.
+    #[must_use]
+    pub fn as_token(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// The text without quotes, escapes untouched.
+    #[must_use]
+    pub fn inner(&self) -> &str {
+        let token = self.as_token();
+        &token[1..token.len() - 1]
+    }
+
+    /// Whether the string has no character.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.inner().is_empty()
+    }
+
+    /// The text with its escapes resolved; what Unicode cannot hold (a lone surrogate) becomes U+FFFD.
+    #[must_use]
+    pub fn to_plain(&self) -> String {
+        let bytes: Result<serde_bytes_lossy::Lossy, _> = serde_json::from_str(self.as_token());
+        match bytes {
+            Ok(text) => text.0,
+            Err(_) => self.inner().to_owned(),
+        }
+    }
+
+    /// Joins strings with a line feed between them, escapes untouched.
+    #[must_use]
+    pub fn join(texts: &[Self]) -> Option<Self> {
+        match texts {
+            [] => None,
+            [one] => Some(one.clone()),
+            many => {
+                let inner: Vec<&str> = many.iter().map(Self::inner).collect();
+                Some(Self(RawJson(format!("\"{}\"", inner.join("\\n")).into())))
+            }
+        }
+    }
+}
+
+/// Reads a JSON string into bytes, as serde_json does for byte strings, so that lone surrogates do not fail.
+mod serde_bytes_lossy {
+    use std::fmt;
+
+    use serde::de::{self, Deserialize, Deserializer, Visitor};
+
+    pub(super) struct Lossy(pub(super) String);
+
+    struct BytesVisitor;
+
+    impl Visitor<'_> for BytesVisitor {
+        type Value = Lossy;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_bytes<E: de::Error>(self, v: &[u8]) -> Result<Lossy, E> {
+            Ok(Lossy(String::from_utf8_lossy(v).into_owned()))
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Lossy {
+        fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+            d.deserialize_bytes(BytesVisitor)
+        }
+    }
+}
+
+impl fmt::Debug for JsonText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for JsonText {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(s)
+    }
+}
+
+impl<'de> Deserialize<'de> for JsonText {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let raw = RawJson::deserialize(d)?;
+        Self::from_raw(raw).map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_kept() {
+        for text in [
+            r#"{"b":1.0,"a":9007199254740993,"b":1}"#,
+            r#"["\u0000","\ud800", 1e400]"#,
+            "[ 1,\n 2 ]",
+        ] {
+            let raw: RawJson = serde_json::from_str(&format!("  {text} ")).unwrap();
+            assert_eq!(raw.as_str(), text);
+            assert_eq!(serde_json::to_string(&raw).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
+        assert!(RawJson::parse(&deep(MAX_NESTING)).is_ok());
+        assert_eq!(RawJson::parse(&deep(MAX_NESTING + 1)), Err(JsonError::TooDeep));
+        assert!(RawJson::parse(&format!("\"{}\\\"[\"", "[".repeat(500))).is_ok());
+    }
+
+    #[test]
+    fn texts_keep_their_escapes() {
+        let a: JsonText = serde_json::from_str(r#""caf\u00e9 \ud800""#).unwrap();
+        assert_eq!(a.as_token(), r#""caf\u00e9 \ud800""#);
+        assert!(a.to_plain().starts_with("café "));
+        let b = JsonText::from_plain("x\"y");
+        assert_eq!(JsonText::join(&[a, b]).unwrap().as_token(), r#""caf\u00e9 \ud800\nx\"y""#);
+        assert!(serde_json::from_str::<JsonText>("1").is_err());
+    }
+}

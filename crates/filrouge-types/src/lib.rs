@@ -1,0 +1,20 @@
+//! Ids, records and error codes of filrouge (DESIGN §2, §3, §12).
+//!
+//! Nothing here reads a clock, a file or the environment: time and randomness
+//! are handed in by the caller.
+
+mod error;
+mod id;
+mod item;
+mod json;
+mod session;
+mod time;
+mod turn;
+
+pub use error::{ErrorCode, Failure};
+pub use id::{IdError, IdentityId, ItemId, ProjectId, RequestId, SessionId, TenantId, TurnId};
+pub use item::{Channel, Item, NewItem, Role, UnknownName, Variant};
+pub use json::{JsonError, JsonText, MAX_NESTING, RawJson, check_nesting};
+pub use session::{Session, SessionStatus};
+pub use time::{Clock, FixedClock, SystemClock, Timestamp, TimestampError};
+pub use turn::{Turn, TurnStatus};

@@ -1,0 +1,52 @@
+//! Sessions (DESIGN §3).
+
+use serde::Serialize;
+
+use crate::item::{UnknownName, closed_words};
+use crate::{IdentityId, ProjectId, RawJson, SessionId, TenantId, Timestamp};
+use serde::{Deserialize, Deserializer, Serializer, de};
+use std::fmt;
+
+closed_words!(
+    /// Whether a session goes on.
+    SessionStatus, "session status", "active, paused, closed", {
+    /// Under way.
+    Active = 0 "active",
+    /// Waiting, as a team for its human.
+    Paused = 1 "paused",
+    /// Over.
+    Closed = 2 "closed",
+});
+
+/// One conversation. Field order is that of the public JSON (DESIGN §12).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Session {
+    /// Its id, unique in the tenant.
+    pub session_id: SessionId,
+    /// Its tenant.
+    pub tenant_id: TenantId,
+    /// Its owner; `None` while it is anonymous.
+    pub identity_id: Option<IdentityId>,
+    /// The session that started it.
+    pub parent_session_id: Option<SessionId>,
+    /// Its project.
+    pub project_id: Option<ProjectId>,
+    /// Its team.
+    pub team_id: Option<Box<str>>,
+    /// Its title.
+    pub title: Option<Box<str>>,
+    /// Whether it goes on.
+    pub status: SessionStatus,
+    /// A label of the application, as the state of its state machine.
+    pub state: Option<Box<str>>,
+    /// The newest seq; 0 while it is empty.
+    pub last_seq: u64,
+    /// How many turns were started.
+    pub turn_count: u64,
+    /// The application's data, a JSON object.
+    pub metadata: RawJson,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When a turn of it last began or ended.
+    pub updated_at: Timestamp,
+}

@@ -1,0 +1,119 @@
+//! Time: microseconds since 1970 in UTC, written as RFC 3339; clocks are injected (DESIGN §13).
+
+use std::fmt;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A moment, in microseconds since 1970-01-01T00:00:00Z.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Timestamp(i64);
+
+/// The text is no RFC 3339 time within the years that can be written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not an RFC 3339 time such as 2026-11-21T09:30:00Z")]
+pub struct TimestampError;
+
+impl Timestamp {
+    /// Takes microseconds since 1970.
+    #[must_use]
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(micros)
+    }
+
+    /// Takes milliseconds since 1970; `None` when out of range.
+    #[must_use]
+    pub const fn from_millis(millis: i64) -> Option<Self> {
+        match millis.checked_mul(1000) {
+            Some(micros) => Some(Self(micros)),
+            None => None,
+        }
+    }
+
+    /// Microseconds since 1970.
+    #[must_use]
+    pub const fn as_micros(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_microsecond(self.0) {
+            Ok(t) => write!(f, "{t:.6}"),
+            Err(_) => write!(f, "{}us", self.0),
+        }
+    }
+}
+
+impl std::str::FromStr for Timestamp {
+    type Err = TimestampError;
+    fn from_str(text: &str) -> Result<Self, TimestampError> {
+        let t: jiff::Timestamp = text.parse().map_err(|_| TimestampError)?;
+        Ok(Self(t.as_microsecond()))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+/// Where a store takes its time from.
+pub trait Clock: Send + Sync {
+    /// The present moment.
+    fn now(&self) -> Timestamp;
+}
+
+/// The machine's clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(jiff::Timestamp::now().as_microsecond())
+    }
+}
+
+/// A clock that stands until it is moved; for tests.
+#[derive(Debug)]
+pub struct FixedClock(AtomicI64);
+
+impl FixedClock {
+    /// A clock standing at `micros` since 1970.
+    #[must_use]
+    pub const fn at(micros: i64) -> Self {
+        Self(AtomicI64::new(micros))
+    }
+
+    /// Moves the clock on (or back) by `micros`.
+    pub fn advance(&self, micros: i64) {
+        self.0.fetch_add(micros, Ordering::SeqCst);
+    }
+}
+
+impl Clock for FixedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::SeqCst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn written_as_utc_with_microseconds() {
+        let t: Timestamp = "2026-11-21T10:30:00.25+01:00".parse().unwrap();
+        assert_eq!(t.to_string(), "2026-11-21T09:30:00.250000Z");
+        assert_eq!("yesterday".parse::<Timestamp>(), Err(TimestampError));
+    }
+}

@@ -1,0 +1,86 @@
+//! Turns: one request and all that answers it (DESIGN §3, §4).
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::item::{UnknownName, closed_words};
+use crate::{IdentityId, JsonText, RawJson, RequestId, SessionId, Timestamp, TurnId};
+
+closed_words!(
+    /// Where a turn stands in its life (DESIGN §4).
+    TurnStatus, "turn status", "open, interrupted, finalized, failed, cancelled", {
+    /// Being answered.
+    Open = 0 "open",
+    /// Its owner is gone; the same request id opens it again.
+    Interrupted = 1 "interrupted",
+    /// Answered.
+    Finalized = 2 "finalized",
+    /// Ended by an error.
+    Failed = 3 "failed",
+    /// Ended by the user.
+    Cancelled = 4 "cancelled",
+});
+
+impl TurnStatus {
+    /// Whether the turn has ended for good.
+    #[must_use]
+    pub const fn is_closed(self) -> bool {
+        matches!(self, Self::Finalized | Self::Failed | Self::Cancelled)
+    }
+}
+
+/// A turn as its items tell it. Field order is that of the public JSON (DESIGN §12).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Turn {
+    /// Derived from (tenant, session, request id).
+    pub turn_id: TurnId,
+    /// Its session.
+    pub session_id: SessionId,
+    /// The caller's key.
+    pub request_id: RequestId,
+    /// Its place among the session's turns, from 1; a replacement has the place of what it replaces.
+    pub ordinal: u64,
+    /// Where it stands.
+    pub status: TurnStatus,
+    /// Who asked.
+    pub identity_id: Option<IdentityId>,
+    /// The question in the neutral language.
+    pub question_neutral: Option<JsonText>,
+    /// The question in the user's language.
+    pub question_translated: Option<JsonText>,
+    /// The answer in the neutral language.
+    pub answer_neutral: Option<JsonText>,
+    /// The answer in the user's language.
+    pub answer_translated: Option<JsonText>,
+    /// Whether `answer_translated` is a copy of the neutral answer.
+    pub answer_translated_is_fallback: bool,
+    /// Whether the chat is translated.
+    pub translate_chat: bool,
+    /// The pipeline that answered.
+    pub pipeline_name: Option<Box<str>>,
+    /// The consultant that answered.
+    pub consultant: Option<Box<str>>,
+    /// The repository it was about.
+    pub repository: Option<Box<str>>,
+    /// The application's data, a JSON object.
+    pub metadata: RawJson,
+    /// The seq of its first item.
+    pub first_seq: u64,
+    /// The seq of its newest item.
+    pub last_seq: u64,
+    /// 1, or one more than what it replaces.
+    pub record_version: u64,
+    /// The turn that replaces it.
+    pub replaced_by_turn_id: Option<TurnId>,
+    /// When it was started.
+    pub created_at: Timestamp,
+    /// When it was closed.
+    pub finalized_at: Option<Timestamp>,
+    /// When it was redacted.
+    pub deleted_at: Option<Timestamp>,
+    /// Whether this answer repeats an earlier one.
+    pub replayed: bool,
+    /// Whether this request differed from the first one with its key.
+    pub differs: bool,
+}
