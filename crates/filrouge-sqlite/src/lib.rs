@@ -1,1 +1,14 @@
-//! placeholder
+//! The SQLite ledger: WAL, `synchronous=FULL`, one writer thread a process with group commit, a pool of
+//! readers, several processes on one file (DESIGN §3, §4; docs/format.md).
+
+mod error;
+mod guard;
+mod ledger;
+mod migrate;
+mod open;
+mod rows;
+mod writer;
+
+pub use ledger::SqliteLedger;
+pub use migrate::SCHEMA_VERSION;
+pub use open::{Options, SQLITE_MIN};

@@ -1,1 +1,27 @@
-//! placeholder
+//! What every ledger shares: the port, the rules of a turn's life, the stored format with its chain,
+//! the in-memory ledger, and the contract suite that each backend has to pass (DESIGN §3, §4, §9, §13).
+//!
+//! A backend implements two small traits over plain rows: [`View`] (reads) and [`Tx`] (writes in one
+//! transaction). Everything a caller can observe is decided in [`rules`] and [`read`], so that all
+//! backends answer alike.
+
+pub mod chain;
+pub mod command;
+#[cfg(feature = "contract")]
+pub mod contract;
+pub mod ledger;
+pub mod memory;
+pub mod read;
+pub mod record;
+pub mod rows;
+pub mod rules;
+pub mod verify;
+
+mod codec;
+mod keyring;
+
+pub use chain::{Digest, Link};
+pub use command::{Command, NewSession, Outcome, Scope, Viewer};
+pub use keyring::{Entropy, KeyId, Keyring, KeyringError, OsEntropy};
+pub use ledger::{Health, Ledger, Position};
+pub use rows::{Tx, View};

@@ -67,6 +67,8 @@ codes! {
     TurnMismatch = "turn_mismatch" 409 false "The turn belongs elsewhere",
     /// Another turn is open, and the session allows one at a time.
     TurnOpen = "turn_open" 409 true "Another turn is open",
+    /// The turn has a final item of this variant.
+    FinalExists = "final_exists" 409 false "The turn has its final already",
     /// The turn was replaced already.
     TurnReplaced = "turn_replaced" 409 false "The turn was replaced already",
     /// The body is too large.
@@ -111,12 +113,44 @@ pub struct Failure {
     pub hint: Option<String>,
     /// The newest seq, for [`ErrorCode::SeqConflict`].
     pub actual_seq: Option<u64>,
+    /// Where stored data is wrong, for [`ErrorCode::IntegrityError`].
+    pub place: Option<Place>,
+}
+
+/// A place in the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The session.
+    pub session_id: String,
+    /// The seq in it; `None` when the session as a whole is meant.
+    pub seq: Option<u64>,
 }
 
 impl Failure {
     /// A failure without a hint.
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), hint: None, actual_seq: None }
+        Self {
+            code,
+            detail: detail.into(),
+            hint: None,
+            actual_seq: None,
+            place: None,
+        }
+    }
+
+    /// Stored data that is not what was written: names the session and the first bad seq (DESIGN §9).
+    pub fn integrity(session: &str, seq: Option<u64>, what: impl fmt::Display) -> Self {
+        let at = seq.map_or_else(String::new, |seq| format!(", seq {seq}"));
+        Self {
+            place: Some(Place {
+                session_id: session.to_owned(),
+                seq,
+            }),
+            ..Self::new(
+                ErrorCode::IntegrityError,
+                format!("session {session:?}{at}: {what}"),
+            )
+        }
     }
 
     /// Adds what the caller can do.
@@ -136,7 +170,11 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for code in ErrorCode::ALL {
             assert!(seen.insert(code.as_str()), "{code} twice");
-            assert!(code.as_str().bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+            assert!(
+                code.as_str()
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b == b'_')
+            );
             assert!((400..600).contains(&code.status()));
         }
     }

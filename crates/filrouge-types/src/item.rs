@@ -188,7 +188,9 @@ impl<'de> Deserialize<'de> for Channel {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let word = String::deserialize(d)?;
         if word.is_empty() || word.len() > 64 || word.chars().any(char::is_control) {
-            return Err(de::Error::custom("a channel has 1 to 64 bytes and no control characters"));
+            return Err(de::Error::custom(
+                "a channel has 1 to 64 bytes and no control characters",
+            ));
         }
         Ok(Self::from_word(&word))
     }

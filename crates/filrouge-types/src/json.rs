@@ -255,7 +255,10 @@ mod tests {
     fn nesting_is_bounded() {
         let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
         assert!(RawJson::parse(&deep(MAX_NESTING)).is_ok());
-        assert_eq!(RawJson::parse(&deep(MAX_NESTING + 1)), Err(JsonError::TooDeep));
+        assert_eq!(
+            RawJson::parse(&deep(MAX_NESTING + 1)),
+            Err(JsonError::TooDeep)
+        );
         assert!(RawJson::parse(&format!("\"{}\\\"[\"", "[".repeat(500))).is_ok());
     }
 
@@ -265,7 +268,10 @@ mod tests {
         assert_eq!(a.as_token(), r#""caf\u00e9 \ud800""#);
         assert!(a.to_plain().starts_with("café "));
         let b = JsonText::from_plain("x\"y");
-        assert_eq!(JsonText::join(&[a, b]).unwrap().as_token(), r#""caf\u00e9 \ud800\nx\"y""#);
+        assert_eq!(
+            JsonText::join(&[a, b]).unwrap().as_token(),
+            r#""caf\u00e9 \ud800\nx\"y""#
+        );
         assert!(serde_json::from_str::<JsonText>("1").is_err());
     }
 }

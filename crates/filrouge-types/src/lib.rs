@@ -7,14 +7,16 @@ mod error;
 mod id;
 mod item;
 mod json;
+mod merge;
 mod session;
 mod time;
 mod turn;
 
-pub use error::{ErrorCode, Failure};
+pub use error::{ErrorCode, Failure, Place};
 pub use id::{IdError, IdentityId, ItemId, ProjectId, RequestId, SessionId, TenantId, TurnId};
 pub use item::{Channel, Item, NewItem, Role, UnknownName, Variant};
 pub use json::{JsonError, JsonText, MAX_NESTING, RawJson, check_nesting};
+pub use merge::merge_objects;
 pub use session::{Session, SessionStatus};
 pub use time::{Clock, FixedClock, SystemClock, Timestamp, TimestampError};
 pub use turn::{Turn, TurnStatus};

@@ -1,0 +1,284 @@
+//! The ledger over one SQLite file.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use filrouge_store::ledger::Inspect;
+use filrouge_store::read::Sight;
+use filrouge_store::record::Check;
+use filrouge_store::verify::Suspects;
+use filrouge_store::{Command, Health, Keyring, Ledger, Outcome, Position};
+use filrouge_types::{ErrorCode, Failure};
+use rusqlite::Connection;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use crate::error::failure;
+use crate::guard::Guard;
+use crate::migrate;
+use crate::open::{self, Options};
+use crate::rows::Rows;
+use crate::writer::{Request, Writer, data_version, touch};
+
+/// Most writes waiting for the writer; more wait in their callers.
+const QUEUE_MAX: usize = 1024;
+
+/// A reading connection with what it has last seen of other writers.
+struct Reader {
+    conn: Connection,
+    data_version: i64,
+    own_commits: u64,
+}
+
+struct Shared {
+    guard: Arc<Guard>,
+    keyring: Arc<Keyring>,
+    check: Check,
+    readers: Mutex<Vec<Reader>>,
+}
+
+/// A durable ledger in one SQLite file; may be open in several processes at once.
+pub struct SqliteLedger {
+    shared: Arc<Shared>,
+    slots: Arc<Semaphore>,
+    requests: Mutex<Option<mpsc::Sender<Request>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    store_id: String,
+}
+
+impl SqliteLedger {
+    /// Opens the store, making or migrating it as needed, and compares its heads with its commit log.
+    ///
+    /// # Errors
+    /// `invalid` for another program's file or a newer schema, `store_unavailable`, `integrity_error`.
+    pub fn open(options: Options) -> Result<Self, Failure> {
+        open::check_version()?;
+        let mut conn = open::writer(&options.path, options.busy_timeout)?;
+        migrate::migrate(&mut conn, || random_id(options.entropy.as_ref()))?;
+        open::sync_directory(&options.path)?;
+        let store_id = migrate::store_id(&conn)?;
+        let guard = Arc::new(Guard::new(
+            &Rows(&conn),
+            options.keyring.clone(),
+            options.clock.clone(),
+        )?);
+        let readers = (0..options.readers.max(1))
+            .map(|_| {
+                let conn = open::reader(&options.path, options.busy_timeout)?;
+                let data_version = data_version(&conn)?;
+                Ok(Reader {
+                    conn,
+                    data_version,
+                    own_commits: 0,
+                })
+            })
+            .collect::<Result<Vec<_>, Failure>>()?;
+        let slots = Arc::new(Semaphore::new(readers.len()));
+        let (sender, receiver) = mpsc::channel(QUEUE_MAX);
+        let data_version = data_version(&conn)?;
+        let writer = Writer {
+            conn,
+            guard: guard.clone(),
+            keyring: options.keyring.clone(),
+            entropy: options.entropy,
+            clock: options.clock,
+            data_version,
+        };
+        let thread = std::thread::Builder::new()
+            .name("filrouge-writer".to_owned())
+            .spawn(move || writer.run(receiver))
+            .map_err(|e| {
+                Failure::new(
+                    ErrorCode::StoreUnavailable,
+                    format!("no thread for the writer: {e}"),
+                )
+            })?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                guard,
+                keyring: options.keyring,
+                check: options.check,
+                readers: Mutex::new(readers),
+            }),
+            slots,
+            requests: Mutex::new(Some(sender)),
+            writer: Mutex::new(Some(thread)),
+            store_id,
+        })
+    }
+
+    fn sender(&self) -> Option<mpsc::Sender<Request>> {
+        self.requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn stop(&self) -> Option<JoinHandle<()>> {
+        self.requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        self.writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+}
+
+fn random_id(entropy: &dyn filrouge_store::Entropy) -> Result<String, Failure> {
+    let mut bytes = [0; 16];
+    entropy.fill(&mut bytes).map_err(|e| {
+        Failure::new(
+            ErrorCode::Internal,
+            format!("the random source failed: {e}"),
+        )
+    })?;
+    Ok(uuid::Builder::from_random_bytes(bytes)
+        .into_uuid()
+        .to_string())
+}
+
+fn closed() -> Failure {
+    Failure::new(ErrorCode::StoreUnavailable, "the store is closed")
+        .with_hint("the server is stopping; try again soon")
+}
+
+impl Shared {
+    /// Puts a question to one snapshot.
+    fn inspect(&self, question: Inspect) -> Result<(), Failure> {
+        let mut reader = {
+            let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+            readers.pop().ok_or_else(closed)?
+        };
+        let result = self.inspect_with(&mut reader, question);
+        self.readers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(reader);
+        result
+    }
+
+    fn inspect_with(&self, reader: &mut Reader, question: Inspect) -> Result<(), Failure> {
+        let own_commits = self.guard.own_commits();
+        reader
+            .conn
+            .prepare_cached("BEGIN")
+            .and_then(|mut s| s.execute([]))
+            .map_err(failure)?;
+        let watched = self.watch(reader, own_commits);
+        if watched.is_ok() {
+            let suspects = self.guard.suspects();
+            question(&Sight {
+                view: &Rows(&reader.conn),
+                keyring: &self.keyring,
+                check: self.check,
+                suspects: &suspects,
+            });
+        }
+        let ended = reader
+            .conn
+            .prepare_cached("ROLLBACK")
+            .and_then(|mut s| s.execute([]))
+            .map_err(failure);
+        watched.and(ended).map(|_| ())
+    }
+
+    /// Looks for changes that are not of this process's writer, whose own commits the writer answers for.
+    fn watch(&self, reader: &mut Reader, own_commits: u64) -> Result<(), Failure> {
+        let rows = Rows(&reader.conn);
+        touch(&rows)?;
+        let version = data_version(&reader.conn)?;
+        if version == reader.data_version {
+            return Ok(());
+        }
+        if own_commits == reader.own_commits && own_commits == self.guard.own_commits() {
+            self.guard.check_foreign(&rows)?;
+        }
+        reader.data_version = version;
+        reader.own_commits = own_commits;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Ledger for SqliteLedger {
+    async fn write(&self, command: Command) -> Result<Outcome, Failure> {
+        let (reply, answer) = oneshot::channel();
+        let sender = self.sender().ok_or_else(closed)?;
+        sender
+            .send(Request { command, reply })
+            .await
+            .map_err(|_| closed())?;
+        drop(sender);
+        answer.await.map_err(|_| {
+            Failure::new(
+                ErrorCode::StoreUnavailable,
+                "the writer stopped before it answered",
+            )
+            .with_hint("retry with the same key: what was written is found again")
+        })?
+    }
+
+    async fn inspect(&self, question: Inspect) -> Result<(), Failure> {
+        let slot = self
+            .slots
+            .clone()
+            .acquire_owned()
+            .await
+            .map_err(|_| closed())?;
+        let shared = self.shared.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let result = shared.inspect(question);
+            drop(slot);
+            result
+        });
+        work.await
+            .map_err(|e| Failure::new(ErrorCode::Internal, format!("a read failed: {e}")))?
+    }
+
+    fn position(&self) -> Position {
+        self.shared.guard.position()
+    }
+
+    fn store_id(&self) -> &str {
+        &self.store_id
+    }
+
+    fn health(&self) -> Health {
+        let suspects = self.shared.guard.suspects();
+        Health {
+            read_only: self.shared.guard.read_only(),
+            integrity: (!suspects.is_empty()).then(|| suspects.to_string()),
+        }
+    }
+
+    fn distrust(&self, what: String) {
+        self.shared.guard.suspect(Suspects::everything(what));
+    }
+
+    async fn close(&self) {
+        self.slots.close();
+        if let Some(thread) = self.stop() {
+            let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+            if !matches!(joined, Ok(Ok(()))) {
+                tracing::error!("the writer thread ended by a panic");
+            }
+        }
+        self.shared
+            .readers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+}
+
+impl Drop for SqliteLedger {
+    fn drop(&mut self) {
+        if let Some(thread) = self.stop()
+            && thread.join().is_err()
+        {
+            tracing::error!("the writer thread ended by a panic");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Schema migrations: each in one transaction with its version, so that a kill leaves the old or the new.
+
+use filrouge_types::{ErrorCode, Failure};
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::error::failure;
+
+/// One file each; never edited once released.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_journal.sql")];
+
+/// The schema this program writes.
+pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
+
+/// Marks the file as filrouge's: "fil1" in ASCII.
+const APPLICATION_ID: i64 = 0x6669_6c31;
+
+fn pragma(conn: &Connection, name: &str) -> Result<i64, Failure> {
+    conn.pragma_query_value(None, name, |row| row.get(0))
+        .map_err(failure)
+}
+
+/// Brings the schema up to date.
+///
+/// # Errors
+/// `invalid` when the file belongs to another program or to a newer filrouge; the store's failures.
+pub(crate) fn migrate(
+    conn: &mut Connection,
+    store_id: impl FnOnce() -> Result<String, Failure>,
+) -> Result<(), Failure> {
+    let newer = |version: i64| {
+        Failure::new(
+            ErrorCode::Invalid,
+            format!("the store has schema {version}, this filrouge knows {SCHEMA_VERSION}"),
+        )
+        .with_hint("use the newer filrouge that wrote it")
+    };
+    let known = i64::try_from(SCHEMA_VERSION).unwrap_or(i64::MAX);
+    let version = pragma(conn, "user_version")?;
+    if version > known {
+        return Err(newer(version));
+    }
+    if version == known && pragma(conn, "application_id")? == APPLICATION_ID {
+        return Ok(());
+    }
+    let tx = conn
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(failure)?;
+    let version = pragma(&tx, "user_version")?;
+    let tables: i64 = tx
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(failure)?;
+    let ours = pragma(&tx, "application_id")? == APPLICATION_ID;
+    if tables > 0 && !ours {
+        return Err(Failure::new(
+            ErrorCode::Invalid,
+            "the file is a database of another program",
+        )
+        .with_hint("choose another path for the store"));
+    }
+    if version > known {
+        return Err(newer(version));
+    }
+    let done = usize::try_from(version).unwrap_or(0);
+    for sql in &MIGRATIONS[done..] {
+        tx.execute_batch(sql).map_err(failure)?;
+    }
+    if !ours {
+        tx.pragma_update(None, "application_id", APPLICATION_ID)
+            .map_err(failure)?;
+        tx.execute(
+            "INSERT INTO store (name, value) VALUES ('store_id', ?1)",
+            [store_id()?],
+        )
+        .map_err(failure)?;
+    }
+    tx.pragma_update(None, "user_version", known)
+        .map_err(failure)?;
+    tx.commit().map_err(failure)
+}
+
+/// The store's own name.
+pub(crate) fn store_id(conn: &Connection) -> Result<String, Failure> {
+    conn.query_row(
+        "SELECT value FROM store WHERE name = 'store_id'",
+        [],
+        |row| row.get(0),
+    )
+    .map_err(failure)
+}

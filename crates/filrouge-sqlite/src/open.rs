@@ -1,0 +1,156 @@
+//! Opening connections with the settings that the promises rest on.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_store::{Entropy, Keyring};
+use filrouge_types::{Clock, ErrorCode, Failure};
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::failure;
+
+/// The oldest SQLite that is accepted: 3.51.3 mends a WAL reset fault.
+pub const SQLITE_MIN: i32 = 3_051_003;
+
+/// The WAL is copied back once it holds this many pages.
+const CHECKPOINT_PAGES: i32 = 1000;
+
+/// What a ledger is opened with.
+#[derive(Clone)]
+pub struct Options {
+    /// The database file; its directory must be there.
+    pub path: PathBuf,
+    /// The keys.
+    pub keyring: Arc<Keyring>,
+    /// Where salts come from.
+    pub entropy: Arc<dyn Entropy>,
+    /// The store's clock.
+    pub clock: Arc<dyn Clock>,
+    /// How long another process's transaction is waited for.
+    pub busy_timeout: Duration,
+    /// How many reads run at once.
+    pub readers: usize,
+    /// Whether MACs are checked on read.
+    pub check: filrouge_store::record::Check,
+}
+
+impl Options {
+    /// The usual settings for `path`.
+    #[must_use]
+    pub fn new(
+        path: impl Into<PathBuf>,
+        keyring: Arc<Keyring>,
+        entropy: Arc<dyn Entropy>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            path: path.into(),
+            keyring,
+            entropy,
+            clock,
+            busy_timeout: Duration::from_secs(10),
+            readers: 4,
+            check: filrouge_store::record::Check::Keyed,
+        }
+    }
+}
+
+/// Refuses a SQLite older than [`SQLITE_MIN`].
+pub(crate) fn check_version() -> Result<(), Failure> {
+    if rusqlite::version_number() < SQLITE_MIN {
+        return Err(Failure::new(
+            ErrorCode::Internal,
+            format!(
+                "SQLite {} is too old, 3.51.3 is needed",
+                rusqlite::version()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn connect(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags).map_err(|e| {
+        let mut f = failure(e);
+        f.detail = format!("{}: {}", path.display(), f.detail);
+        f.with_hint("check that the directory exists and may be written")
+    })?;
+    conn.busy_timeout(busy_timeout).map_err(failure)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    conn.pragma_update(None, "trusted_schema", false)
+        .map_err(failure)?;
+    Ok(conn)
+}
+
+/// The connection of the writer thread: WAL, every commit flushed.
+pub(crate) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
+    let mut conn = connect(path, busy_timeout)?;
+    let mode: String = conn
+        .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
+        .map_err(failure)?;
+    if mode != "wal" {
+        return Err(Failure::new(
+            ErrorCode::StoreUnavailable,
+            format!(
+                "the file system of {} does not allow WAL (got {mode})",
+                path.display()
+            ),
+        )
+        .with_hint("keep the store on a local disk"));
+    }
+    conn.pragma_update(None, "synchronous", "FULL")
+        .map_err(failure)?;
+    // The hook replaces SQLite's own checkpoint, which swallows its errors: a failed flush of the main file
+    // must reach the writer.
+    conn.pragma_update(None, "wal_autocheckpoint", 0)
+        .map_err(failure)?;
+    conn.wal_hook(Some(checkpoint_when_large))
+        .map_err(failure)?;
+    Ok(conn)
+}
+
+fn checkpoint_when_large(
+    wal: &mut rusqlite::hooks::Wal,
+    pages: std::ffi::c_int,
+) -> rusqlite::Result<()> {
+    if pages < CHECKPOINT_PAGES {
+        return Ok(());
+    }
+    match wal.checkpoint() {
+        // Another process is at it.
+        Err(rusqlite::Error::SqliteFailure(e, _))
+            if e.code == rusqlite::ffi::ErrorCode::DatabaseBusy =>
+        {
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// A connection for reading; it never writes.
+pub(crate) fn reader(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
+    let conn = connect(path, busy_timeout)?;
+    conn.pragma_update(None, "query_only", true)
+        .map_err(failure)?;
+    Ok(conn)
+}
+
+/// Makes the names of new files durable, which SQLite leaves to the file system.
+pub(crate) fn sync_directory(path: &Path) -> Result<(), Failure> {
+    let parent = match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    };
+    std::fs::File::open(parent)
+        .and_then(|d| d.sync_all())
+        .map_err(|e| {
+            Failure::new(
+                ErrorCode::StoreUnavailable,
+                format!("{}: {e}", parent.display()),
+            )
+        })
+}

@@ -1,0 +1,336 @@
+//! Views and transactions over a SQLite connection.
+
+use filrouge_store::chain::Digest;
+use filrouge_store::command::{SessionFilter, Viewer};
+use filrouge_store::record::RecordRow;
+use filrouge_store::rows::{
+    HeadRow, LogRow, SessionPk, SessionRow, Stored, TurnRow, Tx, View, item_key,
+};
+use filrouge_types::{Failure, ItemId, SessionId, TenantId, Timestamp, TurnId, TurnStatus};
+use rusqlite::{Connection, OptionalExtension, Params, Row, named_params, params};
+
+use crate::error::{failure, malformed};
+
+mod session;
+
+use session::{SESSION_COLUMNS, read_stored};
+
+/// Rows through one connection, inside a transaction that the caller holds.
+pub(crate) struct Rows<'c>(pub(crate) &'c Connection);
+
+fn int(n: u64) -> i64 {
+    // All stored numbers are below 2^63 (docs/format.md); a larger one finds nothing.
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+fn uint(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let n: i64 = row.get(column)?;
+    u64::try_from(n).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, n))
+}
+
+fn packed(pk: SessionPk, place: u64) -> i64 {
+    int((pk << 32) | place.min(u64::from(u32::MAX)))
+}
+
+impl Rows<'_> {
+    fn one<T, P: Params>(
+        &self,
+        sql: &str,
+        params: P,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, Failure> {
+        self.0
+            .prepare_cached(sql)
+            .and_then(|mut s| s.query_row(params, read).optional())
+            .map_err(failure)
+    }
+
+    fn many<T, P: Params>(
+        &self,
+        sql: &str,
+        params: P,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, Failure> {
+        self.0
+            .prepare_cached(sql)
+            .and_then(|mut s| s.query_map(params, read)?.collect())
+            .map_err(failure)
+    }
+
+    fn run<P: Params>(&self, sql: &str, params: P) -> Result<(), Failure> {
+        self.0
+            .prepare_cached(sql)
+            .and_then(|mut s| s.execute(params))
+            .map_err(failure)?;
+        Ok(())
+    }
+}
+
+/// id, turn_id, data.
+fn read_turn(row: &Row<'_>) -> rusqlite::Result<Option<(SessionPk, TurnRow)>> {
+    let id = uint(row, 0)?;
+    let turn_id = TurnId::from_bytes(row.get(1)?);
+    let turn = TurnRow::decode(
+        turn_id,
+        id & u64::from(u32::MAX),
+        row.get_ref(2)?.as_blob()?,
+    );
+    Ok(turn.map(|t| (id >> 32, t)))
+}
+
+fn all_turns(
+    rows: Vec<Option<(SessionPk, TurnRow)>>,
+) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
+    rows.into_iter()
+        .map(|r| r.ok_or_else(|| malformed("turn")))
+        .collect()
+}
+
+fn read_log(row: &Row<'_>) -> rusqlite::Result<Option<LogRow>> {
+    Ok(LogRow::decode(uint(row, 0)?, row.get_ref(1)?.as_blob()?))
+}
+
+impl View for Rows<'_> {
+    fn session(
+        &self,
+        tenant: &TenantId,
+        id: &SessionId,
+        viewer: Option<&Viewer>,
+    ) -> Result<Option<Stored>, Failure> {
+        // The owner is part of the question: without a viewer, or for the operator, it is not asked.
+        let owned = viewer.is_some_and(|v| *v != Viewer::Operator);
+        let identity = viewer.and_then(Viewer::identity).map(|i| i.as_str());
+        let sql = select_session(
+            "s.tenant_id = ?1 AND s.session_id = ?2 AND (NOT ?3 OR s.identity_id IS NULL OR s.identity_id = ?4)",
+        );
+        self.one(
+            &sql,
+            params![tenant.as_str(), id.as_str(), owned, identity],
+            read_stored,
+        )?
+        .transpose()
+    }
+
+    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<Stored>, Failure> {
+        self.one(&select_session("s.pk = ?1"), [int(pk)], read_stored)?
+            .transpose()
+    }
+
+    fn sessions(
+        &self,
+        tenant: &TenantId,
+        viewer: &Viewer,
+        filter: &SessionFilter,
+        before: Option<SessionPk>,
+        limit: usize,
+    ) -> Result<Vec<Stored>, Failure> {
+        let owner = match viewer {
+            // The parameter is bound either way.
+            Viewer::Operator => ":viewer IS NULL",
+            Viewer::EndUser(_) => "s.identity_id IS :viewer",
+        };
+        let sql = select_session(&format!(
+            "s.tenant_id = :tenant AND {owner} AND s.pk < :before
+             AND (:project IS NULL OR s.project_id = :project)
+             AND (:identity IS NULL OR s.identity_id = :identity)
+             AND (:status IS NULL OR s.status = :status)
+             AND (:since IS NULL OR s.created_at >= :since)
+             AND (:until IS NULL OR s.created_at < :until)
+             ORDER BY s.pk DESC LIMIT :limit"
+        ));
+        let rows = self.many(
+            &sql,
+            named_params! {
+                ":tenant": tenant.as_str(),
+                ":viewer": viewer.identity().map(|i| i.as_str()),
+                ":before": before.map_or(i64::MAX, int),
+                ":project": filter.project_id.as_ref().map(|p| p.as_str()),
+                ":identity": filter.identity_id.as_ref().map(|i| i.as_str()),
+                ":status": filter.status.map(|s| s.code()),
+                ":since": filter.since.map(Timestamp::as_micros),
+                ":until": filter.until.map(Timestamp::as_micros),
+                ":limit": int(limit as u64),
+            },
+            read_stored,
+        )?;
+        rows.into_iter().collect()
+    }
+
+    fn turn(&self, id: &TurnId) -> Result<Option<(SessionPk, TurnRow)>, Failure> {
+        let found = self.one(
+            "SELECT id, turn_id, data FROM turn WHERE turn_id = ?1",
+            [id.as_bytes().as_slice()],
+            read_turn,
+        )?;
+        found
+            .map(|t| t.ok_or_else(|| malformed("turn")))
+            .transpose()
+    }
+
+    fn turns(
+        &self,
+        pk: SessionPk,
+        from: u64,
+        to: u64,
+        descending: bool,
+        limit: usize,
+    ) -> Result<Vec<TurnRow>, Failure> {
+        let sql = if descending {
+            "SELECT id, turn_id, data FROM turn WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT ?3"
+        } else {
+            "SELECT id, turn_id, data FROM turn WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3"
+        };
+        if from > to {
+            return Ok(Vec::new());
+        }
+        let rows = self.many(
+            sql,
+            [packed(pk, from), packed(pk, to), int(limit as u64)],
+            read_turn,
+        )?;
+        Ok(all_turns(rows)?.into_iter().map(|(_, t)| t).collect())
+    }
+
+    fn turn_rows(&self, pk: SessionPk) -> Result<u64, Failure> {
+        let sql = "SELECT count(*) FROM turn WHERE id BETWEEN ?1 AND ?2";
+        let n = self.one(sql, [packed(pk, 0), packed(pk, u64::MAX)], |row| {
+            uint(row, 0)
+        })?;
+        Ok(n.unwrap_or(0))
+    }
+
+    fn silent_turns(
+        &self,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
+        let sql =
+            "SELECT id, turn_id, data FROM turn WHERE open_since < ?1 ORDER BY open_since LIMIT ?2";
+        all_turns(self.many(sql, [before.as_micros(), int(limit as u64)], read_turn)?)
+    }
+
+    fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>, Failure> {
+        let sql = "SELECT k.first_seq, k.count, r.head, r.body
+             FROM record_key k JOIN record r ON r.id = k.record_id
+             WHERE k.session_pk = ?1 AND k.first_seq >= coalesce(
+                 (SELECT max(first_seq) FROM record_key WHERE session_pk = ?1 AND first_seq <= ?2), ?2)
+             ORDER BY k.first_seq LIMIT ?3";
+        self.many(sql, [int(pk), int(seq), int(limit as u64)], |row| {
+            Ok(RecordRow {
+                first_seq: uint(row, 0)?,
+                count: uint(row, 1)?,
+                head: row.get(2)?,
+                body: row.get(3)?,
+            })
+        })
+    }
+
+    fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
+        let sql = "SELECT k.first_seq + k.count - 1 FROM record_key k
+             WHERE k.session_pk = ?1 AND EXISTS (SELECT 1 FROM record WHERE id = k.record_id)
+             ORDER BY k.first_seq DESC LIMIT 1";
+        Ok(self.one(sql, [int(pk)], |row| uint(row, 0))?.unwrap_or(0))
+    }
+
+    fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {
+        let sql = "SELECT seq FROM item_key WHERE session_pk = ?1 AND key = ?2";
+        self.one(sql, params![int(pk), item_key(id)], |row| uint(row, 0))
+    }
+
+    fn item_keys(&self, pk: SessionPk) -> Result<u64, Failure> {
+        let sql = "SELECT count(*) FROM item_key WHERE session_pk = ?1";
+        Ok(self.one(sql, [int(pk)], |row| uint(row, 0))?.unwrap_or(0))
+    }
+
+    fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
+        let sql = "SELECT commit_no, data FROM commit_log WHERE commit_no > ?1 ORDER BY commit_no LIMIT ?2";
+        let rows = self.many(sql, [int(after), int(limit as u64)], read_log)?;
+        rows.into_iter()
+            .map(|r| r.ok_or_else(|| malformed("commit")))
+            .collect()
+    }
+
+    fn newest_log(&self) -> Result<Option<LogRow>, Failure> {
+        let found = self.one(
+            "SELECT commit_no, data FROM commit_log ORDER BY commit_no DESC LIMIT 1",
+            [],
+            read_log,
+        )?;
+        found
+            .map(|r| r.ok_or_else(|| malformed("commit")))
+            .transpose()
+    }
+
+    fn digest(&self) -> Result<Digest, Failure> {
+        let mut sum = Digest::default();
+        self.many("SELECT data FROM head", [], |row| {
+            let data = row.get_ref(0)?.as_blob()?;
+            if let Some(mac) = data.last_chunk() {
+                sum = sum.plus(mac);
+            }
+            Ok(())
+        })?;
+        Ok(sum)
+    }
+}
+
+fn select_session(condition: &str) -> String {
+    format!(
+        "SELECT {SESSION_COLUMNS} FROM session s LEFT JOIN head h ON h.pk = s.pk WHERE {condition}"
+    )
+}
+
+impl Tx for Rows<'_> {
+    fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
+        session::insert(self, row)
+    }
+
+    fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
+        let sql = "INSERT INTO head (pk, data) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET data = ?2";
+        self.run(sql, params![int(pk), head.encode()])
+    }
+
+    fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
+        let sql = "INSERT INTO turn (id, turn_id, open_since, data) VALUES (?1, ?2, ?3, ?4)";
+        let id = packed(pk, row.place());
+        self.run(
+            sql,
+            params![id, row.turn_id.as_bytes(), open_since(row), row.encode()],
+        )
+    }
+
+    fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
+        let sql = "UPDATE turn SET open_since = ?2, data = ?3 WHERE id = ?1";
+        self.run(
+            sql,
+            params![packed(pk, row.place()), open_since(row), row.encode()],
+        )
+    }
+
+    fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+        self.run(
+            "INSERT INTO record (head, body) VALUES (?1, ?2)",
+            params![row.head, row.body],
+        )?;
+        let id = self.0.last_insert_rowid();
+        let sql = "INSERT INTO record_key (session_pk, first_seq, count, record_id) VALUES (?1, ?2, ?3, ?4)";
+        self.run(
+            sql,
+            params![int(pk), int(row.first_seq), int(row.count), id],
+        )
+    }
+
+    fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {
+        let sql = "INSERT INTO item_key (session_pk, key, seq) VALUES (?1, ?2, ?3)";
+        self.run(sql, params![int(pk), item_key(id), int(seq)])
+    }
+
+    fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
+        let sql = "INSERT INTO commit_log (commit_no, data) VALUES (?1, ?2)";
+        self.run(sql, params![int(row.commit_no), row.encode()])
+    }
+}
+
+fn open_since(row: &TurnRow) -> Option<i64> {
+    (row.status == TurnStatus::Open).then(|| row.touched_at.as_micros())
+}

@@ -1,0 +1,105 @@
+//! Commitments and links: the unkeyed half of tamper evidence, which a stranger can recompute (DESIGN §9).
+
+use filrouge_types::{SessionId, TenantId, Timestamp, TurnId};
+use sha2::{Digest as _, Sha256};
+
+/// The algorithm byte of SHA-256 as used here.
+pub const SHA256: u8 = 1;
+
+/// Bytes of an item's salt.
+pub const SALT_BYTES: usize = 16;
+
+/// The hash that ties an item to all before it in its session.
+pub type Link = [u8; 32];
+
+/// What precedes the first item of a session.
+pub const GENESIS: Link = [0; 32];
+
+/// `H(salt ‖ parts)`: what stays of a content once it is redacted.
+#[must_use]
+pub fn commitment(salt: &[u8; SALT_BYTES], parts: &[u8]) -> [u8; 32] {
+    let mut h = Sha256::new();
+    h.update(b"filrouge parts 1\0");
+    h.update(salt);
+    h.update(parts);
+    h.finalize().into()
+}
+
+/// What is equal in all links of a session: computed once a record.
+#[derive(Clone)]
+pub struct LinkScope(Sha256);
+
+impl LinkScope {
+    /// The scope of a session.
+    #[must_use]
+    pub fn new(tenant: &TenantId, session: &SessionId) -> Self {
+        let mut h = Sha256::new();
+        h.update(b"filrouge link 1\0");
+        for id in [tenant.as_str(), session.as_str()] {
+            h.update((id.len() as u64).to_be_bytes());
+            h.update(id.as_bytes());
+        }
+        Self(h)
+    }
+
+    /// The link of one item: scope ‖ previous link ‖ seq ‖ turn ‖ created_at ‖ fields ‖ commitment.
+    #[must_use]
+    pub fn link(
+        &self,
+        previous: &Link,
+        seq: u64,
+        turn: Option<&TurnId>,
+        created_at: Timestamp,
+        fields: &[u8],
+        commitment: &[u8; 32],
+    ) -> Link {
+        let mut h = self.0.clone();
+        h.update(previous);
+        h.update(seq.to_be_bytes());
+        match turn {
+            Some(id) => {
+                h.update([1]);
+                h.update(id.as_bytes());
+            }
+            None => h.update([0]),
+        }
+        h.update(created_at.as_micros().to_be_bytes());
+        h.update((fields.len() as u64).to_be_bytes());
+        h.update(fields);
+        h.update(commitment);
+        h.finalize().into()
+    }
+}
+
+/// The sum of all sessions' head MACs modulo 2^128: changes with any head, and by difference with an append.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Digest(pub u128);
+
+impl Digest {
+    /// With one more head.
+    #[must_use]
+    pub const fn plus(self, mac: &[u8; 16]) -> Self {
+        Self(self.0.wrapping_add(u128::from_be_bytes(*mac)))
+    }
+
+    /// With one head less.
+    #[must_use]
+    pub const fn minus(self, mac: &[u8; 16]) -> Self {
+        Self(self.0.wrapping_sub(u128::from_be_bytes(*mac)))
+    }
+}
+
+/// A short fingerprint of a request's body, to tell a retry from another body under the same key (P2).
+#[must_use]
+pub fn fingerprint(pieces: &[&[u8]]) -> [u8; 16] {
+    let mut h = Sha256::new();
+    h.update(b"filrouge request 1\0");
+    for piece in pieces {
+        h.update((piece.len() as u64).to_be_bytes());
+        h.update(piece);
+    }
+    let full: [u8; 32] = h.finalize().into();
+    let mut short = [0; 16];
+    short.copy_from_slice(&full[..16]);
+    short
+}

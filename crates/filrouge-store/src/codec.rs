@@ -1,0 +1,120 @@
+//! The plain binary notation of stored records: little words, lengths before texts (docs/format.md).
+
+use filrouge_types::Timestamp;
+
+/// Stored bytes that do not follow the notation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+/// Appends values to a buffer.
+pub(crate) trait Write {
+    fn byte(&mut self, v: u8);
+    fn number(&mut self, v: u64);
+    fn bytes(&mut self, v: &[u8]);
+    fn text(&mut self, v: &str) {
+        self.bytes(v.as_bytes());
+    }
+    fn time(&mut self, v: Timestamp);
+}
+
+impl Write for Vec<u8> {
+    fn byte(&mut self, v: u8) {
+        self.push(v);
+    }
+
+    /// LEB128: seven bits a byte, low ones first.
+    fn number(&mut self, mut v: u64) {
+        while v >= 0x80 {
+            self.push((v as u8 & 0x7f) | 0x80);
+            v >>= 7;
+        }
+        self.push(v as u8);
+    }
+
+    fn bytes(&mut self, v: &[u8]) {
+        self.number(v.len() as u64);
+        self.extend_from_slice(v);
+    }
+
+    fn time(&mut self, v: Timestamp) {
+        self.extend_from_slice(&v.as_micros().to_be_bytes());
+    }
+}
+
+/// Takes values from the front of a slice.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn fixed(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
+        let (head, rest) = self.0.split_at_checked(n).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(head)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        self.fixed(N)?.try_into().map_err(|_| Malformed)
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, Malformed> {
+        Ok(self.fixed(1)?[0])
+    }
+
+    pub(crate) fn number(&mut self) -> Result<u64, Malformed> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let b = self.byte()?;
+            let low = u64::from(b & 0x7f);
+            if shift == 63 && low > 1 {
+                return Err(Malformed);
+            }
+            value |= low << shift;
+            if b & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(Malformed)
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let n = usize::try_from(self.number()?).map_err(|_| Malformed)?;
+        self.fixed(n)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<&'a str, Malformed> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| Malformed)
+    }
+
+    pub(crate) fn time(&mut self) -> Result<Timestamp, Malformed> {
+        Ok(Timestamp::from_micros(i64::from_be_bytes(self.array()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_and_texts_come_back(n: u64, t in ".{0,40}") {
+            let mut out = Vec::new();
+            out.number(n);
+            out.text(&t);
+            let mut r = Reader(&out);
+            prop_assert_eq!(r.number(), Ok(n));
+            prop_assert_eq!(r.text(), Ok(t.as_str()));
+            prop_assert!(r.is_empty());
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes: Vec<u8>) {
+            let mut r = Reader(&bytes);
+            while r.number().is_ok() && r.bytes().is_ok() {}
+        }
+    }
+}

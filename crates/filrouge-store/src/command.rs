@@ -1,0 +1,223 @@
+//! What a ledger is asked to write and how it answers (DESIGN §4).
+
+use filrouge_types::{
+    IdentityId, JsonText, ProjectId, RawJson, RequestId, Session, SessionId, SessionStatus, TenantId,
+    Timestamp, Turn, TurnId,
+};
+
+use crate::record::{Batch, Entry, StartEvent};
+
+/// On whose behalf something is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Viewer {
+    /// An end user: sees what is theirs and what is nobody's; `None` is an anonymous one.
+    EndUser(Option<IdentityId>),
+    /// Who runs the store: sees the whole tenant.
+    Operator,
+}
+
+impl Viewer {
+    /// The identity, if there is one.
+    #[must_use]
+    pub const fn identity(&self) -> Option<&IdentityId> {
+        match self {
+            Self::EndUser(id) => id.as_ref(),
+            Self::Operator => None,
+        }
+    }
+
+    /// Whether a session of `owner` is theirs to see (P6).
+    #[must_use]
+    pub fn sees(&self, owner: Option<&IdentityId>) -> bool {
+        match (self, owner) {
+            (Self::Operator, _) | (_, None) => true,
+            (Self::EndUser(viewer), Some(owner)) => viewer.as_ref() == Some(owner),
+        }
+    }
+}
+
+/// Tenant and viewer: part of every question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The viewer.
+    pub viewer: Viewer,
+}
+
+/// A session to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewSession {
+    /// Its id.
+    pub session_id: SessionId,
+    /// The session that started it.
+    pub parent_session_id: Option<SessionId>,
+    /// Its project.
+    pub project_id: Option<ProjectId>,
+    /// Its title.
+    pub title: Option<Box<str>>,
+    /// The application's data, a JSON object.
+    pub metadata: RawJson,
+}
+
+impl NewSession {
+    /// A session with nothing but its id, as starting a turn makes it.
+    #[must_use]
+    pub fn bare(session_id: SessionId) -> Self {
+        Self {
+            session_id,
+            parent_session_id: None,
+            project_id: None,
+            title: None,
+            metadata: RawJson::from_checked("{}"),
+        }
+    }
+}
+
+/// Which sessions a list shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionFilter {
+    /// Only of this project.
+    pub project_id: Option<ProjectId>,
+    /// Only of this owner.
+    pub identity_id: Option<IdentityId>,
+    /// Only with this status.
+    pub status: Option<SessionStatus>,
+    /// Made at or after.
+    pub since: Option<Timestamp>,
+    /// Made before.
+    pub until: Option<Timestamp>,
+}
+
+/// Whether a session may have several open turns (DESIGN §4.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ConcurrentTurns {
+    /// It may.
+    #[default]
+    Allow,
+    /// A start is refused while a turn is open.
+    Reject,
+}
+
+/// Starts a turn, or a whole one in one commit when the batch closes it.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// The session to make when there is none.
+    pub session: NewSession,
+    /// The turn's header; its fingerprint tells retries apart.
+    pub event: StartEvent,
+    /// The turn's first items; the first carries the start, the last may carry a close.
+    pub batch: Batch,
+    /// Whether the batch's last item closes the turn as finalized.
+    pub finalized: bool,
+    /// The policy for open turns.
+    pub concurrent_turns: ConcurrentTurns,
+}
+
+/// Appends items to an open turn.
+#[derive(Debug, Clone)]
+pub struct Append {
+    /// The session.
+    pub session_id: SessionId,
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The items.
+    pub batch: Batch,
+    /// The seq the session must stand at.
+    pub expected_seq: Option<u64>,
+}
+
+/// How a turn is to end.
+#[derive(Debug, Clone)]
+pub enum Ending {
+    /// With an answer; without one, the final item it has is promoted.
+    Finalize {
+        /// The neutral answer.
+        neutral: Option<JsonText>,
+        /// The translated answer.
+        translated: Option<JsonText>,
+        /// What the caller says of `translated`.
+        fallback: Option<bool>,
+    },
+    /// With an error: the entries are what was shown, then the error.
+    Fail(Vec<Entry>),
+    /// By the user: the entries are what was shown, then the cancellation.
+    Cancel(Vec<Entry>),
+}
+
+/// Ends a turn.
+#[derive(Debug, Clone)]
+pub struct Close {
+    /// The session.
+    pub session_id: SessionId,
+    /// The turn.
+    pub turn_id: TurnId,
+    /// Must be the turn's, when given.
+    pub request_id: Option<RequestId>,
+    /// How.
+    pub ending: Ending,
+    /// Merged over the turn's metadata.
+    pub metadata: Option<RawJson>,
+    /// Of the request's body.
+    pub fingerprint: [u8; 16],
+}
+
+/// Marks a turn whose owner is gone, if it was not touched since `before` (DESIGN §4.5).
+#[derive(Debug, Clone)]
+pub struct Interrupt {
+    /// The session.
+    pub session_id: SessionId,
+    /// The turn.
+    pub turn_id: TurnId,
+    /// Silence since this moment.
+    pub before: Timestamp,
+}
+
+/// A write.
+#[derive(Debug, Clone)]
+pub enum Write {
+    /// Makes a session.
+    CreateSession(NewSession),
+    /// Starts a turn.
+    Start(Box<Start>),
+    /// Appends items.
+    Append(Box<Append>),
+    /// Ends a turn.
+    Close(Box<Close>),
+    /// Marks a turn as interrupted.
+    Interrupt(Interrupt),
+}
+
+/// A write with the scope it is asked in.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// Tenant and viewer.
+    pub scope: Scope,
+    /// The write.
+    pub write: Write,
+}
+
+/// What a write answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The session, and whether this write made it.
+    Session {
+        /// The session.
+        session: Box<Session>,
+        /// Whether it is new.
+        created: bool,
+    },
+    /// The turn as it stands now.
+    Turn(Box<Turn>),
+    /// Where the items stand, and whether an earlier write put them there.
+    Appended {
+        /// The first one's seq.
+        first_seq: u64,
+        /// The last one's seq.
+        last_seq: u64,
+        /// Whether this repeats an earlier answer.
+        replayed: bool,
+    },
+    /// Whether the turn was interrupted by this write.
+    Interrupted(bool),
+}

@@ -1,0 +1,218 @@
+//! The keys that stored data is authenticated with; they live outside the data directory (DESIGN §9).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use filrouge_types::{RequestId, SessionId, TenantId, TurnId};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+/// Names a key of the ring.
+pub type KeyId = u32;
+
+/// Bytes of a stored MAC.
+pub(crate) const MAC_BYTES: usize = 16;
+
+/// Where salts and keys come from; injected so that tests repeat.
+pub trait Entropy: Send + Sync {
+    /// Fills `bytes`.
+    ///
+    /// # Errors
+    /// When the source has failed.
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), String>;
+}
+
+/// The operating system's random numbers.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OsEntropy;
+
+impl Entropy for OsEntropy {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+        getrandom::fill(bytes).map_err(|e| e.to_string())
+    }
+}
+
+/// Why keys make no ring.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyringError {
+    /// There is no key.
+    #[error("a keyring needs a key")]
+    Empty,
+    /// The active key is not among the keys.
+    #[error("the active key {0} is not in the ring")]
+    NoActive(KeyId),
+}
+
+/// What a MAC stands for; keeps a MAC of one kind from passing as another.
+#[derive(Debug, Clone, Copy)]
+pub enum Domain {
+    /// A record of items.
+    Record,
+    /// A session's head row.
+    Head,
+    /// A turn's row.
+    Turn,
+    /// A row of the commit log.
+    Commit,
+    /// A turn id.
+    TurnId,
+    /// The anchor.
+    Anchor,
+}
+
+impl Domain {
+    const fn label(self) -> &'static [u8] {
+        match self {
+            Self::Record => b"filrouge record 1\0",
+            Self::Head => b"filrouge head 1\0",
+            Self::Turn => b"filrouge turn 1\0",
+            Self::Commit => b"filrouge commit 1\0",
+            Self::TurnId => b"filrouge turn id 1\0",
+            Self::Anchor => b"filrouge anchor 1\0",
+        }
+    }
+}
+
+type HmacSha256 = Hmac<Sha256>;
+
+/// Keys by id: one active, the older ones kept to verify what they wrote.
+#[derive(Clone)]
+pub struct Keyring {
+    keys: BTreeMap<KeyId, HmacSha256>,
+    secrets: BTreeMap<KeyId, [u8; 32]>,
+    active: KeyId,
+    /// The lowest id, which derives turn ids; it never changes by rotation.
+    root: KeyId,
+}
+
+impl fmt::Debug for Keyring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ids: Vec<_> = self.keys.keys().collect();
+        f.debug_struct("Keyring").field("ids", &ids).field("active", &self.active).finish()
+    }
+}
+
+fn keyed(secret: &[u8; 32]) -> HmacSha256 {
+    // HMAC takes keys of any length, so a 32-byte key cannot be refused.
+    #[expect(clippy::expect_used, reason = "HMAC accepts every key length")]
+    HmacSha256::new_from_slice(secret).expect("a key of any length")
+}
+
+impl Keyring {
+    /// A ring of `secrets` in which `active` writes.
+    ///
+    /// # Errors
+    /// [`KeyringError`] when there is no key or `active` is not among them.
+    pub fn new(secrets: BTreeMap<KeyId, [u8; 32]>, active: KeyId) -> Result<Self, KeyringError> {
+        let root = *secrets.keys().next().ok_or(KeyringError::Empty)?;
+        if !secrets.contains_key(&active) {
+            return Err(KeyringError::NoActive(active));
+        }
+        let keys = secrets.iter().map(|(id, secret)| (*id, keyed(secret))).collect();
+        Ok(Self { keys, secrets, active, root })
+    }
+
+    /// A ring of one key with id 1.
+    #[must_use]
+    pub fn single(secret: [u8; 32]) -> Self {
+        Self {
+            keys: BTreeMap::from([(1, keyed(&secret))]),
+            secrets: BTreeMap::from([(1, secret)]),
+            active: 1,
+            root: 1,
+        }
+    }
+
+    /// The key that writes.
+    #[must_use]
+    pub const fn active(&self) -> KeyId {
+        self.active
+    }
+
+    /// The keys' ids and secrets, for whoever stores the ring.
+    #[must_use]
+    pub const fn secrets(&self) -> &BTreeMap<KeyId, [u8; 32]> {
+        &self.secrets
+    }
+
+    /// Whether `id` can verify.
+    #[must_use]
+    pub fn knows(&self, id: KeyId) -> bool {
+        self.keys.contains_key(&id)
+    }
+
+    /// The MAC of `pieces` under key `id`; `None` when the key is not in the ring.
+    #[must_use]
+    pub fn mac(&self, id: KeyId, domain: Domain, pieces: &[&[u8]]) -> Option<[u8; MAC_BYTES]> {
+        let mut mac = self.keys.get(&id)?.clone();
+        mac.update(domain.label());
+        for piece in pieces {
+            mac.update(piece);
+        }
+        let full = mac.finalize().into_bytes();
+        let mut short = [0; MAC_BYTES];
+        short.copy_from_slice(&full[..MAC_BYTES]);
+        Some(short)
+    }
+
+    /// The turn id of a request: the first four bytes are the session's, so that the turns of a session
+    /// lie together in an index; the rest is the request's (DESIGN §3).
+    #[must_use]
+    pub fn turn_id(&self, tenant: &TenantId, session: &SessionId, request: &RequestId) -> TurnId {
+        let scope = |text: &str| {
+            let mut piece = (text.len() as u64).to_be_bytes().to_vec();
+            piece.extend_from_slice(text.as_bytes());
+            piece
+        };
+        let (tenant, session) = (scope(tenant.as_str()), scope(session.as_str()));
+        let of = |pieces: &[&[u8]]| {
+            // The root key is taken from the ring itself.
+            self.mac(self.root, Domain::TurnId, pieces).unwrap_or_default()
+        };
+        let place = of(&[b"s", &tenant, &session]);
+        let mut bytes = of(&[b"t", &tenant, &session, request.as_str().as_bytes()]);
+        bytes[..4].copy_from_slice(&place[..4]);
+        TurnId::from_derived(bytes)
+    }
+}
+
+/// Compares without telling by time where the difference is.
+#[must_use]
+pub(crate) fn equal_macs(a: &[u8; MAC_BYTES], b: &[u8; MAC_BYTES]) -> bool {
+    a.iter().zip(b).fold(0, |diff, (x, y)| diff | (x ^ y)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turn_ids_depend_on_every_part_and_not_on_the_active_key() {
+        let secrets = BTreeMap::from([(1, [1; 32]), (2, [2; 32])]);
+        let ring = Keyring::new(secrets.clone(), 1).unwrap();
+        let rotated = Keyring::new(secrets, 2).unwrap();
+        let id = |ring: &Keyring, t: &str, s: &str, r: &str| {
+            ring.turn_id(
+                &TenantId::new(t).unwrap(),
+                &SessionId::new(s).unwrap(),
+                &RequestId::new(r).unwrap(),
+            )
+        };
+        let a = id(&ring, "t", "s", "r");
+        assert_eq!(a, id(&rotated, "t", "s", "r"));
+        for (t, s, r) in [("u", "s", "r"), ("t", "z", "r"), ("t", "s", "q"), ("ts", "", "r")] {
+            if s.is_empty() {
+                continue;
+            }
+            assert_ne!(a, id(&ring, t, s, r));
+        }
+        assert_eq!(a.as_bytes()[..4], id(&ring, "t", "s", "q").as_bytes()[..4]);
+    }
+
+    #[test]
+    fn an_unknown_key_gives_no_mac() {
+        let ring = Keyring::single([3; 32]);
+        assert!(ring.mac(2, Domain::Head, &[b"x"]).is_none());
+        assert_ne!(ring.mac(1, Domain::Head, &[b"x"]), ring.mac(1, Domain::Turn, &[b"x"]));
+    }
+}

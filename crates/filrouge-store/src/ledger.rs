@@ -1,0 +1,148 @@
+//! The ledger port: what the engine asks of a durable store (DESIGN §13).
+
+use std::sync::mpsc;
+
+use async_trait::async_trait;
+use filrouge_types::{Failure, Session, SessionId, Turn, TurnId};
+
+use crate::command::{Command, Outcome, Scope, SessionFilter};
+use crate::keyring::MAC_BYTES;
+use crate::read::{ItemPage, SessionPage, Sight, TurnPage, TurnQuery};
+use crate::rows::View;
+use crate::verify::Report;
+
+/// A commit that is durable: what an anchor remembers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The commit's number; 0 before the first.
+    pub commit_no: u64,
+    /// Its link.
+    pub link: [u8; MAC_BYTES],
+}
+
+/// How a store is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Why it takes no writes, if it does not.
+    pub read_only: Option<String>,
+    /// What is known not to be what was written.
+    pub integrity: Option<String>,
+}
+
+/// A question put to one consistent sight of the store.
+pub type Inspect = Box<dyn for<'a> FnOnce(&Sight<'a, dyn View + 'a>) + Send>;
+
+/// A durable store of sessions, turns and items.
+///
+/// A write that is answered is on disk (P1). All methods fail with codes of
+/// [`filrouge_types::ErrorCode`]; none tells failures apart by text.
+#[async_trait]
+pub trait Ledger: Send + Sync {
+    /// Does one write in a transaction and answers once it is flushed.
+    async fn write(&self, command: Command) -> Result<Outcome, Failure>;
+
+    /// Shows one consistent sight of the store to `question`.
+    async fn inspect(&self, question: Inspect) -> Result<(), Failure>;
+
+    /// The newest durable commit.
+    fn position(&self) -> Position;
+
+    /// The store's own name, given when it was made; names its anchor.
+    fn store_id(&self) -> &str;
+
+    /// How the store is.
+    fn health(&self) -> Health;
+
+    /// Refuses everything from now on: the store is older than its anchor.
+    fn distrust(&self, what: String);
+
+    /// Finishes what is under way and releases the store.
+    async fn close(&self);
+}
+
+impl dyn Ledger {
+    /// Asks one consistent sight of the store.
+    ///
+    /// # Errors
+    /// Those of the question, and of the store.
+    pub async fn ask<R, F>(&self, question: F) -> Result<R, Failure>
+    where
+        R: Send + 'static,
+        F: for<'a> FnOnce(&Sight<'a, dyn View + 'a>) -> Result<R, Failure> + Send + 'static,
+    {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        self.inspect(Box::new(move |sight| {
+            // The receiver lives until the answer is taken below.
+            let _ = sender.send(question(sight));
+        }))
+        .await?;
+        receiver.try_recv().map_err(|_| {
+            Failure::new(filrouge_types::ErrorCode::Internal, "the store did not put the question")
+        })?
+    }
+
+    /// One session.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`.
+    pub async fn session(&self, scope: &Scope, id: &SessionId) -> Result<Session, Failure> {
+        let (scope, id) = (scope.clone(), id.clone());
+        self.ask(move |sight| sight.session(&scope, &id)).await
+    }
+
+    /// A page of sessions, newest first.
+    ///
+    /// # Errors
+    /// `invalid` for a bad cursor, `integrity_error`.
+    pub async fn sessions(
+        &self,
+        scope: &Scope,
+        filter: SessionFilter,
+        cursor: Option<String>,
+        limit: usize,
+    ) -> Result<SessionPage, Failure> {
+        let scope = scope.clone();
+        self.ask(move |sight| sight.sessions(&scope, &filter, cursor.as_deref(), limit)).await
+    }
+
+    /// One turn.
+    ///
+    /// # Errors
+    /// `session_not_found`, `turn_not_found`, `turn_mismatch`, `integrity_error`.
+    pub async fn turn(&self, scope: &Scope, session: &SessionId, id: TurnId) -> Result<Turn, Failure> {
+        let (scope, session) = (scope.clone(), session.clone());
+        self.ask(move |sight| sight.turn(&scope, &session, &id)).await
+    }
+
+    /// A page of turns.
+    ///
+    /// # Errors
+    /// `session_not_found`, `invalid` for a bad cursor, `integrity_error`.
+    pub async fn turns(&self, scope: &Scope, session: &SessionId, query: TurnQuery) -> Result<TurnPage, Failure> {
+        let (scope, session) = (scope.clone(), session.clone());
+        self.ask(move |sight| sight.turns(&scope, &session, &query)).await
+    }
+
+    /// A page of items after `after`.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`.
+    pub async fn items(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<ItemPage, Failure> {
+        let (scope, session) = (scope.clone(), session.clone());
+        self.ask(move |sight| sight.items(&scope, &session, after, limit)).await
+    }
+
+    /// Verifies one session, or with `None` the whole store.
+    ///
+    /// # Errors
+    /// Only when the store does not answer, or the session is absent.
+    pub async fn verify(&self, only: Option<(Scope, SessionId)>) -> Result<Report, Failure> {
+        self.ask(move |sight| sight.verify(only.as_ref().map(|(scope, id)| (scope, id)))).await
+    }
+}

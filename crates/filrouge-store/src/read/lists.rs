@@ -1,0 +1,252 @@
+//! Pages of sessions, turns and items. Cursors stand on immutable keys, so that paging neither skips
+//! nor repeats while others write (DESIGN §12).
+
+use filrouge_types::{ErrorCode, Failure, Item, Session, SessionId, Turn, TurnId, TurnStatus};
+
+use super::{ALL_PLACES, Loaded, Sight, genesis_for, turn_not_found};
+use crate::chain::Link;
+use crate::command::{Scope, SessionFilter};
+use crate::record::FaultKind;
+use crate::rows::{TurnRow, View};
+
+/// A page stops once its records hold this many packed bytes, whatever its limit: bounds memory.
+const PAGE_BYTES: usize = 8 << 20;
+
+/// Sessions, newest first, and the cursor of the next page.
+pub type SessionPage = (Vec<Session>, Option<String>);
+/// Turns in order, and the cursor of the next page.
+pub type TurnPage = (Vec<Turn>, Option<String>);
+/// Items in order, and the cursor of the next page.
+pub type ItemPage = (Vec<Item>, Option<String>);
+
+/// In which order turns are paged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnOrder {
+    /// From the first on.
+    Oldest,
+    /// The newest page first, each page oldest first; replaced turns are left out.
+    Newest,
+}
+
+/// Which turns a page shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnQuery {
+    /// Only with this status.
+    pub status: Option<TurnStatus>,
+    /// The order.
+    pub order: TurnOrder,
+    /// Where the page begins.
+    pub cursor: Option<String>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+fn cursor(text: Option<&str>) -> Result<Option<u64>, Failure> {
+    text.map(|t| {
+        t.parse().map_err(|_| {
+            Failure::new(ErrorCode::Invalid, format!("{t:?} is no cursor"))
+                .with_hint("pass a next_cursor as it came, or leave it out for the first page")
+        })
+    })
+    .transpose()
+}
+
+impl<V: View + ?Sized> Sight<'_, V> {
+    /// One session.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`, `key_missing`.
+    pub fn session(&self, scope: &Scope, id: &SessionId) -> Result<Session, Failure> {
+        let loaded = self.get(scope, id)?;
+        Ok(loaded.row.with_head(&loaded.head))
+    }
+
+    /// A page of sessions, newest first.
+    ///
+    /// # Errors
+    /// `invalid` for a cursor that is none, `integrity_error`.
+    pub fn sessions(
+        &self,
+        scope: &Scope,
+        filter: &SessionFilter,
+        from: Option<&str>,
+        limit: usize,
+    ) -> Result<SessionPage, Failure> {
+        let before = cursor(from)?;
+        self.suspects.check_listing(&scope.tenant)?;
+        let rows = self.view.sessions(&scope.tenant, &scope.viewer, filter, before, limit + 1)?;
+        let more = rows.len() > limit;
+        let mut next = None;
+        let mut page = Vec::with_capacity(rows.len().min(limit));
+        for stored in rows.into_iter().take(limit) {
+            next = Some(stored.pk.to_string());
+            let loaded = self.load(stored)?;
+            page.push(loaded.row.with_head(&loaded.head));
+        }
+        Ok((page, next.filter(|_| more)))
+    }
+
+    /// One turn.
+    ///
+    /// # Errors
+    /// `session_not_found`, `turn_not_found`, `turn_mismatch`, `integrity_error`.
+    pub fn turn(&self, scope: &Scope, session: &SessionId, id: &TurnId) -> Result<Turn, Failure> {
+        let loaded = self.get(scope, session)?;
+        let row = self.find_turn(&loaded, &scope.viewer, id)?.ok_or_else(|| turn_not_found(id))?;
+        self.project(&loaded, &row)
+    }
+
+    /// A page of turns, by ordinal and version.
+    ///
+    /// # Errors
+    /// `session_not_found`, `invalid` for a cursor that is none, `integrity_error`.
+    pub fn turns(&self, scope: &Scope, session: &SessionId, query: &TurnQuery) -> Result<TurnPage, Failure> {
+        let loaded = self.get(scope, session)?;
+        let (rows, next) = match query.order {
+            TurnOrder::Oldest => self.oldest_turns(&loaded, query)?,
+            TurnOrder::Newest => self.newest_turns(&loaded, query)?,
+        };
+        let turns = rows.iter().map(|row| self.project(&loaded, row)).collect::<Result<_, _>>()?;
+        Ok((turns, next))
+    }
+
+    fn oldest_turns(&self, session: &Loaded, query: &TurnQuery) -> Result<(Vec<TurnRow>, Option<String>), Failure> {
+        let mut from = cursor(query.cursor.as_deref())?.unwrap_or(ALL_PLACES.0);
+        let mut ordinal = (from >> 8).max(1) - 1;
+        let mut page = Vec::new();
+        loop {
+            let rows = self.view.turns(session.pk, from, ALL_PLACES.1, false, query.limit + 1)?;
+            let exhausted = rows.len() <= query.limit;
+            for row in rows {
+                if row.ordinal > ordinal + 1 {
+                    return Err(session.broken(None, format!("turn {} is missing", ordinal + 1)));
+                }
+                if page.len() == query.limit && query.status.is_none_or(|s| s == row.status) {
+                    return Ok((page, Some(row.place().to_string())));
+                }
+                ordinal = row.ordinal;
+                from = row.place() + 1;
+                let row = self.verified_turn(session, row)?;
+                if query.status.is_none_or(|s| s == row.status) {
+                    page.push(row);
+                }
+            }
+            if exhausted {
+                if ordinal < session.head.turn_count {
+                    return Err(session.broken(None, format!("turn {} is missing", ordinal + 1)));
+                }
+                return Ok((page, None));
+            }
+        }
+    }
+
+    fn newest_turns(&self, session: &Loaded, query: &TurnQuery) -> Result<(Vec<TurnRow>, Option<String>), Failure> {
+        let mut to = cursor(query.cursor.as_deref())?.unwrap_or(ALL_PLACES.1);
+        let mut ordinal = if query.cursor.is_some() { (to >> 8) + 1 } else { session.head.turn_count + 1 };
+        let mut page: Vec<TurnRow> = Vec::new();
+        let mut next = None;
+        'pages: loop {
+            let rows = self.view.turns(session.pk, ALL_PLACES.0, to, true, query.limit + 1)?;
+            let exhausted = rows.len() <= query.limit;
+            for row in rows {
+                if row.ordinal + 1 < ordinal {
+                    return Err(session.broken(None, format!("turn {} is missing", ordinal - 1)));
+                }
+                to = row.place().saturating_sub(1);
+                if row.ordinal == ordinal {
+                    // An older version of a turn just seen.
+                    continue;
+                }
+                ordinal = row.ordinal;
+                let row = self.verified_turn(session, row)?;
+                if query.status.is_some_and(|s| s != row.status) {
+                    continue;
+                }
+                if page.len() == query.limit {
+                    next = Some(((row.ordinal << 8) | 0xff).to_string());
+                    break 'pages;
+                }
+                page.push(row);
+            }
+            if exhausted {
+                if ordinal > 1 {
+                    return Err(session.broken(None, format!("turn {} is missing", ordinal - 1)));
+                }
+                break;
+            }
+        }
+        page.reverse();
+        Ok((page, next))
+    }
+
+    /// A page of items after `after`.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error` naming the first seq that is not what was written.
+    pub fn items(&self, scope: &Scope, session: &SessionId, after: u64, limit: usize) -> Result<ItemPage, Failure> {
+        let loaded = self.get(scope, session)?;
+        self.items_of(&loaded, after, limit)
+    }
+
+    /// As [`Self::items`], of a session at hand.
+    ///
+    /// # Errors
+    /// `integrity_error`.
+    pub fn items_of(&self, session: &Loaded, after: u64, limit: usize) -> Result<ItemPage, Failure> {
+        let mut page: Vec<Item> = Vec::with_capacity(limit.min(1024));
+        let mut bytes = 0;
+        let mut next = after + 1;
+        let mut previous: Option<Link> = genesis_for(next).copied();
+        while next <= session.head.last_seq && page.len() < limit && bytes < PAGE_BYTES {
+            let chunk = (limit - page.len()).clamp(1, 512);
+            let rows = self.view.records(session.pk, next, chunk)?;
+            if rows.is_empty() {
+                return Err(session.broken(Some(next), FaultKind::Missing));
+            }
+            let mut taken = 0;
+            for row in &rows {
+                taken += 1;
+                bytes += row.body.len();
+                if bytes >= PAGE_BYTES {
+                    break;
+                }
+            }
+            for decoded in self.decode_many(session, &rows[..taken]) {
+                let decoded = decoded?;
+                let first = decoded.items.first().map_or(0, |(i, _)| i.seq);
+                let last = decoded.items.last().map_or(0, |(i, _)| i.seq);
+                if first > next || last < next {
+                    return Err(session.broken(Some(next), FaultKind::Missing));
+                }
+                if previous.is_some_and(|p| p != decoded.previous) {
+                    return Err(session.broken(Some(first), FaultKind::Gap));
+                }
+                previous = Some(decoded.last);
+                let skip = usize::try_from(next - first).unwrap_or(usize::MAX);
+                page.extend(decoded.items.into_iter().skip(skip).map(|(item, _)| item));
+                next = last + 1;
+            }
+        }
+        if next > session.head.last_seq {
+            self.check_end(session, next - 1, previous)?;
+        }
+        page.truncate(limit);
+        let end = page.last().map_or(after, |i| i.seq);
+        let more = end < session.head.last_seq && !page.is_empty();
+        Ok((page, more.then(|| end.to_string())))
+    }
+
+    /// The last item read must be the head's, and nothing may stand behind it.
+    fn check_end(&self, session: &Loaded, last: u64, link: Option<Link>) -> Result<(), Failure> {
+        if last == session.head.last_seq && link.is_some_and(|l| l != session.head.link) {
+            return Err(session.broken(Some(last), FaultKind::Gap));
+        }
+        let newest = self.view.newest_seq(session.pk)?;
+        if newest != session.head.last_seq {
+            let first = newest.min(session.head.last_seq) + 1;
+            let what = if newest < session.head.last_seq { "the item is missing" } else { "an item was added" };
+            return Err(session.broken(Some(first), what));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+//! The changes of a turn that its items record: a turn is a projection over them (DESIGN §3).
+
+use filrouge_types::{IdentityId, RawJson, RequestId, TurnId, TurnStatus};
+
+use crate::codec::{Malformed, Reader, Write};
+
+/// What starts a turn; carried by its first item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartEvent {
+    /// The caller's key.
+    pub request_id: RequestId,
+    /// Who asked.
+    pub identity_id: Option<IdentityId>,
+    /// Of the request's body.
+    pub fingerprint: [u8; 16],
+    /// The turn it replaces.
+    pub replaces: Option<TurnId>,
+    /// Whether the chat is translated.
+    pub translate_chat: bool,
+    /// The pipeline that answers.
+    pub pipeline_name: Option<Box<str>>,
+    /// The consultant that answers.
+    pub consultant: Option<Box<str>>,
+    /// The repository it is about.
+    pub repository: Option<Box<str>>,
+    /// The application's data, a JSON object.
+    pub metadata: Option<RawJson>,
+}
+
+/// What closes a turn; carried by its last item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CloseEvent {
+    /// How it ended: finalized, failed or cancelled.
+    pub status: TurnStatus,
+    /// Of the closing request's body.
+    pub fingerprint: [u8; 16],
+    /// Whether the translated answer is a copy of the neutral one.
+    pub fallback: bool,
+    /// Merged over the metadata the turn was started with.
+    pub metadata: Option<RawJson>,
+}
+
+/// A change of a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// It begins.
+    Start(Box<StartEvent>),
+    /// It ends.
+    Close(Box<CloseEvent>),
+    /// Its owner is gone.
+    Interrupt,
+    /// Its owner is back.
+    Reopen,
+}
+
+fn write_optional(out: &mut Vec<u8>, text: Option<&str>) {
+    match text {
+        Some(text) => {
+            out.byte(1);
+            out.text(text);
+        }
+        None => out.byte(0),
+    }
+}
+
+fn read_optional<'a>(r: &mut Reader<'a>) -> Result<Option<&'a str>, Malformed> {
+    match r.byte()? {
+        0 => Ok(None),
+        1 => r.text().map(Some),
+        _ => Err(Malformed),
+    }
+}
+
+fn read_flag(r: &mut Reader<'_>) -> Result<bool, Malformed> {
+    match r.byte()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Malformed),
+    }
+}
+
+impl Event {
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Start(e) => {
+                out.byte(1);
+                out.text(e.request_id.as_str());
+                write_optional(out, e.identity_id.as_ref().map(IdentityId::as_str));
+                out.extend_from_slice(&e.fingerprint);
+                match &e.replaces {
+                    Some(id) => {
+                        out.byte(1);
+                        out.extend_from_slice(id.as_bytes());
+                    }
+                    None => out.byte(0),
+                }
+                out.byte(u8::from(e.translate_chat));
+                write_optional(out, e.pipeline_name.as_deref());
+                write_optional(out, e.consultant.as_deref());
+                write_optional(out, e.repository.as_deref());
+                write_optional(out, e.metadata.as_ref().map(RawJson::as_str));
+            }
+            Self::Close(e) => {
+                out.byte(2);
+                out.byte(e.status.code());
+                out.extend_from_slice(&e.fingerprint);
+                out.byte(u8::from(e.fallback));
+                write_optional(out, e.metadata.as_ref().map(RawJson::as_str));
+            }
+            Self::Interrupt => out.byte(3),
+            Self::Reopen => out.byte(4),
+        }
+    }
+
+    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match r.byte()? {
+            1 => Ok(Self::Start(Box::new(StartEvent {
+                request_id: RequestId::new(r.text()?).map_err(|_| Malformed)?,
+                identity_id: read_optional(r)?
+                    .map(IdentityId::new)
+                    .transpose()
+                    .map_err(|_| Malformed)?,
+                fingerprint: r.array()?,
+                replaces: match r.byte()? {
+                    0 => None,
+                    1 => Some(TurnId::from_bytes(r.array()?)),
+                    _ => return Err(Malformed),
+                },
+                translate_chat: read_flag(r)?,
+                pipeline_name: read_optional(r)?.map(Into::into),
+                consultant: read_optional(r)?.map(Into::into),
+                repository: read_optional(r)?.map(Into::into),
+                metadata: read_optional(r)?.map(RawJson::from_checked),
+            }))),
+            2 => Ok(Self::Close(Box::new(CloseEvent {
+                status: TurnStatus::from_code(r.byte()?).ok_or(Malformed)?,
+                fingerprint: r.array()?,
+                fallback: read_flag(r)?,
+                metadata: read_optional(r)?.map(RawJson::from_checked),
+            }))),
+            3 => Ok(Self::Interrupt),
+            4 => Ok(Self::Reopen),
+            _ => Err(Malformed),
+        }
+    }
+}

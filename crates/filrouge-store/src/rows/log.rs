@@ -1,0 +1,163 @@
+//! The commit log: one chained row a commit, naming what it touched (DESIGN §9, docs/format.md).
+
+use filrouge_types::{SessionId, TenantId, Timestamp};
+
+use super::SessionPk;
+use crate::chain::Digest;
+use crate::codec::{Malformed, Reader, Write};
+use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
+
+/// What one write did to one session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogEntry {
+    /// The session.
+    pub pk: SessionPk,
+    /// The first seq added.
+    pub first_seq: u64,
+    /// How many items were added.
+    pub count: u64,
+    /// The first half of the head's new MAC.
+    pub head: [u8; 8],
+    /// The session's name, when this commit made it.
+    pub created: Option<(TenantId, SessionId)>,
+}
+
+/// One commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogRow {
+    /// Dense, from 1.
+    pub commit_no: u64,
+    /// The store's time of it.
+    pub at: Timestamp,
+    /// The sum of all head MACs after it.
+    pub digest: Digest,
+    /// Keyed hash over the previous link and this row.
+    pub link: [u8; MAC_BYTES],
+    key_id: KeyId,
+    entries: Vec<u8>,
+}
+
+impl LogRow {
+    /// The row that follows `previous`, signed with the active key.
+    #[must_use]
+    pub fn following(
+        previous: Option<&Self>,
+        at: Timestamp,
+        entries: &[LogEntry],
+        digest: Digest,
+        keyring: &Keyring,
+    ) -> Self {
+        let mut packed = Vec::with_capacity(entries.len() * 16);
+        for e in entries {
+            packed.number(e.pk);
+            packed.number(e.first_seq);
+            packed.number(e.count);
+            packed.extend_from_slice(&e.head);
+            match &e.created {
+                Some((tenant, session)) => {
+                    packed.byte(1);
+                    packed.text(tenant.as_str());
+                    packed.text(session.as_str());
+                }
+                None => packed.byte(0),
+            }
+        }
+        let mut row = Self {
+            commit_no: previous.map_or(1, |p| p.commit_no + 1),
+            at,
+            digest,
+            link: [0; MAC_BYTES],
+            key_id: keyring.active(),
+            entries: packed,
+        };
+        row.link = row.expected(previous.map(|p| &p.link), keyring).unwrap_or_default();
+        row
+    }
+
+    fn expected(&self, previous: Option<&[u8; MAC_BYTES]>, keyring: &Keyring) -> Option<[u8; MAC_BYTES]> {
+        keyring.mac(
+            self.key_id,
+            Domain::Commit,
+            &[
+                previous.unwrap_or(&[0; MAC_BYTES]),
+                &self.commit_no.to_be_bytes(),
+                &self.at.as_micros().to_be_bytes(),
+                &self.digest.0.to_be_bytes(),
+                &self.entries,
+            ],
+        )
+    }
+
+    /// Whether this row follows `previous`; `None` when the key is missing.
+    #[must_use]
+    pub fn follows(&self, previous: Option<&Self>, keyring: &Keyring) -> Option<bool> {
+        if self.commit_no != previous.map_or(1, |p| p.commit_no + 1) {
+            return Some(false);
+        }
+        let link = self.expected(previous.map(|p| &p.link), keyring)?;
+        Some(equal_macs(&link, &self.link))
+    }
+
+    /// The writes in it; `None` when the bytes are malformed.
+    #[must_use]
+    pub fn entries(&self) -> Option<Vec<LogEntry>> {
+        let mut r = Reader(&self.entries);
+        let mut entries = Vec::new();
+        while !r.is_empty() {
+            entries.push(read_entry(&mut r).ok()?);
+        }
+        Some(entries)
+    }
+
+    /// The stored bytes, without the number, which is the row's key.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64 + self.entries.len());
+        out.byte(crate::record::FORMAT);
+        out.extend_from_slice(&self.key_id.to_be_bytes());
+        out.time(self.at);
+        out.extend_from_slice(&self.digest.0.to_be_bytes());
+        out.extend_from_slice(&self.link);
+        out.extend_from_slice(&self.entries);
+        out
+    }
+
+    /// Reads stored bytes; `None` when they are malformed.
+    #[must_use]
+    pub fn decode(commit_no: u64, bytes: &[u8]) -> Option<Self> {
+        Self::read(commit_no, bytes).ok()
+    }
+
+    fn read(commit_no: u64, bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut r = Reader(bytes);
+        if r.byte()? != crate::record::FORMAT {
+            return Err(Malformed);
+        }
+        let key_id = KeyId::from_be_bytes(r.array()?);
+        Ok(Self {
+            commit_no,
+            at: r.time()?,
+            digest: Digest(u128::from_be_bytes(r.array()?)),
+            link: r.array()?,
+            key_id,
+            entries: r.0.to_vec(),
+        })
+    }
+}
+
+fn read_entry(r: &mut Reader<'_>) -> Result<LogEntry, Malformed> {
+    Ok(LogEntry {
+        pk: r.number()?,
+        first_seq: r.number()?,
+        count: r.number()?,
+        head: r.array()?,
+        created: match r.byte()? {
+            0 => None,
+            1 => Some((
+                TenantId::new(r.text()?).map_err(|_| Malformed)?,
+                SessionId::new(r.text()?).map_err(|_| Malformed)?,
+            )),
+            _ => return Err(Malformed),
+        },
+    })
+}

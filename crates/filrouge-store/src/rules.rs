@@ -1,0 +1,270 @@
+//! The rules of a turn's life (DESIGN §4), the same for every backend. A write is first checked whole —
+//! owner, replay, expected seq, turn state — and only then put, so that a refused write leaves nothing.
+
+use filrouge_types::{ErrorCode, Failure, Timestamp, TurnId};
+
+use crate::chain::Digest;
+use crate::command::{Command, NewSession, Outcome, Scope, Write};
+use crate::keyring::{Entropy, Keyring};
+use crate::read::{Loaded, Sight};
+use crate::record::{Batch, Check, Placement};
+use crate::rows::{HeadRow, LogEntry, LogRow, PK_MAX, SEQ_MAX, SessionRow, TurnRow, Tx};
+use crate::verify::Suspects;
+
+mod append;
+mod close;
+mod interrupt;
+mod start;
+
+/// Most items of one turn (DESIGN §8).
+pub const TURN_ITEMS_MAX: u64 = 10_000;
+
+/// What the rules are handed in.
+pub struct Context<'a> {
+    /// The keys.
+    pub keyring: &'a Keyring,
+    /// For salts of items that the rules add.
+    pub entropy: &'a dyn Entropy,
+    /// The store's time of the commit.
+    pub now: Timestamp,
+    /// Sessions known not to be what was written.
+    pub suspects: &'a Suspects,
+}
+
+impl Context<'_> {
+    fn sight<'s, T: Tx>(&'s self, tx: &'s T) -> Sight<'s, T> {
+        Sight { view: tx, keyring: self.keyring, check: Check::Keyed, suspects: self.suspects }
+    }
+}
+
+/// The writes that share one commit, and with it one flush.
+pub struct Group {
+    previous: Option<LogRow>,
+    digest: Digest,
+    entries: Vec<LogEntry>,
+}
+
+impl Group {
+    /// Begins behind the newest commit.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub fn begin<T: Tx>(tx: &T) -> Result<Self, Failure> {
+        let previous = tx.newest_log()?;
+        let digest = previous.as_ref().map_or_else(Digest::default, |p| p.digest);
+        Ok(Self { previous, digest, entries: Vec::new() })
+    }
+
+    /// Writes the commit's log row; `None` when nothing was written.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub fn finish<T: Tx>(self, tx: &mut T, ctx: &Context<'_>) -> Result<Option<LogRow>, Failure> {
+        if self.entries.is_empty() {
+            return Ok(None);
+        }
+        let row = LogRow::following(self.previous.as_ref(), ctx.now, &self.entries, self.digest, ctx.keyring);
+        tx.insert_log(&row)?;
+        Ok(Some(row))
+    }
+}
+
+/// Does one write.
+///
+/// # Errors
+/// The refusals of DESIGN §4 by their codes, `integrity_error`, or the store's own failures.
+pub fn apply<T: Tx>(tx: &mut T, group: &mut Group, ctx: &Context<'_>, command: &Command) -> Result<Outcome, Failure> {
+    let scope = &command.scope;
+    match &command.write {
+        Write::CreateSession(new) => create_session(tx, group, ctx, scope, new),
+        Write::Start(start) => start::apply(tx, group, ctx, scope, start),
+        Write::Append(append) => append::apply(tx, group, ctx, scope, append),
+        Write::Close(close) => close::apply(tx, group, ctx, scope, close),
+        Write::Interrupt(interrupt) => interrupt::apply(tx, group, ctx, scope, interrupt),
+    }
+}
+
+fn create_session<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    new: &NewSession,
+) -> Result<Outcome, Failure> {
+    if let Some(found) = ctx.sight(tx).find_any(&scope.tenant, &new.session_id)? {
+        return if scope.viewer.sees(found.row.identity_id.as_ref()) {
+            let session = Box::new(found.row.with_head(&found.head));
+            Ok(Outcome::Session { session, created: false })
+        } else {
+            Err(session_conflict())
+        };
+    }
+    let made = insert_session(tx, ctx, scope, new)?;
+    let made = put_head(tx, group, ctx, made, (0, 0), true)?;
+    Ok(Outcome::Session { session: Box::new(made.row.with_head(&made.head)), created: true })
+}
+
+fn session_conflict() -> Failure {
+    Failure::new(ErrorCode::SessionConflict, "a session with this id belongs to somebody else")
+        .with_hint("choose another session_id")
+}
+
+/// Adds a session whose head is not yet put.
+fn insert_session<T: Tx>(tx: &mut T, ctx: &Context<'_>, scope: &Scope, new: &NewSession) -> Result<Loaded, Failure> {
+    let row = SessionRow {
+        tenant_id: scope.tenant.clone(),
+        session_id: new.session_id.clone(),
+        identity_id: scope.viewer.identity().cloned(),
+        parent_session_id: new.parent_session_id.clone(),
+        project_id: new.project_id.clone(),
+        team_id: None,
+        title: new.title.clone(),
+        status: filrouge_types::SessionStatus::Active,
+        state: None,
+        metadata: new.metadata.clone(),
+        created_at: ctx.now,
+    };
+    let pk = tx.insert_session(&row)?;
+    if pk > PK_MAX {
+        return Err(Failure::new(ErrorCode::Internal, "the store has run out of session numbers"));
+    }
+    let head = HeadRow::empty(row.fingerprint(), ctx.now);
+    let scope = crate::chain::LinkScope::new(&row.tenant_id, &row.session_id);
+    Ok(Loaded { pk, row, head, scope })
+}
+
+/// Signs and writes the head, and notes the change for the commit log.
+fn put_head<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    mut session: Loaded,
+    (first_seq, count): (u64, u64),
+    created: bool,
+) -> Result<Loaded, Failure> {
+    if !created {
+        group.digest = group.digest.minus(&session.head.mac);
+    }
+    session.head = session.head.sealed(ctx.keyring, session.pk);
+    group.digest = group.digest.plus(&session.head.mac);
+    tx.put_head(session.pk, &session.head)?;
+    let mut half = [0; 8];
+    half.copy_from_slice(&session.head.mac[..8]);
+    group.entries.push(LogEntry {
+        pk: session.pk,
+        first_seq,
+        count,
+        head: half,
+        created: created.then(|| (session.row.tenant_id.clone(), session.row.session_id.clone())),
+    });
+    Ok(session)
+}
+
+/// Before anything is put behind the newest item, it must be there.
+fn check_tail<T: Tx>(tx: &T, session: &Loaded, adding: u64) -> Result<(), Failure> {
+    let newest = tx.newest_seq(session.pk)?;
+    if newest != session.head.last_seq {
+        let (seq, what) = if newest < session.head.last_seq {
+            (newest + 1, "the item is missing")
+        } else {
+            (session.head.last_seq + 1, "an item was added")
+        };
+        return Err(session.broken(Some(seq), what));
+    }
+    if session.head.last_seq + adding > SEQ_MAX {
+        return Err(Failure::new(ErrorCode::LimitExceeded, format!("a session has at most {SEQ_MAX} items")));
+    }
+    Ok(())
+}
+
+/// Places a batch behind the newest item; gives the first and last seq.
+fn put_batch<T: Tx>(
+    tx: &mut T,
+    ctx: &Context<'_>,
+    session: &mut Loaded,
+    turn_id: TurnId,
+    batch: &Batch,
+) -> Result<(u64, u64), Failure> {
+    let placement = Placement {
+        scope: &session.scope,
+        turn_id: Some(turn_id),
+        created_at: ctx.now,
+        keyring: ctx.keyring,
+    };
+    let first_seq = session.head.last_seq + 1;
+    let (mut seq, mut link) = (first_seq, session.head.link);
+    for record in &batch.records {
+        let (row, last) = placement.place(record, seq, link);
+        tx.insert_record(session.pk, &row)?;
+        for (item, seq) in record.items.iter().zip(seq..) {
+            if let Some(id) = &item.item_id {
+                tx.insert_item_key(session.pk, id, seq)?;
+            }
+        }
+        seq += row.count;
+        link = last;
+    }
+    session.head.last_seq = seq - 1;
+    session.head.link = link;
+    Ok((first_seq, seq - 1))
+}
+
+/// Takes note in the turn's row of the items put at `first..`.
+fn note_items(turn: &mut TurnRow, batch: &Batch, first: u64, ctx: &Context<'_>) {
+    for (item, seq) in batch.items().zip(first..) {
+        turn.last_seq = seq;
+        turn.items += 1;
+        if let Some(slot) = final_slot(&item.channel, item.variant) {
+            turn.finals[slot] = seq;
+        }
+    }
+    turn.touched_at = ctx.now;
+}
+
+/// Which of the turn's finals an item is.
+fn final_slot(channel: &filrouge_types::Channel, variant: filrouge_types::Variant) -> Option<usize> {
+    (*channel == filrouge_types::Channel::Final).then(|| usize::from(variant.code()))
+}
+
+/// At most one final item of each variant (DESIGN §4.3).
+fn check_finals(batch: &Batch, mut taken: [bool; 2]) -> Result<(), Failure> {
+    for item in batch.items() {
+        if let Some(slot) = final_slot(&item.channel, item.variant) {
+            if taken[slot] {
+                return Err(Failure::new(
+                    ErrorCode::FinalExists,
+                    format!("the turn has a final item of variant {} already", item.variant),
+                )
+                .with_hint("use another channel, or replace the turn once it is closed"));
+            }
+            taken[slot] = true;
+        }
+    }
+    Ok(())
+}
+
+/// Item ids are unique in their session; within one batch as well.
+fn check_unique_ids(batch: &Batch) -> Result<(), Failure> {
+    let mut seen = std::collections::BTreeSet::new();
+    match batch.items().filter_map(|i| i.item_id.as_ref()).find(|id| !seen.insert(*id)) {
+        Some(id) => Err(Failure::new(ErrorCode::Invalid, format!("item_id {:?} stands twice in the batch", id.as_str()))),
+        None => Ok(()),
+    }
+}
+
+fn check_count(before: u64, batch: &Batch) -> Result<(), Failure> {
+    if before + batch.count() > TURN_ITEMS_MAX {
+        return Err(Failure::new(ErrorCode::LimitExceeded, format!("a turn has at most {TURN_ITEMS_MAX} items")));
+    }
+    Ok(())
+}
+
+/// A write to a turn that takes none.
+fn turn_closed(turn: &TurnRow) -> Failure {
+    let failure = Failure::new(ErrorCode::TurnClosed, format!("turn {} is {}", turn.turn_id, turn.status));
+    if turn.status.is_closed() {
+        failure.with_hint("start another turn, or replace this one")
+    } else {
+        failure.with_hint("start it again with the same request_id to open it")
+    }
+}

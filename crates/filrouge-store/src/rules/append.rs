@@ -1,0 +1,107 @@
+//! Appending items to an open turn (DESIGN §4.2).
+
+use filrouge_types::{ErrorCode, Failure, TurnStatus};
+
+use super::{
+    Context, Group, check_count, check_finals, check_tail, check_unique_ids, note_items, put_batch, put_head,
+    turn_closed,
+};
+use crate::command::{Append, Outcome, Scope};
+use crate::read::{Loaded, turn_not_found};
+use crate::rows::{TurnRow, Tx};
+
+pub(super) fn apply<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    append: &Append,
+) -> Result<Outcome, Failure> {
+    let sight = ctx.sight(tx);
+    let mut session = sight.get(scope, &append.session_id)?;
+    let id = &append.turn_id;
+    let mut row = sight.find_turn(&session, &scope.viewer, id)?.ok_or_else(|| turn_not_found(id))?;
+    check_unique_ids(&append.batch)?;
+    if let Some(outcome) = replay(tx, ctx, &session, &row, append)? {
+        return Ok(outcome);
+    }
+    if let Some(expected) = append.expected_seq
+        && expected != session.head.last_seq
+    {
+        let actual = session.head.last_seq;
+        let mut failure = Failure::new(
+            ErrorCode::SeqConflict,
+            format!("expected_seq is {expected}, the session stands at {actual}"),
+        )
+        .with_hint("read the items after expected_seq, then append again");
+        failure.actual_seq = Some(actual);
+        return Err(failure);
+    }
+    if row.status != TurnStatus::Open {
+        return Err(turn_closed(&row));
+    }
+    check_finals(&append.batch, row.finals.map(|seq| seq != 0))?;
+    check_count(row.items, &append.batch)?;
+    check_tail(tx, &session, append.batch.count())?;
+    let (first_seq, last_seq) = put_batch(tx, ctx, &mut session, row.turn_id, &append.batch)?;
+    note_items(&mut row, &append.batch, first_seq, ctx);
+    tx.update_turn(session.pk, &row.sealed(ctx.keyring, session.pk))?;
+    put_head(tx, group, ctx, session, (first_seq, last_seq + 1 - first_seq), false)?;
+    Ok(Outcome::Appended { first_seq, last_seq, replayed: false })
+}
+
+/// The earlier answer, when the batch is known: all its keys are, they stand together in this turn, and
+/// every item is what it was. Known in part is a conflict.
+fn replay<T: Tx>(
+    tx: &T,
+    ctx: &Context<'_>,
+    session: &Loaded,
+    turn: &TurnRow,
+    append: &Append,
+) -> Result<Option<Outcome>, Failure> {
+    let mut first_seq = None;
+    let (mut known, mut unknown) = (0_u64, 0_u64);
+    for (item, offset) in append.batch.items().zip(0_u64..) {
+        let Some(id) = &item.item_id else { continue };
+        match tx.item_seq(session.pk, id)? {
+            None => unknown += 1,
+            Some(seq) => {
+                known += 1;
+                let start = seq.checked_sub(offset).filter(|s| *s >= turn.first_seq);
+                if start.is_none() || first_seq.is_some_and(|f| Some(f) != start) {
+                    return Err(mismatch(id.as_str(), seq));
+                }
+                first_seq = start;
+            }
+        }
+    }
+    let Some(first_seq) = first_seq else { return Ok(None) };
+    if unknown > 0 {
+        return Err(Failure::new(
+            ErrorCode::PartialReplay,
+            format!("{known} of the batch's item ids are known and {unknown} are not"),
+        )
+        .with_hint("send a batch again exactly as it was first sent"));
+    }
+    let sight = ctx.sight(tx);
+    let last_seq = first_seq + append.batch.count() - 1;
+    for (item, seq) in append.batch.items().zip(first_seq..) {
+        let id = item.item_id.as_ref().map_or("", |id| id.as_str());
+        if seq > session.head.last_seq {
+            return Err(mismatch(id, seq));
+        }
+        let stored = sight.item_at(session, seq)?;
+        if stored.turn_id != Some(turn.turn_id) || !item.equals(&stored) {
+            return Err(mismatch(id, seq));
+        }
+    }
+    Ok(Some(Outcome::Appended { first_seq, last_seq, replayed: true }))
+}
+
+fn mismatch(id: &str, seq: u64) -> Failure {
+    Failure::new(
+        ErrorCode::IdempotencyMismatch,
+        format!("item_id {id:?} was used with another body (seq {seq})"),
+    )
+    .with_hint("send a batch again exactly as it was first sent, or take new item ids")
+}

@@ -1,0 +1,197 @@
+//! Ending a turn: finalize, fail, cancel (DESIGN §4.3, §4.4). The first one wins.
+
+use filrouge_types::{
+    Channel, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, Turn, TurnStatus, Variant,
+};
+
+use super::{Context, Group, check_count, check_tail, note_items, put_batch, put_head, turn_closed};
+use crate::command::{Close, Ending, Outcome, Scope};
+use crate::read::{Loaded, merged, text_of, turn_not_found};
+use crate::record::{Batch, CloseEvent, Entry, Event};
+use crate::rows::{TurnRow, Tx};
+
+pub(super) fn apply<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    close: &Close,
+) -> Result<Outcome, Failure> {
+    let sight = ctx.sight(tx);
+    let mut session = sight.get(scope, &close.session_id)?;
+    let id = &close.turn_id;
+    let mut row = sight.find_turn(&session, &scope.viewer, id)?.ok_or_else(|| turn_not_found(id))?;
+    if let Some(request) = &close.request_id {
+        let start = sight.start_of(&session, &row)?;
+        if start.request_id != *request {
+            return Err(Failure::new(
+                ErrorCode::TurnMismatch,
+                format!("turn {id} was started by request_id {:?}", start.request_id.as_str()),
+            ));
+        }
+    }
+    let status = match close.ending {
+        Ending::Finalize { .. } => TurnStatus::Finalized,
+        Ending::Fail(_) => TurnStatus::Failed,
+        Ending::Cancel(_) => TurnStatus::Cancelled,
+    };
+    if row.status.is_closed() {
+        return replay(tx, ctx, &session, &row, status, close);
+    }
+    if row.status != TurnStatus::Open {
+        return Err(turn_closed(&row));
+    }
+    let entries = match &close.ending {
+        Ending::Finalize { neutral, translated, fallback } => {
+            let answers = Answers { neutral: neutral.as_ref(), translated: translated.as_ref(), fallback: *fallback };
+            answers.entries(tx, ctx, &session, &row, close)?
+        }
+        Ending::Fail(entries) | Ending::Cancel(entries) => ending_with(entries.clone(), status, false, close, None),
+    };
+    let batch = Batch::seal(&entries, ctx.entropy)?;
+    check_count(row.items.min(super::TURN_ITEMS_MAX - 8), &batch)?;
+    check_tail(tx, &session, batch.count())?;
+    let (first, last) = put_batch(tx, ctx, &mut session, row.turn_id, &batch)?;
+    note_items(&mut row, &batch, first, ctx);
+    row.status = status;
+    let row = row.sealed(ctx.keyring, session.pk);
+    tx.update_turn(session.pk, &row)?;
+    session.head.open_turns = session.head.open_turns.saturating_sub(1);
+    session.head.updated_at = ctx.now;
+    let session = put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
+    Ok(Outcome::Turn(Box::new(ctx.sight(tx).project(&session, &row)?)))
+}
+
+fn replay<T: Tx>(
+    tx: &T,
+    ctx: &Context<'_>,
+    session: &Loaded,
+    row: &TurnRow,
+    status: TurnStatus,
+    close: &Close,
+) -> Result<Outcome, Failure> {
+    if row.status != status {
+        return Err(turn_closed(row));
+    }
+    let sight = ctx.sight(tx);
+    let first = sight.close_of(session, row)?;
+    let turn = sight.project(session, row)?;
+    if first.fingerprint != close.fingerprint && !equal_answer(&turn, close) {
+        return Err(Failure::new(
+            ErrorCode::IdempotencyMismatch,
+            format!("turn {} was {} with another body", row.turn_id, row.status),
+        )
+        .with_hint("replace the turn to correct it"));
+    }
+    Ok(Outcome::Turn(Box::new(Turn { replayed: true, ..turn })))
+}
+
+/// A finalize that says what the turn already says is a retry, however the turn was finalized: a whole turn
+/// in one call, or by promotion. What it leaves out it does not contradict.
+fn equal_answer(turn: &Turn, close: &Close) -> bool {
+    let Ending::Finalize { neutral, translated, fallback } = &close.ending else { return false };
+    let same = |asked: &Option<JsonText>, stored: &Option<JsonText>| asked.is_none() || asked == stored;
+    let metadata = close.metadata.as_ref();
+    same(neutral, &turn.answer_neutral)
+        && same(translated, &turn.answer_translated)
+        && fallback.is_none_or(|f| f == turn.answer_translated_is_fallback)
+        && (metadata.is_none() || merged(Some(&turn.metadata), metadata) == turn.metadata)
+}
+
+/// Puts the close on the last entry.
+fn ending_with(
+    mut entries: Vec<Entry>,
+    status: TurnStatus,
+    fallback: bool,
+    close: &Close,
+    flag: Option<RawJson>,
+) -> Vec<Entry> {
+    let metadata = match (&close.metadata, flag) {
+        (None, None) => None,
+        (given, flag) => Some(merged(flag.as_ref(), given.as_ref())),
+    };
+    let event = CloseEvent { status, fingerprint: close.fingerprint, fallback, metadata };
+    if let Some(last) = entries.last_mut() {
+        last.events.push(Event::Close(Box::new(event)));
+    }
+    entries
+}
+
+/// An answer as an item.
+#[must_use]
+pub(crate) fn answer_item(text: &JsonText, variant: Variant) -> NewItem {
+    let parts = RawJson::from_checked(format!(r#"[{{"type":"text","text":{}}}]"#, text.as_token()));
+    NewItem { variant, ..NewItem::new(Role::Assistant, Channel::Final, parts) }
+}
+
+struct Answers<'a> {
+    neutral: Option<&'a JsonText>,
+    translated: Option<&'a JsonText>,
+    fallback: Option<bool>,
+}
+
+impl Answers<'_> {
+    /// The items to add: what is given and not there yet, copies where a language is missing, or a note
+    /// when nothing is to be added (the final it has is promoted).
+    fn entries<T: Tx>(
+        &self,
+        tx: &T,
+        ctx: &Context<'_>,
+        session: &Loaded,
+        row: &TurnRow,
+        close: &Close,
+    ) -> Result<Vec<Entry>, Failure> {
+        let sight = ctx.sight(tx);
+        let mut present = [None, None];
+        for (slot, seq) in present.iter_mut().zip(row.finals) {
+            if seq != 0 {
+                *slot = text_of(&sight.item_at(session, seq)?.parts);
+            }
+        }
+        let has = row.finals.map(|seq| seq != 0);
+        for (slot, given) in [self.neutral, self.translated].into_iter().enumerate() {
+            if has[slot] && given.is_some() && given != present[slot].as_ref() {
+                return Err(Failure::new(
+                    ErrorCode::IdempotencyMismatch,
+                    format!("the turn has another final item at seq {}", row.finals[slot]),
+                )
+                .with_hint("finalize without an answer to promote it"));
+            }
+        }
+        let wants_translation = sight.start_of(session, row)?.translate_chat || self.fallback == Some(true);
+        let [neutral, translated] = present;
+        let answer = self.neutral.cloned().or(neutral);
+        let translation = self.translated.cloned().or(translated);
+        let mut flag = None;
+        let answer = match (answer, &translation) {
+            (Some(answer), _) => answer,
+            (None, Some(translation)) => {
+                flag = Some(RawJson::from_checked(r#"{"answer_neutral_is_fallback":true}"#));
+                translation.clone()
+            }
+            (None, None) => {
+                return Err(Failure::new(
+                    ErrorCode::AnswerMissing,
+                    format!("turn {} has no final item and none was given", row.turn_id),
+                )
+                .with_hint("pass answer_neutral, or append an item on channel final first"));
+            }
+        };
+        let copied = translation.is_none() && wants_translation;
+        let translation = if copied { Some(answer.clone()) } else { translation };
+        let mut entries = Vec::new();
+        if !has[0] {
+            entries.push(answer_item(&answer, Variant::Neutral).into());
+        }
+        if let Some(text) = translation
+            && !has[1]
+        {
+            entries.push(answer_item(&text, Variant::Translated).into());
+        }
+        if entries.is_empty() {
+            let note = RawJson::from_checked(r#"[{"type":"turn_status","status":"finalized"}]"#);
+            entries.push(NewItem::new(Role::System, Channel::SystemNote, note).into());
+        }
+        Ok(ending_with(entries, TurnStatus::Finalized, copied, close, flag))
+    }
+}

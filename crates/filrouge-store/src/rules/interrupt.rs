@@ -1,0 +1,40 @@
+//! Marking turns whose owner is gone (DESIGN §4.5).
+
+use filrouge_types::{Channel, Failure, NewItem, RawJson, Role, TurnStatus};
+
+use super::{Context, Group, check_tail, note_items, put_batch, put_head};
+use crate::command::{Interrupt, Outcome, Scope};
+use crate::read::turn_not_found;
+use crate::record::{Batch, Entry, Event};
+use crate::rows::Tx;
+
+pub(super) fn apply<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    interrupt: &Interrupt,
+) -> Result<Outcome, Failure> {
+    let sight = ctx.sight(tx);
+    let mut session = sight.get(scope, &interrupt.session_id)?;
+    let id = &interrupt.turn_id;
+    let mut row = sight.find_turn(&session, &scope.viewer, id)?.ok_or_else(|| turn_not_found(id))?;
+    if row.status != TurnStatus::Open || row.touched_at >= interrupt.before {
+        return Ok(Outcome::Interrupted(false));
+    }
+    let item = NewItem::new(
+        Role::System,
+        Channel::Interrupted,
+        RawJson::from_checked(r#"[{"type":"turn_status","status":"interrupted"}]"#),
+    );
+    let batch = Batch::seal(&[Entry { item, events: vec![Event::Interrupt] }], ctx.entropy)?;
+    check_tail(tx, &session, 1)?;
+    let (first, last) = put_batch(tx, ctx, &mut session, row.turn_id, &batch)?;
+    note_items(&mut row, &batch, first, ctx);
+    row.status = TurnStatus::Interrupted;
+    tx.update_turn(session.pk, &row.sealed(ctx.keyring, session.pk))?;
+    session.head.open_turns = session.head.open_turns.saturating_sub(1);
+    session.head.updated_at = ctx.now;
+    put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
+    Ok(Outcome::Interrupted(true))
+}

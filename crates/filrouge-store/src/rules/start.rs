@@ -1,0 +1,167 @@
+//! Starting a turn; also whole turns, replacements and reopening (DESIGN §4.1, §4.6).
+
+use filrouge_types::{Channel, ErrorCode, Failure, NewItem, RawJson, Role, Turn, TurnId, TurnStatus};
+
+use super::{
+    Context, Group, check_count, check_finals, check_tail, check_unique_ids, insert_session, note_items, put_batch,
+    put_head, session_conflict,
+};
+use crate::command::{ConcurrentTurns, Outcome, Scope, Start};
+use crate::read::{Loaded, turn_not_found};
+use crate::record::{Batch, Entry, Event};
+use crate::rows::{ORDINAL_MAX, TurnRow, Tx, VERSION_MAX};
+
+pub(super) fn apply<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    start: &Start,
+) -> Result<Outcome, Failure> {
+    let id = &start.session.session_id;
+    let turn_id = ctx.keyring.turn_id(&scope.tenant, id, &start.event.request_id);
+    let found = ctx.sight(tx).find_any(&scope.tenant, id)?;
+    if let Some(session) = &found {
+        if !scope.viewer.sees(session.row.identity_id.as_ref()) {
+            return Err(session_conflict());
+        }
+        if let Some(row) = ctx.sight(tx).find_turn(session, &scope.viewer, &turn_id)? {
+            return replay(tx, group, ctx, scope, start, row);
+        }
+    }
+    check_unique_ids(&start.batch)?;
+    check_finals(&start.batch, [false; 2])?;
+    check_count(0, &start.batch)?;
+    let (ordinal, version) = match &found {
+        Some(session) => place_of(tx, ctx, scope, session, start)?,
+        None => match start.event.replaces {
+            Some(old) => return Err(turn_not_found(&old)),
+            None => (1, 1),
+        },
+    };
+    if let Some(session) = &found {
+        check_new_ids(tx, session, &start.batch)?;
+        check_tail(tx, session, start.batch.count())?;
+    }
+    let created = found.is_none();
+    let mut session = match found {
+        Some(session) => session,
+        None => insert_session(tx, ctx, scope, &start.session)?,
+    };
+    let (first, last) = put_batch(tx, ctx, &mut session, turn_id, &start.batch)?;
+    let mut row = TurnRow::new(turn_id, ordinal, version, first, ctx.now);
+    note_items(&mut row, &start.batch, first, ctx);
+    if start.finalized {
+        row.status = TurnStatus::Finalized;
+    } else {
+        session.head.open_turns += 1;
+    }
+    let row = row.sealed(ctx.keyring, session.pk);
+    tx.insert_turn(session.pk, &row)?;
+    session.head.turn_count = session.head.turn_count.max(ordinal);
+    session.head.updated_at = ctx.now;
+    let session = put_head(tx, group, ctx, session, (first, last + 1 - first), created)?;
+    let turn = ctx.sight(tx).project(&session, &row)?;
+    Ok(Outcome::Turn(Box::new(turn)))
+}
+
+/// Ordinal and version of a new turn: the next ordinal, or the next version of the turn it replaces.
+fn place_of<T: Tx>(
+    tx: &T,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    session: &Loaded,
+    start: &Start,
+) -> Result<(u64, u64), Failure> {
+    let Some(old) = &start.event.replaces else {
+        if start.concurrent_turns == ConcurrentTurns::Reject && session.head.open_turns > 0 {
+            return Err(Failure::new(ErrorCode::TurnOpen, "another turn of this session is open")
+                .with_hint("wait until it is closed, or allow concurrent turns"));
+        }
+        let ordinal = session.head.turn_count + 1;
+        if ordinal > ORDINAL_MAX {
+            return Err(Failure::new(ErrorCode::LimitExceeded, format!("a session has at most {ORDINAL_MAX} turns")));
+        }
+        return Ok((ordinal, 1));
+    };
+    let sight = ctx.sight(tx);
+    let row = sight.find_turn(session, &scope.viewer, old)?.ok_or_else(|| turn_not_found(old))?;
+    if row.status == TurnStatus::Open {
+        return Err(Failure::new(ErrorCode::TurnOpen, format!("turn {old} is open"))
+            .with_hint("finalize, fail or cancel it before it is replaced"));
+    }
+    if let Some(newer) = tx.turns(session.pk, row.place() + 1, (row.ordinal << 8) | 0xff, false, 1)?.first() {
+        return Err(Failure::new(
+            ErrorCode::TurnReplaced,
+            format!("turn {old} was replaced by {} already", newer.turn_id),
+        )
+        .with_hint("replace the newer one"));
+    }
+    if row.record_version == VERSION_MAX {
+        return Err(Failure::new(ErrorCode::LimitExceeded, format!("a turn has at most {VERSION_MAX} versions")));
+    }
+    Ok((row.ordinal, row.record_version + 1))
+}
+
+fn check_new_ids<T: Tx>(tx: &T, session: &Loaded, batch: &Batch) -> Result<(), Failure> {
+    for id in batch.items().filter_map(|i| i.item_id.as_ref()) {
+        if let Some(seq) = tx.item_seq(session.pk, id)? {
+            return Err(Failure::new(
+                ErrorCode::IdempotencyMismatch,
+                format!("item_id {:?} is taken by the item at seq {seq} of this session", id.as_str()),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The first turn again, whatever the body; an interrupted one opens (P2, DESIGN §4).
+fn replay<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    start: &Start,
+    row: TurnRow,
+) -> Result<Outcome, Failure> {
+    let session = ctx.sight(tx).get(scope, &start.session.session_id)?;
+    let first = ctx.sight(tx).start_of(&session, &row)?;
+    let differs = first.fingerprint != start.event.fingerprint;
+    if differs && (start.event.replaces.is_some() || first.replaces.is_some()) {
+        return Err(Failure::new(
+            ErrorCode::IdempotencyMismatch,
+            format!("request_id {:?} was used with another body", start.event.request_id.as_str()),
+        ));
+    }
+    let turn = if row.status == TurnStatus::Interrupted {
+        reopen(tx, group, ctx, session, row)?
+    } else {
+        ctx.sight(tx).project(&session, &row)?
+    };
+    Ok(Outcome::Turn(Box::new(Turn { replayed: true, differs, ..turn })))
+}
+
+fn reopen<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    mut session: Loaded,
+    mut row: TurnRow,
+) -> Result<Turn, Failure> {
+    let note = NewItem::new(
+        Role::System,
+        Channel::SystemNote,
+        RawJson::from_checked(r#"[{"type":"turn_status","status":"open"}]"#),
+    );
+    let batch = Batch::seal(&[Entry { item: note, events: vec![Event::Reopen] }], ctx.entropy)?;
+    check_tail(tx, &session, 1)?;
+    let turn_id: TurnId = row.turn_id;
+    let (first, last) = put_batch(tx, ctx, &mut session, turn_id, &batch)?;
+    note_items(&mut row, &batch, first, ctx);
+    row.status = TurnStatus::Open;
+    let row = row.sealed(ctx.keyring, session.pk);
+    tx.update_turn(session.pk, &row)?;
+    session.head.open_turns += 1;
+    let session = put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
+    ctx.sight(tx).project(&session, &row)
+}
