@@ -23,6 +23,7 @@ pub(crate) fn failure(error: rusqlite::Error) -> Failure {
         },
         rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::InvalidColumnType(..)
+        | rusqlite::Error::Utf8Error(..)
         | rusqlite::Error::IntegralValueOutOfRange(..) => ErrorCode::IntegrityError,
         _ => ErrorCode::Internal,
     };

@@ -1,7 +1,9 @@
 //! The ledger over one SQLite file.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use filrouge_store::ledger::Inspect;
@@ -13,28 +15,21 @@ use filrouge_types::{ErrorCode, Failure};
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use crate::error::failure;
-use crate::guard::Guard;
+use crate::guard::{Guard, data_version, in_snapshot};
 use crate::migrate;
 use crate::open::{self, Options};
-use crate::rows::Rows;
-use crate::writer::{Request, Writer, data_version, touch};
+use crate::writer::{Request, Writer};
 
 /// Most writes waiting for the writer; more wait in their callers.
 const QUEUE_MAX: usize = 1024;
-
-/// A reading connection with what it has last seen of other writers.
-struct Reader {
-    conn: Connection,
-    data_version: i64,
-    own_commits: u64,
-}
 
 struct Shared {
     guard: Arc<Guard>,
     keyring: Arc<Keyring>,
     check: Check,
-    readers: Mutex<Vec<Reader>>,
+    path: PathBuf,
+    busy_timeout: Duration,
+    readers: Mutex<Vec<Connection>>,
 }
 
 /// A durable ledger in one SQLite file; may be open in several processes at once.
@@ -57,32 +52,25 @@ impl SqliteLedger {
         migrate::migrate(&mut conn, || random_id(options.entropy.as_ref()))?;
         open::sync_directory(&options.path)?;
         let store_id = migrate::store_id(&conn)?;
+        let seen = data_version(&conn)?;
+        let reader = || open::reader(&options.path, options.busy_timeout);
         let guard = Arc::new(Guard::new(
-            &Rows(&conn),
+            reader()?,
             options.keyring.clone(),
             options.clock.clone(),
         )?);
         let readers = (0..options.readers.max(1))
-            .map(|_| {
-                let conn = open::reader(&options.path, options.busy_timeout)?;
-                let data_version = data_version(&conn)?;
-                Ok(Reader {
-                    conn,
-                    data_version,
-                    own_commits: 0,
-                })
-            })
+            .map(|_| reader())
             .collect::<Result<Vec<_>, Failure>>()?;
         let slots = Arc::new(Semaphore::new(readers.len()));
         let (sender, receiver) = mpsc::channel(QUEUE_MAX);
-        let data_version = data_version(&conn)?;
         let writer = Writer {
             conn,
             guard: guard.clone(),
             keyring: options.keyring.clone(),
             entropy: options.entropy,
             clock: options.clock,
-            data_version,
+            seen,
         };
         let thread = std::thread::Builder::new()
             .name("filrouge-writer".to_owned())
@@ -98,6 +86,8 @@ impl SqliteLedger {
                 guard,
                 keyring: options.keyring,
                 check: options.check,
+                path: options.path,
+                busy_timeout: options.busy_timeout,
                 readers: Mutex::new(readers),
             }),
             slots,
@@ -147,57 +137,30 @@ fn closed() -> Failure {
 impl Shared {
     /// Puts a question to one snapshot.
     fn inspect(&self, question: Inspect) -> Result<(), Failure> {
-        let mut reader = {
-            let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-            readers.pop().ok_or_else(closed)?
+        // A reader whose question panicked was not given back.
+        let reader = match self.pool().pop() {
+            Some(reader) => reader,
+            None => open::reader(&self.path, self.busy_timeout)?,
         };
-        let result = self.inspect_with(&mut reader, question);
-        self.readers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(reader);
-        result
-    }
-
-    fn inspect_with(&self, reader: &mut Reader, question: Inspect) -> Result<(), Failure> {
-        let own_commits = self.guard.own_commits();
-        reader
-            .conn
-            .prepare_cached("BEGIN")
-            .and_then(|mut s| s.execute([]))
-            .map_err(failure)?;
-        let watched = self.watch(reader, own_commits);
-        if watched.is_ok() {
+        let result = in_snapshot(&reader, |rows| {
+            self.guard.look()?;
             let suspects = self.guard.suspects();
             question(&Sight {
-                view: &Rows(&reader.conn),
+                view: rows,
                 keyring: &self.keyring,
                 check: self.check,
                 suspects: &suspects,
             });
+            Ok(())
+        });
+        if reader.is_autocommit() {
+            self.pool().push(reader);
         }
-        let ended = reader
-            .conn
-            .prepare_cached("ROLLBACK")
-            .and_then(|mut s| s.execute([]))
-            .map_err(failure);
-        watched.and(ended).map(|_| ())
+        result
     }
 
-    /// Looks for changes that are not of this process's writer, whose own commits the writer answers for.
-    fn watch(&self, reader: &mut Reader, own_commits: u64) -> Result<(), Failure> {
-        let rows = Rows(&reader.conn);
-        touch(&rows)?;
-        let version = data_version(&reader.conn)?;
-        if version == reader.data_version {
-            return Ok(());
-        }
-        if own_commits == reader.own_commits && own_commits == self.guard.own_commits() {
-            self.guard.check_foreign(&rows)?;
-        }
-        reader.data_version = version;
-        reader.own_commits = own_commits;
-        Ok(())
+    fn pool(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -265,11 +228,7 @@ impl Ledger for SqliteLedger {
                 tracing::error!("the writer thread ended by a panic");
             }
         }
-        self.shared
-            .readers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        self.shared.pool().clear();
     }
 }
 

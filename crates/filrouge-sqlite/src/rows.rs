@@ -1,6 +1,5 @@
 //! Views and transactions over a SQLite connection.
 
-use filrouge_store::chain::Digest;
 use filrouge_store::command::{SessionFilter, Viewer};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
@@ -57,6 +56,22 @@ impl Rows<'_> {
             .map_err(failure)
     }
 
+    fn each(
+        &self,
+        sql: &str,
+        mut see: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
+    ) -> Result<(), Failure> {
+        let mut each = || {
+            let mut statement = self.0.prepare_cached(sql)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                see(row)?;
+            }
+            Ok(())
+        };
+        each().map_err(failure)
+    }
+
     fn run<P: Params>(&self, sql: &str, params: P) -> Result<(), Failure> {
         self.0
             .prepare_cached(sql)
@@ -66,7 +81,7 @@ impl Rows<'_> {
     }
 }
 
-/// id, turn_id, data.
+/// id, turn_id, data, open_since.
 fn read_turn(row: &Row<'_>) -> rusqlite::Result<Option<(SessionPk, TurnRow)>> {
     let id = uint(row, 0)?;
     let turn_id = TurnId::from_bytes(row.get(1)?);
@@ -75,6 +90,9 @@ fn read_turn(row: &Row<'_>) -> rusqlite::Result<Option<(SessionPk, TurnRow)>> {
         id & u64::from(u32::MAX),
         row.get_ref(2)?.as_blob()?,
     );
+    // The column is for finding silent turns; it must not tell of the turn what the row does not.
+    let since: Option<i64> = row.get(3)?;
+    let turn = turn.filter(|t| open_since(t) == since);
     Ok(turn.map(|t| (id >> 32, t)))
 }
 
@@ -158,7 +176,7 @@ impl View for Rows<'_> {
 
     fn turn(&self, id: &TurnId) -> Result<Option<(SessionPk, TurnRow)>, Failure> {
         let found = self.one(
-            "SELECT id, turn_id, data FROM turn WHERE turn_id = ?1",
+            "SELECT id, turn_id, data, open_since FROM turn WHERE turn_id = ?1",
             [id.as_bytes().as_slice()],
             read_turn,
         )?;
@@ -176,9 +194,9 @@ impl View for Rows<'_> {
         limit: usize,
     ) -> Result<Vec<TurnRow>, Failure> {
         let sql = if descending {
-            "SELECT id, turn_id, data FROM turn WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT ?3"
+            "SELECT id, turn_id, data, open_since FROM turn WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT ?3"
         } else {
-            "SELECT id, turn_id, data FROM turn WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3"
+            "SELECT id, turn_id, data, open_since FROM turn WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3"
         };
         if from > to {
             return Ok(Vec::new());
@@ -204,8 +222,7 @@ impl View for Rows<'_> {
         before: Timestamp,
         limit: usize,
     ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
-        let sql =
-            "SELECT id, turn_id, data FROM turn WHERE open_since < ?1 ORDER BY open_since LIMIT ?2";
+        let sql = "SELECT id, turn_id, data, open_since FROM turn WHERE open_since < ?1 ORDER BY open_since LIMIT ?2";
         all_turns(self.many(sql, [before.as_micros(), int(limit as u64)], read_turn)?)
     }
 
@@ -261,16 +278,24 @@ impl View for Rows<'_> {
             .transpose()
     }
 
-    fn digest(&self) -> Result<Digest, Failure> {
-        let mut sum = Digest::default();
-        self.many("SELECT data FROM head", [], |row| {
-            let data = row.get_ref(0)?.as_blob()?;
-            if let Some(mac) = data.last_chunk() {
-                sum = sum.plus(mac);
-            }
+    fn each_session(&self, see: &mut dyn FnMut(SessionPk, Option<Stored>)) -> Result<(), Failure> {
+        let mut seen = |pk: SessionPk, stored| see(pk, stored);
+        self.each(&select_session("true"), |row| {
+            let stored = read_stored(row)?.ok();
+            seen(uint(row, 0)?, stored);
             Ok(())
         })?;
-        Ok(sum)
+        let sql = "SELECT pk FROM head WHERE NOT EXISTS (SELECT 1 FROM session WHERE pk = head.pk)";
+        self.each(sql, |row| {
+            seen(uint(row, 0)?, None);
+            Ok(())
+        })
+    }
+
+    fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {
+        let sql = "SELECT pk FROM session UNION SELECT pk FROM head UNION SELECT id >> 32 FROM turn
+             UNION SELECT session_pk FROM record_key UNION SELECT session_pk FROM item_key";
+        self.many(sql, [], |row| uint(row, 0))
     }
 }
 

@@ -1,9 +1,10 @@
 //! The writer thread: takes what is waiting, does it in one transaction, flushes once, then answers.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use filrouge_store::command::{Command, Outcome};
-use filrouge_store::rows::View;
+use filrouge_store::rows::LogRow;
 use filrouge_store::rules::{self, Context, Group};
 use filrouge_store::{Entropy, Keyring};
 use filrouge_types::{Clock, ErrorCode, Failure};
@@ -11,7 +12,7 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{failure, is_io_failure};
-use crate::guard::Guard;
+use crate::guard::{Guard, data_version};
 use crate::rows::Rows;
 
 /// Most writes in one transaction: bounds how long a write waits for others.
@@ -31,7 +32,19 @@ pub(crate) struct Writer {
     pub(crate) keyring: Arc<Keyring>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) data_version: i64,
+    /// The file's version up to which foreign changes were looked for.
+    pub(crate) seen: i64,
+}
+
+/// Each write's answer, and the commit's log row.
+type Applied = (Vec<Result<Outcome, Failure>>, Option<LogRow>);
+
+/// Why a transaction came to nothing.
+enum Spoiled {
+    /// One write failed half-way.
+    ByOne(Failure),
+    /// The store failed.
+    ForAll(Failure),
 }
 
 impl Writer {
@@ -54,83 +67,79 @@ impl Writer {
     }
 
     fn serve(&mut self, group: &mut Vec<Request>) {
-        if let Some(why) = self.guard.read_only() {
-            let refusal = read_only(&why);
-            for request in group.drain(..) {
-                answer(request.reply, Err(refusal.clone()));
-            }
-            return;
+        match self.guard.read_only() {
+            Some(why) => answer_all(group, &read_only(&why)),
+            None => self.serve_group(group),
         }
+        group.clear();
+    }
+
+    /// Answers all; when one of several writes spoils their transaction, each is done by itself.
+    fn serve_group(&mut self, group: &mut Vec<Request>) {
         match self.transact(group) {
             Ok(outcomes) => {
                 for (request, outcome) in group.drain(..).zip(outcomes) {
                     answer(request.reply, outcome);
                 }
             }
-            Err(failure) => {
+            Err(Spoiled::ByOne(_)) if group.len() > 1 => {
                 for request in group.drain(..) {
-                    answer(request.reply, Err(failure.clone()));
+                    self.serve(&mut vec![request]);
                 }
             }
+            Err(Spoiled::ByOne(failure) | Spoiled::ForAll(failure)) => answer_all(group, &failure),
         }
     }
 
     /// One transaction; an error means that none of the group is acknowledged.
-    fn transact(&mut self, group: &[Request]) -> Result<Vec<Result<Outcome, Failure>>, Failure> {
+    fn transact(&mut self, group: &[Request]) -> Result<Vec<Result<Outcome, Failure>>, Spoiled> {
         self.conn
             .prepare_cached("BEGIN IMMEDIATE")
             .and_then(|mut s| s.execute([]))
-            .map_err(failure)?;
-        let done = self.apply_all(group);
+            .map_err(|e| Spoiled::ForAll(failure(e)))?;
+        // A fault in the rules must cost its own write, not the writer.
+        let done = catch_unwind(AssertUnwindSafe(|| self.apply_all(group)));
+        let done = done.unwrap_or_else(|_| {
+            let what = "a write failed within the program; its report is in the log";
+            Err(Spoiled::ByOne(Failure::new(ErrorCode::Internal, what)))
+        });
         let result = match done {
-            Ok((outcomes, log)) => {
-                let commit = self
-                    .conn
-                    .prepare_cached("COMMIT")
-                    .and_then(|mut s| s.execute([]));
-                match commit {
-                    Ok(_) => {
-                        if let Some(row) = log {
-                            self.guard.committed(row);
-                        }
-                        return Ok(outcomes);
-                    }
-                    Err(error) => {
-                        if is_io_failure(&error) {
-                            self.guard.stop_writing(error.to_string());
-                            Err(read_only(&error.to_string()))
-                        } else {
-                            Err(failure(error))
-                        }
-                    }
-                }
-            }
-            Err(failure) => Err(failure),
+            Ok((outcomes, log)) => self.commit(log).map(|()| outcomes).map_err(Spoiled::ForAll),
+            Err(spoiled) => Err(spoiled),
         };
-        self.roll_back();
+        if result.is_err() {
+            self.roll_back();
+        }
         result
     }
 
-    #[expect(
-        clippy::type_complexity,
-        reason = "the outcomes in order, and the commit's log row"
-    )]
-    fn apply_all(
-        &mut self,
-        group: &[Request],
-    ) -> Result<
-        (
-            Vec<Result<Outcome, Failure>>,
-            Option<filrouge_store::rows::LogRow>,
-        ),
-        Failure,
-    > {
-        let mut rows = Rows(&self.conn);
-        let version = data_version(&self.conn)?;
-        if version != self.data_version {
-            self.guard.check_foreign(&rows)?;
-            self.data_version = version;
+    fn commit(&mut self, log: Option<LogRow>) -> Result<(), Failure> {
+        self.guard.committing();
+        let commit = self
+            .conn
+            .prepare_cached("COMMIT")
+            .and_then(|mut s| s.execute([]));
+        match commit {
+            Ok(_) => {
+                let quiet = data_version(&self.conn).is_ok_and(|now| now == self.seen);
+                self.guard.committed(log, quiet);
+                Ok(())
+            }
+            Err(error) => {
+                self.guard.committed(None, false);
+                if is_io_failure(&error) {
+                    self.guard.stop_writing(error.to_string());
+                    Err(read_only(&error.to_string()))
+                } else {
+                    Err(failure(error))
+                }
+            }
         }
+    }
+
+    fn apply_all(&mut self, group: &[Request]) -> Result<Applied, Spoiled> {
+        self.look().map_err(Spoiled::ForAll)?;
+        let mut rows = Rows(&self.conn);
         let suspects = self.guard.suspects();
         let ctx = Context {
             keyring: &self.keyring,
@@ -138,16 +147,32 @@ impl Writer {
             now: self.clock.now(),
             suspects: &suspects,
         };
-        let mut log = Group::begin(&rows)?;
+        let mut log = Group::begin(&rows).map_err(Spoiled::ForAll)?;
         let mut outcomes = Vec::with_capacity(group.len());
         for request in group {
+            let before = self.conn.total_changes();
             match rules::apply(&mut rows, &mut log, &ctx, &request.command) {
-                Err(failure) if is_stores(&failure) => return Err(failure),
+                Err(failure) if is_stores(&failure) => return Err(Spoiled::ForAll(failure)),
+                // What a refused write has put already must not be committed with the others.
+                Err(failure) if self.conn.total_changes() != before => {
+                    return Err(Spoiled::ByOne(failure));
+                }
+                Err(failure) if failure.code == ErrorCode::Internal => {
+                    return Err(Spoiled::ByOne(failure));
+                }
                 outcome => outcomes.push(outcome),
             }
         }
-        let row = log.finish(&mut rows, &ctx)?;
+        let row = log.finish(&mut rows, &ctx).map_err(Spoiled::ForAll)?;
         Ok((outcomes, row))
+    }
+
+    /// Looks for foreign changes; nobody else can make one while this transaction holds the write lock.
+    fn look(&mut self) -> Result<(), Failure> {
+        let version = data_version(&self.conn)?;
+        self.guard.look()?;
+        self.seen = version;
+        Ok(())
     }
 
     fn roll_back(&self) {
@@ -164,10 +189,7 @@ impl Writer {
 fn is_stores(failure: &Failure) -> bool {
     matches!(
         failure.code,
-        ErrorCode::StoreUnavailable
-            | ErrorCode::StoreFull
-            | ErrorCode::StoreReadOnly
-            | ErrorCode::Internal
+        ErrorCode::StoreUnavailable | ErrorCode::StoreFull | ErrorCode::StoreReadOnly
     )
 }
 
@@ -179,16 +201,10 @@ pub(crate) fn read_only(why: &str) -> Failure {
     .with_hint("check the disk, then start filrouge again; retry the write with the same key")
 }
 
-/// Grows when another connection has changed the file.
-pub(crate) fn data_version(conn: &Connection) -> Result<i64, Failure> {
-    conn.prepare_cached("PRAGMA data_version")
-        .and_then(|mut s| s.query_row([], |row| row.get(0)))
-        .map_err(failure)
-}
-
-/// Makes sure that a view's own newest log row is read in the transaction it belongs to.
-pub(crate) fn touch(rows: &Rows<'_>) -> Result<(), Failure> {
-    rows.newest_log().map(|_| ())
+fn answer_all(group: &mut Vec<Request>, failure: &Failure) {
+    for request in group.drain(..) {
+        answer(request.reply, Err(failure.clone()));
+    }
 }
 
 fn answer(reply: Reply, outcome: Result<Outcome, Failure>) {

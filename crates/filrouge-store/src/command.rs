@@ -1,8 +1,8 @@
 //! What a ledger is asked to write and how it answers (DESIGN §4).
 
 use filrouge_types::{
-    IdentityId, JsonText, ProjectId, RawJson, RequestId, Session, SessionId, SessionStatus, TenantId,
-    Timestamp, Turn, TurnId,
+    IdentityId, JsonText, ProjectId, RawJson, RequestId, Session, SessionId, SessionStatus,
+    TenantId, Timestamp, Turn, TurnId, TurnStatus,
 };
 
 use crate::record::{Batch, Entry, StartEvent};
@@ -108,8 +108,10 @@ pub struct Start {
     pub event: StartEvent,
     /// The turn's first items; the first carries the start, the last may carry a close.
     pub batch: Batch,
-    /// Whether the batch's last item closes the turn as finalized.
-    pub finalized: bool,
+    /// Where the batch leaves the turn: open, or as the event on its last item says.
+    pub status: TurnStatus,
+    /// Whether an interrupted turn with this key is opened again; not when a history is brought in.
+    pub reopen: bool,
     /// The policy for open turns.
     pub concurrent_turns: ConcurrentTurns,
 }
@@ -186,6 +188,20 @@ pub enum Write {
     Close(Box<Close>),
     /// Marks a turn as interrupted.
     Interrupt(Interrupt),
+}
+
+impl Write {
+    /// The session it is about.
+    #[must_use]
+    pub const fn session_id(&self) -> &SessionId {
+        match self {
+            Self::CreateSession(new) => &new.session_id,
+            Self::Start(start) => &start.session.session_id,
+            Self::Append(append) => &append.session_id,
+            Self::Close(close) => &close.session_id,
+            Self::Interrupt(interrupt) => &interrupt.session_id,
+        }
+    }
 }
 
 /// A write with the scope it is asked in.

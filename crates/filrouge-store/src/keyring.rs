@@ -11,7 +11,7 @@ use sha2::Sha256;
 pub type KeyId = u32;
 
 /// Bytes of a stored MAC.
-pub(crate) const MAC_BYTES: usize = 16;
+pub const MAC_BYTES: usize = 16;
 
 /// Where salts and keys come from; injected so that tests repeat.
 pub trait Entropy: Send + Sync {
@@ -88,7 +88,10 @@ pub struct Keyring {
 impl fmt::Debug for Keyring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ids: Vec<_> = self.keys.keys().collect();
-        f.debug_struct("Keyring").field("ids", &ids).field("active", &self.active).finish()
+        f.debug_struct("Keyring")
+            .field("ids", &ids)
+            .field("active", &self.active)
+            .finish()
     }
 }
 
@@ -108,8 +111,16 @@ impl Keyring {
         if !secrets.contains_key(&active) {
             return Err(KeyringError::NoActive(active));
         }
-        let keys = secrets.iter().map(|(id, secret)| (*id, keyed(secret))).collect();
-        Ok(Self { keys, secrets, active, root })
+        let keys = secrets
+            .iter()
+            .map(|(id, secret)| (*id, keyed(secret)))
+            .collect();
+        Ok(Self {
+            keys,
+            secrets,
+            active,
+            root,
+        })
     }
 
     /// A ring of one key with id 1.
@@ -167,7 +178,8 @@ impl Keyring {
         let (tenant, session) = (scope(tenant.as_str()), scope(session.as_str()));
         let of = |pieces: &[&[u8]]| {
             // The root key is taken from the ring itself.
-            self.mac(self.root, Domain::TurnId, pieces).unwrap_or_default()
+            self.mac(self.root, Domain::TurnId, pieces)
+                .unwrap_or_default()
         };
         let place = of(&[b"s", &tenant, &session]);
         let mut bytes = of(&[b"t", &tenant, &session, request.as_str().as_bytes()]);
@@ -178,7 +190,7 @@ impl Keyring {
 
 /// Compares without telling by time where the difference is.
 #[must_use]
-pub(crate) fn equal_macs(a: &[u8; MAC_BYTES], b: &[u8; MAC_BYTES]) -> bool {
+pub fn equal_macs(a: &[u8; MAC_BYTES], b: &[u8; MAC_BYTES]) -> bool {
     a.iter().zip(b).fold(0, |diff, (x, y)| diff | (x ^ y)) == 0
 }
 
@@ -200,7 +212,12 @@ mod tests {
         };
         let a = id(&ring, "t", "s", "r");
         assert_eq!(a, id(&rotated, "t", "s", "r"));
-        for (t, s, r) in [("u", "s", "r"), ("t", "z", "r"), ("t", "s", "q"), ("ts", "", "r")] {
+        for (t, s, r) in [
+            ("u", "s", "r"),
+            ("t", "z", "r"),
+            ("t", "s", "q"),
+            ("ts", "", "r"),
+        ] {
             if s.is_empty() {
                 continue;
             }
@@ -213,6 +230,9 @@ mod tests {
     fn an_unknown_key_gives_no_mac() {
         let ring = Keyring::single([3; 32]);
         assert!(ring.mac(2, Domain::Head, &[b"x"]).is_none());
-        assert_ne!(ring.mac(1, Domain::Head, &[b"x"]), ring.mac(1, Domain::Turn, &[b"x"]));
+        assert_ne!(
+            ring.mac(1, Domain::Head, &[b"x"]),
+            ring.mac(1, Domain::Turn, &[b"x"])
+        );
     }
 }

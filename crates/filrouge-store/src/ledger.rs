@@ -60,7 +60,7 @@ pub trait Ledger: Send + Sync {
     async fn close(&self);
 }
 
-impl dyn Ledger {
+impl dyn Ledger + '_ {
     /// Asks one consistent sight of the store.
     ///
     /// # Errors
@@ -77,7 +77,10 @@ impl dyn Ledger {
         }))
         .await?;
         receiver.try_recv().map_err(|_| {
-            Failure::new(filrouge_types::ErrorCode::Internal, "the store did not put the question")
+            Failure::new(
+                filrouge_types::ErrorCode::Internal,
+                "the store did not put the question",
+            )
         })?
     }
 
@@ -102,25 +105,38 @@ impl dyn Ledger {
         limit: usize,
     ) -> Result<SessionPage, Failure> {
         let scope = scope.clone();
-        self.ask(move |sight| sight.sessions(&scope, &filter, cursor.as_deref(), limit)).await
+        self.ask(move |sight| sight.sessions(&scope, &filter, cursor.as_deref(), limit))
+            .await
     }
 
     /// One turn.
     ///
     /// # Errors
     /// `session_not_found`, `turn_not_found`, `turn_mismatch`, `integrity_error`.
-    pub async fn turn(&self, scope: &Scope, session: &SessionId, id: TurnId) -> Result<Turn, Failure> {
+    pub async fn turn(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        id: TurnId,
+    ) -> Result<Turn, Failure> {
         let (scope, session) = (scope.clone(), session.clone());
-        self.ask(move |sight| sight.turn(&scope, &session, &id)).await
+        self.ask(move |sight| sight.turn(&scope, &session, &id))
+            .await
     }
 
     /// A page of turns.
     ///
     /// # Errors
     /// `session_not_found`, `invalid` for a bad cursor, `integrity_error`.
-    pub async fn turns(&self, scope: &Scope, session: &SessionId, query: TurnQuery) -> Result<TurnPage, Failure> {
+    pub async fn turns(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        query: TurnQuery,
+    ) -> Result<TurnPage, Failure> {
         let (scope, session) = (scope.clone(), session.clone());
-        self.ask(move |sight| sight.turns(&scope, &session, &query)).await
+        self.ask(move |sight| sight.turns(&scope, &session, &query))
+            .await
     }
 
     /// A page of items after `after`.
@@ -135,7 +151,8 @@ impl dyn Ledger {
         limit: usize,
     ) -> Result<ItemPage, Failure> {
         let (scope, session) = (scope.clone(), session.clone());
-        self.ask(move |sight| sight.items(&scope, &session, after, limit)).await
+        self.ask(move |sight| sight.items(&scope, &session, after, limit))
+            .await
     }
 
     /// Verifies one session, or with `None` the whole store.
@@ -143,6 +160,7 @@ impl dyn Ledger {
     /// # Errors
     /// Only when the store does not answer, or the session is absent.
     pub async fn verify(&self, only: Option<(Scope, SessionId)>) -> Result<Report, Failure> {
-        self.ask(move |sight| sight.verify(only.as_ref().map(|(scope, id)| (scope, id)))).await
+        self.ask(move |sight| sight.verify(only.as_ref().map(|(scope, id)| (scope, id))))
+            .await
     }
 }

@@ -22,6 +22,8 @@ mod keyring;
 
 pub use chain::{Digest, Link};
 pub use command::{Command, NewSession, Outcome, Scope, Viewer};
-pub use keyring::{Entropy, KeyId, Keyring, KeyringError, OsEntropy};
+pub use keyring::{
+    Domain, Entropy, KeyId, Keyring, KeyringError, MAC_BYTES, OsEntropy, equal_macs,
+};
 pub use ledger::{Health, Ledger, Position};
 pub use rows::{Tx, View};

@@ -6,13 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use filrouge_types::{Clock, Failure, ItemId, SessionId, TenantId, Timestamp, TurnId, TurnStatus};
 
-use crate::chain::Digest;
 use crate::command::{Command, Outcome, SessionFilter, Viewer};
 use crate::keyring::{Entropy, Keyring};
 use crate::ledger::{Health, Inspect, Ledger, Position};
 use crate::read::Sight;
 use crate::record::{Check, RecordRow};
-use crate::rows::{HeadRow, LogRow, SessionPk, SessionRow, Stored, Tx, TurnRow, View};
+use crate::rows::{HeadRow, LogRow, SessionPk, SessionRow, Stored, TurnRow, Tx, View};
 use crate::rules::{self, Context, Group};
 use crate::verify::Suspects;
 
@@ -78,16 +77,27 @@ impl Ledger for MemoryLedger {
     async fn inspect(&self, question: Inspect) -> Result<(), Failure> {
         let rows = locked(&self.rows);
         let suspects = locked(&self.suspects).clone();
-        question(&Sight { view: &*rows, keyring: &self.keyring, check: Check::Keyed, suspects: &suspects });
+        question(&Sight {
+            view: &*rows,
+            keyring: &self.keyring,
+            check: Check::Keyed,
+            suspects: &suspects,
+        });
         Ok(())
     }
 
     fn position(&self) -> Position {
         let rows = locked(&self.rows);
-        rows.log.values().next_back().map_or(Position { commit_no: 0, link: [0; 16] }, |row| Position {
-            commit_no: row.commit_no,
-            link: row.link,
-        })
+        rows.log.values().next_back().map_or(
+            Position {
+                commit_no: 0,
+                link: [0; 16],
+            },
+            |row| Position {
+                commit_no: row.commit_no,
+                link: row.link,
+            },
+        )
     }
 
     fn store_id(&self) -> &str {
@@ -96,11 +106,15 @@ impl Ledger for MemoryLedger {
 
     fn health(&self) -> Health {
         let suspects = locked(&self.suspects);
-        Health { read_only: None, integrity: (!suspects.is_empty()).then(|| suspects.to_string()) }
+        Health {
+            read_only: None,
+            integrity: (!suspects.is_empty()).then(|| suspects.to_string()),
+        }
     }
 
     fn distrust(&self, what: String) {
-        *locked(&self.suspects) = Suspects::everything(what);
+        let mut suspects = locked(&self.suspects);
+        *suspects = suspects.and(Suspects::everything(what));
     }
 
     async fn close(&self) {}
@@ -109,7 +123,11 @@ impl Ledger for MemoryLedger {
 impl Rows {
     fn stored(&self, pk: SessionPk) -> Option<Stored> {
         let row = self.sessions.get(&pk)?.clone();
-        Some(Stored { pk, row, head: self.heads.get(&pk).cloned() })
+        Some(Stored {
+            pk,
+            row,
+            head: self.heads.get(&pk).cloned(),
+        })
     }
 }
 
@@ -117,8 +135,13 @@ impl SessionFilter {
     /// Whether a session is to be shown.
     #[must_use]
     pub fn takes(&self, row: &SessionRow) -> bool {
-        self.project_id.as_ref().is_none_or(|p| row.project_id.as_ref() == Some(p))
-            && self.identity_id.as_ref().is_none_or(|i| row.identity_id.as_ref() == Some(i))
+        self.project_id
+            .as_ref()
+            .is_none_or(|p| row.project_id.as_ref() == Some(p))
+            && self
+                .identity_id
+                .as_ref()
+                .is_none_or(|i| row.identity_id.as_ref() == Some(i))
             && self.status.is_none_or(|s| row.status == s)
             && self.since.is_none_or(|t| row.created_at >= t)
             && self.until.is_none_or(|t| row.created_at < t)
@@ -126,7 +149,12 @@ impl SessionFilter {
 }
 
 impl View for Rows {
-    fn session(&self, tenant: &TenantId, id: &SessionId, viewer: Option<&Viewer>) -> Result<Option<Stored>, Failure> {
+    fn session(
+        &self,
+        tenant: &TenantId,
+        id: &SessionId,
+        viewer: Option<&Viewer>,
+    ) -> Result<Option<Stored>, Failure> {
         let pk = self.names.get(&(tenant.clone(), id.clone()));
         let stored = pk.and_then(|pk| self.stored(*pk));
         Ok(stored.filter(|s| viewer.is_none_or(|v| v.sees(s.row.identity_id.as_ref()))))
@@ -144,11 +172,19 @@ impl View for Rows {
         before: Option<SessionPk>,
         limit: usize,
     ) -> Result<Vec<Stored>, Failure> {
-        let rows = self.sessions.range(..before.unwrap_or(SessionPk::MAX)).rev();
+        let rows = self
+            .sessions
+            .range(..before.unwrap_or(SessionPk::MAX))
+            .rev();
         let shown = rows.filter(|(_, row)| {
-            row.tenant_id == *tenant && viewer.sees(row.identity_id.as_ref()) && filter.takes(row)
+            let listed =
+                *viewer == Viewer::Operator || row.identity_id.as_ref() == viewer.identity();
+            row.tenant_id == *tenant && listed && filter.takes(row)
         });
-        Ok(shown.take(limit).filter_map(|(pk, _)| self.stored(*pk)).collect())
+        Ok(shown
+            .take(limit)
+            .filter_map(|(pk, _)| self.stored(*pk))
+            .collect())
     }
 
     fn turn(&self, id: &TurnId) -> Result<Option<(SessionPk, TurnRow)>, Failure> {
@@ -156,35 +192,65 @@ impl View for Rows {
         Ok(place.and_then(|place| Some((place.0, self.turns.get(place)?.clone()))))
     }
 
-    fn turns(&self, pk: SessionPk, from: u64, to: u64, descending: bool, limit: usize) -> Result<Vec<TurnRow>, Failure> {
+    fn turns(
+        &self,
+        pk: SessionPk,
+        from: u64,
+        to: u64,
+        descending: bool,
+        limit: usize,
+    ) -> Result<Vec<TurnRow>, Failure> {
         if from > to {
             return Ok(Vec::new());
         }
-        let range = self.turns.range((pk, from)..=(pk, to)).map(|(_, row)| row.clone());
-        Ok(if descending { range.rev().take(limit).collect() } else { range.take(limit).collect() })
+        let range = self
+            .turns
+            .range((pk, from)..=(pk, to))
+            .map(|(_, row)| row.clone());
+        Ok(if descending {
+            range.rev().take(limit).collect()
+        } else {
+            range.take(limit).collect()
+        })
     }
 
     fn turn_rows(&self, pk: SessionPk) -> Result<u64, Failure> {
         Ok(self.turns.range((pk, 0)..=(pk, u64::MAX)).count() as u64)
     }
 
-    fn silent_turns(&self, before: Timestamp, limit: usize) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
+    fn silent_turns(
+        &self,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
         let silent = |row: &TurnRow| row.status == TurnStatus::Open && row.touched_at < before;
-        let mut rows: Vec<_> =
-            self.turns.iter().filter(|(_, row)| silent(row)).map(|((pk, _), row)| (*pk, row.clone())).collect();
+        let mut rows: Vec<_> = self
+            .turns
+            .iter()
+            .filter(|(_, row)| silent(row))
+            .map(|((pk, _), row)| (*pk, row.clone()))
+            .collect();
         rows.sort_by_key(|(_, row)| row.touched_at);
         rows.truncate(limit);
         Ok(rows)
     }
 
     fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>, Failure> {
-        let first = self.records.range((pk, 0)..=(pk, seq)).next_back().map_or(seq, |((_, first), _)| *first);
+        let first = self
+            .records
+            .range((pk, 0)..=(pk, seq))
+            .next_back()
+            .map_or(seq, |((_, first), _)| *first);
         let rows = self.records.range((pk, first)..=(pk, u64::MAX));
         Ok(rows.map(|(_, row)| row.clone()).take(limit).collect())
     }
 
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
-        Ok(self.records.range((pk, 0)..=(pk, u64::MAX)).next_back().map_or(0, |(_, row)| row.last_seq()))
+        Ok(self
+            .records
+            .range((pk, 0)..=(pk, u64::MAX))
+            .next_back()
+            .map_or(0, |(_, row)| row.last_seq()))
     }
 
     fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {
@@ -196,22 +262,35 @@ impl View for Rows {
     }
 
     fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
-        Ok(self.log.range(after + 1..).map(|(_, row)| row.clone()).take(limit).collect())
+        Ok(self
+            .log
+            .range(after + 1..)
+            .map(|(_, row)| row.clone())
+            .take(limit)
+            .collect())
     }
 
     fn newest_log(&self) -> Result<Option<LogRow>, Failure> {
         Ok(self.log.values().next_back().cloned())
     }
 
-    fn digest(&self) -> Result<Digest, Failure> {
-        Ok(self.heads.values().fold(Digest::default(), |sum, head| sum.plus(&head.mac)))
+    fn each_session(&self, see: &mut dyn FnMut(SessionPk, Option<Stored>)) -> Result<(), Failure> {
+        for pk in self.sessions.keys() {
+            see(*pk, self.stored(*pk));
+        }
+        Ok(())
+    }
+
+    fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {
+        Ok(self.sessions.keys().copied().collect())
     }
 }
 
 impl Tx for Rows {
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
         let pk = self.sessions.keys().next_back().map_or(1, |pk| pk + 1);
-        self.names.insert((row.tenant_id.clone(), row.session_id.clone()), pk);
+        self.names
+            .insert((row.tenant_id.clone(), row.session_id.clone()), pk);
         self.sessions.insert(pk, row.clone());
         Ok(pk)
     }

@@ -2,17 +2,20 @@
 
 use filrouge_types::{
     Failure, IdentityId, ItemId, ProjectId, RawJson, Session, SessionId, SessionStatus, TenantId,
-    Timestamp, TurnId, TurnStatus,
+    Timestamp, TurnId,
 };
 
-use crate::chain::{Digest, GENESIS, Link, fingerprint};
-use crate::codec::{Malformed, Reader, Write};
+use crate::chain::fingerprint;
 use crate::command::{SessionFilter, Viewer};
-use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 use crate::record::RecordRow;
 
+mod head;
 mod log;
+mod turn;
+
+pub use head::HeadRow;
 pub use log::{LogEntry, LogRow};
+pub use turn::TurnRow;
 
 /// A session's number in one store; never leaves the store.
 pub type SessionPk = u64;
@@ -99,239 +102,6 @@ impl SessionRow {
     }
 }
 
-/// What changes of a session with every append.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeadRow {
-    /// The newest seq.
-    pub last_seq: u64,
-    /// The newest ordinal.
-    pub turn_count: u64,
-    /// How many turns are open.
-    pub open_turns: u64,
-    /// The link of the newest item.
-    pub link: Link,
-    /// When a turn last began or ended.
-    pub updated_at: Timestamp,
-    /// [`SessionRow::fingerprint`] of the session's row.
-    pub session: [u8; 16],
-    key_id: KeyId,
-    /// Over all of the above and the session's number.
-    pub mac: [u8; MAC_BYTES],
-}
-
-impl HeadRow {
-    /// The unsealed head of a session without items.
-    #[must_use]
-    pub const fn empty(session: [u8; 16], now: Timestamp) -> Self {
-        Self {
-            last_seq: 0,
-            turn_count: 0,
-            open_turns: 0,
-            link: GENESIS,
-            updated_at: now,
-            session,
-            key_id: 0,
-            mac: [0; MAC_BYTES],
-        }
-    }
-
-    fn body(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(96);
-        out.byte(crate::record::FORMAT);
-        out.extend_from_slice(&self.key_id.to_be_bytes());
-        out.number(self.last_seq);
-        out.number(self.turn_count);
-        out.number(self.open_turns);
-        out.extend_from_slice(&self.link);
-        out.time(self.updated_at);
-        out.extend_from_slice(&self.session);
-        out
-    }
-
-    /// Signs the row with the active key.
-    #[must_use]
-    pub fn sealed(mut self, keyring: &Keyring, pk: SessionPk) -> Self {
-        self.key_id = keyring.active();
-        self.mac = keyring
-            .mac(self.key_id, Domain::Head, &[&pk.to_be_bytes(), &self.body()])
-            .unwrap_or_default();
-        self
-    }
-
-    /// Checks the MAC; `None` when the key is missing.
-    #[must_use]
-    pub fn verified(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
-        let mac = keyring.mac(self.key_id, Domain::Head, &[&pk.to_be_bytes(), &self.body()])?;
-        Some(equal_macs(&mac, &self.mac))
-    }
-
-    /// The stored bytes.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = self.body();
-        out.extend_from_slice(&self.mac);
-        out
-    }
-
-    /// Reads stored bytes; `None` when they are malformed.
-    #[must_use]
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
-        Self::read(bytes).ok()
-    }
-
-    fn read(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut r = Reader(bytes);
-        if r.byte()? != crate::record::FORMAT {
-            return Err(Malformed);
-        }
-        let key_id = KeyId::from_be_bytes(r.array()?);
-        let row = Self {
-            last_seq: r.number()?,
-            turn_count: r.number()?,
-            open_turns: r.number()?,
-            link: r.array()?,
-            updated_at: r.time()?,
-            session: r.array()?,
-            key_id,
-            mac: r.array()?,
-        };
-        if r.is_empty() { Ok(row) } else { Err(Malformed) }
-    }
-}
-
-/// Where a turn stands; its header and texts are in its items.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnRow {
-    /// Its id.
-    pub turn_id: TurnId,
-    /// Its place in the session.
-    pub ordinal: u64,
-    /// 1, or one more than what it replaces.
-    pub record_version: u64,
-    /// Where it stands.
-    pub status: TurnStatus,
-    /// The seq of its first item.
-    pub first_seq: u64,
-    /// The seq of its newest item.
-    pub last_seq: u64,
-    /// How many items it has.
-    pub items: u64,
-    /// The seqs of its finals, neutral and translated; 0 for none.
-    pub finals: [u64; 2],
-    /// When it was last written to.
-    pub touched_at: Timestamp,
-    key_id: KeyId,
-    mac: [u8; MAC_BYTES],
-}
-
-impl TurnRow {
-    /// An unsealed row of a turn that begins at `first_seq`.
-    #[must_use]
-    pub const fn new(turn_id: TurnId, ordinal: u64, record_version: u64, first_seq: u64, now: Timestamp) -> Self {
-        Self {
-            turn_id,
-            ordinal,
-            record_version,
-            status: TurnStatus::Open,
-            first_seq,
-            last_seq: first_seq,
-            items: 0,
-            finals: [0, 0],
-            touched_at: now,
-            key_id: 0,
-            mac: [0; MAC_BYTES],
-        }
-    }
-
-    /// Ordinal and version in one number: the row's key in its session.
-    #[must_use]
-    pub const fn place(&self) -> u64 {
-        (self.ordinal << 8) | (self.record_version - 1)
-    }
-
-    fn body(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(80);
-        out.byte(crate::record::FORMAT);
-        out.extend_from_slice(&self.key_id.to_be_bytes());
-        out.byte(self.status.code());
-        for n in [self.first_seq, self.last_seq - self.first_seq, self.items] {
-            out.number(n);
-        }
-        for n in self.finals {
-            // Finals lie within the turn, so their distance from its start is a shorter number.
-            out.number(n.checked_sub(self.first_seq).map_or(0, |d| d + 1));
-        }
-        out.time(self.touched_at);
-        out
-    }
-
-    fn mac(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
-        let (pk, place) = (pk.to_be_bytes(), self.place().to_be_bytes());
-        keyring.mac(self.key_id, Domain::Turn, &[&pk, &place, self.turn_id.as_bytes(), &self.body()])
-    }
-
-    /// Signs the row with the active key.
-    #[must_use]
-    pub fn sealed(mut self, keyring: &Keyring, pk: SessionPk) -> Self {
-        self.key_id = keyring.active();
-        self.mac = self.mac(keyring, pk).unwrap_or_default();
-        self
-    }
-
-    /// Checks the MAC; `None` when the key is missing.
-    #[must_use]
-    pub fn verified(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
-        Some(equal_macs(&self.mac(keyring, pk)?, &self.mac))
-    }
-
-    /// The stored bytes, without id and place, which are the row's keys.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = self.body();
-        out.extend_from_slice(&self.mac);
-        out
-    }
-
-    /// Reads stored bytes; `None` when they are malformed.
-    #[must_use]
-    pub fn decode(turn_id: TurnId, place: u64, bytes: &[u8]) -> Option<Self> {
-        Self::read(turn_id, place, bytes).ok()
-    }
-
-    fn read(turn_id: TurnId, place: u64, bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut r = Reader(bytes);
-        if r.byte()? != crate::record::FORMAT {
-            return Err(Malformed);
-        }
-        let key_id = KeyId::from_be_bytes(r.array()?);
-        let status = TurnStatus::from_code(r.byte()?).ok_or(Malformed)?;
-        let first_seq = r.number()?;
-        let last_seq = first_seq.checked_add(r.number()?).ok_or(Malformed)?;
-        let items = r.number()?;
-        let mut finals = [0; 2];
-        for f in &mut finals {
-            *f = match r.number()? {
-                0 => 0,
-                d => first_seq.checked_add(d - 1).ok_or(Malformed)?,
-            };
-        }
-        let row = Self {
-            turn_id,
-            ordinal: place >> 8,
-            record_version: (place & 0xff) + 1,
-            status,
-            first_seq,
-            last_seq,
-            items,
-            finals,
-            touched_at: r.time()?,
-            key_id,
-            mac: r.array()?,
-        };
-        if r.is_empty() { Ok(row) } else { Err(Malformed) }
-    }
-}
-
 /// A session as a view finds it.
 #[derive(Debug, Clone)]
 pub struct Stored {
@@ -348,7 +118,12 @@ pub struct Stored {
 /// Every method fails with `store_unavailable` (or another code of the backend) when the store does not answer.
 pub trait View {
     /// The session `id` of `tenant`, if `viewer` may see it; without a viewer, whoever owns it.
-    fn session(&self, tenant: &TenantId, id: &SessionId, viewer: Option<&Viewer>) -> Result<Option<Stored>, Failure>;
+    fn session(
+        &self,
+        tenant: &TenantId,
+        id: &SessionId,
+        viewer: Option<&Viewer>,
+    ) -> Result<Option<Stored>, Failure>;
     /// The session with number `pk`.
     fn session_by_pk(&self, pk: SessionPk) -> Result<Option<Stored>, Failure>;
     /// The sessions of a tenant that `viewer` may see, newest first, below `before`, at most `limit`.
@@ -363,11 +138,22 @@ pub trait View {
     /// The turn with this id, in whichever session.
     fn turn(&self, id: &TurnId) -> Result<Option<(SessionPk, TurnRow)>, Failure>;
     /// Turns of a session with `place` in `from..=to`, ascending or descending, at most `limit`.
-    fn turns(&self, pk: SessionPk, from: u64, to: u64, descending: bool, limit: usize) -> Result<Vec<TurnRow>, Failure>;
+    fn turns(
+        &self,
+        pk: SessionPk,
+        from: u64,
+        to: u64,
+        descending: bool,
+        limit: usize,
+    ) -> Result<Vec<TurnRow>, Failure>;
     /// How many turn rows a session has.
     fn turn_rows(&self, pk: SessionPk) -> Result<u64, Failure>;
     /// Open turns not touched since `before`, oldest first, at most `limit`.
-    fn silent_turns(&self, before: Timestamp, limit: usize) -> Result<Vec<(SessionPk, TurnRow)>, Failure>;
+    fn silent_turns(
+        &self,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(SessionPk, TurnRow)>, Failure>;
     /// The records from the one that holds `seq` on, ascending, at most `limit`.
     fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>, Failure>;
     /// The last seq of the newest record; 0 when there is none.
@@ -380,8 +166,11 @@ pub trait View {
     fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure>;
     /// The newest row of the commit log.
     fn newest_log(&self) -> Result<Option<LogRow>, Failure>;
-    /// The sum of all head MACs.
-    fn digest(&self) -> Result<Digest, Failure>;
+    /// Shows every session number in the store, with the session where its row can be read: for a session
+    /// without a row (or with a malformed one) `None`.
+    fn each_session(&self, see: &mut dyn FnMut(SessionPk, Option<Stored>)) -> Result<(), Failure>;
+    /// All session numbers that any row belongs to.
+    fn session_pks(&self) -> Result<Vec<SessionPk>, Failure>;
 }
 
 /// A transaction that writes.

@@ -6,7 +6,7 @@ use filrouge_types::{ErrorCode, Failure, Timestamp, TurnId};
 use crate::chain::Digest;
 use crate::command::{Command, NewSession, Outcome, Scope, Write};
 use crate::keyring::{Entropy, Keyring};
-use crate::read::{Loaded, Sight};
+use crate::read::{Loaded, Sight, in_session};
 use crate::record::{Batch, Check, Placement};
 use crate::rows::{HeadRow, LogEntry, LogRow, PK_MAX, SEQ_MAX, SessionRow, TurnRow, Tx};
 use crate::verify::Suspects;
@@ -33,7 +33,12 @@ pub struct Context<'a> {
 
 impl Context<'_> {
     fn sight<'s, T: Tx>(&'s self, tx: &'s T) -> Sight<'s, T> {
-        Sight { view: tx, keyring: self.keyring, check: Check::Keyed, suspects: self.suspects }
+        Sight {
+            view: tx,
+            keyring: self.keyring,
+            check: Check::Keyed,
+            suspects: self.suspects,
+        }
     }
 }
 
@@ -52,7 +57,11 @@ impl Group {
     pub fn begin<T: Tx>(tx: &T) -> Result<Self, Failure> {
         let previous = tx.newest_log()?;
         let digest = previous.as_ref().map_or_else(Digest::default, |p| p.digest);
-        Ok(Self { previous, digest, entries: Vec::new() })
+        Ok(Self {
+            previous,
+            digest,
+            entries: Vec::new(),
+        })
     }
 
     /// Writes the commit's log row; `None` when nothing was written.
@@ -63,25 +72,37 @@ impl Group {
         if self.entries.is_empty() {
             return Ok(None);
         }
-        let row = LogRow::following(self.previous.as_ref(), ctx.now, &self.entries, self.digest, ctx.keyring);
+        let row = LogRow::following(
+            self.previous.as_ref(),
+            ctx.now,
+            &self.entries,
+            self.digest,
+            ctx.keyring,
+        );
         tx.insert_log(&row)?;
         Ok(Some(row))
     }
 }
 
-/// Does one write.
+/// Does one write. On a failure the caller rolls back whatever was put before it came up.
 ///
 /// # Errors
 /// The refusals of DESIGN §4 by their codes, `integrity_error`, or the store's own failures.
-pub fn apply<T: Tx>(tx: &mut T, group: &mut Group, ctx: &Context<'_>, command: &Command) -> Result<Outcome, Failure> {
+pub fn apply<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    command: &Command,
+) -> Result<Outcome, Failure> {
     let scope = &command.scope;
-    match &command.write {
+    let outcome = match &command.write {
         Write::CreateSession(new) => create_session(tx, group, ctx, scope, new),
         Write::Start(start) => start::apply(tx, group, ctx, scope, start),
         Write::Append(append) => append::apply(tx, group, ctx, scope, append),
         Write::Close(close) => close::apply(tx, group, ctx, scope, close),
         Write::Interrupt(interrupt) => interrupt::apply(tx, group, ctx, scope, interrupt),
-    }
+    };
+    in_session(command.write.session_id(), outcome)
 }
 
 fn create_session<T: Tx>(
@@ -94,23 +115,37 @@ fn create_session<T: Tx>(
     if let Some(found) = ctx.sight(tx).find_any(&scope.tenant, &new.session_id)? {
         return if scope.viewer.sees(found.row.identity_id.as_ref()) {
             let session = Box::new(found.row.with_head(&found.head));
-            Ok(Outcome::Session { session, created: false })
+            Ok(Outcome::Session {
+                session,
+                created: false,
+            })
         } else {
             Err(session_conflict())
         };
     }
     let made = insert_session(tx, ctx, scope, new)?;
     let made = put_head(tx, group, ctx, made, (0, 0), true)?;
-    Ok(Outcome::Session { session: Box::new(made.row.with_head(&made.head)), created: true })
+    Ok(Outcome::Session {
+        session: Box::new(made.row.with_head(&made.head)),
+        created: true,
+    })
 }
 
 fn session_conflict() -> Failure {
-    Failure::new(ErrorCode::SessionConflict, "a session with this id belongs to somebody else")
-        .with_hint("choose another session_id")
+    Failure::new(
+        ErrorCode::SessionConflict,
+        "a session with this id belongs to somebody else",
+    )
+    .with_hint("choose another session_id")
 }
 
 /// Adds a session whose head is not yet put.
-fn insert_session<T: Tx>(tx: &mut T, ctx: &Context<'_>, scope: &Scope, new: &NewSession) -> Result<Loaded, Failure> {
+fn insert_session<T: Tx>(
+    tx: &mut T,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    new: &NewSession,
+) -> Result<Loaded, Failure> {
     let row = SessionRow {
         tenant_id: scope.tenant.clone(),
         session_id: new.session_id.clone(),
@@ -126,11 +161,19 @@ fn insert_session<T: Tx>(tx: &mut T, ctx: &Context<'_>, scope: &Scope, new: &New
     };
     let pk = tx.insert_session(&row)?;
     if pk > PK_MAX {
-        return Err(Failure::new(ErrorCode::Internal, "the store has run out of session numbers"));
+        return Err(Failure::new(
+            ErrorCode::Internal,
+            "the store has run out of session numbers",
+        ));
     }
     let head = HeadRow::empty(row.fingerprint(), ctx.now);
     let scope = crate::chain::LinkScope::new(&row.tenant_id, &row.session_id);
-    Ok(Loaded { pk, row, head, scope })
+    Ok(Loaded {
+        pk,
+        row,
+        head,
+        scope,
+    })
 }
 
 /// Signs and writes the head, and notes the change for the commit log.
@@ -155,7 +198,12 @@ fn put_head<T: Tx>(
         first_seq,
         count,
         head: half,
-        created: created.then(|| (session.row.tenant_id.clone(), session.row.session_id.clone())),
+        created: created.then(|| {
+            (
+                session.row.tenant_id.clone(),
+                session.row.session_id.clone(),
+            )
+        }),
     });
     Ok(session)
 }
@@ -172,7 +220,10 @@ fn check_tail<T: Tx>(tx: &T, session: &Loaded, adding: u64) -> Result<(), Failur
         return Err(session.broken(Some(seq), what));
     }
     if session.head.last_seq + adding > SEQ_MAX {
-        return Err(Failure::new(ErrorCode::LimitExceeded, format!("a session has at most {SEQ_MAX} items")));
+        return Err(Failure::new(
+            ErrorCode::LimitExceeded,
+            format!("a session has at most {SEQ_MAX} items"),
+        ));
     }
     Ok(())
 }
@@ -222,7 +273,10 @@ fn note_items(turn: &mut TurnRow, batch: &Batch, first: u64, ctx: &Context<'_>) 
 }
 
 /// Which of the turn's finals an item is.
-fn final_slot(channel: &filrouge_types::Channel, variant: filrouge_types::Variant) -> Option<usize> {
+fn final_slot(
+    channel: &filrouge_types::Channel,
+    variant: filrouge_types::Variant,
+) -> Option<usize> {
     (*channel == filrouge_types::Channel::Final).then(|| usize::from(variant.code()))
 }
 
@@ -233,7 +287,10 @@ fn check_finals(batch: &Batch, mut taken: [bool; 2]) -> Result<(), Failure> {
             if taken[slot] {
                 return Err(Failure::new(
                     ErrorCode::FinalExists,
-                    format!("the turn has a final item of variant {} already", item.variant),
+                    format!(
+                        "the turn has a final item of variant {} already",
+                        item.variant
+                    ),
                 )
                 .with_hint("use another channel, or replace the turn once it is closed"));
             }
@@ -246,22 +303,43 @@ fn check_finals(batch: &Batch, mut taken: [bool; 2]) -> Result<(), Failure> {
 /// Item ids are unique in their session; within one batch as well.
 fn check_unique_ids(batch: &Batch) -> Result<(), Failure> {
     let mut seen = std::collections::BTreeSet::new();
-    match batch.items().filter_map(|i| i.item_id.as_ref()).find(|id| !seen.insert(*id)) {
-        Some(id) => Err(Failure::new(ErrorCode::Invalid, format!("item_id {:?} stands twice in the batch", id.as_str()))),
+    match batch
+        .items()
+        .filter_map(|i| i.item_id.as_ref())
+        .find(|id| !seen.insert(*id))
+    {
+        Some(id) => Err(Failure::new(
+            ErrorCode::Invalid,
+            format!("item_id {:?} stands twice in the batch", id.as_str()),
+        )),
         None => Ok(()),
     }
 }
 
+/// A write without items has nothing to carry a turn's change.
+fn check_some(batch: &Batch) -> Result<(), Failure> {
+    if batch.records.is_empty() {
+        return Err(Failure::new(ErrorCode::Invalid, "the batch holds no item"));
+    }
+    Ok(())
+}
+
 fn check_count(before: u64, batch: &Batch) -> Result<(), Failure> {
     if before + batch.count() > TURN_ITEMS_MAX {
-        return Err(Failure::new(ErrorCode::LimitExceeded, format!("a turn has at most {TURN_ITEMS_MAX} items")));
+        return Err(Failure::new(
+            ErrorCode::LimitExceeded,
+            format!("a turn has at most {TURN_ITEMS_MAX} items"),
+        ));
     }
     Ok(())
 }
 
 /// A write to a turn that takes none.
 fn turn_closed(turn: &TurnRow) -> Failure {
-    let failure = Failure::new(ErrorCode::TurnClosed, format!("turn {} is {}", turn.turn_id, turn.status));
+    let failure = Failure::new(
+        ErrorCode::TurnClosed,
+        format!("turn {} is {}", turn.turn_id, turn.status),
+    );
     if turn.status.is_closed() {
         failure.with_hint("start another turn, or replace this one")
     } else {

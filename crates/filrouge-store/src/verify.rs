@@ -1,145 +1,20 @@
 //! Verification beyond single rows: whole sessions rebuilt from their items, the commit log, and what is
 //! missing altogether (DESIGN §9).
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::collections::BTreeSet;
 
-use filrouge_types::{ErrorCode, Failure, SessionId, TenantId, TurnId, TurnStatus};
+use filrouge_types::{ErrorCode, Failure, SessionId, TurnStatus};
 use serde::Serialize;
 
-use crate::chain::{Digest, GENESIS};
-use crate::keyring::Keyring;
-use crate::read::{ALL_PLACES, Loaded, Sight};
-use crate::record::Event;
-use crate::rows::{LogRow, SessionPk, TurnRow, View};
+use crate::chain::GENESIS;
+use crate::read::{ALL_PLACES, Loaded, Sight, in_session};
+use crate::rows::{LogRow, SessionPk, View};
 
-/// Sessions that are known not to be what was written; reads and writes of them are refused.
-#[derive(Debug, Clone, Default)]
-pub struct Suspects {
-    sessions: BTreeMap<SessionPk, String>,
-    lost: BTreeSet<(TenantId, SessionId)>,
-    all: Option<String>,
-}
+mod rebuilt;
+mod suspects;
 
-impl Suspects {
-    /// The whole store is not what was written.
-    #[must_use]
-    pub fn everything(what: impl Into<String>) -> Self {
-        Self { all: Some(what.into()), ..Self::default() }
-    }
-
-    /// Whether nothing is suspect.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty() && self.lost.is_empty() && self.all.is_none()
-    }
-
-    pub(crate) fn check(&self, pk: SessionPk, id: &SessionId) -> Result<(), Failure> {
-        self.check_all()?;
-        match self.sessions.get(&pk) {
-            Some(what) => Err(Failure::integrity(id.as_str(), None, what)),
-            None => Ok(()),
-        }
-    }
-
-    pub(crate) fn check_absent(&self, tenant: &TenantId, id: &SessionId) -> Result<(), Failure> {
-        self.check_all()?;
-        if self.lost.contains(&(tenant.clone(), id.clone())) {
-            return Err(Failure::integrity(id.as_str(), None, "the session was deleted outside filrouge"));
-        }
-        Ok(())
-    }
-
-    pub(crate) fn check_listing(&self, tenant: &TenantId) -> Result<(), Failure> {
-        self.check_all()?;
-        match self.lost.iter().find(|(t, _)| t == tenant) {
-            Some((_, id)) => Err(Failure::integrity(id.as_str(), None, "the session was deleted outside filrouge")),
-            None => Ok(()),
-        }
-    }
-
-    fn check_all(&self) -> Result<(), Failure> {
-        match &self.all {
-            Some(what) => Err(Failure::new(ErrorCode::IntegrityError, what.clone())
-                .with_hint("restore the newest copy, or accept the loss with `filrouge anchor accept`")),
-            None => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for Suspects {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.all {
-            Some(what) => f.write_str(what),
-            None => write!(f, "{} sessions changed, {} deleted", self.sessions.len(), self.lost.len()),
-        }
-    }
-}
-
-/// Compares all heads with the commit log and names the sessions that do not agree; cheap when all is well.
-///
-/// # Errors
-/// When the store does not answer, or the log itself cannot be read.
-pub fn find_suspects<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Suspects, Failure> {
-    let newest = view.newest_log()?;
-    let expected = newest.as_ref().map_or_else(Digest::default, |row| row.digest);
-    if let Some(row) = &newest {
-        let before = if row.commit_no > 1 { view.log(row.commit_no - 2, 1)?.pop() } else { None };
-        if row.follows(before.as_ref(), keyring) == Some(false) {
-            return Ok(Suspects::everything(format!("commit {} was changed", row.commit_no)));
-        }
-    }
-    if view.digest()? == expected {
-        return Ok(Suspects::default());
-    }
-    name_suspects(view, keyring)
-}
-
-/// Reads the whole log, so that each session's newest head is known.
-fn name_suspects<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Suspects, Failure> {
-    let mut expected: BTreeMap<SessionPk, [u8; 8]> = BTreeMap::new();
-    let mut names = BTreeMap::new();
-    let mut previous: Option<LogRow> = None;
-    loop {
-        let rows = view.log(previous.as_ref().map_or(0, |p| p.commit_no), 1024)?;
-        if rows.is_empty() {
-            break;
-        }
-        for row in rows {
-            if row.follows(previous.as_ref(), keyring) == Some(false) {
-                return Ok(Suspects::everything(format!("the commit log is broken at commit {}", row.commit_no)));
-            }
-            let Some(entries) = row.entries() else {
-                return Ok(Suspects::everything(format!("commit {} is malformed", row.commit_no)));
-            };
-            for entry in entries {
-                expected.insert(entry.pk, entry.head);
-                if let Some(name) = entry.created {
-                    names.insert(entry.pk, name);
-                }
-            }
-            previous = Some(row);
-        }
-    }
-    let mut suspects = Suspects::default();
-    for (pk, head) in &expected {
-        match view.session_by_pk(*pk)? {
-            Some(stored) => {
-                if stored.head.is_none_or(|h| h.mac[..8] != head[..]) {
-                    let what = "the session is not in its newest state (older rows were put back, or its end was cut)";
-                    suspects.sessions.insert(*pk, what.to_owned());
-                }
-            }
-            None => {
-                suspects.lost.extend(names.get(pk).cloned());
-            }
-        }
-    }
-    if suspects.is_empty() {
-        suspects.all = Some("the store holds sessions that no commit made".to_owned());
-    }
-    Ok(suspects)
-}
+use rebuilt::Rebuilt;
+pub use suspects::{Suspects, find_suspects};
 
 /// One thing that is not what was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -152,6 +27,17 @@ pub struct Finding {
     pub code: &'static str,
     /// What is wrong.
     pub what: String,
+}
+
+impl Finding {
+    fn of(code: ErrorCode, session_id: Option<String>, what: String) -> Self {
+        Self {
+            session_id,
+            seq: None,
+            code: code.as_str(),
+            what,
+        }
+    }
 }
 
 impl From<Failure> for Finding {
@@ -193,6 +79,17 @@ pub enum Verdict {
 }
 
 impl Report {
+    /// Takes down what is wrong with the data; other failures are the caller's.
+    fn note(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
+        match result {
+            Err(f) if matches!(f.code, ErrorCode::IntegrityError | ErrorCode::KeyMissing) => {
+                self.findings.push(f.into());
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
     /// What the findings amount to.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
@@ -224,7 +121,9 @@ impl<V: View + ?Sized> Sight<'_, V> {
             for row in &rows {
                 let decoded = self.decode(session, row)?;
                 if row.first_seq != next {
-                    return Err(session.broken(Some(next.min(row.first_seq)), "the item is missing"));
+                    return Err(
+                        session.broken(Some(next.min(row.first_seq)), "the item is missing")
+                    );
                 }
                 if decoded.previous != previous {
                     return Err(session.broken(Some(next), "the chain is broken"));
@@ -236,15 +135,23 @@ impl<V: View + ?Sized> Sight<'_, V> {
                     if let Some(id) = &item.item_id {
                         rebuilt.keys += 1;
                         if self.view.item_seq(session.pk, id)? != Some(item.seq) {
-                            return Err(session.broken(Some(item.seq), "the item's key is missing or points elsewhere"));
+                            return Err(session.broken(
+                                Some(item.seq),
+                                "the item's key is missing or points elsewhere",
+                            ));
                         }
                     }
                     rebuilt.take(session, item, events)?;
                 }
             }
         }
-        if previous != session.head.link || self.view.newest_seq(session.pk)? != session.head.last_seq {
-            return Err(session.broken(Some(session.head.last_seq), "the items do not end where the head says"));
+        if previous != session.head.link
+            || self.view.newest_seq(session.pk)? != session.head.last_seq
+        {
+            return Err(session.broken(
+                Some(session.head.last_seq),
+                "the items do not end where the head says",
+            ));
         }
         if self.view.item_keys(session.pk)? != rebuilt.keys {
             return Err(session.broken(None, "there are item keys without items"));
@@ -252,11 +159,18 @@ impl<V: View + ?Sized> Sight<'_, V> {
         self.compare_turns(session, &rebuilt, report)
     }
 
-    fn compare_turns(&self, session: &Loaded, rebuilt: &Rebuilt, report: &mut Report) -> Result<(), Failure> {
+    fn compare_turns(
+        &self,
+        session: &Loaded,
+        rebuilt: &Rebuilt,
+        report: &mut Report,
+    ) -> Result<(), Failure> {
         let mut from = ALL_PLACES.0;
         let mut seen = 0;
         loop {
-            let rows = self.view.turns(session.pk, from, ALL_PLACES.1, false, 1024)?;
+            let rows = self
+                .view
+                .turns(session.pk, from, ALL_PLACES.1, false, 1024)?;
             if rows.is_empty() {
                 break;
             }
@@ -265,14 +179,23 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 seen += 1;
                 report.turns += 1;
                 let row = self.verified_turn(session, row)?;
-                if rebuilt.turns.get(&row.turn_id).is_none_or(|t| !t.agrees(&row)) {
+                if rebuilt
+                    .turns
+                    .get(&row.turn_id)
+                    .is_none_or(|t| !t.agrees(&row))
+                {
                     let what = format!("turn {} is not what its items say", row.turn_id);
                     return Err(session.broken(Some(row.first_seq), what));
                 }
             }
         }
-        let open = rebuilt.turns.values().filter(|t| t.status == TurnStatus::Open).count() as u64;
+        let open = rebuilt
+            .turns
+            .values()
+            .filter(|t| t.status == TurnStatus::Open)
+            .count() as u64;
         if seen != rebuilt.turns.len() as u64
+            || session.head.turn_rows != seen
             || session.head.turn_count != rebuilt.ordinals
             || session.head.open_turns != open
         {
@@ -287,48 +210,80 @@ impl<V: View + ?Sized> Sight<'_, V> {
     /// Only when the store does not answer; what is wrong is in the report.
     pub fn verify(&self, only: Option<(&crate::Scope, &SessionId)>) -> Result<Report, Failure> {
         let mut report = Report::default();
-        let note = |result: Result<(), Failure>, report: &mut Report| match result {
-            Err(f) if matches!(f.code, ErrorCode::IntegrityError | ErrorCode::KeyMissing) => {
-                report.findings.push(f.into());
-                Ok(())
-            }
-            other => other,
-        };
         if let Some((scope, id)) = only {
-            let result = self.get(scope, id).and_then(|s| self.verify_session(&s, &mut report));
-            note(result, &mut report)?;
+            let session = self.get(scope, id);
+            self.note_session(session, &mut report)?;
             return Ok(report);
         }
-        let newest = self.verify_log(&mut report)?;
-        for pk in 1..=newest {
-            if let Some(stored) = self.view.session_by_pk(pk)? {
-                let result = self.load(stored).and_then(|s| self.verify_session(&s, &mut report));
-                note(result, &mut report)?;
+        let known = match self.verify_log(&mut report) {
+            Err(failure) => {
+                report.note(Err(failure))?;
+                BTreeSet::new()
             }
+            Ok(known) => known,
+        };
+        let mut pks = known.clone();
+        pks.extend(self.view.session_pks()?);
+        for pk in pks {
+            self.verify_pk(pk, known.contains(&pk), &mut report)?;
         }
-        if report.findings.is_empty() || !self.suspects.is_empty() {
-            let suspects = find_suspects(self.view, self.keyring)?;
-            for what in [&suspects, self.suspects].into_iter().filter(|s| !s.is_empty()).take(1) {
-                let first = what.lost.first().map(|(_, id)| id.to_string());
-                report.findings.push(Finding {
-                    session_id: first,
-                    seq: None,
-                    code: ErrorCode::IntegrityError.as_str(),
-                    what: what.to_string(),
-                });
+        let suspects = find_suspects(self.view, self.keyring)?.and(self.suspects.clone());
+        for (session_id, what) in suspects.findings() {
+            if session_id.is_none() || report.findings.iter().all(|f| f.session_id != session_id) {
+                report
+                    .findings
+                    .push(Finding::of(ErrorCode::IntegrityError, session_id, what));
             }
         }
         Ok(report)
     }
 
-    /// Follows the whole commit log; gives the highest session number in it.
-    fn verify_log(&self, report: &mut Report) -> Result<SessionPk, Failure> {
+    fn note_session(
+        &self,
+        session: Result<Loaded, Failure>,
+        report: &mut Report,
+    ) -> Result<(), Failure> {
+        let result =
+            session.and_then(|s| in_session(&s.row.session_id, self.verify_session(&s, report)));
+        report.note(result)
+    }
+
+    /// Verifies what stands under one session number.
+    fn verify_pk(&self, pk: SessionPk, known: bool, report: &mut Report) -> Result<(), Failure> {
+        match self.view.session_by_pk(pk) {
+            Ok(Some(stored)) if known => self.note_session(self.load(stored), report),
+            Ok(Some(stored)) => {
+                let id = Some(stored.row.session_id.to_string());
+                let what = "no commit made this session".to_owned();
+                report
+                    .findings
+                    .push(Finding::of(ErrorCode::IntegrityError, id, what));
+                Ok(())
+            }
+            Ok(None) => {
+                let strays = self.view.newest_seq(pk)? + self.view.turn_rows(pk)?;
+                if strays + self.view.item_keys(pk)? > 0 {
+                    let what = format!("there are rows of session number {pk}, which is gone");
+                    report
+                        .findings
+                        .push(Finding::of(ErrorCode::IntegrityError, None, what));
+                }
+                Ok(())
+            }
+            Err(failure) => report.note(Err(failure)),
+        }
+    }
+
+    /// Follows the whole commit log; gives the numbers of the sessions it made.
+    fn verify_log(&self, report: &mut Report) -> Result<BTreeSet<SessionPk>, Failure> {
         let mut previous: Option<LogRow> = None;
-        let mut highest = 0;
+        let mut known = BTreeSet::new();
         loop {
-            let rows = self.view.log(previous.as_ref().map_or(0, |p| p.commit_no), 1024)?;
+            let rows = self
+                .view
+                .log(previous.as_ref().map_or(0, |p| p.commit_no), 1024)?;
             if rows.is_empty() {
-                return Ok(highest);
+                return Ok(known);
             }
             for row in rows {
                 report.commits += 1;
@@ -338,87 +293,12 @@ impl<V: View + ?Sized> Sight<'_, V> {
                     None => Some(ErrorCode::KeyMissing),
                 };
                 if let Some(code) = code {
-                    report.findings.push(Finding {
-                        session_id: None,
-                        seq: None,
-                        code: code.as_str(),
-                        what: format!("the commit log is broken at commit {}", row.commit_no),
-                    });
+                    let what = format!("the commit log is broken at commit {}", row.commit_no);
+                    report.findings.push(Finding::of(code, None, what));
                 }
-                highest = row.entries().unwrap_or_default().iter().map(|e| e.pk).fold(highest, u64::max);
+                known.extend(row.entries().unwrap_or_default().iter().map(|e| e.pk));
                 previous = Some(row);
             }
         }
-    }
-}
-
-/// A session's turns as its items tell them.
-#[derive(Default)]
-struct Rebuilt {
-    turns: BTreeMap<TurnId, RebuiltTurn>,
-    ordinals: u64,
-    keys: u64,
-}
-
-struct RebuiltTurn {
-    ordinal: u64,
-    record_version: u64,
-    status: TurnStatus,
-    first_seq: u64,
-    last_seq: u64,
-    items: u64,
-    finals: [u64; 2],
-}
-
-impl RebuiltTurn {
-    fn agrees(&self, row: &TurnRow) -> bool {
-        (self.ordinal, self.record_version, self.status, self.first_seq, self.last_seq, self.items, self.finals)
-            == (row.ordinal, row.record_version, row.status, row.first_seq, row.last_seq, row.items, row.finals)
-    }
-}
-
-impl Rebuilt {
-    fn take(&mut self, session: &Loaded, item: &filrouge_types::Item, events: &[Event]) -> Result<(), Failure> {
-        let Some(turn_id) = item.turn_id else { return Ok(()) };
-        for event in events {
-            if let Event::Start(start) = event {
-                let (ordinal, record_version) = match start.replaces.and_then(|old| self.turns.get(&old)) {
-                    Some(old) => (old.ordinal, old.record_version + 1),
-                    None => {
-                        self.ordinals += 1;
-                        (self.ordinals, 1)
-                    }
-                };
-                self.turns.insert(
-                    turn_id,
-                    RebuiltTurn {
-                        ordinal,
-                        record_version,
-                        status: TurnStatus::Open,
-                        first_seq: item.seq,
-                        last_seq: item.seq,
-                        items: 0,
-                        finals: [0; 2],
-                    },
-                );
-            }
-        }
-        let Some(turn) = self.turns.get_mut(&turn_id) else {
-            return Err(session.broken(Some(item.seq), "the item belongs to a turn that never began"));
-        };
-        turn.last_seq = item.seq;
-        turn.items += 1;
-        if item.channel == filrouge_types::Channel::Final {
-            turn.finals[usize::from(item.variant.code())] = item.seq;
-        }
-        for event in events {
-            match event {
-                Event::Start(_) => {}
-                Event::Close(close) => turn.status = close.status,
-                Event::Interrupt => turn.status = TurnStatus::Interrupted,
-                Event::Reopen => turn.status = TurnStatus::Open,
-            }
-        }
-        Ok(())
     }
 }

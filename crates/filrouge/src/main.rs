@@ -1,1 +1,25 @@
-fn main() {}
+//! `filrouge`: the command line over the library. Data goes to stdout, talk to stderr.
+
+mod cli;
+mod commands;
+mod config;
+mod exit;
+mod open;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(e) => return exit::report(&anyhow::Error::new(e).context("no runtime"), false),
+    };
+    let json = cli.options.json;
+    match runtime.block_on(commands::run(cli)) {
+        Ok(code) => code,
+        Err(error) => exit::report(&error, json),
+    }
+}

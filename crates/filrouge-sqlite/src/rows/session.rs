@@ -15,36 +15,46 @@ pub(super) const SESSION_COLUMNS: &str =
 
 /// One row of [`SESSION_COLUMNS`]; the inner failure is a row that no filrouge wrote.
 pub(super) fn read_stored(row: &Row<'_>) -> rusqlite::Result<Result<Stored, Failure>> {
+    Ok(read(row).map_err(|_| match row.get::<_, String>(2) {
+        Ok(name) => Failure::integrity(&name, None, "its row is malformed"),
+        Err(_) => malformed("session"),
+    }))
+}
+
+/// A column that holds what no filrouge wrote.
+struct Foreign;
+
+impl From<IdError> for Foreign {
+    fn from(_: IdError) -> Self {
+        Self
+    }
+}
+
+impl From<rusqlite::Error> for Foreign {
+    fn from(_: rusqlite::Error) -> Self {
+        Self
+    }
+}
+
+fn read(row: &Row<'_>) -> Result<Stored, Foreign> {
+    let text = |i: usize| row.get::<_, String>(i);
     let optional = |i: usize| row.get::<_, Option<String>>(i);
-    let (pk, tenant, session): (u64, String, String) = (uint(row, 0)?, row.get(1)?, row.get(2)?);
-    let (identity, parent, project) = (optional(3)?, optional(4)?, optional(5)?);
-    let (team, title, state) = (optional(6)?, optional(7)?, optional(9)?);
-    let status: u8 = row.get(8)?;
-    let metadata: String = row.get(10)?;
-    let created_at = Timestamp::from_micros(row.get(11)?);
-    let head = match row.get_ref(12)?.as_blob_or_null()? {
-        Some(data) => HeadRow::decode(data),
-        None => None,
+    let pk = uint(row, 0)?;
+    let head = row.get_ref(12)?.as_blob().ok().and_then(HeadRow::decode);
+    let row = SessionRow {
+        tenant_id: TenantId::new(text(1)?)?,
+        session_id: SessionId::new(text(2)?)?,
+        identity_id: optional(3)?.map(IdentityId::new).transpose()?,
+        parent_session_id: optional(4)?.map(SessionId::new).transpose()?,
+        project_id: optional(5)?.map(ProjectId::new).transpose()?,
+        team_id: optional(6)?.map(Into::into),
+        title: optional(7)?.map(Into::into),
+        status: SessionStatus::from_code(row.get(8)?).ok_or(Foreign)?,
+        state: optional(9)?.map(Into::into),
+        metadata: RawJson::from_checked(text(10)?),
+        created_at: Timestamp::from_micros(row.get(11)?),
     };
-    let read = || -> Result<SessionRow, IdError> {
-        Ok(SessionRow {
-            tenant_id: TenantId::new(tenant)?,
-            session_id: SessionId::new(session)?,
-            identity_id: identity.map(IdentityId::new).transpose()?,
-            parent_session_id: parent.map(SessionId::new).transpose()?,
-            project_id: project.map(ProjectId::new).transpose()?,
-            team_id: team.map(Into::into),
-            title: title.map(Into::into),
-            status: SessionStatus::from_code(status).unwrap_or(SessionStatus::Active),
-            state: state.map(Into::into),
-            metadata: RawJson::from_checked(metadata),
-            created_at,
-        })
-    };
-    Ok(match read() {
-        Ok(row) => Ok(Stored { pk, row, head }),
-        Err(_) => Err(malformed("session")),
-    })
+    Ok(Stored { pk, row, head })
 }
 
 pub(super) fn insert(rows: &Rows<'_>, row: &SessionRow) -> Result<SessionPk, Failure> {

@@ -13,11 +13,19 @@ const PARALLEL_FROM: usize = 128;
 
 impl<V: View + ?Sized> Sight<'_, V> {
     /// Unpacks and verifies records, in order.
-    pub(super) fn decode_many(&self, session: &Loaded, rows: &[RecordRow]) -> Vec<Result<Decoded, Failure>> {
+    pub(super) fn decode_many(
+        &self,
+        session: &Loaded,
+        rows: &[RecordRow],
+    ) -> Vec<Result<Decoded, Failure>> {
         let (scope, keyring, check) = (&session.scope, self.keyring, self.check);
-        let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(4);
+        let threads = std::thread::available_parallelism()
+            .map_or(1, NonZero::get)
+            .min(4);
         let decoded: Vec<Result<Decoded, Fault>> = if rows.len() < PARALLEL_FROM || threads == 1 {
-            rows.iter().map(|row| decode(row, scope, keyring, check)).collect()
+            rows.iter()
+                .map(|row| decode(row, scope, keyring, check))
+                .collect()
         } else {
             std::thread::scope(|s| {
                 let size = rows.len().div_ceil(threads);
@@ -25,7 +33,11 @@ impl<V: View + ?Sized> Sight<'_, V> {
                     .chunks(size)
                     .map(|chunk| s.spawn(move || work(chunk, scope, keyring, check)))
                     .collect();
-                workers.into_iter().zip(rows.chunks(size)).flat_map(|(worker, chunk)| join(worker, chunk)).collect()
+                workers
+                    .into_iter()
+                    .zip(rows.chunks(size))
+                    .flat_map(|(worker, chunk)| join(worker, chunk))
+                    .collect()
             })
         };
         decoded
@@ -46,7 +58,9 @@ fn work(
     keyring: &crate::Keyring,
     check: Check,
 ) -> Vec<Result<Decoded, Fault>> {
-    rows.iter().map(|row| decode(row, scope, keyring, check)).collect()
+    rows.iter()
+        .map(|row| decode(row, scope, keyring, check))
+        .collect()
 }
 
 type Worker<'s> = std::thread::ScopedJoinHandle<'s, Vec<Result<Decoded, Fault>>>;
@@ -54,6 +68,13 @@ type Worker<'s> = std::thread::ScopedJoinHandle<'s, Vec<Result<Decoded, Fault>>>
 /// A worker that panicked has verified nothing: its records are not given out.
 fn join(worker: Worker<'_>, rows: &[RecordRow]) -> Vec<Result<Decoded, Fault>> {
     worker.join().unwrap_or_else(|_| {
-        rows.iter().map(|r| Err(Fault { seq: r.first_seq, what: FaultKind::Malformed })).collect()
+        rows.iter()
+            .map(|r| {
+                Err(Fault {
+                    seq: r.first_seq,
+                    what: FaultKind::Malformed,
+                })
+            })
+            .collect()
     })
 }

@@ -3,11 +3,11 @@
 
 use filrouge_types::{ErrorCode, Failure, Item, Session, SessionId, Turn, TurnId, TurnStatus};
 
-use super::{ALL_PLACES, Loaded, Sight, genesis_for, turn_not_found};
+use super::{ALL_PLACES, Loaded, Sight, genesis_for, in_session, turn_not_found};
 use crate::chain::Link;
 use crate::command::{Scope, SessionFilter};
 use crate::record::FaultKind;
-use crate::rows::{TurnRow, View};
+use crate::rows::{SEQ_MAX, TurnRow, View};
 
 /// A page stops once its records hold this many packed bytes, whatever its limit: bounds memory.
 const PAGE_BYTES: usize = 8 << 20;
@@ -74,7 +74,13 @@ impl<V: View + ?Sized> Sight<'_, V> {
     ) -> Result<SessionPage, Failure> {
         let before = cursor(from)?;
         self.suspects.check_listing(&scope.tenant)?;
-        let rows = self.view.sessions(&scope.tenant, &scope.viewer, filter, before, limit + 1)?;
+        let rows = self.view.sessions(
+            &scope.tenant,
+            &scope.viewer,
+            filter,
+            before,
+            limit.saturating_add(1),
+        )?;
         let more = rows.len() > limit;
         let mut next = None;
         let mut page = Vec::with_capacity(rows.len().min(limit));
@@ -92,30 +98,55 @@ impl<V: View + ?Sized> Sight<'_, V> {
     /// `session_not_found`, `turn_not_found`, `turn_mismatch`, `integrity_error`.
     pub fn turn(&self, scope: &Scope, session: &SessionId, id: &TurnId) -> Result<Turn, Failure> {
         let loaded = self.get(scope, session)?;
-        let row = self.find_turn(&loaded, &scope.viewer, id)?.ok_or_else(|| turn_not_found(id))?;
-        self.project(&loaded, &row)
+        let turn = || {
+            let row = self
+                .find_turn(&loaded, &scope.viewer, id)?
+                .ok_or_else(|| turn_not_found(id))?;
+            self.project(&loaded, &row)
+        };
+        in_session(session, turn())
     }
 
     /// A page of turns, by ordinal and version.
     ///
     /// # Errors
     /// `session_not_found`, `invalid` for a cursor that is none, `integrity_error`.
-    pub fn turns(&self, scope: &Scope, session: &SessionId, query: &TurnQuery) -> Result<TurnPage, Failure> {
+    pub fn turns(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        query: &TurnQuery,
+    ) -> Result<TurnPage, Failure> {
         let loaded = self.get(scope, session)?;
-        let (rows, next) = match query.order {
-            TurnOrder::Oldest => self.oldest_turns(&loaded, query)?,
-            TurnOrder::Newest => self.newest_turns(&loaded, query)?,
+        let page = || {
+            let (rows, next) = match query.order {
+                TurnOrder::Oldest => self.oldest_turns(&loaded, query)?,
+                TurnOrder::Newest => self.newest_turns(&loaded, query)?,
+            };
+            let turns = rows.iter().map(|row| self.project(&loaded, row));
+            Ok((turns.collect::<Result<_, _>>()?, next))
         };
-        let turns = rows.iter().map(|row| self.project(&loaded, row)).collect::<Result<_, _>>()?;
-        Ok((turns, next))
+        in_session(session, page())
     }
 
-    fn oldest_turns(&self, session: &Loaded, query: &TurnQuery) -> Result<(Vec<TurnRow>, Option<String>), Failure> {
+    fn oldest_turns(
+        &self,
+        session: &Loaded,
+        query: &TurnQuery,
+    ) -> Result<(Vec<TurnRow>, Option<String>), Failure> {
         let mut from = cursor(query.cursor.as_deref())?.unwrap_or(ALL_PLACES.0);
-        let mut ordinal = (from >> 8).max(1) - 1;
+        // A cursor may point into a turn's versions; then the turn itself may lie before it.
+        let mut ordinal = if from & 0xff == 0 {
+            (from >> 8).saturating_sub(1)
+        } else {
+            from >> 8
+        };
+        let fetch = query.limit.saturating_add(1);
         let mut page = Vec::new();
         loop {
-            let rows = self.view.turns(session.pk, from, ALL_PLACES.1, false, query.limit + 1)?;
+            let rows = self
+                .view
+                .turns(session.pk, from, ALL_PLACES.1, false, fetch)?;
             let exhausted = rows.len() <= query.limit;
             for row in rows {
                 if row.ordinal > ordinal + 1 {
@@ -135,18 +166,24 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 if ordinal < session.head.turn_count {
                     return Err(session.broken(None, format!("turn {} is missing", ordinal + 1)));
                 }
+                self.all_turn_rows(session)?;
                 return Ok((page, None));
             }
         }
     }
 
-    fn newest_turns(&self, session: &Loaded, query: &TurnQuery) -> Result<(Vec<TurnRow>, Option<String>), Failure> {
+    fn newest_turns(
+        &self,
+        session: &Loaded,
+        query: &TurnQuery,
+    ) -> Result<(Vec<TurnRow>, Option<String>), Failure> {
         let mut to = cursor(query.cursor.as_deref())?.unwrap_or(ALL_PLACES.1);
-        let mut ordinal = if query.cursor.is_some() { (to >> 8) + 1 } else { session.head.turn_count + 1 };
+        let mut ordinal = (to >> 8).min(session.head.turn_count) + 1;
+        let fetch = query.limit.saturating_add(1);
         let mut page: Vec<TurnRow> = Vec::new();
         let mut next = None;
         'pages: loop {
-            let rows = self.view.turns(session.pk, ALL_PLACES.0, to, true, query.limit + 1)?;
+            let rows = self.view.turns(session.pk, ALL_PLACES.0, to, true, fetch)?;
             let exhausted = rows.len() <= query.limit;
             for row in rows {
                 if row.ordinal + 1 < ordinal {
@@ -172,6 +209,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 if ordinal > 1 {
                     return Err(session.broken(None, format!("turn {} is missing", ordinal - 1)));
                 }
+                self.all_turn_rows(session)?;
                 break;
             }
         }
@@ -179,23 +217,43 @@ impl<V: View + ?Sized> Sight<'_, V> {
         Ok((page, next))
     }
 
+    /// Who has seen all turns knows whether a row is missing among the replaced ones as well.
+    fn all_turn_rows(&self, session: &Loaded) -> Result<(), Failure> {
+        if self.view.turn_rows(session.pk)? == session.head.turn_rows {
+            return Ok(());
+        }
+        Err(session.broken(None, "turns are missing or were added"))
+    }
+
     /// A page of items after `after`.
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error` naming the first seq that is not what was written.
-    pub fn items(&self, scope: &Scope, session: &SessionId, after: u64, limit: usize) -> Result<ItemPage, Failure> {
+    pub fn items(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<ItemPage, Failure> {
         let loaded = self.get(scope, session)?;
-        self.items_of(&loaded, after, limit)
+        in_session(session, self.items_of(&loaded, after, limit))
     }
 
     /// As [`Self::items`], of a session at hand.
     ///
     /// # Errors
     /// `integrity_error`.
-    pub fn items_of(&self, session: &Loaded, after: u64, limit: usize) -> Result<ItemPage, Failure> {
+    pub fn items_of(
+        &self,
+        session: &Loaded,
+        after: u64,
+        limit: usize,
+    ) -> Result<ItemPage, Failure> {
         let mut page: Vec<Item> = Vec::with_capacity(limit.min(1024));
         let mut bytes = 0;
-        let mut next = after + 1;
+        // A position behind any item stands for the end.
+        let mut next = after.min(SEQ_MAX) + 1;
         let mut previous: Option<Link> = genesis_for(next).copied();
         while next <= session.head.last_seq && page.len() < limit && bytes < PAGE_BYTES {
             let chunk = (limit - page.len()).clamp(1, 512);
@@ -244,7 +302,11 @@ impl<V: View + ?Sized> Sight<'_, V> {
         let newest = self.view.newest_seq(session.pk)?;
         if newest != session.head.last_seq {
             let first = newest.min(session.head.last_seq) + 1;
-            let what = if newest < session.head.last_seq { "the item is missing" } else { "an item was added" };
+            let what = if newest < session.head.last_seq {
+                "the item is missing"
+            } else {
+                "an item was added"
+            };
             return Err(session.broken(Some(first), what));
         }
         Ok(())

@@ -70,11 +70,17 @@ impl LogRow {
             key_id: keyring.active(),
             entries: packed,
         };
-        row.link = row.expected(previous.map(|p| &p.link), keyring).unwrap_or_default();
+        row.link = row
+            .expected(previous.map(|p| &p.link), keyring)
+            .unwrap_or_default();
         row
     }
 
-    fn expected(&self, previous: Option<&[u8; MAC_BYTES]>, keyring: &Keyring) -> Option<[u8; MAC_BYTES]> {
+    fn expected(
+        &self,
+        previous: Option<&[u8; MAC_BYTES]>,
+        keyring: &Keyring,
+    ) -> Option<[u8; MAC_BYTES]> {
         keyring.mac(
             self.key_id,
             Domain::Commit,

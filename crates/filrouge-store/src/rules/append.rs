@@ -3,8 +3,8 @@
 use filrouge_types::{ErrorCode, Failure, TurnStatus};
 
 use super::{
-    Context, Group, check_count, check_finals, check_tail, check_unique_ids, note_items, put_batch, put_head,
-    turn_closed,
+    Context, Group, check_count, check_finals, check_some, check_tail, check_unique_ids,
+    note_items, put_batch, put_head, turn_closed,
 };
 use crate::command::{Append, Outcome, Scope};
 use crate::read::{Loaded, turn_not_found};
@@ -20,7 +20,10 @@ pub(super) fn apply<T: Tx>(
     let sight = ctx.sight(tx);
     let mut session = sight.get(scope, &append.session_id)?;
     let id = &append.turn_id;
-    let mut row = sight.find_turn(&session, &scope.viewer, id)?.ok_or_else(|| turn_not_found(id))?;
+    let mut row = sight
+        .find_turn(&session, &scope.viewer, id)?
+        .ok_or_else(|| turn_not_found(id))?;
+    check_some(&append.batch)?;
     check_unique_ids(&append.batch)?;
     if let Some(outcome) = replay(tx, ctx, &session, &row, append)? {
         return Ok(outcome);
@@ -46,8 +49,19 @@ pub(super) fn apply<T: Tx>(
     let (first_seq, last_seq) = put_batch(tx, ctx, &mut session, row.turn_id, &append.batch)?;
     note_items(&mut row, &append.batch, first_seq, ctx);
     tx.update_turn(session.pk, &row.sealed(ctx.keyring, session.pk))?;
-    put_head(tx, group, ctx, session, (first_seq, last_seq + 1 - first_seq), false)?;
-    Ok(Outcome::Appended { first_seq, last_seq, replayed: false })
+    put_head(
+        tx,
+        group,
+        ctx,
+        session,
+        (first_seq, last_seq + 1 - first_seq),
+        false,
+    )?;
+    Ok(Outcome::Appended {
+        first_seq,
+        last_seq,
+        replayed: false,
+    })
 }
 
 /// The earlier answer, when the batch is known: all its keys are, they stand together in this turn, and
@@ -59,29 +73,35 @@ fn replay<T: Tx>(
     turn: &TurnRow,
     append: &Append,
 ) -> Result<Option<Outcome>, Failure> {
-    let mut first_seq = None;
-    let (mut known, mut unknown) = (0_u64, 0_u64);
+    let mut known = Vec::new();
+    let mut unknown = 0_u64;
     for (item, offset) in append.batch.items().zip(0_u64..) {
         let Some(id) = &item.item_id else { continue };
         match tx.item_seq(session.pk, id)? {
             None => unknown += 1,
-            Some(seq) => {
-                known += 1;
-                let start = seq.checked_sub(offset).filter(|s| *s >= turn.first_seq);
-                if start.is_none() || first_seq.is_some_and(|f| Some(f) != start) {
-                    return Err(mismatch(id.as_str(), seq));
-                }
-                first_seq = start;
-            }
+            Some(seq) => known.push((id, offset, seq)),
         }
     }
-    let Some(first_seq) = first_seq else { return Ok(None) };
+    if known.is_empty() {
+        return Ok(None);
+    }
     if unknown > 0 {
         return Err(Failure::new(
             ErrorCode::PartialReplay,
-            format!("{known} of the batch's item ids are known and {unknown} are not"),
+            format!(
+                "{} of the batch's item ids are known and {unknown} are not",
+                known.len()
+            ),
         )
         .with_hint("send a batch again exactly as it was first sent"));
+    }
+    let mut first_seq = turn.first_seq;
+    for (at, (id, offset, seq)) in known.iter().enumerate() {
+        let start = seq.checked_sub(*offset).filter(|s| *s >= turn.first_seq);
+        match start {
+            Some(start) if at == 0 || start == first_seq => first_seq = start,
+            _ => return Err(mismatch(id.as_str(), *seq)),
+        }
     }
     let sight = ctx.sight(tx);
     let last_seq = first_seq + append.batch.count() - 1;
@@ -95,7 +115,11 @@ fn replay<T: Tx>(
             return Err(mismatch(id, seq));
         }
     }
-    Ok(Some(Outcome::Appended { first_seq, last_seq, replayed: true }))
+    Ok(Some(Outcome::Appended {
+        first_seq,
+        last_seq,
+        replayed: true,
+    }))
 }
 
 fn mismatch(id: &str, seq: u64) -> Failure {

@@ -4,7 +4,10 @@ use filrouge_types::{
     Channel, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, Turn, TurnStatus, Variant,
 };
 
-use super::{Context, Group, check_count, check_tail, note_items, put_batch, put_head, turn_closed};
+use super::{
+    Context, Group, check_count, check_some, check_tail, note_items, put_batch, put_head,
+    turn_closed,
+};
 use crate::command::{Close, Ending, Outcome, Scope};
 use crate::read::{Loaded, merged, text_of, turn_not_found};
 use crate::record::{Batch, CloseEvent, Entry, Event};
@@ -20,13 +23,18 @@ pub(super) fn apply<T: Tx>(
     let sight = ctx.sight(tx);
     let mut session = sight.get(scope, &close.session_id)?;
     let id = &close.turn_id;
-    let mut row = sight.find_turn(&session, &scope.viewer, id)?.ok_or_else(|| turn_not_found(id))?;
+    let mut row = sight
+        .find_turn(&session, &scope.viewer, id)?
+        .ok_or_else(|| turn_not_found(id))?;
     if let Some(request) = &close.request_id {
         let start = sight.start_of(&session, &row)?;
         if start.request_id != *request {
             return Err(Failure::new(
                 ErrorCode::TurnMismatch,
-                format!("turn {id} was started by request_id {:?}", start.request_id.as_str()),
+                format!(
+                    "turn {id} was started by request_id {:?}",
+                    start.request_id.as_str()
+                ),
             ));
         }
     }
@@ -42,13 +50,24 @@ pub(super) fn apply<T: Tx>(
         return Err(turn_closed(&row));
     }
     let entries = match &close.ending {
-        Ending::Finalize { neutral, translated, fallback } => {
-            let answers = Answers { neutral: neutral.as_ref(), translated: translated.as_ref(), fallback: *fallback };
+        Ending::Finalize {
+            neutral,
+            translated,
+            fallback,
+        } => {
+            let answers = Answers {
+                neutral: neutral.as_ref(),
+                translated: translated.as_ref(),
+                fallback: *fallback,
+            };
             answers.entries(tx, ctx, &session, &row, close)?
         }
-        Ending::Fail(entries) | Ending::Cancel(entries) => ending_with(entries.clone(), status, false, close, None),
+        Ending::Fail(entries) | Ending::Cancel(entries) => {
+            ending_with(entries.clone(), status, false, close, None)
+        }
     };
     let batch = Batch::seal(&entries, ctx.entropy)?;
+    check_some(&batch)?;
     check_count(row.items.min(super::TURN_ITEMS_MAX - 8), &batch)?;
     check_tail(tx, &session, batch.count())?;
     let (first, last) = put_batch(tx, ctx, &mut session, row.turn_id, &batch)?;
@@ -59,7 +78,9 @@ pub(super) fn apply<T: Tx>(
     session.head.open_turns = session.head.open_turns.saturating_sub(1);
     session.head.updated_at = ctx.now;
     let session = put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
-    Ok(Outcome::Turn(Box::new(ctx.sight(tx).project(&session, &row)?)))
+    Ok(Outcome::Turn(Box::new(
+        ctx.sight(tx).project(&session, &row)?,
+    )))
 }
 
 fn replay<T: Tx>(
@@ -83,14 +104,25 @@ fn replay<T: Tx>(
         )
         .with_hint("replace the turn to correct it"));
     }
-    Ok(Outcome::Turn(Box::new(Turn { replayed: true, ..turn })))
+    Ok(Outcome::Turn(Box::new(Turn {
+        replayed: true,
+        ..turn
+    })))
 }
 
 /// A finalize that says what the turn already says is a retry, however the turn was finalized: a whole turn
 /// in one call, or by promotion. What it leaves out it does not contradict.
 fn equal_answer(turn: &Turn, close: &Close) -> bool {
-    let Ending::Finalize { neutral, translated, fallback } = &close.ending else { return false };
-    let same = |asked: &Option<JsonText>, stored: &Option<JsonText>| asked.is_none() || asked == stored;
+    let Ending::Finalize {
+        neutral,
+        translated,
+        fallback,
+    } = &close.ending
+    else {
+        return false;
+    };
+    let same =
+        |asked: &Option<JsonText>, stored: &Option<JsonText>| asked.is_none() || asked == stored;
     let metadata = close.metadata.as_ref();
     same(neutral, &turn.answer_neutral)
         && same(translated, &turn.answer_translated)
@@ -110,7 +142,12 @@ fn ending_with(
         (None, None) => None,
         (given, flag) => Some(merged(flag.as_ref(), given.as_ref())),
     };
-    let event = CloseEvent { status, fingerprint: close.fingerprint, fallback, metadata };
+    let event = CloseEvent {
+        status,
+        fingerprint: close.fingerprint,
+        fallback,
+        metadata,
+    };
     if let Some(last) = entries.last_mut() {
         last.events.push(Event::Close(Box::new(event)));
     }
@@ -121,7 +158,10 @@ fn ending_with(
 #[must_use]
 pub(crate) fn answer_item(text: &JsonText, variant: Variant) -> NewItem {
     let parts = RawJson::from_checked(format!(r#"[{{"type":"text","text":{}}}]"#, text.as_token()));
-    NewItem { variant, ..NewItem::new(Role::Assistant, Channel::Final, parts) }
+    NewItem {
+        variant,
+        ..NewItem::new(Role::Assistant, Channel::Final, parts)
+    }
 }
 
 struct Answers<'a> {
@@ -153,45 +193,54 @@ impl Answers<'_> {
             if has[slot] && given.is_some() && given != present[slot].as_ref() {
                 return Err(Failure::new(
                     ErrorCode::IdempotencyMismatch,
-                    format!("the turn has another final item at seq {}", row.finals[slot]),
+                    format!(
+                        "the turn has another final item at seq {}",
+                        row.finals[slot]
+                    ),
                 )
                 .with_hint("finalize without an answer to promote it"));
             }
         }
-        let wants_translation = sight.start_of(session, row)?.translate_chat || self.fallback == Some(true);
+        let wants_translation =
+            sight.start_of(session, row)?.translate_chat || self.fallback == Some(true);
         let [neutral, translated] = present;
         let answer = self.neutral.cloned().or(neutral);
         let translation = self.translated.cloned().or(translated);
-        let mut flag = None;
-        let answer = match (answer, &translation) {
-            (Some(answer), _) => answer,
-            (None, Some(translation)) => {
-                flag = Some(RawJson::from_checked(r#"{"answer_neutral_is_fallback":true}"#));
-                translation.clone()
-            }
-            (None, None) => {
-                return Err(Failure::new(
-                    ErrorCode::AnswerMissing,
-                    format!("turn {} has no final item and none was given", row.turn_id),
-                )
-                .with_hint("pass answer_neutral, or append an item on channel final first"));
-            }
-        };
-        let copied = translation.is_none() && wants_translation;
-        let translation = if copied { Some(answer.clone()) } else { translation };
-        let mut entries = Vec::new();
-        if !has[0] {
-            entries.push(answer_item(&answer, Variant::Neutral).into());
+        if answer.is_none() && translation.is_none() && has == [false; 2] {
+            return Err(Failure::new(
+                ErrorCode::AnswerMissing,
+                format!("turn {} has no final item and none was given", row.turn_id),
+            )
+            .with_hint("pass answer_neutral, or append an item on channel final first"));
         }
-        if let Some(text) = translation
-            && !has[1]
+        // A final without text (an image, say) is promoted as it is; there is nothing to copy of it.
+        let mut entries = Vec::new();
+        let mut flag = None;
+        if !has[0]
+            && let Some(text) = answer.as_ref().or(translation.as_ref())
         {
-            entries.push(answer_item(&text, Variant::Translated).into());
+            entries.push(answer_item(text, Variant::Neutral).into());
+            if answer.is_none() {
+                let word = r#"{"answer_neutral_is_fallback":true}"#;
+                flag = Some(RawJson::from_checked(word));
+            }
+        }
+        let copied = translation.is_none() && answer.is_some() && wants_translation && !has[1];
+        if !has[1]
+            && let Some(text) = translation.as_ref().or(answer.as_ref().filter(|_| copied))
+        {
+            entries.push(answer_item(text, Variant::Translated).into());
         }
         if entries.is_empty() {
             let note = RawJson::from_checked(r#"[{"type":"turn_status","status":"finalized"}]"#);
             entries.push(NewItem::new(Role::System, Channel::SystemNote, note).into());
         }
-        Ok(ending_with(entries, TurnStatus::Finalized, copied, close, flag))
+        Ok(ending_with(
+            entries,
+            TurnStatus::Finalized,
+            copied,
+            close,
+            flag,
+        ))
     }
 }

@@ -18,7 +18,9 @@ pub(super) fn apply<T: Tx>(
     let sight = ctx.sight(tx);
     let mut session = sight.get(scope, &interrupt.session_id)?;
     let id = &interrupt.turn_id;
-    let mut row = sight.find_turn(&session, &scope.viewer, id)?.ok_or_else(|| turn_not_found(id))?;
+    let mut row = sight
+        .find_turn(&session, &scope.viewer, id)?
+        .ok_or_else(|| turn_not_found(id))?;
     if row.status != TurnStatus::Open || row.touched_at >= interrupt.before {
         return Ok(Outcome::Interrupted(false));
     }
@@ -27,7 +29,13 @@ pub(super) fn apply<T: Tx>(
         Channel::Interrupted,
         RawJson::from_checked(r#"[{"type":"turn_status","status":"interrupted"}]"#),
     );
-    let batch = Batch::seal(&[Entry { item, events: vec![Event::Interrupt] }], ctx.entropy)?;
+    let batch = Batch::seal(
+        &[Entry {
+            item,
+            events: vec![Event::Interrupt],
+        }],
+        ctx.entropy,
+    )?;
     check_tail(tx, &session, 1)?;
     let (first, last) = put_batch(tx, ctx, &mut session, row.turn_id, &batch)?;
     note_items(&mut row, &batch, first, ctx);

@@ -1,10 +1,12 @@
 //! Starting a turn; also whole turns, replacements and reopening (DESIGN §4.1, §4.6).
 
-use filrouge_types::{Channel, ErrorCode, Failure, NewItem, RawJson, Role, Turn, TurnId, TurnStatus};
+use filrouge_types::{
+    Channel, ErrorCode, Failure, NewItem, RawJson, Role, Turn, TurnId, TurnStatus,
+};
 
 use super::{
-    Context, Group, check_count, check_finals, check_tail, check_unique_ids, insert_session, note_items, put_batch,
-    put_head, session_conflict,
+    Context, Group, check_count, check_finals, check_some, check_tail, check_unique_ids,
+    insert_session, note_items, put_batch, put_head, session_conflict,
 };
 use crate::command::{ConcurrentTurns, Outcome, Scope, Start};
 use crate::read::{Loaded, turn_not_found};
@@ -19,7 +21,9 @@ pub(super) fn apply<T: Tx>(
     start: &Start,
 ) -> Result<Outcome, Failure> {
     let id = &start.session.session_id;
-    let turn_id = ctx.keyring.turn_id(&scope.tenant, id, &start.event.request_id);
+    let turn_id = ctx
+        .keyring
+        .turn_id(&scope.tenant, id, &start.event.request_id);
     let found = ctx.sight(tx).find_any(&scope.tenant, id)?;
     if let Some(session) = &found {
         if !scope.viewer.sees(session.row.identity_id.as_ref()) {
@@ -29,6 +33,7 @@ pub(super) fn apply<T: Tx>(
             return replay(tx, group, ctx, scope, start, row);
         }
     }
+    check_some(&start.batch)?;
     check_unique_ids(&start.batch)?;
     check_finals(&start.batch, [false; 2])?;
     check_count(0, &start.batch)?;
@@ -51,14 +56,14 @@ pub(super) fn apply<T: Tx>(
     let (first, last) = put_batch(tx, ctx, &mut session, turn_id, &start.batch)?;
     let mut row = TurnRow::new(turn_id, ordinal, version, first, ctx.now);
     note_items(&mut row, &start.batch, first, ctx);
-    if start.finalized {
-        row.status = TurnStatus::Finalized;
-    } else {
+    row.status = start.status;
+    if row.status == TurnStatus::Open {
         session.head.open_turns += 1;
     }
     let row = row.sealed(ctx.keyring, session.pk);
     tx.insert_turn(session.pk, &row)?;
     session.head.turn_count = session.head.turn_count.max(ordinal);
+    session.head.turn_rows += 1;
     session.head.updated_at = ctx.now;
     let session = put_head(tx, group, ctx, session, (first, last + 1 - first), created)?;
     let turn = ctx.sight(tx).project(&session, &row)?;
@@ -74,23 +79,27 @@ fn place_of<T: Tx>(
     start: &Start,
 ) -> Result<(u64, u64), Failure> {
     let Some(old) = &start.event.replaces else {
-        if start.concurrent_turns == ConcurrentTurns::Reject && session.head.open_turns > 0 {
-            return Err(Failure::new(ErrorCode::TurnOpen, "another turn of this session is open")
-                .with_hint("wait until it is closed, or allow concurrent turns"));
-        }
+        check_room(start, session)?;
         let ordinal = session.head.turn_count + 1;
         if ordinal > ORDINAL_MAX {
-            return Err(Failure::new(ErrorCode::LimitExceeded, format!("a session has at most {ORDINAL_MAX} turns")));
+            return Err(Failure::new(
+                ErrorCode::LimitExceeded,
+                format!("a session has at most {ORDINAL_MAX} turns"),
+            ));
         }
         return Ok((ordinal, 1));
     };
     let sight = ctx.sight(tx);
-    let row = sight.find_turn(session, &scope.viewer, old)?.ok_or_else(|| turn_not_found(old))?;
+    let row = sight
+        .find_turn(session, &scope.viewer, old)?
+        .ok_or_else(|| turn_not_found(old))?;
     if row.status == TurnStatus::Open {
-        return Err(Failure::new(ErrorCode::TurnOpen, format!("turn {old} is open"))
-            .with_hint("finalize, fail or cancel it before it is replaced"));
+        return Err(
+            Failure::new(ErrorCode::TurnOpen, format!("turn {old} is open"))
+                .with_hint("finalize, fail or cancel it before it is replaced"),
+        );
     }
-    if let Some(newer) = tx.turns(session.pk, row.place() + 1, (row.ordinal << 8) | 0xff, false, 1)?.first() {
+    if let Some(newer) = sight.next_version(session, &row)? {
         return Err(Failure::new(
             ErrorCode::TurnReplaced,
             format!("turn {old} was replaced by {} already", newer.turn_id),
@@ -98,9 +107,22 @@ fn place_of<T: Tx>(
         .with_hint("replace the newer one"));
     }
     if row.record_version == VERSION_MAX {
-        return Err(Failure::new(ErrorCode::LimitExceeded, format!("a turn has at most {VERSION_MAX} versions")));
+        return Err(Failure::new(
+            ErrorCode::LimitExceeded,
+            format!("a turn has at most {VERSION_MAX} versions"),
+        ));
     }
     Ok((row.ordinal, row.record_version + 1))
+}
+
+/// The policy for open turns (DESIGN §4.6).
+fn check_room(start: &Start, session: &Loaded) -> Result<(), Failure> {
+    if start.concurrent_turns == ConcurrentTurns::Reject && session.head.open_turns > 0 {
+        let what = "another turn of this session is open";
+        return Err(Failure::new(ErrorCode::TurnOpen, what)
+            .with_hint("wait until it is closed, or allow concurrent turns"));
+    }
+    Ok(())
 }
 
 fn check_new_ids<T: Tx>(tx: &T, session: &Loaded, batch: &Batch) -> Result<(), Failure> {
@@ -108,7 +130,10 @@ fn check_new_ids<T: Tx>(tx: &T, session: &Loaded, batch: &Batch) -> Result<(), F
         if let Some(seq) = tx.item_seq(session.pk, id)? {
             return Err(Failure::new(
                 ErrorCode::IdempotencyMismatch,
-                format!("item_id {:?} is taken by the item at seq {seq} of this session", id.as_str()),
+                format!(
+                    "item_id {:?} is taken by the item at seq {seq} of this session",
+                    id.as_str()
+                ),
             ));
         }
     }
@@ -130,15 +155,23 @@ fn replay<T: Tx>(
     if differs && (start.event.replaces.is_some() || first.replaces.is_some()) {
         return Err(Failure::new(
             ErrorCode::IdempotencyMismatch,
-            format!("request_id {:?} was used with another body", start.event.request_id.as_str()),
+            format!(
+                "request_id {:?} was used with another body",
+                start.event.request_id.as_str()
+            ),
         ));
     }
-    let turn = if row.status == TurnStatus::Interrupted {
+    let turn = if row.status == TurnStatus::Interrupted && start.reopen {
+        check_room(start, &session)?;
         reopen(tx, group, ctx, session, row)?
     } else {
         ctx.sight(tx).project(&session, &row)?
     };
-    Ok(Outcome::Turn(Box::new(Turn { replayed: true, differs, ..turn })))
+    Ok(Outcome::Turn(Box::new(Turn {
+        replayed: true,
+        differs,
+        ..turn
+    })))
 }
 
 fn reopen<T: Tx>(
@@ -153,7 +186,13 @@ fn reopen<T: Tx>(
         Channel::SystemNote,
         RawJson::from_checked(r#"[{"type":"turn_status","status":"open"}]"#),
     );
-    let batch = Batch::seal(&[Entry { item: note, events: vec![Event::Reopen] }], ctx.entropy)?;
+    let batch = Batch::seal(
+        &[Entry {
+            item: note,
+            events: vec![Event::Reopen],
+        }],
+        ctx.entropy,
+    )?;
     check_tail(tx, &session, 1)?;
     let turn_id: TurnId = row.turn_id;
     let (first, last) = put_batch(tx, ctx, &mut session, turn_id, &batch)?;

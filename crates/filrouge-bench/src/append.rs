@@ -1,0 +1,166 @@
+//! `append1` and `append32`: whole turns written, one commit each or shared commits.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use tokio::sync::{Barrier, mpsc, oneshot};
+
+use crate::Setup;
+use crate::product::Product;
+use crate::raw::{Job, LAYOUTS, Layout, Raw, RawTurn, group_writer};
+use crate::report::{Line, Section, Target, load_average};
+use crate::stats::{Leg, Series, micros};
+use crate::workload::{Turns, requests, session};
+
+/// One session, each turn a call of its own, through the library.
+pub(crate) async fn library_one(dir: &Path, turns: usize) -> Result<Leg> {
+    let product = Product::open(dir, true).await?;
+    let requests = requests(&Turns::new(7).many(turns))?;
+    let id = session(0)?;
+    let mut latencies = Vec::with_capacity(turns);
+    let start = Instant::now();
+    for request in requests {
+        let call = Instant::now();
+        product.engine.start_turn(&product.scope, id.clone(), request).await?;
+        latencies.push(micros(call));
+    }
+    let leg = Leg::new(latencies, start.elapsed());
+    product.close().await;
+    Ok(leg)
+}
+
+fn raw_one(dir: &Path, layout: Layout, turns: usize) -> Result<Leg> {
+    let raw = Raw::open(&dir.join("raw.db"), layout)?;
+    let turns: Vec<RawTurn> = Turns::new(7).many(turns).iter().map(|t| RawTurn::new(0, t)).collect();
+    let mut latencies = Vec::with_capacity(turns.len());
+    let start = Instant::now();
+    for turn in &turns {
+        let call = Instant::now();
+        raw.commit(turn)?;
+        latencies.push(micros(call));
+    }
+    Ok(Leg::new(latencies, start.elapsed()))
+}
+
+/// Many sessions at once, each a closed loop, through the library.
+pub(crate) async fn library_many(dir: &Path, sessions: usize, turns: usize) -> Result<Leg> {
+    let product = Product::open(dir, true).await?;
+    let barrier = Arc::new(Barrier::new(sessions + 1));
+    let mut tasks = Vec::new();
+    for n in 0..sessions {
+        let (engine, scope, barrier) = (product.engine.clone(), product.scope.clone(), barrier.clone());
+        let (id, requests) = (session(n)?, requests(&Turns::new(n as u64).many(turns))?);
+        tasks.push(tokio::spawn(async move {
+            barrier.wait().await;
+            let mut latencies = Vec::with_capacity(requests.len());
+            for request in requests {
+                let call = Instant::now();
+                engine.start_turn(&scope, id.clone(), request).await?;
+                latencies.push(micros(call));
+            }
+            Ok::<_, anyhow::Error>(latencies)
+        }));
+    }
+    barrier.wait().await;
+    let start = Instant::now();
+    let mut latencies = Vec::new();
+    for task in tasks {
+        latencies.extend(task.await??);
+    }
+    let leg = Leg::new(latencies, start.elapsed());
+    product.close().await;
+    Ok(leg)
+}
+
+async fn raw_many(dir: &Path, layout: Layout, sessions: usize, turns: usize) -> Result<Leg> {
+    let raw = Raw::open(&dir.join("raw.db"), layout)?;
+    let (sender, receiver) = mpsc::channel::<Job>(1024);
+    let writer = std::thread::spawn(move || group_writer(raw, receiver));
+    let barrier = Arc::new(Barrier::new(sessions + 1));
+    let mut tasks = Vec::new();
+    for n in 0..sessions {
+        let (sender, barrier) = (sender.clone(), barrier.clone());
+        let jobs: Vec<RawTurn> = Turns::new(n as u64).many(turns).iter().map(|t| RawTurn::new(n, t)).collect();
+        tasks.push(tokio::spawn(async move {
+            barrier.wait().await;
+            let mut latencies = Vec::with_capacity(jobs.len());
+            for job in jobs {
+                let call = Instant::now();
+                let (reply, answer) = oneshot::channel();
+                sender.send((job, reply)).await.ok().context("the raw writer has gone")?;
+                answer.await?;
+                latencies.push(micros(call));
+            }
+            Ok::<_, anyhow::Error>(latencies)
+        }));
+    }
+    drop(sender);
+    barrier.wait().await;
+    let start = Instant::now();
+    let mut latencies = Vec::new();
+    for task in tasks {
+        latencies.extend(task.await??);
+    }
+    let leg = Leg::new(latencies, start.elapsed());
+    writer.join().ok().context("the raw writer panicked")??;
+    Ok(leg)
+}
+
+/// The series with the best median.
+fn best<'a>(series: &'a [Series], of: fn(&Leg) -> f64, high: bool) -> Result<&'a Series> {
+    let value = |s: &&Series| if high { -s.median(of) } else { s.median(of) };
+    series.iter().min_by(|a, b| value(a).total_cmp(&value(b))).context("no limit was measured")
+}
+
+/// `append1`.
+pub(crate) async fn one(setup: &Setup) -> Result<Section> {
+    let before = load_average();
+    let turns = setup.size(2000, 50);
+    let mut limits: Vec<Series> = LAYOUTS.iter().map(|l| Series::new(l.name())).collect();
+    let mut product = Series::new("library");
+    for _ in 0..setup.pairs {
+        for (series, layout) in limits.iter_mut().zip(LAYOUTS) {
+            series.legs.push(raw_one(setup.dir()?.path(), layout, turns)?);
+        }
+        product.legs.push(library_one(setup.dir()?.path(), turns).await?);
+    }
+    let limit = best(&limits, |l| l.p50, false)?;
+    let lines = vec![
+        Line::series("p50", (&product, limit), |l| l.p50, Target::AtMost(1.5), "µs"),
+        Line::series("p99", (&product, limit), |l| l.p99, Target::Shown, "µs"),
+        Line::series("turns a second", (&product, limit), |l| l.per_s, Target::Shown, "/s"),
+    ];
+    let notes = vec![format!("{turns} turns a leg into a fresh store; limit: best layout by p50")];
+    let load = (before, load_average());
+    Ok(Section { name: "append1", lines, series: [vec![product], limits].concat(), notes, load })
+}
+
+/// `append32`.
+pub(crate) async fn many(setup: &Setup) -> Result<Section> {
+    let before = load_average();
+    let (sessions, turns) = (32, setup.size(250, 8));
+    let mut limits: Vec<Series> = LAYOUTS.iter().map(|l| Series::new(l.name())).collect();
+    let mut product = Series::new("library, 32 tasks");
+    for _ in 0..setup.pairs {
+        for (series, layout) in limits.iter_mut().zip(LAYOUTS) {
+            series.legs.push(raw_many(setup.dir()?.path(), layout, sessions, turns).await?);
+        }
+        product.legs.push(library_many(setup.dir()?.path(), sessions, turns).await?);
+    }
+    let limit = best(&limits, |l| l.per_s, true)?;
+    let rate = product.median(|l| l.per_s);
+    let floor = if setup.quick { Target::Shown } else { Target::AtLeast(6000.0) };
+    let lines = vec![
+        Line::series("turns a second", (&product, limit), |l| l.per_s, Target::AtLeast(0.8), "/s"),
+        Line::number("turns a second, absolute", rate, floor, format!("{rate:.0} /s")),
+        Line::series("p50", (&product, limit), |l| l.p50, Target::Shown, "µs"),
+        Line::series("p99", (&product, limit), |l| l.p99, Target::Shown, "µs"),
+    ];
+    let notes = vec![format!(
+        "{sessions} tasks, {turns} turns each, fresh stores; limit: one writer thread, what waits in one commit, best layout by turns a second"
+    )];
+    let load = (before, load_average());
+    Ok(Section { name: "append32", lines, series: [vec![product], limits].concat(), notes, load })
+}

@@ -1,0 +1,171 @@
+//! `flat`: does turn 10,000 cost what turn 10 costs, and does memory stay where it is?
+
+use std::fs;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::Setup;
+use crate::product::Product;
+use crate::report::{Line, Section, Target, load_average};
+use crate::stats::{median, micros};
+use crate::workload::{Turns, requests, session};
+
+/// Bytes this process has handed to write calls.
+fn written() -> Result<u64> {
+    let text = fs::read_to_string("/proc/self/io")?;
+    let line = text.lines().find_map(|l| l.strip_prefix("wchar: ")).context("no wchar in /proc/self/io")?;
+    Ok(line.parse()?)
+}
+
+/// Median time and bytes of a turn.
+struct Cost {
+    micros: f64,
+    bytes: f64,
+}
+
+async fn cost(product: &Product, at: usize, turns: &mut Turns, n: usize) -> Result<Cost> {
+    let id = session(at)?;
+    let (mut times, mut bytes) = (Vec::new(), Vec::new());
+    for request in requests(&turns.many(n))? {
+        let (before, call) = (written()?, Instant::now());
+        product.engine.start_turn(&product.scope, id.clone(), request).await?;
+        times.push(micros(call));
+        bytes.push((written()? - before) as f64);
+    }
+    Ok(Cost { micros: median(times), bytes: median(bytes) })
+}
+
+#[derive(Default)]
+struct Runs {
+    early: Vec<Cost>,
+    late: Vec<Cost>,
+    young: Vec<Cost>,
+    early_wide: Vec<Cost>,
+    late_wide: Vec<Cost>,
+}
+
+async fn run(setup: &Setup, grown: usize, seed: u64, runs: &mut Runs) -> Result<()> {
+    let dir = setup.dir()?;
+    let product = Product::open(dir.path(), false).await?;
+    let mut turns = Turns::new(seed);
+    let wide = setup.size(200, 10);
+    cost(&product, 0, &mut turns, 1).await?;
+    runs.early.push(cost(&product, 0, &mut turns, 9).await?);
+    runs.early_wide.push(cost(&product, 0, &mut turns, wide).await?);
+    for request in requests(&turns.many(grown - 10 - wide))? {
+        product.engine.start_turn(&product.scope, session(0)?, request).await?;
+    }
+    runs.late.push(cost(&product, 0, &mut turns, 10).await?);
+    cost(&product, 1, &mut turns, 1).await?;
+    runs.young.push(cost(&product, 1, &mut turns, 9).await?);
+    runs.late_wide.push(cost(&product, 0, &mut turns, wide).await?);
+    product.close().await;
+    Ok(())
+}
+
+fn compare(what: &str, late: &[Cost], early: &[Cost], of: fn(&Cost) -> f64, target: Target, unit: &str) -> Line {
+    let values = |costs: &[Cost]| costs.iter().map(of).collect::<Vec<_>>();
+    let (late, early) = (values(late), values(early));
+    let shown = (
+        format!("{:.0} {unit}", median(late.iter().copied())),
+        format!("{:.0} {unit}", median(early.iter().copied())),
+    );
+    Line::pairs(what, &late, &early, target, shown)
+}
+
+/// `flat`.
+pub(crate) async fn flat(setup: &Setup) -> Result<Section> {
+    let before = load_average();
+    let grown = setup.size(10_000, 100);
+    let mut runs = Runs::default();
+    for pair in 0..setup.pairs {
+        run(setup, grown, pair as u64, &mut runs).await?;
+    }
+    let (bytes, time): (fn(&Cost) -> f64, fn(&Cost) -> f64) = (|c| c.bytes, |c| c.micros);
+    let late = format!("turns {}–{}", grown + 1, grown + 10);
+    let mut lines = vec![
+        compare(&format!("{late} / turns 2–10, bytes"), &runs.late, &runs.early, bytes, Target::AtMost(1.1), "B"),
+        compare(&format!("{late} / turns 2–10, time"), &runs.late, &runs.early, time, Target::AtMost(1.2), "µs"),
+        compare("200 late turns / 200 early, bytes", &runs.late_wide, &runs.early_wide, bytes, Target::AtMost(1.1), "B"),
+        compare("200 late turns / 200 early, time", &runs.late_wide, &runs.early_wide, time, Target::AtMost(1.2), "µs"),
+        compare("old session / new session, same store, bytes", &runs.late, &runs.young, bytes, Target::Shown, "B"),
+        compare("old session / new session, same store, time", &runs.late, &runs.young, time, Target::Shown, "µs"),
+    ];
+    let memory = memory(setup)?;
+    lines.extend(memory_lines(&memory));
+    let notes = vec![
+        "bytes: wchar of /proc/self/io around each call (WAL frames); medians, so that checkpoints do not count; no anchor".to_owned(),
+        "statements are not counted: the ledger does not show its connection".to_owned(),
+        format!("memory, (items, resident kB): writing {:?}, reading {:?}", memory.writing, memory.reading),
+    ];
+    Ok(Section { name: "flat", lines, series: Vec::new(), notes, load: (before, load_average()) })
+}
+
+/// Resident kB at numbers of items.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Memory {
+    writing: Vec<(usize, u64)>,
+    reading: Vec<(usize, u64)>,
+}
+
+fn memory_lines(memory: &Memory) -> Vec<Line> {
+    let grown = |points: &[(usize, u64)]| match (points.first(), points.last()) {
+        (Some(first), Some(last)) => last.1 as f64 / first.1 as f64,
+        _ => f64::NAN,
+    };
+    vec![
+        Line::number("resident memory while writing, last / first", grown(&memory.writing), Target::AtMost(1.2), String::new()),
+        Line::number("resident memory while reading, last / first", grown(&memory.reading), Target::AtMost(1.2), String::new()),
+    ]
+}
+
+/// In a process of its own, so that nothing else is counted.
+fn memory(setup: &Setup) -> Result<Memory> {
+    let mut child = Command::new(std::env::current_exe()?);
+    child.args(["child-memory", "--dir"]).arg(&setup.root);
+    if setup.quick {
+        child.arg("--quick");
+    }
+    let out = child.output()?;
+    ensure!(out.status.success(), "child-memory: {}", String::from_utf8_lossy(&out.stderr));
+    Ok(serde_json::from_slice(&out.stdout)?)
+}
+
+fn resident() -> Result<u64> {
+    let text = fs::read_to_string("/proc/self/status")?;
+    let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:")).context("no VmRSS in /proc/self/status")?;
+    Ok(line.trim().trim_end_matches(" kB").parse()?)
+}
+
+/// Writes 100,000 items to one session and reads them back page by page.
+pub(crate) async fn memory_child(setup: &Setup) -> Result<Memory> {
+    let dir = setup.dir()?;
+    let marks = [10_000, 50_000, 100_000].map(|m| setup.size(m, m / 500));
+    let product = Product::open(dir.path(), false).await?;
+    let mut turns = Turns::new(3);
+    let mut memory = Memory { writing: Vec::new(), reading: Vec::new() };
+    let mut items = 0;
+    for mark in marks {
+        while items < mark {
+            product.engine.start_turn(&product.scope, session(0)?, turns.one().request()?).await?;
+            items += 4;
+        }
+        memory.writing.push((mark, resident()?));
+    }
+    let (mut after, mut marks) = (0, marks.into_iter().peekable());
+    loop {
+        let (page, next) = product.ledger.items(&product.scope, &session(0)?, after, 500).await?;
+        after = page.last().map_or(after, |i| i.seq);
+        if let Some(mark) = marks.next_if(|m| after as usize >= *m) {
+            memory.reading.push((mark, resident()?));
+        }
+        if next.is_none() {
+            break;
+        }
+    }
+    product.close().await;
+    Ok(memory)
+}

@@ -1,0 +1,175 @@
+//! `http32`: the built program over HTTP, beside the library in the same run.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+
+use crate::Setup;
+use crate::append::{library_many, library_one};
+use crate::report::{Line, Section, Target, load_average};
+use crate::stats::{Leg, Series};
+
+/// Cores of the server and of whoever calls it.
+const SERVER: &str = "0";
+const CALLER: &str = "1";
+
+/// A command, on one core if asked.
+fn command(program: &Path, core: Option<&str>) -> Command {
+    match core {
+        Some(core) => {
+            let mut command = Command::new("taskset");
+            command.args(["-c", core]).arg(program);
+            command
+        }
+        None => Command::new(program),
+    }
+}
+
+fn pinning_works() -> bool {
+    [SERVER, CALLER].iter().all(|core| {
+        Command::new("taskset").args(["-c", core, "true"]).output().is_ok_and(|o| o.status.success())
+    })
+}
+
+/// The program to serve: named, or built by the cargo that runs this.
+fn binary(setup: &Setup) -> Result<PathBuf> {
+    if let Some(path) = &setup.binary {
+        return Ok(path.clone());
+    }
+    if let Some(cargo) = std::env::var_os("CARGO") {
+        let built = Command::new(cargo).args(["build", "--release", "-q", "-p", "filrouge"]).status()?;
+        ensure!(built.success(), "filrouge does not build");
+    }
+    let path = std::env::current_exe()?.with_file_name("filrouge");
+    ensure!(path.exists(), "{} is missing: build it, or name it with --binary", path.display());
+    Ok(path)
+}
+
+struct Server {
+    child: Child,
+    address: String,
+    _dir: TempDir,
+}
+
+impl Server {
+    fn start(setup: &Setup, binary: &Path, core: Option<&str>) -> Result<Self> {
+        let dir = setup.dir()?;
+        let mut child = command(binary, core)
+            .args(["serve", "--listen", "127.0.0.1:0", "--store"])
+            .arg(format!("sqlite:{}", dir.path().join("filrouge.db").display()))
+            .env("HOME", dir.path())
+            .env("FILROUGE_KEYRING", dir.path().join("keyring.json"))
+            .env("FILROUGE_ANCHOR", dir.path().join("anchor"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let stdout = child.stdout.take().context("no stdout")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        let Some(address) = line.trim().rsplit("http://").next().filter(|a| a.contains(':')) else {
+            child.kill()?;
+            bail!("the server did not say where it listens: {line:?}");
+        };
+        Ok(Self { address: address.to_owned(), child, _dir: dir })
+    }
+
+    fn load(&self, core: Option<&str>, connections: usize, turns: usize) -> Result<Leg> {
+        let mut child = command(&std::env::current_exe()?, core);
+        child.args(["child-load", "--address", &self.address]);
+        child.args(["--connections", &connections.to_string(), "--turns", &turns.to_string()]);
+        leg(child)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Only this run's own child; it may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn leg(mut child: Command) -> Result<Leg> {
+    let out = child.output()?;
+    ensure!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    Ok(serde_json::from_slice(&out.stdout)?)
+}
+
+/// The library with its callers, all on one core.
+fn pinned_library(setup: &Setup, turns: usize) -> Result<Leg> {
+    let mut child = command(&std::env::current_exe()?, Some(SERVER));
+    child.args(["child-library", "--turns", &turns.to_string(), "--dir"]).arg(&setup.root);
+    leg(child)
+}
+
+struct Runs {
+    many: Series,
+    one: Series,
+    library: Series,
+    library_one: Series,
+}
+
+/// One placement of server and caller, measured beside a library leg.
+async fn pair(setup: &Setup, binary: &Path, pinned: bool, runs: &mut Runs) -> Result<()> {
+    let (turns, alone) = (setup.size(250, 8), setup.size(1000, 20));
+    let core = |name| pinned.then_some(name);
+    let server = Server::start(setup, binary, core(SERVER))?;
+    runs.many.legs.push(server.load(core(CALLER), 32, turns)?);
+    runs.one.legs.push(server.load(core(CALLER), 1, alone)?);
+    drop(server);
+    runs.library.legs.push(if pinned {
+        pinned_library(setup, turns)?
+    } else {
+        library_many(setup.dir()?.path(), 32, turns).await?
+    });
+    if !pinned {
+        runs.library_one.legs.push(library_one(setup.dir()?.path(), alone).await?);
+    }
+    Ok(())
+}
+
+fn runs(how: &str) -> Runs {
+    Runs {
+        many: Series::new(format!("HTTP, 32 connections, {how}")),
+        one: Series::new(format!("HTTP, 1 connection, {how}")),
+        library: Series::new(format!("library, 32 tasks, {how}")),
+        library_one: Series::new(format!("library, 1 session, {how}")),
+    }
+}
+
+/// `http32`.
+pub(crate) async fn http(setup: &Setup) -> Result<Section> {
+    let before = load_average();
+    let binary = binary(setup)?;
+    let pinning = pinning_works();
+    let (mut apart, mut free) = (runs("pinned"), runs("unpinned"));
+    for _ in 0..setup.pairs {
+        pair(setup, &binary, false, &mut free).await?;
+        if pinning {
+            pair(setup, &binary, true, &mut apart).await?;
+        }
+    }
+    let rate: fn(&Leg) -> f64 = |l| l.per_s;
+    let half = Target::AtLeast(0.5);
+    let mut lines = Vec::new();
+    if pinning {
+        lines.push(Line::series("server on a core of its own / library free", (&apart.many, &free.library), rate, half, "/s"));
+        lines.push(Line::series("server on a core / library with its callers on one core", (&apart.many, &apart.library), rate, Target::Shown, "/s"));
+    }
+    lines.push(Line::series("both free", (&free.many, &free.library), rate, half, "/s"));
+    lines.push(Line::series("1 connection / library, p50", (&free.one, &free.library_one), |l| l.p50, Target::Shown, "µs"));
+    let how = if pinning {
+        format!("pinned: server on core {SERVER}, callers on core {CALLER} (taskset); library pinned: all on core {SERVER}")
+    } else {
+        "not pinned: taskset does not work here".to_owned()
+    };
+    let notes = vec![how, "whole turn a POST, keep-alive; the callers share the machine with the server".to_owned()];
+    let mut series = vec![free.many, free.one, free.library, free.library_one];
+    if pinning {
+        series.extend([apart.many, apart.one, apart.library]);
+    }
+    Ok(Section { name: "http32", lines, series, notes, load: (before, load_average()) })
+}

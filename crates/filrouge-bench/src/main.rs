@@ -1,0 +1,178 @@
+//! `filrouge-bench`: filrouge beside the limit of its store, interleaved in one run. See docs/bench.md.
+
+mod append;
+mod flat;
+mod http;
+mod load;
+mod product;
+mod raw;
+mod reads;
+mod report;
+mod size;
+mod stats;
+mod workload;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand};
+use report::Section;
+use tempfile::TempDir;
+
+/// Measures filrouge beside the limit of its store, in one run.
+#[derive(Debug, Parser)]
+#[command(name = "filrouge-bench", version, about)]
+struct Cli {
+    #[command(flatten)]
+    options: Options,
+    #[command(subcommand)]
+    command: Workload,
+}
+
+#[derive(Debug, Args)]
+struct Options {
+    /// One JSON document instead of tables
+    #[arg(long, global = true)]
+    json: bool,
+    /// One pair of tiny legs: does it run at all
+    #[arg(long, global = true)]
+    quick: bool,
+    /// How many pairs are run
+    #[arg(long, global = true, default_value_t = 7)]
+    pairs: usize,
+    /// Where the stores lie; a disk that flushes, not tmpfs [default: the temporary folder]
+    #[arg(long, global = true)]
+    dir: Option<PathBuf>,
+    /// The filrouge to serve [default: built by cargo beside this one]
+    #[arg(long, global = true)]
+    binary: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+enum Workload {
+    /// Everything below
+    All,
+    /// Whole turns to one session, a call each
+    Append1,
+    /// Whole turns to 32 sessions at once
+    Append32,
+    /// The program over HTTP
+    Http32,
+    /// The newest 20 turns and 80 items of 5,000 turns
+    Last20,
+    /// All 20,000 items of 5,000 turns
+    Readall,
+    /// Turn 10,000 beside turn 10, and memory
+    Flat,
+    /// Bytes on disk beside bytes received
+    Size,
+    /// Part of http32: the callers
+    #[command(hide = true)]
+    ChildLoad {
+        /// Of the server
+        #[arg(long)]
+        address: String,
+        /// How many
+        #[arg(long)]
+        connections: usize,
+        /// On each
+        #[arg(long)]
+        turns: usize,
+    },
+    /// Part of http32: the library in a process of its own
+    #[command(hide = true)]
+    ChildLibrary {
+        /// In each session
+        #[arg(long)]
+        turns: usize,
+    },
+    /// Part of flat
+    #[command(hide = true)]
+    ChildMemory,
+}
+
+/// What every workload is told.
+struct Setup {
+    quick: bool,
+    pairs: usize,
+    root: PathBuf,
+    binary: Option<PathBuf>,
+}
+
+impl Setup {
+    /// A fresh folder, gone afterwards.
+    fn dir(&self) -> Result<TempDir> {
+        tempfile::Builder::new()
+            .prefix("filrouge-bench-")
+            .tempdir_in(&self.root)
+            .with_context(|| self.root.display().to_string())
+    }
+
+    /// A size, or the tiny one.
+    const fn size(&self, full: usize, tiny: usize) -> usize {
+        if self.quick { tiny } else { full }
+    }
+}
+
+async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
+    match workload {
+        Workload::Append1 => append::one(setup).await,
+        Workload::Append32 => append::many(setup).await,
+        Workload::Http32 => http::http(setup).await,
+        Workload::Last20 => reads::last(setup).await,
+        Workload::Readall => reads::all(setup).await,
+        Workload::Flat => flat::flat(setup).await,
+        Workload::Size => size::size(setup).await,
+        other => anyhow::bail!("{other:?} is no single workload"),
+    }
+}
+
+async fn sections(setup: &Setup, command: &Workload, json: bool) -> Result<()> {
+    use Workload::{Append1, Append32, Flat, Http32, Last20, Readall, Size};
+    let all = [Append1, Append32, Http32, Last20, Readall, Flat, Size];
+    let chosen = if *command == Workload::All { all.to_vec() } else { vec![command.clone()] };
+    let mut out = std::io::stdout().lock();
+    let mut done = Vec::new();
+    for workload in &chosen {
+        let section = measure(setup, workload).await?;
+        if !json {
+            report::print(&mut out, &section)?;
+        }
+        done.push(section);
+    }
+    if json {
+        serde_json::to_writer_pretty(&mut out, &done)?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn write_json(value: &impl serde::Serialize) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer(&mut out, value)?;
+    Ok(out.flush()?)
+}
+
+fn main() -> Result<()> {
+    let Cli { options, command } = Cli::parse();
+    let setup = Setup {
+        quick: options.quick,
+        pairs: if options.quick { 1 } else { options.pairs.max(1) },
+        root: options.dir.unwrap_or_else(std::env::temp_dir),
+        binary: options.binary,
+    };
+    if let Workload::ChildLoad { address, connections, turns } = &command {
+        return write_json(&load::load(address, *connections, *turns)?);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match &command {
+            Workload::ChildLibrary { turns } => {
+                write_json(&append::library_many(setup.dir()?.path(), 32, *turns).await?)
+            }
+            Workload::ChildMemory => write_json(&flat::memory_child(&setup).await?),
+            workload => sections(&setup, workload, options.json).await,
+        }
+    })
+}

@@ -1,0 +1,204 @@
+//! The limit: the same rows written and read through plain rusqlite, in three layouts.
+
+use std::path::Path;
+
+use anyhow::Result;
+use rusqlite::{Connection, OptionalExtension, params};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::workload::TurnText;
+
+/// How the items of a turn lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// One row an item, its rowid packs session and seq.
+    Items,
+    /// One row a turn, its rowid packs session and first seq.
+    Turns,
+    /// One row a turn, appended whatever the session; an index finds it by session and seq.
+    Appended,
+}
+
+pub(crate) const LAYOUTS: [Layout; 3] = [Layout::Items, Layout::Turns, Layout::Appended];
+
+impl Layout {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Items => "raw, packed rowid, row an item",
+            Self::Turns => "raw, packed rowid, row a turn",
+            Self::Appended => "raw, appended rowid + index, row a turn",
+        }
+    }
+}
+
+const SCHEMA: &str = "
+    CREATE TABLE session (pk INTEGER PRIMARY KEY, session_id TEXT NOT NULL UNIQUE);
+    CREATE TABLE head (pk INTEGER PRIMARY KEY, last_seq INTEGER NOT NULL, turns INTEGER NOT NULL, updated_at INTEGER NOT NULL);
+    CREATE TABLE turn (id INTEGER PRIMARY KEY, session_pk INTEGER NOT NULL, request BLOB NOT NULL,
+        first_seq INTEGER NOT NULL, count INTEGER NOT NULL, status INTEGER NOT NULL, created_at INTEGER NOT NULL,
+        UNIQUE (session_pk, request));
+    CREATE TABLE item (id INTEGER PRIMARY KEY, role INTEGER NOT NULL, channel INTEGER NOT NULL, created_at INTEGER NOT NULL, parts BLOB NOT NULL);
+    CREATE TABLE packed (id INTEGER PRIMARY KEY, count INTEGER NOT NULL, created_at INTEGER NOT NULL, items BLOB NOT NULL);
+    CREATE TABLE record (id INTEGER PRIMARY KEY, count INTEGER NOT NULL, created_at INTEGER NOT NULL, items BLOB NOT NULL);
+    CREATE TABLE record_key (session_pk INTEGER NOT NULL, first_seq INTEGER NOT NULL, record_id INTEGER NOT NULL,
+        PRIMARY KEY (session_pk, first_seq)) WITHOUT ROWID;";
+
+/// A turn ready to be written.
+pub(crate) struct RawTurn {
+    pub(crate) session: usize,
+    key: [u8; 16],
+    parts: [String; 4],
+    joined: String,
+}
+
+impl RawTurn {
+    pub(crate) fn new(session: usize, turn: &TurnText) -> Self {
+        let parts = turn.parts();
+        let joined = format!("[{}]", parts.join(","));
+        Self { session, key: turn.key, parts, joined }
+    }
+}
+
+/// A raw store.
+pub(crate) struct Raw {
+    conn: Connection,
+    layout: Layout,
+}
+
+impl Raw {
+    /// Opens a fresh store with the product's promises: WAL, every commit flushed.
+    pub(crate) fn open(path: &Path, layout: Layout) -> Result<Self> {
+        let conn = Connection::open(path)?;
+        conn.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+        conn.pragma_update(None, "synchronous", "FULL")?;
+        conn.set_prepared_statement_cache_capacity(64);
+        conn.execute_batch(SCHEMA)?;
+        Ok(Self { conn, layout })
+    }
+
+    fn run(&self, sql: &str) -> Result<()> {
+        self.conn.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    }
+
+    /// One turn in a commit of its own.
+    pub(crate) fn commit(&self, turn: &RawTurn) -> Result<()> {
+        self.run("BEGIN IMMEDIATE")?;
+        self.put(turn)?;
+        self.run("COMMIT")
+    }
+
+    fn head(&self, session: usize) -> Result<(i64, i64, i64)> {
+        let id = format!("session-{session:04}");
+        let found = self
+            .conn
+            .prepare_cached(
+                "SELECT h.pk, h.last_seq, h.turns FROM session s JOIN head h ON h.pk = s.pk WHERE s.session_id = ?1",
+            )?
+            .query_row([&id], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))
+            .optional()?;
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        self.conn.prepare_cached("INSERT INTO session (session_id) VALUES (?1)")?.execute([&id])?;
+        let pk = self.conn.last_insert_rowid();
+        self.conn.prepare_cached("INSERT INTO head VALUES (?1, 0, 0, 0)")?.execute([pk])?;
+        Ok((pk, 0, 0))
+    }
+
+    fn put(&self, turn: &RawTurn) -> Result<()> {
+        const NOW: i64 = 1_795_000_000_000_000;
+        let (pk, last, turns) = self.head(turn.session)?;
+        let first = last + 1;
+        self.conn
+            .prepare_cached("UPDATE head SET last_seq = ?2, turns = ?3, updated_at = ?4 WHERE pk = ?1")?
+            .execute([pk, last + 4, turns + 1, NOW])?;
+        self.conn
+            .prepare_cached("INSERT INTO turn VALUES (?1, ?2, ?3, ?4, 4, 2, ?5)")?
+            .execute(params![pk << 32 | (turns + 1), pk, turn.key, first, NOW])?;
+        match self.layout {
+            Layout::Items => {
+                let mut insert = self.conn.prepare_cached("INSERT INTO item VALUES (?1, ?2, ?2, ?3, ?4)")?;
+                for (seq, parts) in (first..).zip(&turn.parts) {
+                    insert.execute(params![pk << 32 | seq, seq - first, NOW, parts.as_bytes()])?;
+                }
+            }
+            Layout::Turns => {
+                self.conn.prepare_cached("INSERT INTO packed VALUES (?1, 4, ?2, ?3)")?.execute(params![
+                    pk << 32 | first,
+                    NOW,
+                    turn.joined.as_bytes()
+                ])?;
+            }
+            Layout::Appended => {
+                self.conn
+                    .prepare_cached("INSERT INTO record (count, created_at, items) VALUES (4, ?1, ?2)")?
+                    .execute(params![NOW, turn.joined.as_bytes()])?;
+                let id = self.conn.last_insert_rowid();
+                self.conn.prepare_cached("INSERT INTO record_key VALUES (?1, ?2, ?3)")?.execute([pk, first, id])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The newest turns of the first session, headers and contents, as bytes in memory.
+    pub(crate) fn newest(&self, turns: i64) -> Result<(Vec<[i64; 4]>, Vec<Vec<u8>>)> {
+        let head = |r: &rusqlite::Row<'_>| Ok([r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?]);
+        let headers = self
+            .conn
+            .prepare_cached(
+                "SELECT id, first_seq, count, status FROM turn WHERE id BETWEEN 1 << 32 AND (2 << 32) - 1
+                 ORDER BY id DESC LIMIT ?1",
+            )?
+            .query_map([turns], head)?
+            .collect::<rusqlite::Result<Vec<_>>>()?;
+        let from = headers.last().map_or(0, |h| h[1]);
+        Ok((headers, self.contents(from)?))
+    }
+
+    /// All contents of the first session from a seq on.
+    pub(crate) fn contents(&self, from: i64) -> Result<Vec<Vec<u8>>> {
+        let sql = match self.layout {
+            Layout::Items => "SELECT parts FROM item WHERE id BETWEEN (1 << 32) + ?1 AND (2 << 32) - 1 ORDER BY id",
+            Layout::Turns => "SELECT items FROM packed WHERE id BETWEEN (1 << 32) + ?1 AND (2 << 32) - 1 ORDER BY id",
+            Layout::Appended => {
+                "SELECT r.items FROM record_key k JOIN record r ON r.id = k.record_id
+                 WHERE k.session_pk = 1 AND k.first_seq >= ?1 ORDER BY k.first_seq"
+            }
+        };
+        let rows = self.conn.prepare_cached(sql)?.query_map([from], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
+        Ok(rows)
+    }
+
+    /// All contents of the first session, parsed row by row as they come; gives how many values there were.
+    pub(crate) fn parsed(&self) -> Result<Vec<serde_json::Value>> {
+        self.contents(0)?.iter().map(|row| Ok(serde_json::from_slice(row)?)).collect()
+    }
+}
+
+/// A turn and where its answer goes.
+pub(crate) type Job = (RawTurn, oneshot::Sender<()>);
+
+/// Group commit: one thread takes what waits, commits once, answers all.
+pub(crate) fn group_writer(raw: Raw, mut jobs: mpsc::Receiver<Job>) -> Result<()> {
+    let mut group: Vec<Job> = Vec::with_capacity(256);
+    while let Some(first) = jobs.blocking_recv() {
+        group.push(first);
+        while group.len() < 256 {
+            match jobs.try_recv() {
+                Ok(job) => group.push(job),
+                Err(_) => break,
+            }
+        }
+        raw.run("BEGIN IMMEDIATE")?;
+        for (turn, _) in &group {
+            raw.put(turn)?;
+        }
+        raw.run("COMMIT")?;
+        for (_, reply) in group.drain(..) {
+            // A caller that has gone wants no answer.
+            let _ = reply.send(());
+        }
+    }
+    Ok(())
+}

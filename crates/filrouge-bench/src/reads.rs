@@ -1,0 +1,168 @@
+//! `last20` and `readall`: one session of many turns, read warm.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use filrouge_store::read::{TurnOrder, TurnQuery};
+use filrouge_types::{SessionId, TurnStatus};
+use tempfile::TempDir;
+
+use crate::Setup;
+use crate::product::Product;
+use crate::raw::{LAYOUTS, Raw, RawTurn};
+use crate::report::{Line, Section, Target, load_average};
+use crate::stats::{Leg, Series, micros};
+use crate::workload::{Turns, requests, session};
+
+/// The same session in the product and in each raw layout.
+struct Stores {
+    product: Product,
+    session: SessionId,
+    raws: Vec<Raw>,
+    turns: usize,
+    _dirs: Vec<TempDir>,
+}
+
+async fn stores(setup: &Setup) -> Result<Stores> {
+    let turns = setup.size(5000, 60);
+    let texts = Turns::new(11).many(turns);
+    let mut dirs = vec![setup.dir()?];
+    let product = Product::open(dirs[0].path(), false).await?;
+    let session = session(0)?;
+    for request in requests(&texts)? {
+        product.engine.start_turn(&product.scope, session.clone(), request).await?;
+    }
+    let mut raws = Vec::new();
+    for layout in LAYOUTS {
+        let dir = setup.dir()?;
+        let raw = Raw::open(&dir.path().join("raw.db"), layout)?;
+        dirs.push(dir);
+        for text in &texts {
+            raw.commit(&RawTurn::new(0, text))?;
+        }
+        raws.push(raw);
+    }
+    Ok(Stores { product, session, raws, turns, _dirs: dirs })
+}
+
+/// Times `n` calls.
+async fn timed<F: Future<Output = Result<()>>>(n: usize, call: impl Fn() -> F) -> Result<Leg> {
+    let mut latencies = Vec::with_capacity(n);
+    let start = Instant::now();
+    for _ in 0..n {
+        let one = Instant::now();
+        call().await?;
+        latencies.push(micros(one));
+    }
+    Ok(Leg::new(latencies, start.elapsed()))
+}
+
+impl Stores {
+    async fn last_turns(&self, limit: usize) -> Result<()> {
+        let status = Some(TurnStatus::Finalized);
+        let query = TurnQuery { status, order: TurnOrder::Newest, cursor: None, limit };
+        let (turns, _) = self.product.ledger.turns(&self.product.scope, &self.session, query).await?;
+        ensure!(turns.len() == limit, "{} turns", turns.len());
+        black_box(turns);
+        Ok(())
+    }
+
+    async fn last_items(&self, limit: usize) -> Result<()> {
+        let after = (self.turns * 4 - limit) as u64;
+        let (items, _) = self.product.ledger.items(&self.product.scope, &self.session, after, limit).await?;
+        ensure!(items.len() == limit, "{} items", items.len());
+        black_box(items);
+        Ok(())
+    }
+
+    async fn all_items(&self, page: usize) -> Result<()> {
+        let (mut after, mut read) = (0, 0);
+        loop {
+            let (items, next) = self.product.ledger.items(&self.product.scope, &self.session, after, page).await?;
+            read += items.len();
+            after = items.last().map_or(after, |i| i.seq);
+            black_box(items);
+            if next.is_none() {
+                break;
+            }
+        }
+        ensure!(read == self.turns * 4, "{read} items");
+        Ok(())
+    }
+}
+
+/// `last20`.
+pub(crate) async fn last(setup: &Setup) -> Result<Section> {
+    let before = load_average();
+    let stores = stores(setup).await?;
+    let (newest, calls) = (20_usize, setup.size(200, 5));
+    let mut limits: Vec<Series> = LAYOUTS.iter().map(|l| Series::new(l.name())).collect();
+    let mut turns = Series::new("library, last 20 finalized turns");
+    let mut items = Series::new("library, last 80 items");
+    for _ in 0..setup.pairs {
+        for (series, raw) in limits.iter_mut().zip(&stores.raws) {
+            let call = || async {
+                black_box(raw.newest(newest as i64)?);
+                Ok(())
+            };
+            series.legs.push(timed(calls, call).await?);
+        }
+        turns.legs.push(timed(calls, || stores.last_turns(newest)).await?);
+        items.legs.push(timed(calls, || stores.last_items(newest * 4)).await?);
+    }
+    let limit = limits
+        .iter()
+        .min_by(|a, b| a.median(|l| l.p50).total_cmp(&b.median(|l| l.p50)))
+        .unwrap_or(&limits[0]);
+    let lines = vec![
+        Line::series("last 20 turns, p50", (&turns, limit), |l| l.p50, Target::AtMost(2.0), "µs"),
+        Line::series("last 80 items, p50", (&items, limit), |l| l.p50, Target::AtMost(2.0), "µs"),
+        Line::series("last 20 turns against a row an item, p50", (&turns, &limits[0]), |l| l.p50, Target::Shown, "µs"),
+        Line::series("last 80 items against a row an item, p50", (&items, &limits[0]), |l| l.p50, Target::Shown, "µs"),
+    ];
+    let notes = vec![format!(
+        "{} turns in one session, {calls} calls a leg, warm; limit: 20 turn headers and their contents as bytes, best layout; the product verifies what it shows",
+        stores.turns
+    )];
+    let load = (before, load_average());
+    stores.product.close().await;
+    Ok(Section { name: "last20", lines, series: [vec![turns, items], limits].concat(), notes, load })
+}
+
+/// `readall`.
+pub(crate) async fn all(setup: &Setup) -> Result<Section> {
+    let before = load_average();
+    let stores = stores(setup).await?;
+    let mut limits: Vec<Series> =
+        LAYOUTS.iter().map(|l| Series::new(format!("{}, parsed", l.name()))).collect();
+    let mut paged = Series::new("library, pages of 500");
+    let mut whole = Series::new("library, one page");
+    for _ in 0..setup.pairs {
+        for (series, raw) in limits.iter_mut().zip(&stores.raws) {
+            let call = || async {
+                black_box(raw.parsed()?);
+                Ok(())
+            };
+            series.legs.push(timed(3, call).await?);
+        }
+        paged.legs.push(timed(3, || stores.all_items(500)).await?);
+        whole.legs.push(timed(3, || stores.all_items(stores.turns * 4)).await?);
+    }
+    let limit = limits
+        .iter()
+        .min_by(|a, b| a.median(|l| l.p50).total_cmp(&b.median(|l| l.p50)))
+        .unwrap_or(&limits[0]);
+    let lines = vec![
+        Line::series("pages of 500", (&paged, limit), |l| l.p50, Target::AtMost(1.5), "µs"),
+        Line::series("one page", (&whole, limit), |l| l.p50, Target::AtMost(1.5), "µs"),
+    ];
+    let notes = vec![format!(
+        "{} items of {} turns, each verified; limit: the rows read and each parsed to serde_json::Value, all kept, one thread",
+        stores.turns * 4,
+        stores.turns
+    )];
+    let load = (before, load_average());
+    stores.product.close().await;
+    Ok(Section { name: "readall", lines, series: [vec![paged, whole], limits].concat(), notes, load })
+}

@@ -1,0 +1,153 @@
+//! What is printed: ratios first, then the medians behind them.
+
+use std::fs;
+use std::io::Write;
+
+use comfy_table::{Table, presets};
+use serde::Serialize;
+
+use crate::stats::{Leg, Series, median};
+
+/// On which side of the target a ratio has to lie.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Target {
+    /// Not above.
+    AtMost(f64),
+    /// Not below.
+    AtLeast(f64),
+    /// Told, not judged.
+    Shown,
+}
+
+impl Target {
+    fn met(self, value: f64) -> Option<bool> {
+        match self {
+            Self::AtMost(t) => Some(value <= t),
+            Self::AtLeast(t) => Some(value >= t),
+            Self::Shown => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::AtMost(t) => write!(f, "<= {t}"),
+            Self::AtLeast(t) => write!(f, ">= {t}"),
+            Self::Shown => f.write_str("-"),
+        }
+    }
+}
+
+/// One comparison of the product with its limit.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Line {
+    /// What is compared.
+    pub(crate) what: String,
+    /// The median of the pairs' ratios (product / limit), or a plain number.
+    pub(crate) ratio: f64,
+    /// The smallest and the largest pair's.
+    pub(crate) spread: (f64, f64),
+    /// What is asked for.
+    pub(crate) target: Target,
+    /// Whether it is reached; absent where nothing is asked.
+    pub(crate) met: Option<bool>,
+    /// The product's median, with its unit.
+    pub(crate) product: String,
+    /// The limit's median and what the limit is.
+    pub(crate) limit: String,
+}
+
+impl Line {
+    /// A comparison pair by pair.
+    pub(crate) fn pairs(what: &str, product: &[f64], limit: &[f64], target: Target, shown: (String, String)) -> Self {
+        let ratios: Vec<f64> = product.iter().zip(limit).map(|(p, l)| p / l).collect();
+        let ratio = median(ratios.iter().copied());
+        let low = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let (product, limit) = shown;
+        Self { what: what.to_owned(), ratio, spread: (low, high), target, met: target.met(ratio), product, limit }
+    }
+
+    /// One value of two series.
+    pub(crate) fn series(
+        what: &str,
+        (product, limit): (&Series, &Series),
+        of: fn(&Leg) -> f64,
+        target: Target,
+        unit: &str,
+    ) -> Self {
+        let shown = (
+            format!("{:.0} {unit}", product.median(of)),
+            format!("{:.0} {unit}: {}", limit.median(of), limit.name),
+        );
+        Self::pairs(what, &product.values(of), &limit.values(of), target, shown)
+    }
+
+    /// A number by itself.
+    pub(crate) fn number(what: &str, value: f64, target: Target, product: String) -> Self {
+        let met = target.met(value);
+        Self { what: what.to_owned(), ratio: value, spread: (value, value), target, met, product, limit: String::new() }
+    }
+}
+
+/// One workload's result.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Section {
+    /// Its name, as on the command line.
+    pub(crate) name: &'static str,
+    /// The comparisons.
+    pub(crate) lines: Vec<Line>,
+    /// All legs.
+    pub(crate) series: Vec<Series>,
+    /// How it was measured, and what was seen.
+    pub(crate) notes: Vec<String>,
+    /// The load average of the minute before and at the end.
+    pub(crate) load: (f64, f64),
+}
+
+/// The load average of the last minute.
+pub(crate) fn load_average() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(f64::NAN)
+}
+
+/// Writes one section as tables.
+pub(crate) fn print(out: &mut impl Write, section: &Section) -> std::io::Result<()> {
+    writeln!(out, "\n## {} (load average {:.2} -> {:.2})\n", section.name, section.load.0, section.load.1)?;
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(["measure", "ratio", "pairs", "target", "met", "product", "limit"]);
+    for line in &section.lines {
+        table.add_row([
+            line.what.clone(),
+            format!("{:.2}", line.ratio),
+            format!("{:.2}–{:.2}", line.spread.0, line.spread.1),
+            line.target.to_string(),
+            line.met.map_or("", |met| if met { "yes" } else { "NO" }).to_owned(),
+            line.product.clone(),
+            line.limit.clone(),
+        ]);
+    }
+    writeln!(out, "{table}\n")?;
+    if !section.series.is_empty() {
+        let mut table = Table::new();
+        table.load_style(presets::ASCII_MARKDOWN);
+        table.set_header(["leg", "a second", "p50 µs", "p99 µs", "n"]);
+        for series in &section.series {
+            table.add_row([
+                series.name.clone(),
+                format!("{:.0}", series.median(|l| l.per_s)),
+                format!("{:.0}", series.median(|l| l.p50)),
+                format!("{:.0}", series.median(|l| l.p99)),
+                series.legs.len().to_string(),
+            ]);
+        }
+        writeln!(out, "{table}\n")?;
+    }
+    for note in &section.notes {
+        writeln!(out, "- {note}")?;
+    }
+    out.flush()
+}

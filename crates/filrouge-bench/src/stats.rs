@@ -1,0 +1,82 @@
+//! Medians, percentiles, and what one measured leg gives.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+/// What one leg of a pair measured.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Leg {
+    /// Calls per second over the whole leg.
+    pub(crate) per_s: f64,
+    /// Median latency, µs.
+    pub(crate) p50: f64,
+    /// 99th percentile of the latency, µs.
+    pub(crate) p99: f64,
+}
+
+impl Leg {
+    /// From the latencies of all callers and the time from the first call to the last answer.
+    pub(crate) fn new(mut micros: Vec<f64>, wall: Duration) -> Self {
+        micros.sort_by(f64::total_cmp);
+        let per_s = micros.len() as f64 / wall.as_secs_f64().max(1e-9);
+        Self { per_s, p50: quantile(&micros, 0.5), p99: quantile(&micros, 0.99) }
+    }
+}
+
+/// The value below which a share `q` of the sorted values lies.
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let last = sorted.len().saturating_sub(1);
+    sorted.get((last as f64 * q).round() as usize).copied().unwrap_or(f64::NAN)
+}
+
+/// The middle value.
+pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
+    sorted.sort_by(f64::total_cmp);
+    quantile(&sorted, 0.5)
+}
+
+/// Microseconds since `start`.
+pub(crate) fn micros(start: Instant) -> f64 {
+    start.elapsed().as_secs_f64() * 1e6
+}
+
+/// The same leg measured in every pair.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Series {
+    /// What was measured.
+    pub(crate) name: String,
+    /// One leg a pair.
+    pub(crate) legs: Vec<Leg>,
+}
+
+impl Series {
+    /// An empty one.
+    pub(crate) fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), legs: Vec::new() }
+    }
+
+    /// One value of each leg.
+    pub(crate) fn values(&self, of: fn(&Leg) -> f64) -> Vec<f64> {
+        self.legs.iter().map(of).collect()
+    }
+
+    /// The median of one value over the pairs.
+    pub(crate) fn median(&self, of: fn(&Leg) -> f64) -> f64 {
+        median(self.values(of))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_value() {
+        assert!((median([3.0, 1.0, 2.0]) - 2.0).abs() < f64::EPSILON);
+        assert!(median([]).is_nan());
+        let leg = Leg::new((1..=101).map(f64::from).collect(), Duration::from_secs(1));
+        assert!((leg.p50 - 51.0).abs() < f64::EPSILON && (leg.p99 - 100.0).abs() < f64::EPSILON);
+    }
+}

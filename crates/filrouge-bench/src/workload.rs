@@ -1,0 +1,171 @@
+//! The turn that is written: question 400 B, tool call about 100 B, tool result 600 B, answer 1.2 kB, of
+//! seeded pseudo-words.
+
+use anyhow::{Context, Result};
+use filrouge_engine::StartTurn;
+use filrouge_types::{Channel, JsonText, NewItem, RawJson, RequestId, Role, SessionId};
+
+/// Words that texts are made of.
+const VOCABULARY: usize = 4000;
+
+const SYLLABLES: &[&str] = &[
+    "ka", "lo", "mi", "ter", "von", "pra", "sel", "du", "ri", "nak", "esh", "ol", "tum", "ba", "fen", "gor", "ix",
+    "ju", "quan", "wy", "zet", "ha", "ne", "cor",
+];
+
+/// Small, seeded, good enough for words (splitmix64).
+pub(crate) struct Rng(u64);
+
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+}
+
+/// The texts of one turn and its key, a random UUID as most callers make one.
+#[derive(Debug, Clone)]
+pub(crate) struct TurnText {
+    pub(crate) key: [u8; 16],
+    pub(crate) question: String,
+    pub(crate) tool_call: String,
+    pub(crate) tool_result: String,
+    pub(crate) answer: String,
+}
+
+/// Makes turns, always the same ones from one seed.
+pub(crate) struct Turns {
+    rng: Rng,
+    words: Vec<String>,
+}
+
+impl Turns {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(42);
+        let words = (0..VOCABULARY)
+            .map(|_| (0..1 + rng.below(4)).map(|_| SYLLABLES[rng.below(SYLLABLES.len())]).collect())
+            .collect();
+        Self { rng: Rng::new(seed), words }
+    }
+
+    /// Common words come more often: the square of an even draw.
+    fn text(&mut self, bytes: usize) -> String {
+        let mut text = String::with_capacity(bytes + 16);
+        while text.len() < bytes {
+            let draw = self.rng.below(VOCABULARY) * self.rng.below(VOCABULARY) / VOCABULARY;
+            text.push_str(&self.words[draw]);
+            text.push(' ');
+        }
+        text.truncate(bytes);
+        text
+    }
+
+    pub(crate) fn one(&mut self) -> TurnText {
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&self.rng.next().to_be_bytes());
+        key[8..].copy_from_slice(&self.rng.next().to_be_bytes());
+        TurnText {
+            key,
+            question: self.text(400),
+            tool_call: self.text(60),
+            tool_result: self.text(600),
+            answer: self.text(1200),
+        }
+    }
+
+    pub(crate) fn many(&mut self, n: usize) -> Vec<TurnText> {
+        (0..n).map(|_| self.one()).collect()
+    }
+}
+
+impl TurnText {
+    pub(crate) fn request_id(&self) -> String {
+        let hex: String = self.key.iter().map(|b| format!("{b:02x}")).collect();
+        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    }
+
+    fn call_id(&self) -> String {
+        format!("call_{:02x}{:02x}{:02x}", self.key[0], self.key[1], self.key[2])
+    }
+
+    /// The four items' parts as JSON, in order.
+    pub(crate) fn parts(&self) -> [String; 4] {
+        let text = |t: &str| format!(r#"[{{"type":"text","text":"{t}"}}]"#);
+        let id = self.call_id();
+        let (query, result) = (&self.tool_call, &self.tool_result);
+        [
+            text(&self.question),
+            format!(r#"[{{"type":"tool_call","call_id":"{id}","name":"search","args":{{"query":"{query}"}}}}]"#),
+            format!(r#"[{{"type":"tool_result","call_id":"{id}","ok":true,"content":"{result}"}}]"#),
+            text(&self.answer),
+        ]
+    }
+
+    /// The library's request: a whole turn in one call.
+    pub(crate) fn request(&self) -> Result<StartTurn> {
+        let [_, call, result, _] = self.parts();
+        let items = vec![
+            NewItem::new(Role::Assistant, Channel::ToolCall, RawJson::parse(&call)?),
+            NewItem::new(Role::Tool, Channel::ToolResult, RawJson::parse(&result)?),
+        ];
+        Ok(StartTurn {
+            request_id: RequestId::new(self.request_id())?,
+            question_neutral: Some(JsonText::from_plain(&self.question)),
+            question_translated: None,
+            translate_chat: false,
+            pipeline_name: None,
+            consultant: None,
+            repository: None,
+            metadata: None,
+            runtime_context: None,
+            items,
+            answer_neutral: Some(JsonText::from_plain(&self.answer)),
+        })
+    }
+
+    /// The same as the body of `POST …/turns`.
+    pub(crate) fn body(&self) -> String {
+        let [_, call, result, _] = self.parts();
+        let (id, question, answer) = (self.request_id(), &self.question, &self.answer);
+        format!(
+            r#"{{"request_id":"{id}","question_neutral":"{question}","items":[{{"role":"assistant","channel":"tool_call","parts":{call}}},{{"role":"tool","channel":"tool_result","parts":{result}}}],"answer_neutral":"{answer}"}}"#
+        )
+    }
+}
+
+/// The requests of `turns`.
+pub(crate) fn requests(turns: &[TurnText]) -> Result<Vec<StartTurn>> {
+    turns.iter().map(TurnText::request).collect()
+}
+
+/// The n-th session's id.
+pub(crate) fn session(n: usize) -> Result<SessionId> {
+    SessionId::new(format!("session-{n:04}")).context("a session id")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_as_large_as_they_should_and_the_same_every_time() {
+        let turn = Turns::new(1).one();
+        assert_eq!(turn.body(), Turns::new(1).one().body());
+        let [question, call, result, answer] = turn.parts().map(|p| p.len());
+        assert!((400..450).contains(&question) && (90..150).contains(&call));
+        assert!((600..700).contains(&result) && (1200..1250).contains(&answer));
+        serde_json::from_str::<StartTurn>(&turn.body()).unwrap();
+        turn.request().unwrap();
+    }
+}

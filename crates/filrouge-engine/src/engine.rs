@@ -1,0 +1,439 @@
+//! Requests in, answers out: each request becomes one write of the ledger.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use filrouge_store::chain::fingerprint;
+use filrouge_store::command::{
+    Append, Close, Command, ConcurrentTurns, Ending, NewSession, Outcome, Scope, Start, Write,
+};
+use filrouge_store::read::merged;
+use filrouge_store::record::{Batch, CloseEvent, Entry, Event, StartEvent};
+use filrouge_store::{Entropy, Ledger};
+use filrouge_types::{
+    Channel, Clock, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, Session, SessionId, Turn, TurnId,
+    TurnStatus, Variant,
+};
+
+use crate::requests::{
+    AppendItems, CancelTurn, CreateSession, ErrorBody, FailTurn, FinalizeTurn, ReplaceTurn, StartTurn,
+};
+use crate::validate::{Limits, object};
+
+/// How the engine behaves.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Whether a session may have several open turns.
+    pub concurrent_turns: ConcurrentTurns,
+    /// Silence after which a turn counts as interrupted.
+    pub turn_timeout: Duration,
+    /// Members of `runtime_context` that become metadata of the question.
+    pub runtime_context_allow: Vec<String>,
+    /// Upper bounds.
+    pub limits: Limits,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let allow = ["channel", "device_type", "ip_hash", "language", "locale", "timezone"];
+        Self {
+            concurrent_turns: ConcurrentTurns::Allow,
+            turn_timeout: Duration::from_secs(15 * 60),
+            runtime_context_allow: allow.map(str::to_owned).to_vec(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Where appended items stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// The first one's seq.
+    pub first_seq: u64,
+    /// The last one's seq.
+    pub last_seq: u64,
+    /// Whether this repeats an earlier answer.
+    pub replayed: bool,
+}
+
+/// The engine over one ledger.
+pub struct Engine {
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) settings: Settings,
+    runtime_context_dropped: AtomicU64,
+}
+
+pub(crate) fn unexpected() -> Failure {
+    Failure::new(ErrorCode::Internal, "the ledger answered another question")
+}
+
+fn text_parts(text: &JsonText) -> RawJson {
+    RawJson::from_checked(format!(r#"[{{"type":"text","text":{}}}]"#, text.as_token()))
+}
+
+fn text_item(role: Role, channel: Channel, variant: Variant, text: &JsonText) -> NewItem {
+    NewItem { variant, ..NewItem::new(role, channel, text_parts(text)) }
+}
+
+impl Engine {
+    /// An engine over `ledger`.
+    #[must_use]
+    pub fn new(ledger: Arc<dyn Ledger>, entropy: Arc<dyn Entropy>, clock: Arc<dyn Clock>, settings: Settings) -> Self {
+        Self { ledger, entropy, clock, settings, runtime_context_dropped: AtomicU64::new(0) }
+    }
+
+    /// The ledger, for reading.
+    #[must_use]
+    pub fn ledger(&self) -> &dyn Ledger {
+        self.ledger.as_ref()
+    }
+
+    /// How many members of `runtime_context` were forgotten because they are not on the allow-list.
+    #[must_use]
+    pub fn runtime_context_dropped(&self) -> u64 {
+        self.runtime_context_dropped.load(Ordering::Relaxed)
+    }
+
+    pub(crate) async fn write(&self, scope: &Scope, write: Write) -> Result<Outcome, Failure> {
+        self.ledger.write(Command { scope: scope.clone(), write }).await
+    }
+
+    pub(crate) async fn write_turn(&self, scope: &Scope, write: Write) -> Result<Turn, Failure> {
+        match self.write(scope, write).await? {
+            Outcome::Turn(turn) => {
+                tracing::info!(
+                    session_id = %turn.session_id, turn_id = %turn.turn_id, status = %turn.status,
+                    last_seq = turn.last_seq, replayed = turn.replayed, "[SESSIONS][PERSIST_TRACE]"
+                );
+                Ok(*turn)
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Makes a session; one that is the caller's already is given back (`false`).
+    ///
+    /// # Errors
+    /// `session_conflict` when the id is somebody else's, `invalid`, and the ledger's.
+    pub async fn create_session(&self, scope: &Scope, request: CreateSession) -> Result<(Session, bool), Failure> {
+        object(request.metadata.as_ref(), "metadata")?;
+        self.settings.limits.label(request.title.as_deref(), "title")?;
+        let session_id = match request.session_id {
+            Some(id) => id,
+            None => self.random_session_id()?,
+        };
+        let new = NewSession {
+            session_id,
+            parent_session_id: request.parent_session_id,
+            project_id: request.project_id,
+            title: request.title,
+            metadata: request.metadata.unwrap_or_else(|| RawJson::from_checked("{}")),
+        };
+        match self.write(scope, Write::CreateSession(new)).await? {
+            Outcome::Session { session, created } => Ok((*session, created)),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn random_session_id(&self) -> Result<SessionId, Failure> {
+        let internal = |e: String| Failure::new(ErrorCode::Internal, e);
+        let mut bytes = [0; 16];
+        self.entropy.fill(&mut bytes).map_err(internal)?;
+        // Sortable by time, so that ids made one after the other lie together in an index.
+        let millis = (self.clock.now().as_micros() / 1000).to_be_bytes();
+        bytes[..6].copy_from_slice(&millis[2..]);
+        SessionId::new(TurnId::from_bytes(bytes).to_string()).map_err(|e| internal(e.to_string()))
+    }
+
+    /// Starts a turn, or records a whole one.
+    ///
+    /// # Errors
+    /// `session_conflict`, `turn_open`, `idempotency_mismatch`, `invalid`, `limit_exceeded`, and the ledger's.
+    pub async fn start_turn(&self, scope: &Scope, session: SessionId, request: StartTurn) -> Result<Turn, Failure> {
+        let start = self.start(scope, session, request, None)?;
+        self.write_turn(scope, Write::Start(Box::new(start))).await
+    }
+
+    /// Replaces a closed turn; nothing of it is edited.
+    ///
+    /// # Errors
+    /// `turn_not_found`, `turn_open`, `turn_replaced`, `answer_missing`, and as [`Self::start_turn`].
+    pub async fn replace_turn(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        old: TurnId,
+        request: ReplaceTurn,
+    ) -> Result<Turn, Failure> {
+        if request.answer_neutral.is_none() {
+            return Err(Failure::new(ErrorCode::AnswerMissing, "a replacement needs answer_neutral"));
+        }
+        let start = self.start(scope, session, request, Some(old))?;
+        self.write_turn(scope, Write::Start(Box::new(start))).await
+    }
+
+    fn start(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        request: StartTurn,
+        replaces: Option<TurnId>,
+    ) -> Result<Start, Failure> {
+        object(request.metadata.as_ref(), "metadata")?;
+        object(request.runtime_context.as_ref(), "runtime_context")?;
+        for (field, text) in [
+            ("pipeline_name", &request.pipeline_name),
+            ("consultant", &request.consultant),
+            ("repository", &request.repository),
+        ] {
+            self.settings.limits.label(text.as_deref(), field)?;
+        }
+        let fingerprint = start_fingerprint(&request, replaces.as_ref());
+        let mut metadata = request.metadata;
+        let question = match (&request.question_neutral, &request.question_translated) {
+            (Some(neutral), _) => neutral.clone(),
+            (None, Some(translated)) => {
+                let flag = RawJson::from_checked(r#"{"question_neutral_is_fallback":true}"#);
+                metadata = Some(merged(metadata.as_ref(), Some(&flag)));
+                translated.clone()
+            }
+            (None, None) => {
+                return Err(Failure::new(ErrorCode::Invalid, "a turn needs question_neutral or question_translated"));
+            }
+        };
+        let mut items = vec![NewItem {
+            metadata: self.question_metadata(request.runtime_context.as_ref()),
+            ..text_item(Role::User, Channel::Question, Variant::Neutral, &question)
+        }];
+        if let Some(text) = &request.question_translated {
+            items.push(text_item(Role::User, Channel::Question, Variant::Translated, text));
+        }
+        items.extend(request.items);
+        let mut fallback = false;
+        if let Some(answer) = &request.answer_neutral {
+            let variants: Vec<Variant> =
+                items.iter().filter(|i| i.channel == Channel::Final).map(|i| i.variant).collect();
+            items.push(text_item(Role::Assistant, Channel::Final, Variant::Neutral, answer));
+            if request.translate_chat && !variants.contains(&Variant::Translated) {
+                fallback = true;
+                items.push(text_item(Role::Assistant, Channel::Final, Variant::Translated, answer));
+            }
+        }
+        let event = StartEvent {
+            request_id: request.request_id,
+            identity_id: scope.viewer.identity().cloned(),
+            fingerprint,
+            replaces,
+            translate_chat: request.translate_chat,
+            pipeline_name: request.pipeline_name,
+            consultant: request.consultant,
+            repository: request.repository,
+            metadata,
+        };
+        let close = request.answer_neutral.map(|answer| {
+            Event::Close(Box::new(CloseEvent {
+                status: TurnStatus::Finalized,
+                fingerprint: finalize_fingerprint(&FinalizeTurn {
+                    answer_neutral: Some(answer),
+                    ..FinalizeTurn::default()
+                }),
+                fallback,
+                metadata: None,
+            }))
+        });
+        let status = if close.is_some() { TurnStatus::Finalized } else { TurnStatus::Open };
+        self.seal_start(NewSession::bare(session), event, items, status, close, true)
+    }
+
+    pub(crate) fn seal_start(
+        &self,
+        session: NewSession,
+        event: StartEvent,
+        items: Vec<NewItem>,
+        status: TurnStatus,
+        last: Option<Event>,
+        reopen: bool,
+    ) -> Result<Start, Failure> {
+        for (index, item) in items.iter().enumerate() {
+            self.settings.limits.item(item, index)?;
+        }
+        let mut entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
+        if let Some(first) = entries.first_mut() {
+            first.events.push(Event::Start(Box::new(event.clone())));
+        }
+        if let (Some(entry), Some(last)) = (entries.last_mut(), last) {
+            entry.events.push(last);
+        }
+        let batch = Batch::seal(&entries, self.entropy.as_ref())?;
+        Ok(Start { session, event, batch, status, reopen, concurrent_turns: self.settings.concurrent_turns })
+    }
+
+    /// Allow-listed members of the runtime context; the rest is counted and forgotten.
+    fn question_metadata(&self, context: Option<&RawJson>) -> Option<RawJson> {
+        let members: std::collections::BTreeMap<String, RawJson> = serde_json::from_str(context?.as_str()).ok()?;
+        let all = members.len();
+        let allow = &self.settings.runtime_context_allow;
+        let kept: std::collections::BTreeMap<_, _> = members.into_iter().filter(|(k, _)| allow.contains(k)).collect();
+        let dropped = all - kept.len();
+        if dropped > 0 {
+            self.runtime_context_dropped.fetch_add(dropped as u64, Ordering::Relaxed);
+            tracing::debug!(dropped, "runtime_context members that are not on the allow-list were forgotten");
+        }
+        if kept.is_empty() { None } else { RawJson::write(&kept).ok() }
+    }
+
+    /// Appends items to an open turn.
+    ///
+    /// # Errors
+    /// `seq_conflict`, `turn_closed`, `partial_replay`, `idempotency_mismatch`, `final_exists`, `invalid`,
+    /// `limit_exceeded`, `session_not_found`, `turn_not_found`, and the ledger's.
+    pub async fn append_items(
+        &self,
+        scope: &Scope,
+        session_id: SessionId,
+        turn_id: TurnId,
+        request: AppendItems,
+    ) -> Result<Appended, Failure> {
+        if request.items.is_empty() {
+            return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
+        }
+        for (index, item) in request.items.iter().enumerate() {
+            self.settings.limits.item(item, index)?;
+        }
+        let entries: Vec<Entry> = request.items.into_iter().map(Into::into).collect();
+        let batch = Batch::seal(&entries, self.entropy.as_ref())?;
+        let append = Append { session_id, turn_id, batch, expected_seq: request.expected_seq };
+        match self.write(scope, Write::Append(Box::new(append))).await? {
+            Outcome::Appended { first_seq, last_seq, replayed } => {
+                tracing::info!(%turn_id, first_seq, last_seq, replayed, "[SESSIONS][PERSIST_TRACE]");
+                Ok(Appended { first_seq, last_seq, replayed })
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Ends a turn with an answer.
+    ///
+    /// # Errors
+    /// `answer_missing`, `turn_closed`, `turn_mismatch`, `idempotency_mismatch`, and as [`Self::append_items`].
+    pub async fn finalize_turn(
+        &self,
+        scope: &Scope,
+        session_id: SessionId,
+        turn_id: TurnId,
+        request: FinalizeTurn,
+    ) -> Result<Turn, Failure> {
+        object(request.metadata.as_ref(), "metadata")?;
+        let close = Close {
+            session_id,
+            turn_id,
+            fingerprint: finalize_fingerprint(&request),
+            request_id: request.request_id,
+            ending: Ending::Finalize {
+                neutral: request.answer_neutral,
+                translated: request.answer_translated,
+                fallback: request.answer_translated_is_fallback,
+            },
+            metadata: request.metadata,
+        };
+        self.write_turn(scope, Write::Close(Box::new(close))).await
+    }
+
+    /// Ends a turn with an error, after what was shown.
+    ///
+    /// # Errors
+    /// As [`Self::finalize_turn`].
+    pub async fn fail_turn(
+        &self,
+        scope: &Scope,
+        session_id: SessionId,
+        turn_id: TurnId,
+        request: FailTurn,
+    ) -> Result<Turn, Failure> {
+        let parts = error_parts(&request.error)?;
+        let partial = request.partial_text.as_ref().map_or("", JsonText::as_token);
+        let fingerprint = fingerprint(&[b"fail", parts.as_str().as_bytes(), partial.as_bytes()]);
+        let mut entries = partial_entries(request.partial_text.as_ref());
+        entries.push(NewItem::new(Role::System, Channel::Error, parts).into());
+        let ending = Ending::Fail(entries);
+        let close = Close { session_id, turn_id, request_id: None, ending, metadata: None, fingerprint };
+        self.write_turn(scope, Write::Close(Box::new(close))).await
+    }
+
+    /// Ends a turn by the user's wish, after what was shown.
+    ///
+    /// # Errors
+    /// As [`Self::finalize_turn`].
+    pub async fn cancel_turn(
+        &self,
+        scope: &Scope,
+        session_id: SessionId,
+        turn_id: TurnId,
+        request: CancelTurn,
+    ) -> Result<Turn, Failure> {
+        let partial = request.partial_text.as_ref().map_or("", JsonText::as_token);
+        let fingerprint = fingerprint(&[b"cancel", partial.as_bytes()]);
+        let mut entries = partial_entries(request.partial_text.as_ref());
+        let parts = RawJson::from_checked(r#"[{"type":"turn_status","status":"cancelled"}]"#);
+        entries.push(NewItem::new(Role::User, Channel::Cancelled, parts).into());
+        let ending = Ending::Cancel(entries);
+        let close = Close { session_id, turn_id, request_id: None, ending, metadata: None, fingerprint };
+        self.write_turn(scope, Write::Close(Box::new(close))).await
+    }
+}
+
+fn error_parts(error: &ErrorBody) -> Result<RawJson, Failure> {
+    if error.code.is_empty() {
+        return Err(Failure::new(ErrorCode::Invalid, "error.code must not be empty"));
+    }
+    let code = JsonText::from_plain(&error.code);
+    let message = error.message.as_ref().map_or("\"\"", JsonText::as_token);
+    Ok(RawJson::from_checked(format!(
+        r#"[{{"type":"error","code":{},"message":{message},"source":"caller","retryable":{}}}]"#,
+        code.as_token(),
+        error.retryable
+    )))
+}
+
+fn partial_entries(text: Option<&JsonText>) -> Vec<Entry> {
+    text.filter(|t| !t.is_empty())
+        .map(|t| text_item(Role::Assistant, Channel::Partial, Variant::Neutral, t).into())
+        .into_iter()
+        .collect()
+}
+
+fn optional_bytes(text: Option<&str>) -> Vec<u8> {
+    text.map_or_else(|| vec![0], |t| [b"1", t.as_bytes()].concat())
+}
+
+fn start_fingerprint(request: &StartTurn, replaces: Option<&TurnId>) -> [u8; 16] {
+    let mut pieces: Vec<Vec<u8>> = vec![b"start".to_vec()];
+    let texts = [&request.question_neutral, &request.question_translated, &request.answer_neutral];
+    pieces.extend(texts.map(|t| optional_bytes(t.as_ref().map(JsonText::as_token))));
+    pieces.push(vec![u8::from(request.translate_chat)]);
+    let labels = [&request.pipeline_name, &request.consultant, &request.repository];
+    pieces.extend(labels.map(|t| optional_bytes(t.as_deref())));
+    pieces.push(optional_bytes(request.metadata.as_ref().map(RawJson::as_str)));
+    pieces.push(replaces.map_or_else(Vec::new, |id| id.as_bytes().to_vec()));
+    pieces.extend(request.items.iter().map(|item| filrouge_store::record::item_fingerprint(item).to_vec()));
+    let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+    fingerprint(&pieces)
+}
+
+fn finalize_fingerprint(request: &FinalizeTurn) -> [u8; 16] {
+    let flag = match request.answer_translated_is_fallback {
+        None => 0,
+        Some(false) => 1,
+        Some(true) => 2,
+    };
+    fingerprint(&[
+        b"finalize",
+        &optional_bytes(request.answer_neutral.as_ref().map(JsonText::as_token)),
+        &optional_bytes(request.answer_translated.as_ref().map(JsonText::as_token)),
+        &[flag],
+        &optional_bytes(request.metadata.as_ref().map(RawJson::as_str)),
+    ])
+}

@@ -1,0 +1,169 @@
+//! The keyring's file: outside the data directory, for its owner alone (DESIGN §9).
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use filrouge_store::{Entropy, KeyId, Keyring};
+use filrouge_types::{ErrorCode, Failure};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    active: KeyId,
+    keys: BTreeMap<KeyId, String>,
+}
+
+fn unavailable(path: &Path, e: &io::Error) -> Failure {
+    Failure::new(ErrorCode::StoreUnavailable, format!("{}: {e}", path.display()))
+}
+
+fn broken(path: &Path, what: impl std::fmt::Display) -> Failure {
+    Failure::new(ErrorCode::KeyMissing, format!("{} is no keyring: {what}", path.display()))
+        .with_hint("put the keyring file back from a backup")
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<[u8; 32]> {
+    let digits = text.as_bytes();
+    if digits.len() != 64 {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (byte, pair) in bytes.iter_mut().zip(digits.as_chunks::<2>().0) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// Writes a file so that after a crash there is the old one or the new one; with `fresh`, an existing file is
+/// left alone and the answer is `false`.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8], fresh: bool) -> io::Result<bool> {
+    let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("file");
+    let temporary = directory.join(format!(".{name}.{}.tmp", std::process::id()));
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    let placed = if fresh {
+        let linked = fs::hard_link(&temporary, path);
+        fs::remove_file(&temporary)?;
+        match linked {
+            Ok(()) => true,
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => false,
+            Err(e) => return Err(e),
+        }
+    } else {
+        fs::rename(&temporary, path)?;
+        true
+    };
+    File::open(directory)?.sync_all()?;
+    Ok(placed)
+}
+
+/// Reads the keyring of `path`.
+///
+/// # Errors
+/// `key_missing` when it is absent or malformed, `store_unavailable` when it cannot be read.
+pub fn load(path: &Path) -> Result<Keyring, Failure> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(Failure::new(ErrorCode::KeyMissing, format!("there is no keyring at {}", path.display()))
+                .with_hint("put the keyring file back from a backup"));
+        }
+        Err(e) => return Err(unavailable(path, &e)),
+    };
+    let stored: Stored = serde_json::from_str(&text).map_err(|e| broken(path, e))?;
+    let mut secrets = BTreeMap::new();
+    for (id, text) in &stored.keys {
+        secrets.insert(*id, from_hex(text).ok_or_else(|| broken(path, format!("key {id} is not 64 hex digits")))?);
+    }
+    Keyring::new(secrets, stored.active).map_err(|e| broken(path, e))
+}
+
+/// Reads the keyring, making one with a single key when there is none. Of two processes that make one at the
+/// same time, one wins and both use it.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_or_create(path: &Path, entropy: &dyn Entropy) -> Result<Keyring, Failure> {
+    if !path.exists() {
+        let keyring = Keyring::single(secret(entropy)?);
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).map_err(|e| unavailable(directory, &e))?;
+        }
+        write_whole(path, &encode(&keyring)?, true).map_err(|e| unavailable(path, &e))?;
+    }
+    load(path)
+}
+
+/// Adds a key and makes it the one that writes; the older ones go on verifying what they wrote.
+///
+/// # Errors
+/// As [`load`].
+pub fn rotate(path: &Path, entropy: &dyn Entropy) -> Result<Keyring, Failure> {
+    let keyring = load(path)?;
+    let mut secrets = keyring.secrets().clone();
+    let id = secrets.keys().next_back().map_or(1, |id| id + 1);
+    secrets.insert(id, secret(entropy)?);
+    let rotated = Keyring::new(secrets, id).map_err(|e| broken(path, e))?;
+    write_whole(path, &encode(&rotated)?, false).map_err(|e| unavailable(path, &e))?;
+    Ok(rotated)
+}
+
+fn secret(entropy: &dyn Entropy) -> Result<[u8; 32], Failure> {
+    let mut bytes = [0; 32];
+    entropy.fill(&mut bytes).map_err(|e| Failure::new(ErrorCode::Internal, e))?;
+    Ok(bytes)
+}
+
+fn encode(keyring: &Keyring) -> Result<Vec<u8>, Failure> {
+    let keys = keyring.secrets().iter().map(|(id, secret)| (*id, to_hex(secret))).collect();
+    let stored = Stored { active: keyring.active(), keys };
+    serde_json::to_vec_pretty(&stored).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use filrouge_store::OsEntropy;
+
+    use super::*;
+
+    #[test]
+    fn made_once_read_again_and_rotated() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deep/keyring.json");
+        assert_eq!(load(&path).unwrap_err().code, ErrorCode::KeyMissing);
+        let first = load_or_create(&path, &OsEntropy).unwrap();
+        let again = load_or_create(&path, &OsEntropy).unwrap();
+        assert_eq!(first.secrets(), again.secrets());
+        let rotated = rotate(&path, &OsEntropy).unwrap();
+        assert_eq!((rotated.active(), rotated.secrets().len()), (2, 2));
+        assert_eq!(load(&path).unwrap().active(), 2);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn a_malformed_keyring_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("keyring.json");
+        for text in ["", "{}", r#"{"active":1,"keys":{"1":"zz"}}"#, r#"{"active":2,"keys":{}}"#] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(load(&path).unwrap_err().code, ErrorCode::KeyMissing, "{text}");
+        }
+    }
+}

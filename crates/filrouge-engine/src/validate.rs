@@ -1,0 +1,77 @@
+//! What is refused before a ledger is asked: limits and shapes (DESIGN §3, §8).
+
+use filrouge_types::{ErrorCode, Failure, NewItem, RawJson};
+use serde::Deserialize;
+
+/// Upper bounds, all of them configurable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one item: content, usage and metadata.
+    pub item_bytes: usize,
+    /// Bytes of a title, an agent's or a model's name, and the like.
+    pub label_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { item_bytes: 16 << 20, label_bytes: 4096 }
+    }
+}
+
+fn invalid(detail: String) -> Failure {
+    Failure::new(ErrorCode::Invalid, detail)
+}
+
+#[derive(Deserialize)]
+struct PartShape {
+    #[serde(rename = "type")]
+    kind: Box<str>,
+}
+
+impl Limits {
+    /// An item whose parts are an array of objects with a `type`, within the limits.
+    pub(crate) fn item(&self, item: &NewItem, index: usize) -> Result<(), Failure> {
+        let parts: Result<Vec<PartShape>, _> = serde_json::from_str(item.parts.as_str());
+        match parts {
+            Ok(parts) if parts.iter().all(|p| !p.kind.is_empty()) => {}
+            Ok(_) => return Err(invalid(format!("items[{index}].parts: a part's type is empty"))),
+            Err(e) => {
+                return Err(invalid(format!("items[{index}].parts: {e}"))
+                    .with_hint(r#"parts is an array of objects with a "type", such as [{"type":"text","text":"…"}]"#));
+            }
+        }
+        object(item.metadata.as_ref(), &format!("items[{index}].metadata"))?;
+        object(item.usage.as_ref(), &format!("items[{index}].usage"))?;
+        self.label(item.agent.as_deref(), "agent")?;
+        self.label(item.model.as_deref(), "model")?;
+        let optional = |json: &Option<RawJson>| json.as_ref().map_or(0, |j| j.as_str().len());
+        let bytes = item.parts.as_str().len() + optional(&item.metadata) + optional(&item.usage);
+        if bytes > self.item_bytes {
+            return Err(Failure::new(
+                ErrorCode::LimitExceeded,
+                format!("items[{index}] has {bytes} bytes, at most {} are allowed", self.item_bytes),
+            )
+            .with_hint("store large content elsewhere and refer to it by a file or link part"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn label(&self, text: Option<&str>, field: &str) -> Result<(), Failure> {
+        match text {
+            Some(t) if t.len() > self.label_bytes => Err(Failure::new(
+                ErrorCode::LimitExceeded,
+                format!("{field} has {} bytes, at most {} are allowed", t.len(), self.label_bytes),
+            )),
+            Some(t) if t.contains('\0') => Err(invalid(format!("{field} must not hold NUL"))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A JSON object, or nothing.
+pub(crate) fn object(json: Option<&RawJson>, field: &str) -> Result<(), Failure> {
+    match json {
+        Some(json) if !json.is_object() => Err(invalid(format!("{field} must be a JSON object"))),
+        _ => Ok(()),
+    }
+}

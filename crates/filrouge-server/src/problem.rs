@@ -1,0 +1,69 @@
+//! Failures as `application/problem+json`, from the one table of codes (DESIGN §12).
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use filrouge_types::{ErrorCode, Failure};
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct ProblemBody<'a> {
+    r#type: String,
+    title: &'static str,
+    status: u16,
+    code: &'static str,
+    detail: &'a str,
+    hint: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actual_seq: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u64>,
+}
+
+/// A failure on its way to the caller.
+#[derive(Debug)]
+pub(crate) struct Problem(pub(crate) Failure);
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        Self(failure)
+    }
+}
+
+impl Problem {
+    pub(crate) fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
+        Self(Failure::new(code, detail))
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response<Body> {
+        let failure = &self.0;
+        if failure.code.status() >= 500 {
+            tracing::error!(code = failure.code.as_str(), detail = %failure.detail, "a request failed");
+        }
+        let body = ProblemBody {
+            r#type: format!("urn:filrouge:error:{}", failure.code),
+            title: failure.code.title(),
+            status: failure.code.status(),
+            code: failure.code.as_str(),
+            detail: &failure.detail,
+            hint: failure.hint.as_deref(),
+            actual_seq: failure.actual_seq,
+            session_id: failure.place.as_ref().map(|p| p.session_id.as_str()),
+            seq: failure.place.as_ref().and_then(|p| p.seq),
+        };
+        let text = serde_json::to_vec(&body).unwrap_or_default();
+        let mut response = Response::new(Body::from(text));
+        *response.status_mut() =
+            StatusCode::from_u16(failure.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if failure.code.retry() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}

@@ -1,0 +1,259 @@
+//! JSON objects whose values stay as they were written, and a writer for such objects.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use filrouge_types::{JsonText, RawJson, Timestamp};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::SkipReason;
+
+/// Deepest nesting of a file: what the ledger takes, less what mapping wraps around it.
+const FILE_NESTING: usize = filrouge_types::MAX_NESTING - 8;
+
+/// Years 1 to 9999 in milliseconds: beyond them a time cannot be written as RFC 3339.
+const MILLIS: std::ops::RangeInclusive<i64> = -62_135_596_800_000..=253_402_207_200_000;
+
+/// Why a text is not a usable object.
+pub(super) type Refusal = (SkipReason, String);
+
+/// A JSON object in file order, its values as raw text.
+pub(super) struct Object<'a>(Vec<(String, &'a str)>);
+
+struct Entries<'a>(Vec<(String, &'a RawValue)>);
+
+struct EntriesVisitor;
+
+impl<'de> Visitor<'de> for EntriesVisitor {
+    type Value = Entries<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Entries(entries))
+    }
+}
+
+impl<'de> Deserialize<'de> for Entries<'de> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_map(EntriesVisitor)
+    }
+}
+
+impl<'a> Object<'a> {
+    /// Reads the text of a file or of a value inside one.
+    pub(super) fn parse(text: &'a str) -> Result<Self, Refusal> {
+        let entries: Entries<'a> = serde_json::from_str(text).map_err(|e| refusal(text, &e))?;
+        let entries: Vec<_> = entries.0.into_iter().map(|(k, v)| (k, v.get())).collect();
+        let mut keys = BTreeSet::new();
+        if let Some((key, _)) = entries.iter().find(|(key, _)| !keys.insert(key.as_str())) {
+            return Err((
+                SkipReason::DuplicateKey,
+                format!("the key {key:?} is there twice"),
+            ));
+        }
+        Ok(Self(entries))
+    }
+
+    /// The raw value of `key`; `None` when absent or null.
+    pub(super) fn get(&self, key: &str) -> Option<&'a str> {
+        self.0
+            .iter()
+            .find(|(k, v)| k == key && *v != "null")
+            .map(|(_, v)| *v)
+    }
+
+    /// The raw value of `key` when it is a string.
+    pub(super) fn token(&self, key: &str) -> Option<&'a str> {
+        self.get(key).filter(|raw| raw.starts_with('"'))
+    }
+
+    /// The string of `key`, its escapes resolved.
+    pub(super) fn text(&self, key: &str) -> Option<String> {
+        self.token(key).map(plain)
+    }
+
+    /// The object of `key`; `None` when absent or something else.
+    pub(super) fn object(&self, key: &str) -> Result<Option<Object<'a>>, Refusal> {
+        match self.get(key) {
+            Some(raw) if raw.starts_with('{') => Object::parse(raw).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether `key` is true.
+    pub(super) fn is_true(&self, key: &str) -> bool {
+        self.get(key) == Some("true")
+    }
+
+    /// The time of `key`, in milliseconds since 1970.
+    pub(super) fn time(&self, key: &str) -> Option<Timestamp> {
+        self.millis(key).and_then(Timestamp::from_millis)
+    }
+
+    /// The number of `key` as milliseconds within the years that can be written.
+    pub(super) fn millis(&self, key: &str) -> Option<i64> {
+        let number: serde_json::Number = serde_json::from_str(self.get(key)?).ok()?;
+        // A fraction of a millisecond is below what OpenCode writes; `as` saturates, and the range check refuses that.
+        let millis = number
+            .as_i64()
+            .or_else(|| number.as_f64().map(|f| f as i64))?;
+        MILLIS.contains(&millis).then_some(millis)
+    }
+
+    /// All entries but those of `taken`, as written.
+    pub(super) fn without(&self, taken: &[&str]) -> Writer {
+        let mut rest = Writer::default();
+        for (key, raw) in &self.0 {
+            if !taken.contains(&key.as_str()) {
+                rest.raw(key, raw);
+            }
+        }
+        rest
+    }
+}
+
+/// The text of a JSON string token; what Unicode cannot hold becomes U+FFFD.
+pub(super) fn plain(token: &str) -> String {
+    match JsonText::from_raw(RawJson::from_checked(token)) {
+        Ok(text) => text.to_plain(),
+        Err(_) => String::new(),
+    }
+}
+
+/// Checks that `text` is one JSON value the ledger can take, and gives it without white space around.
+pub(super) fn check_value(text: &str) -> Result<&str, Refusal> {
+    let raw: &RawValue = serde_json::from_str(text).map_err(|e| refusal(text, &e))?;
+    if depth(raw.get()) > FILE_NESTING {
+        return Err((
+            SkipReason::TooDeep,
+            format!("nested deeper than {FILE_NESTING} levels"),
+        ));
+    }
+    Ok(raw.get())
+}
+
+fn refusal(text: &str, error: &serde_json::Error) -> Refusal {
+    let place = format!("line {}, column {}", error.line(), error.column());
+    if text.contains('\0') {
+        (SkipReason::Torn, format!("holds NUL bytes ({place})"))
+    } else if error.is_eof() {
+        (SkipReason::Torn, format!("ends too early ({place})"))
+    } else if error.is_data() {
+        (SkipReason::Malformed, "not a JSON object".to_owned())
+    } else {
+        // The message of a syntax error quotes nothing of the text, only what was expected.
+        (SkipReason::Malformed, error.to_string())
+    }
+}
+
+fn depth(json: &str) -> usize {
+    let (mut depth, mut deepest, mut in_string) = (0_usize, 0, false);
+    let mut bytes = json.bytes();
+    while let Some(b) = bytes.next() {
+        match b {
+            b'\\' if in_string => {
+                bytes.next();
+            }
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// Writes a JSON object out of raw values.
+#[derive(Default, Clone)]
+pub(super) struct Writer(String);
+
+impl Writer {
+    /// Adds a value that is JSON already.
+    pub(super) fn raw(&mut self, key: &str, raw: &str) {
+        self.0.push(if self.0.is_empty() { '{' } else { ',' });
+        self.0.push_str(JsonText::from_plain(key).as_token());
+        self.0.push(':');
+        self.0.push_str(raw);
+    }
+
+    /// Adds a text.
+    pub(super) fn text(&mut self, key: &str, text: &str) {
+        self.raw(key, JsonText::from_plain(text).as_token());
+    }
+
+    /// Adds an object, unless it is empty.
+    pub(super) fn nested(&mut self, key: &str, object: Writer) {
+        if !object.is_empty() {
+            self.raw(key, &object.finish());
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The object's text.
+    pub(super) fn finish(mut self) -> String {
+        self.0.push_str(if self.0.is_empty() { "{}" } else { "}" });
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stay_as_written() {
+        let text =
+            "{ \"a\" : 1.0, \"b\": {\"x\":1,\"x\":2}, \"c\": null, \"t\": \"\\u00e9\\ud800\" }";
+        let object = Object::parse(text).ok().unwrap();
+        assert_eq!(object.get("a"), Some("1.0"));
+        assert_eq!(object.get("c"), None);
+        assert_eq!(object.token("t"), Some("\"\\u00e9\\ud800\""));
+        assert!(object.text("t").unwrap().starts_with('é'));
+        assert_eq!(
+            object.without(&["t"]).finish(),
+            "{\"a\":1.0,\"b\":{\"x\":1,\"x\":2},\"c\":null}"
+        );
+        assert!(matches!(
+            object.object("b"),
+            Err((SkipReason::DuplicateKey, _))
+        ));
+    }
+
+    #[test]
+    fn refusals_are_told_apart() {
+        let reason = |text: &str| Object::parse(text).err().unwrap().0;
+        assert_eq!(reason("{\"a\": \"b"), SkipReason::Torn);
+        assert_eq!(reason("{\"a\":1}\0\0"), SkipReason::Torn);
+        assert_eq!(reason("{\"a\":x}"), SkipReason::Malformed);
+        assert_eq!(reason("[]"), SkipReason::Malformed);
+        assert_eq!(reason("{\"a\":1,\"\\u0061\":2}"), SkipReason::DuplicateKey);
+        let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
+        assert_eq!(check_value(&deep).unwrap_err().0, SkipReason::TooDeep);
+    }
+
+    #[test]
+    fn times_outside_the_calendar_are_absent() {
+        let object = Object::parse(r#"{"a":1769936404782,"b":1e300,"c":"1","d":-5e17,"e":2.5}"#);
+        let object = object.ok().unwrap();
+        assert_eq!(object.time("a"), Timestamp::from_millis(1_769_936_404_782));
+        assert_eq!(
+            (object.time("b"), object.time("c"), object.time("d")),
+            (None, None, None)
+        );
+        assert_eq!(object.millis("e"), Some(2));
+    }
+}

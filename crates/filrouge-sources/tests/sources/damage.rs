@@ -1,0 +1,248 @@
+//! Files that cannot be used cost only themselves, and are named.
+
+use std::fs;
+
+use filrouge_sources::{Source, opencode};
+
+use crate::{Made, fixture, items, named, put, read_all};
+
+/// The made tree with one good turn, which must survive whatever is put beside it.
+fn good() -> Made {
+    let made = Made::new();
+    made.user("m1", 1);
+    made.part("m1", "p1", r#""type":"text","text":"q""#);
+    made.answer("m2", 2, "");
+    made.part("m2", "p2", r#""type":"text","text":"a""#);
+    made
+}
+
+const SESSION: &str = "storage/session/p1";
+const MESSAGE: &str = "storage/message/s1";
+const PART: &str = "storage/part/m2";
+
+/// Folder, id, content, reason.
+#[rustfmt::skip]
+const DAMAGE: [(&str, &str, &[u8], &str); 17] = [
+    (SESSION, "s2", b"", "empty"),
+    (SESSION, "s3", br#"{"id":"s3","time":{"cre"#, "torn"),
+    (SESSION, "s4", br#"{"id":"../../auth","time":{"created":1}}"#, "id_mismatch"),
+    (SESSION, "s5", br#"{"id":"s5"}"#, "bad_field"),
+    (SESSION, "s6", br#"{"id":"s6","time":{"created":1e99}}"#, "bad_field"),
+    (MESSAGE, "x1", b"", "empty"),
+    (MESSAGE, "x2", br#"{"id":"x2","role":"user","role":"assistant"}"#, "duplicate_key"),
+    (MESSAGE, "x3", b"{\"id\":\"\xff\"}", "not_utf8"),
+    (MESSAGE, "x4", br#"{"id":"x4","sessionID":"s9","role":"user","time":{"created":1}}"#, "id_mismatch"),
+    (MESSAGE, "x5", br#"{"id":"x5","role":"oracle","time":{"created":1}}"#, "bad_field"),
+    (MESSAGE, "x6", br#"["x6"]"#, "malformed"),
+    (PART, "y1", b"", "empty"),
+    (PART, "y2", b"{\"id\":\"y2\",\"type\":\"te\0\0\0\0", "torn"),
+    (PART, "y3", br#"{"id":"y3","type":"text","type":"text"}"#, "duplicate_key"),
+    (PART, "y4", br#"{"id":"y4","messageID":"m1","type":"text"}"#, "id_mismatch"),
+    (PART, "y5", br#"{"id":"y5"}"#, "bad_field"),
+    (PART, "y6", br#"{"id":"y6" "type":"text"}"#, "malformed"),
+];
+
+#[test]
+fn damaged_files_are_counted_and_named() {
+    let made = good();
+    for (dir, id, bytes, _) in DAMAGE {
+        fs::write(made.path().join(dir).join(format!("{id}.json")), bytes).unwrap();
+    }
+    let deep = format!(
+        r#"{{"id":"z","type":"x","v":{}{}}}"#,
+        "[".repeat(500),
+        "]".repeat(500)
+    );
+    put(made.path(), "storage/part/m2/z.json", &deep);
+    put(made.path(), "storage/part/m2/.json", "{}");
+    put(made.path(), "storage/part/m2/..json", "{}");
+    put(made.path(), "storage/part/m2/...json", "{}");
+    put(made.path(), "storage/part/m2/a.tmp", "{}");
+    fs::create_dir(made.path().join("storage/part/m2/dir.json")).unwrap();
+
+    let (loaded, skipped) = read_all(made.path());
+    let mut expected: Vec<(String, &str)> = DAMAGE
+        .iter()
+        .map(|(dir, id, _, why)| (format!("{dir}/{id}.json"), *why))
+        .collect();
+    for (name, why) in [
+        ("z.json", "too_deep"),
+        (".json", "bad_name"),
+        ("..json", "bad_name"),
+        ("...json", "bad_name"),
+        ("a.tmp", "bad_name"),
+        ("dir.json", "wrong_kind"),
+    ] {
+        expected.push((format!("{PART}/{name}"), why));
+    }
+    expected.sort();
+    assert_eq!(named(made.path(), &skipped), expected);
+    assert_eq!(loaded.len(), 1);
+    assert_eq!(items(&loaded[0]).len(), 2);
+    assert!(loaded[0].turns[0].answer().is_some());
+}
+
+#[test]
+fn an_answer_to_an_unreadable_question_does_not_join_another_turn() {
+    let made = good();
+    fs::write(made.path().join("storage/message/s1/m3.json"), "").unwrap();
+    made.answer("m4", 4, r#","parentID":"m3""#);
+    made.part("m4", "p4", r#""type":"text","text":"to m3""#);
+    let turns = made.load().turns;
+    assert_eq!(turns.len(), 2);
+    assert_eq!(
+        (turns[1].request_id.as_str(), turns[1].question.len()),
+        ("m3", 0)
+    );
+    // Once the file is whole, the same turn has its question.
+    made.user("m3", 3);
+    let turns = made.load().turns;
+    assert_eq!(
+        (turns[1].request_id.as_str(), turns[1].question.len()),
+        ("m3", 1)
+    );
+}
+
+#[test]
+fn orphans_are_named_once() {
+    let made = good();
+    put(made.path(), "storage/message/gone/m8.json", "{}");
+    put(made.path(), "storage/part/m8/p8.json", "{}");
+    put(made.path(), "storage/part/m9/p9.json", "{}");
+    put(made.path(), "storage/session_diff/gone.json", "[]");
+    let (loaded, skipped) = read_all(made.path());
+    assert_eq!(loaded.len(), 1);
+    let expected = [
+        ("storage/message/gone".into(), "orphan_messages"),
+        ("storage/part/m9".into(), "orphan_parts"),
+    ];
+    assert_eq!(named(made.path(), &skipped), expected);
+
+    let legacy = crate::copy_of("opencode-json-legacy");
+    let session = "project/tmp-demo-atelier-api/storage/session";
+    put(
+        legacy.path(),
+        &format!("{session}/message/gone/m8.json"),
+        "{}",
+    );
+    put(
+        legacy.path(),
+        &format!("{session}/part/gone/m8/p8.json"),
+        "{}",
+    );
+    put(
+        legacy.path(),
+        &format!("{session}/part/ses_72235f00affefvPj3zTqjv3F2b/m9/p9.json"),
+        "{}",
+    );
+    let (loaded, skipped) = read_all(legacy.path());
+    assert_eq!(loaded.len(), 2);
+    let expected = [
+        (format!("{session}/message/gone"), "orphan_messages"),
+        (
+            format!("{session}/part/ses_72235f00affefvPj3zTqjv3F2b/m9"),
+            "orphan_parts",
+        ),
+    ];
+    assert_eq!(named(legacy.path(), &skipped), expected);
+}
+
+#[cfg(unix)]
+#[test]
+fn symbolic_links_are_named_and_not_followed() {
+    use std::os::unix::fs::symlink;
+    let made = good();
+    let secret = tempfile::tempdir().unwrap();
+    put(
+        secret.path(),
+        "m7/p7.json",
+        r#"{"id":"p7","type":"text","text":"secret"}"#,
+    );
+    made.user("m7", 7);
+    let at = |path: &str| made.path().join(path);
+    symlink(secret.path().join("m7"), at("storage/part/m7")).unwrap();
+    symlink(at("storage"), at("storage/session/loop")).unwrap();
+    symlink("y.json", at("storage/part/m2/y.json")).unwrap();
+    symlink(
+        at("storage/message/s1/m1.json"),
+        at("storage/message/s1/m6.json"),
+    )
+    .unwrap();
+    let (loaded, skipped) = read_all(made.path());
+    assert!(!format!("{loaded:?}").contains("secret"));
+    let expected = [
+        "storage/message/s1/m6.json",
+        "storage/part/m2/y.json",
+        "storage/part/m7",
+        "storage/session/loop",
+    ];
+    assert_eq!(
+        named(made.path(), &skipped),
+        expected.map(|path| (path.to_owned(), "symlink"))
+    );
+
+    // A folder above the session's own can be a link too.
+    let outside = good();
+    let made = Made::new();
+    symlink(
+        outside.path().join("storage/message"),
+        made.path().join("storage/message"),
+    )
+    .unwrap();
+    let loaded = made.load();
+    assert!(loaded.turns.is_empty());
+    assert_eq!(loaded.skipped[0].reason.as_str(), "symlink");
+
+    // The opened folder itself may be one: the user named it.
+    let link = tempfile::tempdir().unwrap();
+    symlink(outside.path().join("storage"), link.path().join("storage")).unwrap();
+    assert_eq!(read_all(link.path()).0.len(), 1);
+}
+
+#[test]
+fn large_differences_are_noted_and_secrets_left_alone() {
+    let made = Made::new();
+    let large = format!("[\"{}\"]", "x".repeat(1 << 20));
+    put(made.path(), "storage/session_diff/s1.json", &large);
+    put(made.path(), "storage/todo/s1.json", "[");
+    put(
+        made.path(),
+        "storage/session_share/s1.json",
+        r#"{"secret":"hush"}"#,
+    );
+    put(made.path(), "auth.json", r#"{"key":"hush"}"#);
+    let session = r#"{"id":"s1","parentID":"../x","share":{"url":"https://example.invalid/s1","secret":"hush"},"time":{"created":1}}"#;
+    put(made.path(), "storage/session/p1/s1.json", session);
+    let loaded = made.load();
+    let expected = format!(
+        r#"{{"opencode":{{"generation":"storage","session":{{"time":{{"created":1}},"parentID":"../x","share":{{"url":"https://example.invalid/s1"}}}},"session_diff_bytes":{}}}}}"#,
+        large.len()
+    );
+    assert_eq!(loaded.session.metadata.as_str(), expected);
+    assert_eq!(loaded.session.parent_id, None);
+    assert_eq!(
+        named(made.path(), &loaded.skipped),
+        [("storage/todo/s1.json".to_owned(), "torn")]
+    );
+}
+
+#[test]
+fn a_session_that_vanished_is_an_error_of_its_own() {
+    let made = good();
+    let source = opencode::open(made.path()).unwrap();
+    let mut list = source.sessions().unwrap();
+    let reference = list.refs()[0].clone();
+    fs::remove_file(made.path().join("storage/session/p1/s1.json")).unwrap();
+    assert_eq!(
+        list.next().unwrap().unwrap_err().reason.as_str(),
+        "unreadable"
+    );
+    assert_eq!(
+        source.load(&reference).unwrap_err().reason.as_str(),
+        "unreadable"
+    );
+    fs::remove_dir_all(made.path()).unwrap();
+    assert!(source.sessions().is_err() && source.strays().is_err());
+    let other = opencode::open(&fixture("opencode-json-legacy")).unwrap();
+    assert!(other.load(&reference).is_err());
+}

@@ -1,0 +1,219 @@
+//! What the genuine files give, counted by hand from the files.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use filrouge_sources::{Outcome, Source, opencode};
+use filrouge_types::Channel;
+
+use crate::{copy_of, count, fixture, items, json, read_all};
+
+/// id, agent, turns, questions, notes, thoughts, observations + finals, tool calls, tool results,
+/// other items (summary, error), input + output tokens.
+type Row = (&'static str, &'static str, [usize; 8], u64);
+
+#[rustfmt::skip]
+const STORAGE: [Row; 14] = [
+    ("ses_44e90f601ffeHj8PvwdQsVnTrd", "roadmap", [2, 2, 10, 1, 4, 3, 3, 0],  8315),
+    ("ses_44e90f368ffe14oamXJ6uXrFsM", "general", [1, 1,  6, 1, 1, 2, 2, 0],  2955),
+    ("ses_41fc9dacbffenl45ixpQMNoe5J", "build",   [3, 1, 10, 0, 3, 2, 2, 1], 23420),
+    ("ses_41fc9d944ffe1ZMHkbjpiOkFvn", "",        [0, 0,  0, 0, 0, 0, 0, 0],     0),
+    ("ses_3e791ca15ffe41SD7bmX22zlsu", "build",   [1, 1,  8, 0, 2, 4, 4, 0],  3830),
+    ("ses_3e791c821ffeurXHCJO6nMw0qx", "build",   [1, 1,  0, 0, 0, 0, 0, 0],     0),
+    ("ses_3e791c799ffeN2DFpHdPKO5zny", "build",   [1, 2,  4, 0, 1, 0, 0, 0],  2450),
+    ("ses_3e791c788ffevrNUITwvEDTu8u", "build",   [2, 2,  2, 0, 1, 0, 0, 1],  1230),
+    ("ses_3e791beeaffeAvam4v0GZWyh8w", "build",   [4, 1,  9, 0, 2, 2, 2, 0],  3260),
+    ("ses_3e791be47ffeI7JspQs0H6mjmV", "general", [1, 1,  4, 0, 1, 1, 1, 0],  1032),
+    ("ses_3a355860affe2sOwsBl6BIi4TQ", "build",   [2, 2,  9, 1, 3, 2, 2, 0],  3385),
+    ("ses_3a3558451ffeBxXxpkfGJ25a8K", "build",   [1, 1,  4, 0, 1, 1, 1, 0],   832),
+    ("ses_3a35582f1ffel3EW5ghv0KZTMp", "build",   [1, 1,  2, 0, 1, 0, 0, 0],   930),
+    ("ses_3a3558270ffeMDigYpz1C0wDTZ", "build",   [1, 1,  4, 0, 2, 1, 1, 0],  1810),
+];
+
+#[rustfmt::skip]
+const LEGACY: [Row; 2] = [
+    ("ses_7275c812affeOtNcDfEOuho1q9", "build", [1, 1,  4, 1, 2, 1, 1, 0],  4490),
+    ("ses_72235f00affefvPj3zTqjv3F2b", "build", [2, 2, 22, 2, 4, 9, 9, 0], 13985),
+];
+
+fn check(name: &str, rows: &[Row]) {
+    let (loaded, _) = read_all(&fixture(name));
+    assert_eq!(loaded.len(), rows.len());
+    for (one, (id, agent, counts, tokens)) in loaded.iter().zip(rows) {
+        assert_eq!(one.session.id.as_str(), *id);
+        assert_eq!(
+            one.session.agent.as_deref().unwrap_or_default(),
+            *agent,
+            "{id}"
+        );
+        let said = count(one, &Channel::Observation) + count(one, &Channel::Final);
+        let other = count(one, &Channel::Summary) + count(one, &Channel::Error);
+        let found = [
+            one.turns.len(),
+            count(one, &Channel::Question),
+            count(one, &Channel::SystemNote),
+            count(one, &Channel::Thought),
+            said,
+            count(one, &Channel::ToolCall),
+            count(one, &Channel::ToolResult),
+            other,
+        ];
+        assert_eq!(found, *counts, "{id}");
+        assert_eq!(items(one).len(), counts[1..].iter().sum::<usize>(), "{id}");
+        let usage = items(one)
+            .into_iter()
+            .filter_map(|item| item.usage.as_ref());
+        let sum = |u: &filrouge_types::RawJson| {
+            let tokens = &json(u.as_str())["tokens"];
+            tokens["input"].as_u64().unwrap() + tokens["output"].as_u64().unwrap()
+        };
+        assert_eq!(usage.map(sum).sum::<u64>(), *tokens, "{id}");
+    }
+}
+
+#[test]
+fn storage_tree_counts() {
+    check("opencode-json", &STORAGE);
+}
+
+#[test]
+fn legacy_tree_counts() {
+    check("opencode-json-legacy", &LEGACY);
+}
+
+#[test]
+fn every_usage_is_the_one_of_its_message() {
+    for (name, messages) in [
+        ("opencode-json", "storage/message"),
+        (
+            "opencode-json-legacy",
+            "project/tmp-demo-atelier-api/storage/session/message",
+        ),
+    ] {
+        let (loaded, _) = read_all(&fixture(name));
+        let mut expected = Vec::new();
+        for session in &loaded {
+            let dir = fixture(name)
+                .join(messages)
+                .join(session.session.id.as_str());
+            for file in fs::read_dir(dir).into_iter().flatten().flatten() {
+                let message = json(&fs::read_to_string(file.path()).unwrap());
+                if message["role"] == "assistant" && message["time"]["completed"].is_number() {
+                    expected.push(
+                        serde_json::json!({"tokens": message["tokens"], "cost": message["cost"]})
+                            .to_string(),
+                    );
+                }
+            }
+        }
+        let usages = loaded
+            .iter()
+            .flat_map(items)
+            .filter_map(|item| item.usage.as_ref());
+        let mut found: Vec<String> = usages.map(|u| json(u.as_str()).to_string()).collect();
+        expected.sort();
+        found.sort();
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn headers_are_told_in_order() {
+    let source = opencode::open(&fixture("opencode-json")).unwrap();
+    let list = source.sessions().unwrap();
+    assert_eq!(list.len(), 14);
+    assert_eq!(list.skipped(), []);
+    let headers: Vec<_> = list.map(Result::unwrap).collect();
+    assert!(
+        headers
+            .windows(2)
+            .all(|two| (two[0].created, &two[0].id) < (two[1].created, &two[1].id))
+    );
+    let plan = &headers[0];
+    assert_eq!(
+        plan.title.as_deref(),
+        Some("Plan 07: rate limiter for the atelier API")
+    );
+    assert_eq!(plan.worktree.as_deref(), Some("/tmp/demo/atelier-api"));
+    assert_eq!(plan.version.as_deref(), Some("1.1.65"));
+    assert_eq!(plan.created.to_string(), "2026-01-12T09:00:02.942000Z");
+    assert_eq!(headers[1].parent_id.as_ref(), Some(&plan.id));
+    let hotfix = &headers[12];
+    assert_eq!(hotfix.directory.as_deref(), Some("/tmp/demo/carnet-hotfix"));
+    assert_eq!(hotfix.worktree.as_deref(), Some("/tmp/demo/carnet"));
+    assert!(headers[13].archived.is_some());
+    assert_eq!(
+        headers.iter().filter(|one| one.archived.is_some()).count(),
+        1
+    );
+    assert_eq!(
+        headers[11].project_id.as_ref().map(|id| id.as_str()),
+        Some("global")
+    );
+}
+
+#[test]
+fn what_lies_beside_a_session_is_kept() {
+    let (loaded, _) = read_all(&fixture("opencode-json"));
+    let metadata = |index: usize| json(loaded[index].session.metadata.as_str())["opencode"].clone();
+    assert_eq!(metadata(0)["todo"].as_array().unwrap().len(), 4);
+    assert_eq!(metadata(0)["session"]["slug"], "nimble-falcon");
+    assert_eq!(
+        metadata(5)["session"]["permission"][0]["permission"],
+        "question"
+    );
+    let accueil = metadata(10);
+    assert_eq!(
+        accueil["session"]["revert"]["messageID"],
+        "msg_c5caa7bce0013y6ZI8NM6d0CYp"
+    );
+    assert_eq!(accueil["session_diff"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn outcomes() {
+    let (loaded, skipped) = read_all(&fixture("opencode-json"));
+    let mut outcomes: BTreeMap<&str, Vec<&Outcome>> = BTreeMap::new();
+    for one in &loaded {
+        let list = one.turns.iter().map(|turn| &turn.outcome).collect();
+        outcomes.insert(&one.session.id.as_str()[..16], list);
+    }
+    assert_eq!(outcomes["ses_3e791c821ffe"], [&Outcome::Unanswered]);
+    let failed = Outcome::Failed {
+        code: "APIError".into(),
+        message: "context_field 'temperature' is not supported by this model".into(),
+        retryable: false,
+    };
+    assert_eq!(outcomes["ses_3e791c788ffe"], [&Outcome::Finalized, &failed]);
+    let all: Vec<_> = outcomes.values().flatten().collect();
+    assert_eq!(all.len(), 21);
+    assert_eq!(
+        all.iter()
+            .filter(|outcome| ***outcome == &Outcome::Finalized)
+            .count(),
+        19
+    );
+    assert_eq!(skipped.len(), 1);
+    assert_eq!(skipped[0].reason.as_str(), "incomplete");
+    // A summary, the tools before it, a subtask and a command of the user end without an answer.
+    let silent = loaded
+        .iter()
+        .flat_map(|one| &one.turns)
+        .filter(|turn| turn.outcome == Outcome::Finalized && turn.answer().is_none());
+    assert_eq!(silent.count(), 4);
+}
+
+#[test]
+fn reading_twice_and_elsewhere_gives_the_same() {
+    for name in ["opencode-json", "opencode-json-legacy"] {
+        let copy = copy_of(name);
+        let (first, again) = (read_all(copy.path()), read_all(copy.path()));
+        assert!(first == again);
+        // Paths are in the reports only.
+        let (original, _) = read_all(&fixture(name));
+        assert_eq!(original.len(), first.0.len());
+        for (here, there) in original.iter().zip(&first.0) {
+            assert!(here.session == there.session && here.turns == there.turns);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The readers of OpenCode's two file storages, on files OpenCode wrote and on what can become of them.
+
+// Helpers outside test functions unwrap too.
+#![allow(clippy::unwrap_used)]
+
+mod damage;
+mod fuzz;
+mod golden;
+mod mapping;
+mod trees;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use filrouge_sources::{LoadedSession, Skipped, Source, opencode};
+use filrouge_types::{Channel, NewItem};
+use serde_json::Value;
+
+/// The genuine files at the repository's root.
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/fixtures")
+        .join(name)
+}
+
+/// A copy of a fixture that a test may change.
+fn copy_of(name: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    copy(&fixture(name), dir.path());
+    dir
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for child in fs::read_dir(from).unwrap() {
+        let child = child.unwrap();
+        let target = to.join(child.file_name());
+        if child.file_type().unwrap().is_dir() {
+            copy(&child.path(), &target);
+        } else {
+            fs::copy(child.path(), target).unwrap();
+        }
+    }
+}
+
+/// Everything a source gives: sessions in order, then all reports.
+fn read_all(path: &Path) -> (Vec<LoadedSession>, Vec<Skipped>) {
+    let source = opencode::open(path).unwrap();
+    let list = source.sessions().unwrap();
+    let mut skipped = list.skipped().to_vec();
+    let loaded: Vec<LoadedSession> = list
+        .refs()
+        .iter()
+        .map(|r| source.load(r).unwrap())
+        .collect();
+    skipped.extend(loaded.iter().flat_map(|one| one.skipped.clone()));
+    skipped.extend(source.strays().unwrap());
+    (loaded, skipped)
+}
+
+/// The reports as (path below the opened folder, word of the reason).
+fn named(root: &Path, skipped: &[Skipped]) -> Vec<(String, &'static str)> {
+    let mut names: Vec<_> = skipped
+        .iter()
+        .map(|one| {
+            let path = one.path.strip_prefix(root).unwrap_or(&one.path);
+            (path.to_string_lossy().into_owned(), one.reason.as_str())
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+/// The items of a session in order.
+fn items(loaded: &LoadedSession) -> Vec<&NewItem> {
+    loaded
+        .turns
+        .iter()
+        .flat_map(|turn| turn.question.iter().chain(&turn.items))
+        .collect()
+}
+
+fn count(loaded: &LoadedSession, channel: &Channel) -> usize {
+    items(loaded)
+        .iter()
+        .filter(|item| item.channel == *channel)
+        .count()
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// Writes a file with its folders.
+fn put(root: &Path, path: &str, text: &str) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// A tree made by hand, for what no fixture holds.
+struct Made(tempfile::TempDir);
+
+impl Made {
+    /// A `storage` tree with the session `s1`.
+    fn new() -> Self {
+        let made = Self(tempfile::tempdir().unwrap());
+        made.session("p1", "s1", 1000);
+        made
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn session(&self, project: &str, id: &str, created: i64) {
+        let text = format!(
+            r#"{{"id":"{id}","projectID":"{project}","title":"{id}","time":{{"created":{created},"updated":{created}}}}}"#
+        );
+        put(
+            self.path(),
+            &format!("storage/session/{project}/{id}.json"),
+            &text,
+        );
+    }
+
+    /// A message of `s1`; `fields` begins with a comma or is empty.
+    fn message(&self, id: &str, role: &str, created: i64, time: &str, fields: &str) {
+        let text = format!(
+            r#"{{"id":"{id}","sessionID":"s1","role":"{role}","time":{{"created":{created}{time}}}{fields}}}"#
+        );
+        put(self.path(), &format!("storage/message/s1/{id}.json"), &text);
+    }
+
+    fn user(&self, id: &str, created: i64) {
+        self.message(id, "user", created, "", "");
+    }
+
+    fn answer(&self, id: &str, created: i64, fields: &str) {
+        self.message(id, "assistant", created, r#","completed":1"#, fields);
+    }
+
+    fn part(&self, message: &str, id: &str, fields: &str) {
+        let text = format!(r#"{{"id":"{id}","sessionID":"s1","messageID":"{message}",{fields}}}"#);
+        put(
+            self.path(),
+            &format!("storage/part/{message}/{id}.json"),
+            &text,
+        );
+    }
+
+    fn load(&self) -> LoadedSession {
+        let source = opencode::open(self.path()).unwrap();
+        let list = source.sessions().unwrap();
+        source.load(&list.refs()[0]).unwrap()
+    }
+}

@@ -1,0 +1,351 @@
+//! Every kind of part and message, one by one.
+
+use filrouge_sources::Outcome;
+use filrouge_types::{Channel, NewItem, RawJson, Role};
+use serde_json::{Value, json};
+
+use crate::{Made, fixture, items, json, read_all};
+
+fn find<'a>(all: &[&'a NewItem], id: &str) -> &'a NewItem {
+    all.iter()
+        .find(|item| item.item_id.as_ref().is_some_and(|i| i.as_str() == id))
+        .unwrap()
+}
+
+fn notes(item: &NewItem) -> Value {
+    item.metadata
+        .as_ref()
+        .map_or(Value::Null, |m| json(m.as_str())["opencode"].clone())
+}
+
+fn kinds(item: &NewItem) -> (Role, &str) {
+    (item.role, item.channel.as_str())
+}
+
+#[test]
+fn genuine_tools() {
+    let (loaded, _) = read_all(&fixture("opencode-json"));
+    let all: Vec<&NewItem> = loaded.iter().flat_map(items).collect();
+
+    let call = find(&all, "prt_c186e41b400287qIXvFls87wMh:call");
+    assert_eq!(kinds(call), (Role::Assistant, "tool_call"));
+    let part = &json(call.parts.as_str())[0];
+    assert_eq!(
+        (&part["name"], &part["args"]["description"]),
+        (&json!("task"), &json!("Licence check"))
+    );
+    let result = find(&all, "prt_c186e41b400287qIXvFls87wMh:result");
+    assert_eq!(kinds(result), (Role::Tool, "tool_result"));
+    let part = &json(result.parts.as_str())[0];
+    assert_eq!(
+        (&part["ok"], &part["call_id"]),
+        (&json!(true), &json!("01KGC6WGDNWXTQKZZ8601FABPZ"))
+    );
+    assert_eq!(
+        notes(result)["state"]["metadata"]["sessionId"],
+        "ses_3e791be47ffeI7JspQs0H6mjmV"
+    );
+    // No step finished in this message: its tokens are on its last item.
+    assert!(result.usage.is_some() && call.usage.is_none());
+
+    let shell = find(&all, "prt_c186e42ed002qYvYTJRuRMYyyp:result");
+    assert_eq!(
+        json(shell.parts.as_str())[0]["content"],
+        "  8 src/main.rs\n  1 LICENSE\n  9 total\n"
+    );
+    assert_eq!(
+        notes(shell)["state"]["metadata"],
+        json!({"description": ""})
+    );
+}
+
+#[test]
+fn genuine_texts_and_notes() {
+    let (loaded, _) = read_all(&fixture("opencode-json"));
+    let all: Vec<&NewItem> = loaded.iter().flat_map(items).collect();
+    for (id, kind) in [
+        ("prt_c186e412e0033jvv5ZpR3NoZ1a", "agent"),
+        ("prt_c186e41b1001z3du05GSnYYu5K", "subtask"),
+        ("prt_c186e4173001ZQ0kRtLeBjrPKp", "step-start"),
+        ("prt_c186e4174001AsPuq0fRR00dQF", "step-finish"),
+    ] {
+        let item = find(&all, id);
+        assert_eq!(kinds(item), (Role::System, "system_note"));
+        assert_eq!(json(item.parts.as_str())[0]["type"], kind);
+    }
+    let aside = find(&all, "prt_c186e412e004vzhQITpa5Xarrs");
+    assert_eq!(kinds(aside), (Role::User, "system_note"));
+    assert_eq!(notes(aside)["part"]["synthetic"], true);
+    let asked = find(&all, "prt_c186e412e002Ar148XOLdL5X3J");
+    assert_eq!(kinds(asked), (Role::User, "question"));
+    assert_eq!(
+        asked.parts.as_str(),
+        r#"[{"type":"text","text":"Explain this repository @general "}]"#
+    );
+    assert_eq!(
+        notes(asked)["message"]["summary"]["title"],
+        "Tour of the repository"
+    );
+    let answer = find(&all, "prt_c186e4173002HDkGuWVgkmMzIE");
+    assert_eq!(kinds(answer), (Role::Assistant, "final"));
+    assert_eq!(
+        (answer.agent.as_deref(), answer.model.as_deref()),
+        (Some("build"), Some("mock/atelier-1"))
+    );
+    assert_eq!(
+        answer.occurred_at.unwrap().as_micros(),
+        1_769_936_404_852_000
+    );
+}
+
+#[test]
+fn genuine_errors_files_and_compactions() {
+    let (loaded, _) = read_all(&fixture("opencode-json"));
+    let all: Vec<&NewItem> = loaded.iter().flat_map(items).collect();
+    let error = find(&all, "msg_c186e40ea001ZP2Kcm6udPKOY4:error");
+    assert_eq!(kinds(error), (Role::Assistant, "error"));
+    let part = &json(error.parts.as_str())[0];
+    assert_eq!(
+        (&part["code"], &part["source"], &part["retryable"]),
+        (&json!("APIError"), &json!("opencode"), &json!(false))
+    );
+    assert_eq!(notes(error)["error"]["data"]["statusCode"], 400);
+    assert!(error.usage.is_some());
+
+    let by_type = |kind: &str| {
+        all.iter()
+            .copied()
+            .find(|item| json(item.parts.as_str())[0]["type"] == kind)
+            .unwrap()
+    };
+    assert_eq!(kinds(by_type("file")), (Role::User, "question"));
+    assert_eq!(kinds(by_type("patch")), (Role::System, "system_note"));
+    assert_eq!(kinds(by_type("compaction")), (Role::System, "system_note"));
+    assert_eq!(kinds(by_type("reasoning")), (Role::Assistant, "thought"));
+    let summary = all
+        .iter()
+        .find(|item| item.channel == Channel::Summary)
+        .unwrap();
+    assert_eq!(
+        (summary.role, summary.agent.as_deref()),
+        (Role::Assistant, Some("compaction"))
+    );
+}
+
+#[test]
+fn everything_given_is_json_the_ledger_takes_and_ids_are_unique() {
+    for name in ["opencode-json", "opencode-json-legacy"] {
+        for one in &read_all(&fixture(name)).0 {
+            assert!(
+                RawJson::parse(one.session.metadata.as_str())
+                    .unwrap()
+                    .is_object()
+            );
+            let mut ids = std::collections::BTreeSet::new();
+            for item in items(one) {
+                assert!(
+                    ids.insert(item.item_id.clone().unwrap()),
+                    "{:?}",
+                    item.item_id
+                );
+                assert!(RawJson::parse(item.parts.as_str()).unwrap().is_array());
+                for object in [&item.metadata, &item.usage].into_iter().flatten() {
+                    assert!(RawJson::parse(object.as_str()).unwrap().is_object());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn part_types_no_fixture_holds() {
+    let made = Made::new();
+    made.user("m1", 1);
+    made.part("m1", "a", r#""type":"text","text":"q","ignored":true"#);
+    made.part(
+        "m1",
+        "b",
+        r#""type":"text","text":"\ud800 \u00e9","time":{"start":7}"#,
+    );
+    made.answer("m2", 2, "");
+    made.part("m2", "a", r#""type":"text","text":"x""#);
+    for (id, fields) in [
+        (
+            "c",
+            r#""type":"retry","attempt":1,"error":{"name":"APIError"},"time":{"created":9}"#,
+        ),
+        ("d", r#""type":"snapshot","snapshot":"abc""#),
+        ("e", r#""type":"new-kind","x":[1, 2]"#),
+        ("f", r#""type":"text","text":5"#),
+        (
+            "g",
+            r#""type":"tool","tool":"t","state":{"status":"completed","output":"o"}"#,
+        ),
+        ("h", r#""type":"file","mime":"image/png","url":"data:,""#),
+    ] {
+        made.part("m2", id, fields);
+    }
+    let loaded = made.load();
+    // The second message has a part id of the first.
+    assert_eq!(loaded.skipped.len(), 1);
+    assert_eq!(loaded.skipped[0].reason.as_str(), "duplicate_id");
+    let all = items(&loaded);
+    assert_eq!(kinds(find(&all, "a")), (Role::User, "system_note"));
+    let raw = find(&all, "b");
+    assert_eq!(
+        raw.parts.as_str(),
+        "[{\"type\":\"text\",\"text\":\"\\ud800 \\u00e9\"}]"
+    );
+    assert_eq!(raw.occurred_at.unwrap().as_micros(), 7_000);
+    assert_eq!(find(&all, "c").occurred_at.unwrap().as_micros(), 9_000);
+    for id in ["c", "d", "e", "f", "g"] {
+        assert_eq!(kinds(find(&all, id)), (Role::System, "system_note"), "{id}");
+    }
+    let kept = r#"[{"id":"e","sessionID":"s1","messageID":"m2","type":"new-kind","x":[1, 2]}]"#;
+    assert_eq!(find(&all, "e").parts.as_str(), kept);
+    assert_eq!(kinds(find(&all, "h")), (Role::Assistant, "observation"));
+}
+
+#[test]
+fn tools_in_every_state() {
+    let made = Made::new();
+    made.user("m1", 1);
+    made.answer("m2", 2, r#","finish":"stop""#);
+    let tool = |id: &str, state: &str| {
+        made.part("m2", id, &format!(r#""type":"tool","callID":"c{id}","tool":"bash","metadata":{{"k":1}},"state":{state}"#));
+    };
+    tool("a", r#"{"status":"pending","input":{},"raw":"{\"co"}"#);
+    tool(
+        "b",
+        r#"{"status":"running","input":{"a":1.0},"time":{"start":5}}"#,
+    );
+    tool(
+        "c",
+        r#"{"status":"error","input":{},"error":"no","time":{"start":5,"end":9}}"#,
+    );
+    tool(
+        "d",
+        r#"{"status":"completed","input":{},"output":"o","title":"T","metadata":{"output":"o2"},"time":{"start":9,"end":5,"compacted":7},"attachments":[]}"#,
+    );
+    let loaded = made.load();
+    let all = items(&loaded);
+    assert_eq!(
+        all.len(),
+        1 + 2 + 2 + 2,
+        "the bare question, two calls, two pairs"
+    );
+    assert_eq!(
+        notes(find(&all, "a:call"))["state"],
+        json!({"status": "pending", "raw": "{\"co"})
+    );
+    let running = find(&all, "b:call");
+    assert_eq!(
+        running.parts.as_str(),
+        r#"[{"type":"tool_call","call_id":"cb","name":"bash","args":{"a":1.0}}]"#
+    );
+    assert_eq!(notes(running)["part"]["metadata"]["k"], 1);
+    assert_eq!(running.occurred_at.unwrap().as_micros(), 5_000);
+    let failed = find(&all, "c:result");
+    assert_eq!(
+        failed.parts.as_str(),
+        r#"[{"type":"tool_result","call_id":"cc","ok":false,"latency_ms":4,"content":"no"}]"#
+    );
+    assert_eq!(failed.occurred_at.unwrap().as_micros(), 9_000);
+    let done = find(&all, "d:result");
+    assert_eq!(json(done.parts.as_str())[0]["latency_ms"], Value::Null);
+    assert_eq!(
+        notes(done)["state"],
+        json!({"title": "T", "time": {"start": 9, "end": 5, "compacted": 7}, "attachments": [], "metadata": {"output": "o2"}})
+    );
+}
+
+#[test]
+fn turns_and_outcomes() {
+    let made = Made::new();
+    made.answer("m0", 1, "");
+    made.part("m0", "p0", r#""type":"text","text":"before any question""#);
+    made.user("m2", 3);
+    made.message(
+        "m3",
+        "assistant",
+        4,
+        "",
+        r#","error":{"name":"MessageAbortedError","data":{"message":"stop"}}"#,
+    );
+    made.part("m3", "p3", r#""type":"text","text":"half""#);
+    made.user("m1", 5);
+    made.answer("m4", 6, r#","finish":"stop","error":{"name":"APIError","data":{"message":"later","isRetryable":true}}"#);
+    made.answer("m5", 7, r#","finish":"stop""#);
+    made.part("m5", "p5", r#""type":"text","text":"one""#);
+    made.part("m5", "p6", r#""type":"text","text":"two""#);
+    made.part("m5", "p7", r#""type":"text","text":"""#);
+    made.user("m6", 8);
+    made.answer("m7", 9, r#","finish":"tool-calls""#);
+    made.part("m7", "p8", r#""type":"text","text":"let me see""#);
+    let loaded = made.load();
+    let turns = &loaded.turns;
+    let requests: Vec<&str> = turns.iter().map(|turn| turn.request_id.as_str()).collect();
+    assert_eq!(requests, ["m0", "m2", "m1", "m6"]);
+    let outcomes: Vec<&Outcome> = turns.iter().map(|turn| &turn.outcome).collect();
+    assert_eq!(
+        outcomes,
+        [
+            &Outcome::Finalized,
+            &Outcome::Cancelled,
+            &Outcome::Finalized,
+            &Outcome::Unanswered
+        ]
+    );
+    assert!(turns[0].question.is_empty());
+    let channels = |turn: usize| {
+        turns[turn]
+            .items
+            .iter()
+            .map(|i| i.channel.as_str())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(channels(1), ["partial", "error"]);
+    // The failed try before the answer is kept as it was, and empty text is no answer.
+    assert_eq!(
+        channels(2),
+        ["error", "observation", "final", "observation"]
+    );
+    assert_eq!(
+        json(turns[2].answer().unwrap().parts.as_str())[0]["text"],
+        "two"
+    );
+    assert_eq!(channels(3), ["observation"]);
+    assert_eq!(
+        turns[1].metadata.as_str(),
+        r#"{"opencode":{"messages":["m2","m3"]}}"#
+    );
+}
+
+#[test]
+fn an_unfinished_answer_waits_for_a_later_read() {
+    let made = Made::new();
+    made.user("m1", 1);
+    made.answer("m2", 2, r#","finish":"tool-calls""#);
+    made.message("m3", "assistant", 3, "", "");
+    made.part("m3", "p3", r#""type":"text","text":"still grow""#);
+    let loaded = made.load();
+    assert_eq!(loaded.turns[0].outcome, Outcome::Unanswered);
+    assert_eq!(
+        loaded.turns[0].metadata.as_str(),
+        r#"{"opencode":{"messages":["m1","m2"],"incomplete":["m3"]}}"#
+    );
+    assert_eq!(loaded.skipped[0].reason.as_str(), "incomplete");
+
+    made.answer(
+        "m3",
+        3,
+        r#","finish":"stop","tokens":{"input":1},"cost":0.50"#,
+    );
+    let loaded = made.load();
+    assert_eq!(loaded.turns[0].outcome, Outcome::Finalized);
+    let answer = loaded.turns[0].answer().unwrap();
+    assert_eq!(
+        answer.usage.as_ref().unwrap().as_str(),
+        r#"{"tokens":{"input":1},"cost":0.50}"#
+    );
+}

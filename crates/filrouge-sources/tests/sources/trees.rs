@@ -1,0 +1,170 @@
+//! What can be opened, and both generations at once.
+
+use std::fs;
+
+use filrouge_sources::{Source, SourceError, opencode};
+
+use crate::{Made, copy, fixture, named, put, read_all};
+
+#[test]
+fn every_folder_a_user_may_point_at() {
+    for path in ["opencode-json", "opencode-json/storage"] {
+        assert_eq!(read_all(&fixture(path)).0.len(), 14, "{path}");
+    }
+    let project = "opencode-json-legacy/project/tmp-demo-atelier-api";
+    let expected = read_all(&fixture("opencode-json-legacy")).0;
+    for path in ["opencode-json-legacy/project", project] {
+        assert_eq!(read_all(&fixture(path)).0, expected, "{path}");
+    }
+    for below in ["storage", "storage/session"] {
+        assert_eq!(
+            read_all(&fixture(project).join(below)).0,
+            expected,
+            "{below}"
+        );
+    }
+    assert_eq!(
+        opencode::open(&fixture("opencode-json")).unwrap().name(),
+        "opencode"
+    );
+}
+
+#[test]
+fn nothing_recognisable_is_an_error_with_a_hint() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |path: &str| opencode::open(&dir.path().join(path)).unwrap_err();
+    assert!(matches!(open("absent"), SourceError::NotFound { .. }));
+    assert!(matches!(open(""), SourceError::Unrecognised { .. }));
+    assert!(open("").hint().contains("~/.local/share/opencode"));
+    put(dir.path(), "note.txt", "");
+    assert!(matches!(open("note.txt"), SourceError::Unrecognised { .. }));
+
+    // As OpenCode 1.2 and later leave it: a database, and a storage folder without sessions.
+    put(dir.path(), "storage/session_diff/s1.json", "[]");
+    put(dir.path(), "opencode-dev.db", "");
+    for path in ["", "opencode-dev.db"] {
+        let error = open(path);
+        assert!(matches!(error, SourceError::DatabaseOnly { .. }));
+        assert!(error.to_string().contains("opencode-dev.db"), "{error}");
+        assert!(error.hint().contains("1.2"));
+    }
+}
+
+#[test]
+fn a_database_beside_the_files_is_named() {
+    let made = Made::new();
+    put(made.path(), "opencode.db", "");
+    let (loaded, skipped) = read_all(made.path());
+    assert_eq!(loaded.len(), 1);
+    assert_eq!(
+        named(made.path(), &skipped),
+        [("opencode.db".to_owned(), "database")]
+    );
+}
+
+/// The two fixtures in one data folder, and a newer copy of a legacy session's file in `storage`.
+#[test]
+fn both_generations_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    copy(&fixture("opencode-json"), dir.path());
+    copy(&fixture("opencode-json-legacy"), dir.path());
+    let id = "ses_72235f00affefvPj3zTqjv3F2b";
+    let info = format!("project/tmp-demo-atelier-api/storage/session/info/{id}.json");
+    let moved = format!("storage/session/d82cdb25e3fd8e4bddc64a620042cf815cd8b682/{id}.json");
+    fs::copy(dir.path().join(&info), dir.path().join(&moved)).unwrap();
+    let (loaded, skipped) = read_all(dir.path());
+    assert_eq!(loaded.len(), 16);
+    let reports = named(dir.path(), &skipped);
+    assert!(reports.contains(&(info.clone(), "shadowed")), "{reports:?}");
+    let one = loaded
+        .iter()
+        .find(|one| one.session.id.as_str() == id)
+        .unwrap();
+    assert_eq!(
+        one.session.project_id.as_ref().unwrap().as_str(),
+        &moved[16..56]
+    );
+
+    // A newer file that cannot be read shadows nothing.
+    fs::write(dir.path().join(&moved), "{").unwrap();
+    let (loaded, skipped) = read_all(dir.path());
+    assert_eq!(loaded.len(), 16);
+    let reports = named(dir.path(), &skipped);
+    assert!(reports.contains(&(moved, "torn")) && !reports.contains(&(info, "shadowed")));
+    assert_eq!(
+        loaded
+            .iter()
+            .find(|one| one.session.id.as_str() == id)
+            .unwrap()
+            .turns
+            .len(),
+        2
+    );
+}
+
+#[test]
+fn one_id_in_two_projects_is_read_once() {
+    let made = Made::new();
+    made.session("p0", "s1", 900);
+    made.session("p2", "s1", 2000);
+    let (loaded, skipped) = read_all(made.path());
+    assert_eq!(loaded.len(), 1);
+    assert_eq!(
+        loaded[0].session.project_id.as_ref().unwrap().as_str(),
+        "p2"
+    );
+    let expected = ["storage/session/p0/s1.json", "storage/session/p1/s1.json"];
+    assert_eq!(
+        named(made.path(), &skipped),
+        expected.map(|path| (path.to_owned(), "duplicate_id"))
+    );
+}
+
+#[test]
+fn sessions_of_one_moment_are_ordered_by_id() {
+    let made = Made::new();
+    for id in ["s3", "s2", "t0"] {
+        made.session("p1", id, 1000);
+    }
+    made.session("p0", "z", 999);
+    let (loaded, _) = read_all(made.path());
+    let ids: Vec<&str> = loaded.iter().map(|one| one.session.id.as_str()).collect();
+    assert_eq!(ids, ["z", "s1", "s2", "s3", "t0"]);
+}
+
+#[test]
+fn a_broken_project_file_costs_no_session() {
+    let made = Made::new();
+    put(made.path(), "storage/project/p1.json", "{\"worktree\":");
+    made.session("p1", "s2", 2000);
+    let (loaded, skipped) = read_all(made.path());
+    assert_eq!(loaded.len(), 2);
+    assert_eq!(
+        named(made.path(), &skipped),
+        [("storage/project/p1.json".to_owned(), "torn")]
+    );
+}
+
+#[test]
+fn nothing_is_written() {
+    let dir = crate::copy_of("opencode-json");
+    let listing = |dir: &std::path::Path| {
+        let mut all = Vec::new();
+        let mut open = vec![dir.to_owned()];
+        while let Some(next) = open.pop() {
+            for child in fs::read_dir(next).unwrap() {
+                let child = child.unwrap();
+                let meta = child.metadata().unwrap();
+                if meta.is_dir() {
+                    open.push(child.path());
+                }
+                all.push((child.path(), meta.len(), meta.modified().unwrap()));
+            }
+        }
+        all.sort();
+        all
+    };
+    let before = listing(dir.path());
+    read_all(dir.path());
+    assert_eq!(listing(dir.path()), before);
+}

@@ -1,0 +1,197 @@
+//! Conflicts fail loudly, in the order of DESIGN §4: owner, replay, expected seq, turn state.
+
+use filrouge_types::{Channel, ErrorCode, TurnId};
+
+use super::fixture::{
+    Fixture, answer, anyone, append, body, close, code, fail, finalize, interrupt, item, keyed,
+    rid, sid, start, start_with, user,
+};
+use crate::command::{Ending, Write};
+use crate::record::Batch;
+
+pub async fn expected_seq(f: &Fixture) {
+    let who = anyone();
+    let turn = f.start(&who, "s", "r").await;
+    for wrong in [0, 2, u64::MAX] {
+        let write = append(
+            "s",
+            turn.turn_id,
+            vec![item(Channel::Plan, "p")],
+            Some(wrong),
+        );
+        let refusal = f.appended(&who, write).await.unwrap_err();
+        assert_eq!(
+            (refusal.code, refusal.actual_seq),
+            (ErrorCode::SeqConflict, Some(1))
+        );
+    }
+    let write = append("s", turn.turn_id, vec![item(Channel::Plan, "p")], Some(1));
+    assert_eq!(f.appended(&who, write).await.unwrap(), (2, 2, false));
+}
+
+pub async fn unknown_and_foreign_turns(f: &Fixture) {
+    let (ann, bob) = (user("ann"), user("bob"));
+    let mine = f.start(&ann, "mine", "r").await;
+    let also_mine = f.start(&ann, "also mine", "r").await;
+    let foreign = f.start(&bob, "foreign", "r").await;
+    let unknown = TurnId::from_derived([7; 16]);
+    let expected = [
+        (unknown, ErrorCode::TurnNotFound),
+        (also_mine.turn_id, ErrorCode::TurnMismatch),
+        (foreign.turn_id, ErrorCode::TurnNotFound),
+    ];
+    for (id, expected) in expected {
+        for write in [
+            append("mine", id, vec![item(Channel::Plan, "p")], None),
+            finalize("mine", id, Some("a")),
+            fail("mine", id, "e"),
+            interrupt("mine", id, i64::MAX),
+        ] {
+            assert_eq!(code(f.write(&ann, write).await), expected);
+        }
+        assert_eq!(code(f.ledger.turn(&ann, &sid("mine"), id).await), expected);
+    }
+    let write = append(
+        "nowhere",
+        mine.turn_id,
+        vec![item(Channel::Plan, "p")],
+        None,
+    );
+    assert_eq!(code(f.write(&ann, write).await), ErrorCode::SessionNotFound);
+    f.intact().await;
+}
+
+pub async fn checks_come_in_their_order(f: &Fixture) {
+    let who = user("ann");
+    let turn = f.start(&who, "s", "r").await;
+    let id = turn.turn_id;
+    f.append(&who, &turn, vec![keyed("a", "1")]).await.unwrap();
+    f.turn_of(&who, finalize("s", id, Some("x"))).await.unwrap();
+    let tries = [
+        // The caller, what is sent with which expected seq, and the refusal.
+        (
+            user("bob"),
+            vec![keyed("a", "1")],
+            Some(9),
+            Some(ErrorCode::SessionNotFound),
+        ),
+        (who.clone(), vec![keyed("a", "1")], Some(9), None),
+        (
+            who.clone(),
+            vec![keyed("a", "2")],
+            Some(9),
+            Some(ErrorCode::IdempotencyMismatch),
+        ),
+        (
+            who.clone(),
+            vec![keyed("a", "1"), keyed("b", "2")],
+            Some(9),
+            Some(ErrorCode::PartialReplay),
+        ),
+        (
+            who.clone(),
+            vec![keyed("b", "2")],
+            Some(9),
+            Some(ErrorCode::SeqConflict),
+        ),
+        (
+            who.clone(),
+            vec![keyed("b", "2")],
+            Some(3),
+            Some(ErrorCode::TurnClosed),
+        ),
+        (
+            who.clone(),
+            vec![item(Channel::Final, "2")],
+            None,
+            Some(ErrorCode::TurnClosed),
+        ),
+    ];
+    for (n, (scope, items, expected_seq, expected)) in tries.into_iter().enumerate() {
+        let outcome = f
+            .appended(&scope, append("s", id, items, expected_seq))
+            .await;
+        match expected {
+            None => assert_eq!(outcome.unwrap(), (2, 2, true), "try {n}"),
+            Some(expected) => assert_eq!(code(outcome), expected, "try {n}"),
+        }
+    }
+}
+
+pub async fn a_refused_write_leaves_nothing(f: &Fixture) {
+    let who = anyone();
+    let turn = f.start(&who, "s", "r").await;
+    f.append(
+        &who,
+        &turn,
+        vec![keyed("a", "1"), item(Channel::Final, "f")],
+    )
+    .await
+    .unwrap();
+    let before = f.items(&who, "s", 100).await;
+    let commits = f.ledger.position();
+    let two_finals = vec![item(Channel::Plan, "fine"), item(Channel::Final, "second")];
+    assert_eq!(
+        code(f.append(&who, &turn, two_finals).await),
+        ErrorCode::FinalExists
+    );
+    let taken = start_with(&who, "s", "r2", "q", None, |_, items| {
+        items.push(keyed("a", "1"))
+    });
+    assert_eq!(
+        code(f.try_start(&who, taken).await),
+        ErrorCode::IdempotencyMismatch
+    );
+    let twice = start_with(&who, "new", "r", "q", None, |_, items| {
+        items.push(keyed("z", "1"));
+        items.push(keyed("z", "2"));
+    });
+    assert_eq!(code(f.try_start(&who, twice).await), ErrorCode::Invalid);
+    let other_final = f
+        .turn_of(&who, finalize("s", turn.turn_id, Some("not f")))
+        .await;
+    assert_eq!(code(other_final), ErrorCode::IdempotencyMismatch);
+    assert_eq!(f.items(&who, "s", 100).await, before);
+    assert_eq!(f.ledger.position(), commits, "no commit was made");
+    assert_eq!(
+        code(f.ledger.session(&who, &sid("new")).await),
+        ErrorCode::SessionNotFound
+    );
+    f.intact().await;
+}
+
+pub async fn wrong_request_id(f: &Fixture) {
+    let who = anyone();
+    let turn = f.start(&who, "s", "r").await;
+    let mut ending = close("s", turn.turn_id, answer(Some("a")), body("a"));
+    ending.request_id = Some(rid("other"));
+    let refused = f
+        .turn_of(&who, Write::Close(Box::new(ending.clone())))
+        .await;
+    assert_eq!(code(refused), ErrorCode::TurnMismatch);
+    ending.request_id = Some(rid("r"));
+    f.turn_of(&who, Write::Close(Box::new(ending.clone())))
+        .await
+        .unwrap();
+    ending.request_id = Some(rid("other"));
+    let refused = f.turn_of(&who, Write::Close(Box::new(ending))).await;
+    assert_eq!(code(refused), ErrorCode::TurnMismatch);
+}
+
+pub async fn empty_batches(f: &Fixture) {
+    let who = anyone();
+    let turn = f.start(&who, "s", "r").await;
+    assert_eq!(
+        code(f.append(&who, &turn, Vec::new()).await),
+        ErrorCode::Invalid
+    );
+    let nothing = close("s", turn.turn_id, Ending::Cancel(Vec::new()), body("c"));
+    assert_eq!(
+        code(f.write(&who, Write::Close(Box::new(nothing))).await),
+        ErrorCode::Invalid
+    );
+    let mut made = start(&who, "s", "r2", "q");
+    made.batch = Batch::default();
+    assert_eq!(code(f.try_start(&who, made).await), ErrorCode::Invalid);
+    f.intact().await;
+}

@@ -1,0 +1,211 @@
+//! Random writes have the same effect on every ledger, to the last byte.
+
+use std::sync::Arc;
+
+use filrouge_types::{Channel, FixedClock, ItemId, NewItem, TurnId};
+use proptest::prelude::*;
+
+use super::fixture::{
+    CountingEntropy, Fixture, anyone, append, body, cancel, close, cmd, fail, finalize, interrupt,
+    item, operator, replacement, rid, sid, start, start_with, user,
+};
+use crate::command::{Command, ConcurrentTurns, Ending, NewSession, Scope, SessionFilter, Write};
+use crate::keyring::{Entropy, Keyring};
+use crate::memory::MemoryLedger;
+use crate::read::{TurnOrder, TurnQuery};
+
+/// One write in small numbers: kind, caller, session, request, and one more.
+pub type Step = (u8, u8, u8, u8, u8);
+
+/// Some writes.
+pub fn steps() -> impl Strategy<Value = Vec<Step>> {
+    proptest::collection::vec((0..15_u8, 0..5_u8, 0..3_u8, 0..4_u8, 0..4_u8), 1..60)
+}
+
+fn caller(n: u8) -> Scope {
+    match n {
+        0..3 => anyone(),
+        3 => user("ann"),
+        _ => operator("t"),
+    }
+}
+
+fn items(request: u8, more: u8) -> Vec<NewItem> {
+    (0..=more)
+        .map(|n| {
+            let channel = if more == 3 && n == 3 {
+                Channel::Final
+            } else {
+                Channel::Observation
+            };
+            let mut made = item(channel, &format!("{request} {n}"));
+            if more != 2 {
+                made.item_id = ItemId::new(format!("{request}-{n}")).ok();
+            }
+            made
+        })
+        .collect()
+}
+
+fn command(keyring: &Keyring, prefix: &str, step: Step, now: i64, log: &[Command]) -> Command {
+    let (kind, who, s, request, more) = step;
+    let who = caller(who);
+    let s = format!("{prefix}s{s}");
+    let r = format!("r{request}");
+    let turn = |r: &str| -> TurnId { keyring.turn_id(&who.tenant, &sid(&s), &rid(r)) };
+    let id = turn(&r);
+    let write = match kind {
+        0 => Write::CreateSession(NewSession::bare(sid(&s))),
+        1 | 2 => {
+            let mut made = start(&who, &s, &r, &format!("q{}", more % 2));
+            if more == 3 {
+                made.concurrent_turns = ConcurrentTurns::Reject;
+            }
+            Write::Start(Box::new(made))
+        }
+        3 => {
+            let made = start_with(&who, &s, &r, "q", Some("answer"), |event, made| {
+                event.translate_chat = more == 1;
+                made.splice(1..1, items(request, more.min(2)));
+            });
+            Write::Start(Box::new(made))
+        }
+        4..=6 => append(
+            &s,
+            id,
+            items(request, more),
+            (more == 1).then_some(u64::from(request)),
+        ),
+        7 => finalize(&s, id, (more > 0).then_some("answer")),
+        8 => {
+            let translated = Some(filrouge_types::JsonText::from_plain("t"));
+            let ending = Ending::Finalize {
+                neutral: None,
+                translated,
+                fallback: Some(more == 1),
+            };
+            Write::Close(Box::new(close(&s, id, ending, body("t"))))
+        }
+        9 => fail(&s, id, &format!("e{}", more % 2)),
+        10 => cancel(&s, id),
+        11 => interrupt(&s, id, now + i64::from(more) * 10 - 15),
+        12 => replacement(&who, &s, &format!("r{more}"), id, "words"),
+        13 => append(
+            &s,
+            TurnId::from_derived([more; 16]),
+            items(request, 0),
+            None,
+        ),
+        _ => match log.get(usize::from(request) * 4 + usize::from(more)) {
+            Some(earlier) => return earlier.clone(),
+            None => finalize(&s, id, None),
+        },
+    };
+    cmd(&who, write)
+}
+
+/// Does the steps; gives all outcomes.
+pub async fn play(f: &Fixture, steps: &[Step], prefix: &str) -> Vec<String> {
+    let mut log = Vec::new();
+    let mut told = Vec::new();
+    for step in steps {
+        let now = filrouge_types::Clock::now(&*f.clock).as_micros();
+        let command = command(&f.keyring, prefix, *step, now, &log);
+        log.push(command);
+        told.extend(play_commands(f, &log[log.len() - 1..]).await);
+    }
+    told
+}
+
+async fn play_commands(f: &Fixture, commands: &[Command]) -> Vec<String> {
+    let mut told = Vec::new();
+    for command in commands {
+        told.push(format!("{:?}", f.ledger.write(command.clone()).await));
+        f.clock.advance(7);
+    }
+    told
+}
+
+/// Everything that can be read, and what a verification says.
+async fn readings(f: &Fixture) -> Vec<String> {
+    let mut told = vec![format!("{:?}", f.ledger.position())];
+    for who in [
+        anyone(),
+        user("ann"),
+        user("bob"),
+        operator("t"),
+        operator("u"),
+    ] {
+        let sessions = f
+            .ledger
+            .sessions(&who, SessionFilter::default(), None, 50)
+            .await;
+        told.push(format!("{sessions:?}"));
+        for s in ["s0", "s1", "s2"] {
+            told.push(format!("{:?}", f.ledger.session(&who, &sid(s)).await));
+            told.push(format!("{:?}", f.ledger.items(&who, &sid(s), 1, 30).await));
+            for order in [TurnOrder::Oldest, TurnOrder::Newest] {
+                let query = TurnQuery {
+                    status: None,
+                    order,
+                    cursor: None,
+                    limit: 3,
+                };
+                told.push(format!("{:?}", f.ledger.turns(&who, &sid(s), query).await));
+            }
+        }
+    }
+    let silent = f.ledger.ask(|sight| {
+        sight
+            .view
+            .silent_turns(filrouge_types::Timestamp::from_micros(i64::MAX), 9)
+    });
+    told.push(format!("{:?}", silent.await));
+    told.push(format!("{:?}", f.ledger.verify(None).await));
+    told
+}
+
+/// A memory ledger whose every byte repeats.
+pub fn memory(keyring: Arc<Keyring>) -> Fixture {
+    let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
+    let entropy: Arc<dyn Entropy> = Arc::new(CountingEntropy::default());
+    let ledger = MemoryLedger::new(keyring.clone(), entropy, clock.clone());
+    Fixture {
+        ledger: Arc::new(ledger),
+        clock,
+        keyring,
+        keep: Box::new(()),
+    }
+}
+
+/// Random writes to a ledger of `make` and to the one in memory: equal answers, equal readings. `make` must use a
+/// [`CountingEntropy`] and the clock of [`memory`].
+pub fn same_as_memory(cases: u32, make: impl Fn(Arc<Keyring>) -> Fixture) {
+    let keyring = Arc::new(Keyring::single([5; 32]));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    let config = ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    proptest!(config, |(steps in steps())| {
+        runtime.block_on(async {
+            let (a, b) = (memory(keyring.clone()), make(keyring.clone()));
+            let mut log = Vec::new();
+            for step in &steps {
+                let now = filrouge_types::Clock::now(&*a.clock).as_micros();
+                let command = command(&keyring, "", *step, now, &log);
+                log.push(command);
+                let last = &log[log.len() - 1..];
+                prop_assert_eq!(play_commands(&a, last).await, play_commands(&b, last).await);
+            }
+            prop_assert_eq!(readings(&a).await, readings(&b).await);
+            b.intact().await;
+            b.ledger.close().await;
+            Ok(())
+        })?;
+    });
+}

@@ -1,0 +1,357 @@
+//! What tests are made with: a ledger, its clock and keys, and short ways to write.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use filrouge_types::{
+    Channel, ErrorCode, Failure, FixedClock, IdentityId, Item, ItemId, JsonText, NewItem, RawJson,
+    RequestId, Role, SessionId, TenantId, Turn, TurnId, TurnStatus, Variant,
+};
+
+use crate::chain::fingerprint;
+use crate::command::{
+    Append, Close, Command, ConcurrentTurns, Ending, Interrupt, NewSession, Outcome, Scope, Start,
+    Viewer, Write,
+};
+use crate::keyring::{Entropy, Keyring};
+use crate::ledger::Ledger;
+use crate::record::{Batch, CloseEvent, Entry, Event, StartEvent};
+use crate::verify::Verdict;
+
+/// A ledger under test.
+pub struct Fixture {
+    pub ledger: Arc<dyn Ledger>,
+    pub clock: Arc<FixedClock>,
+    pub keyring: Arc<Keyring>,
+    /// Kept until the test ends, such as a temporary directory.
+    pub keep: Box<dyn Any + Send + Sync>,
+}
+
+/// Runs a test over a fixture.
+pub fn run(fixture: Fixture, test: impl AsyncFn(&Fixture)) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_time()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        test(&fixture).await;
+        fixture.ledger.close().await;
+    });
+}
+
+/// A random source that repeats: a counter.
+#[derive(Debug, Default)]
+pub struct CountingEntropy(AtomicU64);
+
+impl Entropy for CountingEntropy {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+        for chunk in bytes.chunks_mut(8) {
+            let n = self.0.fetch_add(1, Ordering::SeqCst).to_be_bytes();
+            chunk.copy_from_slice(&n[..chunk.len()]);
+        }
+        Ok(())
+    }
+}
+
+pub fn sid(id: &str) -> SessionId {
+    SessionId::new(id).unwrap()
+}
+
+pub fn rid(id: &str) -> RequestId {
+    RequestId::new(id).unwrap()
+}
+
+fn scope(tenant: &str, viewer: Viewer) -> Scope {
+    Scope {
+        tenant: TenantId::new(tenant).unwrap(),
+        viewer,
+    }
+}
+
+/// An anonymous caller of tenant `t`.
+pub fn anyone() -> Scope {
+    scope("t", Viewer::EndUser(None))
+}
+
+/// A known user of tenant `t`.
+pub fn user(name: &str) -> Scope {
+    scope("t", Viewer::EndUser(Some(IdentityId::new(name).unwrap())))
+}
+
+/// The operator of tenant `tenant`.
+pub fn operator(tenant: &str) -> Scope {
+    scope(tenant, Viewer::Operator)
+}
+
+/// The parts of a plain text.
+pub fn text(text: &str) -> RawJson {
+    let token = JsonText::from_plain(text);
+    RawJson::parse(&format!(
+        r#"[{{"type":"text","text":{}}}]"#,
+        token.as_token()
+    ))
+    .unwrap()
+}
+
+pub fn item(channel: Channel, words: &str) -> NewItem {
+    let role = match channel {
+        Channel::Question => Role::User,
+        _ => Role::Assistant,
+    };
+    NewItem::new(role, channel, text(words))
+}
+
+/// An observation with a key.
+pub fn keyed(id: &str, words: &str) -> NewItem {
+    NewItem {
+        item_id: Some(ItemId::new(id).unwrap()),
+        ..item(Channel::Observation, words)
+    }
+}
+
+pub fn body(words: &str) -> [u8; 16] {
+    fingerprint(&[words.as_bytes()])
+}
+
+pub fn cmd(scope: &Scope, write: Write) -> Command {
+    Command {
+        scope: scope.clone(),
+        write,
+    }
+}
+
+/// The code of a refusal.
+#[track_caller]
+pub fn code<T: std::fmt::Debug>(result: Result<T, Failure>) -> ErrorCode {
+    result.unwrap_err().code
+}
+
+fn start_event(scope: &Scope, request: &str, question: &str) -> StartEvent {
+    StartEvent {
+        request_id: rid(request),
+        identity_id: scope.viewer.identity().cloned(),
+        fingerprint: body(question),
+        replaces: None,
+        translate_chat: false,
+        pipeline_name: None,
+        consultant: None,
+        repository: None,
+        metadata: None,
+    }
+}
+
+/// A start with a question and, with `answer`, a whole turn; `change` may touch the event and the items.
+pub fn start_with(
+    scope: &Scope,
+    session: &str,
+    request: &str,
+    question: &str,
+    answer: Option<&str>,
+    change: impl FnOnce(&mut StartEvent, &mut Vec<NewItem>),
+) -> Start {
+    let mut event = start_event(scope, request, question);
+    let mut items = vec![item(Channel::Question, question)];
+    items.extend(answer.map(|a| item(Channel::Final, a)));
+    change(&mut event, &mut items);
+    let mut entries: Vec<Entry> = items.into_iter().map(Entry::from).collect();
+    entries[0]
+        .events
+        .push(Event::Start(Box::new(event.clone())));
+    if answer.is_some() {
+        let close = CloseEvent {
+            status: TurnStatus::Finalized,
+            fingerprint: event.fingerprint,
+            fallback: false,
+            metadata: None,
+        };
+        let last = entries.last_mut().unwrap();
+        last.events.push(Event::Close(Box::new(close)));
+    }
+    Start {
+        session: NewSession::bare(sid(session)),
+        event,
+        batch: Batch::seal(&entries, &crate::OsEntropy).unwrap(),
+        status: if answer.is_some() {
+            TurnStatus::Finalized
+        } else {
+            TurnStatus::Open
+        },
+        reopen: true,
+        concurrent_turns: ConcurrentTurns::Allow,
+    }
+}
+
+pub fn start(scope: &Scope, session: &str, request: &str, question: &str) -> Start {
+    start_with(scope, session, request, question, None, |_, _| {})
+}
+
+pub fn append(session: &str, turn: TurnId, items: Vec<NewItem>, expected: Option<u64>) -> Write {
+    let entries: Vec<Entry> = items.into_iter().map(Entry::from).collect();
+    Write::Append(Box::new(Append {
+        session_id: sid(session),
+        turn_id: turn,
+        batch: Batch::seal(&entries, &crate::OsEntropy).unwrap(),
+        expected_seq: expected,
+    }))
+}
+
+pub fn close(session: &str, turn: TurnId, ending: Ending, fingerprint: [u8; 16]) -> Close {
+    Close {
+        session_id: sid(session),
+        turn_id: turn,
+        request_id: None,
+        ending,
+        metadata: None,
+        fingerprint,
+    }
+}
+
+pub fn answer(neutral: Option<&str>) -> Ending {
+    Ending::Finalize {
+        neutral: neutral.map(JsonText::from_plain),
+        translated: None,
+        fallback: None,
+    }
+}
+
+pub fn finalize(session: &str, turn: TurnId, words: Option<&str>) -> Write {
+    let fingerprint = body(&format!("finalize {words:?}"));
+    Write::Close(Box::new(close(session, turn, answer(words), fingerprint)))
+}
+
+pub fn fail(session: &str, turn: TurnId, words: &str) -> Write {
+    let entries = vec![
+        item(Channel::Partial, "so far").into(),
+        item(Channel::Error, words).into(),
+    ];
+    Write::Close(Box::new(close(
+        session,
+        turn,
+        Ending::Fail(entries),
+        body(words),
+    )))
+}
+
+pub fn cancel(session: &str, turn: TurnId) -> Write {
+    let entries = vec![item(Channel::Cancelled, "stop").into()];
+    Write::Close(Box::new(close(
+        session,
+        turn,
+        Ending::Cancel(entries),
+        body("cancel"),
+    )))
+}
+
+pub fn interrupt(session: &str, turn: TurnId, before: i64) -> Write {
+    Write::Interrupt(Interrupt {
+        session_id: sid(session),
+        turn_id: turn,
+        before: filrouge_types::Timestamp::from_micros(before),
+    })
+}
+
+/// A whole turn that takes the place of `old`.
+pub fn replacement(scope: &Scope, session: &str, request: &str, old: TurnId, words: &str) -> Write {
+    let made = start_with(scope, session, request, words, Some(words), |event, _| {
+        event.replaces = Some(old);
+    });
+    Write::Start(Box::new(made))
+}
+
+impl Fixture {
+    pub async fn write(&self, scope: &Scope, write: Write) -> Result<Outcome, Failure> {
+        self.ledger.write(cmd(scope, write)).await
+    }
+
+    pub async fn create(&self, scope: &Scope, session: &str) -> Result<Outcome, Failure> {
+        self.write(scope, Write::CreateSession(NewSession::bare(sid(session))))
+            .await
+    }
+
+    pub async fn turn_of(&self, scope: &Scope, write: Write) -> Result<Turn, Failure> {
+        match self.write(scope, write).await? {
+            Outcome::Turn(turn) => Ok(*turn),
+            other => panic!("expected a turn, got {other:?}"),
+        }
+    }
+
+    pub async fn try_start(&self, scope: &Scope, start: Start) -> Result<Turn, Failure> {
+        self.turn_of(scope, Write::Start(Box::new(start))).await
+    }
+
+    /// An open turn with a question.
+    pub async fn start(&self, scope: &Scope, session: &str, request: &str) -> Turn {
+        self.try_start(scope, start(scope, session, request, request))
+            .await
+            .unwrap()
+    }
+
+    /// A whole turn.
+    pub async fn whole(&self, scope: &Scope, session: &str, request: &str, words: &str) -> Turn {
+        let made = start_with(scope, session, request, request, Some(words), |_, _| {});
+        self.try_start(scope, made).await.unwrap()
+    }
+
+    pub async fn append(
+        &self,
+        scope: &Scope,
+        turn: &Turn,
+        items: Vec<NewItem>,
+    ) -> Result<(u64, u64, bool), Failure> {
+        let write = append(turn.session_id.as_str(), turn.turn_id, items, None);
+        self.appended(scope, write).await
+    }
+
+    pub async fn appended(&self, scope: &Scope, write: Write) -> Result<(u64, u64, bool), Failure> {
+        match self.write(scope, write).await? {
+            Outcome::Appended {
+                first_seq,
+                last_seq,
+                replayed,
+            } => Ok((first_seq, last_seq, replayed)),
+            other => panic!("expected a place, got {other:?}"),
+        }
+    }
+
+    pub async fn last_seq(&self, scope: &Scope, session: &str) -> u64 {
+        self.ledger
+            .session(scope, &sid(session))
+            .await
+            .unwrap()
+            .last_seq
+    }
+
+    /// All items, page by page.
+    pub async fn items(&self, scope: &Scope, session: &str, page: usize) -> Vec<Item> {
+        let (mut all, mut after) = (Vec::new(), 0);
+        loop {
+            let (items, next) = self
+                .ledger
+                .items(scope, &sid(session), after, page)
+                .await
+                .unwrap();
+            assert!(items.len() <= page);
+            all.extend(items);
+            match next {
+                Some(next) => after = next.parse().unwrap(),
+                None => return all,
+            }
+        }
+    }
+
+    /// Everything must verify.
+    pub async fn intact(&self) {
+        let report = self.ledger.verify(None).await.unwrap();
+        assert_eq!(report.findings, Vec::new());
+        assert_eq!(report.verdict(), Verdict::Intact);
+        assert_eq!(self.ledger.health().integrity, None);
+    }
+}
+
+/// The translated one of a pair.
+pub fn translated(mut item: NewItem) -> NewItem {
+    item.variant = Variant::Translated;
+    item
+}

@@ -1,0 +1,252 @@
+//! The life of a turn: every status meets every write (DESIGN §4).
+
+use filrouge_types::{Channel, Clock, ErrorCode, Turn, TurnStatus};
+
+use super::fixture::{
+    Fixture, anyone, append, cancel, code, fail, finalize, interrupt, item, replacement, start,
+};
+use crate::command::{ConcurrentTurns, Outcome, Write};
+
+const STATUSES: [TurnStatus; 5] = [
+    TurnStatus::Open,
+    TurnStatus::Interrupted,
+    TurnStatus::Finalized,
+    TurnStatus::Failed,
+    TurnStatus::Cancelled,
+];
+
+/// A turn of session `s` in `status`.
+async fn turn_in(f: &Fixture, s: &str, status: TurnStatus) -> Turn {
+    let who = anyone();
+    let turn = f.start(&who, s, "r").await;
+    let id = turn.turn_id;
+    f.clock.advance(1000);
+    let now = f.clock.now().as_micros();
+    let write = match status {
+        TurnStatus::Open => return turn,
+        TurnStatus::Interrupted => interrupt(s, id, now),
+        TurnStatus::Finalized => finalize(s, id, Some("answer")),
+        TurnStatus::Failed => fail(s, id, "error"),
+        TurnStatus::Cancelled => cancel(s, id),
+    };
+    f.write(&who, write).await.unwrap();
+    let turn = f.ledger.turn(&who, &turn.session_id, id).await.unwrap();
+    assert_eq!(turn.status, status);
+    turn
+}
+
+pub async fn every_status_meets_every_write(f: &Fixture) {
+    use ErrorCode::{IdempotencyMismatch as Mismatch, TurnClosed as Closed, TurnOpen};
+    use TurnStatus::{Cancelled, Failed, Finalized, Interrupted, Open};
+    type Expected = [Result<TurnStatus, ErrorCode>; 5];
+    // Open, interrupted, finalized, failed, cancelled: what the turn is afterwards, or the refusal.
+    let table: [(&str, Expected); 9] = [
+        (
+            "start again",
+            [Ok(Open), Ok(Open), Ok(Finalized), Ok(Failed), Ok(Cancelled)],
+        ),
+        (
+            "append",
+            [Ok(Open), Err(Closed), Err(Closed), Err(Closed), Err(Closed)],
+        ),
+        (
+            "finalize",
+            [
+                Ok(Finalized),
+                Err(Closed),
+                Ok(Finalized),
+                Err(Closed),
+                Err(Closed),
+            ],
+        ),
+        (
+            "finalize otherwise",
+            [
+                Ok(Finalized),
+                Err(Closed),
+                Err(Mismatch),
+                Err(Closed),
+                Err(Closed),
+            ],
+        ),
+        (
+            "fail",
+            [
+                Ok(Failed),
+                Err(Closed),
+                Err(Closed),
+                Ok(Failed),
+                Err(Closed),
+            ],
+        ),
+        (
+            "fail otherwise",
+            [
+                Ok(Failed),
+                Err(Closed),
+                Err(Closed),
+                Err(Mismatch),
+                Err(Closed),
+            ],
+        ),
+        (
+            "cancel",
+            [
+                Ok(Cancelled),
+                Err(Closed),
+                Err(Closed),
+                Err(Closed),
+                Ok(Cancelled),
+            ],
+        ),
+        (
+            "interrupt",
+            [
+                Ok(Interrupted),
+                Ok(Interrupted),
+                Ok(Finalized),
+                Ok(Failed),
+                Ok(Cancelled),
+            ],
+        ),
+        (
+            "replace",
+            [
+                Err(TurnOpen),
+                Ok(Interrupted),
+                Ok(Finalized),
+                Ok(Failed),
+                Ok(Cancelled),
+            ],
+        ),
+    ];
+    let who = anyone();
+    for (name, expected) in table {
+        for (status, expected) in STATUSES.into_iter().zip(expected) {
+            let s = format!("{name} {status}");
+            let turn = turn_in(f, &s, status).await;
+            let before = f.last_seq(&who, &s).await;
+            f.clock.advance(1000);
+            let now = f.clock.now().as_micros();
+            let id = turn.turn_id;
+            let write = match name {
+                "start again" => Write::Start(Box::new(start(&who, &s, "r", "r"))),
+                "append" => append(&s, id, vec![item(Channel::Plan, "p")], None),
+                "finalize" => finalize(&s, id, Some("answer")),
+                "finalize otherwise" => finalize(&s, id, Some("other")),
+                "fail" => fail(&s, id, "error"),
+                "fail otherwise" => fail(&s, id, "other"),
+                "cancel" => cancel(&s, id),
+                "interrupt" => interrupt(&s, id, now),
+                _ => replacement(&who, &s, "new", id, "words"),
+            };
+            let outcome = f.write(&who, write).await;
+            let after = f.ledger.turn(&who, &turn.session_id, id).await.unwrap();
+            match (outcome, expected) {
+                (Ok(_), Ok(status)) => assert_eq!(after.status, status, "{s}"),
+                (Err(refusal), Err(code)) => {
+                    assert_eq!(refusal.code, code, "{s}");
+                    assert_eq!(after, turn, "{s}: refused, so nothing changed");
+                    assert_eq!(f.last_seq(&who, &s).await, before, "{s}");
+                }
+                (outcome, expected) => panic!("{s}: {outcome:?}, expected {expected:?}"),
+            }
+        }
+    }
+    f.intact().await;
+}
+
+pub async fn interrupt_needs_silence(f: &Fixture) {
+    let who = anyone();
+    let turn = f.start(&who, "s", "r").await;
+    let touched = f.clock.now().as_micros();
+    let id = turn.turn_id;
+    let outcome = f.write(&who, interrupt("s", id, touched)).await.unwrap();
+    assert_eq!(
+        outcome,
+        Outcome::Interrupted(false),
+        "touched at that very moment"
+    );
+    f.clock.advance(100);
+    f.append(&who, &turn, vec![item(Channel::Plan, "p")])
+        .await
+        .unwrap();
+    let outcome = f
+        .write(&who, interrupt("s", id, touched + 50))
+        .await
+        .unwrap();
+    assert_eq!(
+        outcome,
+        Outcome::Interrupted(false),
+        "an append is a sign of life"
+    );
+    let outcome = f
+        .write(&who, interrupt("s", id, touched + 101))
+        .await
+        .unwrap();
+    assert_eq!(outcome, Outcome::Interrupted(true));
+    let outcome = f.write(&who, interrupt("s", id, i64::MAX)).await.unwrap();
+    assert_eq!(outcome, Outcome::Interrupted(false));
+    let items = f.items(&who, "s", 10).await;
+    assert_eq!(items.last().unwrap().channel, Channel::Interrupted);
+    f.intact().await;
+}
+
+pub async fn reopening(f: &Fixture) {
+    let who = anyone();
+    let turn = turn_in(f, "s", TurnStatus::Interrupted).await;
+    let reopened = f.try_start(&who, start(&who, "s", "r", "r")).await.unwrap();
+    assert!(reopened.replayed && reopened.status == TurnStatus::Open);
+    assert_eq!(reopened.turn_id, turn.turn_id);
+    assert_eq!((turn.last_seq, reopened.last_seq), (2, 3));
+    f.append(&who, &reopened, vec![item(Channel::Plan, "on")])
+        .await
+        .unwrap();
+    f.clock.advance(1000);
+    let now = f.clock.now().as_micros();
+    f.write(&who, interrupt("s", turn.turn_id, now))
+        .await
+        .unwrap();
+    f.try_start(&who, start(&who, "s", "r", "r")).await.unwrap();
+    let done = f
+        .turn_of(&who, finalize("s", turn.turn_id, Some("a")))
+        .await
+        .unwrap();
+    assert_eq!((done.status, done.last_seq), (TurnStatus::Finalized, 7));
+    f.intact().await;
+}
+
+pub async fn one_open_turn_at_a_time(f: &Fixture) {
+    let who = anyone();
+    let strict = |request: &str| {
+        let mut made = start(&who, "s", request, request);
+        made.concurrent_turns = ConcurrentTurns::Reject;
+        made
+    };
+    let first = f.try_start(&who, strict("a")).await.unwrap();
+    assert_eq!(
+        code(f.try_start(&who, strict("b")).await),
+        ErrorCode::TurnOpen
+    );
+    assert!(
+        f.try_start(&who, strict("a")).await.unwrap().replayed,
+        "a retry is no second turn"
+    );
+    f.clock.advance(1000);
+    let now = f.clock.now().as_micros();
+    f.write(&who, interrupt("s", first.turn_id, now))
+        .await
+        .unwrap();
+    let second = f.try_start(&who, strict("b")).await.unwrap();
+    assert_eq!(
+        code(f.try_start(&who, strict("a")).await),
+        ErrorCode::TurnOpen,
+        "reopening is a start"
+    );
+    f.turn_of(&who, cancel("s", second.turn_id)).await.unwrap();
+    assert_eq!(
+        f.try_start(&who, strict("a")).await.unwrap().status,
+        TurnStatus::Open
+    );
+    f.intact().await;
+}

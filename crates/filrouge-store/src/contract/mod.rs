@@ -1,0 +1,88 @@
+//! The suite every ledger has to pass. A backend's test file gives a function that makes a [`Fixture`] and names it:
+//!
+//! ```ignore
+//! fn fixture() -> filrouge_store::contract::Fixture { … }
+//! filrouge_store::contract_tests!(fixture);
+//! ```
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs,
+    reason = "test code: a failure is a panic, and a test's name tells what it is about"
+)]
+
+mod fixture;
+
+pub mod bytes;
+pub mod chain;
+pub mod concurrency;
+pub mod conflicts;
+pub mod differential;
+pub mod finals;
+pub mod idempotency;
+pub mod life;
+pub mod limits;
+pub mod order;
+pub mod owners;
+pub mod paging;
+pub mod replace;
+
+pub use fixture::{
+    CountingEntropy, Fixture, anyone, body, cmd, code, item, keyed, operator, rid, run, sid, start,
+    text, user,
+};
+
+/// Makes a `#[test]` of every test of the suite, over the ledgers that `$make` gives.
+#[macro_export]
+macro_rules! contract_tests {
+    ($make:ident) => {
+        $crate::contract_tests! { @each $make;
+            bytes {
+                every_byte_comes_back, texts_keep_their_escapes, metadata_is_merged_not_rewritten,
+                large_items_come_back,
+            }
+            chain {
+                links_can_be_recomputed_by_a_stranger, random_histories_verify_as_intact,
+                the_commit_log_counts_every_commit,
+            }
+            concurrency {
+                many_tasks_over_few_sessions, all_writes_at_once_twice_have_one_effect,
+                one_start_wins, one_close_wins,
+            }
+            conflicts {
+                expected_seq, unknown_and_foreign_turns, checks_come_in_their_order,
+                a_refused_write_leaves_nothing, wrong_request_id, empty_batches,
+            }
+            finals {
+                promotion, missing_answer, translated_and_fallback, supplied_translation_wins,
+                neutral_copy, one_final_per_variant, a_final_without_text_is_promoted,
+            }
+            idempotency {
+                start_again, start_again_with_another_body, append_again, append_again_with_another_body,
+                partial_replays, finalize_again, fail_and_cancel_again, replay_after_the_turn_closed,
+                create_session_again, retry_after_every_failure, items_without_ids_are_new,
+            }
+            life { every_status_meets_every_write, interrupt_needs_silence, reopening, one_open_turn_at_a_time }
+            limits { items_per_turn, long_ids, items_of_a_whole_turn }
+            order { seq_is_dense_from_one, turns_interleave, ordinals_and_clock, big_batches_keep_their_order }
+            owners {
+                a_foreign_session_looks_absent, a_foreign_id_cannot_be_taken, tenants_do_not_meet,
+                lists_show_ones_own, the_operator_sees_the_tenant, foreign_turns_look_absent,
+                anonymous_sessions_are_found_by_id,
+            }
+            paging {
+                sessions_page_while_others_write, turns_page_while_others_write, items_page,
+                newest_finalized_turns, status_filter, cursors_that_are_none, session_filters,
+            }
+            replace { replacing, replacing_what_cannot_be, replacements_are_idempotent, lists_leave_out_replaced }
+        }
+    };
+    (@each $make:ident; $($module:ident { $($test:ident),* $(,)? })*) => {
+        $(mod $module {
+            $(#[test]
+            fn $test() {
+                $crate::contract::run(super::$make(), $crate::contract::$module::$test);
+            })*
+        })*
+    };
+}

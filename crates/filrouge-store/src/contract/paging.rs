@@ -1,0 +1,307 @@
+//! Pages neither skip nor repeat while others write.
+
+use filrouge_types::{Channel, ErrorCode, ProjectId, SessionStatus, TurnStatus};
+
+use super::fixture::{Fixture, anyone, cancel, code, fail, finalize, item, replacement, sid};
+use crate::command::{NewSession, SessionFilter, Write};
+use crate::read::{TurnOrder, TurnQuery};
+
+fn query(
+    order: TurnOrder,
+    status: Option<TurnStatus>,
+    cursor: Option<String>,
+    limit: usize,
+) -> TurnQuery {
+    TurnQuery {
+        status,
+        order,
+        cursor,
+        limit,
+    }
+}
+
+pub async fn sessions_page_while_others_write(f: &Fixture) {
+    let who = anyone();
+    for n in 0..20 {
+        f.create(&who, &format!("s{n:02}")).await.unwrap();
+    }
+    let (mut seen, mut cursor) = (Vec::new(), None);
+    loop {
+        let (page, next) = f
+            .ledger
+            .sessions(&who, SessionFilter::default(), cursor, 3)
+            .await
+            .unwrap();
+        seen.extend(page.iter().map(|s| s.session_id.to_string()));
+        // Writing to old sessions and making new ones moves nothing.
+        f.start(&who, "s00", &format!("r{}", seen.len())).await;
+        f.create(&who, &format!("new{}", seen.len())).await.unwrap();
+        match next {
+            Some(next) => cursor = Some(next),
+            None => break,
+        }
+    }
+    let expected: Vec<String> = (0..20).rev().map(|n| format!("s{n:02}")).collect();
+    assert_eq!(seen, expected);
+}
+
+/// All ordinals, page by page, with a new turn after each page.
+async fn walk(f: &Fixture, order: TurnOrder, status: Option<TurnStatus>, limit: usize) -> Vec<u64> {
+    let who = anyone();
+    let (mut pages, mut cursor) = (Vec::new(), None);
+    loop {
+        let q = query(order, status, cursor, limit);
+        let (page, next) = f.ledger.turns(&who, &sid("s"), q).await.unwrap();
+        assert!(page.len() <= limit);
+        let page: Vec<u64> = page.iter().map(|t| t.ordinal).collect();
+        assert!(page.is_sorted(), "each page is oldest first");
+        pages.push(page);
+        if pages.len() < 4 {
+            let request = format!("{order:?}{status:?}{limit}-{}", pages.len());
+            f.whole(&who, "s", &request, "late").await;
+        }
+        match next {
+            Some(next) => cursor = Some(next),
+            None if order == TurnOrder::Oldest => return pages.concat(),
+            None => {
+                pages.reverse();
+                return pages.concat();
+            }
+        }
+    }
+}
+
+pub async fn turns_page_while_others_write(f: &Fixture) {
+    let who = anyone();
+    let mut count = 0;
+    for n in 0..17 {
+        f.whole(&who, "s", &format!("r{n}"), "a").await;
+        count += 1;
+    }
+    for limit in [1, 3, 17] {
+        let newest = walk(f, TurnOrder::Newest, None, limit).await;
+        assert_eq!(
+            newest,
+            (1..=count).collect::<Vec<_>>(),
+            "newest, {limit} a page"
+        );
+        count = f.ledger.session(&who, &sid("s")).await.unwrap().turn_count;
+        let oldest = walk(f, TurnOrder::Oldest, None, limit).await;
+        let now = f.ledger.session(&who, &sid("s")).await.unwrap().turn_count;
+        assert_eq!(
+            oldest[..count as usize],
+            (1..=count).collect::<Vec<_>>(),
+            "oldest, {limit} a page"
+        );
+        assert!(oldest.windows(2).all(|w| w[0] + 1 == w[1]));
+        count = now;
+    }
+}
+
+pub async fn items_page(f: &Fixture) {
+    let who = anyone();
+    let turn = f.start(&who, "s", "r").await;
+    for n in 0..30 {
+        let batch = (0..n % 5 + 1).map(|_| item(Channel::Plan, "p")).collect();
+        f.append(&who, &turn, batch).await.unwrap();
+    }
+    let last = f.last_seq(&who, "s").await;
+    for after in 0..=last {
+        let (page, next) = f.ledger.items(&who, &sid("s"), after, 4).await.unwrap();
+        let seqs: Vec<u64> = page.iter().map(|i| i.seq).collect();
+        let end = (after + 4).min(last);
+        assert_eq!(seqs, (after + 1..=end).collect::<Vec<_>>());
+        assert_eq!(next, (end < last).then(|| end.to_string()));
+    }
+    for after in [last, last + 1, 1 << 40, u64::MAX] {
+        let (page, next) = f.ledger.items(&who, &sid("s"), after, 4).await.unwrap();
+        assert_eq!((page.len(), next), (0, None), "after {after}");
+    }
+    f.create(&who, "empty").await.unwrap();
+    assert_eq!(
+        f.ledger.items(&who, &sid("empty"), 0, 4).await.unwrap(),
+        (Vec::new(), None)
+    );
+}
+
+pub async fn newest_finalized_turns(f: &Fixture) {
+    let who = anyone();
+    for n in 0..9 {
+        let turn = f.start(&who, "s", &format!("r{n}")).await;
+        let id = turn.turn_id;
+        match n % 3 {
+            0 => drop(f.turn_of(&who, finalize("s", id, Some("a"))).await.unwrap()),
+            1 => drop(f.turn_of(&who, fail("s", id, "e")).await.unwrap()),
+            _ => {}
+        }
+    }
+    let q = query(TurnOrder::Newest, Some(TurnStatus::Finalized), None, 2);
+    let (page, next) = f.ledger.turns(&who, &sid("s"), q).await.unwrap();
+    assert_eq!(page.iter().map(|t| t.ordinal).collect::<Vec<_>>(), [4, 7]);
+    let q = query(TurnOrder::Newest, Some(TurnStatus::Finalized), next, 2);
+    let (page, next) = f.ledger.turns(&who, &sid("s"), q).await.unwrap();
+    assert_eq!(
+        (page.iter().map(|t| t.ordinal).collect::<Vec<_>>(), next),
+        (vec![1], None)
+    );
+}
+
+pub async fn status_filter(f: &Fixture) {
+    let who = anyone();
+    for n in 0..12 {
+        let turn = f.start(&who, "s", &format!("r{n}")).await;
+        if n % 4 == 0 {
+            f.turn_of(&who, cancel("s", turn.turn_id)).await.unwrap();
+        }
+    }
+    for order in [TurnOrder::Oldest, TurnOrder::Newest] {
+        for limit in [1, 2, 3, 50] {
+            let (mut seen, mut cursor) = (Vec::new(), None);
+            loop {
+                let q = query(order, Some(TurnStatus::Cancelled), cursor, limit);
+                let (page, next) = f.ledger.turns(&who, &sid("s"), q).await.unwrap();
+                seen.extend(page.iter().map(|t| t.ordinal));
+                match next {
+                    Some(next) => cursor = Some(next),
+                    None => break,
+                }
+            }
+            seen.sort_unstable();
+            assert_eq!(seen, [1, 5, 9], "{order:?} {limit}");
+        }
+    }
+}
+
+pub async fn cursors_that_are_none(f: &Fixture) {
+    let who = anyone();
+    for n in 0..4 {
+        f.whole(&who, "s", &format!("r{n}"), "a").await;
+    }
+    let first = f
+        .ledger
+        .turns(&who, &sid("s"), query(TurnOrder::Oldest, None, None, 1))
+        .await
+        .unwrap()
+        .0;
+    f.turn_of(&who, replacement(&who, "s", "new", first[0].turn_id, "w"))
+        .await
+        .unwrap();
+    for text in ["", "x", "-1", "1.5", "99999999999999999999999", "NULL"] {
+        for order in [TurnOrder::Oldest, TurnOrder::Newest] {
+            let q = query(order, None, Some(text.into()), 2);
+            assert_eq!(
+                code(f.ledger.turns(&who, &sid("s"), q).await),
+                ErrorCode::Invalid
+            );
+        }
+        let sessions = f
+            .ledger
+            .sessions(&who, SessionFilter::default(), Some(text.into()), 2)
+            .await;
+        assert_eq!(code(sessions), ErrorCode::Invalid);
+    }
+    // A number that no page gave out is a strange place to begin, never a broken store.
+    for n in [
+        0,
+        1,
+        255,
+        256,
+        257,
+        300,
+        511,
+        512,
+        515,
+        1027,
+        4000,
+        1 << 24,
+        1 << 33,
+        u64::MAX,
+    ] {
+        for order in [TurnOrder::Oldest, TurnOrder::Newest] {
+            for limit in [0, 1, 2, usize::MAX] {
+                let q = query(order, None, Some(n.to_string()), limit);
+                f.ledger.turns(&who, &sid("s"), q).await.unwrap();
+            }
+        }
+        f.ledger
+            .sessions(&who, SessionFilter::default(), Some(n.to_string()), 2)
+            .await
+            .unwrap();
+    }
+}
+
+pub async fn session_filters(f: &Fixture) {
+    let who = anyone();
+    let t0 = filrouge_types::Clock::now(&*f.clock);
+    for (s, project) in [("a", Some("p")), ("b", None), ("c", Some("q"))] {
+        let new = NewSession {
+            project_id: project.map(|p| ProjectId::new(p).unwrap()),
+            title: Some("title".into()),
+            ..NewSession::bare(sid(s))
+        };
+        f.write(&who, Write::CreateSession(new)).await.unwrap();
+        f.clock.advance(10);
+    }
+    let at = |n: i64| Some(filrouge_types::Timestamp::from_micros(t0.as_micros() + n));
+    let none = SessionFilter::default;
+    for (filter, expected) in [
+        (
+            SessionFilter {
+                project_id: ProjectId::new("p").ok(),
+                ..none()
+            },
+            "a",
+        ),
+        (
+            SessionFilter {
+                since: at(10),
+                ..none()
+            },
+            "cb",
+        ),
+        (
+            SessionFilter {
+                until: at(10),
+                ..none()
+            },
+            "a",
+        ),
+        (
+            SessionFilter {
+                since: at(10),
+                until: at(20),
+                ..none()
+            },
+            "b",
+        ),
+        (
+            SessionFilter {
+                status: Some(SessionStatus::Closed),
+                ..none()
+            },
+            "",
+        ),
+        (
+            SessionFilter {
+                status: Some(SessionStatus::Active),
+                ..none()
+            },
+            "cba",
+        ),
+        (
+            SessionFilter {
+                identity_id: filrouge_types::IdentityId::new("x").ok(),
+                ..none()
+            },
+            "",
+        ),
+    ] {
+        let (list, _) = f
+            .ledger
+            .sessions(&who, filter.clone(), None, 10)
+            .await
+            .unwrap();
+        let ids: String = list.iter().map(|s| s.session_id.as_str()).collect();
+        assert_eq!(ids, expected, "{filter:?}");
+    }
+}

@@ -1,0 +1,135 @@
+//! Replacing: nothing is edited (DESIGN §4.6).
+
+use filrouge_types::{ErrorCode, TurnId};
+
+use super::fixture::{Fixture, anyone, cancel, code, replacement, sid};
+use crate::read::{TurnOrder, TurnQuery};
+
+pub async fn replacing(f: &Fixture) {
+    let who = anyone();
+    let first = f.whole(&who, "s", "r", "one").await;
+    let next = f.whole(&who, "s", "next", "other").await;
+    let second = f
+        .turn_of(&who, replacement(&who, "s", "r2", first.turn_id, "two"))
+        .await
+        .unwrap();
+    assert_eq!((second.ordinal, second.record_version), (first.ordinal, 2));
+    let third = f
+        .turn_of(&who, replacement(&who, "s", "r3", second.turn_id, "three"))
+        .await
+        .unwrap();
+    assert_eq!((third.ordinal, third.record_version), (1, 3));
+    let by = async |id: TurnId| {
+        f.ledger
+            .turn(&who, &sid("s"), id)
+            .await
+            .unwrap()
+            .replaced_by_turn_id
+    };
+    assert_eq!(by(first.turn_id).await, Some(second.turn_id));
+    assert_eq!(by(second.turn_id).await, Some(third.turn_id));
+    assert_eq!(
+        (by(third.turn_id).await, by(next.turn_id).await),
+        (None, None)
+    );
+    let session = f.ledger.session(&who, &sid("s")).await.unwrap();
+    assert_eq!((session.turn_count, session.last_seq), (2, 8));
+    assert_eq!(f.whole(&who, "s", "last", "x").await.ordinal, 3);
+    f.intact().await;
+}
+
+pub async fn replacing_what_cannot_be(f: &Fixture) {
+    let who = anyone();
+    let first = f.whole(&who, "s", "r", "one").await;
+    let open = f.start(&who, "s", "open").await;
+    let elsewhere = f.whole(&who, "elsewhere", "r", "one").await;
+    let try_it = async |old: TurnId| {
+        code(
+            f.turn_of(&who, replacement(&who, "s", "new", old, "w"))
+                .await,
+        )
+    };
+    assert_eq!(try_it(open.turn_id).await, ErrorCode::TurnOpen);
+    assert_eq!(try_it(elsewhere.turn_id).await, ErrorCode::TurnMismatch);
+    assert_eq!(
+        try_it(TurnId::from_derived([1; 16])).await,
+        ErrorCode::TurnNotFound
+    );
+    f.turn_of(&who, replacement(&who, "s", "second", first.turn_id, "two"))
+        .await
+        .unwrap();
+    assert_eq!(try_it(first.turn_id).await, ErrorCode::TurnReplaced);
+    f.turn_of(&who, cancel("s", open.turn_id)).await.unwrap();
+    f.turn_of(
+        &who,
+        replacement(&who, "s", "of cancelled", open.turn_id, "w"),
+    )
+    .await
+    .unwrap();
+    let nowhere = replacement(&who, "nowhere", "new", first.turn_id, "w");
+    assert_eq!(
+        code(f.turn_of(&who, nowhere).await),
+        ErrorCode::TurnNotFound
+    );
+    let absent = f.ledger.session(&who, &sid("nowhere")).await;
+    assert_eq!(code(absent), ErrorCode::SessionNotFound);
+    f.intact().await;
+}
+
+pub async fn replacements_are_idempotent(f: &Fixture) {
+    let who = anyone();
+    let first = f.whole(&who, "s", "r", "one").await;
+    let write = replacement(&who, "s", "r2", first.turn_id, "two");
+    let second = f.turn_of(&who, write.clone()).await.unwrap();
+    let again = f.turn_of(&who, write).await.unwrap();
+    assert!(again.replayed && again.turn_id == second.turn_id);
+    let other = f
+        .turn_of(&who, replacement(&who, "s", "r2", first.turn_id, "other"))
+        .await;
+    assert_eq!(code(other), ErrorCode::IdempotencyMismatch);
+    assert_eq!(f.last_seq(&who, "s").await, 4);
+}
+
+pub async fn lists_leave_out_replaced(f: &Fixture) {
+    let who = anyone();
+    let mut ids = Vec::new();
+    for n in 0..5 {
+        ids.push(f.whole(&who, "s", &format!("r{n}"), "a").await.turn_id);
+    }
+    for n in [4, 1] {
+        f.turn_of(
+            &who,
+            replacement(&who, "s", &format!("new{n}"), ids[n], "b"),
+        )
+        .await
+        .unwrap();
+    }
+    let list = async |order, limit, cursor| {
+        let query = TurnQuery {
+            status: None,
+            order,
+            cursor,
+            limit,
+        };
+        let (page, next) = f.ledger.turns(&who, &sid("s"), query).await.unwrap();
+        (
+            page.iter()
+                .map(|t| (t.ordinal, t.record_version))
+                .collect::<Vec<_>>(),
+            next,
+        )
+    };
+    let (page, next) = list(TurnOrder::Newest, 3, None).await;
+    assert_eq!(page, [(3, 1), (4, 1), (5, 2)]);
+    let (page, next) = list(TurnOrder::Newest, 3, next).await;
+    assert_eq!((page, next), (vec![(1, 1), (2, 2)], None));
+    let (page, _) = list(TurnOrder::Oldest, 50, None).await;
+    assert_eq!(
+        page,
+        [(1, 1), (2, 1), (2, 2), (3, 1), (4, 1), (5, 1), (5, 2)]
+    );
+    let (page, next) = list(TurnOrder::Oldest, 2, None).await;
+    let (rest, _) = list(TurnOrder::Oldest, 50, next).await;
+    assert_eq!([page, rest].concat().len(), 7);
+    f.intact().await;
+}

@@ -1,0 +1,220 @@
+//! Turns as callers see them: projections over their items (DESIGN §3).
+
+use filrouge_types::{Channel, Failure, Item, JsonText, RawJson, Turn, TurnStatus, Variant};
+use serde::Deserialize;
+
+use super::{Loaded, Sight};
+use crate::record::{CloseEvent, Decoded, Event, FaultKind, StartEvent};
+use crate::rows::{TurnRow, View};
+
+impl<V: View + ?Sized> Sight<'_, V> {
+    /// The public record of a turn, from its items.
+    ///
+    /// # Errors
+    /// `integrity_error` when the items and the row do not agree.
+    pub fn project(&self, session: &Loaded, row: &TurnRow) -> Result<Turn, Failure> {
+        let mut pages = Pages {
+            sight: self,
+            session,
+            decoded: Vec::new(),
+        };
+        let start = pages.start(row)?;
+        let close = if row.status.is_closed() {
+            Some(pages.close(row)?)
+        } else {
+            None
+        };
+        let [question_neutral, question_translated] = pages.questions(row)?;
+        let mut answers = [None, None];
+        for (answer, seq) in answers.iter_mut().zip(row.finals) {
+            if seq != 0 && row.status == TurnStatus::Finalized {
+                *answer = text_of(&pages.item(seq)?.parts);
+            }
+        }
+        let [answer_neutral, answer_translated] = answers;
+        let replaced_by = self.next_version(session, row)?;
+        let finalized_at = match close {
+            Some(_) => Some(pages.item(row.last_seq)?.created_at),
+            None => None,
+        };
+        Ok(Turn {
+            turn_id: row.turn_id,
+            session_id: session.row.session_id.clone(),
+            request_id: start.request_id.clone(),
+            ordinal: row.ordinal,
+            status: row.status,
+            identity_id: start.identity_id.clone(),
+            question_neutral,
+            question_translated,
+            answer_neutral,
+            answer_translated,
+            answer_translated_is_fallback: close.as_ref().is_some_and(|c| c.fallback),
+            translate_chat: start.translate_chat,
+            pipeline_name: start.pipeline_name.clone(),
+            consultant: start.consultant.clone(),
+            repository: start.repository.clone(),
+            metadata: merged(
+                start.metadata.as_ref(),
+                close.as_ref().and_then(|c| c.metadata.as_ref()),
+            ),
+            first_seq: row.first_seq,
+            last_seq: row.last_seq,
+            record_version: row.record_version,
+            replaced_by_turn_id: replaced_by.map(|r| r.turn_id),
+            created_at: pages.item(row.first_seq)?.created_at,
+            finalized_at,
+            deleted_at: None,
+            replayed: false,
+            differs: false,
+        })
+    }
+
+    /// The next version of a turn, if it was replaced.
+    pub(crate) fn next_version(
+        &self,
+        session: &Loaded,
+        row: &TurnRow,
+    ) -> Result<Option<TurnRow>, Failure> {
+        let (from, to) = (row.place() + 1, (row.ordinal << 8) | 0xff);
+        let newer = self.view.turns(session.pk, from, to, false, 1)?.pop();
+        if let Some(newer) = &newer {
+            self.authentic(session, newer)?;
+        }
+        Ok(newer)
+    }
+
+    /// What started a turn.
+    pub(crate) fn start_of(&self, session: &Loaded, row: &TurnRow) -> Result<StartEvent, Failure> {
+        Pages {
+            sight: self,
+            session,
+            decoded: Vec::new(),
+        }
+        .start(row)
+    }
+
+    /// What closed a turn.
+    pub(crate) fn close_of(&self, session: &Loaded, row: &TurnRow) -> Result<CloseEvent, Failure> {
+        Pages {
+            sight: self,
+            session,
+            decoded: Vec::new(),
+        }
+        .close(row)
+    }
+
+    /// One item of a session.
+    pub(crate) fn item_at(&self, session: &Loaded, seq: u64) -> Result<Item, Failure> {
+        Pages {
+            sight: self,
+            session,
+            decoded: Vec::new(),
+        }
+        .item(seq)
+        .cloned()
+    }
+}
+
+/// The records a projection has looked at.
+struct Pages<'a, 'b, V: ?Sized> {
+    sight: &'a Sight<'b, V>,
+    session: &'a Loaded,
+    decoded: Vec<Decoded>,
+}
+
+impl<V: View + ?Sized> Pages<'_, '_, V> {
+    fn entry(&mut self, seq: u64) -> Result<&(Item, Vec<Event>), Failure> {
+        let holds = |d: &Decoded| {
+            d.items.first().is_some_and(|(i, _)| i.seq <= seq)
+                && d.items.last().is_some_and(|(i, _)| seq <= i.seq)
+        };
+        let at = match self.decoded.iter().position(holds) {
+            Some(at) => at,
+            None => {
+                self.decoded.push(self.sight.record_at(self.session, seq)?);
+                self.decoded.len() - 1
+            }
+        };
+        let first = self.decoded[at].items.first().map_or(seq, |(i, _)| i.seq);
+        let index = usize::try_from(seq - first).unwrap_or(usize::MAX);
+        self.decoded[at]
+            .items
+            .get(index)
+            .ok_or_else(|| self.session.broken(Some(seq), FaultKind::Missing))
+    }
+
+    fn item(&mut self, seq: u64) -> Result<&Item, Failure> {
+        self.entry(seq).map(|(item, _)| item)
+    }
+
+    fn start(&mut self, row: &TurnRow) -> Result<StartEvent, Failure> {
+        let (item, events) = self.entry(row.first_seq)?;
+        let found = events.iter().find_map(|e| match e {
+            Event::Start(s) if item.turn_id == Some(row.turn_id) => Some(s.as_ref().clone()),
+            _ => None,
+        });
+        found.ok_or_else(|| {
+            self.session
+                .broken(Some(row.first_seq), "no turn begins here")
+        })
+    }
+
+    fn close(&mut self, row: &TurnRow) -> Result<CloseEvent, Failure> {
+        let (item, events) = self.entry(row.last_seq)?;
+        let found = events.iter().find_map(|e| match e {
+            Event::Close(c) if item.turn_id == Some(row.turn_id) && c.status == row.status => {
+                Some(c.as_ref().clone())
+            }
+            _ => None,
+        });
+        found.ok_or_else(|| {
+            self.session.broken(
+                Some(row.last_seq),
+                "the turn does not end here as its row says",
+            )
+        })
+    }
+
+    /// The question's texts, neutral and translated: the question items that the turn begins with.
+    fn questions(&mut self, row: &TurnRow) -> Result<[Option<JsonText>; 2], Failure> {
+        let mut texts = [None, None];
+        for seq in row.first_seq..=row.last_seq.min(row.first_seq + 1) {
+            let item = self.item(seq)?;
+            if item.channel != Channel::Question || item.turn_id != Some(row.turn_id) {
+                break;
+            }
+            let slot = &mut texts[usize::from(item.variant == Variant::Translated)];
+            if slot.is_none() {
+                *slot = text_of(&item.parts);
+            }
+        }
+        Ok(texts)
+    }
+}
+/// The text of parts: their `text` parts joined by line feeds; `None` when there is none.
+#[must_use]
+pub fn text_of(parts: &RawJson) -> Option<JsonText> {
+    #[derive(Deserialize)]
+    struct Part {
+        #[serde(rename = "type")]
+        kind: RawJson,
+        text: Option<RawJson>,
+    }
+    let parts: Vec<Part> = serde_json::from_str(parts.as_str()).ok()?;
+    let texts: Vec<JsonText> = parts
+        .into_iter()
+        .filter(|p| p.kind.as_str() == "\"text\"")
+        .filter_map(|p| JsonText::from_raw(p.text?).ok())
+        .collect();
+    JsonText::join(&texts)
+}
+
+/// Two JSON objects, the second one's members over the first one's; `{}` when there is none.
+#[must_use]
+pub fn merged(first: Option<&RawJson>, second: Option<&RawJson>) -> RawJson {
+    match (first, second) {
+        (None, None) => RawJson::from_checked("{}"),
+        (Some(one), None) | (None, Some(one)) => one.clone(),
+        (Some(first), Some(second)) => filrouge_types::merge_objects(first, second),
+    }
+}

@@ -1,0 +1,206 @@
+//! Packing: a caller's items become records outside the transaction, so that a writer only links them.
+
+use std::cell::RefCell;
+
+use filrouge_types::{Channel, ErrorCode, Failure, Item, ItemId, NewItem, Variant};
+
+use super::event::Event;
+use super::fields::encode_fields;
+use crate::chain::{self, SALT_BYTES};
+use crate::codec::Write;
+use crate::keyring::Entropy;
+
+/// Most items in one record, and most content bytes before a record is ended: bounds what reading one item costs.
+pub(super) const RECORD_ITEMS: usize = 64;
+const RECORD_BYTES: usize = 128 * 1024;
+
+/// Most unpacked bytes of one record: one item beyond all limits of DESIGN §8.
+pub(super) const RAW_MAX: usize = 256 << 20;
+
+/// Bodies below this are stored as they are.
+const COMPRESS_FROM: usize = 256;
+/// The zstd level, chosen by measurement (docs/adr/0002).
+const ZSTD_LEVEL: i32 = 1;
+
+/// How a body is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// As it is.
+    None,
+    /// One zstd frame.
+    Zstd,
+}
+
+/// What the rules must know of a sealed item.
+#[derive(Debug, Clone)]
+pub struct SealedItem {
+    /// The caller's key.
+    pub item_id: Option<ItemId>,
+    /// What it is.
+    pub channel: Channel,
+    /// The language it is in.
+    pub variant: Variant,
+    pub(super) fields: Vec<u8>,
+    pub(super) commitment: [u8; 32],
+    /// Only in batches with an item key, for telling a retry from another body.
+    compared: Option<[u8; 16]>,
+}
+
+impl SealedItem {
+    /// Whether a stored item is what was sealed here, its content included.
+    #[must_use]
+    pub fn equals(&self, stored: &Item) -> bool {
+        self.compared
+            == Some(item_fingerprint(&NewItem {
+                item_id: stored.item_id.clone(),
+                role: stored.role,
+                channel: stored.channel.clone(),
+                variant: stored.variant,
+                parts: stored.parts.clone(),
+                agent: stored.agent.clone(),
+                model: stored.model.clone(),
+                usage: stored.usage.clone(),
+                metadata: stored.metadata.clone(),
+                occurred_at: stored.occurred_at,
+            }))
+    }
+}
+
+/// What two items must share to be one and the same: fields without events, and content.
+#[must_use]
+pub fn item_fingerprint(item: &NewItem) -> [u8; 16] {
+    chain::fingerprint(&[&encode_fields(item, &[]), item.parts.as_str().as_bytes()])
+}
+
+/// Consecutive items packed together, not yet placed in a session.
+#[derive(Debug, Clone)]
+pub struct SealedRecord {
+    /// Its items.
+    pub items: Vec<SealedItem>,
+    pub(super) compression: Compression,
+    pub(super) raw_len: usize,
+    pub(super) body: Vec<u8>,
+}
+
+/// A caller's items, packed and committed to outside the transaction, so that a writer only links them.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    /// The records, in order.
+    pub records: Vec<SealedRecord>,
+}
+
+/// One item with the turn's events that it carries.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The item.
+    pub item: NewItem,
+    /// The changes of the turn that this item records.
+    pub events: Vec<Event>,
+}
+
+impl From<NewItem> for Entry {
+    fn from(item: NewItem) -> Self {
+        Self {
+            item,
+            events: Vec::new(),
+        }
+    }
+}
+
+impl Batch {
+    /// Packs `entries`; salts come from `entropy`.
+    ///
+    /// # Errors
+    /// [`ErrorCode::Internal`] when the random source or the compressor fails.
+    pub fn seal(entries: &[Entry], entropy: &dyn Entropy) -> Result<Self, Failure> {
+        let mut salts = vec![0; entries.len() * SALT_BYTES];
+        entropy.fill(&mut salts).map_err(|e| {
+            Failure::new(
+                ErrorCode::Internal,
+                format!("the random source failed: {e}"),
+            )
+        })?;
+        let keyed = entries.iter().any(|e| e.item.item_id.is_some());
+        let mut records = Vec::new();
+        let mut items = Vec::new();
+        let mut raw = Vec::new();
+        for (entry, salt) in entries.iter().zip(salts.as_chunks::<SALT_BYTES>().0) {
+            items.push(pack_item(&mut raw, entry, salt, keyed));
+            if items.len() == RECORD_ITEMS || raw.len() >= RECORD_BYTES {
+                records.push(pack_record(std::mem::take(&mut items), &raw)?);
+                raw.clear();
+            }
+        }
+        if !items.is_empty() {
+            records.push(pack_record(items, &raw)?);
+        }
+        Ok(Self { records })
+    }
+
+    /// How many items it holds.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.records.iter().map(|r| r.items.len() as u64).sum()
+    }
+
+    /// Its items, in order.
+    pub fn items(&self) -> impl Iterator<Item = &SealedItem> {
+        self.records.iter().flat_map(|r| &r.items)
+    }
+}
+
+fn pack_item(raw: &mut Vec<u8>, entry: &Entry, salt: &[u8; SALT_BYTES], keyed: bool) -> SealedItem {
+    let item = &entry.item;
+    let parts = item.parts.as_str().as_bytes();
+    let fields = encode_fields(item, &entry.events);
+    raw.bytes(&fields);
+    raw.byte(0);
+    raw.extend_from_slice(salt);
+    raw.bytes(parts);
+    SealedItem {
+        item_id: item.item_id.clone(),
+        channel: item.channel.clone(),
+        variant: item.variant,
+        fields,
+        commitment: chain::commitment(salt, parts),
+        compared: keyed.then(|| item_fingerprint(item)),
+    }
+}
+
+thread_local! {
+    static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn pack_record(items: Vec<SealedItem>, raw: &[u8]) -> Result<SealedRecord, Failure> {
+    if raw.len() > RAW_MAX {
+        let what = format!("an item has at most {RAW_MAX} bytes");
+        return Err(Failure::new(ErrorCode::LimitExceeded, what));
+    }
+    let plain = |items| SealedRecord {
+        items,
+        compression: Compression::None,
+        raw_len: raw.len(),
+        body: raw.to_vec(),
+    };
+    if raw.len() < COMPRESS_FROM {
+        return Ok(plain(items));
+    }
+    let packed = COMPRESSOR.with_borrow_mut(|slot| {
+        if slot.is_none() {
+            *slot = Some(zstd::bulk::Compressor::new(ZSTD_LEVEL)?);
+        }
+        slot.as_mut()
+            .map_or_else(|| Ok(raw.to_vec()), |c| c.compress(raw))
+    });
+    let packed = packed
+        .map_err(|e| Failure::new(ErrorCode::Internal, format!("compression failed: {e}")))?;
+    if packed.len() >= raw.len() {
+        return Ok(plain(items));
+    }
+    Ok(SealedRecord {
+        items,
+        compression: Compression::Zstd,
+        raw_len: raw.len(),
+        body: packed,
+    })
+}

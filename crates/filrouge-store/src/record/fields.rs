@@ -1,0 +1,107 @@
+//! An item's fields as bytes: everything but its content, in the order that the link covers.
+
+use filrouge_types::{Channel, ItemId, NewItem, RawJson, Role, Variant};
+
+use super::event::Event;
+use crate::codec::{Malformed, Reader, Write};
+
+const HAS_ID: u8 = 1;
+const HAS_AGENT: u8 = 2;
+const HAS_MODEL: u8 = 4;
+const HAS_USAGE: u8 = 8;
+const HAS_METADATA: u8 = 16;
+const HAS_OCCURRED: u8 = 32;
+
+/// Everything of an item but its content, in the canonical order that the link covers.
+pub(super) fn encode_fields(item: &NewItem, events: &[Event]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(96);
+    out.byte(item.role.code());
+    match item.channel.code() {
+        Some(code) => out.byte(code),
+        None => {
+            out.byte(u8::MAX);
+            out.text(item.channel.as_str());
+        }
+    }
+    out.byte(item.variant.code());
+    let texts = [
+        (HAS_ID, item.item_id.as_ref().map(ItemId::as_str)),
+        (HAS_AGENT, item.agent.as_deref()),
+        (HAS_MODEL, item.model.as_deref()),
+        (HAS_USAGE, item.usage.as_ref().map(RawJson::as_str)),
+        (HAS_METADATA, item.metadata.as_ref().map(RawJson::as_str)),
+    ];
+    let mut present = if item.occurred_at.is_some() {
+        HAS_OCCURRED
+    } else {
+        0
+    };
+    for (bit, text) in &texts {
+        if text.is_some() {
+            present |= bit;
+        }
+    }
+    out.byte(present);
+    for text in texts.iter().filter_map(|(_, t)| *t) {
+        out.text(text);
+    }
+    if let Some(t) = item.occurred_at {
+        out.time(t);
+    }
+    out.number(events.len() as u64);
+    for event in events {
+        event.write(&mut out);
+    }
+    out
+}
+
+pub(super) fn decode_fields(bytes: &[u8]) -> Result<(NewItem, Vec<Event>), Malformed> {
+    let mut r = Reader(bytes);
+    let role = Role::from_code(r.byte()?).ok_or(Malformed)?;
+    let channel = match r.byte()? {
+        u8::MAX => Channel::Other(r.text()?.into()),
+        code => Channel::from_code(code).ok_or(Malformed)?,
+    };
+    let variant = Variant::from_code(r.byte()?).ok_or(Malformed)?;
+    let present = r.byte()?;
+    let mut text = |bit: u8| -> Result<Option<&str>, Malformed> {
+        if present & bit == 0 {
+            Ok(None)
+        } else {
+            r.text().map(Some)
+        }
+    };
+    let item_id = text(HAS_ID)?
+        .map(ItemId::new)
+        .transpose()
+        .map_err(|_| Malformed)?;
+    let agent = text(HAS_AGENT)?.map(Into::into);
+    let model = text(HAS_MODEL)?.map(Into::into);
+    let usage = text(HAS_USAGE)?.map(RawJson::from_checked);
+    let metadata = text(HAS_METADATA)?.map(RawJson::from_checked);
+    let occurred_at = if present & HAS_OCCURRED == 0 {
+        None
+    } else {
+        Some(r.time()?)
+    };
+    let mut events = Vec::new();
+    for _ in 0..r.number()? {
+        events.push(Event::read(&mut r)?);
+    }
+    if !r.is_empty() {
+        return Err(Malformed);
+    }
+    let item = NewItem {
+        item_id,
+        role,
+        channel,
+        variant,
+        parts: RawJson::from_checked("[]"),
+        agent,
+        model,
+        usage,
+        metadata,
+        occurred_at,
+    };
+    Ok((item, events))
+}

@@ -1,0 +1,125 @@
+//! The head of a session: what changes with every append.
+
+use filrouge_types::Timestamp;
+
+use super::SessionPk;
+use crate::chain::{GENESIS, Link};
+use crate::codec::{Malformed, Reader, Write};
+use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
+
+/// What changes of a session with every append.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeadRow {
+    /// The newest seq.
+    pub last_seq: u64,
+    /// The newest ordinal.
+    pub turn_count: u64,
+    /// How many turn rows there are, replacements included.
+    pub turn_rows: u64,
+    /// How many turns are open.
+    pub open_turns: u64,
+    /// The link of the newest item.
+    pub link: Link,
+    /// When a turn last began or ended.
+    pub updated_at: Timestamp,
+    /// [`SessionRow::fingerprint`] of the session's row.
+    pub session: [u8; 16],
+    key_id: KeyId,
+    /// Over all of the above and the session's number.
+    pub mac: [u8; MAC_BYTES],
+}
+
+impl HeadRow {
+    /// The unsealed head of a session without items.
+    #[must_use]
+    pub const fn empty(session: [u8; 16], now: Timestamp) -> Self {
+        Self {
+            last_seq: 0,
+            turn_count: 0,
+            turn_rows: 0,
+            open_turns: 0,
+            link: GENESIS,
+            updated_at: now,
+            session,
+            key_id: 0,
+            mac: [0; MAC_BYTES],
+        }
+    }
+
+    fn body(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(96);
+        out.byte(crate::record::FORMAT);
+        out.extend_from_slice(&self.key_id.to_be_bytes());
+        out.number(self.last_seq);
+        out.number(self.turn_count);
+        out.number(self.turn_rows);
+        out.number(self.open_turns);
+        out.extend_from_slice(&self.link);
+        out.time(self.updated_at);
+        out.extend_from_slice(&self.session);
+        out
+    }
+
+    /// Signs the row with the active key.
+    #[must_use]
+    pub fn sealed(mut self, keyring: &Keyring, pk: SessionPk) -> Self {
+        self.key_id = keyring.active();
+        self.mac = keyring
+            .mac(
+                self.key_id,
+                Domain::Head,
+                &[&pk.to_be_bytes(), &self.body()],
+            )
+            .unwrap_or_default();
+        self
+    }
+
+    /// Checks the MAC; `None` when the key is missing.
+    #[must_use]
+    pub fn verified(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
+        let mac = keyring.mac(
+            self.key_id,
+            Domain::Head,
+            &[&pk.to_be_bytes(), &self.body()],
+        )?;
+        Some(equal_macs(&mac, &self.mac))
+    }
+
+    /// The stored bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = self.body();
+        out.extend_from_slice(&self.mac);
+        out
+    }
+
+    /// Reads stored bytes; `None` when they are malformed.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        Self::read(bytes).ok()
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut r = Reader(bytes);
+        if r.byte()? != crate::record::FORMAT {
+            return Err(Malformed);
+        }
+        let key_id = KeyId::from_be_bytes(r.array()?);
+        let row = Self {
+            last_seq: r.number()?,
+            turn_count: r.number()?,
+            turn_rows: r.number()?,
+            open_turns: r.number()?,
+            link: r.array()?,
+            updated_at: r.time()?,
+            session: r.array()?,
+            key_id,
+            mac: r.array()?,
+        };
+        if r.is_empty() {
+            Ok(row)
+        } else {
+            Err(Malformed)
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The row of a turn.
+
+use filrouge_types::{Timestamp, TurnId, TurnStatus};
+
+use super::SessionPk;
+use crate::codec::{Malformed, Reader, Write};
+use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
+
+/// Where a turn stands; its header and texts are in its items.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnRow {
+    /// Its id.
+    pub turn_id: TurnId,
+    /// Its place in the session.
+    pub ordinal: u64,
+    /// 1, or one more than what it replaces.
+    pub record_version: u64,
+    /// Where it stands.
+    pub status: TurnStatus,
+    /// The seq of its first item.
+    pub first_seq: u64,
+    /// The seq of its newest item.
+    pub last_seq: u64,
+    /// How many items it has.
+    pub items: u64,
+    /// The seqs of its finals, neutral and translated; 0 for none.
+    pub finals: [u64; 2],
+    /// When it was last written to.
+    pub touched_at: Timestamp,
+    key_id: KeyId,
+    mac: [u8; MAC_BYTES],
+}
+
+impl TurnRow {
+    /// An unsealed row of a turn that begins at `first_seq`.
+    #[must_use]
+    pub const fn new(
+        turn_id: TurnId,
+        ordinal: u64,
+        record_version: u64,
+        first_seq: u64,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            turn_id,
+            ordinal,
+            record_version,
+            status: TurnStatus::Open,
+            first_seq,
+            last_seq: first_seq,
+            items: 0,
+            finals: [0, 0],
+            touched_at: now,
+            key_id: 0,
+            mac: [0; MAC_BYTES],
+        }
+    }
+
+    /// Ordinal and version in one number: the row's key in its session.
+    #[must_use]
+    pub const fn place(&self) -> u64 {
+        (self.ordinal << 8) | (self.record_version - 1)
+    }
+
+    fn body(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(80);
+        out.byte(crate::record::FORMAT);
+        out.extend_from_slice(&self.key_id.to_be_bytes());
+        out.byte(self.status.code());
+        for n in [self.first_seq, self.last_seq - self.first_seq, self.items] {
+            out.number(n);
+        }
+        for n in self.finals {
+            // Finals lie within the turn, so their distance from its start is a shorter number.
+            out.number(n.checked_sub(self.first_seq).map_or(0, |d| d + 1));
+        }
+        out.time(self.touched_at);
+        out
+    }
+
+    fn mac(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
+        let (pk, place) = (pk.to_be_bytes(), self.place().to_be_bytes());
+        keyring.mac(
+            self.key_id,
+            Domain::Turn,
+            &[&pk, &place, self.turn_id.as_bytes(), &self.body()],
+        )
+    }
+
+    /// Signs the row with the active key.
+    #[must_use]
+    pub fn sealed(mut self, keyring: &Keyring, pk: SessionPk) -> Self {
+        self.key_id = keyring.active();
+        self.mac = self.mac(keyring, pk).unwrap_or_default();
+        self
+    }
+
+    /// Checks the MAC; `None` when the key is missing.
+    #[must_use]
+    pub fn verified(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
+        Some(equal_macs(&self.mac(keyring, pk)?, &self.mac))
+    }
+
+    /// The stored bytes, without id and place, which are the row's keys.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = self.body();
+        out.extend_from_slice(&self.mac);
+        out
+    }
+
+    /// Reads stored bytes; `None` when they are malformed.
+    #[must_use]
+    pub fn decode(turn_id: TurnId, place: u64, bytes: &[u8]) -> Option<Self> {
+        Self::read(turn_id, place, bytes).ok()
+    }
+
+    fn read(turn_id: TurnId, place: u64, bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut r = Reader(bytes);
+        if r.byte()? != crate::record::FORMAT {
+            return Err(Malformed);
+        }
+        let key_id = KeyId::from_be_bytes(r.array()?);
+        let status = TurnStatus::from_code(r.byte()?).ok_or(Malformed)?;
+        let first_seq = r.number()?;
+        let last_seq = first_seq.checked_add(r.number()?).ok_or(Malformed)?;
+        let items = r.number()?;
+        let mut finals = [0; 2];
+        for f in &mut finals {
+            *f = match r.number()? {
+                0 => 0,
+                d => first_seq.checked_add(d - 1).ok_or(Malformed)?,
+            };
+        }
+        let row = Self {
+            turn_id,
+            ordinal: place >> 8,
+            record_version: (place & 0xff) + 1,
+            status,
+            first_seq,
+            last_seq,
+            items,
+            finals,
+            touched_at: r.time()?,
+            key_id,
+            mac: r.array()?,
+        };
+        if r.is_empty() {
+            Ok(row)
+        } else {
+            Err(Malformed)
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Sessions that are known not to be what was written, and how they are found.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
+
+use crate::chain::Digest;
+use crate::keyring::Keyring;
+use crate::rows::{LogRow, SessionPk, Stored, View};
+
+type Name = (TenantId, SessionId);
+
+/// Sessions that are known not to be what was written; reads and writes of them are refused.
+#[derive(Debug, Clone, Default)]
+pub struct Suspects {
+    sessions: BTreeMap<SessionPk, String>,
+    /// By the names they were made with: a row that is gone or renamed is not found by its number.
+    named: BTreeMap<Name, String>,
+    all: Option<String>,
+}
+
+impl Suspects {
+    /// The whole store is not what was written.
+    #[must_use]
+    pub fn everything(what: impl Into<String>) -> Self {
+        Self {
+            all: Some(what.into()),
+            ..Self::default()
+        }
+    }
+
+    /// Whether nothing is suspect.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty() && self.named.is_empty() && self.all.is_none()
+    }
+
+    /// Together with what else is known; nothing is forgotten.
+    #[must_use]
+    pub fn and(&self, more: Self) -> Self {
+        let mut both = self.clone();
+        both.sessions.extend(more.sessions);
+        both.named.extend(more.named);
+        both.all = both.all.or(more.all);
+        both
+    }
+
+    /// The sessions as findings: by name where it is known.
+    pub(super) fn findings(&self) -> Vec<(Option<String>, String)> {
+        let all = self.all.iter().map(|what| (None, what.clone()));
+        let named = self
+            .named
+            .iter()
+            .map(|((_, id), what)| (Some(id.to_string()), what.clone()));
+        let nameless = self.sessions.iter().filter(|_| self.named.is_empty());
+        all.chain(named)
+            .chain(nameless.map(|(_, what)| (None, what.clone())))
+            .collect()
+    }
+
+    pub(crate) fn check(&self, pk: SessionPk, id: &SessionId) -> Result<(), Failure> {
+        self.check_all()?;
+        match self.sessions.get(&pk) {
+            Some(what) => Err(Failure::integrity(id.as_str(), None, what)),
+            None => Ok(()),
+        }
+    }
+
+    /// A session that is not found (or not the viewer's) may be one that was deleted or renamed.
+    pub(crate) fn check_absent(&self, tenant: &TenantId, id: &SessionId) -> Result<(), Failure> {
+        self.check_all()?;
+        match self.named.get(&(tenant.clone(), id.clone())) {
+            Some(what) => Err(Failure::integrity(id.as_str(), None, what)),
+            None => Ok(()),
+        }
+    }
+
+    /// A list in which a session may be missing is not shown.
+    pub(crate) fn check_listing(&self, tenant: &TenantId) -> Result<(), Failure> {
+        self.check_all()?;
+        match self.named.iter().find(|((t, _), _)| t == tenant) {
+            Some(((_, id), what)) => Err(Failure::integrity(id.as_str(), None, what)),
+            None => Ok(()),
+        }
+    }
+
+    fn check_all(&self) -> Result<(), Failure> {
+        match &self.all {
+            Some(what) => Err(
+                Failure::new(ErrorCode::IntegrityError, what.clone()).with_hint(
+                    "restore the newest copy, or accept the loss with `filrouge anchor accept`",
+                ),
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Suspects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.all {
+            Some(what) => f.write_str(what),
+            None => write!(f, "{} sessions were changed", self.sessions.len()),
+        }
+    }
+}
+
+/// All sessions at one look: the sum of their heads, and those that do not vouch for themselves.
+#[derive(Default)]
+struct Census {
+    digest: Digest,
+    broken: BTreeMap<SessionPk, &'static str>,
+    /// Only kept when they are to be compared one by one.
+    heads: BTreeMap<SessionPk, [u8; 8]>,
+    keep_heads: bool,
+}
+
+impl Census {
+    fn take<V: View + ?Sized>(
+        view: &V,
+        keyring: &Keyring,
+        keep_heads: bool,
+    ) -> Result<Self, Failure> {
+        let mut census = Self {
+            keep_heads,
+            ..Self::default()
+        };
+        view.each_session(&mut |pk, stored| census.see(pk, stored, keyring))?;
+        Ok(census)
+    }
+
+    fn see(&mut self, pk: SessionPk, stored: Option<Stored>, keyring: &Keyring) {
+        let Some(Stored { row, head, .. }) = stored else {
+            self.broken.insert(pk, "its row is missing or malformed");
+            return;
+        };
+        let Some(head) = head else {
+            self.broken.insert(pk, "its head is missing or malformed");
+            return;
+        };
+        self.digest = self.digest.plus(&head.mac);
+        if self.keep_heads {
+            let mut half = [0; 8];
+            half.copy_from_slice(&head.mac[..8]);
+            self.heads.insert(pk, half);
+        }
+        if head.verified(keyring, pk) == Some(false) {
+            self.broken
+                .insert(pk, "its head was changed (the MAC does not fit)");
+        } else if row.fingerprint() != head.session {
+            self.broken.insert(pk, "its row was changed");
+        }
+    }
+}
+
+/// Compares all heads with the commit log and names the sessions that do not agree; reads the whole log only
+/// when something is wrong.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn find_suspects<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Suspects, Failure> {
+    match look(view, keyring) {
+        Err(failure) if failure.code == ErrorCode::IntegrityError => {
+            Ok(Suspects::everything(failure.detail))
+        }
+        other => other,
+    }
+}
+
+fn look<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Suspects, Failure> {
+    let newest = view.newest_log()?;
+    if let Some(row) = &newest {
+        let before = match row.commit_no {
+            0 | 1 => None,
+            n => view.log(n - 2, 1)?.pop(),
+        };
+        if row.follows(before.as_ref(), keyring) == Some(false) {
+            return Ok(Suspects::everything(format!(
+                "commit {} was changed",
+                row.commit_no
+            )));
+        }
+    }
+    let census = Census::take(view, keyring, false)?;
+    let expected = newest.map_or_else(Digest::default, |row| row.digest);
+    if census.digest == expected && census.broken.is_empty() {
+        return Ok(Suspects::default());
+    }
+    name_suspects(view, keyring, &Census::take(view, keyring, true)?)
+}
+
+/// What the commit log knows: each session's newest head, and its name.
+#[derive(Default)]
+struct Logged {
+    heads: BTreeMap<SessionPk, [u8; 8]>,
+    names: BTreeMap<SessionPk, Name>,
+}
+
+/// Reads the whole log; the inner failure is a log that was changed.
+fn read_log<V: View + ?Sized>(
+    view: &V,
+    keyring: &Keyring,
+) -> Result<Result<Logged, String>, Failure> {
+    let mut logged = Logged::default();
+    let mut previous: Option<LogRow> = None;
+    loop {
+        let rows = view.log(previous.as_ref().map_or(0, |p| p.commit_no), 1024)?;
+        if rows.is_empty() {
+            return Ok(Ok(logged));
+        }
+        for row in rows {
+            if row.follows(previous.as_ref(), keyring) == Some(false) {
+                let what = format!("the commit log is broken at commit {}", row.commit_no);
+                return Ok(Err(what));
+            }
+            let Some(entries) = row.entries() else {
+                return Ok(Err(format!("commit {} is malformed", row.commit_no)));
+            };
+            for entry in entries {
+                logged.heads.insert(entry.pk, entry.head);
+                if let Some(name) = entry.created {
+                    logged.names.insert(entry.pk, name);
+                }
+            }
+            previous = Some(row);
+        }
+    }
+}
+
+fn name_suspects<V: View + ?Sized>(
+    view: &V,
+    keyring: &Keyring,
+    census: &Census,
+) -> Result<Suspects, Failure> {
+    let logged = match read_log(view, keyring)? {
+        Ok(logged) => logged,
+        Err(what) => return Ok(Suspects::everything(what)),
+    };
+    let mut suspects = Suspects::default();
+    let mut suspect = |pk: SessionPk, what: &str| {
+        suspects.sessions.insert(pk, what.to_owned());
+        if let Some(name) = logged.names.get(&pk) {
+            suspects.named.insert(name.clone(), what.to_owned());
+        }
+    };
+    for (pk, head) in &logged.heads {
+        match census.heads.get(pk) {
+            _ if census.broken.contains_key(pk) => {}
+            None => suspect(*pk, "the session was deleted outside filrouge"),
+            Some(found) if found != head => suspect(
+                *pk,
+                "the session is not in its newest state (older rows were put back, or its end was cut)",
+            ),
+            Some(_) => {}
+        }
+    }
+    for pk in census
+        .heads
+        .keys()
+        .filter(|pk| !logged.heads.contains_key(pk))
+    {
+        suspect(*pk, "no commit made this session");
+    }
+    for (pk, what) in &census.broken {
+        suspect(*pk, what);
+    }
+    if suspects.is_empty() {
+        suspects.all = Some("the heads do not add up to what the newest commit says".to_owned());
+    }
+    Ok(suspects)
+}

@@ -1,0 +1,109 @@
+//! `filrouge doctor`
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use filrouge_engine::anchor::Standing;
+use filrouge_engine::keyfile;
+use filrouge_types::Failure;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::config::{Config, StoreUrl};
+use crate::open::{Need, open};
+use crate::output::{document, printable, stdout};
+
+#[derive(Serialize)]
+struct Check {
+    name: &'static str,
+    ok: bool,
+    detail: String,
+    hint: Option<String>,
+}
+
+fn passed(name: &'static str, detail: impl Into<String>) -> Check {
+    Check { name, ok: true, detail: detail.into(), hint: None }
+}
+
+fn failed(name: &'static str, error: &anyhow::Error) -> Check {
+    let failure = error.downcast_ref::<Failure>();
+    Check {
+        name,
+        ok: false,
+        detail: failure.map_or_else(|| format!("{error:#}"), |f| f.detail.clone()),
+        hint: failure.and_then(|f| f.hint.clone()),
+    }
+}
+
+/// The keyring must be its owner's alone.
+fn check_keyring(path: &Path) -> Check {
+    use std::os::unix::fs::PermissionsExt;
+    let name = "keyring";
+    match keyfile::load(path) {
+        Err(e) => failed(name, &e.into()),
+        Ok(ring) => match std::fs::metadata(path).map(|m| m.permissions().mode() & 0o077) {
+            Ok(0) => passed(name, format!("key {} writes, {} in the ring", ring.active(), ring.secrets().len())),
+            _ => Check {
+                name,
+                ok: false,
+                detail: format!("{} can be read by others", path.display()),
+                hint: Some(format!("chmod 600 {}", path.display())),
+            },
+        },
+    }
+}
+
+async fn check_store(config: &Config, checks: &mut Vec<Check>) {
+    let opened = match open(config, Need::Existing).await {
+        Ok(opened) => opened,
+        Err(e) => return checks.push(failed("store", &e)),
+    };
+    checks.push(passed("store", format!("{}, commit {}", config.store.value, opened.ledger.position().commit_no)));
+    match &opened.standing {
+        Some(Standing::Broken(what)) => checks.push(Check {
+            name: "anchor",
+            ok: false,
+            detail: what.clone(),
+            hint: Some("restore the newest copy, or accept the loss with `filrouge anchor accept`".to_owned()),
+        }),
+        Some(Standing::Made) => checks.push(passed("anchor", "made just now")),
+        Some(Standing::Holds) => checks.push(passed("anchor", "the store agrees with it")),
+        None => {}
+    }
+    let health = opened.ledger.health();
+    match health.integrity {
+        None => checks.push(passed("heads", "every session is in its newest state")),
+        Some(what) => checks.push(Check {
+            name: "heads",
+            ok: false,
+            detail: what,
+            hint: Some("`filrouge verify` names every place".to_owned()),
+        }),
+    }
+    opened.close().await;
+}
+
+pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
+    let source = config.file.as_ref().map_or_else(|| "no file".to_owned(), |f| f.display().to_string());
+    let mut checks = vec![passed("configuration", source)];
+    if let StoreUrl::Sqlite(_) = config.store.value {
+        checks.push(check_keyring(&config.keyring.value));
+    }
+    check_store(config, &mut checks).await;
+    let ok = checks.iter().all(|c| c.ok);
+    if config.json {
+        document(&json!({ "ok": ok, "checks": checks }))?;
+    } else {
+        let mut out = stdout();
+        for check in &checks {
+            let word = if check.ok { "ok" } else { "FAILED" };
+            writeln!(out, "{word:<7} {:<14} {}", check.name, printable(&check.detail))?;
+            if let Some(hint) = &check.hint {
+                writeln!(out, "{:<22} hint: {}", "", printable(hint))?;
+            }
+        }
+        out.flush()?;
+    }
+    Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

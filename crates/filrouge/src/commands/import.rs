@@ -1,0 +1,165 @@
+//! `filrouge import SOURCE PATH`
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use filrouge_engine::{CreateSession, Engine, ImportedTurn, RecordedTurn};
+use filrouge_sources::{ForeignSession, ForeignTurn, Outcome, Skipped, Source, SourceError, count_by_reason, opencode};
+use filrouge_store::Scope;
+use filrouge_types::{RawJson, TurnStatus, merge_objects};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::cli::ImportSource;
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::open::{Need, open, operator};
+use crate::output::{document, printable, stdout};
+
+#[derive(Default, Serialize)]
+struct Summary {
+    sessions: u64,
+    sessions_added: u64,
+    turns_added: u64,
+    turns_known: u64,
+    turns_replaced: u64,
+    items: u64,
+    skipped: Vec<Skipped>,
+}
+
+pub(super) async fn run(config: &Config, source: ImportSource, path: &Path) -> anyhow::Result<ExitCode> {
+    let ImportSource::Opencode = source;
+    let source = opencode::open(path).map_err(usage)?;
+    let opened = open(config, Need::Any).await?;
+    let mut summary = Summary::default();
+    import(&source, &opened.engine, &operator(config), &mut summary).await?;
+    opened.close().await;
+    if config.json {
+        document(&summary)?;
+    } else {
+        print(&summary)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn usage(error: SourceError) -> anyhow::Error {
+    let hint = error.hint();
+    Usage::new(error.to_string()).with_hint(hint).into()
+}
+
+async fn import(source: &dyn Source, engine: &Engine, scope: &Scope, summary: &mut Summary) -> anyhow::Result<()> {
+    let mut sessions = source.sessions().map_err(usage)?;
+    let progress = ProgressBar::new(sessions.len() as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} sessions  {msg}") {
+        progress.set_style(style);
+    }
+    for header in sessions.by_ref() {
+        let loaded = header.and_then(|h| source.load(&h.reference));
+        match loaded {
+            Err(skipped) => summary.skipped.push(skipped),
+            Ok(loaded) => {
+                progress.set_message(loaded.session.id.to_string());
+                summary.skipped.extend(loaded.skipped);
+                import_session(engine, scope, &loaded.session, summary).await?;
+                for turn in loaded.turns {
+                    import_turn(engine, scope, &loaded.session, turn, summary).await?;
+                }
+            }
+        }
+        progress.inc(1);
+    }
+    summary.skipped.extend(sessions.skipped().iter().cloned());
+    summary.skipped.extend(source.strays().map_err(usage)?);
+    progress.finish_and_clear();
+    Ok(())
+}
+
+/// What the journal has no field for, so that nothing is lost.
+fn origin(session: &ForeignSession, source: &str) -> anyhow::Result<RawJson> {
+    let origin = serde_json::json!({
+        "origin": {
+            "source": source,
+            "created": session.created,
+            "updated": session.updated,
+            "archived": session.archived,
+            "directory": session.directory,
+            "project_name": session.project_name,
+            "worktree": session.worktree,
+            "agent": session.agent,
+            "version": session.version,
+        }
+    });
+    Ok(merge_objects(&RawJson::write(&origin)?, &session.metadata))
+}
+
+async fn import_session(
+    engine: &Engine,
+    scope: &Scope,
+    session: &ForeignSession,
+    summary: &mut Summary,
+) -> anyhow::Result<()> {
+    let request = CreateSession {
+        session_id: Some(session.id.clone()),
+        title: session.title.clone(),
+        project_id: session.project_id.clone(),
+        parent_session_id: session.parent_id.clone(),
+        metadata: Some(origin(session, "opencode")?),
+    };
+    let (_, created) = engine.create_session(scope, request).await?;
+    summary.sessions += 1;
+    summary.sessions_added += u64::from(created);
+    Ok(())
+}
+
+async fn import_turn(
+    engine: &Engine,
+    scope: &Scope,
+    session: &ForeignSession,
+    turn: ForeignTurn,
+    summary: &mut Summary,
+) -> anyhow::Result<()> {
+    let status = match turn.outcome {
+        Outcome::Finalized => TurnStatus::Finalized,
+        Outcome::Failed { .. } => TurnStatus::Failed,
+        Outcome::Cancelled => TurnStatus::Cancelled,
+        Outcome::Unanswered => TurnStatus::Interrupted,
+    };
+    let items: Vec<_> = turn.question.into_iter().chain(turn.items).collect();
+    let count = items.len() as u64;
+    let imported = ImportedTurn { request_id: turn.request_id, items, status, metadata: Some(turn.metadata) };
+    match engine.record_turn(scope, &session.id, imported).await? {
+        RecordedTurn::Added => {
+            summary.turns_added += 1;
+            summary.items += count;
+        }
+        RecordedTurn::Known => summary.turns_known += 1,
+        RecordedTurn::Replaced => {
+            summary.turns_replaced += 1;
+            summary.items += count;
+        }
+    }
+    Ok(())
+}
+
+fn print(summary: &Summary) -> anyhow::Result<()> {
+    let mut out = stdout();
+    writeln!(
+        out,
+        "{} sessions ({} new), {} turns added, {} known, {} replaced, {} items written",
+        summary.sessions,
+        summary.sessions_added,
+        summary.turns_added,
+        summary.turns_known,
+        summary.turns_replaced,
+        summary.items
+    )?;
+    for (reason, count) in count_by_reason(&summary.skipped) {
+        writeln!(out, "skipped {count} ({reason}):")?;
+        for skipped in summary.skipped.iter().filter(|s| s.reason == reason) {
+            writeln!(out, "  {}: {}", skipped.path.display(), printable(&skipped.detail))?;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! `filrouge keyring list|rotate`
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use filrouge_engine::keyfile;
+use filrouge_store::OsEntropy;
+use serde_json::json;
+
+use crate::cli::Keyring;
+use crate::config::Config;
+use crate::output::{document, stdout};
+
+pub(super) fn run(config: &Config, what: &Keyring) -> anyhow::Result<ExitCode> {
+    let path = &config.keyring.value;
+    let ring = match what {
+        Keyring::List => keyfile::load(path)?,
+        Keyring::Rotate => keyfile::rotate(path, &OsEntropy)?,
+    };
+    let ids: Vec<_> = ring.secrets().keys().collect();
+    if config.json {
+        document(&json!({ "path": path, "active": ring.active(), "keys": ids }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut out = stdout();
+    for id in ids {
+        let note = if *id == ring.active() { "writes and verifies" } else { "verifies" };
+        writeln!(out, "key {id}  {note}")?;
+    }
+    if matches!(what, Keyring::Rotate) {
+        tracing::warn!("a running server writes with the new key once it is started again");
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,78 @@
+//! `filrouge sessions show ID`
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use filrouge_store::read::text_of;
+use filrouge_types::{Channel, Item, SessionId};
+use serde_json::json;
+
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::open::{Need, Opened, open, operator};
+use crate::output::{document, first_line, printable, stdout};
+
+/// Items read at once.
+const PAGE: usize = 500;
+
+pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
+    let id: SessionId = id.parse().map_err(|e: filrouge_types::IdError| Usage::new(e.to_string()))?;
+    let opened = open(config, Need::Existing).await?;
+    let scope = operator(config);
+    let session = opened.ledger.session(&scope, &id).await?;
+    if config.json {
+        let items = all_items(config, &opened, &id).await?;
+        document(&json!({ "session": session, "items": items }))?;
+    } else {
+        let mut out = stdout();
+        writeln!(out, "{}  {}", session.session_id, printable(session.title.as_deref().unwrap_or("")))?;
+        if let Some(parent) = &session.parent_session_id {
+            writeln!(out, "parent {parent}")?;
+        }
+        writeln!(out, "{} turns, {} items, {}", session.turn_count, session.last_seq, session.status)?;
+        let mut turn = None;
+        for item in all_items(config, &opened, &id).await? {
+            if item.turn_id != turn {
+                turn = item.turn_id;
+                writeln!(out)?;
+            }
+            let line = format!("{:>5}  {:<9} {:<12} {}", item.seq, item.role.as_str(), item.channel.as_str(), summary(&item));
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        out.flush()?;
+    }
+    opened.close().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn all_items(config: &Config, opened: &Opened, id: &SessionId) -> anyhow::Result<Vec<Item>> {
+    let scope = operator(config);
+    let (mut items, mut after) = (Vec::new(), 0);
+    loop {
+        let (page, next) = opened.ledger.items(&scope, id, after, PAGE).await?;
+        after = page.last().map_or(after, |i| i.seq);
+        items.extend(page);
+        if next.is_none() {
+            return Ok(items);
+        }
+    }
+}
+
+/// One line that tells what an item is about.
+fn summary(item: &Item) -> String {
+    if item.redacted {
+        return "(redacted)".to_owned();
+    }
+    if let Some(text) = text_of(&item.parts) {
+        return first_line(&text.to_plain(), 100);
+    }
+    let parts: Vec<serde_json::Value> = serde_json::from_str(item.parts.as_str()).unwrap_or_default();
+    let field = |name: &str| parts.first().and_then(|p| p.get(name)).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
+    let pick = |names: &[&str]| names.iter().find_map(|n| field(n)).unwrap_or_default();
+    match item.channel {
+        Channel::ToolCall => first_line(&format!("{} {}", pick(&["name"]), pick(&["args"])), 100),
+        Channel::ToolResult => first_line(&pick(&["content"]), 100),
+        Channel::Error => first_line(&format!("{}: {}", pick(&["code"]), pick(&["message"])), 100),
+        _ => first_line(&format!("[{}] {}", pick(&["type"]), pick(&["text", "status", "filename", "reason", "name"])), 100),
+    }
+}

@@ -1,0 +1,239 @@
+//! Settings: defaults < file < environment < flags, each with where it comes from.
+
+use std::env;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use filrouge_engine::Settings;
+use filrouge_store::command::ConcurrentTurns;
+use filrouge_types::TenantId;
+use serde::{Deserialize, Serialize};
+
+use crate::cli::Options;
+use crate::exit::Usage;
+
+/// Where a setting's value comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Origin {
+    Default,
+    File(PathBuf),
+    Environment(&'static str),
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Environment(name) | Self::Flag(name) => f.write_str(name),
+        }
+    }
+}
+
+/// A value with its origin.
+#[derive(Debug, Clone)]
+pub(crate) struct Setting<T> {
+    pub(crate) value: T,
+    pub(crate) origin: Origin,
+}
+
+/// Which ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StoreUrl {
+    Sqlite(PathBuf),
+    Memory,
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Self::Memory => f.write_str("memory:"),
+        }
+    }
+}
+
+impl std::str::FromStr for StoreUrl {
+    type Err = Usage;
+
+    fn from_str(text: &str) -> Result<Self, Usage> {
+        match text.split_once(':') {
+            Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
+            Some(("memory", "")) => Ok(Self::Memory),
+            _ => Err(Usage::new(format!("{text:?} is no store")).with_hint("known: sqlite:PATH, memory:")),
+        }
+    }
+}
+
+/// All settings.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) store: Setting<StoreUrl>,
+    pub(crate) listen: Setting<SocketAddr>,
+    pub(crate) tenant: Setting<TenantId>,
+    pub(crate) keyring: Setting<PathBuf>,
+    pub(crate) anchor: Setting<PathBuf>,
+    pub(crate) turn_timeout: Setting<Duration>,
+    pub(crate) concurrent_turns: Setting<ConcurrentTurns>,
+    pub(crate) json: bool,
+    pub(crate) unverified: bool,
+}
+
+/// The configuration file; every setting is optional and unknown ones are refused.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    store: Option<String>,
+    listen: Option<String>,
+    tenant: Option<String>,
+    keyring: Option<String>,
+    anchor: Option<String>,
+    turn_timeout_s: Option<u64>,
+    concurrent_turns: Option<String>,
+}
+
+/// A folder of the XDG base directory rules.
+fn xdg(variable: &str, fallback: &str) -> Result<PathBuf, Usage> {
+    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    let base = absolute(variable).or_else(|| absolute("HOME").map(|home| home.join(fallback)));
+    base.map(|b| b.join("filrouge"))
+        .ok_or_else(|| Usage::new(format!("neither {variable} nor HOME is set")).with_hint("set HOME"))
+}
+
+fn read_file(path: &Path, must_exist: bool) -> Result<Option<File>, Usage> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => {
+            toml::from_str(&text).map(Some).map_err(|e| Usage::new(format!("{}: {e}", path.display())))
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(None),
+        Err(e) => Err(Usage::new(format!("{}: {e}", path.display()))),
+    }
+}
+
+/// Picks the strongest of the four layers and reads it.
+struct Layers<'a> {
+    file: Option<&'a Path>,
+}
+
+impl Layers<'_> {
+    fn pick<T>(
+        &self,
+        flag: Option<(&'static str, String)>,
+        variable: &'static str,
+        in_file: Option<String>,
+        default: impl FnOnce() -> Result<T, Usage>,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Setting<T>, Usage> {
+        let from_environment = match env::var(variable) {
+            Ok(text) if text.is_empty() => None,
+            Ok(text) => Some(text),
+            Err(env::VarError::NotPresent) => None,
+            Err(env::VarError::NotUnicode(_)) => return Err(Usage::new(format!("{variable} is not UTF-8"))),
+        };
+        let (text, origin) = if let Some((name, text)) = flag {
+            (text, Origin::Flag(name))
+        } else if let Some(text) = from_environment {
+            (text, Origin::Environment(variable))
+        } else if let (Some(text), Some(path)) = (in_file, self.file) {
+            (text, Origin::File(path.to_owned()))
+        } else {
+            return Ok(Setting { value: default()?, origin: Origin::Default });
+        };
+        let value = read(&text).map_err(|e| Usage::new(format!("{origin}: {e}")))?;
+        Ok(Setting { value, origin })
+    }
+}
+
+fn concurrent_turns(text: &str) -> Result<ConcurrentTurns, String> {
+    match text {
+        "allow" => Ok(ConcurrentTurns::Allow),
+        "reject" => Ok(ConcurrentTurns::Reject),
+        other => Err(format!("concurrent_turns is {other:?}; known: allow, reject")),
+    }
+}
+
+impl Config {
+    /// Reads all layers.
+    ///
+    /// # Errors
+    /// [`Usage`] naming the layer and the value that is wrong.
+    pub(crate) fn read(options: &Options, listen: Option<SocketAddr>) -> Result<Self, Usage> {
+        let named = options.config.clone().or_else(|| env::var_os("FILROUGE_CONFIG").map(PathBuf::from));
+        let path = match &named {
+            Some(path) => path.clone(),
+            None => xdg("XDG_CONFIG_HOME", ".config")?.join("config.toml"),
+        };
+        let found = read_file(&path, named.is_some())?;
+        let layers = Layers { file: found.is_some().then_some(path.as_path()) };
+        let file = found.unwrap_or_default();
+        let path_of = |text: &str| Ok(PathBuf::from(text));
+        Ok(Self {
+            store: layers.pick(
+                options.store.clone().map(|v| ("--store", v)),
+                "FILROUGE_STORE",
+                file.store,
+                || Ok(StoreUrl::Sqlite(xdg("XDG_DATA_HOME", ".local/share")?.join("filrouge.db"))),
+                |t| t.parse().map_err(|e: Usage| format!("{}; {}", e.detail, e.hint.unwrap_or_default())),
+            )?,
+            listen: layers.pick(
+                listen.map(|a| ("--listen", a.to_string())),
+                "FILROUGE_LISTEN",
+                file.listen,
+                || Ok(SocketAddr::from(([127, 0, 0, 1], 7717))),
+                |t| t.parse().map_err(|_| format!("{t:?} is no address such as 127.0.0.1:7717")),
+            )?,
+            tenant: layers.pick(
+                options.tenant.clone().map(|v| ("--tenant", v)),
+                "FILROUGE_TENANT",
+                file.tenant,
+                || Ok(TenantId::default_tenant()),
+                |t| t.parse().map_err(|e: filrouge_types::IdError| e.to_string()),
+            )?,
+            keyring: layers.pick(
+                None,
+                "FILROUGE_KEYRING",
+                file.keyring,
+                || Ok(xdg("XDG_CONFIG_HOME", ".config")?.join("keyring.json")),
+                path_of,
+            )?,
+            anchor: layers.pick(
+                None,
+                "FILROUGE_ANCHOR",
+                file.anchor,
+                || Ok(xdg("XDG_STATE_HOME", ".local/state")?.join("anchor")),
+                path_of,
+            )?,
+            turn_timeout: layers.pick(
+                None,
+                "FILROUGE_TURN_TIMEOUT_S",
+                file.turn_timeout_s.map(|s| s.to_string()),
+                || Ok(Settings::default().turn_timeout),
+                |t| t.parse().map(Duration::from_secs).map_err(|_| format!("{t:?} is no number of seconds")),
+            )?,
+            concurrent_turns: layers.pick(
+                None,
+                "FILROUGE_CONCURRENT_TURNS",
+                file.concurrent_turns,
+                || Ok(ConcurrentTurns::Allow),
+                concurrent_turns,
+            )?,
+            file: layers.file.map(Path::to_owned),
+            json: options.json,
+            unverified: options.unverified,
+        })
+    }
+
+    /// What the engine is told.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            concurrent_turns: self.concurrent_turns.value,
+            turn_timeout: self.turn_timeout.value,
+            ..Settings::default()
+        }
+    }
+}

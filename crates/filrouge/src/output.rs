@@ -1,0 +1,42 @@
+//! Writing data to stdout, where a reader that has gone away is no failure.
+
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+use serde::Serialize;
+
+/// A buffered stdout.
+pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
+    BufWriter::new(io::stdout().lock())
+}
+
+/// One JSON document and a line feed.
+pub(crate) fn document<T: Serialize>(value: &T) -> anyhow::Result<()> {
+    let mut out = stdout();
+    serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
+    writeln!(out)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Text with no control characters but line feeds and tabs: what was said must not steer a terminal.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+}
+
+/// The first line of a text, at most `max` characters.
+pub(crate) fn first_line(text: &str, max: usize) -> String {
+    let line = printable(text.lines().next().unwrap_or(""));
+    if line.chars().count() <= max { line } else { line.chars().take(max - 1).chain(['…']).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminals_are_not_steered() {
+        assert_eq!(printable("a\u{1b}[2Jb\tc\n"), "a\u{fffd}[2Jb\tc\n");
+        assert_eq!(first_line("abcdef\nx", 4), "abc…");
+        assert_eq!(first_line("abcd\nx", 4), "abcd");
+    }
+}

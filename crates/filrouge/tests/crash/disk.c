@@ -1,0 +1,397 @@
+/*
+ * A disk that can be told to fail.
+ *
+ * Preloaded into a program (LD_PRELOAD), this library stands between it and the files below one directory. It can
+ * write down all that is done to them, so that a test can rebuild what a disk would hold after the power went; it can
+ * kill the program between two calls; it can pretend that flushes happen, refuse them, or be full.
+ *
+ *   DISK_ROOT=dir           the directory watched (absolute, no symbolic links); without it nothing is done
+ *   DISK_RECORD=file        appends a record of every change and flush to this file (see `struct record`)
+ *   DISK_LIE=1              flushes answer success, do nothing, and leave no record
+ *   DISK_KILL_AT=n          SIGKILL at the n-th point; every changing call has two: before it (odd n), and in the
+ *                           middle of it (even n), where a write has stored the first half of its bytes and any other
+ *                           call is complete
+ *   DISK_FAIL_SYNC_AT=n     the n-th flush and all later ones fail with EIO
+ *   DISK_FAIL_SYNC_COUNT=k  only so many of them fail, later ones succeed
+ *   DISK_SYNC_ONLY=text     lies and failures concern only files with this text in their path
+ *   DISK_ENOSPC_AT=bytes    writes beyond so many bytes fail with ENOSPC
+ *   DISK_ENOSPC_OFF=file    as soon as this file exists there is space again
+ *   DISK_ARM=file           points, flushes and bytes are counted only while this file exists
+ *
+ * SQLite's -shm files are left alone: they are shared memory, gone after a power cut. System calls are made directly,
+ * so nothing here comes back to its own wrappers. What it cannot see: writes through a memory map, io_uring, and
+ * programs that make system calls without the C library. A test compares the record with the real files to know.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(long) == 8, "file offsets are passed in one register");
+
+/* What follows in the log: `name_len` bytes of name (two names of a rename are parted by a NUL), then the data. */
+struct record {
+    uint64_t op;       /* C create, W write, T set size, R rename, L link, U unlink, B/S/F flush begun/done/failed */
+    uint64_t file;     /* inode number; 0 for the flush of a directory, which has a name instead */
+    uint64_t at;       /* W: offset; T: size; B, S, F: number that joins the begin with the end */
+    uint64_t name_len;
+    uint64_t data_len;
+};
+
+enum { FDS = 1 << 16, UNKNOWN = 0, FOREIGN = 1 }; /* any other value in `files` is the inode number of a watched file */
+static _Atomic uint64_t files[FDS];
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one order for changes and their records */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static char root[PATH_MAX];
+static size_t root_len;
+static int log_fd = -1, lying;
+static uint64_t kill_at, fail_sync_at, fail_sync_count, enospc_at;
+static const char *sync_only, *enospc_off, *arm;
+static uint64_t points, flushes, bytes, tickets; /* counters, under `lock` */
+
+static uint64_t number(const char *name, uint64_t otherwise) {
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static void set_up(void) {
+    const char *dir = getenv("DISK_ROOT");
+    const char *log = getenv("DISK_RECORD");
+    if (!dir || strlen(dir) >= sizeof root) return;
+    strcpy(root, dir);
+    lying = getenv("DISK_LIE") != NULL;
+    kill_at = number("DISK_KILL_AT", 0);
+    fail_sync_at = number("DISK_FAIL_SYNC_AT", 0);
+    fail_sync_count = number("DISK_FAIL_SYNC_COUNT", UINT64_MAX);
+    sync_only = getenv("DISK_SYNC_ONLY");
+    enospc_at = number("DISK_ENOSPC_AT", UINT64_MAX);
+    enospc_off = getenv("DISK_ENOSPC_OFF");
+    arm = getenv("DISK_ARM");
+    if (log) log_fd = syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    root_len = strlen(root);
+}
+
+static int watching(void) {
+    pthread_once(&once, set_up);
+    return root_len != 0;
+}
+
+static void die(void) {
+    kill(getpid(), SIGKILL);
+    for (;;) pause();
+}
+
+static int exists(const char *path) { return syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0; }
+
+static int counting(void) {
+    int error = errno, now = !arm || exists(arm);
+    errno = error;
+    return now;
+}
+
+static int ours(const char *path) {
+    size_t len = strlen(path);
+    if (strncmp(path, root, root_len) != 0 || (path[root_len] != '/' && path[root_len] != 0)) return 0;
+    return len < 4 || strcmp(path + len - 4, "-shm") != 0;
+}
+
+/* The path behind a descriptor. */
+static int path_of(int fd, char out[PATH_MAX]) {
+    char link[40];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t len = syscall(SYS_readlinkat, AT_FDCWD, link, out, PATH_MAX - 1);
+    if (len < 0) return 0;
+    out[len] = 0;
+    return 1;
+}
+
+/* The full path of a name that may not exist yet; its directory must. */
+static int path_at(int dir, const char *name, char out[PATH_MAX]) {
+    char parent[PATH_MAX], given[PATH_MAX];
+    if (name[0] == '/' || dir == AT_FDCWD) {
+        if (snprintf(given, sizeof given, "%s", name) >= (int)sizeof given) return 0;
+    } else {
+        if (!path_of(dir, parent)) return 0;
+        if (snprintf(given, sizeof given, "%s/%s", parent, name) >= (int)sizeof given) return 0;
+    }
+    char *slash = strrchr(given, '/');
+    const char *base = slash ? slash + 1 : given;
+    if (slash) *slash = 0;
+    if (!realpath(!slash ? "." : given[0] ? given : "/", parent)) return 0;
+    return snprintf(out, PATH_MAX, "%s/%s", parent[1] ? parent : "", base) < PATH_MAX;
+}
+
+/* The watched file behind a descriptor, or FOREIGN. */
+static uint64_t file_of(int fd) {
+    if (!watching() || fd < 0 || fd >= FDS) return FOREIGN;
+    uint64_t known = atomic_load(&files[fd]);
+    if (known != UNKNOWN) return known;
+    int error = errno;
+    char path[PATH_MAX];
+    struct stat st;
+    known = FOREIGN;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && path_of(fd, path) && ours(path)) known = st.st_ino;
+    atomic_store(&files[fd], known);
+    errno = error;
+    return known;
+}
+
+static void forget(int fd) {
+    if (fd >= 0 && fd < FDS) atomic_store(&files[fd], UNKNOWN);
+}
+
+static void note(char op, uint64_t file, uint64_t at, const char *name, size_t name_len, const void *data, size_t len) {
+    if (log_fd < 0) return;
+    struct record head = {(uint64_t)op, file, at, name_len, len};
+    struct iovec parts[3] = {{&head, sizeof head}, {(void *)name, name_len}, {(void *)data, len}};
+    int error = errno;
+    if (syscall(SYS_writev, log_fd, parts, 3) != (long)(sizeof head + name_len + len)) abort();
+    errno = error;
+}
+
+/* Counts a changing call, under `lock`; says whether the program is to die in the middle of it. */
+static int point(void) {
+    if (!counting()) return 0;
+    points += 2;
+    if (kill_at && points - 1 == kill_at) die();
+    return kill_at && points == kill_at;
+}
+
+/* How many of `len` bytes the disk has room for, under `lock`. */
+static size_t room(size_t len) {
+    if (enospc_at == UINT64_MAX || !counting() || bytes + len <= enospc_at) return len;
+    if (enospc_off && exists(enospc_off)) return len;
+    return bytes < enospc_at ? enospc_at - bytes : 0;
+}
+
+/* Where a write without offset goes. */
+static uint64_t position(int fd) {
+    struct stat st;
+    if ((fcntl(fd, F_GETFL) & O_APPEND) && fstat(fd, &st) == 0) return st.st_size;
+    return lseek(fd, 0, SEEK_CUR);
+}
+
+static ssize_t put(int fd, uint64_t file, const void *data, size_t len, off_t at) {
+    pthread_mutex_lock(&lock);
+    int last = point();
+    size_t fits = room(len);
+    ssize_t done = -1;
+    if (fits == 0 && len > 0) {
+        errno = ENOSPC;
+    } else {
+        uint64_t where = at < 0 ? position(fd) : (uint64_t)at;
+        size_t some = last ? fits / 2 : fits;
+        done = at < 0 ? syscall(SYS_write, fd, data, some) : syscall(SYS_pwrite64, fd, data, some, at);
+        if (done > 0) {
+            if (counting()) bytes += done;
+            note('W', file, where, NULL, 0, data, done);
+        }
+    }
+    if (last) die();
+    pthread_mutex_unlock(&lock);
+    return done;
+}
+
+ssize_t write(int fd, const void *data, size_t len) {
+    uint64_t file = file_of(fd);
+    return file == FOREIGN ? syscall(SYS_write, fd, data, len) : put(fd, file, data, len, -1);
+}
+
+ssize_t pwrite(int fd, const void *data, size_t len, off_t at) {
+    uint64_t file = file_of(fd);
+    return file == FOREIGN ? syscall(SYS_pwrite64, fd, data, len, at) : put(fd, file, data, len, at);
+}
+
+/* A gathering write may store less than asked; here it stores its first piece that is not empty. */
+static ssize_t put_first(int fd, uint64_t file, const struct iovec *parts, int count, off_t at) {
+    for (int i = 0; i < count; i++)
+        if (parts[i].iov_len) return put(fd, file, parts[i].iov_base, parts[i].iov_len, at);
+    return 0;
+}
+
+ssize_t writev(int fd, const struct iovec *parts, int count) {
+    uint64_t file = file_of(fd);
+    return file == FOREIGN ? syscall(SYS_writev, fd, parts, count) : put_first(fd, file, parts, count, -1);
+}
+
+ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at) {
+    uint64_t file = file_of(fd);
+    return file == FOREIGN ? syscall(SYS_pwritev, fd, parts, count, at, 0) : put_first(fd, file, parts, count, at);
+}
+
+/* Kernel-side copies are declined, so that callers fall back to reading and writing. */
+ssize_t copy_file_range(int in, off_t *in_at, int out, off_t *out_at, size_t len, unsigned flags) {
+    if (file_of(out) == FOREIGN) return syscall(SYS_copy_file_range, in, in_at, out, out_at, len, flags);
+    errno = EXDEV;
+    return -1;
+}
+
+ssize_t sendfile(int out, int in, off_t *at, size_t len) {
+    if (file_of(out) == FOREIGN) return syscall(SYS_sendfile, out, in, at, len);
+    errno = EINVAL;
+    return -1;
+}
+
+/* Runs a call that may change a file's size, and notes the size it left. */
+static long resize(int fd, long nr, long a, long b, long c) {
+    uint64_t file = file_of(fd);
+    struct stat before, after;
+    if (file == FOREIGN) return syscall(nr, fd, a, b, c);
+    pthread_mutex_lock(&lock);
+    int last = point();
+    fstat(fd, &before);
+    long result = syscall(nr, fd, a, b, c);
+    if (result == 0 && fstat(fd, &after) == 0 && after.st_size != before.st_size)
+        note('T', file, after.st_size, NULL, 0, NULL, 0);
+    if (last) die();
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+int ftruncate(int fd, off_t size) { return resize(fd, SYS_ftruncate, size, 0, 0); }
+int fallocate(int fd, int mode, off_t at, off_t len) { return resize(fd, SYS_fallocate, mode, at, len); }
+
+int posix_fallocate(int fd, off_t at, off_t len) {
+    int error = errno, result = resize(fd, SYS_fallocate, 0, at, len) == 0 ? 0 : errno;
+    errno = error;
+    return result;
+}
+
+static int flush(int fd, long nr) {
+    char path[PATH_MAX];
+    struct stat st;
+    if (!watching() || fstat(fd, &st) != 0 || !path_of(fd, path) || !ours(path)) return syscall(nr, fd);
+    int directory = S_ISDIR(st.st_mode);
+    uint64_t file = directory ? 0 : st.st_ino;
+    size_t name_len = directory ? strlen(path) : 0;
+    pthread_mutex_lock(&lock);
+    int last = point(), meant = !sync_only || strstr(path + root_len, sync_only);
+    if (meant && counting()) flushes++;
+    int failing = meant && fail_sync_at && flushes >= fail_sync_at && flushes - fail_sync_at < fail_sync_count;
+    int lie = meant && lying;
+    uint64_t ticket = ++tickets;
+    if (!lie) note('B', file, ticket, path, name_len, NULL, 0);
+    pthread_mutex_unlock(&lock);
+    int result = lie ? 0 : failing ? -1 : syscall(nr, fd);
+    if (failing) errno = EIO;
+    pthread_mutex_lock(&lock);
+    if (!lie) note(result == 0 ? 'S' : 'F', file, ticket, path, name_len, NULL, 0);
+    if (last) die();
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+int fsync(int fd) { return flush(fd, SYS_fsync); }
+int fdatasync(int fd) { return flush(fd, SYS_fdatasync); }
+
+static int open_file(int dir, const char *name, int flags, mode_t mode) {
+    char path[PATH_MAX];
+    struct stat before, after;
+    int changing = (flags & (O_CREAT | O_TRUNC)) && watching() && path_at(dir, name, path) && ours(path);
+    if (!changing) {
+        int fd = syscall(SYS_openat, dir, name, flags, mode);
+        forget(fd);
+        return fd;
+    }
+    pthread_mutex_lock(&lock);
+    int there = stat(path, &before) == 0;
+    int last = !there || ((flags & O_TRUNC) && before.st_size) ? point() : 0;
+    int fd = syscall(SYS_openat, dir, name, flags, mode);
+    forget(fd);
+    if (fd >= 0 && fstat(fd, &after) == 0) {
+        if (!there) note('C', after.st_ino, 0, path, strlen(path), NULL, 0);
+        else if (after.st_size != before.st_size) note('T', after.st_ino, after.st_size, NULL, 0, NULL, 0);
+    }
+    if (last) die();
+    pthread_mutex_unlock(&lock);
+    return fd;
+}
+
+#define OPEN(dir, name, flags)                                                                                      \
+    va_list args;                                                                                                   \
+    va_start(args, flags);                                                                                          \
+    mode_t mode = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(args, mode_t) : 0;                 \
+    va_end(args);                                                                                                   \
+    return open_file(dir, name, flags, mode)
+
+int open(const char *name, int flags, ...) { OPEN(AT_FDCWD, name, flags); }
+int openat(int dir, const char *name, int flags, ...) { OPEN(dir, name, flags); }
+
+int creat(const char *name, mode_t mode) { return open_file(AT_FDCWD, name, O_CREAT | O_WRONLY | O_TRUNC, mode); }
+
+int close(int fd) {
+    forget(fd);
+    return syscall(SYS_close, fd);
+}
+
+int dup3(int from, int to, int flags) {
+    forget(to);
+    return syscall(SYS_dup3, from, to, flags);
+}
+
+int dup2(int from, int to) {
+    if (from == to) return fcntl(from, F_GETFD) < 0 ? -1 : to;
+    return dup3(from, to, 0);
+}
+
+/* Runs a call that changes the name of a file: `old` is its name before, `new` (or NULL) the one after. */
+static long change_name(char op, int old_dir, const char *old, int new_dir, const char *new, long nr, long flags) {
+    char names[2 * PATH_MAX], to[PATH_MAX];
+    struct stat st;
+    int seen = watching() && path_at(old_dir, old, names) && ours(names) && lstat(names, &st) == 0;
+    if (seen && new) seen = path_at(new_dir, new, to);
+    pthread_mutex_lock(&lock);
+    int last = seen ? point() : 0;
+    long result = new ? syscall(nr, old_dir, old, new_dir, new, flags) : syscall(nr, old_dir, old, flags);
+    if (seen && result == 0) {
+        size_t len = strlen(names);
+        if (new) {
+            strcpy(names + len + 1, to);
+            len += 1 + strlen(to);
+        }
+        note(op, st.st_ino, 0, names, len, NULL, 0);
+    }
+    if (last) die();
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+int renameat2(int from, const char *old, int to, const char *new, unsigned flags) {
+    return change_name('R', from, old, to, new, SYS_renameat2, flags);
+}
+int renameat(int from, const char *old, int to, const char *new) { return renameat2(from, old, to, new, 0); }
+int rename(const char *old, const char *new) { return renameat2(AT_FDCWD, old, AT_FDCWD, new, 0); }
+int linkat(int from, const char *old, int to, const char *new, int flags) {
+    return change_name('L', from, old, to, new, SYS_linkat, flags);
+}
+int link(const char *old, const char *new) { return linkat(AT_FDCWD, old, AT_FDCWD, new, 0); }
+int unlinkat(int dir, const char *name, int flags) {
+    if (flags & AT_REMOVEDIR) return syscall(SYS_unlinkat, dir, name, flags);
+    return change_name('U', dir, name, AT_FDCWD, NULL, SYS_unlinkat, flags);
+}
+int unlink(const char *name) { return unlinkat(AT_FDCWD, name, 0); }
+
+/* The large-file names of the same calls. */
+#define SAME(name) __attribute__((alias(#name)))
+int open64(const char *, int, ...) SAME(open);
+int openat64(int, const char *, int, ...) SAME(openat);
+int creat64(const char *, mode_t) SAME(creat);
+ssize_t pwrite64(int, const void *, size_t, off_t) SAME(pwrite);
+ssize_t pwritev64(int, const struct iovec *, int, off_t) SAME(pwritev);
+int ftruncate64(int, off_t) SAME(ftruncate);
+int fallocate64(int, int, off_t, off_t) SAME(fallocate);
+int posix_fallocate64(int, off_t, off_t) SAME(posix_fallocate);
+ssize_t sendfile64(int, int, off_t *, size_t) SAME(sendfile);

@@ -1,0 +1,99 @@
+//! A client that knows whether it got an answer.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// An answer of the server.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    /// `Filrouge-Durability`.
+    pub(crate) durability: Option<String>,
+    pub(crate) content_type: String,
+    pub(crate) body: Value,
+}
+
+impl Reply {
+    pub(crate) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// The `code` of a problem document.
+    pub(crate) fn code(&self) -> &str {
+        self.body["code"].as_str().unwrap_or("")
+    }
+}
+
+/// The connection ended before the answer was there: nobody knows whether the write happened.
+#[derive(Debug)]
+pub(crate) struct NoAnswer(pub(crate) ureq::Error);
+
+/// One keep-alive client of the native API.
+pub(crate) struct Client {
+    agent: ureq::Agent,
+    origin: String,
+}
+
+impl Client {
+    /// `origin` is `http://HOST:PORT`.
+    pub(crate) fn new(origin: &str) -> Self {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(None)
+            .timeout_global(Some(Duration::from_secs(20)))
+            .build();
+        Self {
+            agent: config.into(),
+            origin: origin.to_owned(),
+        }
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Reply, NoAnswer> {
+        let answer = self.agent.post(self.url(path)).send_json(body);
+        answer.map_err(NoAnswer).and_then(read)
+    }
+
+    pub(crate) fn try_get(&self, path: &str) -> Result<Reply, NoAnswer> {
+        let answer = self.agent.get(self.url(path)).call();
+        answer.map_err(NoAnswer).and_then(read)
+    }
+
+    /// A read that must succeed.
+    pub(crate) fn get(&self, path: &str) -> Value {
+        let reply = self
+            .try_get(path)
+            .unwrap_or_else(|e| panic!("GET {path}: {}", e.0));
+        assert_eq!(reply.status, 200, "GET {path}: {}", reply.body);
+        reply.body
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.origin)
+    }
+}
+
+fn read(mut answer: ureq::http::Response<ureq::Body>) -> Result<Reply, NoAnswer> {
+    let header = |name: &str| {
+        answer
+            .headers()
+            .get(name)
+            .and_then(|v| v.to_str().ok())
+            .map(str::to_owned)
+    };
+    let (status, durability) = (answer.status().as_u16(), header("filrouge-durability"));
+    let content_type = header("content-type").unwrap_or_default();
+    let text = answer
+        .body_mut()
+        .with_config()
+        .limit(1 << 30)
+        .read_to_string()
+        .map_err(NoAnswer)?;
+    let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+    Ok(Reply {
+        status,
+        durability,
+        content_type,
+        body,
+    })
+}

@@ -1,0 +1,380 @@
+//! Rebuilds what a disk holds after a power cut from the record that `disk.c` writes.
+//!
+//! The model of the disk:
+//! - A write or change of size is durable once a flush of that file, begun after it, has succeeded. Every other one is
+//!   kept or lost by chance, a write in sectors of 512 bytes, each on its own; where a lost sector lies inside the file
+//!   it has its old content, or zeros.
+//! - A flush that fails leaves what it should have flushed to chance at that moment; later flushes do not help it.
+//! - Names (create, rename, link, unlink) reach the disk in order within their directory: all up to a successful flush
+//!   of the directory; all up to the newest name of a file when that file is flushed, as journalling file systems do;
+//!   of the rest as many as chance will have. A rename counts for the directory it leads to.
+//! - A directory exists when something in it does. Permissions are those of the live files.
+//! - SQLite's shared memory (`-shm`) is gone.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rand::Rng;
+use rand::rngs::StdRng;
+
+const SECTOR: u64 = 512;
+
+/// What becomes of changes that were not flushed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unsynced {
+    /// None of them is kept.
+    Lost,
+    /// All of them are kept, as after a SIGKILL.
+    Kept,
+    /// Chance decides, sector by sector.
+    Torn,
+}
+
+#[derive(Clone)]
+enum Change {
+    Write { at: u64, data: Vec<u8> },
+    Size(u64),
+}
+
+#[derive(Clone, Default)]
+struct File {
+    durable: Vec<u8>,
+    /// With their positions in the record.
+    pending: Vec<(u64, Change)>,
+}
+
+struct Renaming {
+    position: u64,
+    file: usize,
+    old: Option<PathBuf>,
+    new: Option<PathBuf>,
+}
+
+impl Renaming {
+    /// The directory whose flush makes it durable.
+    fn directory(&self) -> PathBuf {
+        let name = self.new.as_ref().or(self.old.as_ref()).expect("a name");
+        name.parent().expect("a directory").to_owned()
+    }
+}
+
+/// The files below a directory.
+#[derive(Default)]
+pub(crate) struct Disk {
+    files: Vec<File>,
+    /// Indexes of `files` by inode number; a number can be used again.
+    inodes: HashMap<u64, usize>,
+    names: BTreeMap<PathBuf, usize>,
+}
+
+impl Disk {
+    /// What is below `root` now, all of it durable; nothing when it does not exist.
+    pub(crate) fn new(root: &Path) -> Self {
+        let mut disk = Self::default();
+        if root.exists() {
+            disk.add(root);
+        }
+        disk
+    }
+
+    fn add(&mut self, dir: &Path) {
+        for entry in fs::read_dir(dir).expect("read a directory") {
+            let path = entry.expect("a directory entry").path();
+            let metadata = fs::symlink_metadata(&path).expect("metadata");
+            if metadata.is_dir() {
+                self.add(&path);
+            } else if !is_shared_memory(&path) {
+                let durable = fs::read(&path).expect("read a file");
+                let file = self.add_file(
+                    metadata.ino(),
+                    File {
+                        durable,
+                        pending: Vec::new(),
+                    },
+                );
+                self.names.insert(path, file);
+            }
+        }
+    }
+
+    fn add_file(&mut self, inode: u64, file: File) -> usize {
+        self.files.push(file);
+        self.inodes.insert(inode, self.files.len() - 1);
+        self.files.len() - 1
+    }
+
+    fn file(&self, inode: u64) -> usize {
+        *self
+            .inodes
+            .get(&inode)
+            .expect("the record missed where a file came from")
+    }
+
+    /// What is left of this disk when the power goes after all that is in `record`.
+    pub(crate) fn after_cut(self, record: &Path, unsynced: Unsynced, rng: &mut StdRng) -> Image {
+        let chance = match unsynced {
+            Unsynced::Lost => 0.0,
+            Unsynced::Kept => 1.0,
+            Unsynced::Torn => *[0.1, 0.5, 0.9]
+                .get(rng.random_range(0..3))
+                .expect("three chances"),
+        };
+        let mut replay = Replay {
+            disk: self,
+            renamings: Vec::new(),
+            flushes: HashMap::new(),
+            chance,
+            rng,
+        };
+        let bytes = fs::read(record).unwrap_or_default();
+        let mut rest = bytes.as_slice();
+        for position in 0.. {
+            let Some(entry) = Entry::read(&mut rest) else {
+                break;
+            };
+            replay.apply(position, &entry);
+        }
+        replay.cut()
+    }
+}
+
+/// How many points `DISK_KILL_AT` finds in what was recorded.
+pub(crate) fn points(record: &Path) -> u64 {
+    let bytes = fs::read(record).expect("the record");
+    let mut rest = bytes.as_slice();
+    let entries = std::iter::from_fn(|| Entry::read(&mut rest));
+    2 * entries.filter(|e| !matches!(e.op, b'S' | b'F')).count() as u64
+}
+
+/// `struct record` of `disk.c`.
+struct Entry<'a> {
+    op: u8,
+    inode: u64,
+    at: u64,
+    name: &'a [u8],
+    data: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    /// The next entry; `None` at the end, and where the writer was killed in the middle of one.
+    fn read(rest: &mut &'a [u8]) -> Option<Self> {
+        let mut next = *rest;
+        let mut number = || Some(u64::from_ne_bytes(next.split_off(..8)?.try_into().ok()?));
+        let (op, inode, at, name_len, data_len) =
+            (number()?, number()?, number()?, number()?, number()?);
+        let name = next.split_off(..usize::try_from(name_len).ok()?)?;
+        let data = next.split_off(..usize::try_from(data_len).ok()?)?;
+        *rest = next;
+        Some(Self {
+            op: u8::try_from(op).ok()?,
+            inode,
+            at,
+            name,
+            data,
+        })
+    }
+
+    fn names(&self) -> (PathBuf, Option<PathBuf>) {
+        let path = |bytes: &[u8]| PathBuf::from(std::ffi::OsStr::from_bytes(bytes));
+        let mut names = self.name.splitn(2, |b| *b == 0);
+        (
+            path(names.next().unwrap_or_default()),
+            names.next().map(path),
+        )
+    }
+}
+
+struct Replay<'a> {
+    disk: Disk,
+    renamings: Vec<Renaming>,
+    /// Where each flush under way began.
+    flushes: HashMap<u64, u64>,
+    /// Of keeping what is not flushed.
+    chance: f64,
+    rng: &'a mut StdRng,
+}
+
+impl Replay<'_> {
+    fn apply(&mut self, position: u64, entry: &Entry<'_>) {
+        let (first, second) = entry.names();
+        match entry.op {
+            b'C' => {
+                let file = self.disk.add_file(entry.inode, File::default());
+                self.renamings.push(Renaming {
+                    position,
+                    file,
+                    old: None,
+                    new: Some(first),
+                });
+            }
+            b'R' => self.rename(position, entry.inode, Some(first), second),
+            b'L' => self.rename(position, entry.inode, None, second),
+            b'U' => self.rename(position, entry.inode, Some(first), None),
+            b'W' => self.change(
+                position,
+                entry.inode,
+                Change::Write {
+                    at: entry.at,
+                    data: entry.data.to_vec(),
+                },
+            ),
+            b'T' => self.change(position, entry.inode, Change::Size(entry.at)),
+            b'B' => {
+                self.flushes.insert(entry.at, position);
+            }
+            b'S' | b'F' => {
+                let begun = self
+                    .flushes
+                    .remove(&entry.at)
+                    .expect("a flush ends after it began");
+                match (entry.op, entry.inode) {
+                    (b'S', 0) => self.flush_names(&first, begun),
+                    (b'S', inode) => self.flush(self.disk.file(inode), begun),
+                    (_, 0) => {}
+                    (_, inode) => self.leave_to_chance(self.disk.file(inode), begun),
+                }
+            }
+            other => panic!("unknown record {:?}", char::from(other)),
+        }
+    }
+
+    fn rename(&mut self, position: u64, inode: u64, old: Option<PathBuf>, new: Option<PathBuf>) {
+        self.renamings.push(Renaming {
+            position,
+            file: self.disk.file(inode),
+            old,
+            new,
+        });
+    }
+
+    fn change(&mut self, position: u64, inode: u64, change: Change) {
+        let file = self.disk.file(inode);
+        self.disk.files[file].pending.push((position, change));
+    }
+
+    /// All changes of a file before `begun` are durable, and so is its name.
+    fn flush(&mut self, file: usize, begun: u64) {
+        self.settle(file, begun, 1.0);
+        let named = self
+            .renamings
+            .iter()
+            .rfind(|r| r.file == file && r.new.is_some() && r.position < begun);
+        if let Some((directory, position)) = named.map(|r| (r.directory(), r.position)) {
+            self.flush_names(&directory, position + 1);
+        }
+    }
+
+    fn leave_to_chance(&mut self, file: usize, before: u64) {
+        self.settle(file, before, self.chance);
+    }
+
+    /// Each sector of what is pending before a position is kept with this chance; none of it is pending any longer.
+    fn settle(&mut self, file: usize, before: u64, chance: f64) {
+        let file = &mut self.disk.files[file];
+        let later = file
+            .pending
+            .split_off(file.pending.partition_point(|(p, _)| *p < before));
+        for (_, change) in std::mem::replace(&mut file.pending, later) {
+            make(&mut file.durable, &change, || self.rng.random_bool(chance));
+        }
+    }
+
+    /// All renamings in a directory before `begun` are durable.
+    fn flush_names(&mut self, directory: &Path, begun: u64) {
+        let sure = |r: &mut Renaming| r.position < begun && r.directory() == directory;
+        for renaming in self.renamings.extract_if(.., sure) {
+            if let Some(old) = renaming
+                .old
+                .filter(|old| self.disk.names.get(old) == Some(&renaming.file))
+            {
+                self.disk.names.remove(&old);
+            }
+            if let Some(new) = renaming.new {
+                self.disk.names.insert(new, renaming.file);
+            }
+        }
+    }
+
+    fn cut(mut self) -> Image {
+        for file in 0..self.disk.files.len() {
+            self.leave_to_chance(file, u64::MAX);
+        }
+        while let Some(directory) = self.renamings.first().map(Renaming::directory) {
+            let here = self.renamings.iter().filter(|r| r.directory() == directory);
+            let lost = here
+                .map(|r| r.position)
+                .find(|_| !self.rng.random_bool(self.chance));
+            self.flush_names(&directory, lost.unwrap_or(u64::MAX));
+            self.renamings.retain(|r| r.directory() != directory);
+        }
+        let Disk { files, names, .. } = self.disk;
+        Image {
+            files: names
+                .into_iter()
+                .map(|(name, file)| (name, files[file].durable.clone()))
+                .collect(),
+        }
+    }
+}
+
+/// Makes a change as far as `keep` says so, for a write sector by sector.
+fn make(content: &mut Vec<u8>, change: &Change, mut keep: impl FnMut() -> bool) {
+    match change {
+        Change::Size(size) => {
+            if keep() {
+                content.resize(usize::try_from(*size).expect("a size"), 0);
+            }
+        }
+        Change::Write { at, data } => {
+            let end = at + data.len() as u64;
+            let mut from = *at;
+            while from < end {
+                let to = end.min((from / SECTOR + 1) * SECTOR);
+                if keep() {
+                    let [a, b, c, d] = [from, to, from - at, to - at]
+                        .map(|n| usize::try_from(n).expect("an offset"));
+                    content.resize(content.len().max(b), 0);
+                    content[a..b].copy_from_slice(&data[c..d]);
+                }
+                from = to;
+            }
+        }
+    }
+}
+
+/// What the disk has after the cut, by full name.
+pub(crate) struct Image {
+    files: BTreeMap<PathBuf, Vec<u8>>,
+}
+
+impl Image {
+    pub(crate) fn files(&self) -> &BTreeMap<PathBuf, Vec<u8>> {
+        &self.files
+    }
+
+    /// Writes the image of `root` into the directory `target`, with the permissions of the live files.
+    pub(crate) fn write(&self, root: &Path, target: &Path) {
+        fs::create_dir_all(target).expect("make the image's directory");
+        for (name, content) in &self.files {
+            let place = target.join(name.strip_prefix(root).expect("a name below the root"));
+            fs::create_dir_all(place.parent().expect("a directory")).expect("make a directory");
+            fs::write(&place, content).expect("write a file of the image");
+            for (live, copy) in name
+                .ancestors()
+                .zip(place.ancestors())
+                .take_while(|(live, _)| live.starts_with(root))
+            {
+                if let Ok(metadata) = fs::metadata(live) {
+                    fs::set_permissions(copy, metadata.permissions()).expect("set permissions");
+                }
+            }
+        }
+    }
+}
+
+fn is_shared_memory(path: &Path) -> bool {
+    path.as_os_str().as_bytes().ends_with(b"-shm")
+}

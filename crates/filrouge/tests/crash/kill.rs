@@ -1,0 +1,65 @@
+//! SIGKILL at random moments under a mixed load, again and again on one store.
+
+use std::time::Duration;
+
+use rand::Rng;
+
+use crate::disk::Faults;
+use crate::server::{Home, Server};
+use crate::world::World;
+use crate::{Seed, number};
+
+/// A start that takes longer is worth a look.
+const SLOW_START: Duration = Duration::from_secs(2);
+
+#[test]
+fn acknowledged_writes_survive_kills() {
+    let seed = Seed::of("acknowledged_writes_survive_kills");
+    let mut rng = seed.rng(0);
+    let rounds = number("FILROUGE_CRASH_ROUNDS", 60);
+    let home = Home::new();
+    let mut world = World::new(8, 20, &mut rng);
+    let mut starts = Vec::new();
+    for round in 1..=rounds {
+        if rng.random_bool(0.1) {
+            Server::start_and_kill(
+                &home,
+                &Faults::default(),
+                Duration::from_millis(rng.random_range(0..60)),
+            );
+        }
+        let mut server = Server::start(&home);
+        starts.push(server.ready_after());
+        world.settle(server.origin());
+        world.check(server.origin());
+        if round % 10 == 0 {
+            home.verify();
+        }
+        if round % 5 == 0 {
+            world.next_sessions();
+        }
+        world.write_until_killed(
+            &mut server,
+            Duration::from_millis(rng.random_range(50..400)),
+        );
+    }
+
+    let server = Server::start(&home);
+    world.settle(server.origin());
+    world.check_all(server.origin());
+    server.stop();
+    home.verify();
+    report(rounds, world.acked(), starts);
+}
+
+fn report(rounds: u64, acked: usize, mut starts: Vec<Duration>) {
+    starts.sort_unstable();
+    let slowest = starts.last().copied().unwrap_or_default();
+    let median = starts.get(starts.len() / 2).copied().unwrap_or_default();
+    eprintln!(
+        "{rounds} kills, {acked} acknowledged writes, ready after {median:?} (median), {slowest:?} (slowest)"
+    );
+    if slowest > SLOW_START {
+        eprintln!("warning: a start took {slowest:?}, more than {SLOW_START:?}");
+    }
+}

@@ -1,0 +1,131 @@
+//! SIGKILL before and in the middle of every single change and flush of a file.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use crate::disk::Faults;
+use crate::image;
+use crate::server::{Home, Server};
+use crate::world::World;
+use crate::{Seed, number};
+
+/// Servers at a time.
+const LANES: usize = 2;
+
+/// A store, what is known of it, and how many writes are to be made while the server dies.
+struct Plan {
+    home: Home,
+    world: World,
+    writes: usize,
+}
+
+#[test]
+fn a_first_start_can_be_killed_at_every_step() {
+    let seed = Seed::of("a_first_start_can_be_killed_at_every_step");
+    let mut rng = seed.rng(0);
+    let plan = Plan {
+        home: Home::new(),
+        world: World::new(1, 1, &mut rng),
+        writes: 4,
+    };
+    plan.die_everywhere(&mut rng);
+}
+
+#[test]
+fn a_server_can_be_killed_at_every_step() {
+    let seed = Seed::of("a_server_can_be_killed_at_every_step");
+    let mut rng = seed.rng(0);
+    let mut plan = Plan {
+        home: Home::new(),
+        world: World::new(1, 3, &mut rng),
+        writes: 30,
+    };
+    // The store to start from was left by a kill too, so the start has something to recover.
+    let mut server = Server::start(&plan.home);
+    assert!(
+        plan.world.write_some(server.origin(), 150),
+        "the server went away"
+    );
+    server.kill();
+    plan.die_everywhere(&mut rng);
+}
+
+impl Plan {
+    /// Dies at every point, or at so many spread over all of them.
+    fn die_everywhere(&self, rng: &mut StdRng) {
+        let wanted = number("FILROUGE_CRASH_STEPS", 200);
+        let all = self.count_points();
+        let spread = |n: u64| {
+            if all <= wanted {
+                n + 1
+            } else {
+                rng.random_range(n * all / wanted..(n + 1) * all / wanted) + 1
+            }
+        };
+        let points: Vec<u64> = (0..all.min(wanted)).map(spread).collect();
+        let next = AtomicUsize::new(0);
+        let deaths = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..LANES {
+                scope.spawn(|| {
+                    while let Some(point) = points.get(next.fetch_add(1, Ordering::SeqCst)) {
+                        deaths.fetch_add(usize::from(self.die_at(*point)), Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        let deaths = deaths.into_inner();
+        eprintln!("killed at {deaths} of {all} points");
+        assert!(
+            deaths * 10 >= points.len() * 8,
+            "only {deaths} of {} points were met",
+            points.len()
+        );
+    }
+
+    /// How many points there are when nothing goes wrong.
+    fn count_points(&self) -> u64 {
+        let (home, mut world) = (Home::copy_of(&self.home), self.world.clone());
+        let record = home.beside("record");
+        let faults = Faults {
+            record: Some(record.clone()),
+            ..Faults::default()
+        };
+        let server = Server::start_with(&home, &faults).unwrap_or_else(|e| panic!("{e:?}"));
+        assert!(
+            world.write_some(server.origin(), self.writes),
+            "the server went away"
+        );
+        drop(server);
+        image::points(&record)
+    }
+
+    /// Returns whether the server met the point.
+    fn die_at(&self, point: u64) -> bool {
+        let (home, mut world) = (Home::copy_of(&self.home), self.world.clone());
+        let faults = Faults {
+            kill_at: Some(point),
+            ..Faults::default()
+        };
+        let met = match Server::start_with(&home, &faults) {
+            Ok(mut server) => {
+                let met = !world.write_some(server.origin(), self.writes);
+                server.kill();
+                met
+            }
+            Err(end) => {
+                assert!(end.was_killed(), "point {point}: {end:?}");
+                true
+            }
+        };
+        let server = Server::start(&home);
+        world.settle(server.origin());
+        assert!(world.write_some(server.origin(), 5), "the server went away");
+        world.check_all(server.origin());
+        server.stop();
+        home.verify();
+        met
+    }
+}

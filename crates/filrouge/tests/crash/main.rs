@@ -1,0 +1,74 @@
+//! The crash tier: the built server is killed, loses power, runs out of disk and is lied to by it, and must still
+//! have every write it acknowledged, exactly once and in order (promises P1, P2 and P9 of the design).
+//!
+//! - `kill`: SIGKILL at random moments under a mixed load.
+//! - `kill_at`: SIGKILL before and in the middle of every single write and flush.
+//! - `power`: what a disk would hold after a power cut is rebuilt from a record of all writes and flushes.
+//! - `full_disk`: no space, and flushes that fail.
+//!
+//! Every random choice follows from one seed, which a failing test prints. The environment can change the amounts:
+//! `FILROUGE_CRASH_SEED`, `FILROUGE_CRASH_ROUNDS` (kills), `FILROUGE_CRASH_STEPS` (points of `kill_at`) and
+//! `FILROUGE_CRASH_CUTS` (power cuts). `scripts/torture` runs all of it with large numbers.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "test helpers fail by panicking, and tell what they measured"
+)]
+
+mod disk;
+mod full_disk;
+mod http;
+mod image;
+mod kill;
+mod kill_at;
+mod model;
+mod op;
+mod power;
+mod server;
+mod workload;
+mod world;
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+/// A number from the environment, or `otherwise`.
+fn number(name: &str, otherwise: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is not a number: {text:?}")),
+        Err(_) => otherwise,
+    }
+}
+
+/// The seed of a test's random choices; told when the test fails.
+struct Seed {
+    test: &'static str,
+    value: u64,
+}
+
+impl Seed {
+    fn of(test: &'static str) -> Self {
+        Self {
+            test,
+            value: number("FILROUGE_CRASH_SEED", u64::from(rand::random::<u32>())),
+        }
+    }
+
+    /// One of many independent streams of random numbers.
+    fn rng(&self, stream: u64) -> StdRng {
+        StdRng::seed_from_u64(self.value.wrapping_mul(1_000_003).wrapping_add(stream))
+    }
+}
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "{}: to plan the same again, set FILROUGE_CRASH_SEED={}",
+                self.test, self.value
+            );
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! What the server must show for the writes it was sent: every acknowledged one exactly once, where it said and in
+//! order, nothing of a rejected one, and nothing that nobody wrote.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde_json::{Value, json};
+
+use crate::http::{Client, NoAnswer, Reply};
+use crate::op::{Kind, Op, Outcome, Told};
+
+/// Channels of items that the server writes by itself when a turn changes.
+const OWN_CHANNELS: [&str; 4] = ["cancelled", "interrupted", "link", "system_note"];
+
+/// Compares the server with these writes, those of each writer in order; all outcomes must be known.
+pub(crate) fn check<'a>(client: &Client, ops: impl Iterator<Item = &'a Op>) {
+    let mut sessions: BTreeMap<&str, Vec<&Op>> = BTreeMap::new();
+    for op in ops {
+        assert_ne!(op.outcome, Outcome::Unknown, "not settled: {op:?}");
+        sessions.entry(&op.session).or_default().push(op);
+    }
+    for (id, ops) in sessions {
+        if ops.iter().any(|op| op.acked().is_some()) {
+            Session::read(client, id, ops).check();
+        }
+    }
+}
+
+/// How many acknowledged writes are not there, in whole or in part.
+pub(crate) fn lost<'a>(client: &Client, ops: impl Iterator<Item = &'a Op>) -> usize {
+    let mut texts: HashMap<&str, BTreeSet<String>> = HashMap::new();
+    ops.filter(|op| op.acked().is_some())
+        .filter(|op| {
+            let there = texts.entry(&op.session).or_insert_with(|| {
+                let path = format!("/api/v1/sessions/{}", op.session);
+                let items = try_items(client, &path).unwrap_or_default();
+                items
+                    .iter()
+                    .filter_map(text_of)
+                    .map(str::to_owned)
+                    .collect()
+            });
+            op.texts.iter().any(|t| !there.contains(&t.text))
+        })
+        .count()
+}
+
+/// A session as the server shows it, and what was written to it.
+struct Session<'a> {
+    header: Value,
+    /// By seq, without gap.
+    items: Vec<Value>,
+    turns: HashMap<String, Value>,
+    verify: Value,
+    ops: Vec<&'a Op>,
+}
+
+/// What a turn must look like.
+struct Expected<'a> {
+    request_id: &'a str,
+    question: &'a str,
+    status: &'static str,
+    /// The newest answer it was given.
+    answer: Option<&'a str>,
+    replaced_by: Option<&'a str>,
+    replaces: Option<&'a str>,
+}
+
+impl<'a> Session<'a> {
+    fn read(client: &Client, id: &str, ops: Vec<&'a Op>) -> Self {
+        let path = format!("/api/v1/sessions/{id}");
+        let turns = read_turns(client, &path);
+        let header = client.get(&path);
+        Self {
+            header,
+            items: read_items(client, &path),
+            turns,
+            verify: client.get(&format!("{path}/verify")),
+            ops,
+        }
+    }
+
+    fn check(&self) {
+        assert_eq!(
+            self.verify["status"], "intact",
+            "{}: {}",
+            self.header, self.verify
+        );
+        assert_eq!(
+            self.header["last_seq"],
+            json!(self.items.len()),
+            "{}",
+            self.header
+        );
+        let places = self.places();
+        self.check_strangers(&places);
+        for op in &self.ops {
+            match op.acked() {
+                Some(told) => self.check_acked(op, told, &places),
+                None => assert!(
+                    op.texts
+                        .iter()
+                        .all(|t| !places.contains_key(t.text.as_str())),
+                    "it was rejected: {op:?}"
+                ),
+            }
+        }
+        self.check_order(&places);
+        self.check_turns();
+    }
+
+    /// The seq of every text, each of which may be there only once.
+    fn places(&self) -> HashMap<&str, u64> {
+        let mut places = HashMap::new();
+        for (seq, item) in (1..).zip(&self.items) {
+            assert_eq!(item["seq"], json!(seq), "{item}");
+            if let Some(text) = text_of(item)
+                && let Some(before) = places.insert(text, seq)
+            {
+                panic!("twice, at {before} and {seq}: {item}");
+            }
+        }
+        places
+    }
+
+    /// Whatever no client wrote is the server's own note of a change to a turn.
+    fn check_strangers(&self, places: &HashMap<&str, u64>) {
+        let known: BTreeSet<u64> = self
+            .ops
+            .iter()
+            .flat_map(|op| &op.texts)
+            .filter_map(|t| places.get(t.text.as_str()).copied())
+            .collect();
+        for (seq, item) in (1..)
+            .zip(&self.items)
+            .filter(|(seq, _)| !known.contains(seq))
+        {
+            let own = item["channel"]
+                .as_str()
+                .is_some_and(|c| OWN_CHANNELS.contains(&c));
+            let turn = item["turn_id"]
+                .as_str()
+                .is_some_and(|t| self.turns.contains_key(t));
+            assert!(own && turn, "nobody wrote {seq}: {item}");
+        }
+    }
+
+    fn check_acked(&self, op: &Op, told: &Told, places: &HashMap<&str, u64>) {
+        let mut seqs = Vec::new();
+        for text in &op.texts {
+            let seq = *places
+                .get(text.text.as_str())
+                .unwrap_or_else(|| panic!("lost: {text:?} of {op:?}"));
+            let item = &self.items[usize::try_from(seq - 1).expect("a seq")];
+            assert_eq!(item["channel"], text.channel, "{item} of {op:?}");
+            assert_eq!(item["turn_id"].as_str(), op.turn_id(), "{item} of {op:?}");
+            if text.item_id.is_some() {
+                assert_eq!(
+                    item["item_id"].as_str(),
+                    text.item_id.as_deref(),
+                    "{item} of {op:?}"
+                );
+            }
+            seqs.push(seq);
+        }
+        let [Some(first), Some(last)] = [seqs.first(), seqs.last()] else {
+            return;
+        };
+        assert!(
+            seqs.windows(2).all(|w| w[0] + 1 == w[1]),
+            "in one piece and in order: {seqs:?} of {op:?}"
+        );
+        match op.kind {
+            Kind::Finalize | Kind::Fail | Kind::Cancel => {
+                assert!(*last <= told.last_seq, "at {seqs:?}: {op:?}");
+            }
+            Kind::Append => assert_eq!((*first, *last), (told.first_seq, told.last_seq), "{op:?}"),
+            // The answer to a retry may tell of what came later.
+            _ if told.replayed => assert_eq!(*first, told.first_seq, "{op:?}"),
+            _ => assert_eq!((*first, *last), (told.first_seq, told.last_seq), "{op:?}"),
+        }
+    }
+
+    /// What was sent after an acknowledgement comes after what was acknowledged.
+    fn check_order(&self, places: &HashMap<&str, u64>) {
+        let seqs = |op: &Op| -> Vec<u64> {
+            op.texts
+                .iter()
+                .filter_map(|t| places.get(t.text.as_str()).copied())
+                .collect()
+        };
+        let mut by_answer: Vec<(u64, u64)> = self
+            .ops
+            .iter()
+            .filter_map(|op| Some((op.acked()?.at, seqs(op).into_iter().max()?)))
+            .collect();
+        by_answer.sort_unstable();
+        let mut by_sending: Vec<(u64, u64, &Op)> = self
+            .ops
+            .iter()
+            .filter_map(|op| Some((op.sent, seqs(op).into_iter().min()?, *op)))
+            .collect();
+        by_sending.sort_unstable_by_key(|(sent, _, _)| *sent);
+        let mut answered = by_answer.into_iter().peekable();
+        let mut newest = 0;
+        for (sent, seq, op) in by_sending {
+            while let Some((_, last)) = answered.next_if(|(at, _)| *at < sent) {
+                newest = newest.max(last);
+            }
+            assert!(
+                seq > newest,
+                "at {seq}, but {newest} was acknowledged before it was sent: {op:?}"
+            );
+        }
+    }
+
+    fn check_turns(&self) {
+        let expected = self.expected_turns();
+        for id in self.turns.keys() {
+            assert!(
+                expected.contains_key(id.as_str()),
+                "nobody started turn {id} of {}",
+                self.header
+            );
+        }
+        let mut ordinals = BTreeSet::new();
+        for (id, expected) in &expected {
+            let turn = self
+                .turns
+                .get(*id)
+                .unwrap_or_else(|| panic!("turn {id} of {} is lost", self.header));
+            assert_eq!(turn["request_id"], expected.request_id, "{turn}");
+            assert_eq!(turn["status"], expected.status, "{turn}");
+            assert_eq!(turn["question_neutral"], expected.question, "{turn}");
+            if expected.status == "finalized" {
+                assert_eq!(turn["answer_neutral"].as_str(), expected.answer, "{turn}");
+            }
+            assert_eq!(
+                turn["replaced_by_turn_id"].as_str(),
+                expected.replaced_by,
+                "{turn}"
+            );
+            if let Some(old) = expected.replaces.map(|old| &self.turns[old]) {
+                assert_eq!(turn["ordinal"], old["ordinal"], "{turn} replaces {old}");
+                assert_eq!(
+                    turn["record_version"].as_u64(),
+                    old["record_version"].as_u64().map(|v| v + 1),
+                    "{turn}"
+                );
+            } else {
+                assert_eq!(turn["record_version"], json!(1), "{turn}");
+                assert!(
+                    ordinals.insert(turn["ordinal"].as_u64()),
+                    "an ordinal twice: {turn}"
+                );
+            }
+        }
+        assert!(
+            (1..).zip(&ordinals).all(|(n, o)| Some(n) == *o),
+            "ordinals are dense: {ordinals:?}"
+        );
+        let count = self.header["turn_count"]
+            .as_u64()
+            .and_then(|n| usize::try_from(n).ok());
+        assert!(
+            count.is_some_and(|n| n >= ordinals.len() && n <= expected.len()),
+            "{}",
+            self.header
+        );
+    }
+
+    fn expected_turns(&self) -> HashMap<&'a str, Expected<'a>> {
+        let mut turns: HashMap<&str, Expected<'_>> = HashMap::new();
+        for op in self.ops.iter().filter(|op| op.acked().is_some()) {
+            let Some(id) = op.turn_id() else {
+                assert_eq!(self.header["title"], op.body["title"], "{op:?}");
+                continue;
+            };
+            let answer = op
+                .texts
+                .iter()
+                .rfind(|t| t.channel == "final")
+                .map(|t| t.text.as_str());
+            if let Kind::Start | Kind::Whole | Kind::Replace = op.kind {
+                let status = if op.kind == Kind::Start {
+                    "open"
+                } else {
+                    "finalized"
+                };
+                let (question, replaces) = (op.texts[0].text.as_str(), op.turn.as_deref());
+                let turn = Expected {
+                    request_id: &op.key,
+                    question,
+                    status,
+                    answer,
+                    replaced_by: None,
+                    replaces,
+                };
+                assert!(turns.insert(id, turn).is_none(), "a turn id twice: {op:?}");
+                if let Some(old) = replaces {
+                    turns
+                        .get_mut(old)
+                        .expect("a writer replaces its own turns")
+                        .replaced_by = Some(id);
+                }
+                continue;
+            }
+            let turn = turns.get_mut(id).expect("a writer writes to its own turns");
+            turn.answer = answer.or(turn.answer);
+            match op.kind {
+                Kind::Finalize => turn.status = "finalized",
+                Kind::Fail => turn.status = "failed",
+                Kind::Cancel => turn.status = "cancelled",
+                _ => {}
+            }
+        }
+        turns
+    }
+}
+
+/// The text of an item, or the message of an error.
+fn text_of(item: &Value) -> Option<&str> {
+    let parts = item["parts"].as_array()?;
+    parts
+        .iter()
+        .find_map(|part| part["text"].as_str().or_else(|| part["message"].as_str()))
+}
+
+fn read_items(client: &Client, session: &str) -> Vec<Value> {
+    try_items(client, session).unwrap_or_else(|reply| panic!("{session}/items: {reply:?}"))
+}
+
+/// All items, or the answer that a page could not be read.
+fn try_items(client: &Client, session: &str) -> Result<Vec<Value>, Result<Reply, NoAnswer>> {
+    let mut items: Vec<Value> = Vec::new();
+    loop {
+        let after = items.last().map_or(0, |item| {
+            item["seq"]
+                .as_u64()
+                .unwrap_or_else(|| panic!("no seq: {item}"))
+        });
+        let path = format!("{session}/items?after={after}&limit=500");
+        let mut page = match client.try_get(&path) {
+            Ok(reply) if reply.is_success() => reply.body,
+            other => return Err(other),
+        };
+        items.append(page["data"].as_array_mut().expect("a page has data"));
+        if page["next_cursor"].is_null() {
+            return Ok(items);
+        }
+    }
+}
+
+/// All turns, those that were replaced too.
+fn read_turns(client: &Client, session: &str) -> HashMap<String, Value> {
+    let mut turns = HashMap::new();
+    let mut cursor = String::new();
+    loop {
+        let mut page = client.get(&format!("{session}/turns?limit=500{cursor}"));
+        for turn in page["data"]
+            .as_array_mut()
+            .expect("a page has data")
+            .drain(..)
+        {
+            let id = turn["turn_id"]
+                .as_str()
+                .expect("a turn has an id")
+                .to_owned();
+            assert!(
+                turns.insert(id, turn).is_none(),
+                "a turn twice in {session}"
+            );
+        }
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return turns,
+        }
+    }
+}

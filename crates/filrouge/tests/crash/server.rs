@@ -1,0 +1,264 @@
+//! The built server, in a world of its own.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::disk::Faults;
+use crate::image::Image;
+
+/// No start may take longer, whatever the machine.
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// A hermetic home: the store, keys and anchor are below [`Home::root`], all else of a test is beside it.
+pub(crate) struct Home {
+    dir: TempDir,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        let home = Self {
+            dir: TempDir::with_prefix("filrouge-crash-").expect("a temporary directory"),
+        };
+        home.make_directories();
+        home
+    }
+
+    /// A copy of another home as it would be after a reboot.
+    pub(crate) fn copy_of(other: &Self) -> Self {
+        let home = Self::new();
+        copy_tree(&other.root(), &home.root());
+        home
+    }
+
+    /// Replaces all below the root by the image of a disk.
+    pub(crate) fn replace_by_image(&self, image: &Image) {
+        let place = self.beside("image");
+        image.write(&self.root(), &place);
+        fs::remove_dir_all(self.root()).expect("clear the home");
+        fs::rename(place, self.root()).expect("put the image in its place");
+        self.make_directories();
+    }
+
+    /// The directory that plays the disk.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.dir
+            .path()
+            .canonicalize()
+            .expect("the temporary directory")
+            .join("home")
+    }
+
+    /// A file of the test itself, which a power cut does not touch.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.dir
+            .path()
+            .canonicalize()
+            .expect("the temporary directory")
+            .join(name)
+    }
+
+    /// Runs a full `filrouge verify`, which must find the store intact.
+    pub(crate) fn verify(&self) {
+        let output = self
+            .command(&["verify", "--json"])
+            .output()
+            .expect("run filrouge verify");
+        let (out, err) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        assert!(
+            output.status.success(),
+            "filrouge verify: {}\n{out}\n{err}",
+            output.status
+        );
+        let report: Value =
+            serde_json::from_str(&out).unwrap_or_else(|e| panic!("verify --json: {e}\n{out}"));
+        assert_eq!(report["status"], "intact", "{report}");
+    }
+
+    fn make_directories(&self) {
+        for part in ["data/filrouge", "config", "state"] {
+            fs::create_dir_all(self.root().join(part)).expect("make the home's directories");
+        }
+    }
+
+    /// The binary with `arguments` and this home's store, and an environment that leads nowhere else.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let root = self.root();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_filrouge"));
+        for (name, _) in
+            std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("FILROUGE_"))
+        {
+            command.env_remove(name);
+        }
+        command
+            .args(arguments)
+            .arg("--store")
+            .arg(format!(
+                "sqlite:{}",
+                root.join("data/filrouge/filrouge.db").display()
+            ))
+            .env("HOME", &root)
+            .env("XDG_DATA_HOME", root.join("data"))
+            .env("XDG_CONFIG_HOME", root.join("config"))
+            .env("XDG_STATE_HOME", root.join("state"))
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.dir.disable_cleanup(true);
+            eprintln!("kept for inspection: {}", self.dir.path().display());
+        }
+    }
+}
+
+/// Copies files and directories, without SQLite's shared memory.
+fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("make a directory");
+    fs::set_permissions(to, fs::metadata(from).expect("a directory").permissions())
+        .expect("set permissions");
+    for entry in fs::read_dir(from).expect("read a directory") {
+        let entry = entry.expect("a directory entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a file type").is_dir() {
+            copy_tree(&entry.path(), &target);
+        } else if !entry.file_name().to_string_lossy().ends_with("-shm") {
+            fs::copy(entry.path(), target).expect("copy a file");
+        }
+    }
+}
+
+/// A running server; killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    origin: String,
+    ready_after: Duration,
+}
+
+/// A server that ended before it was ready.
+#[derive(Debug)]
+pub(crate) struct NotStarted {
+    pub(crate) status: ExitStatus,
+    pub(crate) stderr: String,
+}
+
+impl NotStarted {
+    /// Whether a SIGKILL ended it.
+    pub(crate) fn was_killed(&self) -> bool {
+        self.status.signal() == Some(9)
+    }
+}
+
+impl Server {
+    /// Starts a server on a healthy disk, which must succeed.
+    pub(crate) fn start(home: &Home) -> Self {
+        Self::start_with(home, &Faults::default())
+            .unwrap_or_else(|e| panic!("the server does not start: {}\n{}", e.status, e.stderr))
+    }
+
+    /// Starts a server on a disk with `faults`, and waits until it is ready or has ended.
+    pub(crate) fn start_with(home: &Home, faults: &Faults) -> Result<Self, NotStarted> {
+        let begin = Instant::now();
+        let mut child = spawn(home, faults);
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            if let Some(Ok(line)) = lines.next() {
+                tell.send(line).ok();
+            }
+            lines.for_each(drop); // keeps the pipe open and empty
+        });
+        match told.recv_timeout(START_LIMIT) {
+            Ok(line) => {
+                let origin = line
+                    .strip_prefix("listening on ")
+                    .unwrap_or_else(|| panic!("unexpected line: {line:?}"));
+                Ok(Self {
+                    origin: origin.trim_end_matches('/').to_owned(),
+                    child,
+                    ready_after: begin.elapsed(),
+                })
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                let status = child.wait().expect("wait for the server");
+                Err(NotStarted {
+                    status,
+                    stderr: fs::read_to_string(home.beside("stderr")).unwrap_or_default(),
+                })
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                child.kill().ok();
+                panic!("the server is not ready after {START_LIMIT:?}");
+            }
+        }
+    }
+
+    /// Starts a server and kills it after `life`, ready or not.
+    pub(crate) fn start_and_kill(home: &Home, faults: &Faults, life: Duration) {
+        let mut child = spawn(home, faults);
+        std::thread::sleep(life);
+        child.kill().expect("kill the server");
+        child.wait().expect("wait for the server");
+    }
+
+    /// `http://HOST:PORT`.
+    pub(crate) fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// How long it took to be ready.
+    pub(crate) fn ready_after(&self) -> Duration {
+        self.ready_after
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("kill the server");
+        self.child.wait().expect("wait for the server");
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub(crate) fn stop(mut self) {
+        let asked = Command::new("sh")
+            .arg("-c")
+            .arg(format!("kill -TERM {}", self.child.id()))
+            .status();
+        assert!(asked.is_ok_and(|s| s.success()), "SIGTERM cannot be sent");
+        let status = self.child.wait().expect("wait for the server");
+        assert!(
+            status.success(),
+            "after SIGTERM the server ended with {status}"
+        );
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn spawn(home: &Home, faults: &Faults) -> Child {
+    let stderr = fs::File::create(home.beside("stderr")).expect("a file for stderr");
+    let mut command = home.command(&["serve", "--listen", "127.0.0.1:0"]);
+    command
+        .envs(faults.environment(&home.root()))
+        .stdout(Stdio::piped())
+        .stderr(stderr);
+    command.spawn().expect("start the server")
+}

@@ -1,0 +1,385 @@
+//! Clients that write all sorts of things, and remember what they were told.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rand::Rng;
+use rand::rngs::StdRng;
+use serde_json::{Value, json};
+
+use crate::http::{Client, NoAnswer, Reply};
+use crate::op::{Kind, Op, Outcome, Text};
+use crate::world::Clock;
+
+/// A turn that its writer may still write to, or replace.
+#[derive(Debug, Clone)]
+struct Turn {
+    session: String,
+    turn_id: String,
+    /// Whether it has an answer that is not finalized.
+    answered: bool,
+}
+
+/// One client. What it sends follows from its random numbers and from the answers it got.
+#[derive(Debug, Clone)]
+pub(crate) struct Writer {
+    name: String,
+    rng: StdRng,
+    made: u64,
+    sessions: Vec<String>,
+    open: Vec<Turn>,
+    finalized: Vec<Turn>,
+    ops: Vec<Op>,
+}
+
+/// How a write went.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// The outcome is known.
+    Settled,
+    /// The server answered that it cannot.
+    Refused(Reply),
+}
+
+impl Writer {
+    pub(crate) fn new(name: String, rng: StdRng) -> Self {
+        Self {
+            name,
+            rng,
+            made: 0,
+            sessions: Vec::new(),
+            open: Vec::new(),
+            finalized: Vec::new(),
+            ops: Vec::new(),
+        }
+    }
+
+    /// All its writes, in the order in which it sent them.
+    pub(crate) fn ops(&self) -> &[Op] {
+        &self.ops
+    }
+
+    /// Writes to these sessions from now on; turns it left open elsewhere stay open.
+    pub(crate) fn turn_to(&mut self, sessions: &[String]) {
+        self.sessions = sessions.to_vec();
+        self.open.clear();
+        self.finalized.clear();
+    }
+
+    /// Writes until the server is gone, which only `ending` explains.
+    pub(crate) fn write_until_gone(&mut self, client: &Client, clock: &Clock, ending: &AtomicBool) {
+        loop {
+            match self.step(client, clock) {
+                Ok(Step::Settled) => {}
+                Ok(Step::Refused(reply)) => panic!("{:?}: {reply:?}", self.ops.last()),
+                Err(NoAnswer(error)) => {
+                    assert!(
+                        ending.load(Ordering::SeqCst),
+                        "the server went away by itself: {error}"
+                    );
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Sends a new write, or one that was acknowledged once more.
+    pub(crate) fn step(&mut self, client: &Client, clock: &Clock) -> Result<Step, NoAnswer> {
+        if self.rng.random_bool(0.06) && !self.ops.is_empty() {
+            let op = self.rng.random_range(0..self.ops.len());
+            return self.repeat(op, client, clock);
+        }
+        self.write(client, clock)
+    }
+
+    /// Sends a new write.
+    pub(crate) fn write(&mut self, client: &Client, clock: &Clock) -> Result<Step, NoAnswer> {
+        let mut op = self.compose();
+        op.sent = clock.tick();
+        self.ops.push(op);
+        self.send(self.ops.len() - 1, client, clock)
+    }
+
+    /// Sends every write of unknown outcome again, which must settle it.
+    pub(crate) fn settle(&mut self, client: &Client, clock: &Clock) {
+        for op in 0..self.ops.len() {
+            if self.ops[op].outcome == Outcome::Unknown {
+                match self.send(op, client, clock) {
+                    Ok(Step::Settled) => {}
+                    other => panic!("a retry after the restart: {other:?}: {:?}", self.ops[op]),
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, op: usize, client: &Client, clock: &Clock) -> Result<Step, NoAnswer> {
+        let op = &mut self.ops[op];
+        let reply = op.send(client)?;
+        if !op.take(&reply, clock.tick()) {
+            return Ok(Step::Refused(reply));
+        }
+        if let Some(turn_id) = op
+            .turn_id()
+            .filter(|_| op.acked().is_some() && self.sessions.contains(&op.session))
+        {
+            let turn = Turn {
+                session: op.session.clone(),
+                turn_id: turn_id.to_owned(),
+                answered: false,
+            };
+            match op.kind {
+                Kind::Start => self.open.push(turn),
+                Kind::Whole | Kind::Replace | Kind::Finalize => self.finalized.push(turn),
+                Kind::Append if op.texts.iter().any(|t| t.channel == "final") => {
+                    self.open.push(Turn {
+                        answered: true,
+                        ..turn
+                    });
+                }
+                Kind::Append => self.open.push(turn),
+                Kind::Create | Kind::Fail | Kind::Cancel => {}
+            }
+        } else if op.outcome == Outcome::Rejected {
+            let turn_id = op.turn.clone().unwrap_or_default();
+            self.open.push(Turn {
+                session: op.session.clone(),
+                turn_id,
+                answered: false,
+            });
+        }
+        Ok(Step::Settled)
+    }
+
+    /// Sends an acknowledged write again: the first answer again.
+    fn repeat(&self, op: usize, client: &Client, clock: &Clock) -> Result<Step, NoAnswer> {
+        let op = &self.ops[op];
+        if op.acked().is_none() {
+            return Ok(Step::Settled);
+        }
+        let reply = op.send(client)?;
+        if reply.status >= 500 {
+            return Ok(Step::Refused(reply));
+        }
+        assert!(
+            reply.is_success() && op.agrees(&op.told(&reply, clock.tick())),
+            "{op:?} was repeated: {reply:?}"
+        );
+        Ok(Step::Settled)
+    }
+
+    /// Thinks of the next write. A turn it closes or writes to is taken out of the lists until the answer is there.
+    fn compose(&mut self) -> Op {
+        let choice = self.rng.random_range(0..100);
+        if choice < 8 && !self.finalized.is_empty() {
+            let turn = self
+                .finalized
+                .swap_remove(self.rng.random_range(0..self.finalized.len()));
+            return self.replace(turn);
+        }
+        if choice < 70 && !self.open.is_empty() {
+            let turn = self
+                .open
+                .swap_remove(self.rng.random_range(0..self.open.len()));
+            return match choice {
+                0..50 if !turn.answered => self.append(turn),
+                0..58 => self.finalize(turn),
+                58..64 => self.fail(turn),
+                _ => self.cancel(turn),
+            };
+        }
+        match choice {
+            0..75 => self.create(),
+            75..88 => self.start(),
+            _ => self.whole(),
+        }
+    }
+
+    fn create(&mut self) -> Op {
+        let session = format!("{}-{}-{}", self.session(), self.name, self.made);
+        let body = json!({"session_id": session, "title": format!("title of {session}")});
+        self.op(Kind::Create, session, None, body, Vec::new())
+    }
+
+    fn start(&mut self) -> Op {
+        let session = self.session();
+        let question = self.text("question");
+        let body = json!({"question_neutral": question.text});
+        self.op(Kind::Start, session, None, body, vec![question])
+    }
+
+    fn whole(&mut self) -> Op {
+        let session = self.session();
+        let (question, answer) = (self.text("question"), self.text("final"));
+        let mut body = json!({"question_neutral": question.text, "answer_neutral": answer.text});
+        let mut texts = vec![question];
+        if self.rng.random_bool(0.5) {
+            let items = self.items();
+            body["items"] = items.iter().map(item).collect();
+            texts.extend(items);
+        }
+        texts.push(answer);
+        self.op(Kind::Whole, session, None, body, texts)
+    }
+
+    fn append(&mut self, turn: Turn) -> Op {
+        let items = if self.rng.random_bool(0.1) {
+            vec![self.item("final")]
+        } else {
+            self.items()
+        };
+        let mut body = json!({"items": items.iter().map(item).collect::<Value>()});
+        if self.rng.random_bool(0.05) {
+            // What this writer knows; others may have written since.
+            let known = self
+                .ops
+                .iter()
+                .filter(|o| o.session == turn.session)
+                .filter_map(|o| Some(o.acked()?.last_seq));
+            body["expected_seq"] = json!(known.max().unwrap_or(0));
+        }
+        self.op(Kind::Append, turn.session, Some(turn.turn_id), body, items)
+    }
+
+    fn finalize(&mut self, turn: Turn) -> Op {
+        if turn.answered {
+            return self.op(
+                Kind::Finalize,
+                turn.session,
+                Some(turn.turn_id),
+                json!({}),
+                Vec::new(),
+            );
+        }
+        let answer = self.text("final");
+        let body = json!({"answer_neutral": answer.text});
+        self.op(
+            Kind::Finalize,
+            turn.session,
+            Some(turn.turn_id),
+            body,
+            vec![answer],
+        )
+    }
+
+    fn fail(&mut self, turn: Turn) -> Op {
+        let error = self.text("error");
+        let mut body =
+            json!({"error": {"code": "provider_gone", "message": error.text, "retryable": true}});
+        let partial = self.partial(&mut body);
+        self.op(
+            Kind::Fail,
+            turn.session,
+            Some(turn.turn_id),
+            body,
+            partial.into_iter().chain([error]).collect(),
+        )
+    }
+
+    fn cancel(&mut self, turn: Turn) -> Op {
+        let mut body = json!({});
+        let partial = self.partial(&mut body);
+        self.op(
+            Kind::Cancel,
+            turn.session,
+            Some(turn.turn_id),
+            body,
+            partial.into_iter().collect(),
+        )
+    }
+
+    fn replace(&mut self, turn: Turn) -> Op {
+        let (question, answer) = (self.text("question"), self.text("final"));
+        let body = json!({"question_neutral": question.text, "answer_neutral": answer.text});
+        self.op(
+            Kind::Replace,
+            turn.session,
+            Some(turn.turn_id),
+            body,
+            vec![question, answer],
+        )
+    }
+
+    fn op(
+        &mut self,
+        kind: Kind,
+        session: String,
+        turn: Option<String>,
+        mut body: Value,
+        texts: Vec<Text>,
+    ) -> Op {
+        self.made += 1;
+        let key = format!("{}-request-{}", self.name, self.made);
+        if matches!(kind, Kind::Start | Kind::Whole | Kind::Replace) {
+            body["request_id"] = json!(key);
+        }
+        Op {
+            kind,
+            key,
+            session,
+            turn,
+            body,
+            texts,
+            sent: 0,
+            outcome: Outcome::Unknown,
+        }
+    }
+
+    fn session(&mut self) -> String {
+        self.sessions[self.rng.random_range(0..self.sessions.len())].clone()
+    }
+
+    fn partial(&mut self, body: &mut Value) -> Option<Text> {
+        let partial = self.rng.random_bool(0.5).then(|| self.text("partial"))?;
+        body["partial_text"] = json!(partial.text);
+        Some(partial)
+    }
+
+    fn items(&mut self) -> Vec<Text> {
+        const CHANNELS: [&str; 4] = ["thought", "plan", "observation", "system_note"];
+        let count = self.rng.random_range(1..=4);
+        let mut one = || {
+            let channel = CHANNELS[self.rng.random_range(0..CHANNELS.len())];
+            self.item(channel)
+        };
+        (0..count).map(|_| one()).collect()
+    }
+
+    fn item(&mut self, channel: &'static str) -> Text {
+        let text = self.text(channel);
+        Text {
+            item_id: Some(format!("{}-item-{}", self.name, self.made)),
+            ..text
+        }
+    }
+
+    /// A text that no other item has, mostly short, at times over several pages of the database.
+    fn text(&mut self, channel: &'static str) -> Text {
+        self.made += 1;
+        let words = if self.rng.random_bool(0.03) {
+            5_000
+        } else {
+            self.rng.random_range(0..60)
+        };
+        let mut text = format!("{} {} of {}", channel, self.made, self.name);
+        for _ in 0..words {
+            text.push_str(
+                [" red", " thread", " through", " the", " story"][self.rng.random_range(0..5)],
+            );
+        }
+        Text {
+            channel,
+            item_id: None,
+            text,
+        }
+    }
+}
+
+/// An item as it is posted.
+fn item(text: &Text) -> Value {
+    let role = if text.channel == "system_note" {
+        "system"
+    } else {
+        "assistant"
+    };
+    let parts = json!([{"type": "text", "text": text.text}]);
+    json!({"item_id": text.item_id, "role": role, "channel": text.channel, "parts": parts})
+}
