@@ -23,7 +23,10 @@ pub(crate) async fn library_one(dir: &Path, turns: usize) -> Result<Leg> {
     let start = Instant::now();
     for request in requests {
         let call = Instant::now();
-        product.engine.start_turn(&product.scope, id.clone(), request).await?;
+        product
+            .engine
+            .start_turn(&product.scope, id.clone(), request)
+            .await?;
         latencies.push(micros(call));
     }
     let leg = Leg::new(latencies, start.elapsed());
@@ -33,7 +36,11 @@ pub(crate) async fn library_one(dir: &Path, turns: usize) -> Result<Leg> {
 
 fn raw_one(dir: &Path, layout: Layout, turns: usize) -> Result<Leg> {
     let raw = Raw::open(&dir.join("raw.db"), layout)?;
-    let turns: Vec<RawTurn> = Turns::new(7).many(turns).iter().map(|t| RawTurn::new(0, t)).collect();
+    let turns: Vec<RawTurn> = Turns::new(7)
+        .many(turns)
+        .iter()
+        .map(|t| RawTurn::new(0, t))
+        .collect();
     let mut latencies = Vec::with_capacity(turns.len());
     let start = Instant::now();
     for turn in &turns {
@@ -50,7 +57,11 @@ pub(crate) async fn library_many(dir: &Path, sessions: usize, turns: usize) -> R
     let barrier = Arc::new(Barrier::new(sessions + 1));
     let mut tasks = Vec::new();
     for n in 0..sessions {
-        let (engine, scope, barrier) = (product.engine.clone(), product.scope.clone(), barrier.clone());
+        let (engine, scope, barrier) = (
+            product.engine.clone(),
+            product.scope.clone(),
+            barrier.clone(),
+        );
         let (id, requests) = (session(n)?, requests(&Turns::new(n as u64).many(turns))?);
         tasks.push(tokio::spawn(async move {
             barrier.wait().await;
@@ -82,14 +93,22 @@ async fn raw_many(dir: &Path, layout: Layout, sessions: usize, turns: usize) -> 
     let mut tasks = Vec::new();
     for n in 0..sessions {
         let (sender, barrier) = (sender.clone(), barrier.clone());
-        let jobs: Vec<RawTurn> = Turns::new(n as u64).many(turns).iter().map(|t| RawTurn::new(n, t)).collect();
+        let jobs: Vec<RawTurn> = Turns::new(n as u64)
+            .many(turns)
+            .iter()
+            .map(|t| RawTurn::new(n, t))
+            .collect();
         tasks.push(tokio::spawn(async move {
             barrier.wait().await;
             let mut latencies = Vec::with_capacity(jobs.len());
             for job in jobs {
                 let call = Instant::now();
                 let (reply, answer) = oneshot::channel();
-                sender.send((job, reply)).await.ok().context("the raw writer has gone")?;
+                sender
+                    .send((job, reply))
+                    .await
+                    .ok()
+                    .context("the raw writer has gone")?;
                 answer.await?;
                 latencies.push(micros(call));
             }
@@ -111,7 +130,10 @@ async fn raw_many(dir: &Path, layout: Layout, sessions: usize, turns: usize) -> 
 /// The series with the best median.
 fn best<'a>(series: &'a [Series], of: fn(&Leg) -> f64, high: bool) -> Result<&'a Series> {
     let value = |s: &&Series| if high { -s.median(of) } else { s.median(of) };
-    series.iter().min_by(|a, b| value(a).total_cmp(&value(b))).context("no limit was measured")
+    series
+        .iter()
+        .min_by(|a, b| value(a).total_cmp(&value(b)))
+        .context("no limit was measured")
 }
 
 /// `append1`.
@@ -120,21 +142,56 @@ pub(crate) async fn one(setup: &Setup) -> Result<Section> {
     let turns = setup.size(2000, 50);
     let mut limits: Vec<Series> = LAYOUTS.iter().map(|l| Series::new(l.name())).collect();
     let mut product = Series::new("library");
+    let mut handed = Series::new("raw, row a turn, by a writer thread and channels");
     for _ in 0..setup.pairs {
         for (series, layout) in limits.iter_mut().zip(LAYOUTS) {
-            series.legs.push(raw_one(setup.dir()?.path(), layout, turns)?);
+            series
+                .legs
+                .push(raw_one(setup.dir()?.path(), layout, turns)?);
         }
-        product.legs.push(library_one(setup.dir()?.path(), turns).await?);
+        handed
+            .legs
+            .push(raw_many(setup.dir()?.path(), Layout::Turns, 1, turns).await?);
+        product
+            .legs
+            .push(library_one(setup.dir()?.path(), turns).await?);
     }
     let limit = best(&limits, |l| l.p50, false)?;
     let lines = vec![
-        Line::series("p50", (&product, limit), |l| l.p50, Target::AtMost(1.5), "µs"),
+        Line::series(
+            "p50",
+            (&product, limit),
+            |l| l.p50,
+            Target::AtMost(1.5),
+            "µs",
+        ),
+        Line::series(
+            "p50, the limit behind a writer thread too",
+            (&product, &handed),
+            |l| l.p50,
+            Target::Shown,
+            "µs",
+        ),
         Line::series("p99", (&product, limit), |l| l.p99, Target::Shown, "µs"),
-        Line::series("turns a second", (&product, limit), |l| l.per_s, Target::Shown, "/s"),
+        Line::series(
+            "turns a second",
+            (&product, limit),
+            |l| l.per_s,
+            Target::Shown,
+            "/s",
+        ),
     ];
-    let notes = vec![format!("{turns} turns a leg into a fresh store; limit: best layout by p50")];
+    let notes = vec![format!(
+        "{turns} turns a leg into a fresh store; limit: best layout by p50, on the caller's own thread"
+    )];
     let load = (before, load_average());
-    Ok(Section { name: "append1", lines, series: [vec![product], limits].concat(), notes, load })
+    Ok(Section {
+        name: "append1",
+        lines,
+        series: [vec![product, handed], limits].concat(),
+        notes,
+        load,
+    })
 }
 
 /// `append32`.
@@ -145,16 +202,35 @@ pub(crate) async fn many(setup: &Setup) -> Result<Section> {
     let mut product = Series::new("library, 32 tasks");
     for _ in 0..setup.pairs {
         for (series, layout) in limits.iter_mut().zip(LAYOUTS) {
-            series.legs.push(raw_many(setup.dir()?.path(), layout, sessions, turns).await?);
+            series
+                .legs
+                .push(raw_many(setup.dir()?.path(), layout, sessions, turns).await?);
         }
-        product.legs.push(library_many(setup.dir()?.path(), sessions, turns).await?);
+        product
+            .legs
+            .push(library_many(setup.dir()?.path(), sessions, turns).await?);
     }
     let limit = best(&limits, |l| l.per_s, true)?;
     let rate = product.median(|l| l.per_s);
-    let floor = if setup.quick { Target::Shown } else { Target::AtLeast(6000.0) };
+    let floor = if setup.quick {
+        Target::Shown
+    } else {
+        Target::AtLeast(6000.0)
+    };
     let lines = vec![
-        Line::series("turns a second", (&product, limit), |l| l.per_s, Target::AtLeast(0.8), "/s"),
-        Line::number("turns a second, absolute", rate, floor, format!("{rate:.0} /s")),
+        Line::series(
+            "turns a second",
+            (&product, limit),
+            |l| l.per_s,
+            Target::AtLeast(0.8),
+            "/s",
+        ),
+        Line::number(
+            "turns a second, absolute",
+            rate,
+            floor,
+            format!("{rate:.0} /s"),
+        ),
         Line::series("p50", (&product, limit), |l| l.p50, Target::Shown, "µs"),
         Line::series("p99", (&product, limit), |l| l.p99, Target::Shown, "µs"),
     ];
@@ -162,5 +238,11 @@ pub(crate) async fn many(setup: &Setup) -> Result<Section> {
         "{sessions} tasks, {turns} turns each, fresh stores; limit: one writer thread, what waits in one commit, best layout by turns a second"
     )];
     let load = (before, load_average());
-    Ok(Section { name: "append32", lines, series: [vec![product], limits].concat(), notes, load })
+    Ok(Section {
+        name: "append32",
+        lines,
+        series: [vec![product], limits].concat(),
+        notes,
+        load,
+    })
 }

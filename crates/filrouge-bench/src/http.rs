@@ -30,7 +30,10 @@ fn command(program: &Path, core: Option<&str>) -> Command {
 
 fn pinning_works() -> bool {
     [SERVER, CALLER].iter().all(|core| {
-        Command::new("taskset").args(["-c", core, "true"]).output().is_ok_and(|o| o.status.success())
+        Command::new("taskset")
+            .args(["-c", core, "true"])
+            .output()
+            .is_ok_and(|o| o.status.success())
     })
 }
 
@@ -40,11 +43,17 @@ fn binary(setup: &Setup) -> Result<PathBuf> {
         return Ok(path.clone());
     }
     if let Some(cargo) = std::env::var_os("CARGO") {
-        let built = Command::new(cargo).args(["build", "--release", "-q", "-p", "filrouge"]).status()?;
+        let built = Command::new(cargo)
+            .args(["build", "--release", "-q", "-p", "filrouge"])
+            .status()?;
         ensure!(built.success(), "filrouge does not build");
     }
     let path = std::env::current_exe()?.with_file_name("filrouge");
-    ensure!(path.exists(), "{} is missing: build it, or name it with --binary", path.display());
+    ensure!(
+        path.exists(),
+        "{} is missing: build it, or name it with --binary",
+        path.display()
+    );
     Ok(path)
 }
 
@@ -59,7 +68,10 @@ impl Server {
         let dir = setup.dir()?;
         let mut child = command(binary, core)
             .args(["serve", "--listen", "127.0.0.1:0", "--store"])
-            .arg(format!("sqlite:{}", dir.path().join("filrouge.db").display()))
+            .arg(format!(
+                "sqlite:{}",
+                dir.path().join("filrouge.db").display()
+            ))
             .env("HOME", dir.path())
             .env("FILROUGE_KEYRING", dir.path().join("keyring.json"))
             .env("FILROUGE_ANCHOR", dir.path().join("anchor"))
@@ -69,17 +81,31 @@ impl Server {
         let stdout = child.stdout.take().context("no stdout")?;
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
-        let Some(address) = line.trim().rsplit("http://").next().filter(|a| a.contains(':')) else {
+        let Some(address) = line
+            .trim()
+            .rsplit("http://")
+            .next()
+            .filter(|a| a.contains(':'))
+        else {
             child.kill()?;
             bail!("the server did not say where it listens: {line:?}");
         };
-        Ok(Self { address: address.to_owned(), child, _dir: dir })
+        Ok(Self {
+            address: address.to_owned(),
+            child,
+            _dir: dir,
+        })
     }
 
     fn load(&self, core: Option<&str>, connections: usize, turns: usize) -> Result<Leg> {
         let mut child = command(&std::env::current_exe()?, core);
         child.args(["child-load", "--address", &self.address]);
-        child.args(["--connections", &connections.to_string(), "--turns", &turns.to_string()]);
+        child.args([
+            "--connections",
+            &connections.to_string(),
+            "--turns",
+            &turns.to_string(),
+        ]);
         leg(child)
     }
 }
@@ -94,14 +120,20 @@ impl Drop for Server {
 
 fn leg(mut child: Command) -> Result<Leg> {
     let out = child.output()?;
-    ensure!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    ensure!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
     Ok(serde_json::from_slice(&out.stdout)?)
 }
 
 /// The library with its callers, all on one core.
 fn pinned_library(setup: &Setup, turns: usize) -> Result<Leg> {
     let mut child = command(&std::env::current_exe()?, Some(SERVER));
-    child.args(["child-library", "--turns", &turns.to_string(), "--dir"]).arg(&setup.root);
+    child
+        .args(["child-library", "--turns", &turns.to_string(), "--dir"])
+        .arg(&setup.root);
     leg(child)
 }
 
@@ -126,7 +158,9 @@ async fn pair(setup: &Setup, binary: &Path, pinned: bool, runs: &mut Runs) -> Re
         library_many(setup.dir()?.path(), 32, turns).await?
     });
     if !pinned {
-        runs.library_one.legs.push(library_one(setup.dir()?.path(), alone).await?);
+        runs.library_one
+            .legs
+            .push(library_one(setup.dir()?.path(), alone).await?);
     }
     Ok(())
 }
@@ -156,20 +190,55 @@ pub(crate) async fn http(setup: &Setup) -> Result<Section> {
     let half = Target::AtLeast(0.5);
     let mut lines = Vec::new();
     if pinning {
-        lines.push(Line::series("server on a core of its own / library free", (&apart.many, &free.library), rate, half, "/s"));
-        lines.push(Line::series("server on a core / library with its callers on one core", (&apart.many, &apart.library), rate, Target::Shown, "/s"));
+        lines.push(Line::series(
+            "server on a core of its own / library free",
+            (&apart.many, &free.library),
+            rate,
+            half,
+            "/s",
+        ));
+        lines.push(Line::series(
+            "server on a core / library with its callers on one core",
+            (&apart.many, &apart.library),
+            rate,
+            Target::Shown,
+            "/s",
+        ));
     }
-    lines.push(Line::series("both free", (&free.many, &free.library), rate, half, "/s"));
-    lines.push(Line::series("1 connection / library, p50", (&free.one, &free.library_one), |l| l.p50, Target::Shown, "µs"));
+    lines.push(Line::series(
+        "both free",
+        (&free.many, &free.library),
+        rate,
+        half,
+        "/s",
+    ));
+    lines.push(Line::series(
+        "1 connection / library, p50",
+        (&free.one, &free.library_one),
+        |l| l.p50,
+        Target::Shown,
+        "µs",
+    ));
     let how = if pinning {
-        format!("pinned: server on core {SERVER}, callers on core {CALLER} (taskset); library pinned: all on core {SERVER}")
+        format!(
+            "pinned: server on core {SERVER}, callers on core {CALLER} (taskset); library pinned: all on core {SERVER}"
+        )
     } else {
         "not pinned: taskset does not work here".to_owned()
     };
-    let notes = vec![how, "whole turn a POST, keep-alive; the callers share the machine with the server".to_owned()];
+    let notes = vec![
+        how,
+        "whole turn a POST, keep-alive; the callers share the machine with the server".to_owned(),
+    ];
     let mut series = vec![free.many, free.one, free.library, free.library_one];
     if pinning {
         series.extend([apart.many, apart.one, apart.library]);
     }
-    Ok(Section { name: "http32", lines, series, notes, load: (before, load_average()) })
+    Ok(Section {
+        name: "http32",
+        lines,
+        series,
+        notes,
+        load: (before, load_average()),
+    })
 }

@@ -28,7 +28,11 @@ async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<u16> {
     while buffer.len() < end + length {
         ensure!(stream.read_buf(buffer).await? > 0, "the server hung up");
     }
-    head.split(' ').nth(1).context("no status")?.parse().context("no status")
+    head.split(' ')
+        .nth(1)
+        .context("no status")?
+        .parse()
+        .context("no status")
 }
 
 async fn connection(address: String, session: String, bodies: Vec<String>) -> Result<Vec<f64>> {
@@ -50,24 +54,36 @@ async fn connection(address: String, session: String, bodies: Vec<String>) -> Re
         stream.write_all(request.as_bytes()).await?;
         let status = answer(&mut stream, &mut buffer).await?;
         latencies.push(micros(call));
-        ensure!(status == 201, "status {status}: {}", String::from_utf8_lossy(&buffer));
+        ensure!(
+            status == 201,
+            "status {status}: {}",
+            String::from_utf8_lossy(&buffer)
+        );
     }
     Ok(latencies)
 }
 
 /// Writes `turns` turns on each of `connections` connections, a session each.
 pub(crate) fn load(address: &str, connections: usize, turns: usize) -> Result<Leg> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let work: Vec<(String, Vec<String>)> = (0..connections)
             .map(|n| {
-                let bodies = Turns::new(n as u64).many(turns).iter().map(|t| t.body()).collect();
+                let bodies = Turns::new(n as u64)
+                    .many(turns)
+                    .iter()
+                    .map(|t| t.body())
+                    .collect();
                 (format!("load-{connections}-{n:04}"), bodies)
             })
             .collect();
         let start = Instant::now();
-        let tasks: Vec<_> =
-            work.into_iter().map(|(session, bodies)| tokio::spawn(connection(address.to_owned(), session, bodies))).collect();
+        let tasks: Vec<_> = work
+            .into_iter()
+            .map(|(session, bodies)| tokio::spawn(connection(address.to_owned(), session, bodies)))
+            .collect();
         let mut latencies = Vec::new();
         for task in tasks {
             latencies.extend(task.await??);

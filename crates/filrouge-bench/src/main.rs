@@ -131,7 +131,11 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
 async fn sections(setup: &Setup, command: &Workload, json: bool) -> Result<()> {
     use Workload::{Append1, Append32, Flat, Http32, Last20, Readall, Size};
     let all = [Append1, Append32, Http32, Last20, Readall, Flat, Size];
-    let chosen = if *command == Workload::All { all.to_vec() } else { vec![command.clone()] };
+    let chosen = if *command == Workload::All {
+        all.to_vec()
+    } else {
+        vec![command.clone()]
+    };
     let mut out = std::io::stdout().lock();
     let mut done = Vec::new();
     for workload in &chosen {
@@ -158,14 +162,25 @@ fn main() -> Result<()> {
     let Cli { options, command } = Cli::parse();
     let setup = Setup {
         quick: options.quick,
-        pairs: if options.quick { 1 } else { options.pairs.max(1) },
+        pairs: if options.quick {
+            1
+        } else {
+            options.pairs.max(1)
+        },
         root: options.dir.unwrap_or_else(std::env::temp_dir),
         binary: options.binary,
     };
-    if let Workload::ChildLoad { address, connections, turns } = &command {
+    if let Workload::ChildLoad {
+        address,
+        connections,
+        turns,
+    } = &command
+    {
         return write_json(&load::load(address, *connections, *turns)?);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         match &command {
             Workload::ChildLibrary { turns } => {

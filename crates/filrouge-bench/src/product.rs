@@ -21,9 +21,16 @@ pub(crate) struct Product {
 impl Product {
     /// Opens the store in `dir`; `anchored` as `filrouge serve` has it.
     pub(crate) async fn open(dir: &Path, anchored: bool) -> Result<Self> {
-        let keyring = Arc::new(keyfile::load_or_create(&dir.join("keyring.json"), &OsEntropy)?);
-        let options =
-            Options::new(dir.join("filrouge.db"), keyring.clone(), Arc::new(OsEntropy), Arc::new(SystemClock));
+        let keyring = Arc::new(keyfile::load_or_create(
+            &dir.join("keyring.json"),
+            &OsEntropy,
+        )?);
+        let options = Options::new(
+            dir.join("filrouge.db"),
+            keyring.clone(),
+            Arc::new(OsEntropy),
+            Arc::new(SystemClock),
+        );
         let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::open(options)?);
         let mut keeper = None;
         if anchored {
@@ -31,10 +38,22 @@ impl Product {
             anchor.check(ledger.as_ref()).await?;
             keeper = Some(AnchorKeeper::start(anchor, ledger.clone())?);
         }
-        let engine =
-            Engine::new(ledger.clone(), Arc::new(OsEntropy), Arc::new(SystemClock), Settings::default());
-        let scope = Scope { tenant: TenantId::default_tenant(), viewer: Viewer::EndUser(None) };
-        Ok(Self { engine: Arc::new(engine), ledger, scope, keeper })
+        let engine = Engine::new(
+            ledger.clone(),
+            Arc::new(OsEntropy),
+            Arc::new(SystemClock),
+            Settings::default(),
+        );
+        let scope = Scope {
+            tenant: TenantId::default_tenant(),
+            viewer: Viewer::EndUser(None),
+        };
+        Ok(Self {
+            engine: Arc::new(engine),
+            ledger,
+            scope,
+            keeper,
+        })
     }
 
     /// Closes it: the WAL is copied back and cut.

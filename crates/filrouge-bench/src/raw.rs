@@ -55,7 +55,12 @@ impl RawTurn {
     pub(crate) fn new(session: usize, turn: &TurnText) -> Self {
         let parts = turn.parts();
         let joined = format!("[{}]", parts.join(","));
-        Self { session, key: turn.key, parts, joined }
+        Self {
+            session,
+            key: turn.key,
+            parts,
+            joined,
+        }
     }
 }
 
@@ -72,6 +77,11 @@ impl Raw {
         conn.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
         conn.pragma_update(None, "synchronous", "FULL")?;
         conn.set_prepared_statement_cache_capacity(64);
+        // Else SQLite plans anew whenever a bound value might change the plan.
+        conn.set_db_config(
+            rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG,
+            true,
+        )?;
         conn.execute_batch(SCHEMA)?;
         Ok(Self { conn, layout })
     }
@@ -100,9 +110,13 @@ impl Raw {
         if let Some(found) = found {
             return Ok(found);
         }
-        self.conn.prepare_cached("INSERT INTO session (session_id) VALUES (?1)")?.execute([&id])?;
+        self.conn
+            .prepare_cached("INSERT INTO session (session_id) VALUES (?1)")?
+            .execute([&id])?;
         let pk = self.conn.last_insert_rowid();
-        self.conn.prepare_cached("INSERT INTO head VALUES (?1, 0, 0, 0)")?.execute([pk])?;
+        self.conn
+            .prepare_cached("INSERT INTO head VALUES (?1, 0, 0, 0)")?
+            .execute([pk])?;
         Ok((pk, 0, 0))
     }
 
@@ -111,31 +125,37 @@ impl Raw {
         let (pk, last, turns) = self.head(turn.session)?;
         let first = last + 1;
         self.conn
-            .prepare_cached("UPDATE head SET last_seq = ?2, turns = ?3, updated_at = ?4 WHERE pk = ?1")?
+            .prepare_cached(
+                "UPDATE head SET last_seq = ?2, turns = ?3, updated_at = ?4 WHERE pk = ?1",
+            )?
             .execute([pk, last + 4, turns + 1, NOW])?;
         self.conn
             .prepare_cached("INSERT INTO turn VALUES (?1, ?2, ?3, ?4, 4, 2, ?5)")?
             .execute(params![pk << 32 | (turns + 1), pk, turn.key, first, NOW])?;
         match self.layout {
             Layout::Items => {
-                let mut insert = self.conn.prepare_cached("INSERT INTO item VALUES (?1, ?2, ?2, ?3, ?4)")?;
+                let mut insert = self
+                    .conn
+                    .prepare_cached("INSERT INTO item VALUES (?1, ?2, ?2, ?3, ?4)")?;
                 for (seq, parts) in (first..).zip(&turn.parts) {
                     insert.execute(params![pk << 32 | seq, seq - first, NOW, parts.as_bytes()])?;
                 }
             }
             Layout::Turns => {
-                self.conn.prepare_cached("INSERT INTO packed VALUES (?1, 4, ?2, ?3)")?.execute(params![
-                    pk << 32 | first,
-                    NOW,
-                    turn.joined.as_bytes()
-                ])?;
+                self.conn
+                    .prepare_cached("INSERT INTO packed VALUES (?1, 4, ?2, ?3)")?
+                    .execute(params![pk << 32 | first, NOW, turn.joined.as_bytes()])?;
             }
             Layout::Appended => {
                 self.conn
-                    .prepare_cached("INSERT INTO record (count, created_at, items) VALUES (4, ?1, ?2)")?
+                    .prepare_cached(
+                        "INSERT INTO record (count, created_at, items) VALUES (4, ?1, ?2)",
+                    )?
                     .execute(params![NOW, turn.joined.as_bytes()])?;
                 let id = self.conn.last_insert_rowid();
-                self.conn.prepare_cached("INSERT INTO record_key VALUES (?1, ?2, ?3)")?.execute([pk, first, id])?;
+                self.conn
+                    .prepare_cached("INSERT INTO record_key VALUES (?1, ?2, ?3)")?
+                    .execute([pk, first, id])?;
             }
         }
         Ok(())
@@ -159,20 +179,31 @@ impl Raw {
     /// All contents of the first session from a seq on.
     pub(crate) fn contents(&self, from: i64) -> Result<Vec<Vec<u8>>> {
         let sql = match self.layout {
-            Layout::Items => "SELECT parts FROM item WHERE id BETWEEN (1 << 32) + ?1 AND (2 << 32) - 1 ORDER BY id",
-            Layout::Turns => "SELECT items FROM packed WHERE id BETWEEN (1 << 32) + ?1 AND (2 << 32) - 1 ORDER BY id",
+            Layout::Items => {
+                "SELECT parts FROM item WHERE id BETWEEN (1 << 32) + ?1 AND (2 << 32) - 1 ORDER BY id"
+            }
+            Layout::Turns => {
+                "SELECT items FROM packed WHERE id BETWEEN (1 << 32) + ?1 AND (2 << 32) - 1 ORDER BY id"
+            }
             Layout::Appended => {
                 "SELECT r.items FROM record_key k JOIN record r ON r.id = k.record_id
                  WHERE k.session_pk = 1 AND k.first_seq >= ?1 ORDER BY k.first_seq"
             }
         };
-        let rows = self.conn.prepare_cached(sql)?.query_map([from], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
+        let rows = self
+            .conn
+            .prepare_cached(sql)?
+            .query_map([from], |r| r.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
         Ok(rows)
     }
 
     /// All contents of the first session, parsed row by row as they come; gives how many values there were.
     pub(crate) fn parsed(&self) -> Result<Vec<serde_json::Value>> {
-        self.contents(0)?.iter().map(|row| Ok(serde_json::from_slice(row)?)).collect()
+        self.contents(0)?
+            .iter()
+            .map(|row| Ok(serde_json::from_slice(row)?))
+            .collect()
     }
 }
 

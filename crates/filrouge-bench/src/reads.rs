@@ -31,7 +31,10 @@ async fn stores(setup: &Setup) -> Result<Stores> {
     let product = Product::open(dirs[0].path(), false).await?;
     let session = session(0)?;
     for request in requests(&texts)? {
-        product.engine.start_turn(&product.scope, session.clone(), request).await?;
+        product
+            .engine
+            .start_turn(&product.scope, session.clone(), request)
+            .await?;
     }
     let mut raws = Vec::new();
     for layout in LAYOUTS {
@@ -43,7 +46,13 @@ async fn stores(setup: &Setup) -> Result<Stores> {
         }
         raws.push(raw);
     }
-    Ok(Stores { product, session, raws, turns, _dirs: dirs })
+    Ok(Stores {
+        product,
+        session,
+        raws,
+        turns,
+        _dirs: dirs,
+    })
 }
 
 /// Times `n` calls.
@@ -61,16 +70,37 @@ async fn timed<F: Future<Output = Result<()>>>(n: usize, call: impl Fn() -> F) -
 impl Stores {
     async fn last_turns(&self, limit: usize) -> Result<()> {
         let status = Some(TurnStatus::Finalized);
-        let query = TurnQuery { status, order: TurnOrder::Newest, cursor: None, limit };
-        let (turns, _) = self.product.ledger.turns(&self.product.scope, &self.session, query).await?;
+        let query = TurnQuery {
+            status,
+            order: TurnOrder::Newest,
+            cursor: None,
+            limit,
+        };
+        let (turns, _) = self
+            .product
+            .ledger
+            .turns(&self.product.scope, &self.session, query)
+            .await?;
         ensure!(turns.len() == limit, "{} turns", turns.len());
         black_box(turns);
         Ok(())
     }
 
+    /// Pushes the newest pages out of every connection's own cache; the kernel keeps them.
+    async fn read_whole(&self) -> Result<()> {
+        for raw in &self.raws {
+            black_box(raw.contents(0)?);
+        }
+        self.all_items(self.turns * 4).await
+    }
+
     async fn last_items(&self, limit: usize) -> Result<()> {
         let after = (self.turns * 4 - limit) as u64;
-        let (items, _) = self.product.ledger.items(&self.product.scope, &self.session, after, limit).await?;
+        let (items, _) = self
+            .product
+            .ledger
+            .items(&self.product.scope, &self.session, after, limit)
+            .await?;
         ensure!(items.len() == limit, "{} items", items.len());
         black_box(items);
         Ok(())
@@ -79,7 +109,11 @@ impl Stores {
     async fn all_items(&self, page: usize) -> Result<()> {
         let (mut after, mut read) = (0, 0);
         loop {
-            let (items, next) = self.product.ledger.items(&self.product.scope, &self.session, after, page).await?;
+            let (items, next) = self
+                .product
+                .ledger
+                .items(&self.product.scope, &self.session, after, page)
+                .await?;
             read += items.len();
             after = items.last().map_or(after, |i| i.seq);
             black_box(items);
@@ -92,6 +126,23 @@ impl Stores {
     }
 }
 
+/// Times one call after each reading of the whole session.
+async fn after_whole<F: Future<Output = Result<()>>>(
+    stores: &Stores,
+    n: usize,
+    call: impl Fn() -> F,
+) -> Result<Leg> {
+    let mut latencies = Vec::with_capacity(n);
+    let start = Instant::now();
+    for _ in 0..n {
+        stores.read_whole().await?;
+        let one = Instant::now();
+        call().await?;
+        latencies.push(micros(one));
+    }
+    Ok(Leg::new(latencies, start.elapsed()))
+}
+
 /// `last20`.
 pub(crate) async fn last(setup: &Setup) -> Result<Section> {
     let before = load_average();
@@ -100,6 +151,8 @@ pub(crate) async fn last(setup: &Setup) -> Result<Section> {
     let mut limits: Vec<Series> = LAYOUTS.iter().map(|l| Series::new(l.name())).collect();
     let mut turns = Series::new("library, last 20 finalized turns");
     let mut items = Series::new("library, last 80 items");
+    let mut cold = Series::new("raw, packed rowid, row a turn, after reading all");
+    let mut cold_turns = Series::new("library, last 20 finalized turns, after reading all");
     for _ in 0..setup.pairs {
         for (series, raw) in limits.iter_mut().zip(&stores.raws) {
             let call = || async {
@@ -108,18 +161,61 @@ pub(crate) async fn last(setup: &Setup) -> Result<Section> {
             };
             series.legs.push(timed(calls, call).await?);
         }
-        turns.legs.push(timed(calls, || stores.last_turns(newest)).await?);
-        items.legs.push(timed(calls, || stores.last_items(newest * 4)).await?);
+        let raw = || async {
+            black_box(stores.raws[1].newest(newest as i64)?);
+            Ok(())
+        };
+        cold.legs.push(after_whole(&stores, 5, raw).await?);
+        cold_turns
+            .legs
+            .push(after_whole(&stores, 5, || stores.last_turns(newest)).await?);
+        turns
+            .legs
+            .push(timed(calls, || stores.last_turns(newest)).await?);
+        items
+            .legs
+            .push(timed(calls, || stores.last_items(newest * 4)).await?);
     }
     let limit = limits
         .iter()
         .min_by(|a, b| a.median(|l| l.p50).total_cmp(&b.median(|l| l.p50)))
         .unwrap_or(&limits[0]);
     let lines = vec![
-        Line::series("last 20 turns, p50", (&turns, limit), |l| l.p50, Target::AtMost(2.0), "µs"),
-        Line::series("last 80 items, p50", (&items, limit), |l| l.p50, Target::AtMost(2.0), "µs"),
-        Line::series("last 20 turns against a row an item, p50", (&turns, &limits[0]), |l| l.p50, Target::Shown, "µs"),
-        Line::series("last 80 items against a row an item, p50", (&items, &limits[0]), |l| l.p50, Target::Shown, "µs"),
+        Line::series(
+            "last 20 turns, p50",
+            (&turns, limit),
+            |l| l.p50,
+            Target::AtMost(2.0),
+            "µs",
+        ),
+        Line::series(
+            "last 80 items, p50",
+            (&items, limit),
+            |l| l.p50,
+            Target::AtMost(2.0),
+            "µs",
+        ),
+        Line::series(
+            "last 20 turns, caches of the connections full of other pages, p50",
+            (&cold_turns, &cold),
+            |l| l.p50,
+            Target::AtMost(2.0),
+            "µs",
+        ),
+        Line::series(
+            "last 20 turns against a row an item, p50",
+            (&turns, &limits[0]),
+            |l| l.p50,
+            Target::Shown,
+            "µs",
+        ),
+        Line::series(
+            "last 80 items against a row an item, p50",
+            (&items, &limits[0]),
+            |l| l.p50,
+            Target::Shown,
+            "µs",
+        ),
     ];
     let notes = vec![format!(
         "{} turns in one session, {calls} calls a leg, warm; limit: 20 turn headers and their contents as bytes, best layout; the product verifies what it shows",
@@ -127,15 +223,23 @@ pub(crate) async fn last(setup: &Setup) -> Result<Section> {
     )];
     let load = (before, load_average());
     stores.product.close().await;
-    Ok(Section { name: "last20", lines, series: [vec![turns, items], limits].concat(), notes, load })
+    Ok(Section {
+        name: "last20",
+        lines,
+        series: [vec![turns, items, cold_turns, cold], limits].concat(),
+        notes,
+        load,
+    })
 }
 
 /// `readall`.
 pub(crate) async fn all(setup: &Setup) -> Result<Section> {
     let before = load_average();
     let stores = stores(setup).await?;
-    let mut limits: Vec<Series> =
-        LAYOUTS.iter().map(|l| Series::new(format!("{}, parsed", l.name()))).collect();
+    let mut limits: Vec<Series> = LAYOUTS
+        .iter()
+        .map(|l| Series::new(format!("{}, parsed", l.name())))
+        .collect();
     let mut paged = Series::new("library, pages of 500");
     let mut whole = Series::new("library, one page");
     for _ in 0..setup.pairs {
@@ -147,15 +251,29 @@ pub(crate) async fn all(setup: &Setup) -> Result<Section> {
             series.legs.push(timed(3, call).await?);
         }
         paged.legs.push(timed(3, || stores.all_items(500)).await?);
-        whole.legs.push(timed(3, || stores.all_items(stores.turns * 4)).await?);
+        whole
+            .legs
+            .push(timed(3, || stores.all_items(stores.turns * 4)).await?);
     }
     let limit = limits
         .iter()
         .min_by(|a, b| a.median(|l| l.p50).total_cmp(&b.median(|l| l.p50)))
         .unwrap_or(&limits[0]);
     let lines = vec![
-        Line::series("pages of 500", (&paged, limit), |l| l.p50, Target::AtMost(1.5), "µs"),
-        Line::series("one page", (&whole, limit), |l| l.p50, Target::AtMost(1.5), "µs"),
+        Line::series(
+            "pages of 500",
+            (&paged, limit),
+            |l| l.p50,
+            Target::AtMost(1.5),
+            "µs",
+        ),
+        Line::series(
+            "one page",
+            (&whole, limit),
+            |l| l.p50,
+            Target::AtMost(1.5),
+            "µs",
+        ),
     ];
     let notes = vec![format!(
         "{} items of {} turns, each verified; limit: the rows read and each parsed to serde_json::Value, all kept, one thread",
@@ -164,5 +282,11 @@ pub(crate) async fn all(setup: &Setup) -> Result<Section> {
     )];
     let load = (before, load_average());
     stores.product.close().await;
-    Ok(Section { name: "readall", lines, series: [vec![paged, whole], limits].concat(), notes, load })
+    Ok(Section {
+        name: "readall",
+        lines,
+        series: [vec![paged, whole], limits].concat(),
+        notes,
+        load,
+    })
 }

@@ -61,13 +61,27 @@ pub(crate) struct Line {
 
 impl Line {
     /// A comparison pair by pair.
-    pub(crate) fn pairs(what: &str, product: &[f64], limit: &[f64], target: Target, shown: (String, String)) -> Self {
+    pub(crate) fn pairs(
+        what: &str,
+        product: &[f64],
+        limit: &[f64],
+        target: Target,
+        shown: (String, String),
+    ) -> Self {
         let ratios: Vec<f64> = product.iter().zip(limit).map(|(p, l)| p / l).collect();
         let ratio = median(ratios.iter().copied());
         let low = ratios.iter().copied().fold(f64::INFINITY, f64::min);
         let high = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let (product, limit) = shown;
-        Self { what: what.to_owned(), ratio, spread: (low, high), target, met: target.met(ratio), product, limit }
+        Self {
+            what: what.to_owned(),
+            ratio,
+            spread: (low, high),
+            target,
+            met: target.met(ratio),
+            product,
+            limit,
+        }
     }
 
     /// One value of two series.
@@ -88,7 +102,15 @@ impl Line {
     /// A number by itself.
     pub(crate) fn number(what: &str, value: f64, target: Target, product: String) -> Self {
         let met = target.met(value);
-        Self { what: what.to_owned(), ratio: value, spread: (value, value), target, met, product, limit: String::new() }
+        Self {
+            what: what.to_owned(),
+            ratio: value,
+            spread: (value, value),
+            target,
+            met,
+            product,
+            limit: String::new(),
+        }
     }
 }
 
@@ -110,22 +132,33 @@ pub(crate) struct Section {
 /// The load average of the last minute.
 pub(crate) fn load_average() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(f64::NAN)
+    text.split(' ')
+        .next()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(f64::NAN)
 }
 
 /// Writes one section as tables.
 pub(crate) fn print(out: &mut impl Write, section: &Section) -> std::io::Result<()> {
-    writeln!(out, "\n## {} (load average {:.2} -> {:.2})\n", section.name, section.load.0, section.load.1)?;
+    writeln!(
+        out,
+        "\n## {} (load average {:.2} -> {:.2})\n",
+        section.name, section.load.0, section.load.1
+    )?;
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(["measure", "ratio", "pairs", "target", "met", "product", "limit"]);
+    table.set_header([
+        "measure", "ratio", "pairs", "target", "met", "product", "limit",
+    ]);
     for line in &section.lines {
         table.add_row([
             line.what.clone(),
             format!("{:.2}", line.ratio),
             format!("{:.2}–{:.2}", line.spread.0, line.spread.1),
             line.target.to_string(),
-            line.met.map_or("", |met| if met { "yes" } else { "NO" }).to_owned(),
+            line.met
+                .map_or("", |met| if met { "yes" } else { "NO" })
+                .to_owned(),
             line.product.clone(),
             line.limit.clone(),
         ]);

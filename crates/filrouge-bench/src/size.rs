@@ -18,7 +18,11 @@ fn on_disk(dir: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with("filrouge.db") {
+        if entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with("filrouge.db")
+        {
             bytes += entry.metadata()?.len();
         }
     }
@@ -65,11 +69,18 @@ fn loaded(path: &Path) -> Result<Vec<LoadedSession>> {
 async fn import(product: &Product, prefix: &str, loaded: &LoadedSession) -> Result<u64> {
     let foreign = &loaded.session;
     let id = SessionId::new(format!("{prefix}{}", foreign.id))?;
-    let parent = foreign.parent_id.as_ref().map(|p| SessionId::new(format!("{prefix}{p}"))).transpose()?;
+    let parent = foreign
+        .parent_id
+        .as_ref()
+        .map(|p| SessionId::new(format!("{prefix}{p}")))
+        .transpose()?;
     let mut bytes = id.as_str().len() as u64
         + parent.as_ref().map_or(0, |p| p.as_str().len() as u64)
         + foreign.title.as_ref().map_or(0, |t| t.len() as u64)
-        + foreign.project_id.as_ref().map_or(0, |p| p.as_str().len() as u64)
+        + foreign
+            .project_id
+            .as_ref()
+            .map_or(0, |p| p.as_str().len() as u64)
         + length(Some(&foreign.metadata));
     let request = CreateSession {
         session_id: Some(id.clone()),
@@ -78,14 +89,32 @@ async fn import(product: &Product, prefix: &str, loaded: &LoadedSession) -> Resu
         parent_session_id: parent,
         metadata: Some(foreign.metadata.clone()),
     };
-    product.engine.create_session(&product.scope, request).await?;
+    product
+        .engine
+        .create_session(&product.scope, request)
+        .await?;
     for turn in &loaded.turns {
-        let ForeignTurn { request_id, question, items, outcome, metadata, .. } = turn.clone();
+        let ForeignTurn {
+            request_id,
+            question,
+            items,
+            outcome,
+            metadata,
+            ..
+        } = turn.clone();
         let items: Vec<NewItem> = question.into_iter().chain(items).collect();
         bytes += request_id.as_str().len() as u64 + length(Some(&metadata));
         bytes += items.iter().map(item_bytes).sum::<u64>();
-        let turn = ImportedTurn { request_id, items, status: status(&outcome), metadata: Some(metadata) };
-        product.engine.record_turn(&product.scope, &id, turn).await?;
+        let turn = ImportedTurn {
+            request_id,
+            items,
+            status: status(&outcome),
+            metadata: Some(metadata),
+        };
+        product
+            .engine
+            .record_turn(&product.scope, &id, turn)
+            .await?;
     }
     Ok(bytes)
 }
@@ -104,17 +133,31 @@ async fn genuine(setup: &Setup) -> Result<(Line, String)> {
     product.close().await;
     let disk = on_disk(dir.path())?;
     let turns: usize = sessions.iter().map(|s| s.turns.len()).sum();
-    let items: usize = sessions.iter().flat_map(|s| &s.turns).map(|t| t.question.len() + t.items.len()).sum();
+    let items: usize = sessions
+        .iter()
+        .flat_map(|s| &s.turns)
+        .map(|t| t.question.len() + t.items.len())
+        .sum();
     let note = format!(
         "genuine: {} sessions, {turns} turns, {items} items of OpenCode, imported {copies} times",
         sessions.len()
     );
-    Ok((ratio("genuine OpenCode history", disk, received, setup), note))
+    Ok((
+        ratio("genuine OpenCode history", disk, received, setup),
+        note,
+    ))
 }
 
 fn ratio(what: &str, disk: u64, received: u64, setup: &Setup) -> Line {
-    let target = if setup.quick { Target::Shown } else { Target::AtMost(1.3) };
-    let shown = (format!("{:.2} MB on disk", disk as f64 / 1e6), format!("{:.2} MB received", received as f64 / 1e6));
+    let target = if setup.quick {
+        Target::Shown
+    } else {
+        Target::AtMost(1.3)
+    };
+    let shown = (
+        format!("{:.2} MB on disk", disk as f64 / 1e6),
+        format!("{:.2} MB received", received as f64 / 1e6),
+    );
     Line::pairs(what, &[disk as f64], &[received as f64], target, shown)
 }
 
@@ -125,13 +168,22 @@ async fn synthetic(setup: &Setup, sessions: usize, turns: usize) -> Result<Line>
     for _ in 0..turns {
         for n in 0..sessions {
             let text = texts.one();
-            received += text.request_id().len() as u64 + text.parts().iter().map(|p| p.len() as u64).sum::<u64>();
-            product.engine.start_turn(&product.scope, session(n)?, text.request()?).await?;
+            received += text.request_id().len() as u64
+                + text.parts().iter().map(|p| p.len() as u64).sum::<u64>();
+            product
+                .engine
+                .start_turn(&product.scope, session(n)?, text.request()?)
+                .await?;
         }
     }
     product.close().await;
     let disk = on_disk(dir.path())?;
-    Ok(ratio(&format!("synthetic, {sessions} sessions x {turns} turns"), disk, received, setup))
+    Ok(ratio(
+        &format!("synthetic, {sessions} sessions x {turns} turns"),
+        disk,
+        received,
+        setup,
+    ))
 }
 
 /// `size`.
@@ -147,5 +199,11 @@ pub(crate) async fn size(setup: &Setup) -> Result<Section> {
         note,
         "on disk: the closed store (WAL copied back and cut); received: parts, metadata, usage and keys, without the names of fields around them; aim 0.6".to_owned(),
     ];
-    Ok(Section { name: "size", lines, series: Vec::new(), notes, load: (before, load_average()) })
+    Ok(Section {
+        name: "size",
+        lines,
+        series: Vec::new(),
+        notes,
+        load: (before, load_average()),
+    })
 }

@@ -20,14 +20,21 @@ impl Leg {
     pub(crate) fn new(mut micros: Vec<f64>, wall: Duration) -> Self {
         micros.sort_by(f64::total_cmp);
         let per_s = micros.len() as f64 / wall.as_secs_f64().max(1e-9);
-        Self { per_s, p50: quantile(&micros, 0.5), p99: quantile(&micros, 0.99) }
+        Self {
+            per_s,
+            p50: quantile(&micros, 0.5),
+            p99: quantile(&micros, 0.99),
+        }
     }
 }
 
 /// The value below which a share `q` of the sorted values lies.
 fn quantile(sorted: &[f64], q: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
-    sorted.get((last as f64 * q).round() as usize).copied().unwrap_or(f64::NAN)
+    sorted
+        .get((last as f64 * q).round() as usize)
+        .copied()
+        .unwrap_or(f64::NAN)
 }
 
 /// The middle value.
@@ -54,7 +61,10 @@ pub(crate) struct Series {
 impl Series {
     /// An empty one.
     pub(crate) fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), legs: Vec::new() }
+        Self {
+            name: name.into(),
+            legs: Vec::new(),
+        }
     }
 
     /// One value of each leg.

@@ -9,8 +9,8 @@ use filrouge_types::{Channel, JsonText, NewItem, RawJson, RequestId, Role, Sessi
 const VOCABULARY: usize = 4000;
 
 const SYLLABLES: &[&str] = &[
-    "ka", "lo", "mi", "ter", "von", "pra", "sel", "du", "ri", "nak", "esh", "ol", "tum", "ba", "fen", "gor", "ix",
-    "ju", "quan", "wy", "zet", "ha", "ne", "cor",
+    "ka", "lo", "mi", "ter", "von", "pra", "sel", "du", "ri", "nak", "esh", "ol", "tum", "ba",
+    "fen", "gor", "ix", "ju", "quan", "wy", "zet", "ha", "ne", "cor",
 ];
 
 /// Small, seeded, good enough for words (splitmix64).
@@ -54,9 +54,16 @@ impl Turns {
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = Rng::new(42);
         let words = (0..VOCABULARY)
-            .map(|_| (0..1 + rng.below(4)).map(|_| SYLLABLES[rng.below(SYLLABLES.len())]).collect())
+            .map(|_| {
+                (0..1 + rng.below(4))
+                    .map(|_| SYLLABLES[rng.below(SYLLABLES.len())])
+                    .collect()
+            })
             .collect();
-        Self { rng: Rng::new(seed), words }
+        Self {
+            rng: Rng::new(seed),
+            words,
+        }
     }
 
     /// Common words come more often: the square of an even draw.
@@ -92,11 +99,21 @@ impl Turns {
 impl TurnText {
     pub(crate) fn request_id(&self) -> String {
         let hex: String = self.key.iter().map(|b| format!("{b:02x}")).collect();
-        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+        format!(
+            "{}-{}-{}-{}-{}",
+            &hex[..8],
+            &hex[8..12],
+            &hex[12..16],
+            &hex[16..20],
+            &hex[20..]
+        )
     }
 
     fn call_id(&self) -> String {
-        format!("call_{:02x}{:02x}{:02x}", self.key[0], self.key[1], self.key[2])
+        format!(
+            "call_{:02x}{:02x}{:02x}",
+            self.key[0], self.key[1], self.key[2]
+        )
     }
 
     /// The four items' parts as JSON, in order.
@@ -106,8 +123,12 @@ impl TurnText {
         let (query, result) = (&self.tool_call, &self.tool_result);
         [
             text(&self.question),
-            format!(r#"[{{"type":"tool_call","call_id":"{id}","name":"search","args":{{"query":"{query}"}}}}]"#),
-            format!(r#"[{{"type":"tool_result","call_id":"{id}","ok":true,"content":"{result}"}}]"#),
+            format!(
+                r#"[{{"type":"tool_call","call_id":"{id}","name":"search","args":{{"query":"{query}"}}}}]"#
+            ),
+            format!(
+                r#"[{{"type":"tool_result","call_id":"{id}","ok":true,"content":"{result}"}}]"#
+            ),
             text(&self.answer),
         ]
     }

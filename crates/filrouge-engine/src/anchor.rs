@@ -13,7 +13,7 @@ use filrouge_store::{Domain, KeyId, Keyring, Ledger, MAC_BYTES, Position, equal_
 use filrouge_types::{ErrorCode, Failure};
 use serde::{Deserialize, Serialize};
 
-use crate::keyfile::write_whole;
+use crate::keyfile::{Placing, write_whole};
 
 /// The anchor is at most this much behind what is durable.
 const ADVANCE_EVERY: Duration = Duration::from_millis(50);
@@ -48,15 +48,22 @@ pub struct Anchor {
 }
 
 fn unavailable(path: &Path, e: &io::Error) -> Failure {
-    Failure::new(ErrorCode::StoreUnavailable, format!("the anchor {}: {e}", path.display()))
-        .with_hint("check that the state directory may be written")
+    Failure::new(
+        ErrorCode::StoreUnavailable,
+        format!("the anchor {}: {e}", path.display()),
+    )
+    .with_hint("check that the state directory may be written")
 }
 
 impl Anchor {
     /// The anchor of `store_id` in `directory`.
     #[must_use]
     pub fn new(directory: &Path, store_id: &str, keyring: Arc<Keyring>) -> Self {
-        Self { path: directory.join(format!("{store_id}.anchor")), keyring, store_id: store_id.to_owned() }
+        Self {
+            path: directory.join(format!("{store_id}.anchor")),
+            keyring,
+            store_id: store_id.to_owned(),
+        }
     }
 
     /// The file.
@@ -66,14 +73,19 @@ impl Anchor {
     }
 
     fn mac(&self, key: KeyId, position: &Position) -> Option<[u8; MAC_BYTES]> {
-        let pieces: [&[u8]; 3] = [self.store_id.as_bytes(), &position.commit_no.to_be_bytes(), &position.link];
+        let pieces: [&[u8]; 3] = [
+            self.store_id.as_bytes(),
+            &position.commit_no.to_be_bytes(),
+            &position.link,
+        ];
         self.keyring.mac(key, Domain::Anchor, &pieces)
     }
 
     /// What the anchor has seen; `None` when there is no anchor.
     ///
     /// # Errors
-    /// `integrity_error` when the file was changed, `store_unavailable` when it cannot be read.
+    /// `integrity_error` when the file was changed, `key_missing` when its key is not in the keyring,
+    /// `store_unavailable` when it cannot be read.
     pub fn read(&self) -> Result<Option<Position>, Failure> {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
@@ -81,12 +93,23 @@ impl Anchor {
             Err(e) => return Err(unavailable(&self.path, &e)),
         };
         let changed = || {
-            Failure::new(ErrorCode::IntegrityError, format!("the anchor {} was changed", self.path.display()))
-                .with_hint("accept the store as it is with `filrouge anchor accept`, once you trust it")
+            Failure::new(
+                ErrorCode::IntegrityError,
+                format!("the anchor {} was changed", self.path.display()),
+            )
+            .with_hint("accept the store as it is with `filrouge anchor accept`, once you trust it")
         };
         let stored: Stored = serde_json::from_str(&text).map_err(|_| changed())?;
-        let position = Position { commit_no: stored.commit_no, link: stored.link };
-        let mac = self.mac(stored.key_id, &position).ok_or_else(changed)?;
+        let position = Position {
+            commit_no: stored.commit_no,
+            link: stored.link,
+        };
+        let mac = self.mac(stored.key_id, &position).ok_or_else(|| {
+            let path = self.path.display();
+            let detail = format!("the anchor {path} was written with key {}, which is not in the keyring", stored.key_id);
+            Failure::new(ErrorCode::KeyMissing, detail)
+                .with_hint("put the keyring file back; a process started before a rotation has to be started again")
+        })?;
         if stored.store_id != self.store_id || !equal_macs(&mac, &stored.mac) {
             return Err(changed());
         }
@@ -106,12 +129,13 @@ impl Anchor {
             key_id,
             mac: self.mac(key_id, position).unwrap_or_default(),
         };
-        let bytes = serde_json::to_vec(&stored).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
+        let bytes = serde_json::to_vec(&stored)
+            .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
         if let Some(directory) = self.path.parent() {
             fs::create_dir_all(directory).map_err(|e| unavailable(directory, &e))?;
         }
-        write_whole(&self.path, &bytes, false).map_err(|e| unavailable(&self.path, &e))?;
-        Ok(())
+        // An older anchor is a weaker witness, not a wrong one: its name need not be flushed at every step.
+        write_whole(&self.path, &bytes, Placing::Soon).map_err(|e| unavailable(&self.path, &e))
     }
 
     /// Moves the anchor on; never back, also when several processes do.
@@ -132,7 +156,11 @@ impl Anchor {
             if let Some(directory) = path.parent() {
                 fs::create_dir_all(directory)?;
             }
-            let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
+            let file = OpenOptions::new()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(&path)?;
             file.lock()?;
             Ok(file)
         };
@@ -156,12 +184,17 @@ impl Anchor {
         if seen.commit_no == 0 {
             return Ok(Standing::Holds);
         }
-        let found = ledger.ask(move |sight| Ok(sight.view.log(seen.commit_no - 1, 1)?.pop())).await?;
+        let found = ledger
+            .ask(move |sight| Ok(sight.view.log(seen.commit_no - 1, 1)?.pop()))
+            .await?;
         Ok(match found {
-            Some(row) if row.commit_no == seen.commit_no && row.link == seen.link => Standing::Holds,
-            Some(row) if row.commit_no == seen.commit_no => {
-                Standing::Broken(format!("commit {} is not the one that the anchor has seen", seen.commit_no))
+            Some(row) if row.commit_no == seen.commit_no && row.link == seen.link => {
+                Standing::Holds
             }
+            Some(row) if row.commit_no == seen.commit_no => Standing::Broken(format!(
+                "commit {} is not the one that the anchor has seen",
+                seen.commit_no
+            )),
             _ => Standing::Broken(format!(
                 "the store is older than its anchor: commit {} is missing, the newest is {}",
                 seen.commit_no,
@@ -192,7 +225,8 @@ impl AnchorKeeper {
             .spawn(move || {
                 let mut last = None;
                 loop {
-                    let ended = stopped.recv_timeout(ADVANCE_EVERY) != Err(RecvTimeoutError::Timeout);
+                    let ended =
+                        stopped.recv_timeout(ADVANCE_EVERY) != Err(RecvTimeoutError::Timeout);
                     let position = ledger.position();
                     if last != Some(position) {
                         let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -214,14 +248,26 @@ impl AnchorKeeper {
                     }
                 }
             })
-            .map_err(|e| Failure::new(ErrorCode::StoreUnavailable, format!("no thread for the anchor: {e}")))?;
-        Ok(Self { stop: Some(stop), thread: Some(thread), failed })
+            .map_err(|e| {
+                Failure::new(
+                    ErrorCode::StoreUnavailable,
+                    format!("no thread for the anchor: {e}"),
+                )
+            })?;
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+            failed,
+        })
     }
 
     /// Why the anchor could not be moved on lately, if so.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.failed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 

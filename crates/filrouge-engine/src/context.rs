@@ -76,14 +76,32 @@ impl Engine {
     ///
     /// # Errors
     /// `session_not_found`, `invalid` for a window of no turn, `integrity_error`.
-    pub async fn pairs(&self, scope: &Scope, session: &SessionId, query: ContextQuery) -> Result<Context, Failure> {
+    pub async fn pairs(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        query: ContextQuery,
+    ) -> Result<Context, Failure> {
         if query.last_turns == Some(0) {
-            return Err(Failure::new(ErrorCode::Invalid, "last_turns must be at least 1"));
+            return Err(Failure::new(
+                ErrorCode::Invalid,
+                "last_turns must be at least 1",
+            ));
         }
-        let mut found = Found { pairs: Vec::new(), dropped: Vec::new(), seqs: None };
+        let mut found = Found {
+            pairs: Vec::new(),
+            dropped: Vec::new(),
+            seqs: None,
+        };
         match query.last_turns {
-            Some(n) => self.newest_pairs(scope, session, query.variant, n, &mut found).await?,
-            None => self.all_pairs(scope, session, query.variant, &mut found).await?,
+            Some(n) => {
+                self.newest_pairs(scope, session, query.variant, n, &mut found)
+                    .await?
+            }
+            None => {
+                self.all_pairs(scope, session, query.variant, &mut found)
+                    .await?
+            }
         }
         tracing::info!(
             session_id = %session, kept = found.pairs.len(), dropped = found.dropped.len(), "[RESTORE][LOAD]"
@@ -93,8 +111,15 @@ impl Engine {
             first_seq: found.seqs.map(|s| s.0),
             last_seq: found.seqs.map(|s| s.1),
         };
-        let report = ContextReport { kept: found.pairs.len(), dropped: found.dropped, window };
-        Ok(Context { messages: found.pairs, report })
+        let report = ContextReport {
+            kept: found.pairs.len(),
+            dropped: found.dropped,
+            window,
+        };
+        Ok(Context {
+            messages: found.pairs,
+            report,
+        })
     }
 
     async fn all_pairs(
@@ -106,7 +131,12 @@ impl Engine {
     ) -> Result<(), Failure> {
         let mut cursor = None;
         loop {
-            let query = TurnQuery { status: None, order: TurnOrder::Oldest, cursor, limit: PAGE };
+            let query = TurnQuery {
+                status: None,
+                order: TurnOrder::Oldest,
+                cursor,
+                limit: PAGE,
+            };
             let (turns, next) = self.ledger.turns(scope, session, query).await?;
             for turn in turns {
                 found.take(turn, variant);
@@ -130,7 +160,12 @@ impl Engine {
         let mut pages = Vec::new();
         let (mut cursor, mut left) = (None, n);
         loop {
-            let query = TurnQuery { status, order: TurnOrder::Newest, cursor, limit: left.min(PAGE) };
+            let query = TurnQuery {
+                status,
+                order: TurnOrder::Newest,
+                cursor,
+                limit: left.min(PAGE),
+            };
             let (turns, next) = self.ledger.turns(scope, session, query).await?;
             left -= turns.len().min(left);
             pages.push(turns);
@@ -166,15 +201,24 @@ impl Found {
             TurnStatus::Cancelled => "turn_cancelled",
             TurnStatus::Finalized => match (question, answer) {
                 (Some(question), Some(answer)) => {
-                    let first = self.seqs.map_or(turn.first_seq, |s| s.0.min(turn.first_seq));
+                    let first = self
+                        .seqs
+                        .map_or(turn.first_seq, |s| s.0.min(turn.first_seq));
                     let last = self.seqs.map_or(turn.last_seq, |s| s.1.max(turn.last_seq));
                     self.seqs = Some((first, last));
-                    self.pairs.push(Pair { turn_id: turn.turn_id, question, answer });
+                    self.pairs.push(Pair {
+                        turn_id: turn.turn_id,
+                        question,
+                        answer,
+                    });
                     return;
                 }
                 _ => "no_text",
             },
         };
-        self.dropped.push(Dropped { seq: turn.first_seq, reason });
+        self.dropped.push(Dropped {
+            seq: turn.first_seq,
+            reason,
+        });
     }
 }

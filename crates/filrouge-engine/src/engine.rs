@@ -12,14 +12,15 @@ use filrouge_store::read::merged;
 use filrouge_store::record::{Batch, CloseEvent, Entry, Event, StartEvent};
 use filrouge_store::{Entropy, Ledger};
 use filrouge_types::{
-    Channel, Clock, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, Session, SessionId, Turn, TurnId,
-    TurnStatus, Variant,
+    Channel, Clock, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, Session, SessionId, Turn,
+    TurnId, TurnStatus, Variant, select_members,
 };
 
 use crate::requests::{
-    AppendItems, CancelTurn, CreateSession, ErrorBody, FailTurn, FinalizeTurn, ReplaceTurn, StartTurn,
+    AppendItems, CancelTurn, CreateSession, ErrorBody, FailTurn, FinalizeTurn, ReplaceTurn,
+    StartTurn,
 };
-use crate::validate::{Limits, object};
+use crate::validate::Limits;
 
 /// How the engine behaves.
 #[derive(Debug, Clone)]
@@ -36,7 +37,14 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        let allow = ["channel", "device_type", "ip_hash", "language", "locale", "timezone"];
+        let allow = [
+            "channel",
+            "device_type",
+            "ip_hash",
+            "language",
+            "locale",
+            "timezone",
+        ];
         Self {
             concurrent_turns: ConcurrentTurns::Allow,
             turn_timeout: Duration::from_secs(15 * 60),
@@ -75,14 +83,28 @@ fn text_parts(text: &JsonText) -> RawJson {
 }
 
 fn text_item(role: Role, channel: Channel, variant: Variant, text: &JsonText) -> NewItem {
-    NewItem { variant, ..NewItem::new(role, channel, text_parts(text)) }
+    NewItem {
+        variant,
+        ..NewItem::new(role, channel, text_parts(text))
+    }
 }
 
 impl Engine {
     /// An engine over `ledger`.
     #[must_use]
-    pub fn new(ledger: Arc<dyn Ledger>, entropy: Arc<dyn Entropy>, clock: Arc<dyn Clock>, settings: Settings) -> Self {
-        Self { ledger, entropy, clock, settings, runtime_context_dropped: AtomicU64::new(0) }
+    pub fn new(
+        ledger: Arc<dyn Ledger>,
+        entropy: Arc<dyn Entropy>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            ledger,
+            entropy,
+            clock,
+            settings,
+            runtime_context_dropped: AtomicU64::new(0),
+        }
     }
 
     /// The ledger, for reading.
@@ -98,7 +120,12 @@ impl Engine {
     }
 
     pub(crate) async fn write(&self, scope: &Scope, write: Write) -> Result<Outcome, Failure> {
-        self.ledger.write(Command { scope: scope.clone(), write }).await
+        self.ledger
+            .write(Command {
+                scope: scope.clone(),
+                write,
+            })
+            .await
     }
 
     pub(crate) async fn write_turn(&self, scope: &Scope, write: Write) -> Result<Turn, Failure> {
@@ -118,9 +145,17 @@ impl Engine {
     ///
     /// # Errors
     /// `session_conflict` when the id is somebody else's, `invalid`, and the ledger's.
-    pub async fn create_session(&self, scope: &Scope, request: CreateSession) -> Result<(Session, bool), Failure> {
-        object(request.metadata.as_ref(), "metadata")?;
-        self.settings.limits.label(request.title.as_deref(), "title")?;
+    pub async fn create_session(
+        &self,
+        scope: &Scope,
+        request: CreateSession,
+    ) -> Result<(Session, bool), Failure> {
+        self.settings
+            .limits
+            .object(request.metadata.as_ref(), "metadata")?;
+        self.settings
+            .limits
+            .label(request.title.as_deref(), "title")?;
         let session_id = match request.session_id {
             Some(id) => id,
             None => self.random_session_id()?,
@@ -130,7 +165,9 @@ impl Engine {
             parent_session_id: request.parent_session_id,
             project_id: request.project_id,
             title: request.title,
-            metadata: request.metadata.unwrap_or_else(|| RawJson::from_checked("{}")),
+            metadata: request
+                .metadata
+                .unwrap_or_else(|| RawJson::from_checked("{}")),
         };
         match self.write(scope, Write::CreateSession(new)).await? {
             Outcome::Session { session, created } => Ok((*session, created)),
@@ -152,7 +189,12 @@ impl Engine {
     ///
     /// # Errors
     /// `session_conflict`, `turn_open`, `idempotency_mismatch`, `invalid`, `limit_exceeded`, and the ledger's.
-    pub async fn start_turn(&self, scope: &Scope, session: SessionId, request: StartTurn) -> Result<Turn, Failure> {
+    pub async fn start_turn(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        request: StartTurn,
+    ) -> Result<Turn, Failure> {
         let start = self.start(scope, session, request, None)?;
         self.write_turn(scope, Write::Start(Box::new(start))).await
     }
@@ -169,7 +211,10 @@ impl Engine {
         request: ReplaceTurn,
     ) -> Result<Turn, Failure> {
         if request.answer_neutral.is_none() {
-            return Err(Failure::new(ErrorCode::AnswerMissing, "a replacement needs answer_neutral"));
+            return Err(Failure::new(
+                ErrorCode::AnswerMissing,
+                "a replacement needs answer_neutral",
+            ));
         }
         let start = self.start(scope, session, request, Some(old))?;
         self.write_turn(scope, Write::Start(Box::new(start))).await
@@ -182,8 +227,12 @@ impl Engine {
         request: StartTurn,
         replaces: Option<TurnId>,
     ) -> Result<Start, Failure> {
-        object(request.metadata.as_ref(), "metadata")?;
-        object(request.runtime_context.as_ref(), "runtime_context")?;
+        self.settings
+            .limits
+            .object(request.metadata.as_ref(), "metadata")?;
+        self.settings
+            .limits
+            .object(request.runtime_context.as_ref(), "runtime_context")?;
         for (field, text) in [
             ("pipeline_name", &request.pipeline_name),
             ("consultant", &request.consultant),
@@ -201,7 +250,10 @@ impl Engine {
                 translated.clone()
             }
             (None, None) => {
-                return Err(Failure::new(ErrorCode::Invalid, "a turn needs question_neutral or question_translated"));
+                return Err(Failure::new(
+                    ErrorCode::Invalid,
+                    "a turn needs question_neutral or question_translated",
+                ));
             }
         };
         let mut items = vec![NewItem {
@@ -209,17 +261,35 @@ impl Engine {
             ..text_item(Role::User, Channel::Question, Variant::Neutral, &question)
         }];
         if let Some(text) = &request.question_translated {
-            items.push(text_item(Role::User, Channel::Question, Variant::Translated, text));
+            items.push(text_item(
+                Role::User,
+                Channel::Question,
+                Variant::Translated,
+                text,
+            ));
         }
         items.extend(request.items);
         let mut fallback = false;
         if let Some(answer) = &request.answer_neutral {
-            let variants: Vec<Variant> =
-                items.iter().filter(|i| i.channel == Channel::Final).map(|i| i.variant).collect();
-            items.push(text_item(Role::Assistant, Channel::Final, Variant::Neutral, answer));
+            let variants: Vec<Variant> = items
+                .iter()
+                .filter(|i| i.channel == Channel::Final)
+                .map(|i| i.variant)
+                .collect();
+            items.push(text_item(
+                Role::Assistant,
+                Channel::Final,
+                Variant::Neutral,
+                answer,
+            ));
             if request.translate_chat && !variants.contains(&Variant::Translated) {
                 fallback = true;
-                items.push(text_item(Role::Assistant, Channel::Final, Variant::Translated, answer));
+                items.push(text_item(
+                    Role::Assistant,
+                    Channel::Final,
+                    Variant::Translated,
+                    answer,
+                ));
             }
         }
         let event = StartEvent {
@@ -244,7 +314,11 @@ impl Engine {
                 metadata: None,
             }))
         });
-        let status = if close.is_some() { TurnStatus::Finalized } else { TurnStatus::Open };
+        let status = if close.is_some() {
+            TurnStatus::Finalized
+        } else {
+            TurnStatus::Open
+        };
         self.seal_start(NewSession::bare(session), event, items, status, close, true)
     }
 
@@ -268,21 +342,28 @@ impl Engine {
             entry.events.push(last);
         }
         let batch = Batch::seal(&entries, self.entropy.as_ref())?;
-        Ok(Start { session, event, batch, status, reopen, concurrent_turns: self.settings.concurrent_turns })
+        Ok(Start {
+            session,
+            event,
+            batch,
+            status,
+            reopen,
+            concurrent_turns: self.settings.concurrent_turns,
+        })
     }
 
     /// Allow-listed members of the runtime context; the rest is counted and forgotten.
     fn question_metadata(&self, context: Option<&RawJson>) -> Option<RawJson> {
-        let members: std::collections::BTreeMap<String, RawJson> = serde_json::from_str(context?.as_str()).ok()?;
-        let all = members.len();
-        let allow = &self.settings.runtime_context_allow;
-        let kept: std::collections::BTreeMap<_, _> = members.into_iter().filter(|(k, _)| allow.contains(k)).collect();
-        let dropped = all - kept.len();
+        let (kept, dropped) = select_members(context?, &self.settings.runtime_context_allow);
         if dropped > 0 {
-            self.runtime_context_dropped.fetch_add(dropped as u64, Ordering::Relaxed);
-            tracing::debug!(dropped, "runtime_context members that are not on the allow-list were forgotten");
+            self.runtime_context_dropped
+                .fetch_add(dropped as u64, Ordering::Relaxed);
+            tracing::debug!(
+                dropped,
+                "runtime_context members that are not on the allow-list were forgotten"
+            );
         }
-        if kept.is_empty() { None } else { RawJson::write(&kept).ok() }
+        Some(kept).filter(|kept| kept.as_str() != "{}")
     }
 
     /// Appends items to an open turn.
@@ -305,11 +386,24 @@ impl Engine {
         }
         let entries: Vec<Entry> = request.items.into_iter().map(Into::into).collect();
         let batch = Batch::seal(&entries, self.entropy.as_ref())?;
-        let append = Append { session_id, turn_id, batch, expected_seq: request.expected_seq };
+        let append = Append {
+            session_id,
+            turn_id,
+            batch,
+            expected_seq: request.expected_seq,
+        };
         match self.write(scope, Write::Append(Box::new(append))).await? {
-            Outcome::Appended { first_seq, last_seq, replayed } => {
+            Outcome::Appended {
+                first_seq,
+                last_seq,
+                replayed,
+            } => {
                 tracing::info!(%turn_id, first_seq, last_seq, replayed, "[SESSIONS][PERSIST_TRACE]");
-                Ok(Appended { first_seq, last_seq, replayed })
+                Ok(Appended {
+                    first_seq,
+                    last_seq,
+                    replayed,
+                })
             }
             _ => Err(unexpected()),
         }
@@ -326,7 +420,15 @@ impl Engine {
         turn_id: TurnId,
         request: FinalizeTurn,
     ) -> Result<Turn, Failure> {
-        object(request.metadata.as_ref(), "metadata")?;
+        self.settings
+            .limits
+            .object(request.metadata.as_ref(), "metadata")?;
+        self.settings
+            .limits
+            .text(request.answer_neutral.as_ref(), "answer_neutral")?;
+        self.settings
+            .limits
+            .text(request.answer_translated.as_ref(), "answer_translated")?;
         let close = Close {
             session_id,
             turn_id,
@@ -353,13 +455,29 @@ impl Engine {
         turn_id: TurnId,
         request: FailTurn,
     ) -> Result<Turn, Failure> {
+        self.settings
+            .limits
+            .text(request.error.message.as_ref(), "error.message")?;
+        self.settings
+            .limits
+            .label(Some(&request.error.code), "error.code")?;
+        self.settings
+            .limits
+            .text(request.partial_text.as_ref(), "partial_text")?;
         let parts = error_parts(&request.error)?;
         let partial = request.partial_text.as_ref().map_or("", JsonText::as_token);
         let fingerprint = fingerprint(&[b"fail", parts.as_str().as_bytes(), partial.as_bytes()]);
         let mut entries = partial_entries(request.partial_text.as_ref());
         entries.push(NewItem::new(Role::System, Channel::Error, parts).into());
         let ending = Ending::Fail(entries);
-        let close = Close { session_id, turn_id, request_id: None, ending, metadata: None, fingerprint };
+        let close = Close {
+            session_id,
+            turn_id,
+            request_id: None,
+            ending,
+            metadata: None,
+            fingerprint,
+        };
         self.write_turn(scope, Write::Close(Box::new(close))).await
     }
 
@@ -374,20 +492,33 @@ impl Engine {
         turn_id: TurnId,
         request: CancelTurn,
     ) -> Result<Turn, Failure> {
+        self.settings
+            .limits
+            .text(request.partial_text.as_ref(), "partial_text")?;
         let partial = request.partial_text.as_ref().map_or("", JsonText::as_token);
         let fingerprint = fingerprint(&[b"cancel", partial.as_bytes()]);
         let mut entries = partial_entries(request.partial_text.as_ref());
         let parts = RawJson::from_checked(r#"[{"type":"turn_status","status":"cancelled"}]"#);
         entries.push(NewItem::new(Role::User, Channel::Cancelled, parts).into());
         let ending = Ending::Cancel(entries);
-        let close = Close { session_id, turn_id, request_id: None, ending, metadata: None, fingerprint };
+        let close = Close {
+            session_id,
+            turn_id,
+            request_id: None,
+            ending,
+            metadata: None,
+            fingerprint,
+        };
         self.write_turn(scope, Write::Close(Box::new(close))).await
     }
 }
 
 fn error_parts(error: &ErrorBody) -> Result<RawJson, Failure> {
     if error.code.is_empty() {
-        return Err(Failure::new(ErrorCode::Invalid, "error.code must not be empty"));
+        return Err(Failure::new(
+            ErrorCode::Invalid,
+            "error.code must not be empty",
+        ));
     }
     let code = JsonText::from_plain(&error.code);
     let message = error.message.as_ref().map_or("\"\"", JsonText::as_token);
@@ -411,14 +542,29 @@ fn optional_bytes(text: Option<&str>) -> Vec<u8> {
 
 fn start_fingerprint(request: &StartTurn, replaces: Option<&TurnId>) -> [u8; 16] {
     let mut pieces: Vec<Vec<u8>> = vec![b"start".to_vec()];
-    let texts = [&request.question_neutral, &request.question_translated, &request.answer_neutral];
+    let texts = [
+        &request.question_neutral,
+        &request.question_translated,
+        &request.answer_neutral,
+    ];
     pieces.extend(texts.map(|t| optional_bytes(t.as_ref().map(JsonText::as_token))));
     pieces.push(vec![u8::from(request.translate_chat)]);
-    let labels = [&request.pipeline_name, &request.consultant, &request.repository];
+    let labels = [
+        &request.pipeline_name,
+        &request.consultant,
+        &request.repository,
+    ];
     pieces.extend(labels.map(|t| optional_bytes(t.as_deref())));
-    pieces.push(optional_bytes(request.metadata.as_ref().map(RawJson::as_str)));
+    pieces.push(optional_bytes(
+        request.metadata.as_ref().map(RawJson::as_str),
+    ));
     pieces.push(replaces.map_or_else(Vec::new, |id| id.as_bytes().to_vec()));
-    pieces.extend(request.items.iter().map(|item| filrouge_store::record::item_fingerprint(item).to_vec()));
+    pieces.extend(
+        request
+            .items
+            .iter()
+            .map(|item| filrouge_store::record::item_fingerprint(item).to_vec()),
+    );
     let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
     fingerprint(&pieces)
 }

@@ -4,7 +4,9 @@
 use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{NewSession, Scope, Write};
 use filrouge_store::record::{CloseEvent, Event, StartEvent, item_fingerprint};
-use filrouge_types::{ItemId, NewItem, RequestId, SessionId, Turn, TurnStatus, Failure, ErrorCode, RawJson};
+use filrouge_types::{
+    ErrorCode, Failure, ItemId, NewItem, RawJson, RequestId, SessionId, Turn, TurnStatus,
+};
 
 use crate::engine::Engine;
 
@@ -44,10 +46,15 @@ impl Engine {
         turn: ImportedTurn,
     ) -> Result<RecordedTurn, Failure> {
         if turn.items.is_empty() || turn.status == TurnStatus::Open {
-            return Err(Failure::new(ErrorCode::Invalid, "an imported turn has items and has ended"));
+            return Err(Failure::new(
+                ErrorCode::Invalid,
+                "an imported turn has items and has ended",
+            ));
         }
         let mark = turn_fingerprint(&turn);
-        let first = self.record_version(scope, session, &turn, mark, None).await?;
+        let first = self
+            .record_version(scope, session, &turn, mark, None)
+            .await?;
         if !first.replayed {
             return Ok(RecordedTurn::Added);
         }
@@ -62,7 +69,8 @@ impl Engine {
                 return Ok(RecordedTurn::Known);
             }
         }
-        self.record_version(scope, session, &changed, mark, Some(&newest)).await?;
+        self.record_version(scope, session, &changed, mark, Some(&newest))
+            .await?;
         Ok(RecordedTurn::Replaced)
     }
 
@@ -87,18 +95,38 @@ impl Engine {
         };
         let last = match turn.status {
             TurnStatus::Interrupted | TurnStatus::Open => Event::Interrupt,
-            status => Event::Close(Box::new(CloseEvent { status, fingerprint: mark, fallback: false, metadata: None })),
+            status => Event::Close(Box::new(CloseEvent {
+                status,
+                fingerprint: mark,
+                fallback: false,
+                metadata: None,
+            })),
         };
         let session = NewSession::bare(session.clone());
-        let start = self.seal_start(session, event, turn.items.clone(), turn.status, Some(last), false)?;
+        let start = self.seal_start(
+            session,
+            event,
+            turn.items.clone(),
+            turn.status,
+            Some(last),
+            false,
+        )?;
         self.write_turn(scope, Write::Start(Box::new(start))).await
     }
 }
 
 fn turn_fingerprint(turn: &ImportedTurn) -> [u8; 16] {
     let mut pieces = vec![b"import".to_vec(), vec![turn.status.code()]];
-    pieces.push(turn.metadata.as_ref().map_or_else(Vec::new, |m| m.as_str().as_bytes().to_vec()));
-    pieces.extend(turn.items.iter().map(|item| item_fingerprint(item).to_vec()));
+    pieces.push(
+        turn.metadata
+            .as_ref()
+            .map_or_else(Vec::new, |m| m.as_str().as_bytes().to_vec()),
+    );
+    pieces.extend(
+        turn.items
+            .iter()
+            .map(|item| item_fingerprint(item).to_vec()),
+    );
     let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
     fingerprint(&pieces)
 }
@@ -106,7 +134,9 @@ fn turn_fingerprint(turn: &ImportedTurn) -> [u8; 16] {
 /// The same turn under keys of its own: an item's key is unique in its session.
 fn versioned(mut turn: ImportedTurn, mark: [u8; 16]) -> Result<ImportedTurn, Failure> {
     let suffix: String = mark[..4].iter().map(|b| format!("{b:02x}")).collect();
-    let too_long = |e: filrouge_types::IdError| Failure::new(ErrorCode::Invalid, format!("a changed turn's key: {e}"));
+    let too_long = |e: filrouge_types::IdError| {
+        Failure::new(ErrorCode::Invalid, format!("a changed turn's key: {e}"))
+    };
     turn.request_id = RequestId::new(format!("{}~{suffix}", turn.request_id)).map_err(too_long)?;
     for item in &mut turn.items {
         if let Some(id) = &item.item_id {

@@ -17,12 +17,18 @@ struct Stored {
 }
 
 fn unavailable(path: &Path, e: &io::Error) -> Failure {
-    Failure::new(ErrorCode::StoreUnavailable, format!("{}: {e}", path.display()))
+    Failure::new(
+        ErrorCode::StoreUnavailable,
+        format!("{}: {e}", path.display()),
+    )
 }
 
 fn broken(path: &Path, what: impl std::fmt::Display) -> Failure {
-    Failure::new(ErrorCode::KeyMissing, format!("{} is no keyring: {what}", path.display()))
-        .with_hint("put the keyring file back from a backup")
+    Failure::new(
+        ErrorCode::KeyMissing,
+        format!("{} is no keyring: {what}", path.display()),
+    )
+    .with_hint("put the keyring file back from a backup")
 }
 
 fn to_hex(bytes: &[u8]) -> String {
@@ -41,10 +47,23 @@ fn from_hex(text: &str) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
-/// Writes a file so that after a crash there is the old one or the new one; with `fresh`, an existing file is
-/// left alone and the answer is `false`.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8], fresh: bool) -> io::Result<bool> {
-    let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+/// How a file is put in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Placing {
+    /// Only where there is none; an existing file is left alone.
+    New,
+    /// In the place of the old one, for good once this returns.
+    Durable,
+    /// In the place of the old one; after a power cut the old one may be back.
+    Soon,
+}
+
+/// Writes a file so that after a crash there is the old one or the new one, never half of one.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8], placing: Placing) -> io::Result<()> {
+    let directory = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or_else(|| Path::new("."));
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("file");
     let temporary = directory.join(format!(".{name}.{}.tmp", std::process::id()));
     let mut options = OpenOptions::new();
@@ -54,20 +73,21 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8], fresh: bool) -> io::Result<
     let mut file = options.open(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    let placed = if fresh {
+    if placing == Placing::New {
         let linked = fs::hard_link(&temporary, path);
         fs::remove_file(&temporary)?;
         match linked {
-            Ok(()) => true,
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => false,
-            Err(e) => return Err(e),
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+            _ => {}
         }
     } else {
         fs::rename(&temporary, path)?;
-        true
-    };
-    File::open(directory)?.sync_all()?;
-    Ok(placed)
+    }
+    if placing == Placing::Soon {
+        Ok(())
+    } else {
+        File::open(directory)?.sync_all()
+    }
 }
 
 /// Reads the keyring of `path`.
@@ -78,15 +98,21 @@ pub fn load(path: &Path) -> Result<Keyring, Failure> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            return Err(Failure::new(ErrorCode::KeyMissing, format!("there is no keyring at {}", path.display()))
-                .with_hint("put the keyring file back from a backup"));
+            return Err(Failure::new(
+                ErrorCode::KeyMissing,
+                format!("there is no keyring at {}", path.display()),
+            )
+            .with_hint("put the keyring file back from a backup"));
         }
         Err(e) => return Err(unavailable(path, &e)),
     };
     let stored: Stored = serde_json::from_str(&text).map_err(|e| broken(path, e))?;
     let mut secrets = BTreeMap::new();
     for (id, text) in &stored.keys {
-        secrets.insert(*id, from_hex(text).ok_or_else(|| broken(path, format!("key {id} is not 64 hex digits")))?);
+        secrets.insert(
+            *id,
+            from_hex(text).ok_or_else(|| broken(path, format!("key {id} is not 64 hex digits")))?,
+        );
     }
     Keyring::new(secrets, stored.active).map_err(|e| broken(path, e))
 }
@@ -102,7 +128,7 @@ pub fn load_or_create(path: &Path, entropy: &dyn Entropy) -> Result<Keyring, Fai
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory).map_err(|e| unavailable(directory, &e))?;
         }
-        write_whole(path, &encode(&keyring)?, true).map_err(|e| unavailable(path, &e))?;
+        write_whole(path, &encode(&keyring)?, Placing::New).map_err(|e| unavailable(path, &e))?;
     }
     load(path)
 }
@@ -117,19 +143,28 @@ pub fn rotate(path: &Path, entropy: &dyn Entropy) -> Result<Keyring, Failure> {
     let id = secrets.keys().next_back().map_or(1, |id| id + 1);
     secrets.insert(id, secret(entropy)?);
     let rotated = Keyring::new(secrets, id).map_err(|e| broken(path, e))?;
-    write_whole(path, &encode(&rotated)?, false).map_err(|e| unavailable(path, &e))?;
+    write_whole(path, &encode(&rotated)?, Placing::Durable).map_err(|e| unavailable(path, &e))?;
     Ok(rotated)
 }
 
 fn secret(entropy: &dyn Entropy) -> Result<[u8; 32], Failure> {
     let mut bytes = [0; 32];
-    entropy.fill(&mut bytes).map_err(|e| Failure::new(ErrorCode::Internal, e))?;
+    entropy
+        .fill(&mut bytes)
+        .map_err(|e| Failure::new(ErrorCode::Internal, e))?;
     Ok(bytes)
 }
 
 fn encode(keyring: &Keyring) -> Result<Vec<u8>, Failure> {
-    let keys = keyring.secrets().iter().map(|(id, secret)| (*id, to_hex(secret))).collect();
-    let stored = Stored { active: keyring.active(), keys };
+    let keys = keyring
+        .secrets()
+        .iter()
+        .map(|(id, secret)| (*id, to_hex(secret)))
+        .collect();
+    let stored = Stored {
+        active: keyring.active(),
+        keys,
+    };
     serde_json::to_vec_pretty(&stored).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
 }
 
@@ -153,7 +188,10 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            assert_eq!(
+                fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+                0o600
+            );
         }
     }
 
@@ -161,9 +199,18 @@ mod tests {
     fn a_malformed_keyring_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("keyring.json");
-        for text in ["", "{}", r#"{"active":1,"keys":{"1":"zz"}}"#, r#"{"active":2,"keys":{}}"#] {
+        for text in [
+            "",
+            "{}",
+            r#"{"active":1,"keys":{"1":"zz"}}"#,
+            r#"{"active":2,"keys":{}}"#,
+        ] {
             fs::write(&path, text).unwrap();
-            assert_eq!(load(&path).unwrap_err().code, ErrorCode::KeyMissing, "{text}");
+            assert_eq!(
+                load(&path).unwrap_err().code,
+                ErrorCode::KeyMissing,
+                "{text}"
+            );
         }
     }
 }

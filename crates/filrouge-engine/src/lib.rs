@@ -17,6 +17,7 @@ pub use context::{Context, ContextQuery, ContextReport, Dropped, Pair, Window};
 pub use engine::{Appended, Engine, Settings};
 pub use import::{ImportedTurn, RecordedTurn};
 pub use requests::{
-    AppendItems, CancelTurn, CreateSession, ErrorBody, FailTurn, FinalizeTurn, ReplaceTurn, StartTurn,
+    AppendItems, CancelTurn, CreateSession, ErrorBody, FailTurn, FinalizeTurn, ReplaceTurn,
+    StartTurn,
 };
 pub use validate::Limits;

@@ -1,6 +1,8 @@
 //! The bodies of DESIGN §12, for Rust callers and for HTTP alike. Unknown fields are refused.
 
-use filrouge_types::{JsonText, NewItem, ProjectId, RawJson, RequestId, SessionId};
+use filrouge_types::{
+    JsonText, NewItem, ProjectId, RawJson, RequestId, SessionId, object, objects,
+};
 use serde::Deserialize;
 
 /// Makes a session.
@@ -55,7 +57,7 @@ pub struct StartTurn {
     #[serde(default)]
     pub runtime_context: Option<RawJson>,
     /// Items that stand behind the question.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "objects")]
     pub items: Vec<NewItem>,
     /// The answer: closes the turn as finalized.
     #[serde(default)]
@@ -67,6 +69,7 @@ pub struct StartTurn {
 #[serde(deny_unknown_fields)]
 pub struct AppendItems {
     /// The items, in order.
+    #[serde(deserialize_with = "objects")]
     pub items: Vec<NewItem>,
     /// The seq the session must stand at.
     #[serde(default)]
@@ -113,6 +116,7 @@ pub struct ErrorBody {
 #[serde(deny_unknown_fields)]
 pub struct FailTurn {
     /// The error.
+    #[serde(deserialize_with = "object")]
     pub error: ErrorBody,
     /// What was shown so far.
     #[serde(default)]

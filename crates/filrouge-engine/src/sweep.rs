@@ -57,11 +57,18 @@ impl Engine {
     }
 
     async fn interrupt(&self, silent: &Silent, before: Timestamp) -> Result<bool, Failure> {
-        let scope = Scope { tenant: silent.tenant.clone(), viewer: Viewer::Operator };
+        let scope = Scope {
+            tenant: silent.tenant.clone(),
+            viewer: Viewer::Operator,
+        };
         if self.waits_for_human(&scope, silent).await? {
             return Ok(false);
         }
-        let interrupt = Interrupt { session_id: silent.session.clone(), turn_id: silent.turn.turn_id, before };
+        let interrupt = Interrupt {
+            session_id: silent.session.clone(),
+            turn_id: silent.turn.turn_id,
+            before,
+        };
         match self.write(&scope, Write::Interrupt(interrupt)).await? {
             Outcome::Interrupted(done) => Ok(done),
             _ => Err(unexpected()),
@@ -73,11 +80,17 @@ impl Engine {
         let (mut after, mut waits) = (silent.turn.first_seq - 1, false);
         let mut looked_at = 0;
         while after < silent.turn.last_seq && looked_at < ITEMS_MAX {
-            let (items, _) = self.ledger.items(scope, &silent.session, after, 500).await?;
+            let (items, _) = self
+                .ledger
+                .items(scope, &silent.session, after, 500)
+                .await?;
             let Some(last) = items.last() else { break };
             after = last.seq;
             looked_at += items.len();
-            for item in items.iter().filter(|i| i.turn_id == Some(silent.turn.turn_id)) {
+            for item in items
+                .iter()
+                .filter(|i| i.turn_id == Some(silent.turn.turn_id))
+            {
                 match item.channel {
                     Channel::HitlRequest => waits = true,
                     Channel::HitlResponse => waits = false,

@@ -17,20 +17,33 @@ pub(crate) struct Page<T> {
 }
 
 pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Response<Body>, Problem> {
-    let text = serde_json::to_vec(value).map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
+    let text =
+        serde_json::to_vec(value).map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     Ok(response)
 }
 
 /// The answer of a write that is on disk: 201 when it changed something, 200 when it repeats an answer.
-pub(crate) fn written<T: Serialize>(status: StatusCode, value: &T) -> Result<Response<Body>, Problem> {
+pub(crate) fn written<T: Serialize>(
+    status: StatusCode,
+    value: &T,
+) -> Result<Response<Body>, Problem> {
     let mut response = json(status, value)?;
-    response.headers_mut().insert(DURABILITY, HeaderValue::from_static("flushed"));
+    response
+        .headers_mut()
+        .insert(DURABILITY, HeaderValue::from_static("flushed"));
     Ok(response)
 }
 
 pub(crate) const fn created(new: bool) -> StatusCode {
-    if new { StatusCode::CREATED } else { StatusCode::OK }
+    if new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    }
 }

@@ -57,10 +57,13 @@ impl IntoResponse for Problem {
         };
         let text = serde_json::to_vec(&body).unwrap_or_default();
         let mut response = Response::new(Body::from(text));
-        *response.status_mut() =
-            StatusCode::from_u16(failure.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        *response.status_mut() = StatusCode::from_u16(failure.code.status())
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
         if failure.code.retry() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }

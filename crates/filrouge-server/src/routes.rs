@@ -40,7 +40,10 @@ pub fn router(app: App) -> Router {
         .route("/readyz", get(health::ready))
         .fallback(async || Problem::new(ErrorCode::RouteNotFound, "there is no such route"))
         .method_not_allowed_fallback(async || {
-            Problem::new(ErrorCode::MethodNotAllowed, "the route does not know this method")
+            Problem::new(
+                ErrorCode::MethodNotAllowed,
+                "the route does not know this method",
+            )
         })
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(axum::middleware::from_fn(access::loopback_only))

@@ -32,7 +32,11 @@ impl App {
     /// The engine, the tenant that key-less requests belong to, and the anchor's keeper.
     #[must_use]
     pub fn new(engine: Arc<Engine>, tenant: TenantId, anchor: Option<AnchorKeeper>) -> Self {
-        Self(Arc::new(Parts { engine, tenant, anchor }))
+        Self(Arc::new(Parts {
+            engine,
+            tenant,
+            anchor,
+        }))
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -52,7 +56,9 @@ impl App {
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Without keys only this machine may be answered (DESIGN §8).
-    #[error("{0} is not a loopback address, and without API keys filrouge answers this machine only")]
+    #[error(
+        "{0} is not a loopback address, and without API keys filrouge answers this machine only"
+    )]
     NotLoopback(SocketAddr),
     /// The system refuses.
     #[error("cannot listen on {address}: {source}")]
@@ -72,14 +78,20 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
     if !address.ip().is_loopback() {
         return Err(ListenError::NotLoopback(address));
     }
-    TcpListener::bind(address).await.map_err(|source| ListenError::Io { address, source })
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| ListenError::Io { address, source })
 }
 
 /// Serves until `stop` is done, then finishes what is under way and closes the ledger.
 ///
 /// # Errors
 /// When the listener fails.
-pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+pub async fn serve(
+    listener: TcpListener,
+    app: App,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
     let sweeper = tokio::spawn(sweep(app.clone()));
     let (stopping, stopped) = tokio::sync::oneshot::channel::<()>();
     let graceful = async move {

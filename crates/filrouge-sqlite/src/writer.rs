@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use filrouge_store::command::{Command, Outcome};
+use filrouge_store::read::in_session;
 use filrouge_store::rows::LogRow;
 use filrouge_store::rules::{self, Context, Group};
 use filrouge_store::{Entropy, Keyring};
@@ -203,7 +204,8 @@ pub(crate) fn read_only(why: &str) -> Failure {
 
 fn answer_all(group: &mut Vec<Request>, failure: &Failure) {
     for request in group.drain(..) {
-        answer(request.reply, Err(failure.clone()));
+        let refusal = in_session(request.command.write.session_id(), Err(failure.clone()));
+        answer(request.reply, refusal);
     }
 }
 

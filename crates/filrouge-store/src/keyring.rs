@@ -227,6 +227,30 @@ mod tests {
     }
 
     #[test]
+    fn a_ring_needs_its_active_key_and_tells_no_secret() {
+        let none = BTreeMap::new();
+        assert_eq!(Keyring::new(none, 1).unwrap_err(), KeyringError::Empty);
+        let secrets = BTreeMap::from([(1, [0xab; 32])]);
+        let refused = Keyring::new(secrets.clone(), 2).unwrap_err();
+        assert_eq!(refused, KeyringError::NoActive(2));
+        let ring = Keyring::new(secrets, 1).unwrap();
+        assert!(ring.knows(1) && !ring.knows(2));
+        assert_eq!(format!("{ring:?}"), "Keyring { ids: [1], active: 1 }");
+    }
+
+    #[test]
+    fn ids_that_share_a_border_give_other_turn_ids() {
+        let ring = Keyring::single([1; 32]);
+        let id = |t: &str, s: &str, r: &str| {
+            let (t, s) = (TenantId::new(t).unwrap(), SessionId::new(s).unwrap());
+            ring.turn_id(&t, &s, &RequestId::new(r).unwrap())
+        };
+        let all = [("ab", "c", "d"), ("a", "bc", "d"), ("a", "b", "cd")];
+        let ids: std::collections::BTreeSet<_> = all.iter().map(|(t, s, r)| id(t, s, r)).collect();
+        assert_eq!(ids.len(), 3);
+    }
+
+    #[test]
     fn an_unknown_key_gives_no_mac() {
         let ring = Keyring::single([3; 32]);
         assert!(ring.mac(2, Domain::Head, &[b"x"]).is_none());

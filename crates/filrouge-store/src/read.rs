@@ -15,6 +15,7 @@ mod lists;
 mod project;
 
 pub use lists::{ItemPage, SessionPage, TurnOrder, TurnPage, TurnQuery};
+pub(crate) use project::Fresh;
 pub use project::{merged, text_of};
 
 /// A view with what is needed to verify what it shows.
@@ -73,7 +74,10 @@ pub fn turn_not_found(id: &TurnId) -> Failure {
 }
 
 /// Names the session in a failure of its stored rows.
-pub(crate) fn in_session<T>(id: &SessionId, result: Result<T, Failure>) -> Result<T, Failure> {
+///
+/// # Errors
+/// That of `result`.
+pub fn in_session<T>(id: &SessionId, result: Result<T, Failure>) -> Result<T, Failure> {
     result.map_err(|failure| match failure {
         Failure {
             code: ErrorCode::IntegrityError,
@@ -170,7 +174,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         }
     }
 
-    /// A turn of the session, verified; `None` when there is none with this id.
+    /// A turn of the session, verified; `None` when there is none with this id and none is missing.
     ///
     /// # Errors
     /// `turn_mismatch` when it belongs to another session the viewer may see; `integrity_error`.
@@ -180,29 +184,38 @@ impl<V: View + ?Sized> Sight<'_, V> {
         viewer: &Viewer,
         id: &TurnId,
     ) -> Result<Option<TurnRow>, Failure> {
-        match self.view.turn(id)? {
-            Some((pk, row)) if pk == session.pk => self.verified_turn(session, row).map(Some),
-            Some((pk, _)) => {
-                let other = self.view.session_by_pk(pk)?;
-                match other {
-                    Some(o)
-                        if o.row.tenant_id == session.row.tenant_id
-                            && viewer.sees(o.row.identity_id.as_ref()) =>
-                    {
-                        Err(Failure::new(
-                            ErrorCode::TurnMismatch,
-                            format!("turn {id} belongs to another session"),
-                        ))
-                    }
-                    _ => Ok(None),
-                }
+        let found = self.known_turn(session, viewer, id)?;
+        if found.is_none() && self.view.turn_rows(session.pk)? != session.head.turn_rows {
+            return Err(session.broken(None, "turns are missing or were added"));
+        }
+        Ok(found)
+    }
+
+    /// As [`Self::find_turn`], but without looking whether turns are missing, which costs a count of them all:
+    /// for starting a turn, whose key is new nearly always (P8).
+    pub(crate) fn known_turn(
+        &self,
+        session: &Loaded,
+        viewer: &Viewer,
+        id: &TurnId,
+    ) -> Result<Option<TurnRow>, Failure> {
+        let Some((pk, row)) = self.view.turn(id)? else {
+            return Ok(None);
+        };
+        if pk == session.pk {
+            return self.verified_turn(session, row).map(Some);
+        }
+        match self.view.session_by_pk(pk)? {
+            Some(other)
+                if other.row.tenant_id == session.row.tenant_id
+                    && viewer.sees(other.row.identity_id.as_ref()) =>
+            {
+                Err(Failure::new(
+                    ErrorCode::TurnMismatch,
+                    format!("turn {id} belongs to another session"),
+                ))
             }
-            None => {
-                if self.view.turn_rows(session.pk)? != session.head.turn_rows {
-                    return Err(session.broken(None, "turns are missing or were added"));
-                }
-                Ok(None)
-            }
+            _ => Ok(None),
         }
     }
 
@@ -230,25 +243,30 @@ impl<V: View + ?Sized> Sight<'_, V> {
     }
 
     /// An open turn's row must know the turn's newest item: an older row put back over a newer one would not.
+    /// What follows a turn's item is nearly always close behind it; `verify` looks at everything.
     fn nothing_after(&self, session: &Loaded, turn: &TurnRow) -> Result<(), Failure> {
-        let mut seq = turn.last_seq + 1;
-        while seq <= session.head.last_seq {
-            let rows = self.view.records(session.pk, seq, 256)?;
-            let Some(last) = rows.last() else {
-                return Err(session.broken(Some(seq), FaultKind::Missing));
-            };
-            if let Some(row) = rows
-                .iter()
-                .find(|r| r.first_seq >= seq && r.turn_id() == Some(turn.turn_id))
-            {
-                let what = format!("turn {} has items its row does not know", turn.turn_id);
-                return Err(session.broken(Some(row.first_seq), what));
-            }
-            seq = last.last_seq().max(seq) + 1;
+        let next = turn.last_seq + 1;
+        if next > session.head.last_seq {
+            return Ok(());
         }
-        Ok(())
+        let rows = self.view.records(session.pk, next, LOOK_BEHIND)?;
+        if rows.is_empty() {
+            return Err(session.broken(Some(next), FaultKind::Missing));
+        }
+        let later = |row: &&RecordRow| row.first_seq >= next && row.turn_id() == Some(turn.turn_id);
+        match rows.iter().find(later) {
+            Some(row) => {
+                let what = format!("turn {} has items its row does not know", turn.turn_id);
+                Err(session.broken(Some(row.first_seq), what))
+            }
+            None => Ok(()),
+        }
     }
 }
+
+/// How many records behind an open turn's newest item are looked at for one that its row does not know: bounds
+/// what an old open turn costs.
+const LOOK_BEHIND: usize = 64;
 
 pub(crate) fn key_missing(session: &str) -> Failure {
     Failure::new(

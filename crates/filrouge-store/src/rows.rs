@@ -11,6 +11,8 @@ use crate::record::RecordRow;
 
 mod head;
 mod log;
+#[cfg(test)]
+mod tests;
 mod turn;
 
 pub use head::HeadRow;

@@ -6,7 +6,7 @@ use filrouge_types::{ErrorCode, Failure, Timestamp, TurnId};
 use crate::chain::Digest;
 use crate::command::{Command, NewSession, Outcome, Scope, Write};
 use crate::keyring::{Entropy, Keyring};
-use crate::read::{Loaded, Sight, in_session};
+use crate::read::{Fresh, Loaded, Sight, in_session};
 use crate::record::{Batch, Check, Placement};
 use crate::rows::{HeadRow, LogEntry, LogRow, PK_MAX, SEQ_MAX, SessionRow, TurnRow, Tx};
 use crate::verify::Suspects;
@@ -258,6 +258,16 @@ fn put_batch<T: Tx>(
     session.head.last_seq = seq - 1;
     session.head.link = link;
     Ok((first_seq, seq - 1))
+}
+
+/// What was put at `first_seq`, for answering without reading it back.
+fn fresh<'a>(ctx: &Context<'_>, batch: &'a Batch, turn_id: TurnId, first_seq: u64) -> Fresh<'a> {
+    Fresh {
+        batch,
+        turn_id,
+        first_seq,
+        created_at: ctx.now,
+    }
 }
 
 /// Takes note in the turn's row of the items put at `first..`.

@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 
 use crate::RawJson;
 
-struct Members(Vec<(String, Box<RawValue>)>);
+/// Names and values as written.
+struct Members(Vec<(Box<RawValue>, Box<RawValue>)>);
 
 struct MembersVisitor;
 
@@ -33,24 +34,57 @@ impl<'de> Deserialize<'de> for Members {
     }
 }
 
+impl Members {
+    /// The members of an object; what is no object has none.
+    fn of(json: &RawJson) -> Self {
+        serde_json::from_str(json.as_str()).unwrap_or(Self(Vec::new()))
+    }
+
+    fn write(&self) -> RawJson {
+        let members: Vec<String> = self
+            .0
+            .iter()
+            .map(|(name, value)| format!("{}:{}", name.get(), value.get()))
+            .collect();
+        RawJson::from_checked(format!("{{{}}}", members.join(",")))
+    }
+}
+
+/// Whether two names are one however they are escaped; names that Unicode cannot hold only when spelled alike.
+fn same_name(a: &RawValue, b: &RawValue) -> bool {
+    let plain = |name: &RawValue| serde_json::from_str::<String>(name.get()).ok();
+    a.get() == b.get() || plain(a).is_some_and(|a| plain(b) == Some(a))
+}
+
 /// `first` with the members of `second` put over it, as a shallow merge; what is no object counts as `{}`.
 #[must_use]
 pub fn merge_objects(first: &RawJson, second: &RawJson) -> RawJson {
-    let members = |json: &RawJson| {
-        serde_json::from_str::<Members>(json.as_str()).map_or_else(|_| Vec::new(), |m| m.0)
-    };
-    let mut all = members(first);
-    for (name, value) in members(second) {
-        match all.iter_mut().find(|(n, _)| *n == name) {
-            Some(member) => member.1 = value,
+    let mut all = Members::of(first).0;
+    for (name, value) in Members::of(second).0 {
+        match all.iter().position(|(n, _)| same_name(n, &name)) {
+            Some(at) => {
+                // Of a name that stands twice, readers take the last one.
+                let after = all.split_off(at + 1);
+                all.extend(after.into_iter().filter(|(n, _)| !same_name(n, &name)));
+                all[at].1 = value;
+            }
             None => all.push((name, value)),
         }
     }
-    let members: Vec<String> = all
-        .iter()
-        .map(|(name, value)| format!("{}:{}", serde_json::Value::from(name.as_str()), value.get()))
-        .collect();
-    RawJson::from_checked(format!("{{{}}}", members.join(",")))
+    Members(all).write()
+}
+
+/// The members of an object whose names are listed, and how many others there are.
+#[must_use]
+pub fn select_members(json: &RawJson, names: &[String]) -> (RawJson, usize) {
+    let all = Members::of(json).0;
+    let count = all.len();
+    let listed = |name: &RawValue| {
+        serde_json::from_str::<String>(name.get()).is_ok_and(|name| names.contains(&name))
+    };
+    let kept: Vec<_> = all.into_iter().filter(|(name, _)| listed(name)).collect();
+    let others = count - kept.len();
+    (Members(kept).write(), others)
 }
 
 #[cfg(test)]
@@ -65,5 +99,33 @@ mod tests {
             merge_objects(&a, &b).as_str(),
             r#"{"x":1.0,"y":9007199254740993,"z":"\u00e9"}"#
         );
+    }
+
+    #[test]
+    fn names_keep_their_spelling_and_are_one_however_escaped() {
+        let merged = |a: &str, b: &str| {
+            let (a, b) = (RawJson::parse(a).unwrap(), RawJson::parse(b).unwrap());
+            merge_objects(&a, &b).as_str().to_owned()
+        };
+        let odd = r#"{"\ud800":1,"\u0061":2}"#;
+        assert_eq!(
+            merged(odd, r#"{"b":3}"#),
+            r#"{"\ud800":1,"\u0061":2,"b":3}"#
+        );
+        assert_eq!(
+            merged(odd, r#"{"a":3,"\ud800":4}"#),
+            r#"{"\ud800":4,"\u0061":3}"#
+        );
+        assert_eq!(
+            merged(r#"{"k":1,"x":0,"k":2}"#, r#"{"k":3}"#),
+            r#"{"k":3,"x":0}"#
+        );
+    }
+
+    #[test]
+    fn members_are_selected() {
+        let json = RawJson::parse(r#"{"\ud800":1,"a":1.0,"secret":2}"#).unwrap();
+        let (kept, others) = select_members(&json, &["a".to_owned()]);
+        assert_eq!((kept.as_str(), others), (r#"{"a":1.0}"#, 2));
     }
 }

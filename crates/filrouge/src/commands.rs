@@ -30,10 +30,14 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let config = Config::read(&cli.options, listen)?;
     match cli.command {
         Command::Serve { .. } => serve::run(&config).await,
-        Command::Sessions(crate::cli::Sessions::List { project, limit, cursor }) => {
-            sessions_list::run(&config, project, limit, cursor).await
+        Command::Sessions(crate::cli::Sessions::List {
+            project,
+            limit,
+            cursor,
+        }) => sessions_list::run(&config, project, limit, cursor).await,
+        Command::Sessions(crate::cli::Sessions::Show { id }) => {
+            sessions_show::run(&config, &id).await
         }
-        Command::Sessions(crate::cli::Sessions::Show { id }) => sessions_show::run(&config, &id).await,
         Command::Import { source, path } => import::run(&config, source, &path).await,
         Command::Export { id, format } => export::run(&config, &id, format).await,
         Command::Verify { id } => verify::run(&config, id).await,
@@ -50,10 +54,14 @@ fn start_log(server: bool) {
     let default = if server { "info" } else { "warn" };
     let filter = tracing_subscriber::EnvFilter::try_from_env("FILROUGE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false);
     if std::env::var("FILROUGE_LOG_FORMAT").is_ok_and(|f| f == "json") {
         log.json().init();
     } else {
-        log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init();
+        log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+            .init();
     }
 }

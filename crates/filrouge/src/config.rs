@@ -64,7 +64,8 @@ impl std::str::FromStr for StoreUrl {
         match text.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
             Some(("memory", "")) => Ok(Self::Memory),
-            _ => Err(Usage::new(format!("{text:?} is no store")).with_hint("known: sqlite:PATH, memory:")),
+            _ => Err(Usage::new(format!("{text:?} is no store"))
+                .with_hint("known: sqlite:PATH, memory:")),
         }
     }
 }
@@ -99,17 +100,22 @@ struct File {
 
 /// A folder of the XDG base directory rules.
 fn xdg(variable: &str, fallback: &str) -> Result<PathBuf, Usage> {
-    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    let absolute = |name: &str| {
+        env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|p| p.is_absolute())
+    };
     let base = absolute(variable).or_else(|| absolute("HOME").map(|home| home.join(fallback)));
-    base.map(|b| b.join("filrouge"))
-        .ok_or_else(|| Usage::new(format!("neither {variable} nor HOME is set")).with_hint("set HOME"))
+    base.map(|b| b.join("filrouge")).ok_or_else(|| {
+        Usage::new(format!("neither {variable} nor HOME is set")).with_hint("set HOME")
+    })
 }
 
 fn read_file(path: &Path, must_exist: bool) -> Result<Option<File>, Usage> {
     match std::fs::read_to_string(path) {
-        Ok(text) => {
-            toml::from_str(&text).map(Some).map_err(|e| Usage::new(format!("{}: {e}", path.display())))
-        }
+        Ok(text) => toml::from_str(&text)
+            .map(Some)
+            .map_err(|e| Usage::new(format!("{}: {e}", path.display()))),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(None),
         Err(e) => Err(Usage::new(format!("{}: {e}", path.display()))),
     }
@@ -133,7 +139,9 @@ impl Layers<'_> {
             Ok(text) if text.is_empty() => None,
             Ok(text) => Some(text),
             Err(env::VarError::NotPresent) => None,
-            Err(env::VarError::NotUnicode(_)) => return Err(Usage::new(format!("{variable} is not UTF-8"))),
+            Err(env::VarError::NotUnicode(_)) => {
+                return Err(Usage::new(format!("{variable} is not UTF-8")));
+            }
         };
         let (text, origin) = if let Some((name, text)) = flag {
             (text, Origin::Flag(name))
@@ -142,7 +150,10 @@ impl Layers<'_> {
         } else if let (Some(text), Some(path)) = (in_file, self.file) {
             (text, Origin::File(path.to_owned()))
         } else {
-            return Ok(Setting { value: default()?, origin: Origin::Default });
+            return Ok(Setting {
+                value: default()?,
+                origin: Origin::Default,
+            });
         };
         let value = read(&text).map_err(|e| Usage::new(format!("{origin}: {e}")))?;
         Ok(Setting { value, origin })
@@ -153,7 +164,9 @@ fn concurrent_turns(text: &str) -> Result<ConcurrentTurns, String> {
     match text {
         "allow" => Ok(ConcurrentTurns::Allow),
         "reject" => Ok(ConcurrentTurns::Reject),
-        other => Err(format!("concurrent_turns is {other:?}; known: allow, reject")),
+        other => Err(format!(
+            "concurrent_turns is {other:?}; known: allow, reject"
+        )),
     }
 }
 
@@ -163,13 +176,18 @@ impl Config {
     /// # Errors
     /// [`Usage`] naming the layer and the value that is wrong.
     pub(crate) fn read(options: &Options, listen: Option<SocketAddr>) -> Result<Self, Usage> {
-        let named = options.config.clone().or_else(|| env::var_os("FILROUGE_CONFIG").map(PathBuf::from));
+        let named = options
+            .config
+            .clone()
+            .or_else(|| env::var_os("FILROUGE_CONFIG").map(PathBuf::from));
         let path = match &named {
             Some(path) => path.clone(),
             None => xdg("XDG_CONFIG_HOME", ".config")?.join("config.toml"),
         };
         let found = read_file(&path, named.is_some())?;
-        let layers = Layers { file: found.is_some().then_some(path.as_path()) };
+        let layers = Layers {
+            file: found.is_some().then_some(path.as_path()),
+        };
         let file = found.unwrap_or_default();
         let path_of = |text: &str| Ok(PathBuf::from(text));
         Ok(Self {
@@ -177,22 +195,35 @@ impl Config {
                 options.store.clone().map(|v| ("--store", v)),
                 "FILROUGE_STORE",
                 file.store,
-                || Ok(StoreUrl::Sqlite(xdg("XDG_DATA_HOME", ".local/share")?.join("filrouge.db"))),
-                |t| t.parse().map_err(|e: Usage| format!("{}; {}", e.detail, e.hint.unwrap_or_default())),
+                || {
+                    Ok(StoreUrl::Sqlite(
+                        xdg("XDG_DATA_HOME", ".local/share")?.join("filrouge.db"),
+                    ))
+                },
+                |t| {
+                    t.parse()
+                        .map_err(|e: Usage| format!("{}; {}", e.detail, e.hint.unwrap_or_default()))
+                },
             )?,
             listen: layers.pick(
                 listen.map(|a| ("--listen", a.to_string())),
                 "FILROUGE_LISTEN",
                 file.listen,
                 || Ok(SocketAddr::from(([127, 0, 0, 1], 7717))),
-                |t| t.parse().map_err(|_| format!("{t:?} is no address such as 127.0.0.1:7717")),
+                |t| {
+                    t.parse()
+                        .map_err(|_| format!("{t:?} is no address such as 127.0.0.1:7717"))
+                },
             )?,
             tenant: layers.pick(
                 options.tenant.clone().map(|v| ("--tenant", v)),
                 "FILROUGE_TENANT",
                 file.tenant,
                 || Ok(TenantId::default_tenant()),
-                |t| t.parse().map_err(|e: filrouge_types::IdError| e.to_string()),
+                |t| {
+                    t.parse()
+                        .map_err(|e: filrouge_types::IdError| e.to_string())
+                },
             )?,
             keyring: layers.pick(
                 None,
@@ -213,7 +244,11 @@ impl Config {
                 "FILROUGE_TURN_TIMEOUT_S",
                 file.turn_timeout_s.map(|s| s.to_string()),
                 || Ok(Settings::default().turn_timeout),
-                |t| t.parse().map(Duration::from_secs).map_err(|_| format!("{t:?} is no number of seconds")),
+                |t| {
+                    t.parse()
+                        .map(Duration::from_secs)
+                        .map_err(|_| format!("{t:?} is no number of seconds"))
+                },
             )?,
             concurrent_turns: layers.pick(
                 None,

@@ -13,6 +13,7 @@ use filrouge_store::{Keyring, Ledger, OsEntropy, Scope, Viewer};
 use filrouge_types::{ErrorCode, Failure, SystemClock};
 
 use crate::config::{Config, StoreUrl};
+use crate::exit::Usage;
 
 /// What a command needs of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +43,10 @@ impl Opened {
 
 /// Whoever runs the command line sees the whole tenant.
 pub(crate) fn operator(config: &Config) -> Scope {
-    Scope { tenant: config.tenant.value.clone(), viewer: Viewer::Operator }
+    Scope {
+        tenant: config.tenant.value.clone(),
+        viewer: Viewer::Operator,
+    }
 }
 
 fn keyring(config: &Config, store_exists: bool) -> anyhow::Result<Keyring> {
@@ -51,22 +55,63 @@ fn keyring(config: &Config, store_exists: bool) -> anyhow::Result<Keyring> {
         // Reading by links alone: no key is asked for a MAC.
         return Ok(Keyring::single([0; 32]));
     }
-    if store_exists { Ok(keyfile::load(path)?) } else { Ok(keyfile::load_or_create(path, &OsEntropy)?) }
+    if store_exists {
+        Ok(keyfile::load(path)?)
+    } else {
+        Ok(keyfile::load_or_create(path, &OsEntropy)?)
+    }
+}
+
+/// Without the keyring's keys, what is written would be authenticated with none.
+pub(crate) fn refuse_unverified(config: &Config) -> Result<(), Usage> {
+    if config.unverified {
+        return Err(Usage::new("--unverified only reads").with_hint("leave --unverified out"));
+    }
+    Ok(())
 }
 
 fn holds_data(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|m| m.len() > 0)
 }
 
+/// What was said is its owner's alone: directory and file are made for nobody else. SQLite gives its WAL the
+/// file's mode.
+fn prepare(path: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+    if let Some(directory) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .with_context(|| directory.display().to_string())?;
+    }
+    std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+        .with_context(|| path.display().to_string())?;
+    Ok(())
+}
+
 /// The ledger and its anchor, not yet compared.
-pub(crate) fn ledger(config: &Config, need: Need) -> anyhow::Result<(Arc<dyn Ledger>, Option<Anchor>)> {
+pub(crate) fn ledger(
+    config: &Config,
+    need: Need,
+) -> anyhow::Result<(Arc<dyn Ledger>, Option<Anchor>)> {
+    if need == Need::Any {
+        refuse_unverified(config)?;
+    }
     let clock = Arc::new(SystemClock);
     match &config.store.value {
         StoreUrl::Memory => {
             let mut secret = [0; 32];
             filrouge_store::Entropy::fill(&OsEntropy, &mut secret).map_err(anyhow::Error::msg)?;
             let keyring = Arc::new(Keyring::single(secret));
-            Ok((Arc::new(MemoryLedger::new(keyring, Arc::new(OsEntropy), clock)), None))
+            Ok((
+                Arc::new(MemoryLedger::new(keyring, Arc::new(OsEntropy), clock)),
+                None,
+            ))
         }
         StoreUrl::Sqlite(path) => {
             if need == Need::Existing && !path.exists() {
@@ -74,11 +119,8 @@ pub(crate) fn ledger(config: &Config, need: Need) -> anyhow::Result<(Arc<dyn Led
                     .with_hint("record something first: `filrouge serve`, or `filrouge import`; or name another --store")
                     .into());
             }
-            let directory = path.parent().filter(|p| !p.as_os_str().is_empty());
-            if let Some(directory) = directory {
-                std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
-            }
             let keyring = Arc::new(keyring(config, holds_data(path))?);
+            prepare(path)?;
             let mut options = Options::new(path, keyring.clone(), Arc::new(OsEntropy), clock);
             if config.unverified {
                 options.check = Check::Unverified;
@@ -114,7 +156,16 @@ pub(crate) async fn open(config: &Config, need: Need) -> anyhow::Result<Opened> 
         }
         standing = Some(found);
     }
-    let engine =
-        Engine::new(ledger.clone(), Arc::new(OsEntropy), Arc::new(SystemClock), config.settings());
-    Ok(Opened { engine: Arc::new(engine), ledger, standing, keeper })
+    let engine = Engine::new(
+        ledger.clone(),
+        Arc::new(OsEntropy),
+        Arc::new(SystemClock),
+        config.settings(),
+    );
+    Ok(Opened {
+        engine: Arc::new(engine),
+        ledger,
+        standing,
+        keeper,
+    })
 }

@@ -20,13 +20,25 @@ pub(crate) fn document<T: Serialize>(value: &T) -> anyhow::Result<()> {
 
 /// Text with no control characters but line feeds and tabs: what was said must not steer a terminal.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+    text.chars()
+        .map(|c| {
+            if c.is_control() && c != '\n' && c != '\t' {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
+        .collect()
 }
 
 /// The first line of a text, at most `max` characters.
 pub(crate) fn first_line(text: &str, max: usize) -> String {
     let line = printable(text.lines().next().unwrap_or(""));
-    if line.chars().count() <= max { line } else { line.chars().take(max - 1).chain(['…']).collect() }
+    if line.chars().count() <= max {
+        line
+    } else {
+        line.chars().take(max - 1).chain(['…']).collect()
+    }
 }
 
 #[cfg(test)]

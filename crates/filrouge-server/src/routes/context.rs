@@ -30,6 +30,12 @@ pub(super) async fn show(
         problem.0.hint = Some("known: pairs".to_owned());
         return Err(problem);
     }
-    let asked = ContextQuery { variant: query.variant.unwrap_or(Variant::Neutral), last_turns: query.last_turns };
-    json(StatusCode::OK, &app.engine().pairs(&at.scope, &at.session, asked).await?)
+    let asked = ContextQuery {
+        variant: query.variant.unwrap_or(Variant::Neutral),
+        last_turns: query.last_turns,
+    };
+    json(
+        StatusCode::OK,
+        &app.engine().pairs(&at.scope, &at.session, asked).await?,
+    )
 }

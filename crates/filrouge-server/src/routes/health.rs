@@ -29,10 +29,20 @@ struct Ready {
 pub(super) async fn ready(State(app): State<App>) -> Result<Response<HttpBody>, Problem> {
     let ledger = app.engine().ledger();
     // The store is asked, so that one that does not answer is not called ready.
-    ledger.ask(|sight| sight.view.newest_log().map(|_| ())).await?;
+    ledger
+        .ask(|sight| sight.view.newest_log().map(|_| ()))
+        .await?;
     let health = ledger.health();
     let anchor = app.anchor_failure();
     let degraded = health.read_only.is_some() || health.integrity.is_some() || anchor.is_some();
     let status = if degraded { "degraded" } else { "ready" };
-    json(StatusCode::OK, &Ready { status, read_only: health.read_only, integrity: health.integrity, anchor })
+    json(
+        StatusCode::OK,
+        &Ready {
+            status,
+            read_only: health.read_only,
+            integrity: health.integrity,
+            anchor,
+        },
+    )
 }

@@ -7,7 +7,7 @@ use filrouge_engine::AppendItems;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{Page, created, json, written};
-use crate::extract::{Body, InSession, InTurn, Query, limit};
+use crate::extract::{Body, InSession, InTurn, NoParameters, Query, limit};
 use crate::problem::Problem;
 use crate::serve::App;
 
@@ -20,10 +20,20 @@ struct Appended {
 pub(super) async fn append(
     State(app): State<App>,
     at: InTurn,
+    _: Query<NoParameters>,
     Body(request): Body<AppendItems>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let done = app.engine().append_items(&at.scope, at.session, at.turn, request).await?;
-    written(created(!done.replayed), &Appended { first_seq: done.first_seq, last_seq: done.last_seq })
+    let done = app
+        .engine()
+        .append_items(&at.scope, at.session, at.turn, request)
+        .await?;
+    written(
+        created(!done.replayed),
+        &Appended {
+            first_seq: done.first_seq,
+            last_seq: done.last_seq,
+        },
+    )
 }
 
 #[derive(Deserialize)]
@@ -41,6 +51,10 @@ pub(super) async fn list(
 ) -> Result<Response<HttpBody>, Problem> {
     let limit = limit(query.limit)?;
     let after = query.cursor.or(query.after).unwrap_or(0);
-    let (data, next_cursor) = app.engine().ledger().items(&at.scope, &at.session, after, limit).await?;
+    let (data, next_cursor) = app
+        .engine()
+        .ledger()
+        .items(&at.scope, &at.session, after, limit)
+        .await?;
     json(StatusCode::OK, &Page { data, next_cursor })
 }

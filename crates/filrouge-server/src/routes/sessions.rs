@@ -10,13 +10,14 @@ use filrouge_types::{IdentityId, ProjectId, SessionStatus, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{Page, created, json, written};
-use crate::extract::{Caller, InSession, OptionalBody, Query, limit};
+use crate::extract::{Caller, InSession, NoParameters, OptionalBody, Query, limit};
 use crate::problem::Problem;
 use crate::serve::App;
 
 pub(super) async fn create(
     State(app): State<App>,
     Caller(scope): Caller,
+    _: Query<NoParameters>,
     OptionalBody(request): OptionalBody<CreateSession>,
 ) -> Result<Response<HttpBody>, Problem> {
     let (session, new) = app.engine().create_session(&scope, request).await?;
@@ -48,12 +49,26 @@ pub(super) async fn list(
         until: query.until,
     };
     let limit = limit(query.limit)?;
-    let (data, next_cursor) = app.engine().ledger().sessions(&scope, filter, query.cursor, limit).await?;
+    let (data, next_cursor) = app
+        .engine()
+        .ledger()
+        .sessions(&scope, filter, query.cursor, limit)
+        .await?;
     json(StatusCode::OK, &Page { data, next_cursor })
 }
 
-pub(super) async fn show(State(app): State<App>, at: InSession) -> Result<Response<HttpBody>, Problem> {
-    json(StatusCode::OK, &app.engine().ledger().session(&at.scope, &at.session).await?)
+pub(super) async fn show(
+    State(app): State<App>,
+    at: InSession,
+    _: Query<NoParameters>,
+) -> Result<Response<HttpBody>, Problem> {
+    json(
+        StatusCode::OK,
+        &app.engine()
+            .ledger()
+            .session(&at.scope, &at.session)
+            .await?,
+    )
 }
 
 #[derive(Serialize)]
@@ -63,7 +78,21 @@ struct Verified<'a> {
     report: &'a Report,
 }
 
-pub(super) async fn verify(State(app): State<App>, at: InSession) -> Result<Response<HttpBody>, Problem> {
-    let report = app.engine().ledger().verify(Some((at.scope, at.session))).await?;
-    json(StatusCode::OK, &Verified { status: report.verdict(), report: &report })
+pub(super) async fn verify(
+    State(app): State<App>,
+    at: InSession,
+    _: Query<NoParameters>,
+) -> Result<Response<HttpBody>, Problem> {
+    let report = app
+        .engine()
+        .ledger()
+        .verify(Some((at.scope, at.session)))
+        .await?;
+    json(
+        StatusCode::OK,
+        &Verified {
+            status: report.verdict(),
+            report: &report,
+        },
+    )
 }

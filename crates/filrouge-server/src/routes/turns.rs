@@ -9,16 +9,20 @@ use filrouge_types::{ErrorCode, RequestId, TurnStatus};
 use serde::Deserialize;
 
 use crate::answer::{Page, created, json, written};
-use crate::extract::{Body, InSession, InTurn, OptionalBody, Query, limit};
+use crate::extract::{Body, InSession, InTurn, NoParameters, OptionalBody, Query, limit};
 use crate::problem::Problem;
 use crate::serve::App;
 
 pub(super) async fn start(
     State(app): State<App>,
     at: InSession,
+    _: Query<NoParameters>,
     Body(request): Body<StartTurn>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let turn = app.engine().start_turn(&at.scope, at.session, request).await?;
+    let turn = app
+        .engine()
+        .start_turn(&at.scope, at.session, request)
+        .await?;
     written(created(!turn.replayed), &turn)
 }
 
@@ -50,52 +54,95 @@ pub(super) async fn list(
                 }
             })
             .await?;
-        let data: Vec<_> = found.into_iter().filter(|t| query.status.is_none_or(|s| s == t.status)).collect();
-        return json(StatusCode::OK, &Page { data, next_cursor: None });
+        let data: Vec<_> = found
+            .into_iter()
+            .filter(|t| query.status.is_none_or(|s| s == t.status))
+            .collect();
+        return json(
+            StatusCode::OK,
+            &Page {
+                data,
+                next_cursor: None,
+            },
+        );
     }
-    let order =
-        if query.status == Some(TurnStatus::Finalized) { TurnOrder::Newest } else { TurnOrder::Oldest };
-    let query = TurnQuery { status: query.status, order, cursor: query.cursor, limit };
+    let order = if query.status == Some(TurnStatus::Finalized) {
+        TurnOrder::Newest
+    } else {
+        TurnOrder::Oldest
+    };
+    let query = TurnQuery {
+        status: query.status,
+        order,
+        cursor: query.cursor,
+        limit,
+    };
     let (data, next_cursor) = ledger.turns(&at.scope, &at.session, query).await?;
     json(StatusCode::OK, &Page { data, next_cursor })
 }
 
-pub(super) async fn show(State(app): State<App>, at: InTurn) -> Result<Response<HttpBody>, Problem> {
-    json(StatusCode::OK, &app.engine().ledger().turn(&at.scope, &at.session, at.turn).await?)
+pub(super) async fn show(
+    State(app): State<App>,
+    at: InTurn,
+    _: Query<NoParameters>,
+) -> Result<Response<HttpBody>, Problem> {
+    json(
+        StatusCode::OK,
+        &app.engine()
+            .ledger()
+            .turn(&at.scope, &at.session, at.turn)
+            .await?,
+    )
 }
 
 pub(super) async fn finalize(
     State(app): State<App>,
     at: InTurn,
+    _: Query<NoParameters>,
     OptionalBody(request): OptionalBody<FinalizeTurn>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let turn = app.engine().finalize_turn(&at.scope, at.session, at.turn, request).await?;
+    let turn = app
+        .engine()
+        .finalize_turn(&at.scope, at.session, at.turn, request)
+        .await?;
     written(StatusCode::OK, &turn)
 }
 
 pub(super) async fn fail(
     State(app): State<App>,
     at: InTurn,
+    _: Query<NoParameters>,
     Body(request): Body<FailTurn>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let turn = app.engine().fail_turn(&at.scope, at.session, at.turn, request).await?;
+    let turn = app
+        .engine()
+        .fail_turn(&at.scope, at.session, at.turn, request)
+        .await?;
     written(StatusCode::OK, &turn)
 }
 
 pub(super) async fn cancel(
     State(app): State<App>,
     at: InTurn,
+    _: Query<NoParameters>,
     OptionalBody(request): OptionalBody<CancelTurn>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let turn = app.engine().cancel_turn(&at.scope, at.session, at.turn, request).await?;
+    let turn = app
+        .engine()
+        .cancel_turn(&at.scope, at.session, at.turn, request)
+        .await?;
     written(StatusCode::OK, &turn)
 }
 
 pub(super) async fn replace(
     State(app): State<App>,
     at: InTurn,
+    _: Query<NoParameters>,
     Body(request): Body<ReplaceTurn>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let turn = app.engine().replace_turn(&at.scope, at.session, at.turn, request).await?;
+    let turn = app
+        .engine()
+        .replace_turn(&at.scope, at.session, at.turn, request)
+        .await?;
     written(created(!turn.replayed), &turn)
 }

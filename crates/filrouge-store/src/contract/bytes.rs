@@ -14,7 +14,7 @@ const STRANGE: [&str; 9] = [
     r#"{"":""}"#,
     r#"{"deep":[[[[[[[[[[{"a":[{}]}]]]]]]]]]]}"#,
     r#"{"slash":"\/","solidus":"/","tab":"\t"}"#,
-    r#"{"emoji":"🧵","zero width":"​","nbsp":" "}"#,
+    r#"{"emoji":"🧵","combining":"é","han":"红线"}"#,
 ];
 
 pub async fn every_byte_comes_back(f: &Fixture) {

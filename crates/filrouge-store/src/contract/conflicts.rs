@@ -136,7 +136,7 @@ pub async fn a_refused_write_leaves_nothing(f: &Fixture) {
         ErrorCode::FinalExists
     );
     let taken = start_with(&who, "s", "r2", "q", None, |_, items| {
-        items.push(keyed("a", "1"))
+        items.push(keyed("a", "1"));
     });
     assert_eq!(
         code(f.try_start(&who, taken).await),

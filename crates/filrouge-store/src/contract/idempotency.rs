@@ -59,6 +59,7 @@ pub async fn append_again(f: &Fixture) {
 
 pub async fn append_again_with_another_body(f: &Fixture) {
     let who = anyone();
+    let earlier = f.start(&who, "s", "earlier").await;
     let turn = f.start(&who, "s", "r").await;
     f.append(&who, &turn, vec![keyed("a", "1"), keyed("b", "2")])
         .await
@@ -83,6 +84,7 @@ pub async fn append_again_with_another_body(f: &Fixture) {
             vec![keyed("b", "2"), item(Channel::Thought, "behind the end")],
         ),
         (&other, vec![keyed("a", "1"), keyed("b", "2")]),
+        (&earlier, vec![keyed("a", "1"), keyed("b", "2")]),
     ] {
         assert_eq!(
             code(f.append(&who, turn, batch).await),
@@ -90,8 +92,8 @@ pub async fn append_again_with_another_body(f: &Fixture) {
         );
     }
     let again = f.append(&who, &turn, vec![keyed("b", "2")]).await.unwrap();
-    assert_eq!(again, (3, 3, true), "a part that is whole by itself");
-    assert_eq!(f.last_seq(&who, "s").await, 4);
+    assert_eq!(again, (4, 4, true), "a part that is whole by itself");
+    assert_eq!(f.last_seq(&who, "s").await, 5);
 }
 
 pub async fn partial_replays(f: &Fixture) {

@@ -1,6 +1,6 @@
 //! The suite every ledger has to pass. A backend's test file gives a function that makes a [`Fixture`] and names it:
 //!
-//! ```ignore
+//! ```text
 //! fn fixture() -> filrouge_store::contract::Fixture { … }
 //! filrouge_store::contract_tests!(fixture);
 //! ```
@@ -11,7 +11,7 @@
     reason = "test code: a failure is a panic, and a test's name tells what it is about"
 )]
 
-mod fixture;
+pub mod fixture;
 
 pub mod bytes;
 pub mod chain;
@@ -27,10 +27,7 @@ pub mod owners;
 pub mod paging;
 pub mod replace;
 
-pub use fixture::{
-    CountingEntropy, Fixture, anyone, body, cmd, code, item, keyed, operator, rid, run, sid, start,
-    text, user,
-};
+pub use fixture::{CountingEntropy, Fixture, run};
 
 /// Makes a `#[test]` of every test of the suite, over the ledgers that `$make` gives.
 #[macro_export]

@@ -1,10 +1,12 @@
 //! Turns as callers see them: projections over their items (DESIGN §3).
 
-use filrouge_types::{Channel, Failure, Item, JsonText, RawJson, Turn, TurnStatus, Variant};
+use filrouge_types::{
+    Channel, Failure, Item, JsonText, RawJson, Timestamp, Turn, TurnId, TurnStatus, Variant,
+};
 use serde::Deserialize;
 
 use super::{Loaded, Sight};
-use crate::record::{CloseEvent, Decoded, Event, FaultKind, StartEvent};
+use crate::record::{Batch, CloseEvent, Event, FaultKind, StartEvent};
 use crate::rows::{TurnRow, View};
 
 impl<V: View + ?Sized> Sight<'_, V> {
@@ -13,11 +15,25 @@ impl<V: View + ?Sized> Sight<'_, V> {
     /// # Errors
     /// `integrity_error` when the items and the row do not agree.
     pub fn project(&self, session: &Loaded, row: &TurnRow) -> Result<Turn, Failure> {
-        let mut pages = Pages {
-            sight: self,
-            session,
-            decoded: Vec::new(),
-        };
+        self.project_pages(Pages::new(self, session), row)
+    }
+
+    /// As [`Self::project`], for a turn that has just been written to: what was put need not be read back.
+    pub(crate) fn project_fresh(
+        &self,
+        session: &Loaded,
+        row: &TurnRow,
+        fresh: Fresh<'_>,
+    ) -> Result<Turn, Failure> {
+        let mut pages = Pages::new(self, session);
+        pages.fresh = Some(fresh);
+        let turn = self.project_pages(pages, row)?;
+        debug_assert_eq!(Ok(&turn), self.project(session, row).as_ref());
+        Ok(turn)
+    }
+
+    fn project_pages(&self, mut pages: Pages<'_, '_, V>, row: &TurnRow) -> Result<Turn, Failure> {
+        let session = pages.session;
         let start = pages.start(row)?;
         let close = if row.status.is_closed() {
             Some(pages.close(row)?)
@@ -85,62 +101,86 @@ impl<V: View + ?Sized> Sight<'_, V> {
 
     /// What started a turn.
     pub(crate) fn start_of(&self, session: &Loaded, row: &TurnRow) -> Result<StartEvent, Failure> {
-        Pages {
-            sight: self,
-            session,
-            decoded: Vec::new(),
-        }
-        .start(row)
+        Pages::new(self, session).start(row)
     }
 
     /// What closed a turn.
     pub(crate) fn close_of(&self, session: &Loaded, row: &TurnRow) -> Result<CloseEvent, Failure> {
-        Pages {
-            sight: self,
-            session,
-            decoded: Vec::new(),
-        }
-        .close(row)
+        Pages::new(self, session).close(row)
     }
 
     /// One item of a session.
     pub(crate) fn item_at(&self, session: &Loaded, seq: u64) -> Result<Item, Failure> {
-        Pages {
-            sight: self,
-            session,
-            decoded: Vec::new(),
-        }
-        .item(seq)
-        .cloned()
+        Pages::new(self, session).item(seq).cloned()
     }
 }
 
-/// The records a projection has looked at.
+/// A batch that was put a moment ago, in the same transaction.
+#[derive(Clone, Copy)]
+pub(crate) struct Fresh<'a> {
+    /// The batch.
+    pub(crate) batch: &'a Batch,
+    /// Its turn.
+    pub(crate) turn_id: TurnId,
+    /// The seq of its first item.
+    pub(crate) first_seq: u64,
+    /// The time of the commit.
+    pub(crate) created_at: Timestamp,
+}
+
+type Entries = Vec<(Item, Vec<Event>)>;
+
+/// The items a projection has looked at, in runs of consecutive seqs.
 struct Pages<'a, 'b, V: ?Sized> {
     sight: &'a Sight<'b, V>,
     session: &'a Loaded,
-    decoded: Vec<Decoded>,
+    fresh: Option<Fresh<'a>>,
+    runs: Vec<Entries>,
 }
 
-impl<V: View + ?Sized> Pages<'_, '_, V> {
+impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
+    const fn new(sight: &'a Sight<'b, V>, session: &'a Loaded) -> Self {
+        Self {
+            sight,
+            session,
+            fresh: None,
+            runs: Vec::new(),
+        }
+    }
+
     fn entry(&mut self, seq: u64) -> Result<&(Item, Vec<Event>), Failure> {
-        let holds = |d: &Decoded| {
-            d.items.first().is_some_and(|(i, _)| i.seq <= seq)
-                && d.items.last().is_some_and(|(i, _)| seq <= i.seq)
+        let holds = |run: &Entries| {
+            run.first().is_some_and(|(i, _)| i.seq <= seq)
+                && run.last().is_some_and(|(i, _)| seq <= i.seq)
         };
-        let at = match self.decoded.iter().position(holds) {
+        let at = match self.runs.iter().position(holds) {
             Some(at) => at,
             None => {
-                self.decoded.push(self.sight.record_at(self.session, seq)?);
-                self.decoded.len() - 1
+                let run = self.load(seq)?;
+                self.runs.push(run);
+                self.runs.len() - 1
             }
         };
-        let first = self.decoded[at].items.first().map_or(seq, |(i, _)| i.seq);
+        let first = self.runs[at].first().map_or(seq, |(i, _)| i.seq);
         let index = usize::try_from(seq - first).unwrap_or(usize::MAX);
-        self.decoded[at]
-            .items
+        self.runs[at]
             .get(index)
             .ok_or_else(|| self.session.broken(Some(seq), FaultKind::Missing))
+    }
+
+    fn load(&self, seq: u64) -> Result<Entries, Failure> {
+        if let Some(fresh) = &self.fresh
+            && let Some(index) = seq.checked_sub(fresh.first_seq)
+            && let Some(entry) = fresh.batch.placed(
+                usize::try_from(index).unwrap_or(usize::MAX),
+                seq,
+                fresh.turn_id,
+                fresh.created_at,
+            )
+        {
+            return Ok(vec![entry]);
+        }
+        Ok(self.sight.record_at(self.session, seq)?.items)
     }
 
     fn item(&mut self, seq: u64) -> Result<&Item, Failure> {

@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 
-use filrouge_types::{Channel, ErrorCode, Failure, Item, ItemId, NewItem, Variant};
+use filrouge_types::{
+    Channel, ErrorCode, Failure, Item, ItemId, NewItem, Timestamp, TurnId, Variant,
+};
 
 use super::event::Event;
 use super::fields::encode_fields;
@@ -87,6 +89,8 @@ pub struct SealedRecord {
 pub struct Batch {
     /// The records, in order.
     pub records: Vec<SealedRecord>,
+    /// What was packed, so that a write can answer without reading back what it has just put.
+    entries: Vec<Entry>,
 }
 
 /// One item with the turn's events that it carries.
@@ -134,7 +138,38 @@ impl Batch {
         if !items.is_empty() {
             records.push(pack_record(items, &raw)?);
         }
-        Ok(Self { records })
+        Ok(Self {
+            records,
+            entries: entries.to_vec(),
+        })
+    }
+
+    /// The item at `index` as it stands once the batch was put at `seq`, with its events.
+    pub(crate) fn placed(
+        &self,
+        index: usize,
+        seq: u64,
+        turn_id: TurnId,
+        created_at: Timestamp,
+    ) -> Option<(Item, Vec<Event>)> {
+        let Entry { item, events } = self.entries.get(index)?.clone();
+        let item = Item {
+            seq,
+            item_id: item.item_id,
+            turn_id: Some(turn_id),
+            role: item.role,
+            channel: item.channel,
+            variant: item.variant,
+            parts: item.parts,
+            agent: item.agent,
+            model: item.model,
+            usage: item.usage,
+            metadata: item.metadata,
+            occurred_at: item.occurred_at,
+            created_at,
+            redacted: false,
+        };
+        Some((item, events))
     }
 
     /// How many items it holds.

@@ -22,9 +22,9 @@ pub struct HeadRow {
     pub link: Link,
     /// When a turn last began or ended.
     pub updated_at: Timestamp,
-    /// [`SessionRow::fingerprint`] of the session's row.
+    /// [`super::SessionRow::fingerprint`] of the session's row.
     pub session: [u8; 16],
-    key_id: KeyId,
+    pub(super) key_id: KeyId,
     /// Over all of the above and the session's number.
     pub mac: [u8; MAC_BYTES],
 }

@@ -27,8 +27,8 @@ pub struct TurnRow {
     pub finals: [u64; 2],
     /// When it was last written to.
     pub touched_at: Timestamp,
-    key_id: KeyId,
-    mac: [u8; MAC_BYTES],
+    pub(super) key_id: KeyId,
+    pub(super) mac: [u8; MAC_BYTES],
 }
 
 impl TurnRow {

@@ -5,7 +5,7 @@ use filrouge_types::{
 };
 
 use super::{
-    Context, Group, check_count, check_some, check_tail, note_items, put_batch, put_head,
+    Context, Group, check_count, check_some, check_tail, fresh, note_items, put_batch, put_head,
     turn_closed,
 };
 use crate::command::{Close, Ending, Outcome, Scope};
@@ -78,9 +78,11 @@ pub(super) fn apply<T: Tx>(
     session.head.open_turns = session.head.open_turns.saturating_sub(1);
     session.head.updated_at = ctx.now;
     let session = put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
-    Ok(Outcome::Turn(Box::new(
-        ctx.sight(tx).project(&session, &row)?,
-    )))
+    Ok(Outcome::Turn(Box::new(ctx.sight(tx).project_fresh(
+        &session,
+        &row,
+        fresh(ctx, &batch, row.turn_id, first),
+    )?)))
 }
 
 fn replay<T: Tx>(

@@ -5,11 +5,11 @@ use filrouge_types::{
 };
 
 use super::{
-    Context, Group, check_count, check_finals, check_some, check_tail, check_unique_ids,
+    Context, Group, check_count, check_finals, check_some, check_tail, check_unique_ids, fresh,
     insert_session, note_items, put_batch, put_head, session_conflict,
 };
 use crate::command::{ConcurrentTurns, Outcome, Scope, Start};
-use crate::read::{Loaded, turn_not_found};
+use crate::read::{ALL_PLACES, Loaded, turn_not_found};
 use crate::record::{Batch, Entry, Event};
 use crate::rows::{ORDINAL_MAX, TurnRow, Tx, VERSION_MAX};
 
@@ -29,7 +29,7 @@ pub(super) fn apply<T: Tx>(
         if !scope.viewer.sees(session.row.identity_id.as_ref()) {
             return Err(session_conflict());
         }
-        if let Some(row) = ctx.sight(tx).find_turn(session, &scope.viewer, &turn_id)? {
+        if let Some(row) = ctx.sight(tx).known_turn(session, &scope.viewer, &turn_id)? {
             return replay(tx, group, ctx, scope, start, row);
         }
     }
@@ -45,6 +45,7 @@ pub(super) fn apply<T: Tx>(
         },
     };
     if let Some(session) = &found {
+        check_newest_turn(tx, session)?;
         check_new_ids(tx, session, &start.batch)?;
         check_tail(tx, session, start.batch.count())?;
     }
@@ -66,7 +67,8 @@ pub(super) fn apply<T: Tx>(
     session.head.turn_rows += 1;
     session.head.updated_at = ctx.now;
     let session = put_head(tx, group, ctx, session, (first, last + 1 - first), created)?;
-    let turn = ctx.sight(tx).project(&session, &row)?;
+    let fresh = fresh(ctx, &start.batch, turn_id, first);
+    let turn = ctx.sight(tx).project_fresh(&session, &row, fresh)?;
     Ok(Outcome::Turn(Box::new(turn)))
 }
 
@@ -113,6 +115,15 @@ fn place_of<T: Tx>(
         ));
     }
     Ok((row.ordinal, row.record_version + 1))
+}
+
+/// Before a turn is put behind the newest one, that one must be there.
+fn check_newest_turn<T: Tx>(tx: &T, session: &Loaded) -> Result<(), Failure> {
+    let newest = tx.turns(session.pk, ALL_PLACES.0, ALL_PLACES.1, true, 1)?;
+    if newest.first().map_or(0, |row| row.ordinal) == session.head.turn_count {
+        return Ok(());
+    }
+    Err(session.broken(None, "turns are missing or were added"))
 }
 
 /// The policy for open turns (DESIGN §4.6).

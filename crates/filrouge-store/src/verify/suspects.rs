@@ -1,13 +1,13 @@
 //! Sessions that are known not to be what was written, and how they are found.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
 
 use crate::chain::Digest;
 use crate::keyring::Keyring;
-use crate::rows::{LogRow, SessionPk, Stored, View};
+use crate::rows::{LogEntry, LogRow, SessionPk, Stored, View};
 
 type Name = (TenantId, SessionId);
 
@@ -190,17 +190,32 @@ fn look<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Suspects, Failu
     name_suspects(view, keyring, &Census::take(view, keyring, true)?)
 }
 
-/// What the commit log knows: each session's newest head, and its name.
+/// What the commit log knows: each session's newest head, its name, and whether the head that stands in the store
+/// was ever the newest.
 #[derive(Default)]
 struct Logged {
     heads: BTreeMap<SessionPk, [u8; 8]>,
     names: BTreeMap<SessionPk, Name>,
+    met: BTreeSet<SessionPk>,
+}
+
+impl Logged {
+    fn take(&mut self, entry: LogEntry, census: &Census) {
+        if census.heads.get(&entry.pk) == Some(&entry.head) {
+            self.met.insert(entry.pk);
+        }
+        self.heads.insert(entry.pk, entry.head);
+        if let Some(name) = entry.created {
+            self.names.insert(entry.pk, name);
+        }
+    }
 }
 
 /// Reads the whole log; the inner failure is a log that was changed.
 fn read_log<V: View + ?Sized>(
     view: &V,
     keyring: &Keyring,
+    census: &Census,
 ) -> Result<Result<Logged, String>, Failure> {
     let mut logged = Logged::default();
     let mut previous: Option<LogRow> = None;
@@ -218,10 +233,7 @@ fn read_log<V: View + ?Sized>(
                 return Ok(Err(format!("commit {} is malformed", row.commit_no)));
             };
             for entry in entries {
-                logged.heads.insert(entry.pk, entry.head);
-                if let Some(name) = entry.created {
-                    logged.names.insert(entry.pk, name);
-                }
+                logged.take(entry, census);
             }
             previous = Some(row);
         }
@@ -233,10 +245,22 @@ fn name_suspects<V: View + ?Sized>(
     keyring: &Keyring,
     census: &Census,
 ) -> Result<Suspects, Failure> {
-    let logged = match read_log(view, keyring)? {
+    let logged = match read_log(view, keyring, census)? {
         Ok(logged) => logged,
         Err(what) => return Ok(Suspects::everything(what)),
     };
+    // A head is signed: one that the log never met was written by a commit that the log has lost.
+    let genuine = |pk: &&SessionPk| !census.broken.contains_key(pk);
+    if let Some(pk) = census
+        .heads
+        .keys()
+        .filter(genuine)
+        .find(|pk| !logged.met.contains(pk))
+    {
+        let what =
+            format!("commits were removed: the log does not know the state of session number {pk}");
+        return Ok(Suspects::everything(what));
+    }
     let mut suspects = Suspects::default();
     let mut suspect = |pk: SessionPk, what: &str| {
         suspects.sessions.insert(pk, what.to_owned());
@@ -245,25 +269,22 @@ fn name_suspects<V: View + ?Sized>(
         }
     };
     for (pk, head) in &logged.heads {
-        match census.heads.get(pk) {
-            _ if census.broken.contains_key(pk) => {}
-            None => suspect(*pk, "the session was deleted outside filrouge"),
-            Some(found) if found != head => suspect(
+        match (census.broken.get(pk), census.heads.get(pk)) {
+            (Some(what), _) => suspect(*pk, what),
+            (None, None) => suspect(*pk, "the session was deleted outside filrouge"),
+            (None, Some(found)) if found != head => suspect(
                 *pk,
                 "the session is not in its newest state (older rows were put back, or its end was cut)",
             ),
-            Some(_) => {}
+            (None, Some(_)) => {}
         }
     }
     for pk in census
-        .heads
+        .broken
         .keys()
         .filter(|pk| !logged.heads.contains_key(pk))
     {
         suspect(*pk, "no commit made this session");
-    }
-    for (pk, what) in &census.broken {
-        suspect(*pk, what);
     }
     if suspects.is_empty() {
         suspects.all = Some("the heads do not add up to what the newest commit says".to_owned());

@@ -12,10 +12,13 @@ use serde_json::json;
 use crate::cli::Anchor as What;
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::open::{Need, ledger};
+use crate::open::{Need, ledger, refuse_unverified};
 use crate::output::{document, stdout};
 
 pub(super) async fn run(config: &Config, what: &What) -> anyhow::Result<ExitCode> {
+    if !matches!(what, What::Show) {
+        refuse_unverified(config)?;
+    }
     let (ledger, anchor) = ledger(config, Need::Existing)?;
     let Some(anchor) = anchor else {
         return Err(Usage::new("a store in memory has no anchor").into());
@@ -24,12 +27,19 @@ pub(super) async fn run(config: &Config, what: &What) -> anyhow::Result<ExitCode
     match what {
         What::Show => {}
         What::Init if anchor.path().exists() => {
-            return Err(Usage::new(format!("there is an anchor at {} already", anchor.path().display()))
-                .with_hint("`filrouge anchor accept` replaces it")
-                .into());
+            return Err(Usage::new(format!(
+                "there is an anchor at {} already",
+                anchor.path().display()
+            ))
+            .with_hint("`filrouge anchor accept` replaces it")
+            .into());
         }
         What::Init | What::Accept => {
-            let action = if matches!(what, What::Init) { "anchor_init" } else { "anchor_accept" };
+            let action = if matches!(what, What::Init) {
+                "anchor_init"
+            } else {
+                "anchor_accept"
+            };
             audit(config, action, ledger.store_id(), seen, ledger.position())?;
             anchor.set(&ledger.position())?;
         }
@@ -47,18 +57,35 @@ pub(super) async fn run(config: &Config, what: &What) -> anyhow::Result<ExitCode
         }))?;
     } else {
         let mut out = stdout();
-        writeln!(out, "{text}: commit {} anchored, {} newest", anchored.unwrap_or(0), ledger.position().commit_no)?;
+        writeln!(
+            out,
+            "{text}: commit {} anchored, {} newest",
+            anchored.unwrap_or(0),
+            ledger.position().commit_no
+        )?;
         out.flush()?;
     }
     ledger.close().await;
-    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if holds {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// Setting an anchor by hand is noted for good: it can hide a rollback.
-fn audit(config: &Config, action: &str, store: &str, seen: Option<Position>, now: Position) -> anyhow::Result<()> {
+fn audit(
+    config: &Config,
+    action: &str,
+    store: &str,
+    seen: Option<Position>,
+    now: Position,
+) -> anyhow::Result<()> {
     std::fs::create_dir_all(&config.anchor.value)?;
-    let mut file =
-        OpenOptions::new().create(true).append(true).open(config.anchor.value.join("audit.jsonl"))?;
+    let mut file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(config.anchor.value.join("audit.jsonl"))?;
     let line = json!({
         "at": SystemClock.now(), "action": action, "store_id": store,
         "anchored_commit": seen.map(|p| p.commit_no), "newest_commit": now.commit_no,

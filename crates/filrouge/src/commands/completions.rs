@@ -1,5 +1,6 @@
 //! `filrouge completions SHELL`
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
@@ -8,6 +9,11 @@ use crate::cli::Cli;
 use crate::output::stdout;
 
 pub(super) fn run(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
-    clap_complete::generate(shell, &mut Cli::command(), "filrouge", &mut stdout());
+    // Into memory first: clap panics when a write fails, as to a reader that has gone away.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "filrouge", &mut script);
+    let mut out = stdout();
+    out.write_all(&script)?;
+    out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

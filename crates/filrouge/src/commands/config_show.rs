@@ -10,7 +10,11 @@ use crate::config::{Config, Setting};
 use crate::output::{document, stdout};
 
 pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
-    fn row<T>(name: &'static str, setting: &Setting<T>, text: String) -> (&'static str, String, String) {
+    fn row<T>(
+        name: &'static str,
+        setting: &Setting<T>,
+        text: String,
+    ) -> (&'static str, String, String) {
         (name, text, setting.origin.to_string())
     }
     let turns = match config.concurrent_turns.value {
@@ -21,15 +25,36 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
         row("store", &config.store, config.store.value.to_string()),
         row("listen", &config.listen, config.listen.value.to_string()),
         row("tenant", &config.tenant, config.tenant.value.to_string()),
-        row("keyring", &config.keyring, config.keyring.value.display().to_string()),
-        row("anchor", &config.anchor, config.anchor.value.display().to_string()),
-        row("turn_timeout_s", &config.turn_timeout, config.turn_timeout.value.as_secs().to_string()),
-        row("concurrent_turns", &config.concurrent_turns, turns.to_owned()),
+        row(
+            "keyring",
+            &config.keyring,
+            config.keyring.value.display().to_string(),
+        ),
+        row(
+            "anchor",
+            &config.anchor,
+            config.anchor.value.display().to_string(),
+        ),
+        row(
+            "turn_timeout_s",
+            &config.turn_timeout,
+            config.turn_timeout.value.as_secs().to_string(),
+        ),
+        row(
+            "concurrent_turns",
+            &config.concurrent_turns,
+            turns.to_owned(),
+        ),
     ];
     if config.json {
         let settings: serde_json::Map<_, _> = rows
             .iter()
-            .map(|(name, value, origin)| ((*name).to_owned(), json!({ "value": value, "origin": origin })))
+            .map(|(name, value, origin)| {
+                (
+                    (*name).to_owned(),
+                    json!({ "value": value, "origin": origin }),
+                )
+            })
             .collect();
         document(&json!({ "file": config.file, "settings": settings }))?;
         return Ok(ExitCode::SUCCESS);

@@ -23,7 +23,12 @@ struct Check {
 }
 
 fn passed(name: &'static str, detail: impl Into<String>) -> Check {
-    Check { name, ok: true, detail: detail.into(), hint: None }
+    Check {
+        name,
+        ok: true,
+        detail: detail.into(),
+        hint: None,
+    }
 }
 
 fn failed(name: &'static str, error: &anyhow::Error) -> Check {
@@ -43,7 +48,14 @@ fn check_keyring(path: &Path) -> Check {
     match keyfile::load(path) {
         Err(e) => failed(name, &e.into()),
         Ok(ring) => match std::fs::metadata(path).map(|m| m.permissions().mode() & 0o077) {
-            Ok(0) => passed(name, format!("key {} writes, {} in the ring", ring.active(), ring.secrets().len())),
+            Ok(0) => passed(
+                name,
+                format!(
+                    "key {} writes, {} in the ring",
+                    ring.active(),
+                    ring.secrets().len()
+                ),
+            ),
             _ => Check {
                 name,
                 ok: false,
@@ -59,13 +71,23 @@ async fn check_store(config: &Config, checks: &mut Vec<Check>) {
         Ok(opened) => opened,
         Err(e) => return checks.push(failed("store", &e)),
     };
-    checks.push(passed("store", format!("{}, commit {}", config.store.value, opened.ledger.position().commit_no)));
+    checks.push(passed(
+        "store",
+        format!(
+            "{}, commit {}",
+            config.store.value,
+            opened.ledger.position().commit_no
+        ),
+    ));
     match &opened.standing {
         Some(Standing::Broken(what)) => checks.push(Check {
             name: "anchor",
             ok: false,
             detail: what.clone(),
-            hint: Some("restore the newest copy, or accept the loss with `filrouge anchor accept`".to_owned()),
+            hint: Some(
+                "restore the newest copy, or accept the loss with `filrouge anchor accept`"
+                    .to_owned(),
+            ),
         }),
         Some(Standing::Made) => checks.push(passed("anchor", "made just now")),
         Some(Standing::Holds) => checks.push(passed("anchor", "the store agrees with it")),
@@ -85,7 +107,10 @@ async fn check_store(config: &Config, checks: &mut Vec<Check>) {
 }
 
 pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
-    let source = config.file.as_ref().map_or_else(|| "no file".to_owned(), |f| f.display().to_string());
+    let source = config
+        .file
+        .as_ref()
+        .map_or_else(|| "no file".to_owned(), |f| f.display().to_string());
     let mut checks = vec![passed("configuration", source)];
     if let StoreUrl::Sqlite(_) = config.store.value {
         checks.push(check_keyring(&config.keyring.value));
@@ -98,12 +123,21 @@ pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
         let mut out = stdout();
         for check in &checks {
             let word = if check.ok { "ok" } else { "FAILED" };
-            writeln!(out, "{word:<7} {:<14} {}", check.name, printable(&check.detail))?;
+            writeln!(
+                out,
+                "{word:<7} {:<14} {}",
+                check.name,
+                printable(&check.detail)
+            )?;
             if let Some(hint) = &check.hint {
                 writeln!(out, "{:<22} hint: {}", "", printable(hint))?;
             }
         }
         out.flush()?;
     }
-    Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if ok {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }

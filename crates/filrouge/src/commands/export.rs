@@ -16,19 +16,33 @@ use crate::output::stdout;
 const PAGE: usize = 500;
 
 /// One document, written as it is read: session, turns, items.
-pub(super) async fn run(config: &Config, id: &str, format: ExportFormat) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(
+    config: &Config,
+    id: &str,
+    format: ExportFormat,
+) -> anyhow::Result<ExitCode> {
     let ExportFormat::Json = format;
-    let id: SessionId = id.parse().map_err(|e: filrouge_types::IdError| Usage::new(e.to_string()))?;
+    let id: SessionId = id
+        .parse()
+        .map_err(|e: filrouge_types::IdError| Usage::new(e.to_string()))?;
     let opened = open(config, Need::Existing).await?;
     let scope = operator(config);
     let session = opened.ledger.session(&scope, &id).await?;
     let mut out = stdout();
-    write!(out, "{{\"format\":\"filrouge-session\",\"version\":1,\n\"session\":")?;
+    write!(
+        out,
+        "{{\"format\":\"filrouge-session\",\"version\":1,\n\"session\":"
+    )?;
     serde_json::to_writer(&mut out, &session).map_err(io::Error::from)?;
     write!(out, ",\n\"turns\":[")?;
     let (mut cursor, mut separator) = (None, "\n");
     loop {
-        let query = TurnQuery { status: None, order: TurnOrder::Oldest, cursor, limit: PAGE };
+        let query = TurnQuery {
+            status: None,
+            order: TurnOrder::Oldest,
+            cursor,
+            limit: PAGE,
+        };
         let (turns, next) = opened.ledger.turns(&scope, &id, query).await?;
         for turn in turns {
             write!(out, "{separator}")?;

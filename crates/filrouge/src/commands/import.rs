@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use filrouge_engine::{CreateSession, Engine, ImportedTurn, RecordedTurn};
-use filrouge_sources::{ForeignSession, ForeignTurn, Outcome, Skipped, Source, SourceError, count_by_reason, opencode};
+use filrouge_sources::{
+    ForeignSession, ForeignTurn, Outcome, Skipped, Source, SourceError, count_by_reason, opencode,
+};
 use filrouge_store::Scope;
 use filrouge_types::{RawJson, TurnStatus, merge_objects};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -28,7 +30,11 @@ struct Summary {
     skipped: Vec<Skipped>,
 }
 
-pub(super) async fn run(config: &Config, source: ImportSource, path: &Path) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(
+    config: &Config,
+    source: ImportSource,
+    path: &Path,
+) -> anyhow::Result<ExitCode> {
     let ImportSource::Opencode = source;
     let source = opencode::open(path).map_err(usage)?;
     let opened = open(config, Need::Any).await?;
@@ -48,7 +54,12 @@ fn usage(error: SourceError) -> anyhow::Error {
     Usage::new(error.to_string()).with_hint(hint).into()
 }
 
-async fn import(source: &dyn Source, engine: &Engine, scope: &Scope, summary: &mut Summary) -> anyhow::Result<()> {
+async fn import(
+    source: &dyn Source,
+    engine: &Engine,
+    scope: &Scope,
+    summary: &mut Summary,
+) -> anyhow::Result<()> {
     let mut sessions = source.sessions().map_err(usage)?;
     let progress = ProgressBar::new(sessions.len() as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} sessions  {msg}") {
@@ -127,7 +138,12 @@ async fn import_turn(
     };
     let items: Vec<_> = turn.question.into_iter().chain(turn.items).collect();
     let count = items.len() as u64;
-    let imported = ImportedTurn { request_id: turn.request_id, items, status, metadata: Some(turn.metadata) };
+    let imported = ImportedTurn {
+        request_id: turn.request_id,
+        items,
+        status,
+        metadata: Some(turn.metadata),
+    };
     match engine.record_turn(scope, &session.id, imported).await? {
         RecordedTurn::Added => {
             summary.turns_added += 1;
@@ -157,7 +173,12 @@ fn print(summary: &Summary) -> anyhow::Result<()> {
     for (reason, count) in count_by_reason(&summary.skipped) {
         writeln!(out, "skipped {count} ({reason}):")?;
         for skipped in summary.skipped.iter().filter(|s| s.reason == reason) {
-            writeln!(out, "  {}: {}", skipped.path.display(), printable(&skipped.detail))?;
+            writeln!(
+                out,
+                "  {}: {}",
+                skipped.path.display(),
+                printable(&skipped.detail)
+            )?;
         }
     }
     out.flush()?;

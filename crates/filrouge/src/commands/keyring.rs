@@ -24,11 +24,17 @@ pub(super) fn run(config: &Config, what: &Keyring) -> anyhow::Result<ExitCode> {
     }
     let mut out = stdout();
     for id in ids {
-        let note = if *id == ring.active() { "writes and verifies" } else { "verifies" };
+        let note = if *id == ring.active() {
+            "writes and verifies"
+        } else {
+            "verifies"
+        };
         writeln!(out, "key {id}  {note}")?;
     }
     if matches!(what, Keyring::Rotate) {
-        tracing::warn!("a running server writes with the new key once it is started again");
+        tracing::warn!(
+            "start every running server again: until then it cannot read what others write with the new key"
+        );
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use filrouge_store::read::text_of;
-use filrouge_types::{Channel, Item, SessionId};
-use serde_json::json;
+use filrouge_types::{Channel, Item, Session, SessionId};
+use serde::Serialize;
 
 use crate::config::Config;
 use crate::exit::Usage;
@@ -15,28 +15,54 @@ use crate::output::{document, first_line, printable, stdout};
 /// Items read at once.
 const PAGE: usize = 500;
 
+#[derive(Serialize)]
+struct Shown<'a> {
+    session: &'a Session,
+    items: Vec<Item>,
+}
+
 pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
-    let id: SessionId = id.parse().map_err(|e: filrouge_types::IdError| Usage::new(e.to_string()))?;
+    let id: SessionId = id
+        .parse()
+        .map_err(|e: filrouge_types::IdError| Usage::new(e.to_string()))?;
     let opened = open(config, Need::Existing).await?;
     let scope = operator(config);
     let session = opened.ledger.session(&scope, &id).await?;
     if config.json {
         let items = all_items(config, &opened, &id).await?;
-        document(&json!({ "session": session, "items": items }))?;
+        document(&Shown {
+            session: &session,
+            items,
+        })?;
     } else {
         let mut out = stdout();
-        writeln!(out, "{}  {}", session.session_id, printable(session.title.as_deref().unwrap_or("")))?;
+        writeln!(
+            out,
+            "{}  {}",
+            session.session_id,
+            printable(session.title.as_deref().unwrap_or(""))
+        )?;
         if let Some(parent) = &session.parent_session_id {
             writeln!(out, "parent {parent}")?;
         }
-        writeln!(out, "{} turns, {} items, {}", session.turn_count, session.last_seq, session.status)?;
+        writeln!(
+            out,
+            "{} turns, {} items, {}",
+            session.turn_count, session.last_seq, session.status
+        )?;
         let mut turn = None;
         for item in all_items(config, &opened, &id).await? {
             if item.turn_id != turn {
                 turn = item.turn_id;
                 writeln!(out)?;
             }
-            let line = format!("{:>5}  {:<9} {:<12} {}", item.seq, item.role.as_str(), item.channel.as_str(), summary(&item));
+            let line = format!(
+                "{:>5}  {:<9} {:<12} {}",
+                item.seq,
+                item.role.as_str(),
+                item.channel.as_str(),
+                summary(&item)
+            );
             writeln!(out, "{}", line.trim_end())?;
         }
         out.flush()?;
@@ -66,13 +92,26 @@ fn summary(item: &Item) -> String {
     if let Some(text) = text_of(&item.parts) {
         return first_line(&text.to_plain(), 100);
     }
-    let parts: Vec<serde_json::Value> = serde_json::from_str(item.parts.as_str()).unwrap_or_default();
-    let field = |name: &str| parts.first().and_then(|p| p.get(name)).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
+    let parts: Vec<serde_json::Value> =
+        serde_json::from_str(item.parts.as_str()).unwrap_or_default();
+    let field = |name: &str| {
+        parts
+            .first()
+            .and_then(|p| p.get(name))
+            .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
+    };
     let pick = |names: &[&str]| names.iter().find_map(|n| field(n)).unwrap_or_default();
     match item.channel {
         Channel::ToolCall => first_line(&format!("{} {}", pick(&["name"]), pick(&["args"])), 100),
         Channel::ToolResult => first_line(&pick(&["content"]), 100),
         Channel::Error => first_line(&format!("{}: {}", pick(&["code"]), pick(&["message"])), 100),
-        _ => first_line(&format!("[{}] {}", pick(&["type"]), pick(&["text", "status", "filename", "reason", "name"])), 100),
+        _ => first_line(
+            &format!(
+                "[{}] {}",
+                pick(&["type"]),
+                pick(&["text", "status", "filename", "reason", "name"])
+            ),
+            100,
+        ),
     }
 }

@@ -14,7 +14,12 @@ use crate::open::{Need, open, operator};
 use crate::output::{document, printable, stdout};
 
 pub(super) async fn run(config: &Config, id: Option<String>) -> anyhow::Result<ExitCode> {
-    let only = id.map(|text| text.parse::<SessionId>().map_err(|e| Usage::new(e.to_string()))).transpose()?;
+    let only = id
+        .map(|text| {
+            text.parse::<SessionId>()
+                .map_err(|e| Usage::new(e.to_string()))
+        })
+        .transpose()?;
     let opened = match open(config, Need::Existing).await {
         Ok(opened) => opened,
         Err(error) => return cannot_tell(config, &error),
@@ -28,14 +33,21 @@ pub(super) async fn run(config: &Config, id: Option<String>) -> anyhow::Result<E
     if let Some(Standing::Broken(what)) = &opened.standing
         && !report.findings.iter().any(|f| f.what == *what)
     {
-        let finding = Finding { session_id: None, seq: None, code: ErrorCode::IntegrityError.as_str(), what: what.clone() };
+        let finding = Finding {
+            session_id: None,
+            seq: None,
+            code: ErrorCode::IntegrityError.as_str(),
+            what: what.clone(),
+        };
         report.findings.insert(0, finding);
     }
     let verdict = report.verdict();
     opened.close().await;
     if config.json {
-        document(&json!({ "status": verdict, "sessions": report.sessions, "turns": report.turns,
-            "items": report.items, "commits": report.commits, "findings": report.findings }))?;
+        document(
+            &json!({ "status": verdict, "sessions": report.sessions, "turns": report.turns,
+            "items": report.items, "commits": report.commits, "findings": report.findings }),
+        )?;
     } else {
         let mut out = stdout();
         let word = match verdict {
@@ -63,6 +75,12 @@ pub(super) async fn run(config: &Config, id: Option<String>) -> anyhow::Result<E
 /// A store that cannot be opened: broken when it says so itself, otherwise nobody can tell.
 fn cannot_tell(config: &Config, error: &anyhow::Error) -> anyhow::Result<ExitCode> {
     tell(error, config.json);
-    let broken = error.downcast_ref::<Failure>().is_some_and(|f| f.code == ErrorCode::IntegrityError);
-    Ok(if broken { ExitCode::FAILURE } else { ExitCode::from(2) })
+    let broken = error
+        .downcast_ref::<Failure>()
+        .is_some_and(|f| f.code == ErrorCode::IntegrityError);
+    Ok(if broken {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::from(2)
+    })
 }

@@ -26,17 +26,31 @@ const FORBIDDEN: &[(&str, &str)] = &[
 ];
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
 }
 
 /// Each workspace crate with what it needs to build, tests aside.
 fn arrows() -> BTreeMap<String, BTreeSet<String>> {
     let out = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline", "--locked"])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+            "--locked",
+        ])
         .current_dir(root())
         .output()
         .expect("cargo metadata");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
     let metadata: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
     packages
@@ -59,18 +73,30 @@ fn dependencies_point_one_way() {
     for (name, needed) in arrows() {
         let own = row(&name).unwrap_or_else(|| panic!("{name} is in no row of DESIGN §13"));
         for other in needed.iter().filter(|n| n.starts_with("filrouge")) {
-            assert!(row(other).is_some_and(|r| r < own), "{name} must not depend on {other}");
-            assert!(!FORBIDDEN.contains(&(name.as_str(), other.as_str())), "{name} must not know {other}");
+            assert!(
+                row(other).is_some_and(|r| r < own),
+                "{name} must not depend on {other}"
+            );
+            assert!(
+                !FORBIDDEN.contains(&(name.as_str(), other.as_str())),
+                "{name} must not know {other}"
+            );
         }
     }
 }
 
 #[test]
 fn only_one_crate_links_sqlite() {
-    let who: Vec<String> =
-        arrows().into_iter().filter(|(_, needed)| needed.contains("rusqlite")).map(|(name, _)| name).collect();
+    let who: Vec<String> = arrows()
+        .into_iter()
+        .filter(|(_, needed)| needed.contains("rusqlite"))
+        .map(|(name, _)| name)
+        .collect();
     let allowed = ["filrouge-bench", "filrouge-sqlite"];
-    assert!(who.iter().all(|name| allowed.contains(&name.as_str())), "rusqlite in {who:?}");
+    assert!(
+        who.iter().all(|name| allowed.contains(&name.as_str())),
+        "rusqlite in {who:?}"
+    );
 }
 
 fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
@@ -99,7 +125,11 @@ fn files_stay_small() {
 fn libraries_print_nothing_and_read_no_environment() {
     let mut found = Vec::new();
     for name in ["types", "store", "sqlite", "engine", "sources", "server"] {
-        files(&root().join(format!("crates/filrouge-{name}/src")), ".rs", &mut found);
+        files(
+            &root().join(format!("crates/filrouge-{name}/src")),
+            ".rs",
+            &mut found,
+        );
     }
     for path in found {
         let text = std::fs::read_to_string(&path).unwrap();
@@ -112,14 +142,25 @@ fn libraries_print_nothing_and_read_no_environment() {
 #[test]
 fn the_documents_are_there_and_linked() {
     let root = root();
-    let names = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/format.md", "docs/adr/README.md"];
+    let names = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "docs/format.md",
+        "docs/adr/README.md",
+    ];
     for name in names {
-        let text = std::fs::read_to_string(root.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let text =
+            std::fs::read_to_string(root.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
         let folder = root.join(name).parent().unwrap().to_owned();
         for target in text.split("](").skip(1).filter_map(|t| t.split(')').next()) {
             let target = target.split('#').next().unwrap();
             if !target.is_empty() && !target.contains("://") {
-                assert!(folder.join(target).exists(), "{name} points to {target}, which is not there");
+                assert!(
+                    folder.join(target).exists(),
+                    "{name} points to {target}, which is not there"
+                );
             }
         }
     }

@@ -19,11 +19,18 @@ fn goes_on(command: &str) -> bool {
 /// The commands of the `console` blocks with what they print.
 fn steps(text: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
-    for block in text.split("```console\n").skip(1).filter_map(|b| b.split("```").next()) {
+    for block in text
+        .split("```console\n")
+        .skip(1)
+        .filter_map(|b| b.split("```").next())
+    {
         let mut open = false;
         for line in block.lines() {
             if let Some(command) = line.strip_prefix("$ ") {
-                steps.push(Step { command: command.to_owned(), output: String::new() });
+                steps.push(Step {
+                    command: command.to_owned(),
+                    output: String::new(),
+                });
                 open = goes_on(command);
             } else if open {
                 let last = steps.last_mut().unwrap();
@@ -45,9 +52,13 @@ fn fits(pattern: &str, text: &str) -> bool {
     let fold = |s: &str| s.split_whitespace().collect::<Vec<_>>().join(" ");
     let (pattern, text) = (fold(pattern), fold(text));
     let mut pieces = pattern.split('…');
-    let Some(mut rest) = text.strip_prefix(pieces.next().unwrap()) else { return false };
+    let Some(mut rest) = text.strip_prefix(pieces.next().unwrap()) else {
+        return false;
+    };
     let pieces: Vec<&str> = pieces.collect();
-    let Some((last, middle)) = pieces.split_last() else { return rest.is_empty() };
+    let Some((last, middle)) = pieces.split_last() else {
+        return rest.is_empty();
+    };
     for piece in middle {
         match rest.split_once(piece) {
             Some((_, after)) => rest = after,
@@ -66,9 +77,16 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
-        let mut world =
-            Self { home: tempfile::tempdir().unwrap(), root, server: None, address: "127.0.0.1:0".to_owned() };
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../..")
+            .canonicalize()
+            .unwrap();
+        let mut world = Self {
+            home: tempfile::tempdir().unwrap(),
+            root,
+            server: None,
+            address: "127.0.0.1:0".to_owned(),
+        };
         world.serve();
         world
     }
@@ -77,7 +95,11 @@ impl World {
         let mut command = Command::new(program);
         let binary = Path::new(env!("CARGO_BIN_EXE_filrouge")).parent().unwrap();
         let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
-        command.env_clear().env("PATH", path).env("HOME", self.home.path()).current_dir(&self.root);
+        command
+            .env_clear()
+            .env("PATH", path)
+            .env("HOME", self.home.path())
+            .current_dir(&self.root);
         command
     }
 
@@ -91,8 +113,13 @@ impl World {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        line.trim().strip_prefix("listening on http://").expect("the server listens").clone_into(&mut self.address);
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        line.trim()
+            .strip_prefix("listening on http://")
+            .expect("the server listens")
+            .clone_into(&mut self.address);
         self.server = Some(child);
     }
 

@@ -1,0 +1,76 @@
+//! The SQLite ledger: the contract, and what only a file can suffer.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "tests"
+)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use filrouge_sqlite::{Options, SqliteLedger};
+use filrouge_store::contract::{CountingEntropy, Fixture, differential};
+use filrouge_store::{Keyring, Ledger};
+use filrouge_types::FixedClock;
+
+mod file;
+mod processes;
+mod rotation;
+mod statements;
+mod tamper;
+
+/// Where the clocks of tests stand.
+const NOON: i64 = 1_700_000_000_000_000;
+
+fn options(path: &Path, keyring: Arc<Keyring>) -> Options {
+    let entropy = Arc::new(CountingEntropy::default());
+    Options::new(path, keyring, entropy, Arc::new(FixedClock::at(NOON)))
+}
+
+fn keyring() -> Arc<Keyring> {
+    Arc::new(Keyring::single([5; 32]))
+}
+
+/// A ledger on `path` with a clock of its own.
+fn on(path: &Path, keyring: Arc<Keyring>) -> Fixture {
+    let clock = Arc::new(FixedClock::at(NOON));
+    let options = Options {
+        clock: clock.clone(),
+        ..options(path, keyring.clone())
+    };
+    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::open(options).unwrap());
+    Fixture {
+        ledger,
+        clock,
+        keyring,
+        keep: Box::new(()),
+    }
+}
+
+fn fresh(keyring: Arc<Keyring>) -> Fixture {
+    let folder = tempfile::tempdir().unwrap();
+    let fixture = on(&folder.path().join("f.db"), keyring);
+    Fixture {
+        keep: Box::new(folder),
+        ..fixture
+    }
+}
+
+fn fixture() -> Fixture {
+    fresh(keyring())
+}
+
+mod contract {
+    use super::fixture;
+    filrouge_store::contract_tests!(fixture);
+}
+
+#[test]
+fn answers_like_the_ledger_in_memory() {
+    let cases = std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(24);
+    differential::same_as_memory(cases, fresh);
+}

@@ -1,0 +1,238 @@
+//! Several ledgers on one file, as several processes have them; and many writers in one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_sqlite::{Options, SqliteLedger};
+use filrouge_store::contract::Fixture;
+use filrouge_store::contract::fixture::{anyone, append, cmd, item, keyed, sid};
+use filrouge_store::{Ledger, OsEntropy};
+use filrouge_types::{Channel, SystemClock};
+use rusqlite::Connection;
+use tokio::task::JoinSet;
+
+use super::{fixture, keyring, on};
+
+fn block_on(work: impl std::future::Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(8)
+        .enable_time()
+        .build();
+    runtime.unwrap().block_on(work);
+}
+
+/// A ledger as a process of its own would open it.
+fn process(path: &std::path::Path) -> Arc<dyn Ledger> {
+    let mut options = Options::new(path, keyring(), Arc::new(OsEntropy), Arc::new(SystemClock));
+    options.busy_timeout = Duration::from_secs(60);
+    Arc::new(SqliteLedger::open(options).unwrap())
+}
+
+#[test]
+fn nothing_is_lost_and_nothing_is_suspected() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f.db");
+    let f = on(&path, keyring());
+    block_on(async {
+        let who = anyone();
+        let turn = f.start(&who, "shared", "r").await;
+        let ledgers = [process(&path), process(&path), f.ledger.clone()];
+        let mut tasks = JoinSet::new();
+        for (p, ledger) in ledgers.iter().cloned().enumerate() {
+            for task in 0..4 {
+                let (ledger, who, id) = (ledger.clone(), who.clone(), turn.turn_id);
+                tasks.spawn(async move {
+                    for n in 0..40 {
+                        let batch = vec![
+                            keyed(&format!("{p}-{task}-{n}"), "x"),
+                            item(Channel::Plan, "y"),
+                        ];
+                        ledger
+                            .write(cmd(&who, append("shared", id, batch, None)))
+                            .await
+                            .unwrap();
+                    }
+                });
+                let (ledger, who) = (ledgers[(p + task) % 3].clone(), anyone());
+                tasks.spawn(async move {
+                    let mut newest = 0;
+                    for _ in 0..150 {
+                        let last = ledger.session(&who, &sid("shared")).await.unwrap().last_seq;
+                        assert!(last >= newest, "no read returns less than an earlier one");
+                        newest = last;
+                        let after = last.saturating_sub(20);
+                        ledger.items(&who, &sid("shared"), after, 50).await.unwrap();
+                    }
+                });
+            }
+        }
+        tasks.join_all().await;
+        let items = f.items(&who, "shared", 500).await;
+        assert_eq!(items.len(), 1 + 3 * 4 * 40 * 2);
+        assert!(items.iter().zip(1..).all(|(i, seq)| i.seq == seq));
+        for ledger in &ledgers {
+            assert_eq!(ledger.health().integrity, None);
+            let report = ledger.verify(None).await.unwrap();
+            assert_eq!(report.findings, Vec::new());
+        }
+        let newest = f.ledger.position();
+        assert!(
+            ledgers.iter().all(|l| l.position() == newest),
+            "after a read all know the newest commit"
+        );
+        for ledger in ledgers {
+            ledger.close().await;
+        }
+        let again = on(&path, keyring());
+        again.intact().await;
+        assert_eq!(again.ledger.position(), newest);
+    });
+}
+
+#[test]
+fn many_processes_make_one_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f.db");
+    let ledgers: Vec<_> = std::thread::scope(|s| {
+        let all: Vec<_> = (0..6).map(|_| s.spawn(|| process(&path))).collect();
+        all.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    assert!(
+        ledgers
+            .iter()
+            .all(|l| l.store_id() == ledgers[0].store_id())
+    );
+}
+
+#[test]
+fn a_change_is_noticed_between_others_commits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f.db");
+    block_on(async {
+        let (f, other) = (on(&path, keyring()), on(&path, keyring()));
+        let who = anyone();
+        f.whole(&who, "victim", "r", "a").await;
+        f.whole(&who, "s", "r", "a").await;
+        let raw = Connection::open(&path).unwrap();
+        raw.busy_timeout(Duration::from_secs(5)).unwrap();
+        // Together with a commit that the log explains: the comparison is put off, not forgotten.
+        other.whole(&who, "s", "r2", "a").await;
+        raw.execute_batch("DELETE FROM session WHERE session_id = 'victim'")
+            .unwrap();
+        let _ = f.ledger.session(&who, &sid("s")).await;
+        f.clock.advance(60_000_000);
+        let refused = f.ledger.session(&who, &sid("victim")).await.unwrap_err();
+        assert_eq!(refused.code, filrouge_types::ErrorCode::IntegrityError);
+        f.ledger.session(&who, &sid("s")).await.unwrap();
+        // Right behind a commit of this very process, and seen first by its writer.
+        let g = on(&path, keyring());
+        assert!(
+            g.ledger.health().integrity.is_some(),
+            "and found when it is opened"
+        );
+    });
+}
+
+#[test]
+fn a_change_behind_ones_own_commit_is_noticed() {
+    for write_first in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f.db");
+        block_on(async {
+            let f = on(&path, keyring());
+            let who = anyone();
+            f.whole(&who, "victim", "r", "a").await;
+            f.ledger.session(&who, &sid("victim")).await.unwrap();
+            f.whole(&who, "s", "r", "a").await;
+            let raw = Connection::open(&path).unwrap();
+            raw.execute_batch("DELETE FROM session WHERE session_id = 'victim'")
+                .unwrap();
+            if write_first {
+                f.whole(&who, "s", "r2", "a").await;
+            }
+            let refused = f.ledger.session(&who, &sid("victim")).await.unwrap_err();
+            assert_eq!(refused.code, filrouge_types::ErrorCode::IntegrityError);
+        });
+    }
+}
+
+fn commits(f: &Fixture) -> u64 {
+    f.ledger.position().commit_no
+}
+
+#[test]
+fn writers_share_a_flush() {
+    let f = fixture();
+    block_on(async {
+        let who = anyone();
+        let mut tasks = JoinSet::new();
+        for task in 0..64 {
+            let (ledger, who) = (f.ledger.clone(), who.clone());
+            tasks.spawn(async move {
+                for n in 0..10 {
+                    let made = filrouge_store::contract::fixture::start(
+                        &who,
+                        &format!("s{task}"),
+                        &format!("r{n}"),
+                        "q",
+                    );
+                    let write = filrouge_store::command::Write::Start(Box::new(made));
+                    ledger.write(cmd(&who, write)).await.unwrap();
+                }
+            });
+        }
+        tasks.join_all().await;
+        assert!(commits(&f) < 320, "{} commits for 640 writes", commits(&f));
+        f.intact().await;
+    });
+}
+
+#[test]
+fn one_spoiled_write_spoils_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f.db");
+    block_on(async {
+        let f = on(&path, keyring());
+        let who = anyone();
+        let victim = f.start(&who, "victim", "r").await;
+        let other = f.start(&who, "other", "r").await;
+        // The question cannot be read, so that a close fails only once it is put.
+        let raw = Connection::open(&path).unwrap();
+        raw.execute_batch(
+            "UPDATE record SET body = zeroblob(length(body)) WHERE id =
+             (SELECT record_id FROM record_key WHERE first_seq = 1 AND session_pk =
+               (SELECT pk FROM session WHERE session_id = 'victim'))",
+        )
+        .unwrap();
+        let mut tasks = JoinSet::new();
+        for n in 0..40 {
+            let (ledger, who) = (f.ledger.clone(), who.clone());
+            let write = match n % 4 {
+                0 => filrouge_store::contract::fixture::cancel("victim", victim.turn_id),
+                _ => append(
+                    "other",
+                    other.turn_id,
+                    vec![keyed(&format!("k{n}"), "x")],
+                    None,
+                ),
+            };
+            tasks.spawn(async move { (n, ledger.write(cmd(&who, write)).await) });
+        }
+        for (n, outcome) in tasks.join_all().await {
+            match outcome {
+                Ok(_) => assert_ne!(n % 4, 0),
+                Err(failure) => {
+                    assert_eq!(n % 4, 0, "{failure}");
+                    assert_eq!(failure.code, filrouge_types::ErrorCode::IntegrityError);
+                    assert_eq!(failure.place.unwrap().session_id, "victim");
+                }
+            }
+        }
+        assert_eq!(
+            f.last_seq(&who, "victim").await,
+            1,
+            "a refused write leaves nothing"
+        );
+        assert_eq!(f.last_seq(&who, "other").await, 31);
+    });
+}

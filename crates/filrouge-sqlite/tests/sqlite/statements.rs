@@ -1,0 +1,63 @@
+//! Flat cost (P8): a turn late in a session writes as many bytes as an early one.
+
+use filrouge_store::contract::fixture::{Fixture, anyone, finalize, item};
+use filrouge_types::Channel;
+
+use super::fixture;
+
+/// Bytes that this process has handed to write calls. Each test has a process of its own under nextest; under
+/// other runners the least of several windows is what no neighbour has added to.
+fn written() -> u64 {
+    let io = std::fs::read_to_string("/proc/self/io").unwrap();
+    let line = io.lines().find_map(|l| l.strip_prefix("wchar: ")).unwrap();
+    line.parse().unwrap()
+}
+
+async fn turn(f: &Fixture, n: u64) {
+    let who = anyone();
+    let turn = f.start(&who, "s", &format!("r{n}")).await;
+    f.append(&who, &turn, vec![item(Channel::Plan, "p")])
+        .await
+        .unwrap();
+    f.turn_of(&who, finalize("s", turn.turn_id, Some("a")))
+        .await
+        .unwrap();
+}
+
+/// The least bytes that nine turns wrote, of five windows: a checkpoint may fall into some.
+async fn nine_turns(f: &Fixture, next: &mut u64) -> u64 {
+    let mut least = u64::MAX;
+    for _ in 0..5 {
+        let before = written();
+        for _ in 0..9 {
+            turn(f, *next).await;
+            *next += 1;
+        }
+        least = least.min(written() - before);
+    }
+    least
+}
+
+#[test]
+fn late_turns_write_as_much_as_early_ones() {
+    let f = fixture();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mut next = 0;
+        turn(&f, 1_000_000).await;
+        let early = nine_turns(&f, &mut next).await;
+        while next < 2000 {
+            turn(&f, next).await;
+            next += 1;
+        }
+        let late = nine_turns(&f, &mut next).await;
+        // A deeper tree is one page more in some writes; anything that grows with the history would be far more.
+        assert!(
+            late * 10 <= early * 13,
+            "early {early} bytes, late {late} bytes"
+        );
+    });
+}

@@ -1,0 +1,222 @@
+//! Whatever is changed outside filrouge is refused by the next read or write it concerns, and `verify` finds it:
+//! in a ledger that is opened afterwards and in one that is running (P7).
+
+use std::path::PathBuf;
+
+use filrouge_store::contract::fixture::{Fixture, anyone, append, item, keyed, rid, sid, start};
+use filrouge_store::read::{TurnOrder, TurnQuery};
+use filrouge_store::verify::Verdict;
+use filrouge_types::{Channel, ErrorCode, Failure, Turn};
+use rusqlite::Connection;
+
+use super::{keyring, on};
+
+mod cases;
+mod flips;
+mod rollback;
+
+/// The session that is tampered with.
+const VICTIM: &str = "victim";
+
+/// What is tried of a session, by letters: its record, its items, its turns, its first turn, an append to its open
+/// turn, a start of a new turn.
+const TRIES: [char; 6] = ['s', 'i', 't', '1', 'a', 'n'];
+
+struct World {
+    folder: tempfile::TempDir,
+    /// The victim's finished and its open turn.
+    done: Turn,
+    open: Turn,
+}
+
+impl World {
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("f.db")
+    }
+
+    fn raw(&self) -> Connection {
+        let conn = Connection::open(self.path()).unwrap();
+        conn.busy_timeout(std::time::Duration::from_secs(5))
+            .unwrap();
+        conn
+    }
+}
+
+/// Two sessions; of the victim a copy of its older state stands in the tables `old_…`, as an attacker may have kept.
+async fn world() -> (World, Fixture) {
+    let folder = tempfile::tempdir().unwrap();
+    let f = on(&folder.path().join("f.db"), keyring());
+    let who = anyone();
+    let mut last = None;
+    for s in [VICTIM, "other"] {
+        f.whole(&who, s, "r0", "first answer").await;
+        last = Some(f.whole(&who, s, "r1", "answer").await);
+        let turn = f.start(&who, s, "open").await;
+        f.append(
+            &who,
+            &turn,
+            vec![keyed("k1", "one"), item(Channel::Plan, "two")],
+        )
+        .await
+        .unwrap();
+        if s == VICTIM {
+            let conn = Connection::open(folder.path().join("f.db")).unwrap();
+            for table in [
+                "session",
+                "head",
+                "turn",
+                "record",
+                "record_key",
+                "item_key",
+                "commit_log",
+            ] {
+                conn.execute_batch(&format!(
+                    "ATTACH '{0}' AS old; CREATE TABLE old.{table} AS SELECT * FROM main.{table}; DETACH old;",
+                    folder.path().join("old.db").display()
+                ))
+                .unwrap();
+            }
+        }
+        f.append(&who, &turn, vec![keyed("k2", "three")])
+            .await
+            .unwrap();
+    }
+    drop(last);
+    let done = f.whole(&who, VICTIM, "r2", "last answer").await;
+    f.whole(&who, "other", "r2", "last answer").await;
+    let open = f.start(&who, VICTIM, "open").await;
+    assert!(open.replayed);
+    (World { folder, done, open }, f)
+}
+
+async fn one_try(f: &Fixture, s: &str, what: char) -> Result<(), Failure> {
+    let (who, id) = (anyone(), sid(s));
+    let turn = |request: &str| f.keyring.turn_id(&who.tenant, &id, &rid(request));
+    let query = TurnQuery {
+        status: None,
+        order: TurnOrder::Oldest,
+        cursor: None,
+        limit: 50,
+    };
+    match what {
+        's' => f.ledger.session(&who, &id).await.map(|_| ()),
+        'i' => f.ledger.items(&who, &id, 0, 100).await.map(|_| ()),
+        't' => f.ledger.turns(&who, &id, query).await.map(|_| ()),
+        '1' => f.ledger.turn(&who, &id, turn("r0")).await.map(|_| ()),
+        'a' => {
+            let write = append(s, turn("open"), vec![item(Channel::Plan, "tried")], None);
+            f.write(&who, write).await.map(|_| ())
+        }
+        _ => f
+            .try_start(&who, start(&who, s, "tried", "q"))
+            .await
+            .map(|_| ()),
+    }
+}
+
+/// The letters of [`TRIES`] that are refused; any other refusal than an integrity error that names the session fails.
+async fn refused(f: &Fixture, s: &str, name: &str) -> String {
+    let mut letters = String::new();
+    for what in TRIES {
+        if let Err(failure) = one_try(f, s, what).await {
+            if failure.code == ErrorCode::KeyMissing && name.contains("byte") {
+                // The key's id was changed: that key is indeed not there.
+                letters.push(what);
+                continue;
+            }
+            if failure.code == ErrorCode::TurnNotFound && name.starts_with("turn id changed") {
+                // The turn cannot be found by its id any more; lists and `verify` tell why.
+                continue;
+            }
+            assert_eq!(
+                failure.code,
+                ErrorCode::IntegrityError,
+                "{name}: {what}: {failure}"
+            );
+            let place = failure
+                .place
+                .unwrap_or_else(|| panic!("{name}: {what}: names no session"));
+            assert_eq!(place.session_id, s, "{name}: {what}");
+            letters.push(what);
+        }
+    }
+    letters
+}
+
+/// One way to tamper.
+struct Case {
+    name: &'static str,
+    sql: String,
+    /// Letters that must be refused after opening, and while running; others may be.
+    reopened: &'static str,
+    running: &'static str,
+    /// Whether the other session stays readable.
+    confined: bool,
+    /// Whether `verify` of an opened store can find it; else only the anchor can.
+    found: bool,
+}
+
+fn must(name: &str, letters: &str, expected: &str) {
+    for letter in expected.chars() {
+        assert!(
+            letters.contains(letter),
+            "{name}: {letter:?} of {expected:?} is not refused (refused: {letters:?})"
+        );
+    }
+}
+
+async fn broken(f: &Fixture, name: &str) {
+    let report = f.ledger.verify(None).await.unwrap();
+    assert_eq!(report.verdict(), Verdict::Broken, "{name}: {report:?}");
+}
+
+/// Plays a case twice: against a ledger that is opened afterwards, and against a running one.
+async fn play(case: &Case) {
+    for running in [false, true] {
+        let name = format!(
+            "{} ({})",
+            case.name,
+            if running { "running" } else { "reopened" }
+        );
+        let (world, f) = world().await;
+        let position = f.ledger.position();
+        if !running {
+            f.ledger.close().await;
+        }
+        world
+            .raw()
+            .execute_batch(&case.sql)
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        let f = if running {
+            f
+        } else {
+            on(&world.path(), keyring())
+        };
+        if running || case.found {
+            broken(&f, &name).await;
+        } else {
+            assert_ne!(f.ledger.position(), position, "{name}: the anchor tells");
+        }
+        let letters = refused(&f, VICTIM, &name).await;
+        must(
+            &name,
+            &letters,
+            if running { case.running } else { case.reopened },
+        );
+        if case.confined {
+            assert_eq!(refused(&f, "other", &name).await, "", "{name}: confined");
+        }
+        if running || case.found {
+            broken(&f, &name).await;
+        }
+        f.ledger.close().await;
+    }
+}
+
+fn block_on(work: impl std::future::Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_time()
+        .build()
+        .unwrap()
+        .block_on(work);
+}

@@ -1,0 +1,178 @@
+//! Older state put back over newer.
+
+use super::{Case, World, block_on, play};
+
+const ATTACH: &str = "ATTACH (SELECT replace(file, 'f.db', 'old.db') FROM pragma_database_list WHERE name = 'main') AS old;";
+const PK: &str = "(SELECT pk FROM session WHERE session_id = 'victim')";
+
+fn case(name: &'static str, text: &str, letters: &'static str) -> Case {
+    let sql = format!("{ATTACH} BEGIN IMMEDIATE; {text}; COMMIT;").replace("$pk", PK);
+    Case {
+        name,
+        sql,
+        reopened: letters,
+        running: letters,
+        confined: true,
+        found: true,
+    }
+}
+
+#[test]
+fn older_rows() {
+    block_on(play(&case(
+        "older head",
+        "REPLACE INTO head SELECT * FROM old.head WHERE pk = $pk",
+        "sit1an",
+    )));
+    block_on(play(&case(
+        "older turn",
+        "REPLACE INTO turn SELECT * FROM old.turn WHERE id >> 32 = $pk AND open_since IS NOT NULL",
+        "ta",
+    )));
+    block_on(play(&case(
+        "older head and turn",
+        "REPLACE INTO head SELECT * FROM old.head WHERE pk = $pk;
+         REPLACE INTO turn SELECT * FROM old.turn WHERE id >> 32 = $pk",
+        "sit1an",
+    )));
+}
+
+/// The victim's rows as they were.
+const CUT: &str = "DELETE FROM turn WHERE id >> 32 = $pk;
+    INSERT INTO turn SELECT * FROM old.turn WHERE id >> 32 = $pk;
+    REPLACE INTO head SELECT * FROM old.head WHERE pk = $pk;
+    DELETE FROM item_key WHERE session_pk = $pk;
+    INSERT INTO item_key SELECT * FROM old.item_key WHERE session_pk = $pk;
+    DELETE FROM record WHERE id IN (SELECT record_id FROM record_key WHERE session_pk = $pk
+        AND first_seq NOT IN (SELECT first_seq FROM old.record_key WHERE session_pk = $pk));
+    DELETE FROM record_key WHERE session_pk = $pk
+        AND first_seq NOT IN (SELECT first_seq FROM old.record_key WHERE session_pk = $pk)";
+
+#[test]
+fn the_tail_cut() {
+    block_on(play(&case("tail cut", CUT, "sit1an")));
+    let with_log = format!(
+        "{CUT}; DELETE FROM commit_log WHERE commit_no > (SELECT max(commit_no) FROM old.commit_log)"
+    );
+    // The other session has newer commits than the log then knows: which of the two is wrong cannot be told, so both are refused.
+    block_on(play(&Case {
+        confined: false,
+
+        ..case("tail cut, with its commits", &with_log, "sit1an")
+    }));
+}
+
+const GONE: &str =
+    "DELETE FROM record WHERE id IN (SELECT record_id FROM record_key WHERE session_pk = $pk);
+    DELETE FROM record_key WHERE session_pk = $pk; DELETE FROM item_key WHERE session_pk = $pk;
+    DELETE FROM turn WHERE id >> 32 = $pk; DELETE FROM head WHERE pk = $pk;
+    DELETE FROM session WHERE session_id = 'victim'";
+
+#[test]
+fn a_session_gone() {
+    block_on(play(&case("session gone", GONE, "sit1an")));
+    let with_log = format!(
+        "DELETE FROM commit_log WHERE commit_no <= (SELECT max(commit_no) FROM old.commit_log); {GONE}"
+    );
+    block_on(play(&Case {
+        confined: false,
+        ..case("session gone, with its commits", &with_log, "sit1an")
+    }));
+    let with_log = format!("DELETE FROM commit_log; {GONE}");
+    block_on(play(&Case {
+        confined: false,
+        ..case("session gone, with all commits", &with_log, "sit1an")
+    }));
+}
+
+#[test]
+fn the_whole_store_rolled_back() {
+    let text = [
+        "session",
+        "head",
+        "turn",
+        "record",
+        "record_key",
+        "item_key",
+        "commit_log",
+    ]
+    .map(|table| format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM old.{table}"))
+    .join(";");
+    let rolled_back = Case {
+        confined: false,
+        found: false,
+        reopened: "",
+        ..case("rolled back", &text, "sit1an")
+    };
+    block_on(play(&rolled_back));
+}
+
+#[test]
+fn a_file_copied_back() {
+    block_on(async {
+        let (world, f): (World, _) = super::world().await;
+        f.ledger.close().await;
+        let kept = world.folder.path().join("kept.db");
+        std::fs::copy(world.path(), &kept).unwrap();
+        let f = super::on(&world.path(), super::keyring());
+        f.whole(&super::anyone(), "victim", "later", "a").await;
+        let newest = f.ledger.position();
+        f.ledger.close().await;
+        std::fs::copy(&kept, world.path()).unwrap();
+        let f = super::on(&world.path(), super::keyring());
+        assert!(
+            f.ledger.position().commit_no < newest.commit_no,
+            "what an anchor compares"
+        );
+        f.intact().await;
+        f.ledger
+            .distrust("the store is older than its anchor".to_owned());
+        assert_eq!(super::refused(&f, "victim", "distrusted").await, "sit1an");
+        assert!(f.ledger.health().integrity.is_some());
+    });
+}
+
+/// Genuine records of a history that was abandoned: signed, in their place, but not what followed.
+#[test]
+fn records_of_another_history() {
+    for behind in [false, true] {
+        block_on(async {
+            let (world, f) = super::world().await;
+            let (who, victim) = (super::anyone(), super::sid("victim"));
+            f.ledger.close().await;
+            let fork = world.folder.path().join("fork.db");
+            std::fs::copy(world.path(), &fork).unwrap();
+            for (path, words) in [(&fork, "another"), (&world.path(), "genuine")] {
+                let f = super::on(path, super::keyring());
+                let turn = f.start(&who, "victim", "open").await;
+                f.append(&who, &turn, vec![super::keyed("fork", words)])
+                    .await
+                    .unwrap();
+                if behind {
+                    f.append(&who, &turn, vec![super::keyed("behind", "it")])
+                        .await
+                        .unwrap();
+                }
+                f.ledger.close().await;
+            }
+            let newest =
+                "(SELECT record_id FROM record_key WHERE session_pk = $pk AND first_seq = 11)";
+            let text = format!(
+                "ATTACH '{}' AS fork; UPDATE record SET
+                    head = (SELECT head FROM fork.record f WHERE f.id = record.id),
+                    body = (SELECT body FROM fork.record f WHERE f.id = record.id) WHERE id = {newest}",
+                fork.display()
+            );
+            world.raw().execute_batch(&text.replace("$pk", PK)).unwrap();
+            let f = super::on(&world.path(), super::keyring());
+            let failure = f.ledger.items(&who, &victim, 0, 100).await.unwrap_err();
+            assert_eq!(
+                failure.place.unwrap().seq,
+                Some(if behind { 12 } else { 11 })
+            );
+            let tail = f.ledger.items(&who, &victim, 10, 100).await;
+            assert!(tail.is_err(), "a tail alone tells as well");
+            super::broken(&f, "another history").await;
+        });
+    }
+}

@@ -1,0 +1,206 @@
+//! Rows: round trips, and seals that hold.
+
+use filrouge_types::{SessionId, TenantId, Timestamp, TurnId, TurnStatus};
+use proptest::prelude::*;
+
+use super::*;
+use crate::chain::Digest;
+use crate::keyring::Keyring;
+
+fn ring() -> Keyring {
+    Keyring::new([(1, [1; 32]), (2, [2; 32])].into(), 2).unwrap()
+}
+
+fn head() -> impl Strategy<Value = HeadRow> {
+    let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
+    (numbers, any::<[u8; 32]>(), any::<i64>(), any::<[u8; 16]>()).prop_map(
+        |(n, link, at, session)| HeadRow {
+            last_seq: n.0,
+            turn_count: n.1,
+            turn_rows: n.2,
+            open_turns: n.3,
+            link,
+            ..HeadRow::empty(session, Timestamp::from_micros(at))
+        },
+    )
+}
+
+fn turn() -> impl Strategy<Value = TurnRow> {
+    let place = (1..=ORDINAL_MAX, 1..=VERSION_MAX);
+    let seqs = (
+        1..SEQ_MAX / 2,
+        0..SEQ_MAX / 2,
+        any::<u64>(),
+        any::<[bool; 2]>(),
+    );
+    (any::<[u8; 16]>(), place, 0..5_u8, seqs, any::<i64>()).prop_map(
+        |(id, place, status, seqs, at)| {
+            let (first, span, items, finals) = seqs;
+            let now = Timestamp::from_micros(at);
+            TurnRow {
+                status: TurnStatus::from_code(status).unwrap(),
+                last_seq: first + span,
+                items,
+                finals: finals.map(|there| if there { first + span / 2 } else { 0 }),
+                ..TurnRow::new(TurnId::from_bytes(id), place.0, place.1, first, now)
+            }
+        },
+    )
+}
+
+fn entry() -> impl Strategy<Value = LogEntry> {
+    let name = ("[a-z]{1,9}", ".{1,20}");
+    let created = proptest::option::of(name).prop_map(|name| {
+        name.and_then(|(t, s)| Some((TenantId::new(t).ok()?, SessionId::new(s).ok()?)))
+    });
+    (
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+        any::<[u8; 8]>(),
+        created,
+    )
+        .prop_map(|(pk, first_seq, count, head, created)| LogEntry {
+            pk,
+            first_seq,
+            count,
+            head,
+            created,
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn heads(row in head(), pk in 1..PK_MAX, bit: prop::sample::Index) {
+        let row = row.sealed(&ring(), pk);
+        let bytes = row.encode();
+        prop_assert_eq!(HeadRow::decode(&bytes), Some(row.clone()));
+        prop_assert_eq!(row.verified(&ring(), pk), Some(true));
+        prop_assert_eq!(row.verified(&ring(), pk + 1), Some(false));
+        prop_assert_eq!(row.verified(&Keyring::single([1; 32]), pk), None);
+        let mut changed = bytes.clone();
+        let bit = bit.index(bytes.len() * 8);
+        changed[bit / 8] ^= 1 << (bit % 8);
+        if let Some(row) = HeadRow::decode(&changed) {
+            prop_assert_ne!(row.verified(&ring(), pk), Some(true), "bit {}", bit);
+        }
+    }
+
+    #[test]
+    fn turns(row in turn(), pk in 1..PK_MAX, bit: prop::sample::Index) {
+        let row = row.sealed(&ring(), pk);
+        let bytes = row.encode();
+        let (id, place) = (row.turn_id, row.place());
+        prop_assert_eq!(TurnRow::decode(id, place, &bytes), Some(row.clone()));
+        prop_assert_eq!(row.verified(&ring(), pk), Some(true));
+        prop_assert_eq!(row.verified(&ring(), pk + 1), Some(false));
+        for (id, place) in [(TurnId::from_bytes([0; 16]), place), (id, place ^ 1), (id, place ^ 256)] {
+            let moved = TurnRow::decode(id, place, &bytes).unwrap();
+            prop_assert_eq!(moved.verified(&ring(), pk), Some(false));
+        }
+        let mut changed = bytes.clone();
+        let bit = bit.index(bytes.len() * 8);
+        changed[bit / 8] ^= 1 << (bit % 8);
+        if let Some(row) = TurnRow::decode(id, place, &changed) {
+            prop_assert_ne!(row.verified(&ring(), pk), Some(true), "bit {}", bit);
+        }
+    }
+
+    #[test]
+    fn commits(entries in proptest::collection::vec(entry(), 0..5), at: i64, digest: u128, bit: prop::sample::Index) {
+        let (ring, at, digest) = (ring(), Timestamp::from_micros(at), Digest(digest));
+        let first = LogRow::following(None, at, &entries, digest, &ring);
+        let row = LogRow::following(Some(&first), at, &entries, digest, &ring);
+        prop_assert_eq!((first.commit_no, row.commit_no), (1, 2));
+        let bytes = row.encode();
+        prop_assert_eq!(LogRow::decode(2, &bytes), Some(row.clone()));
+        prop_assert_eq!(row.entries(), Some(entries));
+        prop_assert_eq!(row.follows(Some(&first), &ring), Some(true));
+        prop_assert_eq!(first.follows(None, &ring), Some(true));
+        prop_assert_eq!(row.follows(None, &ring), Some(false));
+        prop_assert_eq!(LogRow::decode(3, &bytes).unwrap().follows(Some(&row), &ring), Some(false));
+        let mut changed = bytes.clone();
+        let bit = bit.index(bytes.len() * 8);
+        changed[bit / 8] ^= 1 << (bit % 8);
+        if let Some(row) = LogRow::decode(2, &changed) {
+            prop_assert_ne!(row.follows(Some(&first), &ring), Some(true), "bit {}", bit);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_panic(bytes: Vec<u8>, place: u64) {
+        let _ = HeadRow::decode(&bytes);
+        let _ = TurnRow::decode(TurnId::from_bytes([0; 16]), place, &bytes);
+        let _ = LogRow::decode(place, &bytes).map(|row| row.entries());
+    }
+}
+
+#[test]
+fn a_session_row_answers_for_every_column() {
+    let row = || SessionRow {
+        tenant_id: TenantId::new("t").unwrap(),
+        session_id: SessionId::new("s").unwrap(),
+        identity_id: None,
+        parent_session_id: None,
+        project_id: None,
+        team_id: None,
+        title: None,
+        status: SessionStatus::Active,
+        state: None,
+        metadata: RawJson::from_checked("{}"),
+        created_at: Timestamp::from_micros(1),
+    };
+    let some = || Some("".into());
+    let changed = [
+        SessionRow {
+            tenant_id: TenantId::new("u").unwrap(),
+            ..row()
+        },
+        SessionRow {
+            session_id: SessionId::new("z").unwrap(),
+            ..row()
+        },
+        SessionRow {
+            identity_id: IdentityId::new("i").ok(),
+            ..row()
+        },
+        SessionRow {
+            parent_session_id: SessionId::new("i").ok(),
+            ..row()
+        },
+        SessionRow {
+            project_id: ProjectId::new("i").ok(),
+            ..row()
+        },
+        SessionRow {
+            team_id: some(),
+            ..row()
+        },
+        SessionRow {
+            title: some(),
+            ..row()
+        },
+        SessionRow {
+            state: some(),
+            ..row()
+        },
+        SessionRow {
+            status: SessionStatus::Paused,
+            ..row()
+        },
+        SessionRow {
+            metadata: RawJson::from_checked("{ }"),
+            ..row()
+        },
+        SessionRow {
+            created_at: Timestamp::from_micros(2),
+            ..row()
+        },
+        row(),
+    ];
+    let prints: std::collections::BTreeSet<_> =
+        changed.iter().map(SessionRow::fingerprint).collect();
+    assert_eq!(prints.len(), changed.len());
+}

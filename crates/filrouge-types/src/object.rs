@@ -1,0 +1,91 @@
+//! JSON objects read as such: serde would take an array for a struct as well, its fields in order.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+
+/// A `T` that stands as a JSON object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Object<T>(pub T);
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map))
+    }
+}
+
+/// For `deserialize_with`.
+///
+/// # Errors
+/// When it is no object, or none of a `T`.
+pub fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<T, D::Error> {
+    d.deserialize_map(ObjectVisitor(PhantomData))
+}
+
+/// A list of objects, for `deserialize_with`.
+///
+/// # Errors
+/// As [`object`].
+pub fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<Vec<T>, D::Error> {
+    let list = Vec::<Object<T>>::deserialize(d)?;
+    Ok(list.into_iter().map(|object| object.0).collect())
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        object(d).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+    use crate::RawJson;
+
+    #[derive(Debug, Deserialize)]
+    struct Inner {
+        raw: RawJson,
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct Outer {
+        #[serde(deserialize_with = "objects")]
+        list: Vec<Inner>,
+        #[serde(deserialize_with = "object")]
+        one: Inner,
+    }
+
+    #[test]
+    fn an_array_is_no_object() {
+        let read = |text: &str| serde_json::from_str::<Object<Outer>>(text);
+        let good = read(r#"{"list":[{"raw": [1,  2]}],"one":{"raw":1e400}}"#)
+            .unwrap()
+            .0;
+        assert_eq!(
+            (good.list[0].raw.as_str(), good.one.raw.as_str()),
+            ("[1,  2]", "1e400")
+        );
+        for bad in [
+            r#"[[],{"raw":1}]"#,
+            r#"{"list":[[1]],"one":{"raw":1}}"#,
+            r#"{"list":[],"one":[1]}"#,
+        ] {
+            assert!(
+                read(bad).unwrap_err().to_string().contains("a JSON object"),
+                "{bad}"
+            );
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The command line: data on stdout, talk on stderr, exit codes.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// A store with a finished turn, an open one, and a title that would steer a terminal.
+fn filled() -> World {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    client.post("", &json!({ "session_id": "s", "title": "red \u{1b}[31mtitle\nsecond", "project_id": "p" })).wrote(201);
+    let whole = json!({ "request_id": "r", "question_neutral": "Where does\u{7} it lead?", "answer_neutral": "Through.", "items": [
+        { "role": "assistant", "channel": "tool_call", "parts": [{ "type": "tool_call", "call_id": "1", "name": "follow", "args": { "n": 1 } }] }] });
+    client.post("/s/turns", &whole).wrote(201);
+    client
+        .post(
+            "/t/turns",
+            &json!({ "request_id": "r", "question_neutral": "?" }),
+        )
+        .wrote(201);
+    server.stop();
+    world
+}
+
+#[test]
+fn sessions_are_listed_and_shown() {
+    let world = filled();
+    let list = world.ok(&["sessions", "list"]);
+    let lines: Vec<&str> = list.lines().collect();
+    assert!(
+        lines[0].trim_start().starts_with("SESSION") && lines.len() == 3,
+        "{list}"
+    );
+    assert!(
+        lines[1].trim_start().starts_with("t ") && lines[2].trim_start().starts_with("s "),
+        "{list}"
+    );
+    let show = world.ok(&["sessions", "show", "s"]);
+    assert!(
+        show.contains("Where does")
+            && show.contains("Through.")
+            && show.contains("follow {\"n\":1}"),
+        "{show}"
+    );
+    for text in [&list, &show] {
+        assert!(
+            !text.chars().any(|c| c.is_control() && c != '\n'),
+            "{text:?}"
+        );
+    }
+
+    let first = world.json(&["sessions", "list", "--limit", "1"]);
+    assert_eq!(first["data"][0]["session_id"], "t");
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let second = world.json(&["sessions", "list", "--limit", "1", "--cursor", cursor]);
+    assert_eq!(
+        (&second["data"][0]["session_id"], &second["next_cursor"]),
+        (&json!("s"), &Value::Null)
+    );
+    let of_project = world.json(&["sessions", "list", "--project", "p"]);
+    assert_eq!(of_project["data"].as_array().unwrap().len(), 1);
+    let more = world.run(&["sessions", "list", "--limit", "1"]);
+    assert!(more.stderr.contains(cursor), "{more:?}");
+}
+
+#[test]
+fn exports_hold_what_http_shows() {
+    let world = filled();
+    let server = world.serve();
+    let client = server.client();
+    let text = world.ok(&["export", "s"]);
+    assert_eq!(text, world.ok(&["export", "s", "--format", "json"]));
+    let export: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (&export["format"], &export["version"]),
+        (&json!("filrouge-session"), &json!(1))
+    );
+    assert_eq!(export["session"], client.see("/s"));
+    assert_eq!(export["turns"], client.see("/s/turns")["data"]);
+    let items = client.get("/s/items");
+    assert_eq!(export["items"], items.body()["data"]);
+    let raw = items.text.strip_prefix("{\"data\":[").unwrap();
+    let raw = raw.strip_suffix("],\"next_cursor\":null}").unwrap();
+    let unbroken = text.replace(",\n{", ",{");
+    assert!(unbroken.contains(raw), "the same bytes");
+    assert_eq!(
+        world.json(&["sessions", "show", "s"])["items"],
+        export["items"]
+    );
+    server.stop();
+}
+
+#[test]
+fn verify_tells_by_its_exit_code() {
+    let world = filled();
+    let text = world.ok(&["verify"]);
+    assert!(
+        text.starts_with("intact: 2 sessions, 2 turns, 4 items"),
+        "{text}"
+    );
+    let one = world.json(&["verify", "t"]);
+    assert_eq!(
+        (&one["status"], &one["sessions"], &one["items"]),
+        (&json!("intact"), &json!(1), &json!(1))
+    );
+    let absent = world.run(&["verify", "none"]);
+    assert_eq!(absent.code, Some(1), "{absent:?}");
+    let malformed = world.run(&["verify", ""]);
+    assert_eq!(malformed.code, Some(2), "{malformed:?}");
+
+    let nothing = World::new();
+    let done = nothing.run(&["verify"]);
+    assert_eq!(done.code, Some(2), "{done:?}");
+    assert!(done.stdout.is_empty());
+    std::fs::write(world.store(), "this is no database").unwrap();
+    let done = world.run(&["verify"]);
+    assert!(matches!(done.code, Some(1 | 2)), "{done:?}");
+}
+
+#[test]
+fn json_is_one_document() {
+    let world = filled();
+    for command in [
+        &["sessions", "list"][..],
+        &["sessions", "show", "s"],
+        &["verify"],
+        &["verify", "s"],
+        &["doctor"],
+        &["anchor", "show"],
+        &["keyring", "list"],
+        &["config", "show"],
+    ] {
+        assert!(world.json(command).is_object(), "{command:?}");
+    }
+    let failed = world.run(&["sessions", "show", "none", "--json"]);
+    assert_eq!((failed.code, failed.stdout.as_str()), (Some(1), ""));
+    let problem: Value = serde_json::from_str(&failed.stderr).unwrap();
+    assert_eq!(problem["code"], "session_not_found");
+    assert!(problem.get("hint").is_some() && problem["detail"].is_string());
+}
+
+#[test]
+fn doctor_finds_what_is_wrong() {
+    let world = filled();
+    let text = world.ok(&["doctor"]);
+    for name in ["configuration", "keyring", "store", "anchor", "heads"] {
+        assert!(
+            text.lines()
+                .any(|l| l.starts_with("ok") && l.contains(name)),
+            "{name}: {text}"
+        );
+    }
+    assert!(!text.contains("FAILED"));
+    let keyring = world.keyring();
+    let mode = |mode: u32| {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(&keyring, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(0o644);
+    let done = world.run(&["doctor"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(
+        done.stdout.contains("FAILED") && done.stdout.contains("chmod 600"),
+        "{done:?}"
+    );
+    mode(0o600);
+    world.ok(&["doctor"]);
+    let nothing = World::new();
+    let done = nothing.run(&["doctor", "--json"]);
+    assert_eq!(done.code, Some(1));
+    let report: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(report["ok"], false);
+    assert!(!nothing.store().exists(), "doctor makes nothing");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let world = filled();
+    let commands: &[&[&str]] = &[
+        &["sessions", "list"],
+        &["sessions", "list", "--json"],
+        &["sessions", "show", "s"],
+        &["export", "s"],
+        &["verify"],
+        &["doctor"],
+        &["config", "show"],
+        &["keyring", "list"],
+        &["completions", "bash"],
+        &["--help"],
+    ];
+    for arguments in commands {
+        let mut child = world
+            .command(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {stderr}");
+        assert!(!stderr.contains("panicked"), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn help_tells_what_there_is() {
+    let world = World::new();
+    let commands = [
+        "serve",
+        "sessions",
+        "import",
+        "export",
+        "verify",
+        "doctor",
+        "anchor",
+        "keyring",
+        "config",
+        "completions",
+    ];
+    let help = world.ok(&["--help"]);
+    for command in commands {
+        assert!(help.contains(command), "{command}: {help}");
+        let text = world.ok(&[command, "--help"]);
+        assert!(
+            text.contains(&format!("filrouge {command}")) && text.contains("--store"),
+            "{text}"
+        );
+    }
+    assert!(help.contains("Exit codes"));
+    for word in ["FILROUGE_STORE", "FILROUGE_TENANT", "FILROUGE_CONFIG"] {
+        assert!(help.contains(word), "{word}");
+    }
+    assert!(world.ok(&["serve", "--help"]).contains("FILROUGE_LISTEN"));
+    assert!(world.ok(&["--version"]).starts_with("filrouge "));
+    let script = world.ok(&["completions", "bash"]);
+    assert!(
+        script.contains("_filrouge()") && script.contains("keyring"),
+        "bash"
+    );
+    for shell in ["zsh", "fish", "elvish", "powershell"] {
+        assert!(world.ok(&["completions", shell]).contains("filrouge"));
+    }
+    for wrong in [
+        &["sing"][..],
+        &[],
+        &["completions", "tcsh"],
+        &["export"],
+        &["sessions", "list", "--limit", "x"],
+    ] {
+        let done = world.run(wrong);
+        assert_eq!(
+            (done.code, done.stdout.as_str()),
+            (Some(2), ""),
+            "{wrong:?}: {done:?}"
+        );
+    }
+    assert!(
+        !world.path("data").exists() && !world.path("config").exists(),
+        "help makes nothing"
+    );
+}

@@ -1,0 +1,172 @@
+//! Settings with where they come from, and wrong usage.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::world::{Done, World, finish};
+
+fn show(mut command: Command) -> Value {
+    command.args(["config", "show", "--json"]);
+    let done = finish(command, "config show");
+    assert_eq!(done.code, Some(0), "{done:?}");
+    serde_json::from_str(&done.stdout).unwrap()
+}
+
+fn setting<'a>(shown: &'a Value, name: &str) -> (&'a str, &'a str) {
+    let setting = &shown["settings"][name];
+    (
+        setting["value"].as_str().unwrap(),
+        setting["origin"].as_str().unwrap(),
+    )
+}
+
+#[test]
+fn the_stronger_layer_wins_and_is_named() {
+    let world = World::new();
+    let shown = show(world.command(&[]));
+    let store = format!("sqlite:{}", world.store().display());
+    assert_eq!(setting(&shown, "store"), (store.as_str(), "default"));
+    assert_eq!(setting(&shown, "listen"), ("127.0.0.1:7717", "default"));
+    assert_eq!(setting(&shown, "tenant"), ("default", "default"));
+    assert_eq!(
+        setting(&shown, "keyring"),
+        (world.keyring().to_str().unwrap(), "default")
+    );
+    assert_eq!(shown["file"], Value::Null);
+
+    let file = world.path("config/filrouge/config.toml");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "store = \"sqlite:/file.db\"\ntenant = \"file\"\nlisten = \"127.0.0.1:1\"\nturn_timeout_s = 60\nconcurrent_turns = \"reject\"\n").unwrap();
+    let named = file.to_str().unwrap();
+    let shown = show(world.command(&[]));
+    assert_eq!(shown["file"], named);
+    for (name, value) in [
+        ("store", "sqlite:/file.db"),
+        ("tenant", "file"),
+        ("turn_timeout_s", "60"),
+        ("concurrent_turns", "reject"),
+    ] {
+        assert_eq!(setting(&shown, name), (value, named));
+    }
+    let with_env = || {
+        let mut command = world.command(&[]);
+        command
+            .env("FILROUGE_STORE", "memory:")
+            .env("FILROUGE_TENANT", "env")
+            .env("FILROUGE_LISTEN", "[::1]:2");
+        command
+    };
+    let shown = show(with_env());
+    assert_eq!(setting(&shown, "store"), ("memory:", "FILROUGE_STORE"));
+    assert_eq!(setting(&shown, "listen"), ("[::1]:2", "FILROUGE_LISTEN"));
+    assert_eq!(setting(&shown, "turn_timeout_s"), ("60", named));
+    let mut command = with_env();
+    command.args(["--store", "sqlite:flag.db", "--tenant", "flag"]);
+    let shown = show(command);
+    assert_eq!(setting(&shown, "store"), ("sqlite:flag.db", "--store"));
+    assert_eq!(setting(&shown, "tenant"), ("flag", "--tenant"));
+    let mut command = with_env();
+    command.env("FILROUGE_TENANT", "");
+    assert_eq!(
+        setting(&show(command), "tenant"),
+        ("file", named),
+        "an empty variable is none"
+    );
+
+    let other = world.path("other.toml");
+    fs::write(&other, "tenant = \"other\"\n").unwrap();
+    let mut command = world.command(&[]);
+    command.env("FILROUGE_CONFIG", &other);
+    assert_eq!(setting(&show(command), "tenant").0, "other");
+    let text = world.ok(&["--config", other.to_str().unwrap(), "config", "show"]);
+    assert!(text.contains("tenant            other"), "{text}");
+}
+
+#[test]
+fn settings_have_an_effect() {
+    let world = World::new();
+    let file = world.path("c.toml");
+    fs::write(&file, "concurrent_turns = \"reject\"\n").unwrap();
+    let server = world.serve_with(&["--config", file.to_str().unwrap()]);
+    let client = server.client();
+    let start = |request: &str| {
+        client.post_text(
+            "/s/turns",
+            &format!(r#"{{"request_id":"{request}","question_neutral":"?"}}"#),
+        )
+    };
+    start("a").wrote(201);
+    start("a").wrote(200);
+    let reply = start("b");
+    reply.fails(409, "turn_open");
+    assert_eq!(reply.header("retry-after"), Some("1"));
+    server.stop();
+}
+
+/// Refused with exit code 2, nothing on stdout, and something about `word` on stderr.
+fn refused(done: &Done, word: &str) {
+    assert_eq!(done.code, Some(2), "{done:?}");
+    assert!(done.stdout.is_empty(), "{done:?}");
+    assert!(done.stderr.contains(word), "{word}: {done:?}");
+}
+
+#[test]
+fn wrong_usage_is_told_with_a_hint() {
+    let world = World::new();
+    for store in [
+        "postgres://localhost/x",
+        "redis://x",
+        "sqlite:",
+        "memory:x",
+        "/tmp/x.db",
+        "",
+        "sqlite",
+    ] {
+        let done = world.run(&["--store", store, "sessions", "list"]);
+        refused(&done, "known: sqlite:PATH, memory:");
+    }
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
+        let done = world.run(&["serve", "--listen", address]);
+        refused(&done, "hint: listen on 127.0.0.1");
+    }
+    refused(&world.run(&["serve", "--listen", "nowhere"]), "--listen");
+    refused(&world.run(&["import", "opencode", "absent"]), "hint:");
+    fs::create_dir(world.path("empty")).unwrap();
+    refused(&world.run(&["import", "opencode", "empty"]), "hint:");
+    refused(&world.run(&["import", "cassette", "empty"]), "opencode");
+    refused(
+        &world.run(&["--tenant", "a\tb", "sessions", "list"]),
+        "--tenant",
+    );
+    refused(
+        &world.run(&["--config", "absent.toml", "sessions", "list"]),
+        "absent.toml",
+    );
+    assert!(!world.store().exists());
+
+    let missing = world.run(&["sessions", "list"]);
+    assert_eq!(missing.code, Some(1), "{missing:?}");
+    assert!(
+        missing.stderr.contains("there is no store at") && missing.stderr.contains("hint:"),
+        "{missing:?}"
+    );
+    for text in [
+        "color = 1\n",
+        "tenant = 1\n",
+        "tenant = \n",
+        "concurrent_turns = \"many\"\n",
+        "listen = \"x\"\n",
+        "turn_timeout_s = -1\n",
+    ] {
+        fs::write(world.path("bad.toml"), text).unwrap();
+        let done = world.run(&["--config", "bad.toml", "config", "show"]);
+        refused(&done, "bad.toml");
+    }
+    world.serve().stop();
+    refused(&world.run(&["sessions", "list", "--limit", "0"]), "--limit");
+    refused(&world.run(&["sessions", "list", "--cursor", "x"]), "cursor");
+    refused(&world.run(&["sessions", "show", ""]), "empty");
+    refused(&world.run(&["export", ""]), "empty");
+}

@@ -1,0 +1,208 @@
+//! A client that shows an answer as it came, byte for byte, and one that can say anything.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// An answer of the server.
+#[derive(Debug, Clone)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    /// Lower-case names with values, in the order they came.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) text: String,
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(n, _)| n == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn body(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+
+    /// An answer with this status; a write must say how durable it is.
+    #[track_caller]
+    pub(crate) fn is(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{self:?}");
+        self.body()
+    }
+
+    /// A failure as every failure is told: problem+json with all its members.
+    #[track_caller]
+    pub(crate) fn fails(&self, status: u16, code: &str) -> Value {
+        let content_type = self.header("content-type");
+        assert_eq!(content_type, Some("application/problem+json"), "{self:?}");
+        let body = self.body();
+        assert_eq!(body["code"], code, "{self:?}");
+        assert_eq!(self.status, status, "{self:?}");
+        assert_eq!(body["status"], status);
+        assert_eq!(body["type"], format!("urn:filrouge:error:{code}"));
+        assert!(body["title"].as_str().is_some_and(|t| !t.is_empty()));
+        assert!(body["detail"].as_str().is_some_and(|t| !t.is_empty()));
+        assert!(body.get("hint").is_some(), "{self:?}");
+        assert_eq!(self.header("filrouge-durability"), None, "{self:?}");
+        body
+    }
+
+    /// An acknowledged write.
+    #[track_caller]
+    pub(crate) fn wrote(&self, status: u16) -> Value {
+        let body = self.is(status);
+        assert_eq!(self.header("filrouge-durability"), Some("flushed"));
+        body
+    }
+}
+
+/// A keep-alive client of the native API, on behalf of one identity or of nobody.
+#[derive(Clone)]
+pub(crate) struct Client {
+    agent: ureq::Agent,
+    origin: String,
+    identity: Option<String>,
+}
+
+impl Client {
+    /// `origin` is `http://HOST:PORT`.
+    pub(crate) fn new(origin: &str) -> Self {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(None)
+            .timeout_global(Some(Duration::from_secs(120)))
+            .build();
+        Self {
+            agent: config.into(),
+            origin: origin.to_owned(),
+            identity: None,
+        }
+    }
+
+    /// The same client on behalf of `identity`.
+    pub(crate) fn of(&self, identity: &str) -> Self {
+        Self {
+            identity: Some(identity.to_owned()),
+            ..self.clone()
+        }
+    }
+
+    /// `path` is below `/api/v1/sessions`.
+    pub(crate) fn get(&self, path: &str) -> Reply {
+        let mut request = self.agent.get(self.url(path));
+        if let Some(identity) = &self.identity {
+            request = request.header("filrouge-identity", identity);
+        }
+        read(request.call().unwrap_or_else(|e| panic!("GET {path}: {e}")))
+    }
+
+    /// A read that must succeed.
+    #[track_caller]
+    pub(crate) fn see(&self, path: &str) -> Value {
+        self.get(path).is(200)
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
+        self.post_text(path, &body.to_string())
+    }
+
+    pub(crate) fn post_text(&self, path: &str, body: &str) -> Reply {
+        self.try_post(path, body)
+            .unwrap_or_else(|e| panic!("POST {path}: {e}"))
+    }
+
+    /// A write that may find nobody to answer it.
+    pub(crate) fn try_post(&self, path: &str, body: &str) -> Result<Reply, ureq::Error> {
+        let mut request = self.agent.post(self.url(path));
+        if let Some(identity) = &self.identity {
+            request = request.header("filrouge-identity", identity);
+        }
+        let request = request.header("content-type", "application/json");
+        Ok(read(request.send(body.as_bytes())?))
+    }
+
+    /// A whole request as written, on a connection of its own.
+    pub(crate) fn raw(&self, request: &[u8]) -> Reply {
+        let host = self.origin.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(host).unwrap();
+        let limit = Some(Duration::from_secs(60));
+        stream.set_read_timeout(limit).unwrap();
+        // A server may answer, and close, before it has read all.
+        stream.write_all(request).ok();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).ok();
+        parse(&String::from_utf8(answer).unwrap())
+    }
+
+    /// A request without a body, with header lines as given.
+    pub(crate) fn bare(&self, method: &str, target: &str, headers: &str) -> Reply {
+        let host = if headers.to_ascii_lowercase().contains("host:") {
+            ""
+        } else {
+            "host: localhost\r\n"
+        };
+        let text =
+            format!("{method} {target} HTTP/1.1\r\n{host}{headers}connection: close\r\n\r\n");
+        self.raw(text.as_bytes())
+    }
+
+    /// All rows of a list.
+    #[track_caller]
+    pub(crate) fn all(&self, path: &str, limit: usize) -> Vec<Value> {
+        let (mut rows, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let join = if path.contains('?') { '&' } else { '?' };
+            let mut page = self.see(&format!("{path}{join}limit={limit}{cursor}"));
+            rows.append(page["data"].as_array_mut().unwrap());
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return rows,
+            }
+        }
+    }
+
+    fn url(&self, path: &str) -> String {
+        if path.starts_with("/healthz") || path.starts_with("/readyz") {
+            return format!("{}{path}", self.origin);
+        }
+        format!("{}/api/v1/sessions{path}", self.origin)
+    }
+}
+
+fn read(mut answer: ureq::http::Response<ureq::Body>) -> Reply {
+    let headers = answer.headers().iter();
+    let headers = headers.map(|(n, v)| (n.to_string(), v.to_str().unwrap().to_owned()));
+    let headers = headers.collect();
+    let status = answer.status().as_u16();
+    let body = answer.body_mut().with_config().limit(1 << 30);
+    Reply {
+        status,
+        headers,
+        text: body.read_to_string().unwrap(),
+    }
+}
+
+fn parse(answer: &str) -> Reply {
+    let (head, text) = answer
+        .split_once("\r\n\r\n")
+        .unwrap_or_else(|| panic!("no answer: {answer:?}"));
+    let mut lines = head.lines();
+    let status = lines.next().and_then(|l| l.split(' ').nth(1)).unwrap();
+    let headers = lines.filter_map(|l| l.split_once(": "));
+    Reply {
+        status: status.parse().unwrap(),
+        headers: headers
+            .map(|(n, v)| (n.to_ascii_lowercase(), v.to_owned()))
+            .collect(),
+        text: text.to_owned(),
+    }
+}
+
+/// An item with one text part.
+pub(crate) fn text_item(id: &str, role: &str, channel: &str, text: &str) -> Value {
+    serde_json::json!({
+        "item_id": id, "role": role, "channel": channel, "parts": [{ "type": "text", "text": text }],
+    })
+}

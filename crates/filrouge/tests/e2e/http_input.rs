@@ -1,0 +1,368 @@
+//! What is refused, and how it is said.
+
+use serde_json::{Value, json};
+
+use crate::http::{Client, Reply};
+use crate::world::World;
+
+const JSON: &str = "content-type: application/json\r\n";
+
+fn post_bytes(client: &Client, path: &str, headers: &str, body: &[u8]) -> Reply {
+    let length = body.len();
+    let head = format!(
+        "POST /api/v1/sessions{path} HTTP/1.1\r\nhost: localhost\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n"
+    );
+    client.raw(&[head.as_bytes(), body].concat())
+}
+
+/// A turn that is open, by its path.
+fn open_turn(client: &Client) -> String {
+    let body = json!({ "request_id": "r", "question_neutral": "?" });
+    let turn = client.post("/s/turns", &body).wrote(201);
+    format!("/s/turns/{}", turn["turn_id"].as_str().unwrap())
+}
+
+#[test]
+fn what_cannot_be_read_is_400() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    for body in [
+        "{",
+        "[1,",
+        "nul",
+        "{\"request_id\":\"r\",}",
+        "{} {}",
+        "",
+        "{\"request_id\":\"\n\"}",
+        "{\"a\":01}",
+    ] {
+        client.post_text("/s/turns", body).fails(400, "bad_request");
+    }
+    let not_utf8 = b"{\"request_id\":\"r\",\"question_neutral\":\"\xff\xfe\"}";
+    post_bytes(&client, "/s/turns", JSON, not_utf8).fails(400, "bad_request");
+    client.get("/s").fails(404, "session_not_found");
+    server.stop();
+}
+
+#[test]
+fn what_is_not_acceptable_is_422() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let turn = open_turn(&client);
+    for body in [
+        json!({}),
+        json!([]),
+        json!(["r1", "Why?"]),
+        json!(null),
+        json!({ "request_id": "x" }),
+        json!({ "request_id": 1, "question_neutral": "?" }),
+        json!({ "request_id": "", "question_neutral": "?" }),
+        json!({ "request_id": "x", "question_neutral": 1 }),
+        json!({ "request_id": "x", "question_neutral": "?", "color": "red" }),
+        json!({ "request_id": "x", "question_neutral": "?", "metadata": [] }),
+        json!({ "request_id": "x", "question_neutral": "?", "runtime_context": "t" }),
+        json!({ "request_id": "x", "question_neutral": "?", "pipeline_name": "a\u{0}b" }),
+        json!({ "request_id": "x", "question_neutral": "?", "items": {} }),
+        json!({ "request_id": "x", "question_neutral": "?", "items": [{}] }),
+    ] {
+        client.post("/s/turns", &body).fails(422, "invalid");
+    }
+    let text = json!([{ "type": "text", "text": "t" }]);
+    for item in [
+        json!({ "role": "user", "channel": "plan" }),
+        json!({ "role": "wizard", "channel": "plan", "parts": text }),
+        json!({ "role": "user", "channel": "", "parts": text }),
+        json!({ "role": "user", "channel": "c".repeat(65), "parts": text }),
+        json!({ "role": "user", "channel": "plan", "variant": "old", "parts": text }),
+        json!({ "role": "user", "channel": "plan", "parts": "t" }),
+        json!({ "role": "user", "channel": "plan", "parts": {} }),
+        json!({ "role": "user", "channel": "plan", "parts": null }),
+        json!({ "role": "user", "channel": "plan", "parts": ["t"] }),
+        json!({ "role": "user", "channel": "plan", "parts": [["text"]] }),
+        json!(["i", "user", "plan", "neutral", text]),
+        json!({ "role": "user", "channel": "plan", "parts": [{ "text": "t" }] }),
+        json!({ "role": "user", "channel": "plan", "parts": [{ "type": "" }] }),
+        json!({ "role": "user", "channel": "plan", "parts": [{ "type": 1 }] }),
+        json!({ "role": "user", "channel": "plan", "parts": text, "metadata": "m" }),
+        json!({ "role": "user", "channel": "plan", "parts": text, "usage": [1] }),
+        json!({ "role": "user", "channel": "plan", "parts": text, "occurred_at": "yesterday" }),
+        json!({ "role": "user", "channel": "plan", "parts": text, "item_id": "a\u{7f}" }),
+        json!({ "role": "user", "channel": "plan", "parts": text, "seq": 7 }),
+    ] {
+        let body = json!({ "items": [item] });
+        client
+            .post(&format!("{turn}/items"), &body)
+            .fails(422, "invalid");
+    }
+    for (path, body) in [
+        (String::new(), json!({ "sessionid": "x" })),
+        (String::new(), json!({ "session_id": "x", "metadata": 1 })),
+        (format!("{turn}/items"), json!({ "items": [], "x": 1 })),
+        (
+            format!("{turn}/items"),
+            json!({ "items": [], "expected_seq": -1 }),
+        ),
+        (format!("{turn}/finalize"), json!({ "answer": "x" })),
+        (
+            format!("{turn}/finalize"),
+            json!({ "answer_neutral": "x", "metadata": "m" }),
+        ),
+        (
+            format!("{turn}/fail"),
+            json!({ "error": { "code": "c", "x": 1 } }),
+        ),
+        (format!("{turn}/fail"), json!({ "error": ["c"] })),
+        (format!("{turn}/cancel"), json!({ "x": 1 })),
+        (format!("{turn}/cancel"), json!(["shown"])),
+        (format!("{turn}/replace"), json!({ "x": 1 })),
+    ] {
+        client.post(&path, &body).fails(422, "invalid");
+    }
+    let empty = json!({ "items": [{ "role": "user", "channel": "plan", "parts": [] }] });
+    client.post(&format!("{turn}/items"), &empty).wrote(201);
+    assert_eq!(client.see("/s")["last_seq"], 2);
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn parameters_are_checked() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let turn = open_turn(&client);
+    for list in ["", "/s/turns", "/s/items"] {
+        for bad in [
+            "limit=0",
+            "limit=501",
+            "limit=-1",
+            "limit=ten",
+            "limit=",
+            "limit=99999999999999999999",
+            "limit=5&limit=6",
+            "cursor=x",
+            "cursor=-1",
+            "cursor=",
+            "cursor=1.5",
+            "after=-1",
+            "order=asc",
+        ] {
+            client.get(&format!("{list}?{bad}")).fails(422, "invalid");
+        }
+        client.see(&format!("{list}?limit=500"));
+        client.see(&format!("{list}?cursor=18446744073709551615"));
+    }
+    for bad in [
+        "?status=done",
+        "?since=monday",
+        "?project_id=",
+        "?identity_id=%00",
+    ] {
+        client.get(bad).fails(422, "invalid");
+    }
+    client.get("/s/turns?status=done").fails(422, "invalid");
+    client.get("/s/turns?request_id=").fails(422, "invalid");
+    for path in ["/s", "/s/verify", &turn] {
+        client.get(&format!("{path}?wait=5")).fails(422, "invalid");
+    }
+    let body = json!({ "request_id": "q", "question_neutral": "?" });
+    client
+        .post("/s/turns?dry_run=true", &body)
+        .fails(422, "invalid");
+    client
+        .post("?dry_run=true", &json!({ "session_id": "dry" }))
+        .fails(422, "invalid");
+    for call in ["items", "finalize", "fail", "cancel", "replace"] {
+        client
+            .post(&format!("{turn}/{call}?dry_run=true"), &json!({}))
+            .fails(422, "invalid");
+    }
+    client.get("/dry").fails(404, "session_not_found");
+    assert_eq!(client.see("/s")["last_seq"], 1);
+    server.stop();
+}
+
+#[test]
+fn only_json_is_taken() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let body = json!({ "request_id": "r", "question_neutral": "?" }).to_string();
+    for header in [
+        "",
+        "content-type: text/plain\r\n",
+        "content-type: application/x-www-form-urlencoded\r\n",
+        "content-type: application/jsonp\r\n",
+    ] {
+        let problem = post_bytes(&client, "/s/turns", header, body.as_bytes());
+        assert!(problem.fails(415, "unsupported_media_type")["hint"].is_string());
+        post_bytes(&client, "", header, b"{}").fails(415, "unsupported_media_type");
+    }
+    let exact = "content-type: Application/JSON; charset=utf-8\r\n";
+    post_bytes(&client, "/s/turns", exact, body.as_bytes()).wrote(201);
+    server.stop();
+}
+
+#[test]
+fn only_this_machine_is_answered() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    for headers in [
+        "host: example.org\r\n",
+        "host: localhost.example.org\r\n",
+        "host: 10.0.0.1:7717\r\n",
+        "origin: https://example.org\r\n",
+        "origin: null\r\n",
+        "host: localhost\r\norigin: http://127.0.0.1.example.org\r\n",
+    ] {
+        for target in ["/api/v1/sessions", "/healthz", "/nowhere"] {
+            client.bare("GET", target, headers).fails(403, "forbidden");
+        }
+    }
+    for headers in [
+        "",
+        "host: 127.0.0.1\r\n",
+        "host: [::1]:80\r\n",
+        "origin: http://localhost:3000\r\n",
+    ] {
+        assert_eq!(
+            client.bare("GET", "/api/v1/sessions", headers).status,
+            200,
+            "{headers}"
+        );
+    }
+    server.stop();
+}
+
+#[test]
+fn unknown_routes_and_methods() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    for target in [
+        "/",
+        "/api",
+        "/api/v1",
+        "/api/v2/sessions",
+        "/api/v1/sessions/s/nothing",
+        "/v1/x",
+    ] {
+        client.bare("GET", target, "").fails(404, "route_not_found");
+    }
+    for (method, target) in [
+        ("PUT", "/api/v1/sessions"),
+        ("DELETE", "/api/v1/sessions/s/items"),
+        ("POST", "/api/v1/sessions/s/verify"),
+        ("GET", "/api/v1/sessions/s/turns/t/finalize"),
+        ("POST", "/healthz"),
+        ("BREW", "/api/v1/sessions"),
+    ] {
+        let reply = client.bare(method, target, "content-length: 0\r\n");
+        reply.fails(405, "method_not_allowed");
+        assert!(reply.header("allow").is_some(), "{reply:?}");
+    }
+    server.stop();
+}
+
+#[test]
+fn sizes_are_bounded() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let turn = open_turn(&client);
+    let items = format!("{turn}/items");
+    let text = |bytes: usize| json!({ "items": [{ "role": "user", "channel": "plan", "parts": [{ "type": "text", "text": "x".repeat(bytes) }] }] });
+    let problem = client
+        .post(&items, &text(16 << 20))
+        .fails(422, "limit_exceeded");
+    assert!(problem["hint"].is_string());
+    client.post(&items, &text((16 << 20) - 100)).wrote(201);
+    let long = "x".repeat(17 << 20);
+    client
+        .post(
+            "/s/turns",
+            &json!({ "request_id": "l", "question_neutral": long }),
+        )
+        .fails(422, "limit_exceeded");
+    let metadata = json!({ "m": long });
+    let start = json!({ "request_id": "l", "question_neutral": "?", "metadata": metadata });
+    client.post("/s/turns", &start).fails(422, "limit_exceeded");
+    client
+        .post("", &json!({ "session_id": "l", "metadata": metadata }))
+        .fails(422, "limit_exceeded");
+    client
+        .post("", &json!({ "session_id": "l", "title": "x".repeat(4097) }))
+        .fails(422, "limit_exceeded");
+    let close = json!({ "answer_neutral": "x", "metadata": metadata });
+    client
+        .post(&format!("{turn}/finalize"), &close)
+        .fails(422, "limit_exceeded");
+    client
+        .post(
+            &format!("{turn}/finalize"),
+            &json!({ "answer_neutral": long }),
+        )
+        .fails(422, "limit_exceeded");
+    let partial = json!({ "partial_text": long });
+    client
+        .post(&format!("{turn}/cancel"), &partial)
+        .fails(422, "limit_exceeded");
+
+    let body = vec![b' '; (32 << 20) + 1];
+    post_bytes(&client, &items, JSON, &body).fails(413, "payload_too_large");
+    let many = json!({ "role": "user", "channel": "plan", "parts": [] });
+    let body = json!({ "items": vec![many; 10_000] });
+    client.post(&items, &body).fails(422, "limit_exceeded");
+    assert_eq!(client.see("/s")["last_seq"], 2);
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let turn = open_turn(&client);
+    let nested = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+    // Parts are an array of objects: two levels.
+    let parts = |levels: usize| format!("[{{\"type\":\"x\",\"deep\":{}}}]", nested(levels - 2));
+    let body = |levels: usize| {
+        let (parts, metadata) = (parts(levels), nested(levels - 1));
+        format!(
+            "{{\"items\":[{{\"role\":\"user\",\"channel\":\"plan\",\"parts\":{parts},\"metadata\":{{\"d\":{metadata}}}}}]}}"
+        )
+    };
+    client
+        .post_text(&format!("{turn}/items"), &body(128))
+        .wrote(201);
+    client
+        .post_text(&format!("{turn}/items"), &body(129))
+        .fails(422, "invalid");
+    client
+        .post_text(&format!("{turn}/items"), &body(100_000))
+        .fails(422, "invalid");
+    let page = client.get("/s/items?after=1");
+    assert!(page.text.contains(&parts(128)), "{page:?}");
+    let shown = world.ok(&["sessions", "show", "s"]);
+    assert!(shown.contains("plan"));
+    let json = world.ok(&["sessions", "show", "s", "--json"]);
+    assert!(json.contains(&"[".repeat(126)) || json.matches('[').count() > 126);
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn a_problem_tells_when_to_come_back() {
+    let world = World::new();
+    let server = world.serve_with(&["--store", "memory:"]);
+    let client = server.client();
+    let reply = client.get("/none");
+    let body = reply.fails(404, "session_not_found");
+    assert_eq!(body["hint"], Value::Null);
+    assert_eq!(reply.header("retry-after"), None);
+    server.stop();
+}

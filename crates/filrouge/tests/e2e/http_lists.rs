@@ -1,0 +1,300 @@
+//! Lists, their cursors and filters, restored context, and verification over HTTP.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::http::{Client, text_item};
+use crate::world::World;
+
+fn whole(client: &Client, session: &str, n: u64) -> Value {
+    let body = json!({ "request_id": format!("r{n}"), "question_neutral": format!("q{n}"), "answer_neutral": format!("a{n}") });
+    client.post(&format!("/{session}/turns"), &body).wrote(201)
+}
+
+fn texts(page: &Value, field: &str) -> Vec<String> {
+    let rows = page["data"].as_array().unwrap();
+    rows.iter()
+        .map(|r| r[field].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn items_are_paged() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    for n in 1..=60 {
+        whole(&client, "s", n);
+    }
+    assert_eq!(client.see("/s/items")["data"].as_array().unwrap().len(), 50);
+    for limit in [1, 7, 60, 120, 500] {
+        let seqs: Vec<u64> = client
+            .all("/s/items", limit)
+            .iter()
+            .map(|i| i["seq"].as_u64().unwrap())
+            .collect();
+        assert_eq!(seqs, (1..=120).collect::<Vec<_>>(), "limit {limit}");
+    }
+    let page = client.see("/s/items?after=118&limit=2");
+    assert_eq!(
+        (&page["data"][0]["seq"], &page["next_cursor"]),
+        (&json!(119), &Value::Null)
+    );
+    for after in ["120", "121", "18446744073709551615"] {
+        let page = client.see(&format!("/s/items?after={after}"));
+        assert_eq!(
+            page,
+            json!({ "data": [], "next_cursor": null }),
+            "after {after}"
+        );
+    }
+    client
+        .post("", &json!({ "session_id": "empty" }))
+        .wrote(201);
+    for list in ["items", "turns"] {
+        let page = client.see(&format!("/empty/{list}"));
+        assert_eq!(page, json!({ "data": [], "next_cursor": null }));
+    }
+    server.stop();
+}
+
+#[test]
+fn turns_are_paged_from_either_end() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    for n in 1..=9 {
+        whole(&client, "s", n);
+        if n % 3 == 0 {
+            let body = json!({ "request_id": format!("open{n}"), "question_neutral": "?" });
+            client.post("/s/turns", &body).wrote(201);
+        }
+    }
+    for limit in [1, 2, 5, 12, 500] {
+        let ordinals: Vec<u64> = client
+            .all("/s/turns", limit)
+            .iter()
+            .map(|t| t["ordinal"].as_u64().unwrap())
+            .collect();
+        assert_eq!(ordinals, (1..=12).collect::<Vec<_>>());
+        assert_eq!(client.all("/s/turns?status=open", limit).len(), 3);
+    }
+    let newest = client.see("/s/turns?status=finalized&limit=4");
+    assert_eq!(texts(&newest, "request_id"), ["r6", "r7", "r8", "r9"]);
+    let before = format!(
+        "/s/turns?status=finalized&limit=4&cursor={}",
+        newest["next_cursor"].as_str().unwrap()
+    );
+    let before = client.see(&before);
+    assert_eq!(texts(&before, "request_id"), ["r2", "r3", "r4", "r5"]);
+    assert_eq!(client.all("/s/turns?status=finalized", 4).len(), 9);
+    let all = client.see("/s/turns?status=finalized&limit=9");
+    assert_eq!(
+        (all["data"].as_array().unwrap().len(), &all["next_cursor"]),
+        (9, &Value::Null)
+    );
+    assert_eq!(client.see("/s/turns?status=failed")["data"], json!([]));
+
+    let one = client.see("/s/turns?request_id=r4");
+    assert_eq!(texts(&one, "question_neutral"), ["q4"]);
+    assert_eq!(
+        client.see("/s/turns?request_id=r4&status=open")["data"],
+        json!([])
+    );
+    assert_eq!(client.see("/s/turns?request_id=none")["data"], json!([]));
+    client
+        .get("/none/turns?request_id=r4")
+        .fails(404, "session_not_found");
+    server.stop();
+}
+
+#[test]
+fn sessions_are_filtered() {
+    let world = World::new();
+    let server = world.serve();
+    let ada = server.client().of("ada");
+    for n in 0..12 {
+        let project = if n % 4 == 0 { "rare" } else { "common" };
+        ada.post(
+            "",
+            &json!({ "session_id": format!("s{n}"), "project_id": project }),
+        )
+        .wrote(201);
+    }
+    let newest = ada.see("?limit=3");
+    assert_eq!(texts(&newest, "session_id"), ["s11", "s10", "s9"]);
+    for limit in [1, 5, 12, 500] {
+        assert_eq!(ada.all("", limit).len(), 12);
+        assert_eq!(ada.all("?project_id=rare", limit).len(), 3);
+    }
+    assert_eq!(ada.all("?status=active", 50).len(), 12);
+    assert_eq!(ada.all("?status=closed", 50).len(), 0);
+    assert_eq!(ada.all("?identity_id=ada", 50).len(), 12);
+    assert_eq!(ada.all("?identity_id=bob", 50).len(), 0);
+    let third = ada.see("/s3")["created_at"].as_str().unwrap().to_owned();
+    assert_eq!(ada.all(&format!("?since={third}"), 50).len(), 9);
+    assert_eq!(ada.all(&format!("?until={third}"), 50).len(), 3);
+    server.stop();
+}
+
+#[test]
+fn paging_neither_skips_nor_repeats_while_others_write() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    for n in 1..=30 {
+        whole(&client, "s", n);
+        whole(&client, &format!("t{n}"), 1);
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let writer = server.client();
+            for n in 31.. {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                whole(&writer, "s", n);
+                whole(&writer, &format!("t{n}"), 1);
+            }
+        });
+        for _ in 0..5 {
+            let seqs: Vec<u64> = client
+                .all("/s/items", 7)
+                .iter()
+                .map(|i| i["seq"].as_u64().unwrap())
+                .collect();
+            assert!(
+                seqs.len() >= 60 && seqs.iter().copied().eq(1..=seqs.len() as u64),
+                "{seqs:?}"
+            );
+            let ordinals: Vec<u64> = client
+                .all("/s/turns", 3)
+                .iter()
+                .map(|t| t["ordinal"].as_u64().unwrap())
+                .collect();
+            assert!(ordinals.len() >= 30 && ordinals.iter().copied().eq(1..=ordinals.len() as u64));
+            let finalized = client.all("/s/turns?status=finalized", 4);
+            let distinct: BTreeSet<_> = finalized
+                .iter()
+                .map(|t| t["ordinal"].as_u64().unwrap())
+                .collect();
+            assert_eq!(distinct.len(), finalized.len());
+            assert!((1..=30).all(|n| distinct.contains(&n)));
+            let sessions = client.all("", 4);
+            let ids: BTreeSet<_> = sessions
+                .iter()
+                .map(|s| s["session_id"].as_str().unwrap())
+                .collect();
+            assert_eq!(ids.len(), sessions.len());
+            assert!((1..=30).all(|n| ids.contains(format!("t{n}").as_str())));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn context_tells_what_it_left_out() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    whole(&client, "s", 1);
+    let open = json!({ "request_id": "open", "question_neutral": "?" });
+    client.post("/s/turns", &open).wrote(201);
+    for (request, path, body) in [
+        ("failed", "fail", json!({ "error": { "code": "e" } })),
+        ("cancelled", "cancel", json!({})),
+    ] {
+        let start = json!({ "request_id": request, "question_neutral": "?" });
+        let turn = client.post("/s/turns", &start).wrote(201);
+        let id = turn["turn_id"].as_str().unwrap();
+        client
+            .post(&format!("/s/turns/{id}/{path}"), &body)
+            .wrote(200);
+    }
+    let picture = json!({ "request_id": "picture", "question_neutral": "draw", "items": [
+        { "role": "assistant", "channel": "final", "parts": [{ "type": "image_url", "url": "x" }] }] });
+    let turn = client.post("/s/turns", &picture).wrote(201);
+    let id = turn["turn_id"].as_str().unwrap();
+    client
+        .post(&format!("/s/turns/{id}/finalize"), &json!({}))
+        .wrote(200);
+    whole(&client, "s", 2);
+
+    let context = client.see("/s/context");
+    let pair = |n: u64| (json!(format!("q{n}")), json!(format!("a{n}")));
+    let pairs = |context: &Value| -> Vec<(Value, Value)> {
+        let messages = context["messages"].as_array().unwrap();
+        messages
+            .iter()
+            .map(|m| (m["question"].clone(), m["answer"].clone()))
+            .collect()
+    };
+    assert_eq!(pairs(&context), [pair(1), pair(2)]);
+    let reasons: Vec<&str> = context["report"]["dropped"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|d| d["reason"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        reasons,
+        ["turn_open", "turn_failed", "turn_cancelled", "no_text"]
+    );
+    assert_eq!(context["report"]["kept"], 2);
+    assert_eq!(context["report"]["window"]["last_turns"], Value::Null);
+    assert_eq!(context["report"]["window"]["first_seq"], 1);
+
+    let one = client.see("/s/context?format=pairs&variant=neutral&last_turns=1");
+    assert_eq!(pairs(&one), [pair(2)]);
+    assert_eq!(one["report"]["window"]["last_turns"], 1);
+    assert_eq!(
+        pairs(&client.see("/s/context?last_turns=1000")),
+        [pair(1), pair(2)]
+    );
+    assert_eq!(
+        client.see("/s/context?variant=translated")["messages"],
+        json!([])
+    );
+    for bad in [
+        "last_turns=0",
+        "last_turns=-1",
+        "format=xml",
+        "variant=old",
+        "max=1",
+    ] {
+        client
+            .get(&format!("/s/context?{bad}"))
+            .fails(422, "invalid");
+    }
+    client.get("/none/context").fails(404, "session_not_found");
+    server.stop();
+}
+
+#[test]
+fn a_session_can_be_verified() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let turn = json!({ "request_id": "r", "question_neutral": "?", "items": [text_item("i", "system", "system_note", "n")] });
+    client.post("/s/turns", &turn).wrote(201);
+    let report = client.see("/s/verify");
+    assert_eq!(report["status"], "intact");
+    assert_eq!(
+        (&report["sessions"], &report["turns"], &report["items"]),
+        (&json!(1), &json!(1), &json!(2))
+    );
+    assert_eq!(report["findings"], json!([]));
+    client.get("/none/verify").fails(404, "session_not_found");
+    assert_eq!(client.see("/healthz"), json!({ "status": "ok" }));
+    let ready = client.see("/readyz");
+    assert_eq!(
+        ready,
+        json!({ "status": "ready", "read_only": null, "integrity": null, "anchor": null })
+    );
+    server.stop();
+}

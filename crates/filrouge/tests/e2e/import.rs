@@ -1,0 +1,288 @@
+//! Importing OpenCode's histories: whole, twice, and killed in the middle.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::world::{World, fixture};
+
+/// Every session of the store as it is exported, without the times of the import.
+pub(crate) fn journal(world: &World) -> Vec<Value> {
+    let list = world.json(&["sessions", "list", "--limit", "500"]);
+    let mut exports: Vec<Value> = Vec::new();
+    for session in list["data"].as_array().unwrap() {
+        let id = session["session_id"].as_str().unwrap();
+        let mut export: Value = serde_json::from_str(&world.ok(&["export", id])).unwrap();
+        without_times(&mut export);
+        exports.push(export);
+    }
+    exports.sort_by_key(|e| e["session"]["session_id"].as_str().unwrap().to_owned());
+    exports
+}
+
+fn without_times(value: &mut Value) {
+    let erase = |record: &mut Value| {
+        for field in ["created_at", "updated_at", "finalized_at"] {
+            if let Some(time) = record.get_mut(field) {
+                *time = Value::from(time.is_null());
+            }
+        }
+    };
+    erase(&mut value["session"]);
+    value["turns"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .for_each(erase);
+    value["items"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .for_each(erase);
+}
+
+pub(crate) fn import(world: &World, folder: &std::path::Path) -> Value {
+    world.json(&["import", "opencode", folder.to_str().unwrap()])
+}
+
+fn count(summary: &Value, name: &str) -> u64 {
+    summary[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name}: {summary}"))
+}
+
+#[test]
+fn the_genuine_histories() {
+    let world = World::new();
+    let json = import(&world, &fixture("opencode-json"));
+    assert_eq!(
+        (count(&json, "sessions"), count(&json, "sessions_added")),
+        (14, 14),
+        "{json}"
+    );
+    assert_eq!(
+        (count(&json, "turns_known"), count(&json, "turns_replaced")),
+        (0, 0)
+    );
+    let reasons: Vec<&str> = json["skipped"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s["reason"].as_str().unwrap())
+        .collect();
+    assert_eq!(reasons, ["incomplete"], "{json}");
+    let legacy = import(&world, &fixture("opencode-json-legacy"));
+    assert_eq!(
+        (count(&legacy, "sessions"), count(&legacy, "sessions_added")),
+        (2, 2),
+        "{legacy}"
+    );
+    world.verify();
+
+    let journal = journal(&world);
+    assert_eq!(journal.len(), 16);
+    let sum = |list: &str| {
+        journal
+            .iter()
+            .map(|e| e[list].as_array().unwrap().len() as u64)
+            .sum::<u64>()
+    };
+    assert_eq!(
+        sum("items"),
+        count(&json, "items") + count(&legacy, "items")
+    );
+    assert_eq!(
+        sum("turns"),
+        count(&json, "turns_added") + count(&legacy, "turns_added")
+    );
+    let of = |id: &str| {
+        journal
+            .iter()
+            .find(|e| e["session"]["session_id"].as_str().unwrap().starts_with(id))
+            .unwrap()
+    };
+    assert_eq!(
+        of("ses_41fc9d944ffe")["items"].as_array().unwrap().len(),
+        0,
+        "opened and never used"
+    );
+    let parent = of("ses_44e90f601ffe");
+    assert!(
+        parent["session"]["title"]
+            .as_str()
+            .unwrap()
+            .contains("rate limiter")
+    );
+    assert_eq!(
+        of("ses_44e90f368ffe")["session"]["parent_session_id"],
+        parent["session"]["session_id"]
+    );
+    assert_eq!(of("ses_3e791c788ffe")["turns"][1]["status"], "failed");
+    assert_eq!(
+        of("ses_3e791c821ffe")["turns"]
+            .as_array()
+            .unwrap()
+            .last()
+            .unwrap()["status"],
+        "interrupted"
+    );
+    assert!(
+        of("ses_3a355860affe")["session"]["title"]
+            .as_str()
+            .unwrap()
+            .contains("relue")
+    );
+    let dated = journal.iter().flat_map(|e| e["items"].as_array().unwrap());
+    assert!(
+        dated
+            .clone()
+            .all(|i| i["occurred_at"].is_string() && i["item_id"].is_string())
+    );
+}
+
+/// The answer without `time.completed`; only finished messages are copied.
+const UNFINISHED: &str = "msg_c186e388f001xGkbI1IaTNUgX8";
+
+/// Every text of the source's user and assistant messages is in the journal.
+#[test]
+fn every_text_is_there() {
+    fn collect(folder: &std::path::Path, texts: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, texts);
+            } else if path
+                .file_name()
+                .unwrap()
+                .to_string_lossy()
+                .starts_with("prt_")
+            {
+                let part: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+                if part["messageID"] == UNFINISHED {
+                    continue;
+                }
+                if let ("text" | "reasoning", Some(text)) =
+                    (part["type"].as_str().unwrap(), part["text"].as_str())
+                {
+                    texts.push(text.to_owned());
+                }
+            }
+        }
+    }
+    for (name, least) in [("opencode-json", 40), ("opencode-json-legacy", 4)] {
+        let world = World::new();
+        import(&world, &fixture(name));
+        let mut texts = Vec::new();
+        collect(&fixture(name), &mut texts);
+        assert!(texts.len() >= least, "{name}: {}", texts.len());
+        let items: Vec<Value> = journal(&world)
+            .into_iter()
+            .map(|e| e["items"].clone())
+            .collect();
+        let stored: Vec<&str> = items
+            .iter()
+            .flat_map(|list| list.as_array().unwrap())
+            .flat_map(|item| item["parts"].as_array().unwrap())
+            .filter_map(|part| part["text"].as_str())
+            .collect();
+        for text in texts.iter().filter(|t| !t.is_empty()) {
+            assert!(stored.contains(&text.as_str()), "{name}: {text:?}");
+        }
+    }
+}
+
+#[test]
+fn a_second_import_changes_nothing() {
+    for name in ["opencode-json", "opencode-json-legacy"] {
+        let world = World::new();
+        let first = import(&world, &fixture(name));
+        let before = journal(&world);
+        let position = world.json(&["anchor", "show"])["newest_commit"].clone();
+        let second = import(&world, &fixture(name));
+        for none in ["sessions_added", "turns_added", "turns_replaced", "items"] {
+            assert_eq!(count(&second, none), 0, "{name}: {none}: {second}");
+        }
+        assert_eq!(second["turns_known"], first["turns_added"]);
+        assert_eq!(second["skipped"], first["skipped"]);
+        assert_eq!(journal(&world), before, "{name}");
+        assert_eq!(
+            world.json(&["anchor", "show"])["newest_commit"],
+            position,
+            "{name}: not even a commit"
+        );
+        world.verify();
+        let folder = fixture(name);
+        let text = world.ok(&["import", "opencode", folder.to_str().unwrap()]);
+        assert!(
+            text.contains("0 new") && text.contains("0 items written"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_killed_import_is_finished_by_the_next() {
+    let undisturbed = World::new();
+    let folder = fixture("opencode-json");
+    let begin = Instant::now();
+    import(&undisturbed, &folder);
+    let whole = begin.elapsed();
+    let expected = journal(&undisturbed);
+    let mut in_the_middle = 0;
+    for part in 1..=12 {
+        let world = World::new();
+        // Killed up to three times in a row, each a little later.
+        for kill in 0..=(part % 3) {
+            let arguments = ["import", "opencode", folder.to_str().unwrap()];
+            let mut child = world
+                .command(&arguments)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(
+                whole.mul_f64(f64::from(part + kill) / 14.0) + Duration::from_millis(1),
+            );
+            child.kill().unwrap();
+            let killed = child.wait().unwrap().code().is_none();
+            in_the_middle += u32::from(killed && world.store().exists());
+            if world.keyring().exists()
+                && std::fs::metadata(world.store()).is_ok_and(|m| m.len() > 0)
+            {
+                world.verify();
+            }
+        }
+        import(&world, &folder);
+        assert_eq!(
+            journal(&world),
+            expected_in(&world, &expected),
+            "killed after {part}/14"
+        );
+        world.verify();
+    }
+    assert!(
+        in_the_middle > 3,
+        "only {in_the_middle} kills met an import under way"
+    );
+}
+
+/// The undisturbed journal; turn ids are derived by each world's own key, so they are carried over by request.
+fn expected_in(world: &World, expected: &[Value]) -> Vec<Value> {
+    let mut text = serde_json::to_string(expected).unwrap();
+    for (mine, theirs) in journal(world).iter().zip(expected) {
+        for (mine, theirs) in mine["turns"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .zip(theirs["turns"].as_array().unwrap())
+        {
+            assert_eq!(mine["request_id"], theirs["request_id"]);
+            text = text.replace(
+                theirs["turn_id"].as_str().unwrap(),
+                mine["turn_id"].as_str().unwrap(),
+            );
+        }
+    }
+    serde_json::from_str(&text).unwrap()
+}

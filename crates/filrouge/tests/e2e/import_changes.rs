@@ -1,0 +1,258 @@
+//! Histories that go on after they were imported, and files that cannot be read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::import::{import, journal};
+use crate::world::{World, copy_tree, fixture};
+
+fn find(folder: &Path, name: &str) -> PathBuf {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path
+                .file_name()
+                .unwrap()
+                .to_string_lossy()
+                .starts_with(name)
+            {
+                return path;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    panic!("{name} is not there");
+}
+
+fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
+    let mut value: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    change(&mut value);
+    fs::write(path, value.to_string()).unwrap();
+}
+
+fn turns<'a>(journal: &'a [Value], session: &str) -> &'a [Value] {
+    let id = |e: &Value| {
+        e["session"]["session_id"]
+            .as_str()
+            .unwrap()
+            .starts_with(session)
+    };
+    journal.iter().find(|e| id(e)).unwrap()["turns"]
+        .as_array()
+        .unwrap()
+}
+
+/// The message without `time.completed`.
+fn incomplete(folder: &Path) -> PathBuf {
+    let messages = find(&folder.join("storage/message"), "ses_3e791c821ffe");
+    let mut found = fs::read_dir(messages)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .filter(|path| {
+            let message: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+            message["role"] == "assistant" && message["time"].get("completed").is_none()
+        });
+    let path = found.next().unwrap();
+    assert!(found.next().is_none());
+    path
+}
+
+#[test]
+fn an_answer_that_was_finished_since_replaces_its_turn() {
+    let world = World::new();
+    let folder = world.path("history");
+    copy_tree(&fixture("opencode-json"), &folder);
+    import(&world, &folder);
+    let before = journal(&world);
+    let old = turns(&before, "ses_3e791c821ffe");
+    assert_eq!(old.last().unwrap()["status"], "interrupted");
+
+    edit(&incomplete(&folder), |message| {
+        let created = message["time"]["created"].as_u64().unwrap();
+        message["time"]["completed"] = json!(created + 1000);
+        message["finish"] = json!("stop");
+    });
+    let summary = import(&world, &folder);
+    assert_eq!(
+        (&summary["turns_replaced"], &summary["turns_added"]),
+        (&json!(1), &json!(0)),
+        "{summary}"
+    );
+    assert_eq!(summary["skipped"], json!([]));
+    let after = journal(&world);
+    let new = turns(&after, "ses_3e791c821ffe");
+    assert_eq!(new.len(), old.len() + 1);
+    let (replaced, newest) = (&new[new.len() - 2], &new[new.len() - 1]);
+    assert_eq!(
+        (&newest["record_version"], &newest["ordinal"]),
+        (&json!(2), &replaced["ordinal"])
+    );
+    assert_eq!(newest["status"], "finalized");
+    assert_eq!(replaced["replaced_by_turn_id"], newest["turn_id"]);
+    assert_eq!(replaced["status"], "interrupted");
+    world.verify();
+    let again = import(&world, &folder);
+    assert_eq!(
+        (&again["turns_replaced"], &again["items"]),
+        (&json!(0), &json!(0)),
+        "{again}"
+    );
+    assert_eq!(journal(&world), after);
+
+    // It goes back and forth once more: every state that is new is one more version.
+    for (version, text) in [(3, "a first correction"), (4, "a second correction")] {
+        edit(&incomplete_part(&folder), |part| {
+            part["state"]["title"] = json!(text)
+        });
+        let summary = import(&world, &folder);
+        assert_eq!(summary["turns_replaced"], 1, "{summary}");
+        let journal = journal(&world);
+        assert_eq!(
+            turns(&journal, "ses_3e791c821ffe").last().unwrap()["record_version"],
+            version
+        );
+        world.verify();
+    }
+}
+
+/// A tool's part of the message that was incomplete.
+fn incomplete_part(folder: &Path) -> PathBuf {
+    let parts = folder.join("storage/part");
+    for message in fs::read_dir(parts).unwrap() {
+        for part in fs::read_dir(message.unwrap().path()).unwrap() {
+            let path = part.unwrap().path();
+            let part: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+            if part["type"] == "tool"
+                && part["sessionID"]
+                    .as_str()
+                    .unwrap()
+                    .starts_with("ses_3e791c821ffe")
+            {
+                return path;
+            }
+        }
+    }
+    panic!("no tool's part");
+}
+
+#[test]
+fn a_session_that_goes_on_gets_its_new_turns() {
+    let world = World::new();
+    let folder = world.path("history");
+    copy_tree(&fixture("opencode-json"), &folder);
+    let removed = find(&folder.join("storage/session"), "ses_3e791c788ffe");
+    let messages = find(&folder.join("storage/message"), "ses_3e791c788ffe");
+    let mut newest: Vec<_> = fs::read_dir(&messages)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
+    newest.sort();
+    let later = newest.split_off(2);
+    assert!(!later.is_empty());
+    let aside = world.path("aside");
+    fs::create_dir(&aside).unwrap();
+    for path in &later {
+        fs::rename(path, aside.join(path.file_name().unwrap())).unwrap();
+    }
+    import(&world, &folder);
+    let before = turns(&journal(&world), "ses_3e791c788ffe").len();
+    for path in &later {
+        fs::rename(aside.join(path.file_name().unwrap()), path).unwrap();
+    }
+    edit(&removed, |session| {
+        session["title"] = json!("Renamed since")
+    });
+    let summary = import(&world, &folder);
+    assert_eq!(
+        (&summary["turns_added"], &summary["turns_replaced"]),
+        (&json!(1), &json!(0)),
+        "{summary}"
+    );
+    assert_eq!(
+        turns(&journal(&world), "ses_3e791c788ffe").len(),
+        before + 1
+    );
+    world.verify();
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named_and_cost_only_themselves() {
+    let world = World::new();
+    let folder = world.path("history");
+    copy_tree(&fixture("opencode-json"), &folder);
+    let session = find(&folder.join("storage/session"), "ses_3a3558451ffe");
+    fs::write(&session, "{ \"id\": ").unwrap();
+    let messages = find(&folder.join("storage/message"), "ses_3e791c799ffe");
+    let message = fs::read_dir(messages)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    fs::write(&message, "").unwrap();
+    let part = find(&folder.join("storage/part"), "prt_c186e41bd001");
+    fs::write(&part, b"\xff\xfe\x00").unwrap();
+
+    let summary = import(&world, &folder);
+    let skipped = summary["skipped"].as_array().unwrap();
+    for (path, reason) in [(&session, "torn"), (&message, "empty"), (&part, "not_utf8")] {
+        let found = skipped.iter().find(|s| s["path"] == path.to_str().unwrap());
+        let found = found.unwrap_or_else(|| panic!("{} is not named: {summary}", path.display()));
+        assert_eq!(found["reason"], reason);
+        assert!(found["detail"].is_string());
+    }
+    assert_eq!(summary["sessions_added"], 13);
+    world.verify();
+    let text = world.ok(&["import", "opencode", folder.to_str().unwrap()]);
+    assert!(
+        text.contains("skipped 1 (torn)") && text.contains(session.to_str().unwrap()),
+        "{text}"
+    );
+
+    fs::copy(
+        find(
+            &fixture("opencode-json/storage/session"),
+            "ses_3a3558451ffe",
+        ),
+        &session,
+    )
+    .unwrap();
+    fs::copy(
+        find(
+            &fixture("opencode-json/storage/message"),
+            message.file_name().unwrap().to_str().unwrap(),
+        ),
+        &message,
+    )
+    .unwrap();
+    fs::copy(
+        find(&fixture("opencode-json/storage/part"), "prt_c186e41bd001"),
+        &part,
+    )
+    .unwrap();
+    let healed = import(&world, &folder);
+    assert_eq!(healed["sessions_added"], 1, "{healed}");
+    world.verify();
+    let undisturbed = World::new();
+    import(&undisturbed, &folder);
+    let texts = |world: &World| -> Vec<(Value, Value)> {
+        let newest = journal(world);
+        let all = newest.iter().flat_map(|e| e["turns"].as_array().unwrap());
+        let mut texts: Vec<_> = all
+            .filter(|t| t["replaced_by_turn_id"].is_null())
+            .map(|t| (t["question_neutral"].clone(), t["answer_neutral"].clone()))
+            .collect();
+        texts.sort_by_key(|t| format!("{t:?}"));
+        texts
+    };
+    assert_eq!(
+        texts(&world),
+        texts(&undisturbed),
+        "once healed, the newest versions are what there is"
+    );
+}

@@ -1,0 +1,318 @@
+//! Stopping gracefully, two servers on one store, and a store in memory.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::http::{Client, text_item};
+use crate::world::World;
+
+#[test]
+fn a_stop_keeps_what_was_acknowledged() {
+    let world = World::new();
+    for round in 0..3 {
+        let server = world.serve();
+        let acknowledged = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for writer in 0..8 {
+                let (client, acknowledged) = (server.client(), &acknowledged);
+                scope.spawn(move || {
+                    for n in 0.. {
+                        let (session, request) = (format!("w{writer}"), format!("{round}-{n}"));
+                        let body = json!({ "request_id": request, "question_neutral": "?", "answer_neutral": "x".repeat(2000) });
+                        match client.try_post(&format!("/{session}/turns"), &body.to_string()) {
+                            Ok(reply) => {
+                                reply.wrote(201);
+                                acknowledged.lock().unwrap().push((session, request));
+                            }
+                            Err(_) => return,
+                        }
+                    }
+                });
+            }
+            std::thread::sleep(Duration::from_millis(300));
+            server.ask_to_stop();
+        });
+        let log = server.ended();
+        assert!(!log.contains("cut off"), "{log}");
+        let acknowledged = acknowledged.into_inner().unwrap();
+        assert!(acknowledged.len() > 8, "{}", acknowledged.len());
+        let server = world.serve();
+        let client = server.client();
+        let there: BTreeSet<(String, String)> = (0..8)
+            .flat_map(|w| client.all(&format!("/w{w}/turns"), 500))
+            .map(|t| {
+                (
+                    t["session_id"].as_str().unwrap().to_owned(),
+                    t["request_id"].as_str().unwrap().to_owned(),
+                )
+            })
+            .collect();
+        for one in &acknowledged {
+            assert!(there.contains(one), "{one:?} was acknowledged");
+        }
+        assert_eq!(client.see("/readyz")["status"], "ready");
+        server.stop();
+        world.verify();
+    }
+}
+
+#[test]
+fn a_request_under_way_is_answered() {
+    let world = World::new();
+    let server = world.serve();
+    let host = server.origin().strip_prefix("http://").unwrap();
+    let mut stream = std::net::TcpStream::connect(host).unwrap();
+    let body = json!({ "request_id": "r", "question_neutral": "?" }).to_string();
+    let (first, second) = body.split_at(10);
+    let head = format!(
+        "POST /api/v1/sessions/s/turns HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{first}",
+        body.len()
+    );
+    std::io::Write::write_all(&mut stream, head.as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    server.ask_to_stop();
+    std::thread::sleep(Duration::from_millis(200));
+    std::io::Write::write_all(&mut stream, second.as_bytes()).unwrap();
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    server.ended();
+    world.verify();
+}
+
+/// Appends to the session's turn of this writer until told to stop; gives how many items were acknowledged.
+fn write(client: &Client, name: &str, stop: &AtomicBool) -> u64 {
+    let body = json!({ "request_id": name, "question_neutral": "?" });
+    let turn = client.post("/shared/turns", &body).wrote(201);
+    let path = format!("/shared/turns/{}/items", turn["turn_id"].as_str().unwrap());
+    let mut n = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let items = json!({ "items": [text_item(&format!("{name}-{n}"), "assistant", "thought", "t"), text_item(&format!("{name}-{n}b"), "tool", "observation", "o")] });
+        let seqs = client.post(&path, &items).wrote(201);
+        assert_eq!(
+            seqs["last_seq"].as_u64(),
+            seqs["first_seq"].as_u64().map(|s| s + 1)
+        );
+        n += 1;
+    }
+    client
+        .post(
+            &path.replace("/items", "/finalize"),
+            &json!({ "answer_neutral": name }),
+        )
+        .wrote(200);
+    2 * n + 2
+}
+
+#[test]
+fn two_servers_share_one_store() {
+    let world = World::new();
+    let servers = [world.serve(), world.serve()];
+    let stop = AtomicBool::new(false);
+    let written: u64 = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..4)
+            .map(|n| {
+                let (client, stop) = (servers[n % 2].client(), &stop);
+                scope.spawn(move || write(&client, &format!("w{n}"), stop))
+            })
+            .collect();
+        let reader = scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                for server in &servers {
+                    let client = server.client();
+                    if client.get("/shared").status == 200 {
+                        let items = client.all("/shared/items", 100);
+                        assert!(items.iter().zip(1_u64..).all(|(i, seq)| i["seq"] == seq));
+                    }
+                    let ready = client.see("/readyz");
+                    assert_eq!(ready["integrity"], Value::Null, "{ready}");
+                }
+            }
+        });
+        std::thread::sleep(Duration::from_secs(3));
+        world.json(&["sessions", "list"]);
+        stop.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+        writers.into_iter().map(|w| w.join().unwrap()).sum()
+    });
+    let pages: Vec<Vec<Value>> = servers
+        .iter()
+        .map(|s| s.client().all("/shared/items", 500))
+        .collect();
+    assert_eq!(pages[0], pages[1], "both show the same");
+    assert_eq!(pages[0].len() as u64, written);
+    assert!(
+        pages[0].iter().zip(1_u64..).all(|(i, seq)| i["seq"] == seq),
+        "dense"
+    );
+    for server in &servers {
+        let client = server.client();
+        assert_eq!(
+            client.see("/readyz"),
+            json!({ "status": "ready", "read_only": null, "integrity": null, "anchor": null })
+        );
+        assert_eq!(client.see("/shared/verify")["status"], "intact");
+        assert_eq!(client.all("/shared/turns?status=finalized", 50).len(), 4);
+    }
+    world.verify();
+    // A retry at the other server is a retry.
+    let body = json!({ "request_id": "w0", "question_neutral": "?" });
+    for server in &servers {
+        assert_eq!(
+            server.client().post("/shared/turns", &body).wrote(200)["replayed"],
+            true
+        );
+    }
+    let [one, two] = servers;
+    one.stop();
+    two.client().post("/after/turns", &body).wrote(201);
+    two.stop();
+    world.verify();
+    world.ok(&["doctor"]);
+}
+
+#[test]
+fn commands_write_while_a_server_runs() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    client
+        .post(
+            "/s/turns",
+            &json!({ "request_id": "r", "question_neutral": "?" }),
+        )
+        .wrote(201);
+    crate::import::import(&world, &crate::world::fixture("opencode-json"));
+    assert_eq!(client.all("", 500).len(), 15);
+    client
+        .post(
+            "/s/turns",
+            &json!({ "request_id": "q", "question_neutral": "?" }),
+        )
+        .wrote(201);
+    assert_eq!(client.see("/readyz")["status"], "ready");
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn a_server_needs_nobody_to_read_its_stdout() {
+    let world = World::new();
+    let log = world.path("log");
+    let mut child = world
+        .command(&["serve", "--listen", "127.0.0.1:0"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let begin = std::time::Instant::now();
+    let address = loop {
+        let text = std::fs::read_to_string(&log).unwrap();
+        if let Some((_, rest)) = text.split_once("address=") {
+            break rest.split_whitespace().next().unwrap().to_owned();
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "{text}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(child.try_wait().unwrap(), None);
+    assert_eq!(
+        Client::new(&format!("http://{address}")).see("/healthz")["status"],
+        "ok"
+    );
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_store_in_memory_serves() {
+    let world = World::new();
+    let server = world.serve_with(&["--store", "memory:"]);
+    let client = server.client();
+    let body = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
+    assert_eq!(client.post("/s/turns", &body).status, 201);
+    assert_eq!(client.post("/s/turns", &body).is(200)["replayed"], true);
+    assert_eq!(client.see("/s/context")["messages"][0]["answer"], "!");
+    assert_eq!(client.see("/s/verify")["status"], "intact");
+    assert_eq!(client.all("", 50).len(), 1);
+    assert_eq!(client.see("/readyz")["status"], "ready");
+    server.stop();
+    for part in ["data", "config", "state"] {
+        assert!(!world.path(part).exists(), "{part} was written");
+    }
+    let again = world.serve_with(&["--store", "memory:"]);
+    again.client().get("/s").fails(404, "session_not_found");
+    again.stop();
+}
+
+#[test]
+fn a_silent_turn_is_interrupted_and_opens_again() {
+    let world = World::new();
+    let config = world.path("c.toml");
+    std::fs::write(&config, "turn_timeout_s = 0\n").unwrap();
+    let server = world.serve();
+    let body = json!({ "request_id": "r", "question_neutral": "?" });
+    let turn = server.client().post("/s/turns", &body).wrote(201);
+    let waiting = json!({ "request_id": "h", "question_neutral": "?", "items": [text_item("h", "assistant", "hitl_request", "ok?")] });
+    server.client().post("/s/turns", &waiting).wrote(201);
+    server.stop();
+    let server = world.serve_with(&["--config", config.to_str().unwrap()]);
+    let client = server.client();
+    let path = format!("/s/turns/{}", turn["turn_id"].as_str().unwrap());
+    let begin = std::time::Instant::now();
+    while client.see(&path)["status"] != "interrupted" {
+        assert!(
+            begin.elapsed() < Duration::from_secs(20),
+            "{}",
+            client.see(&path)
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let items = json!({ "items": [text_item("late", "assistant", "thought", "?")] });
+    let problem = client
+        .post(&format!("{path}/items"), &items)
+        .fails(409, "turn_closed");
+    assert!(
+        problem["hint"]
+            .as_str()
+            .unwrap()
+            .contains("same request_id")
+    );
+    client
+        .post(
+            &format!("{path}/finalize"),
+            &json!({ "answer_neutral": "!" }),
+        )
+        .fails(409, "turn_closed");
+    assert_eq!(
+        client.see("/s/turns?request_id=h")["data"][0]["status"],
+        "open",
+        "it waits for a human"
+    );
+    server.stop();
+    let server = world.serve();
+    let again = server.client().post("/s/turns", &body).wrote(200);
+    assert_eq!(
+        (&again["status"], &again["turn_id"]),
+        (&json!("open"), &turn["turn_id"])
+    );
+    server
+        .client()
+        .post(&format!("{path}/items"), &items)
+        .wrote(201);
+    let done = server
+        .client()
+        .post(
+            &format!("{path}/finalize"),
+            &json!({ "answer_neutral": "!" }),
+        )
+        .wrote(200);
+    assert_eq!(done["status"], "finalized");
+    server.stop();
+    world.verify();
+}

@@ -1,0 +1,253 @@
+//! Bytes changed in the store's file: every later answer is what was written, or an error that says so.
+
+use std::fs;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use serde_json::{Value, json};
+
+use crate::http::{Client, Reply};
+use crate::world::{World, copy_tree};
+
+const SESSIONS: usize = 6;
+
+fn fill(client: &Client) {
+    for s in 0..SESSIONS {
+        client.post("", &json!({ "session_id": format!("s{s}"), "title": format!("a title to be found {s}") })).wrote(201);
+        for n in 0..12 {
+            let body = json!({ "request_id": format!("r{n}"), "question_neutral": format!("question {s} {n}"), "answer_neutral": format!("answer {s} {n}"),
+                "items": [{ "item_id": format!("i{n}"), "role": "assistant", "channel": "thought", "parts": [{ "type": "text", "text": "lorem ipsum ".repeat(40) }] }] });
+            client.post(&format!("/s{s}/turns"), &body).wrote(201);
+        }
+        client
+            .post(
+                &format!("/s{s}/turns"),
+                &json!({ "request_id": "open", "question_neutral": "?" }),
+            )
+            .wrote(201);
+    }
+}
+
+fn reads() -> Vec<String> {
+    let mut paths = vec!["?limit=500".to_owned()];
+    for s in 0..SESSIONS {
+        for path in [
+            "",
+            "/items?limit=500",
+            "/turns?limit=500",
+            "/turns?status=finalized&limit=5",
+            "/context",
+            "/turns?request_id=r3",
+        ] {
+            paths.push(format!("/s{s}{path}"));
+        }
+    }
+    paths
+}
+
+/// What was written, or a failure that names itself.
+fn truthful(reply: &Reply, written: &Reply, path: &str) -> bool {
+    if reply.status == 200 {
+        assert_eq!(
+            reply.text, written.text,
+            "GET {path} shows what was never written"
+        );
+        return true;
+    }
+    let code = reply.body()["code"].as_str().unwrap_or_default().to_owned();
+    let known = [
+        "integrity_error",
+        "key_missing",
+        "store_unavailable",
+        "internal",
+    ];
+    assert!(
+        reply.status >= 500 && known.contains(&code.as_str()),
+        "GET {path}: {reply:?}"
+    );
+    false
+}
+
+/// Pages of SQLite's file format.
+const PAGE: usize = 4096;
+
+/// Whether a page belongs to an index, by the first byte of its header. Tables without a rowid look the same.
+fn is_index(bytes: &[u8], page: usize) -> bool {
+    let header = if page == 0 { 100 } else { page * PAGE };
+    matches!(bytes[header], 0x02 | 0x0a)
+}
+
+/// Changes some bytes of index pages or of all others; gives where.
+fn damage(path: &std::path::Path, rng: &mut StdRng, of_index: bool) -> String {
+    let mut bytes = fs::read(path).unwrap();
+    let pages: Vec<usize> = (0..bytes.len() / PAGE)
+        .filter(|page| is_index(&bytes, *page) == of_index)
+        .collect();
+    let mut places = Vec::new();
+    for _ in 0..rng.random_range(1..4) {
+        // Most of a page may be empty.
+        let page = pages[rng.random_range(0..pages.len())] * PAGE;
+        let used: Vec<usize> = (page..page + PAGE).filter(|at| bytes[*at] != 0).collect();
+        let at = used[rng.random_range(0..used.len())];
+        match rng.random_range(0..3) {
+            0 => bytes[at] ^= 1 << rng.random_range(0..8),
+            1 => bytes[at..(at + 16).min(page + PAGE)].fill(0),
+            _ => bytes[at] = rng.random(),
+        }
+        places.push(at.to_string());
+    }
+    fs::write(path, bytes).unwrap();
+    places.join(" ")
+}
+
+#[test]
+fn damaged_tables_are_never_told_as_truth() {
+    random_damage(false);
+}
+
+#[test]
+fn damaged_indexes_are_never_told_as_truth() {
+    random_damage(true);
+}
+
+fn random_damage(of_index: bool) {
+    let seed = u64::from(rand::random::<u32>());
+    eprintln!("seed {seed}");
+    let mut rng = StdRng::seed_from_u64(seed);
+    let world = World::new();
+    let server = world.serve();
+    fill(&server.client());
+    let written: Vec<(String, Reply)> = reads()
+        .into_iter()
+        .map(|p| (p.clone(), server.client().get(&p)))
+        .collect();
+    server.stop();
+    copy_tree(&world.path("data"), &world.path("good-data"));
+    copy_tree(&world.path("state"), &world.path("good-state"));
+    let (mut untruths, mut refused) = (0, 0);
+    for round in 0..40 {
+        for part in ["data", "state"] {
+            fs::remove_dir_all(world.path(part)).unwrap();
+            copy_tree(&world.path(&format!("good-{part}")), &world.path(part));
+        }
+        let at = damage(&world.store(), &mut rng, of_index);
+        let what = format!("seed {seed}, round {round}, bytes {at}");
+        let verified = world.run(&["verify"]);
+        let list = world.run(&["sessions", "list", "--json"]);
+        if list.code == Some(0) {
+            let list: Value = serde_json::from_str(&list.stdout).unwrap();
+            assert_eq!(list["data"], written[0].1.body()["data"], "{what}");
+        }
+        let doctor = world.run(&["doctor"]);
+        if doctor.stdout.contains("FAILED  store") {
+            refused += 1;
+            assert_ne!(verified.code, Some(0), "{what}: {verified:?}");
+            continue;
+        }
+        let server = world.serve();
+        let client = server.client();
+        let mut silent = Vec::new();
+        for (path, reply) in &written {
+            let told = client.get(path);
+            if !truthful(&told, reply, &format!("{path} ({what})")) {
+                silent.push((path, told));
+            }
+        }
+        if !silent.is_empty() {
+            untruths += 1;
+            assert_ne!(
+                verified.code,
+                Some(0),
+                "{what}: verify says intact, but {silent:?}"
+            );
+        }
+        for s in 0..SESSIONS {
+            let body =
+                json!({ "request_id": "new", "question_neutral": "?", "answer_neutral": "!" });
+            let reply = client.post(&format!("/s{s}/turns"), &body);
+            assert!(
+                reply.status == 201 || reply.status >= 500,
+                "{what}: {reply:?}"
+            );
+        }
+        server.stop();
+    }
+    eprintln!("of 40 damaged stores {refused} did not open and {untruths} refused a read");
+    assert!(refused + untruths > 0, "no damage was noticed: seed {seed}");
+}
+
+#[test]
+fn a_changed_title_is_found_out() {
+    let world = World::new();
+    let server = world.serve();
+    fill(&server.client());
+    server.stop();
+    let mut bytes = fs::read(world.store()).unwrap();
+    let title = b"a title to be found 3";
+    let at = bytes
+        .windows(title.len())
+        .position(|w| w == title)
+        .expect("the title is in the file");
+    bytes[at..at + 7].copy_from_slice(b"A TITLE");
+    fs::write(world.store(), bytes).unwrap();
+
+    let server = world.serve();
+    let client = server.client();
+    let problem = client.get("/s3").fails(500, "integrity_error");
+    assert_eq!(problem["session_id"], "s3");
+    client.get("/s3/items").fails(500, "integrity_error");
+    client.get("").fails(500, "integrity_error");
+    client
+        .post(
+            "/s3/turns",
+            &json!({ "request_id": "x", "question_neutral": "?" }),
+        )
+        .fails(500, "integrity_error");
+    assert_eq!(client.see("/s2")["title"], "a title to be found 2");
+    client
+        .post(
+            "/s2/turns",
+            &json!({ "request_id": "x", "question_neutral": "?" }),
+        )
+        .wrote(201);
+    server.stop();
+    let done = world.run(&["verify"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(
+        done.stdout.contains("BROKEN") && done.stdout.contains("\"s3\""),
+        "{done:?}"
+    );
+    assert_eq!(world.run(&["verify", "s2"]).code, Some(0));
+    assert_eq!(world.run(&["verify", "s3"]).code, Some(1));
+    let json = world.run(&["verify", "--json"]);
+    let report: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(
+        (&report["status"], &report["findings"][0]["session_id"]),
+        (&json!("broken"), &json!("s3"))
+    );
+}
+
+#[test]
+fn a_torn_or_foreign_file_is_refused() {
+    let world = World::new();
+    let server = world.serve();
+    fill(&server.client());
+    server.stop();
+    let good = fs::read(world.store()).unwrap();
+    for (what, bytes) in [
+        ("cut in a page", good[..good.len() / 2 + 100].to_vec()),
+        ("cut in the header", good[..50].to_vec()),
+        (
+            "text",
+            b"hello, I am a text file of some length, not a database at all".to_vec(),
+        ),
+        ("zeros", vec![0; 65536]),
+    ] {
+        fs::write(world.store(), bytes).unwrap();
+        let done = world.run(&["verify"]);
+        assert!(matches!(done.code, Some(1 | 2)), "{what}: {done:?}");
+        assert_eq!(world.run(&["doctor"]).code, Some(1), "{what}");
+    }
+    fs::write(world.store(), good).unwrap();
+    world.verify();
+}

@@ -1,0 +1,221 @@
+//! A hermetic home, the built binary in it, and a running server.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::http::Client;
+
+/// No start may take longer, whatever the machine.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// A home with nothing in it; kept when a test fails.
+pub(crate) struct World {
+    dir: TempDir,
+    servers: AtomicU32,
+}
+
+/// What a command left behind.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self {
+            dir: TempDir::with_prefix("filrouge-e2e-").expect("a temporary directory"),
+            servers: AtomicU32::new(0),
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Where the store is unless something else is said.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.path("data/filrouge/filrouge.db")
+    }
+
+    pub(crate) fn keyring(&self) -> PathBuf {
+        self.path("config/filrouge/keyring.json")
+    }
+
+    /// The binary with `arguments`, in an environment that leads nowhere else.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_filrouge"));
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("FILROUGE_") {
+                command.env_remove(name);
+            }
+        }
+        command
+            .args(arguments)
+            .env("HOME", self.dir.path())
+            .env("XDG_DATA_HOME", self.path("data"))
+            .env("XDG_CONFIG_HOME", self.path("config"))
+            .env("XDG_STATE_HOME", self.path("state"))
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Done {
+        finish(self.command(arguments), &format!("{arguments:?}"))
+    }
+
+    /// A command that must succeed; gives its stdout.
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
+        let done = self.run(arguments);
+        assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
+        done.stdout
+    }
+
+    /// The one JSON document of a command that must succeed.
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
+        let text = self.ok(&[arguments, &["--json"]].concat());
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{arguments:?}: {e}\n{text}"))
+    }
+
+    /// The store must be intact.
+    pub(crate) fn verify(&self) {
+        let report = self.json(&["verify"]);
+        assert_eq!(report["status"], "intact", "{report}");
+    }
+
+    pub(crate) fn serve(&self) -> Server {
+        self.serve_with(&[])
+    }
+
+    pub(crate) fn serve_with(&self, arguments: &[&str]) -> Server {
+        let serve = ["serve", "--listen", "127.0.0.1:0"];
+        let mut command = self.command(&[&serve, arguments].concat());
+        let number = self.servers.fetch_add(1, Ordering::Relaxed);
+        let log = self.path(&format!("server-{number}.log"));
+        command
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(&log).unwrap());
+        Server::start(command, log)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.dir.disable_cleanup(true);
+            eprintln!("kept for inspection: {}", self.dir.path().display());
+        }
+    }
+}
+
+/// Waits for a command; whatever it did, it must not have panicked.
+pub(crate) fn finish(mut command: Command, what: &str) -> Done {
+    let output = command.output().expect("run filrouge");
+    let done = Done {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    };
+    assert!(!done.stderr.contains("panicked"), "{what}: {done:?}");
+    assert!(done.code.is_some(), "{what} was ended by a signal");
+    done
+}
+
+/// A file or folder of the repository's fixtures.
+pub(crate) fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/fixtures")
+        .join(name)
+}
+
+pub(crate) fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_tree(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// A running server; killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    origin: String,
+    log: PathBuf,
+}
+
+impl Server {
+    fn start(mut command: Command, log: PathBuf) -> Self {
+        let mut child = command.spawn().expect("start the server");
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            if let Some(Ok(line)) = lines.next() {
+                tell.send(line).ok();
+            }
+            lines.for_each(drop); // keeps the pipe open and empty
+        });
+        let Ok(line) = told.recv_timeout(START_LIMIT) else {
+            child.kill().ok();
+            child.wait().ok();
+            panic!(
+                "the server does not start: {}",
+                fs::read_to_string(&log).unwrap_or_default()
+            );
+        };
+        let origin = line.strip_prefix("listening on ").unwrap().to_owned();
+        Self { child, origin, log }
+    }
+
+    /// `http://HOST:PORT`.
+    pub(crate) fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&self.origin)
+    }
+
+    /// SIGTERM.
+    pub(crate) fn ask_to_stop(&self) {
+        let kill = format!("kill -TERM {}", self.child.id());
+        let asked = Command::new("sh").arg("-c").arg(kill).status();
+        assert!(asked.is_ok_and(|s| s.success()), "SIGTERM cannot be sent");
+    }
+
+    /// SIGTERM, and waits for the end, which must be a good one.
+    pub(crate) fn stop(self) {
+        self.ask_to_stop();
+        self.ended();
+    }
+
+    /// Waits for the end, which must be a good one; gives the log.
+    pub(crate) fn ended(mut self) -> String {
+        let status = self.child.wait().unwrap();
+        let log = fs::read_to_string(&self.log).unwrap();
+        assert!(status.success(), "the server ended with {status}\n{log}");
+        assert!(!log.contains("panicked"), "{log}");
+        log
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
