@@ -109,7 +109,8 @@ pub(crate) async fn flat(setup: &Setup) -> Result<Section> {
     for pair in 0..setup.pairs {
         run(setup, grown, pair as u64, &mut runs).await?;
     }
-    let (bytes, time): (fn(&Cost) -> f64, fn(&Cost) -> f64) = (|c| c.bytes, |c| c.micros);
+    let bytes: fn(&Cost) -> f64 = |c| c.bytes;
+    let time: fn(&Cost) -> f64 = |c| c.micros;
     let late = format!("turns {}–{}", grown + 1, grown + 10);
     let mut lines = vec![
         compare(

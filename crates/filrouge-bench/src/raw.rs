@@ -64,6 +64,12 @@ impl RawTurn {
     }
 }
 
+/// The newest turns: id, first seq, count and status of each, and their contents.
+pub(crate) struct Newest {
+    pub(crate) headers: Vec<[i64; 4]>,
+    pub(crate) contents: Vec<Vec<u8>>,
+}
+
 /// A raw store.
 pub(crate) struct Raw {
     conn: Connection,
@@ -162,7 +168,7 @@ impl Raw {
     }
 
     /// The newest turns of the first session, headers and contents, as bytes in memory.
-    pub(crate) fn newest(&self, turns: i64) -> Result<(Vec<[i64; 4]>, Vec<Vec<u8>>)> {
+    pub(crate) fn newest(&self, turns: i64) -> Result<Newest> {
         let head = |r: &rusqlite::Row<'_>| Ok([r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?]);
         let headers = self
             .conn
@@ -173,7 +179,10 @@ impl Raw {
             .query_map([turns], head)?
             .collect::<rusqlite::Result<Vec<_>>>()?;
         let from = headers.last().map_or(0, |h| h[1]);
-        Ok((headers, self.contents(from)?))
+        Ok(Newest {
+            headers,
+            contents: self.contents(from)?,
+        })
     }
 
     /// All contents of the first session from a seq on.
@@ -198,7 +207,7 @@ impl Raw {
         Ok(rows)
     }
 
-    /// All contents of the first session, parsed row by row as they come; gives how many values there were.
+    /// All contents of the first session, each row parsed.
     pub(crate) fn parsed(&self) -> Result<Vec<serde_json::Value>> {
         self.contents(0)?
             .iter()

@@ -126,6 +126,17 @@ impl Stores {
     }
 }
 
+async fn raw_last(raw: &Raw, turns: usize) -> Result<()> {
+    let newest = raw.newest(turns as i64)?;
+    ensure!(
+        newest.headers.len() == turns && newest.contents.len() >= turns,
+        "{} turns",
+        newest.headers.len()
+    );
+    black_box(newest);
+    Ok(())
+}
+
 /// Times one call after each reading of the whole session.
 async fn after_whole<F: Future<Output = Result<()>>>(
     stores: &Stores,
@@ -155,17 +166,12 @@ pub(crate) async fn last(setup: &Setup) -> Result<Section> {
     let mut cold_turns = Series::new("library, last 20 finalized turns, after reading all");
     for _ in 0..setup.pairs {
         for (series, raw) in limits.iter_mut().zip(&stores.raws) {
-            let call = || async {
-                black_box(raw.newest(newest as i64)?);
-                Ok(())
-            };
-            series.legs.push(timed(calls, call).await?);
+            series
+                .legs
+                .push(timed(calls, || raw_last(raw, newest)).await?);
         }
-        let raw = || async {
-            black_box(stores.raws[1].newest(newest as i64)?);
-            Ok(())
-        };
-        cold.legs.push(after_whole(&stores, 5, raw).await?);
+        cold.legs
+            .push(after_whole(&stores, 5, || raw_last(&stores.raws[1], newest)).await?);
         cold_turns
             .legs
             .push(after_whole(&stores, 5, || stores.last_turns(newest)).await?);

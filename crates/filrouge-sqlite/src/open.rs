@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use filrouge_store::{Entropy, Keyring};
 use filrouge_types::{Clock, ErrorCode, Failure};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::failure;
@@ -81,6 +82,9 @@ fn connect(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
     })?;
     conn.busy_timeout(busy_timeout).map_err(failure)?;
     conn.set_prepared_statement_cache_capacity(64);
+    // Plans hold whatever is bound: without this, each new bound value makes SQLite plan the statement again.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+        .map_err(failure)?;
     conn.pragma_update(None, "trusted_schema", false)
         .map_err(failure)?;
     Ok(conn)

@@ -3,7 +3,7 @@
 use filrouge_store::command::{SessionFilter, Viewer};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    HeadRow, LogRow, SessionPk, SessionRow, Stored, TurnRow, Tx, View, item_key,
+    HeadRow, LogRow, RECORDS_BYTES, SessionPk, SessionRow, Stored, TurnRow, Tx, View, item_key,
 };
 use filrouge_types::{Failure, ItemId, SessionId, TenantId, Timestamp, TurnId, TurnStatus};
 use rusqlite::{Connection, OptionalExtension, Params, Row, named_params, params};
@@ -232,14 +232,25 @@ impl View for Rows<'_> {
              WHERE k.session_pk = ?1 AND k.first_seq >= coalesce(
                  (SELECT max(first_seq) FROM record_key WHERE session_pk = ?1 AND first_seq <= ?2), ?2)
              ORDER BY k.first_seq LIMIT ?3";
-        self.many(sql, [int(pk), int(seq), int(limit as u64)], |row| {
-            Ok(RecordRow {
-                first_seq: uint(row, 0)?,
-                count: uint(row, 1)?,
-                head: row.get(2)?,
-                body: row.get(3)?,
-            })
-        })
+        let read = || -> rusqlite::Result<Vec<RecordRow>> {
+            let mut statement = self.0.prepare_cached(sql)?;
+            let mut rows = statement.query([int(pk), int(seq), int(limit as u64)])?;
+            let (mut records, mut bytes) = (Vec::new(), 0);
+            while bytes < RECORDS_BYTES
+                && let Some(row) = rows.next()?
+            {
+                let record = RecordRow {
+                    first_seq: uint(row, 0)?,
+                    count: uint(row, 1)?,
+                    head: row.get(2)?,
+                    body: row.get(3)?,
+                };
+                bytes += record.body.len();
+                records.push(record);
+            }
+            Ok(records)
+        };
+        read().map_err(failure)
     }
 
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {

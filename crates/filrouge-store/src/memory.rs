@@ -11,7 +11,9 @@ use crate::keyring::{Entropy, Keyring};
 use crate::ledger::{Health, Inspect, Ledger, Position};
 use crate::read::Sight;
 use crate::record::{Check, RecordRow};
-use crate::rows::{HeadRow, LogRow, SessionPk, SessionRow, Stored, TurnRow, Tx, View};
+use crate::rows::{
+    HeadRow, LogRow, RECORDS_BYTES, SessionPk, SessionRow, Stored, TurnRow, Tx, View,
+};
 use crate::rules::{self, Context, Group};
 use crate::verify::Suspects;
 
@@ -242,7 +244,14 @@ impl View for Rows {
             .next_back()
             .map_or(seq, |((_, first), _)| *first);
         let rows = self.records.range((pk, first)..=(pk, u64::MAX));
-        Ok(rows.map(|(_, row)| row.clone()).take(limit).collect())
+        let mut bytes = 0;
+        let within = |row: &&RecordRow| {
+            let before = bytes;
+            bytes += row.body.len();
+            before < RECORDS_BYTES
+        };
+        let rows = rows.map(|(_, row)| row).take(limit).take_while(within);
+        Ok(rows.cloned().collect())
     }
 
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {

@@ -115,6 +115,9 @@ pub struct Stored {
     pub head: Option<HeadRow>,
 }
 
+/// How many packed bytes of records are read at once: bounds memory.
+pub const RECORDS_BYTES: usize = 8 << 20;
+
 /// One consistent sight of a ledger. All answers are rows as stored, not yet verified.
 ///
 /// Every method fails with `store_unavailable` (or another code of the backend) when the store does not answer.
@@ -157,6 +160,7 @@ pub trait View {
         limit: usize,
     ) -> Result<Vec<(SessionPk, TurnRow)>, Failure>;
     /// The records from the one that holds `seq` on, ascending, at most `limit`.
+    /// It may stop earlier, though not before the first, once their bodies have [`RECORDS_BYTES`].
     fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>, Failure>;
     /// The last seq of the newest record; 0 when there is none.
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure>;

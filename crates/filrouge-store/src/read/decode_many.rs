@@ -1,6 +1,7 @@
 //! Many records are verified by all cores: each carries the link it stands on, so they are independent.
 
 use std::num::NonZero;
+use std::sync::OnceLock;
 
 use filrouge_types::Failure;
 
@@ -19,10 +20,12 @@ impl<V: View + ?Sized> Sight<'_, V> {
         rows: &[RecordRow],
     ) -> Vec<Result<Decoded, Failure>> {
         let (scope, keyring, check) = (&session.scope, self.keyring, self.check);
-        let threads = std::thread::available_parallelism()
-            .map_or(1, NonZero::get)
-            .min(4);
-        let decoded: Vec<Result<Decoded, Fault>> = if rows.len() < PARALLEL_FROM || threads == 1 {
+        let threads = if rows.len() < PARALLEL_FROM {
+            1
+        } else {
+            threads()
+        };
+        let decoded: Vec<Result<Decoded, Fault>> = if threads == 1 {
             rows.iter()
                 .map(|row| decode(row, scope, keyring, check))
                 .collect()
@@ -50,6 +53,15 @@ impl<V: View + ?Sized> Sight<'_, V> {
             })
             .collect()
     }
+}
+
+/// How many threads verify; asked of the system once, which reads files for it.
+fn threads() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(|| {
+        let cores = std::thread::available_parallelism();
+        cores.map_or(1, NonZero::get).min(4)
+    })
 }
 
 fn work(

@@ -6,11 +6,35 @@ use filrouge_types::{ErrorCode, Failure, Item, Session, SessionId, Turn, TurnId,
 use super::{ALL_PLACES, Loaded, Sight, genesis_for, in_session, turn_not_found};
 use crate::chain::Link;
 use crate::command::{Scope, SessionFilter};
-use crate::record::FaultKind;
-use crate::rows::{SEQ_MAX, TurnRow, View};
+use crate::record::{FaultKind, RecordRow};
+use crate::rows::{RECORDS_BYTES, SEQ_MAX, TurnRow, View};
 
-/// A page stops once its records hold this many packed bytes, whatever its limit: bounds memory.
-const PAGE_BYTES: usize = 8 << 20;
+/// Records fetched first, and at most at once.
+const CHUNK_FIRST: usize = 32;
+const CHUNK_MAX: usize = 4096;
+
+/// How many of the records hold the `wanted` items from `next` on, within the page's bytes; at least one.
+fn enough(rows: &[RecordRow], next: u64, wanted: usize, bytes: &mut usize) -> usize {
+    let last = next.saturating_add(wanted as u64) - 1;
+    let mut taken = 0;
+    for row in rows {
+        taken += 1;
+        *bytes += row.body.len();
+        if *bytes >= RECORDS_BYTES || row.last_seq() >= last {
+            break;
+        }
+    }
+    taken
+}
+
+/// How many items these records hold each, rounded down; at least one.
+fn items_each(rows: &[RecordRow]) -> usize {
+    let items: u64 = rows.iter().map(|r| r.count).sum();
+    usize::try_from(items)
+        .unwrap_or(1)
+        .div_euclid(rows.len().max(1))
+        .max(1)
+}
 
 /// Sessions, newest first, and the cursor of the next page.
 pub type SessionPage = (Vec<Session>, Option<String>);
@@ -18,6 +42,21 @@ pub type SessionPage = (Vec<Session>, Option<String>);
 pub type TurnPage = (Vec<Turn>, Option<String>);
 /// Items in order, and the cursor of the next page.
 pub type ItemPage = (Vec<Item>, Option<String>);
+
+/// A turn of a page, with the next version that the page has come across.
+pub(super) struct Listed {
+    pub(super) row: TurnRow,
+    pub(super) replaced_by: Option<TurnId>,
+}
+
+impl Listed {
+    const fn new(row: TurnRow) -> Self {
+        Self {
+            row,
+            replaced_by: None,
+        }
+    }
+}
 
 /// In which order turns are paged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,8 +162,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 TurnOrder::Oldest => self.oldest_turns(&loaded, query)?,
                 TurnOrder::Newest => self.newest_turns(&loaded, query)?,
             };
-            let turns = rows.iter().map(|row| self.project(&loaded, row));
-            Ok((turns.collect::<Result<_, _>>()?, next))
+            Ok((self.project_all(&loaded, &rows)?, next))
         };
         in_session(session, page())
     }
@@ -133,7 +171,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         &self,
         session: &Loaded,
         query: &TurnQuery,
-    ) -> Result<(Vec<TurnRow>, Option<String>), Failure> {
+    ) -> Result<(Vec<Listed>, Option<String>), Failure> {
         let mut from = cursor(query.cursor.as_deref())?.unwrap_or(ALL_PLACES.0);
         // A cursor may point into a turn's versions; then the turn itself may lie before it.
         let mut ordinal = if from & 0xff == 0 {
@@ -142,7 +180,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
             from >> 8
         };
         let fetch = query.limit.saturating_add(1);
-        let mut page = Vec::new();
+        let mut page: Vec<Listed> = Vec::new();
         loop {
             let rows = self
                 .view
@@ -152,6 +190,13 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 if row.ordinal > ordinal + 1 {
                     return Err(session.broken(None, format!("turn {} is missing", ordinal + 1)));
                 }
+                if let Some(last) = page.last_mut()
+                    && last.row.place() + 1 == row.place()
+                    && last.row.ordinal == row.ordinal
+                {
+                    self.authentic(session, &row)?;
+                    last.replaced_by = Some(row.turn_id);
+                }
                 if page.len() == query.limit && query.status.is_none_or(|s| s == row.status) {
                     return Ok((page, Some(row.place().to_string())));
                 }
@@ -159,7 +204,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 from = row.place() + 1;
                 let row = self.verified_turn(session, row)?;
                 if query.status.is_none_or(|s| s == row.status) {
-                    page.push(row);
+                    page.push(Listed::new(row));
                 }
             }
             if exhausted {
@@ -176,11 +221,11 @@ impl<V: View + ?Sized> Sight<'_, V> {
         &self,
         session: &Loaded,
         query: &TurnQuery,
-    ) -> Result<(Vec<TurnRow>, Option<String>), Failure> {
+    ) -> Result<(Vec<Listed>, Option<String>), Failure> {
         let mut to = cursor(query.cursor.as_deref())?.unwrap_or(ALL_PLACES.1);
         let mut ordinal = (to >> 8).min(session.head.turn_count) + 1;
         let fetch = query.limit.saturating_add(1);
-        let mut page: Vec<TurnRow> = Vec::new();
+        let mut page: Vec<Listed> = Vec::new();
         let mut next = None;
         'pages: loop {
             let rows = self.view.turns(session.pk, ALL_PLACES.0, to, true, fetch)?;
@@ -203,7 +248,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
                     next = Some(((row.ordinal << 8) | 0xff).to_string());
                     break 'pages;
                 }
-                page.push(row);
+                page.push(Listed::new(row));
             }
             if exhausted {
                 if ordinal > 1 {
@@ -255,20 +300,16 @@ impl<V: View + ?Sized> Sight<'_, V> {
         // A position behind any item stands for the end.
         let mut next = after.min(SEQ_MAX) + 1;
         let mut previous: Option<Link> = genesis_for(next).copied();
-        while next <= session.head.last_seq && page.len() < limit && bytes < PAGE_BYTES {
-            let chunk = (limit - page.len()).clamp(1, 512);
-            let rows = self.view.records(session.pk, next, chunk)?;
+        let mut chunk = CHUNK_FIRST;
+        while next <= session.head.last_seq && page.len() < limit && bytes < RECORDS_BYTES {
+            let wanted = limit - page.len();
+            let rows = self.view.records(session.pk, next, chunk.min(wanted))?;
             if rows.is_empty() {
                 return Err(session.broken(Some(next), FaultKind::Missing));
             }
-            let mut taken = 0;
-            for row in &rows {
-                taken += 1;
-                bytes += row.body.len();
-                if bytes >= PAGE_BYTES {
-                    break;
-                }
-            }
+            let taken = enough(&rows, next, wanted, &mut bytes);
+            // Most records hold several items; once it is known how many, few are fetched in vain.
+            chunk = CHUNK_MAX.min(wanted.div_ceil(items_each(&rows[..taken])));
             for decoded in self.decode_many(session, &rows[..taken]) {
                 let decoded = decoded?;
                 let first = decoded.items.first().map_or(0, |(i, _)| i.seq);

@@ -5,6 +5,7 @@ use filrouge_types::{
 };
 use serde::Deserialize;
 
+use super::lists::Listed;
 use super::{Loaded, Sight};
 use crate::record::{Batch, CloseEvent, Event, FaultKind, StartEvent};
 use crate::rows::{TurnRow, View};
@@ -15,7 +16,21 @@ impl<V: View + ?Sized> Sight<'_, V> {
     /// # Errors
     /// `integrity_error` when the items and the row do not agree.
     pub fn project(&self, session: &Loaded, row: &TurnRow) -> Result<Turn, Failure> {
-        self.project_pages(Pages::new(self, session), row)
+        let newer = self.next_version(session, row)?;
+        Pages::new(self, session).project(row, newer.map(|n| n.turn_id))
+    }
+
+    /// The public records of a page of turns. Turns that lie close together are read in one go.
+    pub(super) fn project_all(
+        &self,
+        session: &Loaded,
+        page: &[Listed],
+    ) -> Result<Vec<Turn>, Failure> {
+        let mut pages = Pages::new(self, session);
+        pages.prefetch(page)?;
+        page.iter()
+            .map(|turn| pages.project(&turn.row, turn.replaced_by))
+            .collect()
     }
 
     /// As [`Self::project`], for a turn that has just been written to: what was put need not be read back.
@@ -27,62 +42,10 @@ impl<V: View + ?Sized> Sight<'_, V> {
     ) -> Result<Turn, Failure> {
         let mut pages = Pages::new(self, session);
         pages.fresh = Some(fresh);
-        let turn = self.project_pages(pages, row)?;
+        let newer = self.next_version(session, row)?;
+        let turn = pages.project(row, newer.map(|n| n.turn_id))?;
         debug_assert_eq!(Ok(&turn), self.project(session, row).as_ref());
         Ok(turn)
-    }
-
-    fn project_pages(&self, mut pages: Pages<'_, '_, V>, row: &TurnRow) -> Result<Turn, Failure> {
-        let session = pages.session;
-        let start = pages.start(row)?;
-        let close = if row.status.is_closed() {
-            Some(pages.close(row)?)
-        } else {
-            None
-        };
-        let [question_neutral, question_translated] = pages.questions(row)?;
-        let mut answers = [None, None];
-        for (answer, seq) in answers.iter_mut().zip(row.finals) {
-            if seq != 0 && row.status == TurnStatus::Finalized {
-                *answer = text_of(&pages.item(seq)?.parts);
-            }
-        }
-        let [answer_neutral, answer_translated] = answers;
-        let replaced_by = self.next_version(session, row)?;
-        let finalized_at = match close {
-            Some(_) => Some(pages.item(row.last_seq)?.created_at),
-            None => None,
-        };
-        Ok(Turn {
-            turn_id: row.turn_id,
-            session_id: session.row.session_id.clone(),
-            request_id: start.request_id.clone(),
-            ordinal: row.ordinal,
-            status: row.status,
-            identity_id: start.identity_id.clone(),
-            question_neutral,
-            question_translated,
-            answer_neutral,
-            answer_translated,
-            answer_translated_is_fallback: close.as_ref().is_some_and(|c| c.fallback),
-            translate_chat: start.translate_chat,
-            pipeline_name: start.pipeline_name.clone(),
-            consultant: start.consultant.clone(),
-            repository: start.repository.clone(),
-            metadata: merged(
-                start.metadata.as_ref(),
-                close.as_ref().and_then(|c| c.metadata.as_ref()),
-            ),
-            first_seq: row.first_seq,
-            last_seq: row.last_seq,
-            record_version: row.record_version,
-            replaced_by_turn_id: replaced_by.map(|r| r.turn_id),
-            created_at: pages.item(row.first_seq)?.created_at,
-            finalized_at,
-            deleted_at: None,
-            replayed: false,
-            differs: false,
-        })
     }
 
     /// The next version of a turn, if it was replaced.
@@ -128,6 +91,9 @@ pub(crate) struct Fresh<'a> {
     pub(crate) created_at: Timestamp,
 }
 
+/// Items a turn, on average, up to which a page's turns are read in one go.
+const CLOSE_BY: u64 = 16;
+
 type Entries = Vec<(Item, Vec<Event>)>;
 
 /// The items a projection has looked at, in runs of consecutive seqs.
@@ -136,6 +102,8 @@ struct Pages<'a, 'b, V: ?Sized> {
     session: &'a Loaded,
     fresh: Option<Fresh<'a>>,
     runs: Vec<Entries>,
+    /// Where the last one was found: turns are projected in order.
+    recent: usize,
 }
 
 impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
@@ -145,7 +113,84 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
             session,
             fresh: None,
             runs: Vec::new(),
+            recent: 0,
         }
+    }
+
+    /// Reads the records of all the page's turns at once, when few others lie between them.
+    fn prefetch(&mut self, page: &[Listed]) -> Result<(), Failure> {
+        let first = page.iter().map(|t| t.row.first_seq).min().unwrap_or(0);
+        let last = page.iter().map(|t| t.row.last_seq).max().unwrap_or(0);
+        if page.len() < 2 || last - first >= CLOSE_BY * page.len() as u64 {
+            return Ok(());
+        }
+        let mut next = first;
+        while next <= last {
+            let rows = self
+                .sight
+                .view
+                .records(self.session.pk, next, page.len() + 1)?;
+            let taken = rows.iter().take_while(|r| r.first_seq <= last).count();
+            let Some(newest) = rows[..taken].last() else {
+                return Err(self.session.broken(Some(next), FaultKind::Missing));
+            };
+            next = newest.last_seq().max(next) + 1;
+            for decoded in self.sight.decode_many(self.session, &rows[..taken]) {
+                self.runs.push(decoded?.items);
+            }
+        }
+        Ok(())
+    }
+
+    fn project(&mut self, row: &TurnRow, replaced_by: Option<TurnId>) -> Result<Turn, Failure> {
+        let start = self.start(row)?;
+        let close = if row.status.is_closed() {
+            Some(self.close(row)?)
+        } else {
+            None
+        };
+        let [question_neutral, question_translated] = self.questions(row)?;
+        let mut answers = [None, None];
+        for (answer, seq) in answers.iter_mut().zip(row.finals) {
+            if seq != 0 && row.status == TurnStatus::Finalized {
+                *answer = text_of(&self.item(seq)?.parts);
+            }
+        }
+        let [answer_neutral, answer_translated] = answers;
+        let finalized_at = match close {
+            Some(_) => Some(self.item(row.last_seq)?.created_at),
+            None => None,
+        };
+        Ok(Turn {
+            turn_id: row.turn_id,
+            session_id: self.session.row.session_id.clone(),
+            request_id: start.request_id.clone(),
+            ordinal: row.ordinal,
+            status: row.status,
+            identity_id: start.identity_id.clone(),
+            question_neutral,
+            question_translated,
+            answer_neutral,
+            answer_translated,
+            answer_translated_is_fallback: close.as_ref().is_some_and(|c| c.fallback),
+            translate_chat: start.translate_chat,
+            pipeline_name: start.pipeline_name.clone(),
+            consultant: start.consultant.clone(),
+            repository: start.repository.clone(),
+            metadata: merged(
+                start.metadata.as_ref(),
+                close.as_ref().and_then(|c| c.metadata.as_ref()),
+            ),
+            first_seq: row.first_seq,
+            last_seq: row.last_seq,
+            record_version: row.record_version,
+            replaced_by_turn_id: replaced_by,
+            created_at: self.item(row.first_seq)?.created_at,
+            finalized_at,
+            deleted_at: None,
+            replayed: false,
+            differs: false,
+        })
     }
 
     fn entry(&mut self, seq: u64) -> Result<&(Item, Vec<Event>), Failure> {
@@ -153,7 +198,8 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
             run.first().is_some_and(|(i, _)| i.seq <= seq)
                 && run.last().is_some_and(|(i, _)| seq <= i.seq)
         };
-        let at = match self.runs.iter().position(holds) {
+        let runs = (self.recent..self.runs.len()).chain(0..self.recent);
+        let at = match runs.into_iter().find(|at| holds(&self.runs[*at])) {
             Some(at) => at,
             None => {
                 let run = self.load(seq)?;
@@ -161,6 +207,7 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
                 self.runs.len() - 1
             }
         };
+        self.recent = at;
         let first = self.runs[at].first().map_or(seq, |(i, _)| i.seq);
         let index = usize::try_from(seq - first).unwrap_or(usize::MAX);
         self.runs[at]
