@@ -96,11 +96,11 @@ impl Engine {
         match query.last_turns {
             Some(n) => {
                 self.newest_pairs(scope, session, query.variant, n, &mut found)
-                    .await?
+                    .await?;
             }
             None => {
                 self.all_pairs(scope, session, query.variant, &mut found)
-                    .await?
+                    .await?;
             }
         }
         tracing::info!(

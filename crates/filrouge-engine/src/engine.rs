@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{
-    Append, Close, Command, ConcurrentTurns, Ending, NewSession, Outcome, Scope, Start, Write,
+    Append, Command, ConcurrentTurns, NewSession, Outcome, Scope, Start, Write,
 };
 use filrouge_store::read::merged;
 use filrouge_store::record::{Batch, CloseEvent, Entry, Event, StartEvent};
@@ -16,10 +16,8 @@ use filrouge_types::{
     TurnId, TurnStatus, Variant, select_members,
 };
 
-use crate::requests::{
-    AppendItems, CancelTurn, CreateSession, ErrorBody, FailTurn, FinalizeTurn, ReplaceTurn,
-    StartTurn,
-};
+use crate::close::finalize_fingerprint;
+use crate::requests::{AppendItems, CreateSession, FinalizeTurn, ReplaceTurn, StartTurn};
 use crate::validate::Limits;
 
 /// How the engine behaves.
@@ -82,7 +80,12 @@ fn text_parts(text: &JsonText) -> RawJson {
     RawJson::from_checked(format!(r#"[{{"type":"text","text":{}}}]"#, text.as_token()))
 }
 
-fn text_item(role: Role, channel: Channel, variant: Variant, text: &JsonText) -> NewItem {
+pub(crate) fn text_item(
+    role: Role,
+    channel: Channel,
+    variant: Variant,
+    text: &JsonText,
+) -> NewItem {
     NewItem {
         variant,
         ..NewItem::new(role, channel, text_parts(text))
@@ -408,135 +411,9 @@ impl Engine {
             _ => Err(unexpected()),
         }
     }
-
-    /// Ends a turn with an answer.
-    ///
-    /// # Errors
-    /// `answer_missing`, `turn_closed`, `turn_mismatch`, `idempotency_mismatch`, and as [`Self::append_items`].
-    pub async fn finalize_turn(
-        &self,
-        scope: &Scope,
-        session_id: SessionId,
-        turn_id: TurnId,
-        request: FinalizeTurn,
-    ) -> Result<Turn, Failure> {
-        self.settings
-            .limits
-            .object(request.metadata.as_ref(), "metadata")?;
-        self.settings
-            .limits
-            .text(request.answer_neutral.as_ref(), "answer_neutral")?;
-        self.settings
-            .limits
-            .text(request.answer_translated.as_ref(), "answer_translated")?;
-        let close = Close {
-            session_id,
-            turn_id,
-            fingerprint: finalize_fingerprint(&request),
-            request_id: request.request_id,
-            ending: Ending::Finalize {
-                neutral: request.answer_neutral,
-                translated: request.answer_translated,
-                fallback: request.answer_translated_is_fallback,
-            },
-            metadata: request.metadata,
-        };
-        self.write_turn(scope, Write::Close(Box::new(close))).await
-    }
-
-    /// Ends a turn with an error, after what was shown.
-    ///
-    /// # Errors
-    /// As [`Self::finalize_turn`].
-    pub async fn fail_turn(
-        &self,
-        scope: &Scope,
-        session_id: SessionId,
-        turn_id: TurnId,
-        request: FailTurn,
-    ) -> Result<Turn, Failure> {
-        self.settings
-            .limits
-            .text(request.error.message.as_ref(), "error.message")?;
-        self.settings
-            .limits
-            .label(Some(&request.error.code), "error.code")?;
-        self.settings
-            .limits
-            .text(request.partial_text.as_ref(), "partial_text")?;
-        let parts = error_parts(&request.error)?;
-        let partial = request.partial_text.as_ref().map_or("", JsonText::as_token);
-        let fingerprint = fingerprint(&[b"fail", parts.as_str().as_bytes(), partial.as_bytes()]);
-        let mut entries = partial_entries(request.partial_text.as_ref());
-        entries.push(NewItem::new(Role::System, Channel::Error, parts).into());
-        let ending = Ending::Fail(entries);
-        let close = Close {
-            session_id,
-            turn_id,
-            request_id: None,
-            ending,
-            metadata: None,
-            fingerprint,
-        };
-        self.write_turn(scope, Write::Close(Box::new(close))).await
-    }
-
-    /// Ends a turn by the user's wish, after what was shown.
-    ///
-    /// # Errors
-    /// As [`Self::finalize_turn`].
-    pub async fn cancel_turn(
-        &self,
-        scope: &Scope,
-        session_id: SessionId,
-        turn_id: TurnId,
-        request: CancelTurn,
-    ) -> Result<Turn, Failure> {
-        self.settings
-            .limits
-            .text(request.partial_text.as_ref(), "partial_text")?;
-        let partial = request.partial_text.as_ref().map_or("", JsonText::as_token);
-        let fingerprint = fingerprint(&[b"cancel", partial.as_bytes()]);
-        let mut entries = partial_entries(request.partial_text.as_ref());
-        let parts = RawJson::from_checked(r#"[{"type":"turn_status","status":"cancelled"}]"#);
-        entries.push(NewItem::new(Role::User, Channel::Cancelled, parts).into());
-        let ending = Ending::Cancel(entries);
-        let close = Close {
-            session_id,
-            turn_id,
-            request_id: None,
-            ending,
-            metadata: None,
-            fingerprint,
-        };
-        self.write_turn(scope, Write::Close(Box::new(close))).await
-    }
 }
 
-fn error_parts(error: &ErrorBody) -> Result<RawJson, Failure> {
-    if error.code.is_empty() {
-        return Err(Failure::new(
-            ErrorCode::Invalid,
-            "error.code must not be empty",
-        ));
-    }
-    let code = JsonText::from_plain(&error.code);
-    let message = error.message.as_ref().map_or("\"\"", JsonText::as_token);
-    Ok(RawJson::from_checked(format!(
-        r#"[{{"type":"error","code":{},"message":{message},"source":"caller","retryable":{}}}]"#,
-        code.as_token(),
-        error.retryable
-    )))
-}
-
-fn partial_entries(text: Option<&JsonText>) -> Vec<Entry> {
-    text.filter(|t| !t.is_empty())
-        .map(|t| text_item(Role::Assistant, Channel::Partial, Variant::Neutral, t).into())
-        .into_iter()
-        .collect()
-}
-
-fn optional_bytes(text: Option<&str>) -> Vec<u8> {
+pub(crate) fn optional_bytes(text: Option<&str>) -> Vec<u8> {
     text.map_or_else(|| vec![0], |t| [b"1", t.as_bytes()].concat())
 }
 
@@ -567,19 +444,4 @@ fn start_fingerprint(request: &StartTurn, replaces: Option<&TurnId>) -> [u8; 16]
     );
     let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
     fingerprint(&pieces)
-}
-
-fn finalize_fingerprint(request: &FinalizeTurn) -> [u8; 16] {
-    let flag = match request.answer_translated_is_fallback {
-        None => 0,
-        Some(false) => 1,
-        Some(true) => 2,
-    };
-    fingerprint(&[
-        b"finalize",
-        &optional_bytes(request.answer_neutral.as_ref().map(JsonText::as_token)),
-        &optional_bytes(request.answer_translated.as_ref().map(JsonText::as_token)),
-        &[flag],
-        &optional_bytes(request.metadata.as_ref().map(RawJson::as_str)),
-    ])
 }

@@ -58,17 +58,20 @@ impl Engine {
         if !first.replayed {
             return Ok(RecordedTurn::Added);
         }
-        if !first.differs {
-            return Ok(RecordedTurn::Known);
-        }
-        let changed = versioned(turn, mark)?;
+        let prefix = format!("{}~", turn.request_id);
+        let mut unchanged = !first.differs;
         let mut newest = first;
         while let Some(next) = newest.replaced_by_turn_id {
             newest = self.ledger.turn(scope, session, next).await?;
-            if newest.request_id == changed.request_id {
-                return Ok(RecordedTurn::Known);
+            // A correction made by somebody else stands until the source changes.
+            if let Some(suffix) = newest.request_id.as_str().strip_prefix(&prefix) {
+                unchanged = suffix == version_suffix(mark, newest.record_version);
             }
         }
+        if unchanged {
+            return Ok(RecordedTurn::Known);
+        }
+        let changed = versioned(turn, &version_suffix(mark, newest.record_version + 1))?;
         self.record_version(scope, session, &changed, mark, Some(&newest))
             .await?;
         Ok(RecordedTurn::Replaced)
@@ -131,9 +134,16 @@ fn turn_fingerprint(turn: &ImportedTurn) -> [u8; 16] {
     fingerprint(&pieces)
 }
 
+/// Tells content and version in seven characters; a source leaves eight free in its ids.
+fn version_suffix(mark: [u8; 16], version: u64) -> String {
+    const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let hash = fingerprint(&[b"import version", &mark, &version.to_be_bytes()]);
+    let digit = |byte: &u8| char::from(DIGITS[usize::from(byte % 32)]);
+    hash[..7].iter().map(digit).collect()
+}
+
 /// The same turn under keys of its own: an item's key is unique in its session.
-fn versioned(mut turn: ImportedTurn, mark: [u8; 16]) -> Result<ImportedTurn, Failure> {
-    let suffix: String = mark[..4].iter().map(|b| format!("{b:02x}")).collect();
+fn versioned(mut turn: ImportedTurn, suffix: &str) -> Result<ImportedTurn, Failure> {
     let too_long = |e: filrouge_types::IdError| {
         Failure::new(ErrorCode::Invalid, format!("a changed turn's key: {e}"))
     };

@@ -6,6 +6,7 @@
 pub mod anchor;
 pub mod keyfile;
 
+mod close;
 mod context;
 mod engine;
 mod import;

@@ -6,6 +6,7 @@ use filrouge_types::ErrorCode;
 use serde::Serialize;
 
 use crate::problem::Problem;
+use crate::serve::App;
 
 pub(crate) const DURABILITY: HeaderName = HeaderName::from_static("filrouge-durability");
 
@@ -28,15 +29,17 @@ pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Respon
     Ok(response)
 }
 
-/// The answer of a write that is on disk: 201 when it changed something, 200 when it repeats an answer.
+/// The answer of a write, with what it has survived: 201 when it changed something, 200 when it repeats an answer.
 pub(crate) fn written<T: Serialize>(
+    app: &App,
     status: StatusCode,
     value: &T,
 ) -> Result<Response<Body>, Problem> {
     let mut response = json(status, value)?;
-    response
-        .headers_mut()
-        .insert(DURABILITY, HeaderValue::from_static("flushed"));
+    response.headers_mut().insert(
+        DURABILITY,
+        HeaderValue::from_static(app.engine().ledger().durability().as_str()),
+    );
     Ok(response)
 }
 

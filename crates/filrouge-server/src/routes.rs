@@ -19,7 +19,6 @@ mod turns;
 const BODY_MAX: usize = 32 << 20;
 
 /// All routes over `app`.
-#[must_use]
 pub fn router(app: App) -> Router {
     let sessions = Router::new()
         .route("/", post(sessions::create).get(sessions::list))

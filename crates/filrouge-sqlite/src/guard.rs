@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
+use filrouge_store::record::Check;
 use filrouge_store::rows::{LogRow, View};
 use filrouge_store::verify::{Suspects, find_suspects};
 use filrouge_store::{Keyring, Position};
@@ -25,6 +26,8 @@ const COMPARE_SHARE: i64 = 50;
 
 pub(crate) struct Guard {
     keyring: Arc<Keyring>,
+    /// Without keys there is nothing to compare with: who reads so has been told.
+    check: Check,
     clock: Arc<dyn Clock>,
     /// The newest commit known to be genuine.
     newest: Mutex<Option<LogRow>>,
@@ -60,6 +63,7 @@ impl Guard {
         conn: Connection,
         keyring: Arc<Keyring>,
         clock: Arc<dyn Clock>,
+        check: Check,
     ) -> Result<Self, Failure> {
         let guard = Self {
             newest: Mutex::default(),
@@ -71,6 +75,7 @@ impl Guard {
                 due: false,
             }),
             keyring,
+            check,
             clock,
             committing: AtomicBool::new(false),
             suspects: RwLock::new(Arc::default()),
@@ -78,7 +83,9 @@ impl Guard {
         };
         let mut watch = locked(&guard.watch);
         let seen = in_snapshot(&watch.conn, |rows| {
-            guard.suspect(find_suspects(rows, &guard.keyring)?);
+            if check == Check::Keyed {
+                guard.suspect(find_suspects(rows, &guard.keyring)?);
+            }
             match rows.newest_log() {
                 Ok(newest) => *locked(&guard.newest) = newest,
                 // The comparison above has refused the whole store for it.
@@ -161,6 +168,9 @@ impl Guard {
     /// Looks for changes of the file that are not this process's own. Whoever asks has begun its snapshot
     /// before, so that all it can see has been looked at when this returns.
     pub(crate) fn look(&self) -> Result<(), Failure> {
+        if self.check == Check::Unverified {
+            return Ok(());
+        }
         let mut watch = locked(&self.watch);
         let version = data_version(&watch.conn)?;
         let now = self.clock.now().as_micros();

@@ -58,6 +58,7 @@ impl SqliteLedger {
             reader()?,
             options.keyring.clone(),
             options.clock.clone(),
+            options.check,
         )?);
         let readers = (0..options.readers.max(1))
             .map(|_| reader())

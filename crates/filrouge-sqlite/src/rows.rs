@@ -253,6 +253,13 @@ impl View for Rows<'_> {
         read().map_err(failure)
     }
 
+    fn structure(&self) -> Result<Vec<String>, Failure> {
+        let found = self.many("PRAGMA integrity_check(20)", [], |row| {
+            row.get::<_, String>(0)
+        })?;
+        Ok(found.into_iter().filter(|line| line != "ok").collect())
+    }
+
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
         let sql = "SELECT k.first_seq + k.count - 1 FROM record_key k
              WHERE k.session_pk = ?1 AND EXISTS (SELECT 1 FROM record WHERE id = k.record_id)

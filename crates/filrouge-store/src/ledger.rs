@@ -20,6 +20,26 @@ pub struct Position {
     pub link: [u8; MAC_BYTES],
 }
 
+/// What an answered write has survived (P1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// It is on disk.
+    Flushed,
+    /// It is in memory and gone with the process.
+    Ephemeral,
+}
+
+impl Durability {
+    /// The word of the `Filrouge-Durability` header.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Flushed => "flushed",
+            Self::Ephemeral => "ephemeral",
+        }
+    }
+}
+
 /// How a store is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Health {
@@ -43,6 +63,11 @@ pub trait Ledger: Send + Sync {
 
     /// Shows one consistent sight of the store to `question`.
     async fn inspect(&self, question: Inspect) -> Result<(), Failure>;
+
+    /// What an answered write has survived.
+    fn durability(&self) -> Durability {
+        Durability::Flushed
+    }
 
     /// The newest durable commit.
     fn position(&self) -> Position;

@@ -8,7 +8,7 @@ use filrouge_types::{Clock, Failure, ItemId, SessionId, TenantId, Timestamp, Tur
 
 use crate::command::{Command, Outcome, SessionFilter, Viewer};
 use crate::keyring::{Entropy, Keyring};
-use crate::ledger::{Health, Inspect, Ledger, Position};
+use crate::ledger::{Durability, Health, Inspect, Ledger, Position};
 use crate::read::Sight;
 use crate::record::{Check, RecordRow};
 use crate::rows::{
@@ -100,6 +100,10 @@ impl Ledger for MemoryLedger {
                 link: row.link,
             },
         )
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::Ephemeral
     }
 
     fn store_id(&self) -> &str {
@@ -252,6 +256,10 @@ impl View for Rows {
         };
         let rows = rows.map(|(_, row)| row).take(limit).take_while(within);
         Ok(rows.cloned().collect())
+    }
+
+    fn structure(&self) -> Result<Vec<String>, Failure> {
+        Ok(Vec::new())
     }
 
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {

@@ -175,6 +175,9 @@ pub trait View {
     /// Shows every session number in the store, with the session where its row can be read: for a session
     /// without a row (or with a malformed one) `None`.
     fn each_session(&self, see: &mut dyn FnMut(SessionPk, Option<Stored>)) -> Result<(), Failure>;
+    /// What the backend itself finds wrong with its structure, such as an index that has lost a row; looks at
+    /// everything.
+    fn structure(&self) -> Result<Vec<String>, Failure>;
     /// All session numbers that any row belongs to.
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure>;
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::chain::GENESIS;
 use crate::read::{ALL_PLACES, Loaded, Sight, in_session};
+use crate::record::Check;
 use crate::rows::{LogRow, SessionPk, View};
 
 mod rebuilt;
@@ -215,6 +216,14 @@ impl<V: View + ?Sized> Sight<'_, V> {
             self.note_session(session, &mut report)?;
             return Ok(report);
         }
+        match self.view.structure() {
+            Ok(found) => report.findings.extend(
+                found
+                    .into_iter()
+                    .map(|what| Finding::of(ErrorCode::IntegrityError, None, what)),
+            ),
+            Err(failure) => report.note(Err(failure))?,
+        }
         let known = match self.verify_log(&mut report) {
             Err(failure) => {
                 report.note(Err(failure))?;
@@ -227,7 +236,11 @@ impl<V: View + ?Sized> Sight<'_, V> {
         for pk in pks {
             self.verify_pk(pk, known.contains(&pk), &mut report)?;
         }
-        let suspects = find_suspects(self.view, self.keyring)?.and(self.suspects.clone());
+        let found = match self.check {
+            Check::Keyed => find_suspects(self.view, self.keyring)?,
+            Check::Unverified => Suspects::default(),
+        };
+        let suspects = found.and(self.suspects.clone());
         for (session_id, what) in suspects.findings() {
             if session_id.is_none() || report.findings.iter().all(|f| f.session_id != session_id) {
                 report
@@ -288,6 +301,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
             for row in rows {
                 report.commits += 1;
                 let code = match row.follows(previous.as_ref(), self.keyring) {
+                    _ if self.check == Check::Unverified => None,
                     Some(true) => None,
                     Some(false) => Some(ErrorCode::IntegrityError),
                     None => Some(ErrorCode::KeyMissing),

@@ -28,6 +28,7 @@ pub(super) async fn append(
         .append_items(&at.scope, at.session, at.turn, request)
         .await?;
     written(
+        &app,
         created(!done.replayed),
         &Appended {
             first_seq: done.first_seq,

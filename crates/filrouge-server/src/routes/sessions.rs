@@ -21,7 +21,7 @@ pub(super) async fn create(
     OptionalBody(request): OptionalBody<CreateSession>,
 ) -> Result<Response<HttpBody>, Problem> {
     let (session, new) = app.engine().create_session(&scope, request).await?;
-    written(created(new), &session)
+    written(&app, created(new), &session)
 }
 
 #[derive(Deserialize)]

@@ -23,7 +23,7 @@ pub(super) async fn start(
         .engine()
         .start_turn(&at.scope, at.session, request)
         .await?;
-    written(created(!turn.replayed), &turn)
+    written(&app, created(!turn.replayed), &turn)
 }
 
 #[derive(Deserialize)]
@@ -105,7 +105,7 @@ pub(super) async fn finalize(
         .engine()
         .finalize_turn(&at.scope, at.session, at.turn, request)
         .await?;
-    written(StatusCode::OK, &turn)
+    written(&app, StatusCode::OK, &turn)
 }
 
 pub(super) async fn fail(
@@ -118,7 +118,7 @@ pub(super) async fn fail(
         .engine()
         .fail_turn(&at.scope, at.session, at.turn, request)
         .await?;
-    written(StatusCode::OK, &turn)
+    written(&app, StatusCode::OK, &turn)
 }
 
 pub(super) async fn cancel(
@@ -131,7 +131,7 @@ pub(super) async fn cancel(
         .engine()
         .cancel_turn(&at.scope, at.session, at.turn, request)
         .await?;
-    written(StatusCode::OK, &turn)
+    written(&app, StatusCode::OK, &turn)
 }
 
 pub(super) async fn replace(
@@ -144,5 +144,5 @@ pub(super) async fn replace(
         .engine()
         .replace_turn(&at.scope, at.session, at.turn, request)
         .await?;
-    written(created(!turn.replayed), &turn)
+    written(&app, created(!turn.replayed), &turn)
 }

@@ -9,7 +9,7 @@ use filrouge_sources::{
     ForeignSession, ForeignTurn, Outcome, Skipped, Source, SourceError, count_by_reason, opencode,
 };
 use filrouge_store::Scope;
-use filrouge_types::{RawJson, TurnStatus, merge_objects};
+use filrouge_types::{Failure, RawJson, RequestId, SessionId, TurnStatus, merge_objects};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -28,6 +28,38 @@ struct Summary {
     turns_replaced: u64,
     items: u64,
     skipped: Vec<Skipped>,
+    refused: Vec<Refused>,
+}
+
+/// What the source gave and the journal does not take: too large, say.
+#[derive(Serialize)]
+struct Refused {
+    session_id: SessionId,
+    /// `None` when the session as a whole is meant.
+    request_id: Option<RequestId>,
+    code: &'static str,
+    detail: String,
+}
+
+impl Summary {
+    /// Takes note of a refusal, which costs what was refused; any other failure ends the import.
+    fn refuse(
+        &mut self,
+        session: &SessionId,
+        request: Option<RequestId>,
+        failure: Failure,
+    ) -> Result<(), Failure> {
+        if failure.code.status() >= 500 {
+            return Err(failure);
+        }
+        self.refused.push(Refused {
+            session_id: session.clone(),
+            request_id: request,
+            code: failure.code.as_str(),
+            detail: failure.detail,
+        });
+        Ok(())
+    }
 }
 
 pub(super) async fn run(
@@ -72,9 +104,10 @@ async fn import(
             Ok(loaded) => {
                 progress.set_message(loaded.session.id.to_string());
                 summary.skipped.extend(loaded.skipped);
-                import_session(engine, scope, &loaded.session, summary).await?;
-                for turn in loaded.turns {
-                    import_turn(engine, scope, &loaded.session, turn, summary).await?;
+                if import_session(engine, scope, &loaded.session, summary).await? {
+                    for turn in loaded.turns {
+                        import_turn(engine, scope, &loaded.session, turn, summary).await?;
+                    }
                 }
             }
         }
@@ -104,12 +137,13 @@ fn origin(session: &ForeignSession, source: &str) -> anyhow::Result<RawJson> {
     Ok(merge_objects(&RawJson::write(&origin)?, &session.metadata))
 }
 
+/// Whether the journal has the session now.
 async fn import_session(
     engine: &Engine,
     scope: &Scope,
     session: &ForeignSession,
     summary: &mut Summary,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let request = CreateSession {
         session_id: Some(session.id.clone()),
         title: session.title.clone(),
@@ -117,10 +151,17 @@ async fn import_session(
         parent_session_id: session.parent_id.clone(),
         metadata: Some(origin(session, "opencode")?),
     };
-    let (_, created) = engine.create_session(scope, request).await?;
-    summary.sessions += 1;
-    summary.sessions_added += u64::from(created);
-    Ok(())
+    match engine.create_session(scope, request).await {
+        Ok((_, created)) => {
+            summary.sessions += 1;
+            summary.sessions_added += u64::from(created);
+            Ok(true)
+        }
+        Err(failure) => {
+            summary.refuse(&session.id, None, failure)?;
+            Ok(false)
+        }
+    }
 }
 
 async fn import_turn(
@@ -139,18 +180,19 @@ async fn import_turn(
     let items: Vec<_> = turn.question.into_iter().chain(turn.items).collect();
     let count = items.len() as u64;
     let imported = ImportedTurn {
-        request_id: turn.request_id,
+        request_id: turn.request_id.clone(),
         items,
         status,
         metadata: Some(turn.metadata),
     };
-    match engine.record_turn(scope, &session.id, imported).await? {
-        RecordedTurn::Added => {
+    match engine.record_turn(scope, &session.id, imported).await {
+        Err(failure) => summary.refuse(&session.id, Some(turn.request_id), failure)?,
+        Ok(RecordedTurn::Added) => {
             summary.turns_added += 1;
             summary.items += count;
         }
-        RecordedTurn::Known => summary.turns_known += 1,
-        RecordedTurn::Replaced => {
+        Ok(RecordedTurn::Known) => summary.turns_known += 1,
+        Ok(RecordedTurn::Replaced) => {
             summary.turns_replaced += 1;
             summary.items += count;
         }
@@ -176,10 +218,21 @@ fn print(summary: &Summary) -> anyhow::Result<()> {
             writeln!(
                 out,
                 "  {}: {}",
-                skipped.path.display(),
+                printable(&skipped.path.to_string_lossy()),
                 printable(&skipped.detail)
             )?;
         }
+    }
+    if !summary.refused.is_empty() {
+        writeln!(out, "refused {}:", summary.refused.len())?;
+    }
+    for refused in &summary.refused {
+        let turn = refused
+            .request_id
+            .as_ref()
+            .map_or_else(String::new, |id| format!(" turn {id}"));
+        let (id, code) = (&refused.session_id, refused.code);
+        writeln!(out, "  {id}{turn}: {code}: {}", printable(&refused.detail))?;
     }
     out.flush()?;
     Ok(())

@@ -41,7 +41,10 @@ pub(super) async fn run(config: &Config, id: Option<String>) -> anyhow::Result<E
         };
         report.findings.insert(0, finding);
     }
-    let verdict = report.verdict();
+    let verdict = match report.verdict() {
+        Verdict::Intact if config.unverified => Verdict::CannotTell,
+        verdict => verdict,
+    };
     opened.close().await;
     if config.json {
         document(

@@ -104,40 +104,117 @@ fn an_answer_that_was_finished_since_replaces_its_turn() {
     );
     assert_eq!(journal(&world), after);
 
-    // It goes back and forth once more: every state that is new is one more version.
-    for (version, text) in [(3, "a first correction"), (4, "a second correction")] {
+    // Every state that differs from the newest one is one more version, also one that was there before.
+    let texts = [
+        "a first correction",
+        "a second correction",
+        "a first correction",
+    ];
+    for (text, version) in texts.into_iter().zip(3..) {
         edit(&incomplete_part(&folder), |part| {
-            part["state"]["title"] = json!(text)
+            part["state"]["title"] = json!(text);
         });
         let summary = import(&world, &folder);
         assert_eq!(summary["turns_replaced"], 1, "{summary}");
-        let journal = journal(&world);
-        assert_eq!(
-            turns(&journal, "ses_3e791c821ffe").last().unwrap()["record_version"],
-            version
-        );
+        let before = journal(&world);
+        let newest = turns(&before, "ses_3e791c821ffe").last().unwrap();
+        assert_eq!(newest["record_version"], version);
+        assert_eq!(import(&world, &folder)["turns_replaced"], 0);
+        assert_eq!(journal(&world), before);
         world.verify();
     }
 }
 
+#[test]
+fn a_correction_stands_until_the_source_changes() {
+    let world = World::new();
+    let folder = world.path("history");
+    copy_tree(&fixture("opencode-json"), &folder);
+    import(&world, &folder);
+    let before = journal(&world);
+    let old = &turns(&before, "ses_3e791c799ffe")[0];
+    let server = world.serve();
+    let session = old["session_id"].as_str().unwrap();
+    let path = format!(
+        "/{session}/turns/{}/replace",
+        old["turn_id"].as_str().unwrap()
+    );
+    let body = json!({ "request_id": "by hand", "question_neutral": "?", "answer_neutral": "!" });
+    server.client().post(&path, &body).wrote(201);
+    server.stop();
+    let summary = import(&world, &folder);
+    assert_eq!(
+        (&summary["turns_replaced"], &summary["items"]),
+        (&json!(0), &json!(0)),
+        "{summary}"
+    );
+    let part = part_of(&folder, "ses_3e791c799ffe", "text");
+    edit(&part, |part| {
+        part["text"] = json!("another question");
+    });
+    let summary = import(&world, &folder);
+    assert_eq!(summary["turns_replaced"], 1, "{summary}");
+    let after = journal(&world);
+    let versions: Vec<&Value> = turns(&after, "ses_3e791c799ffe")
+        .iter()
+        .map(|t| &t["record_version"])
+        .collect();
+    assert_eq!(versions, [1, 2, 3]);
+    world.verify();
+}
+
+#[test]
+fn what_the_journal_does_not_take_costs_only_itself() {
+    let world = World::new();
+    let folder = world.path("history");
+    copy_tree(&fixture("opencode-json"), &folder);
+    edit(&part_of(&folder, "ses_3e791c799ffe", "text"), |part| {
+        part["text"] = json!("x".repeat(17 << 20));
+    });
+    let long = find(&folder.join("storage/session"), "ses_3a3558451ffe");
+    edit(&long, |session| {
+        session["title"] = json!("t".repeat(5000));
+    });
+    let summary = import(&world, &folder);
+    assert_eq!(summary["sessions_added"], 13, "{summary}");
+    let refused = summary["refused"].as_array().unwrap();
+    assert_eq!(refused.len(), 2, "{summary}");
+    for one in refused {
+        assert_eq!(one["code"], "limit_exceeded");
+        let of_session = one["session_id"]
+            .as_str()
+            .unwrap()
+            .starts_with("ses_3a3558451ffe");
+        assert_eq!(one["request_id"].is_null(), of_session);
+    }
+    world.verify();
+    let text = world.ok(&["import", "opencode", folder.to_str().unwrap()]);
+    assert!(
+        text.contains("refused 2:") && text.contains("limit_exceeded"),
+        "{text}"
+    );
+}
+
 /// A tool's part of the message that was incomplete.
 fn incomplete_part(folder: &Path) -> PathBuf {
-    let parts = folder.join("storage/part");
-    for message in fs::read_dir(parts).unwrap() {
-        for part in fs::read_dir(message.unwrap().path()).unwrap() {
-            let path = part.unwrap().path();
-            let part: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-            if part["type"] == "tool"
-                && part["sessionID"]
-                    .as_str()
-                    .unwrap()
-                    .starts_with("ses_3e791c821ffe")
-            {
-                return path;
-            }
-        }
-    }
-    panic!("no tool's part");
+    part_of(folder, "ses_3e791c821ffe", "tool")
+}
+
+/// The first part of this type in a session.
+fn part_of(folder: &Path, session: &str, kind: &str) -> PathBuf {
+    let messages = fs::read_dir(folder.join("storage/part")).unwrap();
+    let mut parts: Vec<PathBuf> = messages
+        .flat_map(|message| fs::read_dir(message.unwrap().path()).unwrap())
+        .map(|part| part.unwrap().path())
+        .collect();
+    parts.sort_by_key(|path| path.file_name().unwrap().to_owned());
+    let mut found = parts.into_iter().filter(|path| {
+        let part: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        part["type"] == kind && part["sessionID"].as_str().unwrap().starts_with(session)
+    });
+    found
+        .next()
+        .unwrap_or_else(|| panic!("{session} has no {kind} part"))
 }
 
 #[test]
@@ -165,7 +242,7 @@ fn a_session_that_goes_on_gets_its_new_turns() {
         fs::rename(aside.join(path.file_name().unwrap()), path).unwrap();
     }
     edit(&removed, |session| {
-        session["title"] = json!("Renamed since")
+        session["title"] = json!("Renamed since");
     });
     let summary = import(&world, &folder);
     assert_eq!(

@@ -13,7 +13,7 @@ fn write(client: &Client, request: &str) {
 }
 
 #[test]
-fn without_its_keyring_a_store_is_only_read_unverified() {
+fn a_store_without_its_keyring_is_refused() {
     let world = World::new();
     let server = world.serve();
     write(&server.client(), "r1");
@@ -43,30 +43,18 @@ fn without_its_keyring_a_store_is_only_read_unverified() {
     assert_eq!(world.run(&["doctor"]).code, Some(1));
     assert!(!world.keyring().exists(), "no new keyring for an old store");
 
-    assert_eq!(world.ok(&["export", "s", "--unverified"]), exported);
-    world.ok(&["sessions", "list", "--unverified"]);
-    world.ok(&["sessions", "show", "s", "--unverified"]);
-    // Links are checked, MACs are not: that is not enough to call the store intact.
-    let done = world.run(&["verify", "--unverified"]);
-    assert_eq!(done.code, Some(2), "{done:?}");
-    assert_eq!(
-        world
-            .run(&["serve", "--unverified", "--listen", "127.0.0.1:0"])
-            .code,
-        Some(2)
-    );
+    // Nothing is written that no key authenticates.
     let folder = crate::world::fixture("opencode-json");
-    assert_eq!(
-        world
-            .run(&[
-                "import",
-                "opencode",
-                folder.to_str().unwrap(),
-                "--unverified"
-            ])
-            .code,
-        Some(2)
-    );
+    for command in [
+        &["serve", "--listen", "127.0.0.1:0"][..],
+        &["import", "opencode", folder.to_str().unwrap()],
+        &["anchor", "accept"],
+        &["anchor", "init"],
+    ] {
+        let done = world.run(&[command, &["--unverified"]].concat());
+        assert_eq!(done.code, Some(2), "{command:?}: {done:?}");
+        assert!(done.stderr.contains("--unverified only reads"), "{done:?}");
+    }
     assert!(!world.keyring().exists());
 
     for broken in ["", "{}", "{\"active\":1,\"keys\":{\"1\":\"00\"}}"] {
@@ -90,6 +78,23 @@ fn without_its_keyring_a_store_is_only_read_unverified() {
     fs::rename(kept, world.keyring()).unwrap();
     assert_eq!(world.ok(&["export", "s"]), exported);
     world.verify();
+}
+
+#[test]
+fn a_store_without_its_keyring_can_be_read_unverified() {
+    let world = World::new();
+    let server = world.serve();
+    write(&server.client(), "r1");
+    server.stop();
+    let exported = world.ok(&["export", "s"]);
+    assert_eq!(world.ok(&["export", "s", "--unverified"]), exported);
+    fs::remove_file(world.keyring()).unwrap();
+    assert_eq!(world.ok(&["export", "s", "--unverified"]), exported);
+    world.ok(&["sessions", "list", "--unverified"]);
+    world.ok(&["sessions", "show", "s", "--unverified"]);
+    // Links are checked, MACs are not: that is not enough to call the store intact.
+    let done = world.run(&["verify", "--unverified"]);
+    assert_eq!(done.code, Some(2), "{done:?}");
 }
 
 #[test]

@@ -55,16 +55,7 @@ fn foreign_sessions_look_absent() {
         { "item_id": "i", "role": "user", "channel": "plan", "parts": [] }] });
     let turn = ada.post("/private/turns", &body).wrote(201);
     let turn = turn["turn_id"].as_str().unwrap();
-    for viewer in [
-        &anyone,
-        &anyone.of("bob"),
-        &anyone.of("Ada"),
-        &anyone.of("ada "),
-    ] {
-        let viewer_is_ada = viewer.get("/private").status == 200;
-        if viewer_is_ada {
-            continue; // header values are trimmed on the way
-        }
+    for viewer in [&anyone, &anyone.of("bob"), &anyone.of("Ada")] {
         let foreign = ask_all(viewer, "private", turn);
         let absent = ask_all(viewer, "missing", turn);
         for (foreign, absent) in foreign.iter().zip(&absent) {

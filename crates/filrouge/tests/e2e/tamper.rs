@@ -45,27 +45,31 @@ fn reads() -> Vec<String> {
     paths
 }
 
-/// What was written, or a failure that names itself.
-fn truthful(reply: &Reply, written: &Reply, path: &str) -> bool {
-    if reply.status == 200 {
-        assert_eq!(
-            reply.text, written.text,
-            "GET {path} shows what was never written"
-        );
-        return true;
+#[derive(Debug, PartialEq)]
+enum Told {
+    /// What was written.
+    Truth,
+    /// A failure that names itself.
+    Refusal,
+    /// Something that was never written.
+    Lie,
+}
+
+fn told(reply: &Reply, written: &Reply) -> Told {
+    if reply.status == 200 && reply.text == written.text {
+        return Told::Truth;
     }
-    let code = reply.body()["code"].as_str().unwrap_or_default().to_owned();
     let known = [
         "integrity_error",
         "key_missing",
         "store_unavailable",
         "internal",
     ];
-    assert!(
-        reply.status >= 500 && known.contains(&code.as_str()),
-        "GET {path}: {reply:?}"
-    );
-    false
+    let code = || reply.body()["code"].as_str().unwrap_or_default().to_owned();
+    if reply.status >= 500 && known.contains(&code().as_str()) {
+        return Told::Refusal;
+    }
+    Told::Lie
 }
 
 /// Pages of SQLite's file format.
@@ -105,8 +109,9 @@ fn damaged_tables_are_never_told_as_truth() {
     random_damage(false);
 }
 
+/// An index of SQLite's own that no longer points to a row hides it; `verify` compares indexes with tables.
 #[test]
-fn damaged_indexes_are_never_told_as_truth() {
+fn damaged_indexes_are_found_by_verify() {
     random_damage(true);
 }
 
@@ -136,7 +141,11 @@ fn random_damage(of_index: bool) {
         let list = world.run(&["sessions", "list", "--json"]);
         if list.code == Some(0) {
             let list: Value = serde_json::from_str(&list.stdout).unwrap();
-            assert_eq!(list["data"], written[0].1.body()["data"], "{what}");
+            let same = list["data"] == written[0].1.body()["data"];
+            assert!(
+                same || of_index && verified.code != Some(0),
+                "{what}: {list}"
+            );
         }
         let doctor = world.run(&["doctor"]);
         if doctor.stdout.contains("FAILED  store") {
@@ -148,9 +157,13 @@ fn random_damage(of_index: bool) {
         let client = server.client();
         let mut silent = Vec::new();
         for (path, reply) in &written {
-            let told = client.get(path);
-            if !truthful(&told, reply, &format!("{path} ({what})")) {
-                silent.push((path, told));
+            let answer = client.get(path);
+            match told(&answer, reply) {
+                Told::Truth => {}
+                Told::Lie if !of_index => {
+                    panic!("{what}: GET {path} shows what was never written: {answer:?}")
+                }
+                Told::Lie | Told::Refusal => silent.push((path, answer)),
             }
         }
         if !silent.is_empty() {
