@@ -28,25 +28,38 @@ pub enum JsonError {
 /// [`JsonError::TooDeep`].
 pub fn check_nesting(json: &[u8]) -> Result<(), JsonError> {
     let mut depth = 0_usize;
-    let mut in_string = false;
-    let mut bytes = json.iter();
-    while let Some(b) = bytes.next() {
-        match b {
-            b'\\' if in_string => {
-                bytes.next();
-            }
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => {
+    let mut rest = json;
+    while let Some(at) = rest
+        .iter()
+        .position(|b| matches!(b, b'"' | b'[' | b'{' | b']' | b'}'))
+    {
+        let byte = rest[at];
+        rest = &rest[at + 1..];
+        match byte {
+            b'"' => rest = after_string(rest),
+            b'[' | b'{' => {
                 depth += 1;
                 if depth > MAX_NESTING {
                     return Err(JsonError::TooDeep);
                 }
             }
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
+            _ => depth = depth.saturating_sub(1),
         }
     }
     Ok(())
+}
+
+/// What follows a string whose opening quote has been taken.
+fn after_string(mut rest: &[u8]) -> &[u8] {
+    while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
+        let quote = rest[at] == b'"';
+        let skip = if quote { 1 } else { 2 };
+        rest = rest.get(at + skip..).unwrap_or_default();
+        if quote {
+            return rest;
+        }
+    }
+    &[]
 }
 
 /// One JSON value as text, exactly as written: key order, number spelling, escapes and inner white space.

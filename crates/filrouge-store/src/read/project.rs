@@ -4,6 +4,7 @@ use filrouge_types::{
     Channel, Failure, Item, JsonText, RawJson, Timestamp, Turn, TurnId, TurnStatus, Variant,
 };
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
 
 use super::lists::Listed;
 use super::{Loaded, Sight};
@@ -320,18 +321,16 @@ impl<'de> Visitor<'de> for PartVisitor {
         let (mut kind, mut text) = (None, None);
         while let Some(member) = map.next_key()? {
             match member {
-                Member::Type => kind = Some(map.next_value::<RawJson>()?),
-                Member::Text => text = Some(map.next_value::<RawJson>()?),
+                Member::Type => kind = Some(map.next_value::<&RawValue>()?.get()),
+                Member::Text => text = Some(map.next_value::<&RawValue>()?.get()),
                 Member::Other => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
         }
-        let of_text = kind.is_some_and(|k| k.as_str() == "\"text\"");
+        let text = text.filter(|_| kind == Some("\"text\""));
         Ok(Part {
-            text: text
-                .filter(|_| of_text)
-                .and_then(|t| JsonText::from_raw(t).ok()),
+            text: text.and_then(|t| JsonText::from_raw(RawJson::from_checked(t)).ok()),
         })
     }
 }
