@@ -156,25 +156,28 @@ impl Engine {
         n: usize,
         found: &mut Found,
     ) -> Result<(), Failure> {
-        let status = Some(TurnStatus::Finalized);
-        let mut pages = Vec::new();
-        let (mut cursor, mut left) = (None, n);
-        loop {
+        let (mut newest_first, mut finalized, mut cursor) = (Vec::new(), 0, None);
+        'pages: loop {
             let query = TurnQuery {
-                status,
+                status: None,
                 order: TurnOrder::Newest,
                 cursor,
-                limit: left.min(PAGE),
+                limit: (n - finalized).min(PAGE),
             };
             let (turns, next) = self.ledger.turns(scope, session, query).await?;
-            left -= turns.len().min(left);
-            pages.push(turns);
+            for turn in turns.into_iter().rev() {
+                finalized += usize::from(turn.status == TurnStatus::Finalized);
+                newest_first.push(turn);
+                if finalized == n {
+                    break 'pages;
+                }
+            }
             cursor = next;
-            if cursor.is_none() || left == 0 {
+            if cursor.is_none() {
                 break;
             }
         }
-        for turn in pages.into_iter().rev().flatten() {
+        for turn in newest_first.into_iter().rev() {
             found.take(turn, variant);
         }
         Ok(())

@@ -236,6 +236,7 @@ impl Engine {
         self.settings
             .limits
             .object(request.runtime_context.as_ref(), "runtime_context")?;
+        self.settings.limits.items(&request.items)?;
         for (field, text) in [
             ("pipeline_name", &request.pipeline_name),
             ("consultant", &request.consultant),
@@ -334,9 +335,7 @@ impl Engine {
         last: Option<Event>,
         reopen: bool,
     ) -> Result<Start, Failure> {
-        for (index, item) in items.iter().enumerate() {
-            self.settings.limits.item(item, index)?;
-        }
+        self.settings.limits.items(&items)?;
         let mut entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
         if let Some(first) = entries.first_mut() {
             first.events.push(Event::Start(Box::new(event.clone())));
@@ -384,9 +383,7 @@ impl Engine {
         if request.items.is_empty() {
             return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
         }
-        for (index, item) in request.items.iter().enumerate() {
-            self.settings.limits.item(item, index)?;
-        }
+        self.settings.limits.items(&request.items)?;
         let entries: Vec<Entry> = request.items.into_iter().map(Into::into).collect();
         let batch = Batch::seal(&entries, self.entropy.as_ref())?;
         let append = Append {

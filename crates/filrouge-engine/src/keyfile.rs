@@ -138,12 +138,22 @@ pub fn load_or_create(path: &Path, entropy: &dyn Entropy) -> Result<Keyring, Fai
 /// # Errors
 /// As [`load`].
 pub fn rotate(path: &Path, entropy: &dyn Entropy) -> Result<Keyring, Failure> {
+    // Two rotations at once would both add the same id, and one secret would be lost.
+    let lock = path.with_extension("lock");
+    let lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&lock)
+        .and_then(|file| file.lock().map(|()| file))
+        .map_err(|e| unavailable(&lock, &e))?;
     let keyring = load(path)?;
     let mut secrets = keyring.secrets().clone();
     let id = secrets.keys().next_back().map_or(1, |id| id + 1);
     secrets.insert(id, secret(entropy)?);
     let rotated = Keyring::new(secrets, id).map_err(|e| broken(path, e))?;
     write_whole(path, &encode(&rotated)?, Placing::Durable).map_err(|e| unavailable(path, &e))?;
+    drop(lock);
     Ok(rotated)
 }
 

@@ -7,7 +7,7 @@ use filrouge_types::{Channel, Failure, SessionId, TenantId, Timestamp};
 use crate::engine::{Engine, unexpected};
 
 /// Most turns looked at in one sweep.
-const SWEEP_MAX: usize = 1000;
+const SWEEP_MAX: usize = 100_000;
 /// Most items of a turn looked at for an open question to a human.
 const ITEMS_MAX: usize = 10_000;
 
@@ -31,12 +31,16 @@ impl Engine {
             .ask(move |sight| {
                 let mut silent = Vec::new();
                 for (pk, turn) in sight.view.silent_turns(before, SWEEP_MAX)? {
-                    if let Some(stored) = sight.view.session_by_pk(pk)? {
-                        silent.push(Silent {
+                    match sight.view.session_by_pk(pk) {
+                        Ok(Some(stored)) => silent.push(Silent {
                             tenant: stored.row.tenant_id,
                             session: stored.row.session_id,
                             turn,
-                        });
+                        }),
+                        Ok(None) => {}
+                        Err(error) => {
+                            tracing::error!(turn_id = %turn.turn_id, %error, "a silent turn's session cannot be read");
+                        }
                     }
                 }
                 Ok(silent)

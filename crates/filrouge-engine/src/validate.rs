@@ -1,5 +1,6 @@
 //! What is refused before a ledger is asked: limits and shapes (DESIGN §3, §8).
 
+use filrouge_store::rules::TURN_ITEMS_MAX;
 use filrouge_types::{ErrorCode, Failure, JsonText, NewItem, Object, RawJson};
 use serde::Deserialize;
 
@@ -32,6 +33,23 @@ struct PartShape {
 }
 
 impl Limits {
+    /// Items that one turn can hold, each of them within the limits.
+    pub(crate) fn items(&self, items: &[NewItem]) -> Result<(), Failure> {
+        if items.len() as u64 > TURN_ITEMS_MAX {
+            return Err(Failure::new(
+                ErrorCode::LimitExceeded,
+                format!(
+                    "a turn has at most {TURN_ITEMS_MAX} items, these are {}",
+                    items.len()
+                ),
+            ));
+        }
+        items
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, item)| self.item(item, index))
+    }
+
     /// An item whose parts are an array of objects with a `type`, within the limits.
     pub(crate) fn item(&self, item: &NewItem, index: usize) -> Result<(), Failure> {
         let parts: Result<Vec<Object<PartShape>>, _> = serde_json::from_str(item.parts.as_str());

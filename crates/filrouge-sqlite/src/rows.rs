@@ -223,7 +223,17 @@ impl View for Rows<'_> {
         limit: usize,
     ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
         let sql = "SELECT id, turn_id, data, open_since FROM turn WHERE open_since < ?1 ORDER BY open_since LIMIT ?2";
-        all_turns(self.many(sql, [before.as_micros(), int(limit as u64)], read_turn)?)
+        let rows = self.many(sql, [before.as_micros(), int(limit as u64)], read_turn)?;
+        let all = rows.len();
+        let turns: Vec<_> = rows.into_iter().flatten().collect();
+        if turns.len() < all {
+            let malformed = all - turns.len();
+            tracing::error!(
+                malformed,
+                "stored open turns are malformed; `verify` names them"
+            );
+        }
+        Ok(turns)
     }
 
     fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>, Failure> {

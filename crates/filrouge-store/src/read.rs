@@ -118,10 +118,17 @@ impl<V: View + ?Sized> Sight<'_, V> {
     ) -> Result<Option<Loaded>, Failure> {
         let found = match self.view.session(tenant, id, viewer) {
             Ok(Some(stored)) => self.load(stored).map(Some),
+            // A session that is genuinely somebody else's is absent (P6), also while others are suspect.
+            Ok(None) if viewer.is_some() && self.is_genuine(tenant, id) => Ok(None),
             Ok(None) => self.suspects.check_absent(tenant, id).map(|()| None),
             Err(failure) => Err(failure),
         };
         in_session(id, found)
+    }
+
+    fn is_genuine(&self, tenant: &TenantId, id: &SessionId) -> bool {
+        let stored = self.view.session(tenant, id, None);
+        stored.is_ok_and(|s| s.is_some_and(|s| self.load(s).is_ok()))
     }
 
     /// As [`Self::find`], with a failure when it is absent.

@@ -40,6 +40,14 @@ impl RecordRow {
         self.first_seq.saturating_add(self.count.saturating_sub(1))
     }
 
+    /// How many bytes its items have once unpacked, without verification: for bounding what is read.
+    #[must_use]
+    pub fn unpacked_len(&self) -> usize {
+        Head::read(&self.head)
+            .map_or(0, |h| h.raw_len)
+            .max(self.body.len())
+    }
+
     /// Its turn, without verification: for choosing records, never for an answer.
     #[must_use]
     pub fn turn_id(&self) -> Option<TurnId> {

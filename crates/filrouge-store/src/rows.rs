@@ -153,7 +153,8 @@ pub trait View {
     ) -> Result<Vec<TurnRow>, Failure>;
     /// How many turn rows a session has.
     fn turn_rows(&self, pk: SessionPk) -> Result<u64, Failure>;
-    /// Open turns not touched since `before`, oldest first, at most `limit`.
+    /// Open turns not touched since `before`, oldest first, at most `limit`; rows that cannot be read are told in
+    /// the log and left out, so that one does not keep the others from being looked at.
     fn silent_turns(
         &self,
         before: Timestamp,

@@ -275,25 +275,28 @@ fn note_items(turn: &mut TurnRow, batch: &Batch, first: u64, ctx: &Context<'_>) 
     for (item, seq) in batch.items().zip(first..) {
         turn.last_seq = seq;
         turn.items += 1;
-        if let Some(slot) = final_slot(&item.channel, item.variant) {
+        if let Some(slot) = final_slot(item.role, &item.channel, item.variant) {
             turn.finals[slot] = seq;
         }
     }
     turn.touched_at = ctx.now;
 }
 
-/// Which of the turn's finals an item is.
-fn final_slot(
+/// Which of the turn's finals an item is: only what the assistant says is an answer.
+pub(crate) fn final_slot(
+    role: filrouge_types::Role,
     channel: &filrouge_types::Channel,
     variant: filrouge_types::Variant,
 ) -> Option<usize> {
-    (*channel == filrouge_types::Channel::Final).then(|| usize::from(variant.code()))
+    let is_final =
+        role == filrouge_types::Role::Assistant && *channel == filrouge_types::Channel::Final;
+    is_final.then(|| usize::from(variant.code()))
 }
 
 /// At most one final item of each variant (DESIGN §4.3).
 fn check_finals(batch: &Batch, mut taken: [bool; 2]) -> Result<(), Failure> {
     for item in batch.items() {
-        if let Some(slot) = final_slot(&item.channel, item.variant) {
+        if let Some(slot) = final_slot(item.role, &item.channel, item.variant) {
             if taken[slot] {
                 return Err(Failure::new(
                     ErrorCode::FinalExists,

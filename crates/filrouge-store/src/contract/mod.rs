@@ -71,7 +71,10 @@ macro_rules! contract_tests {
                 sessions_page_while_others_write, turns_page_while_others_write, items_page,
                 newest_finalized_turns, status_filter, cursors_that_are_none, session_filters,
             }
-            replace { replacing, replacing_what_cannot_be, replacements_are_idempotent, lists_leave_out_replaced }
+            replace {
+                replacing, replacing_what_cannot_be, replacements_are_idempotent, lists_leave_out_replaced,
+                a_replaced_turn_stays_interrupted, replacing_makes_no_session, roles_matter,
+            }
         }
     };
     (@each $make:ident; $($module:ident { $($test:ident),* $(,)? })*) => {

@@ -1,8 +1,10 @@
 //! Replacing: nothing is edited (DESIGN §4.6).
 
-use filrouge_types::{ErrorCode, TurnId};
+use filrouge_types::{Channel, ErrorCode, Role, TurnId, TurnStatus};
 
-use super::fixture::{Fixture, anyone, cancel, code, replacement, sid};
+use super::fixture::{
+    Fixture, anyone, cancel, code, finalize, interrupt, item, replacement, sid, start, user,
+};
 use crate::read::{TurnOrder, TurnQuery};
 
 pub async fn replacing(f: &Fixture) {
@@ -69,7 +71,7 @@ pub async fn replacing_what_cannot_be(f: &Fixture) {
     let nowhere = replacement(&who, "nowhere", "new", first.turn_id, "w");
     assert_eq!(
         code(f.turn_of(&who, nowhere).await),
-        ErrorCode::TurnNotFound
+        ErrorCode::SessionNotFound
     );
     let absent = f.ledger.session(&who, &sid("nowhere")).await;
     assert_eq!(code(absent), ErrorCode::SessionNotFound);
@@ -131,5 +133,68 @@ pub async fn lists_leave_out_replaced(f: &Fixture) {
     let (page, next) = list(TurnOrder::Oldest, 2, None).await;
     let (rest, _) = list(TurnOrder::Oldest, 50, next).await;
     assert_eq!([page, rest].concat().len(), 7);
+    f.intact().await;
+}
+
+/// Whoever was given up for dead and replaced does not come back in place of the replacement.
+pub async fn a_replaced_turn_stays_interrupted(f: &Fixture) {
+    let who = anyone();
+    let old = f.start(&who, "s", "r").await;
+    f.write(&who, interrupt("s", old.turn_id, i64::MAX))
+        .await
+        .unwrap();
+    f.turn_of(&who, replacement(&who, "s", "r2", old.turn_id, "v2"))
+        .await
+        .unwrap();
+    let again = f.start(&who, "s", "r").await;
+    assert_eq!(
+        (again.status, again.replayed),
+        (TurnStatus::Interrupted, true)
+    );
+    let late = f
+        .turn_of(&who, finalize("s", old.turn_id, Some("late")))
+        .await;
+    assert_eq!(code(late), ErrorCode::TurnClosed);
+    f.intact().await;
+}
+
+/// Replacing makes nothing, so it tells a foreign session from an absent one no more than a read does; and a
+/// replacement's key started plainly is a start that differs (P2, P6).
+pub async fn replacing_makes_no_session(f: &Fixture) {
+    let (alice, bob) = (user("alice"), user("bob"));
+    let turn = f.whole(&bob, "bobs", "r", "one").await;
+    for session in ["bobs", "nothere"] {
+        let refused = f
+            .turn_of(
+                &alice,
+                replacement(&alice, session, "x", turn.turn_id, "two"),
+            )
+            .await;
+        assert_eq!(code(refused), ErrorCode::SessionNotFound, "{session}");
+    }
+    f.turn_of(&bob, replacement(&bob, "bobs", "r2", turn.turn_id, "two"))
+        .await
+        .unwrap();
+    let plain = f
+        .try_start(&bob, start(&bob, "bobs", "r2", "another"))
+        .await
+        .unwrap();
+    assert!(plain.replayed && plain.differs);
+}
+
+/// Only what the assistant says is an answer, and only what the user asks at the start is the question.
+pub async fn roles_matter(f: &Fixture) {
+    let who = anyone();
+    let turn = f.start(&who, "s", "r").await;
+    let mut said = item(Channel::Final, "I am the user");
+    said.role = Role::User;
+    let mut asked = item(Channel::Question, "late");
+    asked.variant = filrouge_types::Variant::Translated;
+    asked.role = Role::Assistant;
+    f.append(&who, &turn, vec![asked, said]).await.unwrap();
+    let refused = f.turn_of(&who, finalize("s", turn.turn_id, None)).await;
+    assert_eq!(code(refused), ErrorCode::AnswerMissing);
+    let turn = f.ledger.turn(&who, &sid("s"), turn.turn_id).await.unwrap();
+    assert_eq!(turn.question_translated, None);
     f.intact().await;
 }

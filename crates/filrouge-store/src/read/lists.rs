@@ -19,7 +19,7 @@ fn enough(rows: &[RecordRow], next: u64, wanted: usize, bytes: &mut usize) -> us
     let mut taken = 0;
     for row in rows {
         taken += 1;
-        *bytes += row.body.len();
+        *bytes += row.unpacked_len();
         if *bytes >= RECORDS_BYTES || row.last_seq() >= last {
             break;
         }
@@ -112,7 +112,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         limit: usize,
     ) -> Result<SessionPage, Failure> {
         let before = cursor(from)?;
-        self.suspects.check_listing(&scope.tenant)?;
+        self.suspects.check_listing(&scope.tenant, &scope.viewer)?;
         let rows = self.view.sessions(
             &scope.tenant,
             &scope.viewer,

@@ -1,7 +1,7 @@
 //! Turns as callers see them: projections over their items (DESIGN §3).
 
 use filrouge_types::{
-    Channel, Failure, Item, JsonText, RawJson, Timestamp, Turn, TurnId, TurnStatus, Variant,
+    Channel, Failure, Item, JsonText, RawJson, Role, Timestamp, Turn, TurnId, TurnStatus, Variant,
 };
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -268,7 +268,8 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
         let mut texts = [None, None];
         for seq in row.first_seq..=row.last_seq.min(row.first_seq + 1) {
             let item = self.item(seq)?;
-            if item.channel != Channel::Question || item.turn_id != Some(row.turn_id) {
+            let asked = item.role == Role::User && item.channel == Channel::Question;
+            if !asked || item.turn_id != Some(row.turn_id) {
                 break;
             }
             let slot = &mut texts[usize::from(item.variant == Variant::Translated)];

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use filrouge_types::{
-    Channel, ErrorCode, Failure, Item, ItemId, NewItem, Timestamp, TurnId, Variant,
+    Channel, ErrorCode, Failure, Item, ItemId, NewItem, Role, Timestamp, TurnId, Variant,
 };
 
 use super::event::Event;
@@ -38,6 +38,8 @@ pub enum Compression {
 pub struct SealedItem {
     /// The caller's key.
     pub item_id: Option<ItemId>,
+    /// Who it comes from.
+    pub role: Role,
     /// What it is.
     pub channel: Channel,
     /// The language it is in.
@@ -194,6 +196,7 @@ fn pack_item(raw: &mut Vec<u8>, entry: &Entry, salt: &[u8; SALT_BYTES], keyed: b
     raw.bytes(parts);
     SealedItem {
         item_id: item.item_id.clone(),
+        role: item.role,
         channel: item.channel.clone(),
         variant: item.variant,
         fields,

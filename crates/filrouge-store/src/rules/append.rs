@@ -105,12 +105,18 @@ fn replay<T: Tx>(
     }
     let sight = ctx.sight(tx);
     let last_seq = first_seq + append.batch.count() - 1;
+    let mut stored = Vec::new().into_iter();
     for (item, seq) in append.batch.items().zip(first_seq..) {
         let id = item.item_id.as_ref().map_or("", |id| id.as_str());
         if seq > session.head.last_seq {
             return Err(mismatch(id, seq));
         }
-        let stored = sight.item_at(session, seq)?;
+        if stored.len() == 0 {
+            stored = sight.items_of(session, seq - 1, REPLAY_PAGE)?.0.into_iter();
+        }
+        let Some(stored) = stored.next() else {
+            return Err(mismatch(id, seq));
+        };
         if stored.turn_id != Some(turn.turn_id) || !item.equals(&stored) {
             return Err(mismatch(id, seq));
         }
@@ -121,6 +127,9 @@ fn replay<T: Tx>(
         replayed: true,
     }))
 }
+
+/// Items compared at once.
+const REPLAY_PAGE: usize = 512;
 
 fn mismatch(id: &str, seq: u64) -> Failure {
     Failure::new(

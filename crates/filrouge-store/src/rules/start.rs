@@ -24,7 +24,11 @@ pub(super) fn apply<T: Tx>(
     let turn_id = ctx
         .keyring
         .turn_id(&scope.tenant, id, &start.event.request_id);
-    let found = ctx.sight(tx).find_any(&scope.tenant, id)?;
+    // Replacing makes no session, so a foreign one looks absent to it.
+    let found = match start.event.replaces {
+        Some(_) => Some(ctx.sight(tx).get(scope, id)?),
+        None => ctx.sight(tx).find_any(&scope.tenant, id)?,
+    };
     if let Some(session) = &found {
         if !scope.viewer.sees(session.row.identity_id.as_ref()) {
             return Err(session_conflict());
@@ -39,10 +43,7 @@ pub(super) fn apply<T: Tx>(
     check_count(0, &start.batch)?;
     let (ordinal, version) = match &found {
         Some(session) => place_of(tx, ctx, scope, session, start)?,
-        None => match start.event.replaces {
-            Some(old) => return Err(turn_not_found(&old)),
-            None => (1, 1),
-        },
+        None => (1, 1),
     };
     if let Some(session) = &found {
         check_newest_turn(tx, session)?;
@@ -163,7 +164,7 @@ fn replay<T: Tx>(
     let session = ctx.sight(tx).get(scope, &start.session.session_id)?;
     let first = ctx.sight(tx).start_of(&session, &row)?;
     let differs = first.fingerprint != start.event.fingerprint;
-    if differs && (start.event.replaces.is_some() || first.replaces.is_some()) {
+    if differs && start.event.replaces.is_some() {
         return Err(Failure::new(
             ErrorCode::IdempotencyMismatch,
             format!(
@@ -172,7 +173,7 @@ fn replay<T: Tx>(
             ),
         ));
     }
-    let turn = if row.status == TurnStatus::Interrupted && start.reopen {
+    let turn = if opens(ctx, tx, &session, &row, start)? {
         check_room(start, &session)?;
         reopen(tx, group, ctx, session, row)?
     } else {
@@ -183,6 +184,20 @@ fn replay<T: Tx>(
         differs,
         ..turn
     })))
+}
+
+/// An interrupted turn opens for its owner, unless another one has taken its place.
+fn opens<T: Tx>(
+    ctx: &Context<'_>,
+    tx: &T,
+    session: &Loaded,
+    row: &TurnRow,
+    start: &Start,
+) -> Result<bool, Failure> {
+    if row.status != TurnStatus::Interrupted || !start.reopen {
+        return Ok(false);
+    }
+    Ok(ctx.sight(tx).next_version(session, row)?.is_none())
 }
 
 fn reopen<T: Tx>(

@@ -7,6 +7,7 @@ use filrouge_types::{Failure, TurnId, TurnStatus};
 use crate::read::Loaded;
 use crate::record::Event;
 use crate::rows::TurnRow;
+use crate::rules::final_slot;
 
 /// What the items say.
 #[derive(Default)]
@@ -90,8 +91,8 @@ impl Rebuilt {
         };
         turn.last_seq = item.seq;
         turn.items += 1;
-        if item.channel == filrouge_types::Channel::Final {
-            turn.finals[usize::from(item.variant.code())] = item.seq;
+        if let Some(slot) = final_slot(item.role, &item.channel, item.variant) {
+            turn.finals[slot] = item.seq;
         }
         for event in events {
             match event {
