@@ -45,7 +45,11 @@ impl<V: View + ?Sized> Sight<'_, V> {
         pages.fresh = Some(fresh);
         let newer = self.next_version(session, row)?;
         let turn = pages.project(row, newer.map(|n| n.turn_id))?;
-        debug_assert_eq!(Ok(&turn), self.project(session, row).as_ref());
+        // A damaged store may not read back what it took; that is for the next read to say.
+        debug_assert!(
+            self.project(session, row).map_or(true, |read| read == turn),
+            "a written turn reads back otherwise"
+        );
         Ok(turn)
     }
 
