@@ -1,6 +1,7 @@
 //! `filrouge-bench`: filrouge beside the limit of its store, interleaved in one run. See docs/bench.md.
 
 mod append;
+mod context;
 mod flat;
 mod http;
 mod load;
@@ -63,6 +64,8 @@ enum Workload {
     Last20,
     /// All 20,000 items of 5,000 turns
     Readall,
+    /// The context of 5,000 turns in every format, and of the newest 20
+    Context,
     /// Turn 10,000 beside turn 10, and memory
     Flat,
     /// Bytes on disk beside bytes received
@@ -122,6 +125,7 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
         Workload::Http32 => http::http(setup).await,
         Workload::Last20 => reads::last(setup).await,
         Workload::Readall => reads::all(setup).await,
+        Workload::Context => context::context(setup).await,
         Workload::Flat => flat::flat(setup).await,
         Workload::Size => size::size(setup).await,
         other => anyhow::bail!("{other:?} is no single workload"),
@@ -129,8 +133,10 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
 }
 
 async fn sections(setup: &Setup, command: &Workload, json: bool) -> Result<()> {
-    use Workload::{Append1, Append32, Flat, Http32, Last20, Readall, Size};
-    let all = [Append1, Append32, Http32, Last20, Readall, Flat, Size];
+    use Workload::{Append1, Append32, Context, Flat, Http32, Last20, Readall, Size};
+    let all = [
+        Append1, Append32, Http32, Last20, Readall, Context, Flat, Size,
+    ];
     let chosen = if *command == Workload::All {
         all.to_vec()
     } else {

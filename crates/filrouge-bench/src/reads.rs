@@ -16,16 +16,15 @@ use crate::stats::{Leg, Series, micros};
 use crate::workload::{Turns, requests, session};
 
 /// The same session in the product and in each raw layout.
-struct Stores {
-    product: Product,
-    session: SessionId,
-    raws: Vec<Raw>,
-    turns: usize,
+pub(crate) struct Stores {
+    pub(crate) product: Product,
+    pub(crate) session: SessionId,
+    pub(crate) raws: Vec<Raw>,
+    pub(crate) turns: usize,
     _dirs: Vec<TempDir>,
 }
 
-async fn stores(setup: &Setup) -> Result<Stores> {
-    let turns = setup.size(5000, 60);
+pub(crate) async fn stores(setup: &Setup, turns: usize) -> Result<Stores> {
     let texts = Turns::new(11).many(turns);
     let mut dirs = vec![setup.dir()?];
     let product = Product::open(dirs[0].path(), false).await?;
@@ -56,7 +55,10 @@ async fn stores(setup: &Setup) -> Result<Stores> {
 }
 
 /// Times `n` calls.
-async fn timed<F: Future<Output = Result<()>>>(n: usize, call: impl Fn() -> F) -> Result<Leg> {
+pub(crate) async fn timed<F: Future<Output = Result<()>>>(
+    n: usize,
+    call: impl Fn() -> F,
+) -> Result<Leg> {
     let mut latencies = Vec::with_capacity(n);
     let start = Instant::now();
     for _ in 0..n {
@@ -72,6 +74,7 @@ impl Stores {
         let status = Some(TurnStatus::Finalized);
         let query = TurnQuery {
             status,
+            include_redacted: false,
             order: TurnOrder::Newest,
             cursor: None,
             limit,
@@ -157,7 +160,7 @@ async fn after_whole<F: Future<Output = Result<()>>>(
 /// `last20`.
 pub(crate) async fn last(setup: &Setup) -> Result<Section> {
     let before = load_average();
-    let stores = stores(setup).await?;
+    let stores = stores(setup, setup.size(5000, 60)).await?;
     let (newest, calls) = (20_usize, setup.size(200, 5));
     let mut limits: Vec<Series> = LAYOUTS.iter().map(|l| Series::new(l.name())).collect();
     let mut turns = Series::new("library, last 20 finalized turns");
@@ -241,7 +244,7 @@ pub(crate) async fn last(setup: &Setup) -> Result<Section> {
 /// `readall`.
 pub(crate) async fn all(setup: &Setup) -> Result<Section> {
     let before = load_average();
-    let stores = stores(setup).await?;
+    let stores = stores(setup, setup.size(5000, 60)).await?;
     let mut limits: Vec<Series> = LAYOUTS
         .iter()
         .map(|l| Series::new(format!("{}, parsed", l.name())))

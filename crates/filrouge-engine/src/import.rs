@@ -10,6 +10,9 @@ use filrouge_types::{
 
 use crate::engine::Engine;
 
+/// Items read at once.
+const PAGE: usize = 500;
+
 /// A turn as it happened.
 #[derive(Debug, Clone)]
 pub struct ImportedTurn {
@@ -60,21 +63,57 @@ impl Engine {
         }
         let prefix = format!("{}~", turn.request_id);
         let mut unchanged = !first.differs;
-        let mut newest = first;
-        while let Some(next) = newest.replaced_by_turn_id {
-            newest = self.ledger.turn(scope, session, next).await?;
+        let mut versions = vec![first];
+        while let Some(next) = versions.last().and_then(|t| t.replaced_by_turn_id) {
+            let newest = self.ledger.turn(scope, session, next).await?;
             // A correction made by somebody else stands until the source changes.
             if let Some(suffix) = newest.request_id.as_str().strip_prefix(&prefix) {
                 unchanged = suffix == version_suffix(mark, newest.record_version);
             }
+            versions.push(newest);
         }
-        if unchanged {
+        // What was redacted is never brought in again, whatever becomes of the source.
+        if unchanged || self.redacted(scope, session, &versions).await? {
             return Ok(RecordedTurn::Known);
         }
-        let changed = versioned(turn, &version_suffix(mark, newest.record_version + 1))?;
-        self.record_version(scope, session, &changed, mark, Some(&newest))
-            .await?;
-        Ok(RecordedTurn::Replaced)
+        let version = versions.len() as u64 + 1;
+        let changed = versioned(turn, &version_suffix(mark, version))?;
+        let replaced = self
+            .record_version(scope, session, &changed, mark, versions.last())
+            .await;
+        match replaced {
+            Ok(_) => Ok(RecordedTurn::Replaced),
+            // It was redacted in between.
+            Err(failure) if failure.code == ErrorCode::TurnRedacted => Ok(RecordedTurn::Known),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Whether anything of these turns was redacted.
+    async fn redacted(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        turns: &[Turn],
+    ) -> Result<bool, Failure> {
+        if turns.iter().any(|t| t.deleted_at.is_some()) {
+            return Ok(true);
+        }
+        for turn in turns {
+            let mut after = turn.first_seq - 1;
+            while after < turn.last_seq {
+                let (page, _) = self.ledger.items(scope, session, after, PAGE).await?;
+                let Some(last) = page.last() else { break };
+                after = last.seq;
+                if page
+                    .iter()
+                    .any(|i| i.turn_id == Some(turn.turn_id) && i.redacted)
+                {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     async fn record_version(

@@ -9,6 +9,8 @@ use filrouge_store::{Entropy, KeyId, Keyring};
 use filrouge_types::{ErrorCode, Failure};
 use serde::{Deserialize, Serialize};
 
+use crate::hex::{from_hex, to_hex};
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -29,22 +31,6 @@ fn broken(path: &Path, what: impl std::fmt::Display) -> Failure {
         format!("{} is no keyring: {what}", path.display()),
     )
     .with_hint("put the keyring file back from a backup")
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let digits = text.as_bytes();
-    if digits.len() != 64 {
-        return None;
-    }
-    let mut bytes = [0; 32];
-    for (byte, pair) in bytes.iter_mut().zip(digits.as_chunks::<2>().0) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 /// How a file is put in its place.

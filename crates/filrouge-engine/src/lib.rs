@@ -4,21 +4,25 @@
 //! It knows stores only by their port.
 
 pub mod anchor;
+pub mod bundle;
 pub mod keyfile;
+pub mod restore;
 
 mod close;
-mod context;
+mod conversation;
 mod engine;
+mod hex;
 mod import;
+mod redact;
 mod requests;
 mod sweep;
 mod validate;
 
-pub use context::{Context, ContextQuery, ContextReport, Dropped, Pair, Window};
+pub use conversation::Conversation;
 pub use engine::{Appended, Engine, Settings};
 pub use import::{ImportedTurn, RecordedTurn};
 pub use requests::{
-    AppendItems, CancelTurn, CreateSession, ErrorBody, FailTurn, FinalizeTurn, ReplaceTurn,
-    StartTurn,
+    AppendItems, CancelTurn, CreateSession, ErrorBody, FailTurn, FinalizeTurn, RedactTurn,
+    ReplaceTurn, StartTurn,
 };
 pub use validate::Limits;

@@ -132,5 +132,13 @@ pub struct CancelTurn {
     pub partial_text: Option<JsonText>,
 }
 
+/// Erases the contents of a turn.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedactTurn {
+    /// Why, 1 to 4096 bytes; stays in the journal.
+    pub reason: Box<str>,
+}
+
 /// Replaces a closed turn by a corrected one: as a start, with an answer.
 pub type ReplaceTurn = StartTurn;

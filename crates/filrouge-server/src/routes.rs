@@ -10,6 +10,7 @@ use crate::problem::Problem;
 use crate::serve::App;
 
 mod context;
+mod export;
 mod health;
 mod items;
 mod sessions;
@@ -30,8 +31,10 @@ pub fn router(app: App) -> Router {
         .route("/{sid}/turns/{tid}/fail", post(turns::fail))
         .route("/{sid}/turns/{tid}/cancel", post(turns::cancel))
         .route("/{sid}/turns/{tid}/replace", post(turns::replace))
+        .route("/{sid}/turns/{tid}/redact", post(turns::redact))
         .route("/{sid}/items", get(items::list))
         .route("/{sid}/context", get(context::show))
+        .route("/{sid}/export", get(export::show))
         .route("/{sid}/verify", get(sessions::verify));
     Router::new()
         .nest("/api/v1/sessions", sessions)

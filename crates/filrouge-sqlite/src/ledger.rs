@@ -15,6 +15,7 @@ use filrouge_types::{ErrorCode, Failure};
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use crate::erasure::Erasure;
 use crate::guard::{Guard, data_version, in_snapshot};
 use crate::migrate;
 use crate::open::{self, Options};
@@ -52,6 +53,7 @@ impl SqliteLedger {
         migrate::migrate(&mut conn, || random_id(options.entropy.as_ref()))?;
         open::sync_directory(&options.path)?;
         let store_id = migrate::store_id(&conn)?;
+        let erasure = Erasure::resume(&conn, options.busy_timeout)?;
         let seen = data_version(&conn)?;
         let reader = || open::reader(&options.path, options.busy_timeout);
         let guard = Arc::new(Guard::new(
@@ -72,6 +74,7 @@ impl SqliteLedger {
             entropy: options.entropy,
             clock: options.clock,
             seen,
+            erasure,
         };
         let thread = std::thread::Builder::new()
             .name("filrouge-writer".to_owned())

@@ -1,6 +1,7 @@
 //! The SQLite ledger: WAL, `synchronous=FULL`, one writer thread a process with group commit, a pool of
 //! readers, several processes on one file (DESIGN §3, §4; docs/format.md).
 
+mod erasure;
 mod error;
 mod guard;
 mod ledger;

@@ -6,7 +6,13 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::error::failure;
 
 /// One file each; never edited once released.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_journal.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_journal.sql"),
+    include_str!("migrations/0002_redaction.sql"),
+];
+
+/// The first schema whose writers erase what they delete.
+const ERASING: i64 = 2;
 
 /// The schema this program writes.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
@@ -42,6 +48,9 @@ pub(crate) fn migrate(
     if version == known && pragma(conn, "application_id")? == APPLICATION_ID {
         return Ok(());
     }
+    if (1..ERASING).contains(&version) {
+        clean_free_space(conn)?;
+    }
     let tx = conn
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(failure)?;
@@ -76,6 +85,16 @@ pub(crate) fn migrate(
     tx.pragma_update(None, "user_version", known)
         .map_err(failure)?;
     tx.commit().map_err(failure)
+}
+
+/// Writers before [`ERASING`] left old copies of rows in the free space of pages, where a redaction does not reach:
+/// the file is written anew, once.
+fn clean_free_space(conn: &Connection) -> Result<(), Failure> {
+    if pragma(conn, "application_id")? != APPLICATION_ID {
+        return Ok(());
+    }
+    conn.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)")
+        .map_err(failure)
 }
 
 /// The store's own name.

@@ -108,6 +108,9 @@ pub(crate) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, 
     }
     conn.pragma_update(None, "synchronous", "FULL")
         .map_err(failure)?;
+    // What is erased, or left behind when a page is split, must not stay in the file's free space.
+    conn.pragma_update(None, "secure_delete", true)
+        .map_err(failure)?;
     // The hook replaces SQLite's own checkpoint, which swallows its errors: a failed flush of the main file
     // must reach the writer.
     conn.pragma_update(None, "wal_autocheckpoint", 0)

@@ -4,14 +4,19 @@ use filrouge_store::command::{SessionFilter, Viewer};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
     HeadRow, LogRow, RECORDS_BYTES, SessionPk, SessionRow, Stored, TurnRow, Tx, View, item_key,
+    request_key,
 };
-use filrouge_types::{Failure, ItemId, SessionId, TenantId, Timestamp, TurnId, TurnStatus};
+use filrouge_types::{
+    Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
+};
 use rusqlite::{Connection, OptionalExtension, Params, Row, named_params, params};
 
 use crate::error::{failure, malformed};
 
+mod order;
 mod session;
 
+use order::in_order;
 use session::{SESSION_COLUMNS, read_stored};
 
 /// Rows through one connection, inside a transaction that the caller holds.
@@ -206,7 +211,12 @@ impl View for Rows<'_> {
             [packed(pk, from), packed(pk, to), int(limit as u64)],
             read_turn,
         )?;
-        Ok(all_turns(rows)?.into_iter().map(|(_, t)| t).collect())
+        let turns = all_turns(rows)?;
+        let keys = turns.iter().map(|(pk, turn)| (pk << 32) | turn.place());
+        let within = (packed(pk, from), packed(pk, to));
+        let within = (within.0.unsigned_abs(), within.1.unsigned_abs());
+        in_order(keys, within, descending, "turns")?;
+        Ok(turns.into_iter().map(|(_, t)| t).collect())
     }
 
     fn turn_rows(&self, pk: SessionPk) -> Result<u64, Failure> {
@@ -260,7 +270,10 @@ impl View for Rows<'_> {
             }
             Ok(records)
         };
-        read().map_err(failure)
+        let records = read().map_err(failure)?;
+        let keys = records.iter().map(|r| r.first_seq);
+        in_order(keys, (0, u64::MAX), false, "items")?;
+        Ok(records)
     }
 
     fn structure(&self) -> Result<Vec<String>, Failure> {
@@ -282,6 +295,11 @@ impl View for Rows<'_> {
         self.one(sql, params![int(pk), item_key(id)], |row| uint(row, 0))
     }
 
+    fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure> {
+        let sql = "SELECT seq FROM item_key WHERE session_pk = ?1 AND key = ?2";
+        self.one(sql, params![int(pk), request_key(id)], |row| uint(row, 0))
+    }
+
     fn item_keys(&self, pk: SessionPk) -> Result<u64, Failure> {
         let sql = "SELECT count(*) FROM item_key WHERE session_pk = ?1";
         Ok(self.one(sql, [int(pk)], |row| uint(row, 0))?.unwrap_or(0))
@@ -290,9 +308,13 @@ impl View for Rows<'_> {
     fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
         let sql = "SELECT commit_no, data FROM commit_log WHERE commit_no > ?1 ORDER BY commit_no LIMIT ?2";
         let rows = self.many(sql, [int(after), int(limit as u64)], read_log)?;
-        rows.into_iter()
+        let rows: Vec<LogRow> = rows
+            .into_iter()
             .map(|r| r.ok_or_else(|| malformed("commit")))
-            .collect()
+            .collect::<Result<_, Failure>>()?;
+        let keys = rows.iter().map(|r| r.commit_no);
+        in_order(keys, (after.saturating_add(1), u64::MAX), false, "commits")?;
+        Ok(rows)
     }
 
     fn newest_log(&self) -> Result<Option<LogRow>, Failure> {
@@ -373,9 +395,28 @@ impl Tx for Rows<'_> {
         )
     }
 
+    fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+        let sql = "UPDATE record SET head = ?3, body = ?4 WHERE id =
+             (SELECT record_id FROM record_key WHERE session_pk = ?1 AND first_seq = ?2)";
+        self.run(
+            sql,
+            params![int(pk), int(row.first_seq), row.head, row.body],
+        )
+    }
+
     fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {
         let sql = "INSERT INTO item_key (session_pk, key, seq) VALUES (?1, ?2, ?3)";
         self.run(sql, params![int(pk), item_key(id), int(seq)])
+    }
+
+    fn insert_request_key(
+        &mut self,
+        pk: SessionPk,
+        id: &RequestId,
+        seq: u64,
+    ) -> Result<(), Failure> {
+        let sql = "INSERT INTO item_key (session_pk, key, seq) VALUES (?1, ?2, ?3)";
+        self.run(sql, params![int(pk), request_key(id), int(seq)])
     }
 
     fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {

@@ -12,6 +12,7 @@ use filrouge_types::{Clock, ErrorCode, Failure};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::erasure::{self, Erasure};
 use crate::error::{failure, is_io_failure};
 use crate::guard::{Guard, data_version};
 use crate::rows::Rows;
@@ -35,10 +36,17 @@ pub(crate) struct Writer {
     pub(crate) clock: Arc<dyn Clock>,
     /// The file's version up to which foreign changes were looked for.
     pub(crate) seen: i64,
+    /// What was redacted and still stands in the WAL.
+    pub(crate) erasure: Erasure,
 }
 
 /// Each write's answer, and the commit's log row.
-type Applied = (Vec<Result<Outcome, Failure>>, Option<LogRow>);
+struct Applied {
+    outcomes: Vec<Result<Outcome, Failure>>,
+    log: Option<LogRow>,
+    /// Whether contents were erased.
+    erases: bool,
+}
 
 /// Why a transaction came to nothing.
 enum Spoiled {
@@ -62,7 +70,8 @@ impl Writer {
             }
             self.serve(&mut group);
         }
-        if let Err(error) = self.conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)") {
+        let emptied = self.conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+        if let Err(error) = emptied.and_then(|()| self.erasure.try_again(&self.conn)) {
             tracing::warn!(%error, "the last checkpoint failed; the WAL stays and is read at the next start");
         }
     }
@@ -105,7 +114,10 @@ impl Writer {
             Err(Spoiled::ByOne(Failure::new(ErrorCode::Internal, what)))
         });
         let result = match done {
-            Ok((outcomes, log)) => self.commit(log).map(|()| outcomes).map_err(Spoiled::ForAll),
+            Ok(done) => {
+                let commit = self.commit(done.log, done.erases);
+                commit.map(|()| done.outcomes).map_err(Spoiled::ForAll)
+            }
             Err(spoiled) => Err(spoiled),
         };
         if result.is_err() {
@@ -114,14 +126,21 @@ impl Writer {
         result
     }
 
-    fn commit(&mut self, log: Option<LogRow>) -> Result<(), Failure> {
+    fn commit(&mut self, log: Option<LogRow>, erases: bool) -> Result<(), Failure> {
         self.guard.committing();
+        let commit_no = log.as_ref().map(|row| row.commit_no);
         let commit = self
             .conn
             .prepare_cached("COMMIT")
             .and_then(|mut s| s.execute([]));
+        // Within the commit, so that the watch takes the emptied WAL for this process's own doing.
+        let commit = commit.and_then(|_| match commit_no {
+            Some(number) if erases => self.erasure.begin(&self.conn, number),
+            Some(_) => self.erasure.try_again(&self.conn),
+            None => Ok(()),
+        });
         match commit {
-            Ok(_) => {
+            Ok(()) => {
                 let quiet = data_version(&self.conn).is_ok_and(|now| now == self.seen);
                 self.guard.committed(log, quiet);
                 Ok(())
@@ -150,6 +169,7 @@ impl Writer {
         };
         let mut log = Group::begin(&rows).map_err(Spoiled::ForAll)?;
         let mut outcomes = Vec::with_capacity(group.len());
+        let mut erases = false;
         for request in group {
             let before = self.conn.total_changes();
             match rules::apply(&mut rows, &mut log, &ctx, &request.command) {
@@ -161,11 +181,21 @@ impl Writer {
                 Err(failure) if failure.code == ErrorCode::Internal => {
                     return Err(Spoiled::ByOne(failure));
                 }
-                outcome => outcomes.push(outcome),
+                outcome => {
+                    erases |= matches!(&outcome, Ok(Outcome::Redacted(r)) if !r.replayed);
+                    outcomes.push(outcome);
+                }
             }
         }
-        let row = log.finish(&mut rows, &ctx).map_err(Spoiled::ForAll)?;
-        Ok((outcomes, row))
+        let log = log.finish(&mut rows, &ctx).map_err(Spoiled::ForAll)?;
+        if let Some(row) = log.as_ref().filter(|_| erases) {
+            erasure::note(&self.conn, row.commit_no).map_err(|e| Spoiled::ForAll(failure(e)))?;
+        }
+        Ok(Applied {
+            outcomes,
+            log,
+            erases,
+        })
     }
 
     /// Looks for foreign changes; nobody else can make one while this transaction holds the write lock.

@@ -5,7 +5,8 @@ use filrouge_types::{
     TenantId, Timestamp, Turn, TurnId, TurnStatus,
 };
 
-use crate::record::{Batch, Entry, StartEvent};
+use crate::record::{Batch, ChainedItem, Entry, Seqs, StartEvent};
+use crate::rows::SessionRow;
 
 /// On whose behalf something is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,6 +176,54 @@ pub struct Interrupt {
     pub before: Timestamp,
 }
 
+/// What is to be redacted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A turn that has ended, with all it replaced and all that replaces it.
+    Turn(TurnId),
+    /// Items, also of an open turn; at most [`crate::rules::TURN_ITEMS_MAX`].
+    Items(Seqs),
+}
+
+/// Erases contents and leaves an item that tells of it (DESIGN §9).
+#[derive(Debug, Clone)]
+pub struct Redact {
+    /// The session.
+    pub session_id: SessionId,
+    /// What.
+    pub target: Target,
+    /// Why; stays in the journal.
+    pub reason: Box<str>,
+    /// By whom; stays in the journal.
+    pub by: Box<str>,
+}
+
+/// Takes in a session that was recorded elsewhere, whole, with its chain as it is.
+#[derive(Debug, Clone)]
+pub struct Adopt {
+    /// The session; its tenant must be the scope's.
+    pub session: SessionRow,
+    /// When a turn of it last began or ended.
+    pub updated_at: Timestamp,
+    /// All its items, in order.
+    pub items: Vec<ChainedItem>,
+}
+
+/// What a redaction did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redacted {
+    /// The seqs that were asked for.
+    pub seqs: Seqs,
+    /// The seq of the item that tells of it; when it repeats an earlier answer, of the newest one that does.
+    pub redaction_seq: u64,
+    /// The store's time of that item.
+    pub at: Timestamp,
+    /// Whether everything was redacted before.
+    pub replayed: bool,
+    /// The turn as it stands now, when one was asked for.
+    pub turn: Option<Box<Turn>>,
+}
+
 /// A write.
 #[derive(Debug, Clone)]
 pub enum Write {
@@ -188,6 +237,10 @@ pub enum Write {
     Close(Box<Close>),
     /// Marks a turn as interrupted.
     Interrupt(Interrupt),
+    /// Erases contents.
+    Redact(Redact),
+    /// Takes in a session from elsewhere.
+    Adopt(Box<Adopt>),
 }
 
 impl Write {
@@ -200,6 +253,8 @@ impl Write {
             Self::Append(append) => &append.session_id,
             Self::Close(close) => &close.session_id,
             Self::Interrupt(interrupt) => &interrupt.session_id,
+            Self::Redact(redact) => &redact.session_id,
+            Self::Adopt(adopt) => &adopt.session.session_id,
         }
     }
 }
@@ -236,4 +291,6 @@ pub enum Outcome {
     },
     /// Whether the turn was interrupted by this write.
     Interrupted(bool),
+    /// What was redacted.
+    Redacted(Redacted),
 }

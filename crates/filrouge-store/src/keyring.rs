@@ -166,6 +166,15 @@ impl Keyring {
         Some(short)
     }
 
+    /// The seed of the key that exported bundles are signed with, derived from key `id`; `None` when the key is not
+    /// in the ring (docs/format.md).
+    #[must_use]
+    pub fn signing_seed(&self, id: KeyId) -> Option<[u8; 32]> {
+        let mut mac = self.keys.get(&id)?.clone();
+        mac.update(b"filrouge signing 1\0");
+        Some(mac.finalize().into_bytes().into())
+    }
+
     /// The turn id of a request: the first four bytes are the session's, so that the turns of a session
     /// lie together in an index; the rest is the request's (DESIGN §3).
     #[must_use]

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use filrouge_types::{Clock, Failure, ItemId, SessionId, TenantId, Timestamp, TurnId, TurnStatus};
+use filrouge_types::{
+    Clock, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
+};
 
 use crate::command::{Command, Outcome, SessionFilter, Viewer};
 use crate::keyring::{Entropy, Keyring};
@@ -26,6 +28,7 @@ struct Rows {
     turn_ids: BTreeMap<TurnId, (SessionPk, u64)>,
     records: BTreeMap<(SessionPk, u64), RecordRow>,
     keys: BTreeMap<(SessionPk, ItemId), u64>,
+    requests: BTreeMap<(SessionPk, RequestId), u64>,
     log: BTreeMap<u64, LogRow>,
 }
 
@@ -274,8 +277,14 @@ impl View for Rows {
         Ok(self.keys.get(&(pk, id.clone())).copied())
     }
 
+    fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure> {
+        Ok(self.requests.get(&(pk, id.clone())).copied())
+    }
+
     fn item_keys(&self, pk: SessionPk) -> Result<u64, Failure> {
-        Ok(self.keys.keys().filter(|(p, _)| *p == pk).count() as u64)
+        let items = self.keys.keys().filter(|(p, _)| *p == pk).count();
+        let requests = self.requests.keys().filter(|(p, _)| *p == pk).count();
+        Ok((items + requests) as u64)
     }
 
     fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
@@ -333,8 +342,23 @@ impl Tx for Rows {
         Ok(())
     }
 
+    fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+        self.records.insert((pk, row.first_seq), row.clone());
+        Ok(())
+    }
+
     fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {
         self.keys.insert((pk, id.clone()), seq);
+        Ok(())
+    }
+
+    fn insert_request_key(
+        &mut self,
+        pk: SessionPk,
+        id: &RequestId,
+        seq: u64,
+    ) -> Result<(), Failure> {
+        self.requests.insert((pk, id.clone()), seq);
         Ok(())
     }
 

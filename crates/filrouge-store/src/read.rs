@@ -6,17 +6,21 @@ use filrouge_types::{ErrorCode, Failure, SessionId, TenantId, TurnId};
 use crate::chain::{GENESIS, Link, LinkScope};
 use crate::command::{Scope, Viewer};
 use crate::keyring::Keyring;
-use crate::record::{Check, Decoded, FaultKind, RecordRow, decode};
+use crate::record::{Check, Decoded, Fault, FaultKind, RecordRow, decode};
 use crate::rows::{HeadRow, ORDINAL_MAX, SessionPk, SessionRow, Stored, TurnRow, View};
 use crate::verify::Suspects;
 
 mod decode_many;
 mod lists;
 mod project;
+mod redactions;
+mod span;
+mod text;
 
 pub use lists::{ItemPage, SessionPage, TurnOrder, TurnPage, TurnQuery};
 pub(crate) use project::Fresh;
-pub use project::{merged, text_of};
+pub(crate) use redactions::{Redactions, named_by};
+pub use text::{merged, text_of};
 
 /// A view with what is needed to verify what it shows.
 pub struct Sight<'a, V: ?Sized> {
@@ -164,19 +168,43 @@ impl<V: View + ?Sized> Sight<'_, V> {
         })
     }
 
-    /// Unpacks and verifies one record of a session.
-    pub(crate) fn decode(&self, session: &Loaded, row: &RecordRow) -> Result<Decoded, Failure> {
-        decode(row, &session.scope, self.keyring, self.check).map_err(|fault| match fault.what {
-            FaultKind::KeyMissing(_) => key_missing(session.name()),
-            what => session.broken(Some(fault.seq), what),
-        })
+    /// Unpacks and verifies one record of a session, and that redactions name what has no content in it: those
+    /// looked up before are in `known`.
+    pub(crate) fn decode_with(
+        &self,
+        session: &Loaded,
+        row: &RecordRow,
+        known: &mut Redactions,
+    ) -> Result<Decoded, Failure> {
+        let decoded = self.decode_alone(session, row)?;
+        self.check_redactions(session, &decoded.redacted, known)?;
+        Ok(decoded)
     }
 
-    /// The record that holds `seq`, verified.
+    /// As [`Self::decode_with`], but whoever asks looks at the redactions.
+    pub(crate) fn decode_alone(
+        &self,
+        session: &Loaded,
+        row: &RecordRow,
+    ) -> Result<Decoded, Failure> {
+        decode(row, &session.scope, self.keyring, self.check)
+            .map_err(|fault| self.fault(session, &fault))
+    }
+
+    fn fault(&self, session: &Loaded, fault: &Fault) -> Failure {
+        match fault.what {
+            FaultKind::KeyMissing(_) => key_missing(session.name()),
+            what => session.broken(Some(fault.seq), what),
+        }
+    }
+
+    /// The record that holds `seq`, verified; whoever asks looks at its redactions.
     pub(crate) fn record_at(&self, session: &Loaded, seq: u64) -> Result<Decoded, Failure> {
         let rows = self.view.records(session.pk, seq, 1)?;
         match rows.first() {
-            Some(row) if row.first_seq <= seq && seq <= row.last_seq() => self.decode(session, row),
+            Some(row) if row.first_seq <= seq && seq <= row.last_seq() => {
+                self.decode_alone(session, row)
+            }
             _ => Err(session.broken(Some(seq), FaultKind::Missing)),
         }
     }

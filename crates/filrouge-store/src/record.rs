@@ -7,16 +7,24 @@ use crate::chain::{self, Link, LinkScope};
 use crate::codec::{Malformed, Reader, Write};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES};
 
+mod adopt;
 mod batch;
 mod decode;
+mod erase;
+#[cfg(test)]
+mod erase_tests;
 mod event;
 mod fields;
+mod seqs;
 #[cfg(test)]
 mod tests;
 
+pub use adopt::adopted;
 pub use batch::{Batch, Compression, Entry, SealedItem, SealedRecord, item_fingerprint};
-pub use decode::{Check, Decoded, Fault, FaultKind, decode};
-pub use event::{CloseEvent, Event, StartEvent};
+pub use decode::{ChainedItem, Check, Decoded, Fault, FaultKind, Proof, decode, decode_chained};
+pub use erase::erased;
+pub use event::{CloseEvent, Event, StartEvent, salted};
+pub use seqs::Seqs;
 
 /// The format byte of records written now.
 pub const FORMAT: u8 = 1;
@@ -90,6 +98,14 @@ impl Head {
         }
         out.extend_from_slice(&self.previous);
         out
+    }
+
+    /// The stored bytes: signed with its key, which is in the ring by construction.
+    fn signed(&self, keyring: &Keyring, first_seq: u64, count: u64, last: &Link) -> Vec<u8> {
+        let mut bytes = self.unsigned();
+        let mac = record_mac(keyring, self.key_id, first_seq, count, &bytes, last);
+        bytes.extend_from_slice(&mac.unwrap_or_default());
+        bytes
     }
 
     fn read(bytes: &[u8]) -> Result<Self, Malformed> {
@@ -175,25 +191,20 @@ impl Placement<'_> {
             );
         }
         let count = record.items.len() as u64;
-        let key_id = self.keyring.active();
-        let mut head = Head {
-            key_id,
+        let head = Head {
+            key_id: self.keyring.active(),
             compression: record.compression,
             raw_len: record.raw_len,
             created_at: self.created_at,
             turn_id: self.turn_id,
             previous,
             mac: [0; MAC_BYTES],
-        }
-        .unsigned();
-        // The active key is in the ring by construction.
-        let mac = record_mac(self.keyring, key_id, first_seq, count, &head, &last);
-        head.extend_from_slice(&mac.unwrap_or_default());
+        };
         (
             RecordRow {
                 first_seq,
                 count,
-                head,
+                head: head.signed(self.keyring, first_seq, count, &last),
                 body: record.body.clone(),
             },
             last,

@@ -1,8 +1,8 @@
 //! The rows a ledger keeps, and the two traits a backend implements over them (docs/format.md).
 
 use filrouge_types::{
-    Failure, IdentityId, ItemId, ProjectId, RawJson, Session, SessionId, SessionStatus, TenantId,
-    Timestamp, TurnId,
+    Failure, IdentityId, ItemId, ProjectId, RawJson, RequestId, Session, SessionId, SessionStatus,
+    TenantId, Timestamp, TurnId,
 };
 
 use crate::chain::fingerprint;
@@ -167,7 +167,9 @@ pub trait View {
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure>;
     /// The seq of the item with this key.
     fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure>;
-    /// The number of item keys of a session.
+    /// The seq that the turn of a request begins at, in a session that was taken in from elsewhere.
+    fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure>;
+    /// The number of item keys and request keys of a session.
     fn item_keys(&self, pk: SessionPk) -> Result<u64, Failure>;
     /// Commit log rows after `commit_no`, ascending, at most `limit`.
     fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure>;
@@ -195,10 +197,25 @@ pub trait Tx: View {
     fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure>;
     /// Adds a record.
     fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure>;
+    /// Writes a record that is there: the one exception to records never being changed, for redaction alone.
+    fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure>;
     /// Adds an item's key.
     fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure>;
+    /// Adds a request's key, in a session that was taken in from elsewhere: its turn ids are not derived here.
+    fn insert_request_key(
+        &mut self,
+        pk: SessionPk,
+        id: &RequestId,
+        seq: u64,
+    ) -> Result<(), Failure>;
     /// Adds a row to the commit log.
     fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure>;
+}
+
+/// The 16 bytes a request's key is indexed by, among the items' keys.
+#[must_use]
+pub fn request_key(id: &RequestId) -> [u8; 16] {
+    fingerprint(&[b"request key", id.as_str().as_bytes()])
 }
 
 /// The 16 bytes an item's key is indexed by.

@@ -11,9 +11,11 @@ use crate::record::{Batch, Check, Placement};
 use crate::rows::{HeadRow, LogEntry, LogRow, PK_MAX, SEQ_MAX, SessionRow, TurnRow, Tx};
 use crate::verify::Suspects;
 
+mod adopt;
 mod append;
 mod close;
 mod interrupt;
+mod redact;
 mod start;
 
 /// Most items of one turn (DESIGN §8).
@@ -101,6 +103,8 @@ pub fn apply<T: Tx>(
         Write::Append(append) => append::apply(tx, group, ctx, scope, append),
         Write::Close(close) => close::apply(tx, group, ctx, scope, close),
         Write::Interrupt(interrupt) => interrupt::apply(tx, group, ctx, scope, interrupt),
+        Write::Redact(redact) => redact::apply(tx, group, ctx, scope, redact),
+        Write::Adopt(adopt) => adopt::apply(tx, group, ctx, scope, adopt),
     };
     in_session(command.write.session_id(), outcome)
 }
@@ -233,12 +237,12 @@ fn put_batch<T: Tx>(
     tx: &mut T,
     ctx: &Context<'_>,
     session: &mut Loaded,
-    turn_id: TurnId,
+    turn_id: Option<TurnId>,
     batch: &Batch,
 ) -> Result<(u64, u64), Failure> {
     let placement = Placement {
         scope: &session.scope,
-        turn_id: Some(turn_id),
+        turn_id,
         created_at: ctx.now,
         keyring: ctx.keyring,
     };

@@ -3,18 +3,18 @@
 
 use std::collections::BTreeSet;
 
-use filrouge_types::{ErrorCode, Failure, SessionId, TurnStatus};
+use filrouge_types::{ErrorCode, Failure, Item, SessionId, TurnStatus};
 use serde::Serialize;
 
 use crate::chain::GENESIS;
 use crate::read::{ALL_PLACES, Loaded, Sight, in_session};
-use crate::record::Check;
+use crate::record::{Check, Event};
 use crate::rows::{LogRow, SessionPk, View};
 
 mod rebuilt;
 mod suspects;
 
-use rebuilt::Rebuilt;
+pub(crate) use rebuilt::Rebuilt;
 pub use suspects::{Suspects, find_suspects};
 
 /// One thing that is not what was written.
@@ -120,7 +120,9 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 return Err(session.broken(Some(next), "the item is missing"));
             }
             for row in &rows {
-                let decoded = self.decode(session, row)?;
+                // The whole session's redactions are compared with its items below.
+                let decoded = self.decode_alone(session, row)?;
+                rebuilt.contentless.extend(decoded.redacted.iter().copied());
                 if row.first_seq != next {
                     return Err(
                         session.broken(Some(next.min(row.first_seq)), "the item is missing")
@@ -142,6 +144,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
                             ));
                         }
                     }
+                    self.check_request_keys(session, item, events, &mut rebuilt)?;
                     rebuilt.take(session, item, events)?;
                 }
             }
@@ -154,10 +157,37 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 "the items do not end where the head says",
             ));
         }
+        if let Some((seq, what)) = rebuilt.misredacted() {
+            return Err(session.broken(Some(seq), what));
+        }
         if self.view.item_keys(session.pk)? != rebuilt.keys {
             return Err(session.broken(None, "there are item keys without items"));
         }
         self.compare_turns(session, &rebuilt, report)
+    }
+
+    /// In a session that was taken in from elsewhere each turn is found by its request: by a key of its own, or by
+    /// the id that is derived here.
+    fn check_request_keys(
+        &self,
+        session: &Loaded,
+        item: &Item,
+        events: &[Event],
+        rebuilt: &mut Rebuilt,
+    ) -> Result<(), Failure> {
+        for event in events.iter().filter(|_| session.head.adopted) {
+            let Event::Start(start) = event else { continue };
+            let (tenant, name) = (&session.row.tenant_id, &session.row.session_id);
+            let derived = self.keyring.turn_id(tenant, name, &start.request_id);
+            let found = self.view.request_seq(session.pk, &start.request_id)?;
+            rebuilt.keys += u64::from(found.is_some());
+            let by_id = item.turn_id == Some(derived) || self.check == Check::Unverified;
+            if found.map_or(!by_id, |seq| seq != item.seq) {
+                let what = "the request's key is missing or points elsewhere";
+                return Err(session.broken(Some(item.seq), what));
+            }
+        }
+        Ok(())
     }
 
     fn compare_turns(

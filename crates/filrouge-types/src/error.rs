@@ -71,6 +71,8 @@ codes! {
     FinalExists = "final_exists" 409 false "The turn has its final already",
     /// The turn was replaced already.
     TurnReplaced = "turn_replaced" 409 false "The turn was replaced already",
+    /// The turn was redacted.
+    TurnRedacted = "turn_redacted" 409 false "The turn was redacted",
     /// The body is too large.
     PayloadTooLarge = "payload_too_large" 413 false "The request is too large",
     /// The body is not JSON.

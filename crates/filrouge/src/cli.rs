@@ -55,8 +55,11 @@ pub(crate) enum Command {
     Import {
         /// Whose history it is
         source: ImportSource,
-        /// Its folder
+        /// Its folder, or a bundle's file
         path: PathBuf,
+        /// Take a bundle only if this key signed it, as `keyring list` shows keys
+        #[arg(long, value_name = "HEX")]
+        public_key: Option<String>,
     },
     /// Write a session to stdout
     Export {
@@ -66,10 +69,19 @@ pub(crate) enum Command {
         #[arg(long, value_enum, default_value = "json")]
         format: ExportFormat,
     },
+    /// Erase contents of a session for good; that it was done, by whom, when and why stays
+    Redact(Redact),
     /// Check that everything is as it was written
     Verify {
         /// Only this session
+        #[arg(conflicts_with = "bundle")]
         id: Option<String>,
+        /// A bundle that `export` wrote, instead of the store; needs no keys
+        #[arg(long, value_name = "FILE")]
+        bundle: Option<PathBuf>,
+        /// The bundle must be signed by this key, as `keyring list` shows keys
+        #[arg(long, value_name = "HEX", requires = "bundle")]
+        public_key: Option<String>,
     },
     /// Check the installation: settings, keys, store, anchor
     Doctor,
@@ -110,15 +122,43 @@ pub(crate) enum Sessions {
     },
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Redact {
+    /// The session
+    pub(crate) session: String,
+    #[command(flatten)]
+    pub(crate) target: RedactTarget,
+    /// Why; stays in the journal
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct RedactTarget {
+    /// A turn that has ended, with all its versions
+    #[arg(long, value_name = "ID")]
+    pub(crate) turn: Option<String>,
+    /// Items by their seqs
+    #[arg(long, value_name = "N|N-M", num_args = 1..)]
+    pub(crate) seq: Vec<String>,
+}
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum ImportSource {
     /// OpenCode's JSON tree (storage/ of 1.0 to 1.1, project/ of versions before)
     Opencode,
+    /// A bundle that `export --format json` wrote: the same bytes come back
+    Bundle,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum ExportFormat {
-    /// One JSON document
+    /// Markdown, to read
+    Md,
+    /// One HTML file without scripts, to read and print
+    Html,
+    /// A signed bundle, to verify elsewhere and to import
     Json,
 }
 

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, ImportSource};
 use crate::config::Config;
+use crate::exit::Usage;
 
 mod anchor;
 mod completions;
@@ -11,11 +12,14 @@ mod config_show;
 mod doctor;
 mod export;
 mod import;
+mod import_bundle;
 mod keyring;
+mod redact;
 mod serve;
 mod sessions_list;
 mod sessions_show;
 mod verify;
+mod verify_bundle;
 
 /// Runs what the command line says.
 pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -38,9 +42,29 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sessions(crate::cli::Sessions::Show { id }) => {
             sessions_show::run(&config, &id).await
         }
-        Command::Import { source, path } => import::run(&config, source, &path).await,
+        Command::Import {
+            source: ImportSource::Bundle,
+            path,
+            public_key,
+        } => import_bundle::run(&config, &path, public_key.as_deref()).await,
+        Command::Import {
+            source: ImportSource::Opencode,
+            path,
+            public_key,
+        } => {
+            if public_key.is_some() {
+                return Err(Usage::new("--public-key is for bundles").into());
+            }
+            import::run(&config, &path).await
+        }
         Command::Export { id, format } => export::run(&config, &id, format).await,
-        Command::Verify { id } => verify::run(&config, id).await,
+        Command::Verify {
+            bundle: Some(path),
+            public_key,
+            ..
+        } => verify_bundle::run(&path, public_key.as_deref(), config.json).await,
+        Command::Verify { id, .. } => verify::run(&config, id).await,
+        Command::Redact(what) => redact::run(&config, &what).await,
         Command::Doctor => doctor::run(&config).await,
         Command::Anchor(what) => anchor::run(&config, &what).await,
         Command::Keyring(what) => keyring::run(&config, &what),

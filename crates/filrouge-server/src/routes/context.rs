@@ -3,7 +3,8 @@
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
-use filrouge_engine::ContextQuery;
+use filrouge_engine::restore::{RestoreQuery, Selection, Unanswered};
+use filrouge_transcode::{Format, restore};
 use filrouge_types::{ErrorCode, Variant};
 use serde::Deserialize;
 
@@ -12,12 +13,23 @@ use crate::extract::{InSession, Query};
 use crate::problem::Problem;
 use crate::serve::App;
 
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum OnUnanswered {
+    #[default]
+    Drop,
+    Error,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShowQuery {
     format: Option<String>,
     variant: Option<Variant>,
     last_turns: Option<usize>,
+    max_tokens: Option<u64>,
+    #[serde(default)]
+    unanswered: OnUnanswered,
 }
 
 pub(super) async fn show(
@@ -25,17 +37,29 @@ pub(super) async fn show(
     at: InSession,
     Query(query): Query<ShowQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
-    if let Some(format) = query.format.filter(|f| f != "pairs") {
-        let mut problem = Problem::new(ErrorCode::Invalid, format!("unknown format {format:?}"));
-        problem.0.hint = Some("known: pairs".to_owned());
-        return Err(problem);
-    }
-    let asked = ContextQuery {
+    let format: Format = match query.format.as_deref().map(str::parse) {
+        None => Format::Pairs,
+        Some(Ok(format)) => format,
+        Some(Err(unknown)) => {
+            let mut problem = Problem::new(ErrorCode::Invalid, unknown.to_string());
+            let known: Vec<&str> = Format::ALL.iter().map(|f| f.as_str()).collect();
+            problem.0.hint = Some(format!("known: {}", known.join(", ")));
+            return Err(problem);
+        }
+    };
+    let asked = RestoreQuery {
+        selection: match format {
+            Format::Pairs => Selection::Pairs,
+            _ => Selection::Messages,
+        },
         variant: query.variant.unwrap_or(Variant::Neutral),
         last_turns: query.last_turns,
+        max_tokens: query.max_tokens,
+        unanswered: match query.unanswered {
+            OnUnanswered::Drop => Unanswered::Drop,
+            OnUnanswered::Error => Unanswered::Error,
+        },
     };
-    json(
-        StatusCode::OK,
-        &app.engine().pairs(&at.scope, &at.session, asked).await?,
-    )
+    let context = restore(app.engine(), &at.scope, &at.session, format, asked).await?;
+    json(StatusCode::OK, &context)
 }

@@ -3,9 +3,9 @@
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
-use filrouge_engine::{CancelTurn, FailTurn, FinalizeTurn, ReplaceTurn, StartTurn};
+use filrouge_engine::{CancelTurn, FailTurn, FinalizeTurn, RedactTurn, ReplaceTurn, StartTurn};
 use filrouge_store::read::{TurnOrder, TurnQuery};
-use filrouge_types::{ErrorCode, RequestId, TurnStatus};
+use filrouge_types::{RequestId, TurnStatus};
 use serde::Deserialize;
 
 use crate::answer::{Page, created, json, written};
@@ -31,6 +31,8 @@ pub(super) async fn start(
 pub(super) struct ListQuery {
     status: Option<TurnStatus>,
     request_id: Option<RequestId>,
+    #[serde(default)]
+    include_redacted: bool,
     limit: Option<i64>,
     cursor: Option<String>,
 }
@@ -46,17 +48,18 @@ pub(super) async fn list(
         let (scope, session) = (at.scope.clone(), at.session.clone());
         let found = ledger
             .ask(move |sight| {
-                sight.session(&scope, &session)?;
-                let id = sight.keyring.turn_id(&scope.tenant, &session, &request);
-                match sight.turn(&scope, &session, &id) {
-                    Err(f) if f.code == ErrorCode::TurnNotFound => Ok(None),
-                    other => other.map(Some),
+                let loaded = sight.get(&scope, &session)?;
+                let row = sight.turn_of_request(&loaded, &scope.viewer, &request)?;
+                match row {
+                    Some(row) => sight.project(&loaded, &row).map(Some),
+                    None => sight.all_turn_rows(&loaded).map(|()| None),
                 }
             })
             .await?;
         let data: Vec<_> = found
             .into_iter()
             .filter(|t| query.status.is_none_or(|s| s == t.status))
+            .filter(|t| query.include_redacted || t.deleted_at.is_none())
             .collect();
         return json(
             StatusCode::OK,
@@ -73,6 +76,7 @@ pub(super) async fn list(
     };
     let query = TurnQuery {
         status: query.status,
+        include_redacted: query.include_redacted,
         order,
         cursor: query.cursor,
         limit,
@@ -130,6 +134,19 @@ pub(super) async fn cancel(
     let turn = app
         .engine()
         .cancel_turn(&at.scope, at.session, at.turn, request)
+        .await?;
+    written(&app, StatusCode::OK, &turn)
+}
+
+pub(super) async fn redact(
+    State(app): State<App>,
+    at: InTurn,
+    _: Query<NoParameters>,
+    Body(request): Body<RedactTurn>,
+) -> Result<Response<HttpBody>, Problem> {
+    let turn = app
+        .engine()
+        .redact_turn(&at.scope, at.session, at.turn, request)
         .await?;
     written(&app, StatusCode::OK, &turn)
 }

@@ -13,6 +13,7 @@ use super::{keyring, on};
 
 mod cases;
 mod flips;
+mod redaction;
 mod rollback;
 
 /// The session that is tampered with.
@@ -94,6 +95,7 @@ async fn one_try(f: &Fixture, s: &str, what: char) -> Result<(), Failure> {
     let turn = |request: &str| f.keyring.turn_id(&who.tenant, &id, &rid(request));
     let query = TurnQuery {
         status: None,
+        include_redacted: false,
         order: TurnOrder::Oldest,
         cursor: None,
         limit: 50,

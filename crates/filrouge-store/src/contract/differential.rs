@@ -7,9 +7,11 @@ use proptest::prelude::*;
 
 use super::fixture::{
     CountingEntropy, Fixture, anyone, append, body, cancel, close, cmd, fail, finalize, interrupt,
-    item, operator, replacement, rid, sid, start, start_with, user,
+    item, operator, redact, redact_items, replacement, rid, sid, start, start_with, user,
 };
-use crate::command::{Command, ConcurrentTurns, Ending, NewSession, Scope, SessionFilter, Write};
+use crate::command::{
+    Command, ConcurrentTurns, Ending, NewSession, Scope, SessionFilter, Target, Write,
+};
 use crate::keyring::{Entropy, Keyring};
 use crate::memory::MemoryLedger;
 use crate::read::{TurnOrder, TurnQuery};
@@ -19,7 +21,7 @@ pub type Step = (u8, u8, u8, u8, u8);
 
 /// Some writes.
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
-    proptest::collection::vec((0..15_u8, 0..5_u8, 0..3_u8, 0..4_u8, 0..4_u8), 1..60)
+    proptest::collection::vec((0..18_u8, 0..5_u8, 0..3_u8, 0..4_u8, 0..4_u8), 1..60)
 }
 
 fn caller(n: u8) -> Scope {
@@ -96,6 +98,11 @@ fn command(keyring: &Keyring, prefix: &str, step: Step, now: i64, log: &[Command
             items(request, 0),
             None,
         ),
+        14 | 15 => redact(&s, Target::Turn(id)),
+        16 => {
+            let first = u64::from(request) * 2 + 1;
+            redact_items(&s, &[(first, first + u64::from(more)), (1, 1)])
+        }
         _ => match log.get(usize::from(request) * 4 + usize::from(more)) {
             Some(earlier) => return earlier.clone(),
             None => finalize(&s, id, None),
@@ -147,6 +154,7 @@ async fn readings(f: &Fixture) -> Vec<String> {
             for order in [TurnOrder::Oldest, TurnOrder::Newest] {
                 let query = TurnQuery {
                     status: None,
+                    include_redacted: order == TurnOrder::Oldest,
                     order,
                     cursor: None,
                     limit: 3,

@@ -11,12 +11,12 @@ use filrouge_types::{
 
 use crate::chain::fingerprint;
 use crate::command::{
-    Append, Close, Command, ConcurrentTurns, Ending, Interrupt, NewSession, Outcome, Scope, Start,
-    Viewer, Write,
+    Append, Close, Command, ConcurrentTurns, Ending, Interrupt, NewSession, Outcome, Redact,
+    Redacted, Scope, Start, Target, Viewer, Write,
 };
 use crate::keyring::{Entropy, Keyring};
 use crate::ledger::Ledger;
-use crate::record::{Batch, CloseEvent, Entry, Event, StartEvent};
+use crate::record::{Batch, CloseEvent, Entry, Event, Seqs, StartEvent};
 use crate::verify::Verdict;
 
 /// A ledger under test.
@@ -252,6 +252,21 @@ pub fn interrupt(session: &str, turn: TurnId, before: i64) -> Write {
     })
 }
 
+pub fn redact(session: &str, target: Target) -> Write {
+    Write::Redact(Redact {
+        session_id: sid(session),
+        target,
+        reason: "on \"request\"".into(),
+        by: "operator".into(),
+    })
+}
+
+/// A redaction of the seqs of ranges, first and last.
+pub fn redact_items(session: &str, ranges: &[(u64, u64)]) -> Write {
+    let seqs = Seqs::of(ranges.iter().copied()).unwrap();
+    redact(session, Target::Items(seqs))
+}
+
 /// A whole turn that takes the place of `old`.
 pub fn replacement(scope: &Scope, session: &str, request: &str, old: TurnId, words: &str) -> Write {
     let made = start_with(scope, session, request, words, Some(words), |event, _| {
@@ -279,6 +294,18 @@ impl Fixture {
 
     pub async fn try_start(&self, scope: &Scope, start: Start) -> Result<Turn, Failure> {
         self.turn_of(scope, Write::Start(Box::new(start))).await
+    }
+
+    pub async fn redacted(&self, scope: &Scope, write: Write) -> Result<Redacted, Failure> {
+        match self.write(scope, write).await? {
+            Outcome::Redacted(redacted) => Ok(redacted),
+            other => panic!("expected a receipt, got {other:?}"),
+        }
+    }
+
+    pub async fn redact_turn(&self, scope: &Scope, turn: &Turn) -> Result<Turn, Failure> {
+        let write = redact(turn.session_id.as_str(), Target::Turn(turn.turn_id));
+        Ok(*self.redacted(scope, write).await?.turn.unwrap())
     }
 
     /// An open turn with a question.

@@ -25,6 +25,8 @@ pub mod limits;
 pub mod order;
 pub mod owners;
 pub mod paging;
+pub mod redact;
+pub mod redact_many;
 pub mod replace;
 
 pub use fixture::{CountingEntropy, Fixture, run};
@@ -70,6 +72,15 @@ macro_rules! contract_tests {
             paging {
                 sessions_page_while_others_write, turns_page_while_others_write, items_page,
                 newest_finalized_turns, status_filter, cursors_that_are_none, session_filters,
+            }
+            redact {
+                a_redacted_turn, every_version_goes, what_cannot_be_redacted, redacting_again,
+                items_of_an_open_turn, all_items_of_a_turn, part_of_a_turn_before_the_whole,
+                a_redacted_turn_is_not_reopened, history_is_not_brought_in_again, owners_and_strangers,
+            }
+            redact_many {
+                retries_after_a_redaction, lists_page_over_redacted_turns, interleaved_and_long_turns,
+                any_redactions_of_any_journal,
             }
             replace {
                 replacing, replacing_what_cannot_be, replacements_are_idempotent, lists_leave_out_replaced,

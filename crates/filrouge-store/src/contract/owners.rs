@@ -11,6 +11,7 @@ use crate::read::{TurnOrder, TurnQuery};
 fn all() -> TurnQuery {
     TurnQuery {
         status: None,
+        include_redacted: false,
         order: TurnOrder::Oldest,
         cursor: None,
         limit: 10,

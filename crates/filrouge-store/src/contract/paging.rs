@@ -14,6 +14,7 @@ fn query(
 ) -> TurnQuery {
     TurnQuery {
         status,
+        include_redacted: false,
         order,
         cursor,
         limit,

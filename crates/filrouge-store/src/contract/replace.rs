@@ -109,6 +109,7 @@ pub async fn lists_leave_out_replaced(f: &Fixture) {
     let list = async |order, limit, cursor| {
         let query = TurnQuery {
             status: None,
+            include_redacted: false,
             order,
             cursor,
             limit,

@@ -13,7 +13,7 @@ use crate::rows::View;
 const PARALLEL_FROM: usize = 128;
 
 impl<V: View + ?Sized> Sight<'_, V> {
-    /// Unpacks and verifies records, in order.
+    /// Unpacks and verifies records, in order; whoever asks looks at their redactions.
     pub(super) fn decode_many(
         &self,
         session: &Loaded,

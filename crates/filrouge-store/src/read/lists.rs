@@ -3,7 +3,7 @@
 
 use filrouge_types::{ErrorCode, Failure, Item, Session, SessionId, Turn, TurnId, TurnStatus};
 
-use super::{ALL_PLACES, Loaded, Sight, genesis_for, in_session, turn_not_found};
+use super::{ALL_PLACES, Loaded, Redactions, Sight, genesis_for, in_session, turn_not_found};
 use crate::chain::Link;
 use crate::command::{Scope, SessionFilter};
 use crate::record::{FaultKind, RecordRow};
@@ -59,25 +59,35 @@ impl Listed {
 }
 
 /// In which order turns are paged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TurnOrder {
     /// From the first on.
+    #[default]
     Oldest,
     /// The newest page first, each page oldest first; replaced turns are left out.
     Newest,
 }
 
 /// Which turns a page shows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TurnQuery {
     /// Only with this status.
     pub status: Option<TurnStatus>,
+    /// Whether redacted turns are shown as well.
+    pub include_redacted: bool,
     /// The order.
     pub order: TurnOrder,
     /// Where the page begins.
     pub cursor: Option<String>,
     /// At most so many.
     pub limit: usize,
+}
+
+impl TurnQuery {
+    fn takes(&self, row: &TurnRow) -> bool {
+        self.status.is_none_or(|s| s == row.status)
+            && (self.include_redacted || row.redacted_by == 0)
+    }
 }
 
 fn cursor(text: Option<&str>) -> Result<Option<u64>, Failure> {
@@ -197,13 +207,13 @@ impl<V: View + ?Sized> Sight<'_, V> {
                     self.authentic(session, &row)?;
                     last.replaced_by = Some(row.turn_id);
                 }
-                if page.len() == query.limit && query.status.is_none_or(|s| s == row.status) {
+                if page.len() == query.limit && query.takes(&row) {
                     return Ok((page, Some(row.place().to_string())));
                 }
                 ordinal = row.ordinal;
                 from = row.place() + 1;
                 let row = self.verified_turn(session, row)?;
-                if query.status.is_none_or(|s| s == row.status) {
+                if query.takes(&row) {
                     page.push(Listed::new(row));
                 }
             }
@@ -241,7 +251,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 }
                 ordinal = row.ordinal;
                 let row = self.verified_turn(session, row)?;
-                if query.status.is_some_and(|s| s != row.status) {
+                if !query.takes(&row) {
                     continue;
                 }
                 if page.len() == query.limit {
@@ -263,7 +273,10 @@ impl<V: View + ?Sized> Sight<'_, V> {
     }
 
     /// Who has seen all turns knows whether a row is missing among the replaced ones as well.
-    fn all_turn_rows(&self, session: &Loaded) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// `integrity_error`.
+    pub fn all_turn_rows(&self, session: &Loaded) -> Result<(), Failure> {
         if self.view.turn_rows(session.pk)? == session.head.turn_rows {
             return Ok(());
         }
@@ -297,6 +310,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
     ) -> Result<ItemPage, Failure> {
         let mut page: Vec<Item> = Vec::with_capacity(limit.min(1024));
         let mut bytes = 0;
+        let mut redactions = Redactions::default();
         // A position behind any item stands for the end.
         let mut next = after.min(SEQ_MAX) + 1;
         let mut previous: Option<Link> = genesis_for(next).copied();
@@ -312,6 +326,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
             chunk = CHUNK_MAX.min(wanted.div_ceil(items_each(&rows[..taken])));
             for decoded in self.decode_many(session, &rows[..taken]) {
                 let decoded = decoded?;
+                self.check_redactions(session, &decoded.redacted, &mut redactions)?;
                 let first = decoded.items.first().map_or(0, |(i, _)| i.seq);
                 let last = decoded.items.last().map_or(0, |(i, _)| i.seq);
                 if first > next || last < next {

@@ -1,13 +1,12 @@
 //! Turns as callers see them: projections over their items (DESIGN §3).
 
 use filrouge_types::{
-    Channel, Failure, Item, JsonText, RawJson, Role, Timestamp, Turn, TurnId, TurnStatus, Variant,
+    Channel, Failure, Item, JsonText, Role, Timestamp, Turn, TurnId, TurnStatus, Variant,
 };
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
 
 use super::lists::Listed;
-use super::{Loaded, Sight};
+use super::redactions::{Redactions, named_by};
+use super::{Loaded, Sight, merged, text_of};
 use crate::record::{Batch, CloseEvent, Event, FaultKind, StartEvent};
 use crate::rows::{TurnRow, View};
 
@@ -109,16 +108,18 @@ struct Pages<'a, 'b, V: ?Sized> {
     runs: Vec<Entries>,
     /// Where the last one was found: turns are projected in order.
     recent: usize,
+    redactions: Redactions,
 }
 
 impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
-    const fn new(sight: &'a Sight<'b, V>, session: &'a Loaded) -> Self {
+    fn new(sight: &'a Sight<'b, V>, session: &'a Loaded) -> Self {
         Self {
             sight,
             session,
             fresh: None,
             runs: Vec::new(),
             recent: 0,
+            redactions: Redactions::default(),
         }
     }
 
@@ -140,8 +141,15 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
                 return Err(self.session.broken(Some(next), FaultKind::Missing));
             };
             next = newest.last_seq().max(next) + 1;
-            for decoded in self.sight.decode_many(self.session, &rows[..taken]) {
-                self.runs.push(decoded?.items);
+            let decoded = self.sight.decode_many(self.session, &rows[..taken]);
+            for decoded in decoded {
+                let decoded = decoded?;
+                self.sight.check_redactions(
+                    self.session,
+                    &decoded.redacted,
+                    &mut self.redactions,
+                )?;
+                self.runs.push(decoded.items);
             }
         }
         Ok(())
@@ -154,6 +162,7 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
         } else {
             None
         };
+        let deleted_at = self.deleted_at(row)?;
         let [question_neutral, question_translated] = self.questions(row)?;
         let mut answers = [None, None];
         for (answer, seq) in answers.iter_mut().zip(row.finals) {
@@ -192,7 +201,7 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
             replaced_by_turn_id: replaced_by,
             created_at: self.item(row.first_seq)?.created_at,
             finalized_at,
-            deleted_at: None,
+            deleted_at,
             replayed: false,
             differs: false,
         })
@@ -220,7 +229,7 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
             .ok_or_else(|| self.session.broken(Some(seq), FaultKind::Missing))
     }
 
-    fn load(&self, seq: u64) -> Result<Entries, Failure> {
+    fn load(&mut self, seq: u64) -> Result<Entries, Failure> {
         if let Some(fresh) = &self.fresh
             && let Some(index) = seq.checked_sub(fresh.first_seq)
             && let Some(entry) = fresh.batch.placed(
@@ -232,7 +241,10 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
         {
             return Ok(vec![entry]);
         }
-        Ok(self.sight.record_at(self.session, seq)?.items)
+        let decoded = self.sight.record_at(self.session, seq)?;
+        self.sight
+            .check_redactions(self.session, &decoded.redacted, &mut self.redactions)?;
+        Ok(decoded.items)
     }
 
     fn item(&mut self, seq: u64) -> Result<&Item, Failure> {
@@ -267,6 +279,33 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
         })
     }
 
+    /// When the turn was redacted. What a projection shows of such a turn must be without content: a record that
+    /// was put back has one.
+    fn deleted_at(&mut self, row: &TurnRow) -> Result<Option<Timestamp>, Failure> {
+        if row.redacted_by == 0 {
+            return Ok(None);
+        }
+        let (redaction, events) = self.entry(row.redacted_by)?;
+        let at = redaction.created_at;
+        let named = named_by(events).filter(|seqs| {
+            !redaction.redacted && seqs.contains(row.first_seq) && seqs.contains(row.last_seq)
+        });
+        if named.is_none() {
+            let what = "no redaction names the turn as its row says";
+            return Err(self.session.broken(Some(row.first_seq), what));
+        }
+        let second = row.last_seq.min(row.first_seq + 1);
+        let shown = [row.first_seq, second, row.last_seq];
+        for seq in shown.into_iter().chain(row.finals).filter(|s| *s != 0) {
+            let item = self.item(seq)?;
+            if item.turn_id == Some(row.turn_id) && !item.redacted {
+                let what = "the item of a redacted turn has a content";
+                return Err(self.session.broken(Some(seq), what));
+            }
+        }
+        Ok(Some(at))
+    }
+
     /// The question's texts, neutral and translated: the question items that the turn begins with.
     fn questions(&mut self, row: &TurnRow) -> Result<[Option<JsonText>; 2], Failure> {
         let mut texts = [None, None];
@@ -282,93 +321,5 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
             }
         }
         Ok(texts)
-    }
-}
-/// The text of parts: their `text` parts joined by line feeds; `None` when there is none. Of a member that stands
-/// twice the last counts, as most JSON readers have it.
-#[must_use]
-pub fn text_of(parts: &RawJson) -> Option<JsonText> {
-    let parts: Vec<Part> = serde_json::from_str(parts.as_str()).ok()?;
-    let texts: Vec<JsonText> = parts.into_iter().filter_map(|p| p.text).collect();
-    JsonText::join(&texts)
-}
-
-/// A part, if it is of type `text`.
-struct Part {
-    text: Option<JsonText>,
-}
-
-impl<'de> Deserialize<'de> for Part {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(PartVisitor)
-    }
-}
-
-struct PartVisitor;
-
-#[derive(serde::Deserialize)]
-#[serde(field_identifier, rename_all = "snake_case")]
-enum Member {
-    Type,
-    Text,
-    #[serde(other)]
-    Other,
-}
-
-impl<'de> Visitor<'de> for PartVisitor {
-    type Value = Part;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a part")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Part, A::Error> {
-        let (mut kind, mut text) = (None, None);
-        while let Some(member) = map.next_key()? {
-            match member {
-                Member::Type => kind = Some(map.next_value::<&RawValue>()?.get()),
-                Member::Text => text = Some(map.next_value::<&RawValue>()?.get()),
-                Member::Other => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        let text = text.filter(|_| kind == Some("\"text\""));
-        Ok(Part {
-            text: text.and_then(|t| JsonText::from_raw(RawJson::from_checked(t)).ok()),
-        })
-    }
-}
-
-/// Two JSON objects, the second one's members over the first one's; `{}` when there is none.
-#[must_use]
-pub fn merged(first: Option<&RawJson>, second: Option<&RawJson>) -> RawJson {
-    match (first, second) {
-        (None, None) => RawJson::from_checked("{}"),
-        (Some(one), None) | (None, Some(one)) => one.clone(),
-        (Some(first), Some(second)) => filrouge_types::merge_objects(first, second),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_of_parts() {
-        let text =
-            |parts: &str| text_of(&RawJson::from_checked(parts)).map(|t| t.as_token().to_owned());
-        let parts = r#"[{"type":"text","text":"a","x":{}},{"type":"image_url","text":"no"},{"text":"b","type":"text"}]"#;
-        assert_eq!(text(parts).as_deref(), Some(r#""a\nb""#));
-        assert_eq!(
-            text(r#"[{"type":"text","text":"a","text":"b"}]"#).as_deref(),
-            Some(r#""b""#)
-        );
-        assert_eq!(
-            text(r#"[{"type":"text","text":"\ud800"}]"#).as_deref(),
-            Some(r#""\ud800""#)
-        );
-        assert_eq!(text(r#"[{"type":"text","text":1}]"#), None);
-        assert_eq!(text("[]"), None);
     }
 }

@@ -14,7 +14,7 @@ use crate::keyring::Entropy;
 
 /// Most items in one record, and most content bytes before a record is ended: bounds what reading one item costs.
 pub(super) const RECORD_ITEMS: usize = 64;
-const RECORD_BYTES: usize = 128 * 1024;
+pub(super) const RECORD_BYTES: usize = 128 * 1024;
 
 /// Most unpacked bytes of one record: one item beyond all limits of DESIGN §8.
 pub(super) const RAW_MAX: usize = 256 << 20;
@@ -51,9 +51,15 @@ pub struct SealedItem {
 }
 
 impl SealedItem {
-    /// Whether a stored item is what was sealed here, its content included.
+    /// Whether a stored item is what was sealed here, its content included; of a redacted one nothing but its
+    /// key and kind is left to compare.
     #[must_use]
     pub fn equals(&self, stored: &Item) -> bool {
+        if stored.redacted {
+            let kind = (stored.role, &stored.channel, stored.variant);
+            return self.item_id == stored.item_id
+                && (self.role, &self.channel, self.variant) == kind;
+        }
         self.compared
             == Some(item_fingerprint(&NewItem {
                 item_id: stored.item_id.clone(),
@@ -189,7 +195,8 @@ impl Batch {
 fn pack_item(raw: &mut Vec<u8>, entry: &Entry, salt: &[u8; SALT_BYTES], keyed: bool) -> SealedItem {
     let item = &entry.item;
     let parts = item.parts.as_str().as_bytes();
-    let fields = encode_fields(item, &entry.events);
+    let events: Vec<Event> = entry.events.iter().map(|e| e.salted(salt)).collect();
+    let fields = encode_fields(item, &events);
     raw.bytes(&fields);
     raw.byte(0);
     raw.extend_from_slice(salt);
@@ -214,14 +221,19 @@ fn pack_record(items: Vec<SealedItem>, raw: &[u8]) -> Result<SealedRecord, Failu
         let what = format!("an item has at most {RAW_MAX} bytes");
         return Err(Failure::new(ErrorCode::LimitExceeded, what));
     }
-    let plain = |items| SealedRecord {
+    let (compression, body) = pack_body(raw)?;
+    Ok(SealedRecord {
         items,
-        compression: Compression::None,
+        compression,
         raw_len: raw.len(),
-        body: raw.to_vec(),
-    };
+        body,
+    })
+}
+
+/// Compresses a body when that makes it shorter.
+pub(super) fn pack_body(raw: &[u8]) -> Result<(Compression, Vec<u8>), Failure> {
     if raw.len() < COMPRESS_FROM {
-        return Ok(plain(items));
+        return Ok((Compression::None, raw.to_vec()));
     }
     let packed = COMPRESSOR.with_borrow_mut(|slot| {
         if slot.is_none() {
@@ -232,13 +244,9 @@ fn pack_record(items: Vec<SealedItem>, raw: &[u8]) -> Result<SealedRecord, Failu
     });
     let packed = packed
         .map_err(|e| Failure::new(ErrorCode::Internal, format!("compression failed: {e}")))?;
-    if packed.len() >= raw.len() {
-        return Ok(plain(items));
-    }
-    Ok(SealedRecord {
-        items,
-        compression: Compression::Zstd,
-        raw_len: raw.len(),
-        body: packed,
+    Ok(if packed.len() < raw.len() {
+        (Compression::Zstd, packed)
+    } else {
+        (Compression::None, raw.to_vec())
     })
 }

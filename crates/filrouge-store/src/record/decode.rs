@@ -1,5 +1,6 @@
 //! Unpacking and verifying records, each by itself.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 
@@ -29,6 +30,19 @@ fn unpack(raw_len: usize, body: &[u8]) -> std::io::Result<Vec<u8>> {
         slot.as_mut()
             .map_or_else(|| Ok(Vec::new()), |d| d.decompress(body, raw_len))
     })
+}
+
+/// A record's body as it was before packing.
+pub(super) fn unpacked<'r>(head: &Head, row: &'r RecordRow) -> Result<Cow<'r, [u8]>, Malformed> {
+    let raw = match head.compression {
+        Compression::None => Cow::Borrowed(row.body.as_slice()),
+        Compression::Zstd => Cow::Owned(unpack(head.raw_len, &row.body).map_err(|_| Malformed)?),
+    };
+    if raw.len() == head.raw_len {
+        Ok(raw)
+    } else {
+        Err(Malformed)
+    }
 }
 
 /// Whether MACs are checked, or an auditor without the key reads by links alone.
@@ -86,6 +100,9 @@ impl fmt::Display for FaultKind {
 pub struct Decoded {
     /// The items, with the turn's events they carry.
     pub items: Vec<(Item, Vec<Event>)>,
+    /// The seqs of items without content, each with the seq of the redaction that it says to be named by. Whoever
+    /// gives the items out looks at that redaction first.
+    pub redacted: Vec<(u64, u64)>,
     /// The link before the first item.
     pub previous: Link,
     /// The link of the last item.
@@ -102,31 +119,59 @@ pub fn decode(
     keyring: &Keyring,
     check: Check,
 ) -> Result<Decoded, Fault> {
+    let mut items = Vec::with_capacity(usize::try_from(row.count).unwrap_or(0).min(RECORD_ITEMS));
+    let mut redacted = Vec::new();
+    let (previous, last) = decode_each(row, scope, keyring, check, |one| {
+        if let Proof::Erased { redaction_seq, .. } = one.proof {
+            redacted.push((one.item.seq, redaction_seq));
+        }
+        items.push((one.item, one.events));
+    })?;
+    Ok(Decoded {
+        items,
+        redacted,
+        previous,
+        last,
+    })
+}
+
+/// As [`decode`], with what the links are made of.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_chained(
+    row: &RecordRow,
+    scope: &LinkScope,
+    keyring: &Keyring,
+    check: Check,
+) -> Result<(Link, Vec<ChainedItem>), Fault> {
+    let mut items = Vec::new();
+    let (previous, _) = decode_each(row, scope, keyring, check, |one| items.push(one))?;
+    Ok((previous, items))
+}
+
+/// Shows each item of a record; gives the links before the first and of the last.
+fn decode_each(
+    row: &RecordRow,
+    scope: &LinkScope,
+    keyring: &Keyring,
+    check: Check,
+    mut take: impl FnMut(ChainedItem),
+) -> Result<(Link, Link), Fault> {
     let fault = |what| Fault {
         seq: row.first_seq,
         what,
     };
     let head = Head::read(&row.head).map_err(|Malformed| fault(FaultKind::Malformed))?;
-    let unpacked;
-    let raw = match head.compression {
-        Compression::None => row.body.as_slice(),
-        Compression::Zstd => {
-            unpacked = unpack(head.raw_len, &row.body).map_err(|_| fault(FaultKind::Malformed))?;
-            &unpacked
-        }
-    };
-    if raw.len() != head.raw_len {
-        return Err(fault(FaultKind::Malformed));
-    }
-    let mut reader = Reader(raw);
-    let mut items = Vec::with_capacity(usize::try_from(row.count).unwrap_or(0).min(RECORD_ITEMS));
+    let raw = unpacked(&head, row).map_err(|Malformed| fault(FaultKind::Malformed))?;
+    let mut reader = Reader(&raw);
     let mut last = head.previous;
     for seq in row.first_seq..row.first_seq.saturating_add(row.count) {
-        let (item, events, link) = decode_item(&mut reader, seq, &head, scope, &last)?;
-        items.push((item, events));
-        last = link;
+        let one = decode_item(&mut reader, seq, &head, scope, &last)?;
+        last = one.link;
+        take(one);
     }
-    if !reader.is_empty() || items.is_empty() {
+    if !reader.is_empty() || row.count == 0 {
         return Err(fault(FaultKind::Malformed));
     }
     if check == Check::Keyed {
@@ -143,17 +188,34 @@ pub fn decode(
             return Err(fault(FaultKind::Mac));
         }
     }
-    if let Some((item, _)) = items.iter().find(|(i, _)| i.redacted) {
-        return Err(Fault {
-            seq: item.seq,
-            what: FaultKind::Contentless,
-        });
-    }
-    Ok(Decoded {
-        items,
-        previous: head.previous,
-        last,
-    })
+    Ok((head.previous, last))
+}
+
+/// An item with all that its link is made of: what a stranger needs to compute it (DESIGN §9).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainedItem {
+    /// The item.
+    pub item: Item,
+    /// The changes that it records.
+    pub events: Vec<Event>,
+    /// What its commitment is made of.
+    pub proof: Proof,
+    /// Its link.
+    pub link: Link,
+}
+
+/// What an item's commitment is made of besides its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// The salt of a content that is there.
+    Salt([u8; SALT_BYTES]),
+    /// The commitment itself, once the content was redacted.
+    Erased {
+        /// What was committed to.
+        commitment: [u8; 32],
+        /// The seq of the redaction that it says to be named by.
+        redaction_seq: u64,
+    },
 }
 
 fn decode_item(
@@ -162,19 +224,28 @@ fn decode_item(
     head: &Head,
     scope: &LinkScope,
     previous: &Link,
-) -> Result<(Item, Vec<Event>, Link), Fault> {
+) -> Result<ChainedItem, Fault> {
     let malformed = |Malformed| Fault {
         seq,
         what: FaultKind::Malformed,
     };
     let fields = reader.bytes().map_err(malformed)?;
-    let (commitment, parts) = match reader.byte().map_err(malformed)? {
+    let (commitment, parts, proof) = match reader.byte().map_err(malformed)? {
         0 => {
             let salt: [u8; SALT_BYTES] = reader.array().map_err(malformed)?;
             let parts = reader.text().map_err(malformed)?;
-            (chain::commitment(&salt, parts.as_bytes()), Some(parts))
+            let commitment = chain::commitment(&salt, parts.as_bytes());
+            (commitment, Some(parts), Proof::Salt(salt))
         }
-        1 => (reader.array().map_err(malformed)?, None),
+        1 => {
+            let commitment = reader.array().map_err(malformed)?;
+            let redaction_seq = reader.number().map_err(malformed)?;
+            let proof = Proof::Erased {
+                commitment,
+                redaction_seq,
+            };
+            (commitment, None, proof)
+        }
         _ => return Err(malformed(Malformed)),
     };
     let link = scope.link(
@@ -186,6 +257,9 @@ fn decode_item(
         &commitment,
     );
     let (new, events) = decode_fields(fields).map_err(malformed)?;
+    if events.iter().any(|e| e.names_from(seq)) {
+        return Err(malformed(Malformed));
+    }
     let item = Item {
         seq,
         item_id: new.item_id,
@@ -202,5 +276,10 @@ fn decode_item(
         created_at: head.created_at,
         redacted: parts.is_none(),
     };
-    Ok((item, events, link))
+    Ok(ChainedItem {
+        item,
+        events,
+        proof,
+        link,
+    })
 }

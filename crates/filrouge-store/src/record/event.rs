@@ -2,6 +2,8 @@
 
 use filrouge_types::{IdentityId, RawJson, RequestId, TurnId, TurnStatus};
 
+use super::seqs::Seqs;
+use crate::chain::{self, SALT_BYTES};
 use crate::codec::{Malformed, Reader, Write};
 
 /// What starts a turn; carried by its first item.
@@ -11,7 +13,7 @@ pub struct StartEvent {
     pub request_id: RequestId,
     /// Who asked.
     pub identity_id: Option<IdentityId>,
-    /// Of the request's body.
+    /// Of the request's body; once stored, [`salted`].
     pub fingerprint: [u8; 16],
     /// The turn it replaces.
     pub replaces: Option<TurnId>,
@@ -32,7 +34,7 @@ pub struct StartEvent {
 pub struct CloseEvent {
     /// How it ended: finalized, failed or cancelled.
     pub status: TurnStatus,
-    /// Of the closing request's body.
+    /// Of the closing request's body; once stored, [`salted`].
     pub fingerprint: [u8; 16],
     /// Whether the translated answer is a copy of the neutral one.
     pub fallback: bool,
@@ -51,6 +53,8 @@ pub enum Event {
     Interrupt,
     /// Its owner is back.
     Reopen,
+    /// The contents of these items are erased; carried by an item of no turn.
+    Redact(Seqs),
 }
 
 fn write_optional(out: &mut Vec<u8>, text: Option<&str>) {
@@ -79,7 +83,25 @@ fn read_flag(r: &mut Reader<'_>) -> Result<bool, Malformed> {
     }
 }
 
+/// What is stored of a request's fingerprint: with the salt of its item, so that it tells nothing of the request
+/// once that is redacted.
+#[must_use]
+pub fn salted(fingerprint: &[u8; 16], salt: &[u8; SALT_BYTES]) -> [u8; 16] {
+    chain::fingerprint(&[b"salted", salt, fingerprint])
+}
+
 impl Event {
+    /// As it is stored in an item with `salt`.
+    pub(super) fn salted(&self, salt: &[u8; SALT_BYTES]) -> Self {
+        let mut event = self.clone();
+        match &mut event {
+            Self::Start(e) => e.fingerprint = salted(&e.fingerprint, salt),
+            Self::Close(e) => e.fingerprint = salted(&e.fingerprint, salt),
+            Self::Interrupt | Self::Reopen | Self::Redact(_) => {}
+        }
+        event
+    }
+
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Start(e) => {
@@ -109,7 +131,16 @@ impl Event {
             }
             Self::Interrupt => out.byte(3),
             Self::Reopen => out.byte(4),
+            Self::Redact(seqs) => {
+                out.byte(5);
+                seqs.write(out);
+            }
         }
+    }
+
+    /// Whether it redacts anything at or behind `seq`: a redaction names what came before it.
+    pub(crate) fn names_from(&self, seq: u64) -> bool {
+        matches!(self, Self::Redact(seqs) if seqs.last() >= seq)
     }
 
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -140,6 +171,7 @@ impl Event {
             }))),
             3 => Ok(Self::Interrupt),
             4 => Ok(Self::Reopen),
+            5 => Seqs::read(r).map(Self::Redact),
             _ => Err(Malformed),
         }
     }

@@ -7,6 +7,9 @@ use crate::chain::{GENESIS, Link};
 use crate::codec::{Malformed, Reader, Write};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
+/// The format byte of the head of a session that was taken in from elsewhere.
+const ADOPTED: u8 = 2;
+
 /// What changes of a session with every append.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeadRow {
@@ -20,6 +23,8 @@ pub struct HeadRow {
     pub open_turns: u64,
     /// The link of the newest item.
     pub link: Link,
+    /// Whether it was taken in from elsewhere, so that turns may have ids that are not derived here.
+    pub adopted: bool,
     /// When a turn last began or ended.
     pub updated_at: Timestamp,
     /// [`super::SessionRow::fingerprint`] of the session's row.
@@ -39,6 +44,7 @@ impl HeadRow {
             turn_rows: 0,
             open_turns: 0,
             link: GENESIS,
+            adopted: false,
             updated_at: now,
             session,
             key_id: 0,
@@ -48,7 +54,11 @@ impl HeadRow {
 
     fn body(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(96);
-        out.byte(crate::record::FORMAT);
+        out.byte(if self.adopted {
+            ADOPTED
+        } else {
+            crate::record::FORMAT
+        });
         out.extend_from_slice(&self.key_id.to_be_bytes());
         out.number(self.last_seq);
         out.number(self.turn_count);
@@ -101,9 +111,11 @@ impl HeadRow {
 
     fn read(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader(bytes);
-        if r.byte()? != crate::record::FORMAT {
-            return Err(Malformed);
-        }
+        let adopted = match r.byte()? {
+            crate::record::FORMAT => false,
+            ADOPTED => true,
+            _ => return Err(Malformed),
+        };
         let key_id = KeyId::from_be_bytes(r.array()?);
         let row = Self {
             last_seq: r.number()?,
@@ -111,6 +123,7 @@ impl HeadRow {
             turn_rows: r.number()?,
             open_turns: r.number()?,
             link: r.array()?,
+            adopted,
             updated_at: r.time()?,
             session: r.array()?,
             key_id,

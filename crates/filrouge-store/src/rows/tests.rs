@@ -33,14 +33,17 @@ fn turn() -> impl Strategy<Value = TurnRow> {
         any::<u64>(),
         any::<[bool; 2]>(),
     );
-    (any::<[u8; 16]>(), place, 0..5_u8, seqs, any::<i64>()).prop_map(
-        |(id, place, status, seqs, at)| {
+    let redacted_by = prop_oneof![Just(0), 1..SEQ_MAX];
+    let rest = (any::<i64>(), redacted_by);
+    (any::<[u8; 16]>(), place, 0..5_u8, seqs, rest).prop_map(
+        |(id, place, status, seqs, (at, redacted_by))| {
             let (first, span, items, finals) = seqs;
             let now = Timestamp::from_micros(at);
             TurnRow {
                 status: TurnStatus::from_code(status).unwrap(),
                 last_seq: first + span,
                 items,
+                redacted_by,
                 finals: finals.map(|there| if there { first + span / 2 } else { 0 }),
                 ..TurnRow::new(TurnId::from_bytes(id), place.0, place.1, first, now)
             }
@@ -203,4 +206,25 @@ fn a_session_row_answers_for_every_column() {
     let prints: std::collections::BTreeSet<_> =
         changed.iter().map(SessionRow::fingerprint).collect();
     assert_eq!(prints.len(), changed.len());
+}
+
+/// A turn that was not redacted is written as before there were redactions.
+#[test]
+fn a_redacted_turn_has_one_number_more() {
+    let now = Timestamp::from_micros(7);
+    let row = TurnRow::new(TurnId::from_bytes([1; 16]), 1, 1, 5, now).sealed(&ring(), 1);
+    let bytes = row.encode();
+    assert_eq!(bytes[..6], [1, 0, 0, 0, 2, 0]);
+    assert_eq!(bytes.len(), 1 + 4 + 1 + 3 + 2 + 8 + 16);
+    let redacted = TurnRow {
+        redacted_by: 300,
+        ..row.clone()
+    };
+    let redacted = redacted.sealed(&ring(), 1).encode();
+    assert_eq!((redacted[0], redacted.len()), (2, bytes.len() + 2));
+    assert_eq!(redacted[1..11], bytes[1..11]);
+    assert_eq!(redacted[11..13], [0xac, 2]);
+    let mut none = redacted;
+    none.splice(11..13, [0]);
+    assert_eq!(TurnRow::decode(row.turn_id, row.place(), &none), None);
 }

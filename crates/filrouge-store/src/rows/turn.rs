@@ -6,6 +6,11 @@ use super::SessionPk;
 use crate::codec::{Malformed, Reader, Write};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
+/// The format byte of a turn that was not redacted.
+const FORMAT: u8 = 1;
+/// The format byte of a redacted one, which has one number more.
+const FORMAT_REDACTED: u8 = 2;
+
 /// Where a turn stands; its header and texts are in its items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnRow {
@@ -25,6 +30,8 @@ pub struct TurnRow {
     pub items: u64,
     /// The seqs of its finals, neutral and translated; 0 for none.
     pub finals: [u64; 2],
+    /// The seq of the redaction that names all its items; 0 for none.
+    pub redacted_by: u64,
     /// When it was last written to.
     pub touched_at: Timestamp,
     pub(super) key_id: KeyId,
@@ -50,6 +57,7 @@ impl TurnRow {
             last_seq: first_seq,
             items: 0,
             finals: [0, 0],
+            redacted_by: 0,
             touched_at: now,
             key_id: 0,
             mac: [0; MAC_BYTES],
@@ -64,7 +72,11 @@ impl TurnRow {
 
     fn body(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(80);
-        out.byte(crate::record::FORMAT);
+        out.byte(if self.redacted_by == 0 {
+            FORMAT
+        } else {
+            FORMAT_REDACTED
+        });
         out.extend_from_slice(&self.key_id.to_be_bytes());
         out.byte(self.status.code());
         for n in [self.first_seq, self.last_seq - self.first_seq, self.items] {
@@ -73,6 +85,9 @@ impl TurnRow {
         for n in self.finals {
             // Finals lie within the turn, so their distance from its start is a shorter number.
             out.number(n.checked_sub(self.first_seq).map_or(0, |d| d + 1));
+        }
+        if self.redacted_by != 0 {
+            out.number(self.redacted_by);
         }
         out.time(self.touched_at);
         out
@@ -117,7 +132,8 @@ impl TurnRow {
 
     fn read(turn_id: TurnId, place: u64, bytes: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader(bytes);
-        if r.byte()? != crate::record::FORMAT {
+        let format = r.byte()?;
+        if format != FORMAT && format != FORMAT_REDACTED {
             return Err(Malformed);
         }
         let key_id = KeyId::from_be_bytes(r.array()?);
@@ -132,6 +148,13 @@ impl TurnRow {
                 d => first_seq.checked_add(d - 1).ok_or(Malformed)?,
             };
         }
+        let redacted_by = match format {
+            FORMAT_REDACTED => r.number()?,
+            _ => 0,
+        };
+        if format == FORMAT_REDACTED && redacted_by == 0 {
+            return Err(Malformed);
+        }
         let row = Self {
             turn_id,
             ordinal: place >> 8,
@@ -141,6 +164,7 @@ impl TurnRow {
             last_seq,
             items,
             finals,
+            redacted_by,
             touched_at: r.time()?,
             key_id,
             mac: r.array()?,

@@ -46,7 +46,7 @@ pub(super) fn apply<T: Tx>(
     check_finals(&append.batch, row.finals.map(|seq| seq != 0))?;
     check_count(row.items, &append.batch)?;
     check_tail(tx, &session, append.batch.count())?;
-    let (first_seq, last_seq) = put_batch(tx, ctx, &mut session, row.turn_id, &append.batch)?;
+    let (first_seq, last_seq) = put_batch(tx, ctx, &mut session, Some(row.turn_id), &append.batch)?;
     note_items(&mut row, &append.batch, first_seq, ctx);
     tx.update_turn(session.pk, &row.sealed(ctx.keyring, session.pk))?;
     put_head(

@@ -70,7 +70,7 @@ pub(super) fn apply<T: Tx>(
     check_some(&batch)?;
     check_count(row.items.min(super::TURN_ITEMS_MAX - 8), &batch)?;
     check_tail(tx, &session, batch.count())?;
-    let (first, last) = put_batch(tx, ctx, &mut session, row.turn_id, &batch)?;
+    let (first, last) = put_batch(tx, ctx, &mut session, Some(row.turn_id), &batch)?;
     note_items(&mut row, &batch, first, ctx);
     row.status = status;
     let row = row.sealed(ctx.keyring, session.pk);
@@ -99,7 +99,9 @@ fn replay<T: Tx>(
     let sight = ctx.sight(tx);
     let first = sight.close_of(session, row)?;
     let turn = sight.project(session, row)?;
-    if first.fingerprint != close.fingerprint && !equal_answer(&turn, close) {
+    let (stored, asked) = (&first.fingerprint, &close.fingerprint);
+    let same = sight.same_request(session, row.last_seq, stored, asked)?;
+    if !same && !equal_answer(&turn, close) {
         return Err(Failure::new(
             ErrorCode::IdempotencyMismatch,
             format!("turn {} was {} with another body", row.turn_id, row.status),

@@ -37,7 +37,7 @@ pub(super) fn apply<T: Tx>(
         ctx.entropy,
     )?;
     check_tail(tx, &session, 1)?;
-    let (first, last) = put_batch(tx, ctx, &mut session, row.turn_id, &batch)?;
+    let (first, last) = put_batch(tx, ctx, &mut session, Some(row.turn_id), &batch)?;
     note_items(&mut row, &batch, first, ctx);
     row.status = TurnStatus::Interrupted;
     tx.update_turn(session.pk, &row.sealed(ctx.keyring, session.pk))?;

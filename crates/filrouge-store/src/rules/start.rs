@@ -1,8 +1,6 @@
 //! Starting a turn; also whole turns, replacements and reopening (DESIGN §4.1, §4.6).
 
-use filrouge_types::{
-    Channel, ErrorCode, Failure, NewItem, RawJson, Role, Turn, TurnId, TurnStatus,
-};
+use filrouge_types::{Channel, ErrorCode, Failure, NewItem, RawJson, Role, Turn, TurnStatus};
 
 use super::{
     Context, Group, check_count, check_finals, check_some, check_tail, check_unique_ids, fresh,
@@ -33,7 +31,9 @@ pub(super) fn apply<T: Tx>(
         if !scope.viewer.sees(session.row.identity_id.as_ref()) {
             return Err(session_conflict());
         }
-        if let Some(row) = ctx.sight(tx).known_turn(session, &scope.viewer, &turn_id)? {
+        let sight = ctx.sight(tx);
+        let request = &start.event.request_id;
+        if let Some(row) = sight.turn_of_request(session, &scope.viewer, request)? {
             return replay(tx, group, ctx, scope, start, row);
         }
     }
@@ -55,7 +55,7 @@ pub(super) fn apply<T: Tx>(
         Some(session) => session,
         None => insert_session(tx, ctx, scope, &start.session)?,
     };
-    let (first, last) = put_batch(tx, ctx, &mut session, turn_id, &start.batch)?;
+    let (first, last) = put_batch(tx, ctx, &mut session, Some(turn_id), &start.batch)?;
     let mut row = TurnRow::new(turn_id, ordinal, version, first, ctx.now);
     note_items(&mut row, &start.batch, first, ctx);
     row.status = start.status;
@@ -101,6 +101,10 @@ fn place_of<T: Tx>(
             Failure::new(ErrorCode::TurnOpen, format!("turn {old} is open"))
                 .with_hint("finalize, fail or cancel it before it is replaced"),
         );
+    }
+    if row.redacted_by != 0 && !start.reopen {
+        let what = format!("turn {old} was redacted; its history is not brought in again");
+        return Err(Failure::new(ErrorCode::TurnRedacted, what));
     }
     if let Some(newer) = sight.next_version(session, &row)? {
         return Err(Failure::new(
@@ -163,7 +167,11 @@ fn replay<T: Tx>(
 ) -> Result<Outcome, Failure> {
     let session = ctx.sight(tx).get(scope, &start.session.session_id)?;
     let first = ctx.sight(tx).start_of(&session, &row)?;
-    let differs = first.fingerprint != start.event.fingerprint;
+    let (stored, asked) = (&first.fingerprint, &start.event.fingerprint);
+    let same = ctx
+        .sight(tx)
+        .same_request(&session, row.first_seq, stored, asked)?;
+    let differs = !same;
     if differs && start.event.replaces.is_some() {
         return Err(Failure::new(
             ErrorCode::IdempotencyMismatch,
@@ -186,7 +194,7 @@ fn replay<T: Tx>(
     })))
 }
 
-/// An interrupted turn opens for its owner, unless another one has taken its place.
+/// An interrupted turn opens for its owner, unless it was redacted or another one has taken its place.
 fn opens<T: Tx>(
     ctx: &Context<'_>,
     tx: &T,
@@ -194,7 +202,7 @@ fn opens<T: Tx>(
     row: &TurnRow,
     start: &Start,
 ) -> Result<bool, Failure> {
-    if row.status != TurnStatus::Interrupted || !start.reopen {
+    if row.status != TurnStatus::Interrupted || row.redacted_by != 0 || !start.reopen {
         return Ok(false);
     }
     Ok(ctx.sight(tx).next_version(session, row)?.is_none())
@@ -220,8 +228,7 @@ fn reopen<T: Tx>(
         ctx.entropy,
     )?;
     check_tail(tx, &session, 1)?;
-    let turn_id: TurnId = row.turn_id;
-    let (first, last) = put_batch(tx, ctx, &mut session, turn_id, &batch)?;
+    let (first, last) = put_batch(tx, ctx, &mut session, Some(row.turn_id), &batch)?;
     note_items(&mut row, &batch, first, ctx);
     row.status = TurnStatus::Open;
     let row = row.sealed(ctx.keyring, session.pk);

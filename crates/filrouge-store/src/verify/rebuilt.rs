@@ -1,34 +1,46 @@
 //! A session rebuilt from its items alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use filrouge_types::{Failure, TurnId, TurnStatus};
+use filrouge_types::{Failure, Timestamp, TurnId, TurnStatus};
 
-use crate::read::Loaded;
-use crate::record::Event;
+use crate::read::{Loaded, named_by};
+use crate::record::{Event, FaultKind, Seqs};
 use crate::rows::TurnRow;
 use crate::rules::final_slot;
 
 /// What the items say.
 #[derive(Default)]
-pub(super) struct Rebuilt {
-    pub(super) turns: BTreeMap<TurnId, RebuiltTurn>,
-    pub(super) ordinals: u64,
-    pub(super) keys: u64,
+pub(crate) struct Rebuilt {
+    pub(crate) turns: BTreeMap<TurnId, RebuiltTurn>,
+    pub(crate) ordinals: u64,
+    pub(crate) keys: u64,
+    /// The seqs of items without content, with the redactions they point to.
+    pub(crate) contentless: BTreeMap<u64, u64>,
+    /// The seqs that redactions name, with the first redaction that does.
+    named: BTreeMap<u64, u64>,
+    /// The seqs of redactions.
+    redactions: BTreeSet<u64>,
+    /// The turns by the seqs they start at.
+    starts: BTreeMap<u64, TurnId>,
 }
 
-pub(super) struct RebuiltTurn {
+pub(crate) struct RebuiltTurn {
     ordinal: u64,
     record_version: u64,
-    pub(super) status: TurnStatus,
+    pub(crate) status: TurnStatus,
     first_seq: u64,
     last_seq: u64,
     items: u64,
     finals: [u64; 2],
+    /// Its seqs, as ranges.
+    runs: Vec<(u64, u64)>,
+    redacted_by: u64,
+    touched_at: Timestamp,
 }
 
 impl RebuiltTurn {
-    pub(super) fn agrees(&self, row: &TurnRow) -> bool {
+    pub(crate) fn agrees(&self, row: &TurnRow) -> bool {
         (
             self.ordinal,
             self.record_version,
@@ -37,6 +49,7 @@ impl RebuiltTurn {
             self.last_seq,
             self.items,
             self.finals,
+            self.redacted_by,
         ) == (
             row.ordinal,
             row.record_version,
@@ -45,17 +58,21 @@ impl RebuiltTurn {
             row.last_seq,
             row.items,
             row.finals,
+            row.redacted_by,
         )
     }
 }
 
 impl Rebuilt {
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         session: &Loaded,
         item: &filrouge_types::Item,
         events: &[Event],
     ) -> Result<(), Failure> {
+        if let Some(seqs) = named_by(events) {
+            self.redact(session, item, seqs)?;
+        }
         let Some(turn_id) = item.turn_id else {
             return Ok(());
         };
@@ -69,6 +86,7 @@ impl Rebuilt {
                             (self.ordinals, 1)
                         }
                     };
+                self.starts.insert(item.seq, turn_id);
                 self.turns.insert(
                     turn_id,
                     RebuiltTurn {
@@ -79,6 +97,9 @@ impl Rebuilt {
                         last_seq: item.seq,
                         items: 0,
                         finals: [0; 2],
+                        runs: Vec::new(),
+                        redacted_by: 0,
+                        touched_at: item.created_at,
                     },
                 );
             }
@@ -90,7 +111,12 @@ impl Rebuilt {
             ));
         };
         turn.last_seq = item.seq;
+        turn.touched_at = item.created_at;
         turn.items += 1;
+        match turn.runs.last_mut() {
+            Some((_, last)) if *last + 1 == item.seq => *last = item.seq,
+            _ => turn.runs.push((item.seq, item.seq)),
+        }
         if let Some(slot) = final_slot(item.role, &item.channel, item.variant) {
             turn.finals[slot] = item.seq;
         }
@@ -100,8 +126,70 @@ impl Rebuilt {
                 Event::Close(close) => turn.status = close.status,
                 Event::Interrupt => turn.status = TurnStatus::Interrupted,
                 Event::Reopen => turn.status = TurnStatus::Open,
+                Event::Redact(_) => {}
             }
         }
         Ok(())
+    }
+
+    /// A turn is redacted when it has ended and one redaction names all its items.
+    fn redact(
+        &mut self,
+        session: &Loaded,
+        item: &filrouge_types::Item,
+        seqs: &Seqs,
+    ) -> Result<(), Failure> {
+        if item.turn_id.is_some() {
+            let what = "a redaction belongs to a turn";
+            return Err(session.broken(Some(item.seq), what));
+        }
+        for (first, last) in seqs.ranges() {
+            if self.redactions.range(first..=last).next().is_some() {
+                let what = "a redaction names a redaction";
+                return Err(session.broken(Some(item.seq), what));
+            }
+            for id in self.starts.range(first..=last).map(|(_, id)| id) {
+                if let Some(turn) = self.turns.get_mut(id)
+                    && turn.status != TurnStatus::Open
+                    && turn.redacted_by == 0
+                    && turn.runs.iter().all(|(a, b)| seqs.covers(*a, *b))
+                {
+                    turn.redacted_by = item.seq;
+                }
+            }
+        }
+        self.redactions.insert(item.seq);
+        for seq in seqs.iter() {
+            self.named.entry(seq).or_insert(item.seq);
+        }
+        Ok(())
+    }
+
+    /// The turns' rows, not yet sealed.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = TurnRow> {
+        self.turns.iter().map(|(id, turn)| {
+            let (ordinal, version) = (turn.ordinal, turn.record_version);
+            let mut row = TurnRow::new(*id, ordinal, version, turn.first_seq, turn.touched_at);
+            row.status = turn.status;
+            row.last_seq = turn.last_seq;
+            row.items = turn.items;
+            row.finals = turn.finals;
+            row.redacted_by = turn.redacted_by;
+            row
+        })
+    }
+
+    /// The first item that has no content without a redaction, or one in spite of it.
+    pub(crate) fn misredacted(&self) -> Option<(u64, String)> {
+        let without = self.contentless.iter();
+        let unnamed = without
+            .filter(|(seq, by)| self.named.get(*seq) != Some(*by))
+            .map(|(seq, _)| (*seq, FaultKind::Contentless.to_string()));
+        let restored = self
+            .named
+            .keys()
+            .filter(|seq| !self.contentless.contains_key(*seq))
+            .map(|seq| (*seq, "the item was redacted and has a content".to_owned()));
+        unnamed.chain(restored).min()
     }
 }

@@ -1,76 +1,113 @@
-//! `filrouge export ID --format json`
+//! `filrouge export ID --format md|html|json`
 
-use std::io::{self, Write};
+use std::fmt;
+use std::io::{self, BufWriter, Stdout, Write};
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use filrouge_store::read::{TurnOrder, TurnQuery};
-use filrouge_types::SessionId;
+use filrouge_document::{Document, html, markdown};
+use filrouge_engine::Engine;
+use filrouge_store::Scope;
+use filrouge_types::{ErrorCode, Failure, SessionId};
 
 use crate::cli::ExportFormat;
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::open::{Need, open, operator};
-use crate::output::stdout;
 
-/// Rows read at once.
-const PAGE: usize = 500;
-
-/// One document, written as it is read: session, turns, items.
 pub(super) async fn run(
     config: &Config,
     id: &str,
     format: ExportFormat,
 ) -> anyhow::Result<ExitCode> {
-    let ExportFormat::Json = format;
     let id: SessionId = id
         .parse()
         .map_err(|e: filrouge_types::IdError| Usage::new(e.to_string()))?;
     let opened = open(config, Need::Existing).await?;
     let scope = operator(config);
-    let session = opened.ledger.session(&scope, &id).await?;
-    let mut out = stdout();
-    write!(
-        out,
-        "{{\"format\":\"filrouge-session\",\"version\":1,\n\"session\":"
-    )?;
-    serde_json::to_writer(&mut out, &session).map_err(io::Error::from)?;
-    write!(out, ",\n\"turns\":[")?;
-    let (mut cursor, mut separator) = (None, "\n");
-    loop {
-        let query = TurnQuery {
-            status: None,
-            order: TurnOrder::Oldest,
-            cursor,
-            limit: PAGE,
-        };
-        let (turns, next) = opened.ledger.turns(&scope, &id, query).await?;
-        for turn in turns {
-            write!(out, "{separator}")?;
-            serde_json::to_writer(&mut out, &turn).map_err(io::Error::from)?;
-            separator = ",\n";
-        }
-        cursor = next;
-        if cursor.is_none() {
-            break;
-        }
-    }
-    write!(out, "],\n\"items\":[")?;
-    let (mut after, mut separator) = (0, "\n");
-    loop {
-        let (items, next) = opened.ledger.items(&scope, &id, after, PAGE).await?;
-        after = items.last().map_or(after, |i| i.seq);
-        for item in items {
-            write!(out, "{separator}")?;
-            serde_json::to_writer(&mut out, &item).map_err(io::Error::from)?;
-            separator = ",\n";
-        }
-        if next.is_none() {
-            break;
-        }
-    }
-    writeln!(out, "]}}")?;
-    out.flush()?;
-    drop(out);
+    let mut out = Output::default();
+    let written = match format {
+        ExportFormat::Json => bundle(&opened.engine, &scope, &id, &out).await,
+        ExportFormat::Md => document(&opened.engine, &scope, &id, &mut out, markdown).await,
+        ExportFormat::Html => document(&opened.engine, &scope, &id, &mut out, html).await,
+    };
     opened.close().await;
+    out.finish(written)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Stdout for writers that cannot tell an I/O error: it is kept, and told at the end.
+#[derive(Clone, Default)]
+struct Output(Arc<Mutex<Inner>>);
+
+struct Inner {
+    out: BufWriter<Stdout>,
+    failed: Option<io::Error>,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self {
+            out: BufWriter::new(io::stdout()),
+            failed: None,
+        }
+    }
+}
+
+impl Output {
+    fn write(&self, text: &str) -> Result<(), fmt::Error> {
+        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.out.write_all(text.as_bytes()).map_err(|e| {
+            inner.failed = Some(e);
+            fmt::Error
+        })
+    }
+
+    /// What came first: a failed stdout is the cause of whatever else has failed.
+    fn finish(&self, written: Result<(), Failure>) -> anyhow::Result<()> {
+        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = inner.failed.take() {
+            return Err(error.into());
+        }
+        written?;
+        inner.out.flush()?;
+        Ok(())
+    }
+}
+
+impl fmt::Write for Output {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.write(text)
+    }
+}
+
+fn not_written(_: fmt::Error) -> Failure {
+    Failure::new(ErrorCode::Internal, "the output cannot be written")
+}
+
+async fn bundle(
+    engine: &Engine,
+    scope: &Scope,
+    id: &SessionId,
+    out: &Output,
+) -> Result<(), Failure> {
+    let out = out.clone();
+    let sink = Box::new(move |text: &str| out.write(text).map_err(not_written));
+    engine.export_bundle(scope, id, sink).await
+}
+
+async fn document(
+    engine: &Engine,
+    scope: &Scope,
+    id: &SessionId,
+    out: &mut Output,
+    write: fn(&Document<'_>, &mut dyn fmt::Write) -> fmt::Result,
+) -> Result<(), Failure> {
+    let conversation = engine.conversation(scope, id).await?;
+    let document = Document {
+        session: &conversation.session,
+        turns: &conversation.turns,
+        loose: &conversation.loose,
+    };
+    write(&document, out).map_err(not_written)
 }

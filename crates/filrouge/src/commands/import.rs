@@ -13,7 +13,6 @@ use filrouge_types::{Failure, RawJson, RequestId, SessionId, TurnStatus, merge_o
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::cli::ImportSource;
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::open::{Need, open, operator};
@@ -62,12 +61,7 @@ impl Summary {
     }
 }
 
-pub(super) async fn run(
-    config: &Config,
-    source: ImportSource,
-    path: &Path,
-) -> anyhow::Result<ExitCode> {
-    let ImportSource::Opencode = source;
+pub(super) async fn run(config: &Config, path: &Path) -> anyhow::Result<ExitCode> {
     let source = opencode::open(path).map_err(usage)?;
     let opened = open(config, Need::Any).await?;
     let mut summary = Summary::default();

@@ -1,8 +1,10 @@
 //! `filrouge keyring list|rotate`
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
+use filrouge_engine::bundle::PublicKey;
 use filrouge_engine::keyfile;
 use filrouge_store::OsEntropy;
 use serde_json::json;
@@ -18,8 +20,16 @@ pub(super) fn run(config: &Config, what: &Keyring) -> anyhow::Result<ExitCode> {
         Keyring::Rotate => keyfile::rotate(path, &OsEntropy)?,
     };
     let ids: Vec<_> = ring.secrets().keys().collect();
+    let public = |id| {
+        PublicKey::of(&ring, id)
+            .map(|key| key.to_string())
+            .unwrap_or_default()
+    };
     if config.json {
-        document(&json!({ "path": path, "active": ring.active(), "keys": ids }))?;
+        let public_keys: BTreeMap<_, _> = ids.iter().map(|id| (**id, public(**id))).collect();
+        document(
+            &json!({ "path": path, "active": ring.active(), "keys": ids, "public_keys": public_keys }),
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = stdout();
@@ -29,7 +39,7 @@ pub(super) fn run(config: &Config, what: &Keyring) -> anyhow::Result<ExitCode> {
         } else {
             "verifies"
         };
-        writeln!(out, "key {id}  {note}")?;
+        writeln!(out, "key {id}  {note}  bundles signed by {}", public(*id))?;
     }
     if matches!(what, Keyring::Rotate) {
         tracing::warn!(

@@ -81,7 +81,7 @@ fn every_id_works_end_to_end() {
         );
         let by_request = client.see(&format!("{path}/turns?request_id={}", encode(id)));
         assert_eq!(by_request["data"][0]["request_id"], id);
-        assert_eq!(client.see(&format!("{path}/context"))["report"]["kept"], 1);
+        assert_eq!(client.see(&format!("{path}/context"))["report"]["kept"], 2);
         assert_eq!(client.see(&format!("{path}/verify"))["status"], "intact");
         assert_eq!(
             client.post("", &json!({ "session_id": id })).wrote(200)["turn_count"],

@@ -243,9 +243,18 @@ fn context_tells_what_it_left_out() {
         .collect();
     assert_eq!(
         reasons,
-        ["turn_open", "turn_failed", "turn_cancelled", "no_text"]
+        [
+            "turn_open",
+            "turn_failed",
+            "turn_failed",
+            "turn_cancelled",
+            "turn_cancelled",
+            "no_text",
+            "no_text",
+            "no_text"
+        ]
     );
-    assert_eq!(context["report"]["kept"], 2);
+    assert_eq!(context["report"]["kept"], 4);
     assert_eq!(context["report"]["window"]["last_turns"], Value::Null);
     assert_eq!(context["report"]["window"]["first_seq"], 1);
 

@@ -190,7 +190,7 @@ fn a_replacement_stands_in_the_place_of_the_old() {
     assert_eq!(context["messages"][0]["answer"], "4");
     assert_eq!(
         context["report"]["dropped"],
-        json!([{ "seq": 1, "reason": "turn_replaced" }])
+        json!([{ "seq": 1, "reason": "turn_replaced" }, { "seq": 2, "reason": "turn_replaced" }])
     );
     let finalized = client.see("/s/turns?status=finalized");
     assert_eq!(

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::world::{World, fixture};
 
-/// Every session of the store as it is exported, without the times of the import.
+/// Every session of the store as it is exported, without the times of the import and what is made of them.
 pub(crate) fn journal(world: &World) -> Vec<Value> {
     let list = world.json(&["sessions", "list", "--limit", "500"]);
     let mut exports: Vec<Value> = Vec::new();
@@ -29,6 +29,20 @@ fn without_times(value: &mut Value) {
             }
         }
     };
+    for signed in ["head", "signature"] {
+        value.as_object_mut().unwrap().remove(signed);
+    }
+    for item in value["items"].as_array_mut().unwrap() {
+        let item = item.as_object_mut().unwrap();
+        for chained in ["salt", "link"] {
+            item.remove(chained);
+        }
+        for event in item["events"].as_array_mut().unwrap() {
+            for change in event.as_object_mut().unwrap().values_mut() {
+                change.as_object_mut().unwrap().remove("fingerprint");
+            }
+        }
+    }
     erase(&mut value["session"]);
     value["turns"]
         .as_array_mut()

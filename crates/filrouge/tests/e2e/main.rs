@@ -7,9 +7,11 @@
     reason = "tests fail by panicking, and tell where their world was left"
 )]
 
+mod bundle;
 mod bytes;
 mod cli;
 mod cli_config;
+mod context;
 mod http;
 mod http_ids;
 mod http_input;
@@ -20,6 +22,7 @@ mod import;
 mod import_changes;
 mod keys;
 mod owners;
+mod redact;
 mod rollback;
 mod servers;
 mod tamper;

@@ -1,0 +1,79 @@
+//! The HTML document: one file, no script, no request; a strict policy says so to the browser as well.
+
+mod item;
+mod page;
+mod part;
+mod rich;
+mod shown;
+
+use std::fmt;
+
+use filrouge_types::{Item, Turn};
+
+use self::item::entry;
+use self::page::{contents_list, head, masthead, turn_heading};
+use crate::Document;
+use crate::redaction::Redactions;
+use crate::script::{Script, contents};
+
+pub(crate) fn write(document: &Document<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
+    out.write_str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n")?;
+    out.write_str(&head(document.session).into_string())?;
+    out.write_str("</head>\n<body>\n")?;
+    out.write_str(&masthead(document.session).into_string())?;
+    if document.turns.len() > 1 {
+        contents_list(document.turns, out)?;
+    }
+    out.write_str("<main id=\"conversation\">\n")?;
+    let redactions = Redactions::of(document);
+    for (turn, items) in document.turns {
+        write_turn(turn, items, &redactions, out)?;
+    }
+    if !document.loose.is_empty() {
+        out.write_str("<section class=\"turn loose\" aria-labelledby=\"loose\">\n")?;
+        out.write_str("<h2 id=\"loose\">Outside the turns</h2>\n")?;
+        write_items(None, document.loose, &redactions, out)?;
+        out.write_str("</section>\n")?;
+    }
+    out.write_str("</main>\n</body>\n</html>\n")
+}
+
+fn write_turn(
+    turn: &Turn,
+    items: &[Item],
+    redactions: &Redactions,
+    out: &mut dyn fmt::Write,
+) -> fmt::Result {
+    let id = turn.turn_id;
+    let replaced = turn.replaced_by_turn_id.is_some();
+    let (class, open, close) = if replaced {
+        ("turn replaced", "<details><summary>", "</details>\n")
+    } else {
+        ("turn", "", "")
+    };
+    write!(
+        out,
+        "<section class=\"{class}\" id=\"turn-{id}\" aria-labelledby=\"turn-{id}-name\">\n{open}"
+    )?;
+    out.write_str(&turn_heading(turn).into_string())?;
+    if replaced {
+        out.write_str("</summary>\n")?;
+    }
+    write_items(Some(turn), items, redactions, out)?;
+    writeln!(out, "{close}</section>")
+}
+
+fn write_items(
+    turn: Option<&Turn>,
+    items: &[Item],
+    redactions: &Redactions,
+    out: &mut dyn fmt::Write,
+) -> fmt::Result {
+    let contents = contents(items);
+    let script = Script::read(items, &contents);
+    for (at, shown) in script.shown() {
+        out.write_str(&entry(&script, at, shown.item, turn, redactions).into_string())?;
+        out.write_char('\n')?;
+    }
+    Ok(())
+}

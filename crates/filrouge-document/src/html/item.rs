@@ -1,0 +1,166 @@
+//! One item as an article.
+
+use filrouge_types::{Channel, Item, Role, Turn};
+use maud::{Markup, html};
+
+use super::page::{clock, time};
+use super::part::{folded_call, part};
+use super::shown::Shown;
+use crate::part::{Kind, Part};
+use crate::redaction::Redactions;
+use crate::script::Script;
+use crate::text::one_line;
+use crate::words;
+
+/// Longest excerpt beside the name of something folded, in characters.
+pub(super) const EXCERPT: usize = 100;
+
+pub(super) fn entry(
+    script: &Script<'_>,
+    at: usize,
+    item: &Item,
+    turn: Option<&Turn>,
+    redactions: &Redactions,
+) -> Markup {
+    let label = format!(
+        "Item {}: {}, {}",
+        item.seq,
+        words::role(item.role),
+        words::channel(item)
+    );
+    let variant = words::variant(item, script.bilingual, turn);
+    let body = body(script, at, item, turn, redactions);
+    // Calls name themselves; a line above each would double the length of a busy turn.
+    let only_calls = !item.redacted && script.parts_of(at).all(|(p, _)| is_call(p));
+    let class = format!("item {} by-{}", class(&item.channel), item.role.as_str());
+    html! {
+        article class=(class) id={ "seq-" (item.seq) } aria-label=(Shown(&label)) {
+            @if item.channel == Channel::ToolCall && only_calls {
+                (body)
+            } @else if folds(script, at, item) {
+                details {
+                    summary { (heading(item, variant, turn)) span.excerpt dir="auto" { (Shown(&excerpt(script, at))) } }
+                    (body)
+                }
+            } @else {
+                header { (heading(item, variant, turn)) }
+                (body)
+            }
+            (seq_link(item))
+        }
+    }
+}
+
+/// The item's number, a link to itself.
+pub(super) fn seq_link(item: &Item) -> Markup {
+    html! { a.seq href={ "#seq-" (item.seq) } aria-label={ "Link to item " (item.seq) } { (item.seq) } }
+}
+
+fn heading(item: &Item, variant: Option<&str>, turn: Option<&Turn>) -> Markup {
+    html! {
+        span.role { (words::role(item.role)) } " "
+        span.channel { bdi { (Shown(words::channel(item))) } } " "
+        @if let Some(variant) = variant { span.pill { (variant) } " " }
+        (facts(item, turn)) " "
+    }
+}
+
+/// When, by whom and at what cost.
+pub(super) fn facts(item: &Item, turn: Option<&Turn>) -> Markup {
+    let named = [("agent", &item.agent), ("model", &item.model)];
+    html! {
+        span.meta {
+            (clock(item.occurred_at.unwrap_or(item.created_at), turn))
+            @for (name, value) in named {
+                @if let Some(value) = value { " · " (name) " " bdi { (Shown(value)) } }
+            }
+            @if let Some(usage) = words::usage(item) { " · " bdi { (Shown(&usage)) } }
+        }
+    }
+}
+
+fn body(
+    script: &Script<'_>,
+    at: usize,
+    item: &Item,
+    turn: Option<&Turn>,
+    redactions: &Redactions,
+) -> Markup {
+    html! {
+        div.body {
+            @if item.redacted { (redacted(item, redactions)) }
+            @for (shown, result) in script.parts_of(at) {
+                @if is_call(shown) { (folded_call(shown, item, turn, result)) }
+                @else { (part(shown, item.role)) }
+            }
+        }
+    }
+}
+
+fn redacted(item: &Item, redactions: &Redactions) -> Markup {
+    let redaction = redactions.naming(item.seq);
+    html! {
+        p.redacted {
+            strong { "Redacted" }
+            @if let Some(redaction) = redaction {
+                " on " (time(redaction.at))
+                " (" a href={ "#seq-" (redaction.seq) } { "item " (redaction.seq) } ")"
+                @if let Some(reason) = &redaction.reason { ": " bdi { (Shown(reason)) } }
+            }
+        }
+    }
+}
+
+fn is_call(part: &Part<'_>) -> bool {
+    matches!(part.kind, Kind::Call { .. })
+}
+
+/// Whether an item is folded until it is asked for.
+fn folds(script: &Script<'_>, at: usize, item: &Item) -> bool {
+    let unknown = |(p, _): (&Part<'_>, _)| matches!(p.kind, Kind::Other(_));
+    match item.channel {
+        _ if item.redacted => false,
+        Channel::Thought | Channel::Plan => true,
+        Channel::ToolResult => true,
+        Channel::SystemNote => script.parts_of(at).any(unknown),
+        _ => false,
+    }
+}
+
+/// The first words of what is folded.
+fn excerpt(script: &Script<'_>, at: usize) -> String {
+    let words = script.parts_of(at).find_map(|(p, _)| match &p.kind {
+        Kind::Text(text) | Kind::Reasoning(text) | Kind::Code { text, .. } => {
+            Some(one_line(text, EXCERPT))
+        }
+        Kind::Answer {
+            content: Some(content),
+            ..
+        } => Some(one_line(content, EXCERPT)),
+        Kind::Other(json) => Some(one_line(json, EXCERPT)),
+        _ => None,
+    });
+    words.unwrap_or_default()
+}
+
+const fn class(channel: &Channel) -> &'static str {
+    match channel {
+        Channel::Question => "question",
+        Channel::Final => "answer",
+        Channel::Partial => "partial",
+        Channel::Plan | Channel::Thought => "thought",
+        Channel::Observation => "observation",
+        Channel::ToolCall | Channel::ToolResult => "tool",
+        Channel::Error => "error",
+        Channel::HitlRequest | Channel::HitlResponse => "human",
+        Channel::Summary => "summary",
+        Channel::Interrupted | Channel::Cancelled => "stop",
+        Channel::SystemNote | Channel::Link | Channel::Redaction => "note",
+        Channel::Other(_) => "other",
+    }
+}
+
+/// Whether words of this role are shown as they are, for tools seldom write Markdown.
+pub(super) const fn is_verbatim(role: Role) -> bool {
+    matches!(role, Role::Tool)
+}

@@ -1,0 +1,157 @@
+//! What stands around the items: head, facts, contents, headings of turns.
+
+use std::fmt;
+
+use filrouge_types::{Item, Session, Timestamp, Turn};
+use maud::{Markup, PreEscaped, Render, html};
+
+use super::shown::Shown;
+use crate::text::one_line;
+use crate::words;
+
+/// The one style sheet.
+const STYLE: &str = include_str!("style.css");
+
+/// The SHA-256 of [`STYLE`] in Base64, the only style the policy allows.
+const STYLE_HASH: &str = "Xt9OuI9lK7NY7/zGuD6H/2KK0gREdlXAXfN3xdv2kJA=";
+
+/// Longest question in the list of contents, in characters.
+const MAX_CONTENTS: usize = 90;
+
+pub(super) fn head(session: &Session) -> Markup {
+    let policy = format!(
+        "default-src 'none'; img-src data:; style-src 'sha256-{STYLE_HASH}'; base-uri 'none'; form-action 'none'"
+    );
+    html! {
+        meta charset="utf-8";
+        meta http-equiv="Content-Security-Policy" content=(policy);
+        meta name="referrer" content="no-referrer";
+        meta name="viewport" content="width=device-width, initial-scale=1";
+        meta name="color-scheme" content="light dark";
+        meta name="generator" content="filrouge";
+        title { (Shown(&one_line(words::title(session), 200))) }
+        style { (PreEscaped(STYLE)) }
+    }
+}
+
+pub(super) fn masthead(session: &Session) -> Markup {
+    html! {
+        a.skip href="#conversation" { "Skip to the conversation" }
+        header.masthead {
+            h1 { bdi { (Shown(words::title(session))) } }
+            dl.facts {
+                @for (name, value) in words::facts(session) {
+                    div { dt { (name) } dd { bdi { (Shown(&value)) } } }
+                }
+            }
+        }
+    }
+}
+
+/// Writes the list of turns, folded, each with the first words of its question.
+pub(super) fn contents_list(turns: &[(Turn, Vec<Item>)], out: &mut dyn fmt::Write) -> fmt::Result {
+    out.write_str("<nav aria-label=\"Turns\"><details><summary>Contents</summary>\n<ul>\n")?;
+    for (turn, _) in turns {
+        let question = turn
+            .question_neutral
+            .as_ref()
+            .or(turn.question_translated.as_ref());
+        let question = question
+            .map(|q| one_line(&q.to_plain(), MAX_CONTENTS))
+            .unwrap_or_default();
+        let line = html! {
+            li {
+                a href={ "#turn-" (turn.turn_id) } {
+                    span.number { (turn.ordinal) }
+                    @if turn.replaced_by_turn_id.is_some() { " (replaced)" }
+                    " " bdi { (Shown(&question)) }
+                }
+            }
+        };
+        writeln!(out, "{}", line.into_string())?;
+    }
+    out.write_str("</ul></details></nav>\n")
+}
+
+pub(super) fn turn_heading(turn: &Turn) -> Markup {
+    let status = if words::is_bad(turn.status) {
+        "pill bad"
+    } else {
+        "pill"
+    };
+    html! {
+        div.turn-head {
+            h2 id={ "turn-" (turn.turn_id) "-name" } { "Turn " (turn.ordinal) }
+            " " span class=(status) { (turn.status.as_str()) }
+            @for mark in words::marks(turn) { " " span.pill.mark { (mark) } }
+            p.meta {
+                (time(turn.created_at))
+                @if let Some(duration) = words::duration(turn) { " · " (duration) }
+                @for (name, value) in words::turn_facts(turn) {
+                    " · " (name) " " bdi { (Shown(value)) }
+                }
+                @if let Some(at) = turn.deleted_at { " · redacted on " (time(at)) }
+                @if let Some(by) = turn.replaced_by_turn_id {
+                    " · " a href={ "#turn-" (by) } { "its replacement" }
+                }
+            }
+        }
+    }
+}
+
+/// A time with its exact value.
+pub(super) fn time(at: Timestamp) -> impl Render {
+    let exact = at.to_string();
+    html! {
+        // A time beyond the calendar has no exact form that HTML knows.
+        @if exact.ends_with('Z') { time datetime=(exact) { (words::moment(at)) } } @else { (exact) }
+    }
+}
+
+/// A time within a turn: the day is told only where it is not the turn's.
+pub(super) fn clock(at: Timestamp, turn: Option<&Turn>) -> Markup {
+    let (exact, told) = (at.to_string(), words::moment(at));
+    let day = turn.map(|t| words::moment(t.created_at));
+    let same_day = day.is_some_and(|d| d.get(..11) == told.get(..11)) && exact.ends_with('Z');
+    match told.get(11..19) {
+        Some(clock) if same_day => html! { time datetime=(exact) title=(told) { (clock) } },
+        _ => html! { (time(at)) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    fn base64(bytes: &[u8]) -> String {
+        const SIGNS: &[u8; 64] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let mut out = String::new();
+        for chunk in bytes.chunks(3) {
+            let group =
+                chunk.iter().fold(0_u32, |g, b| g << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
+            for i in 0..=chunk.len() {
+                out.push(SIGNS[(group >> (18 - 6 * i) & 63) as usize] as char);
+            }
+        }
+        while !out.len().is_multiple_of(4) {
+            out.push('=');
+        }
+        out
+    }
+
+    #[test]
+    fn the_policy_names_the_style() {
+        assert_eq!(base64(b"light w"), "bGlnaHQgdw==");
+        assert_eq!(
+            STYLE_HASH,
+            base64(&Sha256::digest(STYLE)),
+            "STYLE_HASH has to follow style.css"
+        );
+        for forbidden in ["</", "url(", "@import", "expression"] {
+            assert!(!STYLE.contains(forbidden), "{forbidden}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The parts of an item.
+
+use filrouge_types::{Item, Role, Turn};
+use maud::{Markup, PreEscaped, html};
+
+use super::item::{EXCERPT, facts, is_verbatim, seq_link};
+use super::shown::{Rich, Shown, listing, picture_element};
+use crate::json::{arguments, pretty, string};
+use crate::part::{Kind, Part, nested};
+use crate::script::Placed;
+use crate::text::one_line;
+use crate::{url, words};
+
+pub(super) fn part(part: &Part<'_>, role: Role) -> Markup {
+    html! {
+        (kind(part, role))
+        (further(part))
+    }
+}
+
+/// The fields that this version does not know.
+fn further(part: &Part<'_>) -> Markup {
+    html! {
+        @if let Some(rest) = &part.rest {
+            details.rest { summary { "Further fields" } (listing("json", &pretty(rest))) }
+        }
+    }
+}
+
+fn kind(part: &Part<'_>, role: Role) -> Markup {
+    match &part.kind {
+        Kind::Text(text) if is_verbatim(role) => listing("", text),
+        Kind::Text(text) | Kind::Reasoning(text) => html! { (Rich(text)) },
+        Kind::Code { language, text } => listing(language.as_deref().unwrap_or_default(), text),
+        Kind::Image { url } => image(url),
+        Kind::File {
+            name,
+            media_type,
+            url,
+        } => file(name.as_deref(), media_type.as_deref(), url.as_deref()),
+        Kind::Link { url, title } => html! {
+            p.attached { span.label { "Link" } " " (link(title.as_deref().unwrap_or(url), url)) }
+        },
+        Kind::Call { .. } => call(part, html! {}),
+        Kind::Answer { .. } => answer(part, role, html! {}),
+        Kind::Error {
+            code,
+            message,
+            source,
+            retryable,
+        } => error([code, source], message.as_deref(), *retryable),
+        Kind::Refusal(text) => html! { p.label { "Refused" } (Rich(text)) },
+        Kind::Redaction { seqs, reason } => html! {
+            p { "Redacted: " (words::ranges(seqs)) @if let Some(reason) = reason { " — " bdi { (Shown(reason)) } } }
+        },
+        Kind::Status(status) => html! { p.status { "The turn is now: " bdi { (Shown(status)) } } },
+        Kind::Other(json) => listing("json", &pretty(json)),
+    }
+}
+
+/// A link, or only the words for it when the address is none to follow.
+fn link(label: &str, address: &str) -> Markup {
+    match url::followable(address) {
+        Some(target) => html! {
+            a href=(Shown(target)) rel="noopener noreferrer nofollow" { bdi { (Shown(label)) } }
+        },
+        None => {
+            let name = url::name(address);
+            html! { bdi { (Shown(label)) } @if name != label { " (" bdi { (Shown(&name)) } ")" } }
+        }
+    }
+}
+
+fn image(address: &str) -> Markup {
+    match url::picture(address) {
+        Some(source) => {
+            let mut out = String::with_capacity(source.len() + 64);
+            picture_element(source, "Image of this item", &mut out);
+            html! { p.attached { (PreEscaped(out)) } }
+        }
+        None => {
+            html! { p.attached { span.label { "Image" } " " (link(&url::name(address), address)) } }
+        }
+    }
+}
+
+fn file(name: Option<&str>, media_type: Option<&str>, address: Option<&str>) -> Markup {
+    let label = Kind::file_label(name, address);
+    html! {
+        p.attached {
+            span.label { "File" } " " (link(&label, address.unwrap_or(&label)))
+            @if let Some(kind) = media_type { " · " bdi { (Shown(kind)) } }
+        }
+        @if let Some(picture) = address.filter(|a| url::picture(a).is_some()) { (image(picture)) }
+    }
+}
+
+/// A call with its result, folded into one line.
+pub(super) fn folded_call(
+    part: &Part<'_>,
+    item: &Item,
+    turn: Option<&Turn>,
+    result: Option<Placed<'_, '_>>,
+) -> Markup {
+    let Kind::Call { name, args, .. } = &part.kind else {
+        return html! {};
+    };
+    let (failed, latency) = match result.map(|r| &r.part.kind) {
+        Some(Kind::Answer { ok, latency_ms, .. }) => (*ok == Some(false), *latency_ms),
+        _ => (false, None),
+    };
+    html! {
+        details.call.failed[failed] {
+            summary {
+                span.role { "Tool" } " " code.name { bdi { (Shown(name)) } } " "
+                @if failed { span.pill.bad { "failed" } " " }
+                @if result.is_none() { span.pill { "no result" } " " }
+                @if let Some(ms) = latency { span.meta { (Shown(ms)) " ms" } " " }
+                span.excerpt dir="ltr" { (Shown(&one_line(args.unwrap_or_default(), EXCERPT))) }
+            }
+            (call(part, facts(item, turn)))
+            (further(part))
+            @if let Some(placed) = result { (beneath(placed, turn)) }
+        }
+    }
+}
+
+/// A result as it stands beneath its call; it is the target of its item's number when nothing else is.
+fn beneath(placed: Placed<'_, '_>, turn: Option<&Turn>) -> Markup {
+    let id = placed
+        .stands_for_item
+        .then(|| format!("seq-{}", placed.item.seq));
+    html! {
+        div.result id=[id] {
+            (seq_link(placed.item))
+            (answer(placed.part, placed.item.role, facts(placed.item, turn)))
+            (further(placed.part))
+        }
+    }
+}
+
+fn call(part: &Part<'_>, facts: Markup) -> Markup {
+    let Kind::Call { call_id, args, .. } = &part.kind else {
+        return html! {};
+    };
+    html! {
+        p.label { "Arguments" (call_name(call_id.as_deref())) " " (facts) }
+        @if let Some(args) = args { (listing("", &arguments(args))) }
+    }
+}
+
+fn call_name(call_id: Option<&str>) -> Markup {
+    html! { @if let Some(id) = call_id { " " span.meta { "call " bdi { (Shown(id)) } } } }
+}
+
+fn answer(part: &Part<'_>, role: Role, facts: Markup) -> Markup {
+    let Kind::Answer {
+        call_id,
+        ok,
+        latency_ms,
+        content,
+    } = &part.kind
+    else {
+        return html! {};
+    };
+    html! {
+        p.label {
+            "Result" @if *ok == Some(false) { " " span.pill.bad { "failed" } }
+            @if let Some(ms) = latency_ms { " " span.meta { (Shown(ms)) " ms" } }
+            (call_name(call_id.as_deref())) " " (facts)
+        }
+        @if let Some(content) = content { (answer_content(content, role)) }
+    }
+}
+
+fn answer_content(content: &str, role: Role) -> Markup {
+    if let Some(parts) = nested(content) {
+        return html! { @for inner in &parts { (part(inner, role)) } };
+    }
+    match string(content) {
+        Some(text) => listing("", &text),
+        None => listing("", &pretty(content)),
+    }
+}
+
+fn error(named: [&Option<String>; 2], message: Option<&str>, retryable: Option<bool>) -> Markup {
+    let [code, source] = named;
+    html! {
+        p.failure {
+            @if let Some(code) = code { code { bdi { (Shown(code)) } } " " }
+            @if let Some(source) = source { span.meta { "source " bdi { (Shown(source)) } } " " }
+            @match retryable {
+                Some(true) => { span.meta { "may be retried" } }
+                Some(false) => { span.meta { "not to be retried" } }
+                None => {}
+            }
+        }
+        @if let Some(message) = message { pre.plain dir="auto" { (Shown(message)) } }
+    }
+}

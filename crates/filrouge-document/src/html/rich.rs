@@ -1,0 +1,339 @@
+//! A stranger's Markdown as HTML elements that do nothing.
+
+use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+
+use super::shown::{escape, picture_element};
+use crate::text::{MAX_DEPTH, MAX_RICH, nests_too_deep, visible};
+use crate::url;
+
+/// The level of the first heading in a text: the document's own go down to 2.
+const FIRST_LEVEL: u8 = 3;
+
+/// Appends the text, rendered.
+pub(super) fn rich(text: &str, out: &mut String) {
+    let text = visible(text);
+    let start = out.len();
+    if text.len() <= MAX_RICH && !nests_too_deep(&text) {
+        out.push_str("<div class=\"text\" dir=\"auto\">");
+        let mut renderer = Renderer::new(out);
+        let options =
+            Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+        if Parser::new_ext(&text, options).all(|event| renderer.event(event)) {
+            out.push_str("</div>");
+            return;
+        }
+        out.truncate(start);
+    }
+    out.push_str("<pre class=\"plain\" dir=\"auto\">");
+    escape(&text, out);
+    out.push_str("</pre>");
+}
+
+/// An image whose description is being read.
+struct Image {
+    url: String,
+    alt: String,
+}
+
+struct Renderer<'o> {
+    out: &'o mut String,
+    depth: usize,
+    /// Whether the link that is open has an element; links do not lie in one another.
+    link: Option<bool>,
+    /// Images that are open, the outermost first.
+    images: Vec<Image>,
+    heading: u8,
+    aligns: Vec<Alignment>,
+    cell: usize,
+    in_head: bool,
+}
+
+impl<'o> Renderer<'o> {
+    fn new(out: &'o mut String) -> Self {
+        Self {
+            out,
+            depth: 0,
+            link: None,
+            images: Vec::new(),
+            heading: FIRST_LEVEL - 1,
+            aligns: Vec::new(),
+            cell: 0,
+            in_head: false,
+        }
+    }
+
+    /// Renders one event; `false` when the text nests too deep.
+    fn event(&mut self, event: Event<'_>) -> bool {
+        if let Some(image) = self.images.last_mut() {
+            match &event {
+                Event::Text(t) | Event::Code(t) | Event::InlineHtml(t) => image.alt.push_str(t),
+                Event::SoftBreak | Event::HardBreak => image.alt.push(' '),
+                _ => {}
+            }
+        }
+        match event {
+            Event::Start(tag) => {
+                self.depth += 1;
+                if self.depth > MAX_DEPTH {
+                    return false;
+                }
+                self.start(tag);
+            }
+            Event::End(tag) => {
+                self.depth -= 1;
+                self.end(tag);
+            }
+            _ if !self.images.is_empty() => {}
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
+                escape(&text, self.out);
+            }
+            Event::Code(text) => {
+                self.out.push_str("<code>");
+                escape(&text, self.out);
+                self.out.push_str("</code>");
+            }
+            Event::SoftBreak => self.out.push('\n'),
+            Event::HardBreak => self.out.push_str("<br>"),
+            Event::Rule => self.out.push_str("<hr>"),
+            Event::TaskListMarker(done) => {
+                self.out.push_str(if done {
+                    "<span class=\"task\">☑</span> "
+                } else {
+                    "<span class=\"task\">☐</span> "
+                });
+            }
+            // Only with extensions that are off.
+            Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
+                escape(&text, self.out);
+            }
+        }
+        true
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Image { dest_url, .. } => self.images.push(Image {
+                url: dest_url.into_string(),
+                alt: String::new(),
+            }),
+            _ if !self.images.is_empty() => {}
+            Tag::Link { dest_url, .. } => self.open_link(&dest_url),
+            Tag::Heading { level, .. } => {
+                let level = (level as u8 + FIRST_LEVEL - 1)
+                    .min(self.heading + 1)
+                    .min(HeadingLevel::H6 as u8);
+                self.heading = level;
+                self.out.push_str(&format!("<h{level}>"));
+            }
+            Tag::CodeBlock(kind) => self.open_code(&kind),
+            Tag::List(Some(first)) => self.out.push_str(&format!("<ol start=\"{first}\">")),
+            Tag::Table(aligns) => {
+                self.aligns = aligns;
+                self.out.push_str("<div class=\"table\"><table>");
+            }
+            Tag::TableHead => {
+                (self.in_head, self.cell) = (true, 0);
+                self.out.push_str("<thead><tr>");
+            }
+            Tag::TableRow => {
+                self.cell = 0;
+                self.out.push_str("<tr>");
+            }
+            Tag::TableCell => self.open_cell(),
+            tag => self.out.push_str(simple_start(&tag)),
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Image => self.close_image(),
+            _ if !self.images.is_empty() => {}
+            TagEnd::Link => {
+                if self.link.take() == Some(true) {
+                    self.out.push_str("</a>");
+                }
+            }
+            TagEnd::Heading(_) => {
+                let level = self.heading;
+                self.out.push_str(&format!("</h{level}>"));
+            }
+            TagEnd::TableHead => {
+                self.in_head = false;
+                self.out.push_str("</tr></thead><tbody>");
+            }
+            TagEnd::TableCell => self
+                .out
+                .push_str(if self.in_head { "</th>" } else { "</td>" }),
+            tag => self.out.push_str(simple_end(&tag)),
+        }
+    }
+
+    fn open_link(&mut self, target: &str) {
+        let target = url::followable(target);
+        self.link = Some(target.is_some());
+        if let Some(target) = target {
+            self.out.push_str("<a href=\"");
+            escape(target, self.out);
+            self.out
+                .push_str("\" rel=\"noopener noreferrer nofollow\">");
+        }
+    }
+
+    fn open_code(&mut self, kind: &CodeBlockKind<'_>) {
+        let word = match kind {
+            CodeBlockKind::Fenced(info) => info.split_whitespace().next().unwrap_or_default(),
+            CodeBlockKind::Indented => "",
+        };
+        self.out.push_str("<pre dir=\"ltr\"><code");
+        if !word.is_empty() {
+            self.out.push_str(" data-language=\"");
+            escape(word, self.out);
+            self.out.push('"');
+        }
+        self.out.push('>');
+    }
+
+    fn open_cell(&mut self) {
+        self.out.push_str(if self.in_head { "<th" } else { "<td" });
+        self.out.push_str(match self.aligns.get(self.cell) {
+            Some(Alignment::Center) => " class=\"center\">",
+            Some(Alignment::Right) => " class=\"end\">",
+            _ => ">",
+        });
+        self.cell += 1;
+    }
+
+    /// Shows an image that is safe to show; another one is a link or only its words.
+    fn close_image(&mut self) {
+        let Some(image) = self.images.pop() else {
+            return;
+        };
+        if let Some(outer) = self.images.last_mut() {
+            outer.alt.push_str(&image.alt);
+            return;
+        }
+        if let Some(source) = url::picture(&image.url) {
+            return picture_element(source, &image.alt, self.out);
+        }
+        let label = if image.alt.is_empty() {
+            url::name(&image.url)
+        } else {
+            image.alt
+        };
+        // Inside a link the link's own target stays.
+        if self.link.is_some() {
+            return escape(&label, self.out);
+        }
+        self.open_link(&image.url);
+        escape(&label, self.out);
+        self.end(TagEnd::Link);
+    }
+}
+
+fn simple_start(tag: &Tag<'_>) -> &'static str {
+    match tag {
+        Tag::Paragraph => "<p>",
+        Tag::BlockQuote(_) => "<blockquote>",
+        Tag::List(None) => "<ul>",
+        Tag::Item => "<li>",
+        Tag::Emphasis => "<em>",
+        Tag::Strong => "<strong>",
+        Tag::Strikethrough => "<del>",
+        Tag::HtmlBlock => "<pre class=\"plain\" dir=\"auto\">",
+        _ => "",
+    }
+}
+
+fn simple_end(tag: &TagEnd) -> &'static str {
+    match tag {
+        TagEnd::Paragraph => "</p>",
+        TagEnd::BlockQuote(_) => "</blockquote>",
+        TagEnd::CodeBlock => "</code></pre>",
+        TagEnd::HtmlBlock => "</pre>",
+        TagEnd::List(true) => "</ol>",
+        TagEnd::List(false) => "</ul>",
+        TagEnd::Item => "</li>",
+        TagEnd::Table => "</tbody></table></div>",
+        TagEnd::TableRow => "</tr>",
+        TagEnd::Emphasis => "</em>",
+        TagEnd::Strong => "</strong>",
+        TagEnd::Strikethrough => "</del>",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn render(text: &str) -> String {
+        let mut out = String::new();
+        rich(text, &mut out);
+        out.replace("<div class=\"text\" dir=\"auto\">", "")
+            .replace("</div>", "")
+    }
+
+    #[test]
+    fn html_is_text() {
+        assert_eq!(
+            render("a <b onclick=x>&amp;</b>"),
+            "<p>a &lt;b onclick=x&gt;&amp;&lt;/b&gt;</p>"
+        );
+        assert_eq!(
+            render("<script>\nx</script>"),
+            "<pre class=\"plain\" dir=\"auto\">&lt;script&gt;\nx&lt;/script&gt;</pre>"
+        );
+    }
+
+    #[test]
+    fn links_and_images() {
+        assert_eq!(
+            render("[a](https://b?\"x) [c](javascript:d)"),
+            "<p><a href=\"https://b?&quot;x\" rel=\"noopener noreferrer nofollow\">a</a> c</p>"
+        );
+        assert_eq!(
+            render("![a *b*](data:image/png;base64,AA==)"),
+            "<p><img src=\"data:image/png;base64,AA==\" alt=\"a b\"></p>"
+        );
+        assert_eq!(render("![a](data:image/svg+xml;base64,AA==)"), "<p>a</p>");
+        assert_eq!(
+            render("[![i](https://i)](https://l)"),
+            "<p><a href=\"https://l\" rel=\"noopener noreferrer nofollow\">i</a></p>"
+        );
+        assert_eq!(
+            render("![x [y](https://z) ![w](https://v)](javascript:u)"),
+            "<p>x y w</p>"
+        );
+    }
+
+    #[test]
+    fn headings_go_down_step_by_step() {
+        assert_eq!(
+            render("### a\n# b\n## c\n###### d"),
+            "<h3>a</h3><h3>b</h3><h4>c</h4><h5>d</h5>"
+        );
+    }
+
+    #[test]
+    fn tables_and_tasks_need_no_style_and_no_input() {
+        assert_eq!(
+            render("|a|b|\n|:-:|-:|\n|1|2|"),
+            "<div class=\"table\"><table><thead><tr><th class=\"center\">a</th><th class=\"end\">b</th></tr></thead>\
+             <tbody><tr><td class=\"center\">1</td><td class=\"end\">2</td></tr></tbody></table>"
+        );
+        assert_eq!(
+            render("- [x] a"),
+            "<ul><li><span class=\"task\">☑</span> a</li></ul>"
+        );
+    }
+
+    #[test]
+    fn what_nests_too_deep_is_preformatted() {
+        assert!(
+            render(&">".repeat(10_000)).starts_with("<pre class=\"plain\" dir=\"auto\">&gt;&gt;")
+        );
+        let stars = format!("{}x{}", "*a ".repeat(200), " b*".repeat(200));
+        assert!(render(&stars).starts_with("<pre"));
+        assert_eq!(render(&"x".repeat(MAX_RICH + 1)).len(), MAX_RICH + 1 + 36);
+    }
+}

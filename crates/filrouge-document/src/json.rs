@@ -1,0 +1,197 @@
+//! JSON kept as text: read without loss, shown with line breaks.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// An object's members as written, in order, doubles included.
+#[derive(Debug, Default)]
+pub(crate) struct Members<'a>(pub(crate) Vec<(String, &'a RawValue)>);
+
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::with_capacity(map.size_hint().unwrap_or(4));
+        while let Some(member) = map.next_entry()? {
+            members.push(member);
+        }
+        Ok(Members(members))
+    }
+}
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_map(MembersVisitor)
+    }
+}
+
+/// The UTF-16 unit of the escape `\uXXXX` at `at`.
+fn unit(json: &[u8], at: usize) -> Option<u16> {
+    let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// Replaces escapes of lone surrogates, which no text can hold, by that of U+FFFD.
+pub(crate) fn heal(json: &str) -> Cow<'_, str> {
+    let bytes = json.as_bytes();
+    let (mut healed, mut kept, mut at) = (String::new(), 0, 0);
+    while let Some(step) = bytes
+        .get(at..)
+        .and_then(|rest| rest.iter().position(|b| *b == b'\\'))
+    {
+        let here = at + step;
+        at = match unit(bytes, here) {
+            None => here + 2,
+            Some(0xD800..=0xDBFF) if matches!(unit(bytes, here + 6), Some(0xDC00..=0xDFFF)) => {
+                here + 12
+            }
+            Some(0xD800..=0xDFFF) => {
+                healed.push_str(&json[kept..here]);
+                healed.push_str("\\ufffd");
+                kept = here + 6;
+                kept
+            }
+            Some(_) => here + 6,
+        };
+    }
+    if kept == 0 {
+        return Cow::Borrowed(json);
+    }
+    healed.push_str(&json[kept..]);
+    Cow::Owned(healed)
+}
+
+/// The text of a JSON string; `None` for any other value.
+pub(crate) fn string(json: &str) -> Option<String> {
+    serde_json::from_str(json).ok()
+}
+
+/// Breaks JSON into indented lines; names, numbers and escapes stay as written.
+pub(crate) fn pretty(json: &str) -> String {
+    let mut out = String::with_capacity(json.len() + json.len() / 4);
+    let mut depth = 0_usize;
+    let mut rest = json;
+    while let Some(at) =
+        rest.find(|c: char| matches!(c, '"' | '[' | '{' | ']' | '}' | ',' | ':') || is_space(c))
+    {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let (sign, after) = from.split_at(1);
+        rest = after;
+        match sign {
+            "\"" => {
+                let (token, after) = from.split_at(token_length(from));
+                out.push_str(token);
+                rest = after;
+            }
+            "[" | "{" => {
+                out.push_str(sign);
+                let inner = rest.trim_start_matches(is_space);
+                if let Some(after) = inner.strip_prefix(if sign == "[" { ']' } else { '}' }) {
+                    out.push_str(if sign == "[" { "]" } else { "}" });
+                    rest = after;
+                } else {
+                    depth += 1;
+                    new_line(&mut out, depth);
+                }
+            }
+            "]" | "}" => {
+                depth = depth.saturating_sub(1);
+                new_line(&mut out, depth);
+                out.push_str(sign);
+            }
+            "," => {
+                out.push(',');
+                new_line(&mut out, depth);
+            }
+            ":" => out.push_str(": "),
+            _ => {}
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// A call's arguments as they are read best; some providers write them as a JSON text in a string.
+pub(crate) fn arguments(json: &str) -> String {
+    match string(json) {
+        Some(inner) if serde_json::from_str::<&RawValue>(&inner).is_ok() => pretty(inner.trim()),
+        Some(inner) => inner,
+        None => pretty(json),
+    }
+}
+
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r')
+}
+
+fn new_line(out: &mut String, depth: usize) {
+    out.push('\n');
+    for _ in 0..depth {
+        out.push_str("  ");
+    }
+}
+
+/// The length of the string token that `text` begins with, quotes included.
+fn token_length(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 1;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lone_surrogates_are_healed_and_pairs_stay() {
+        assert_eq!(heal(r#""a\ud83e\uddf5b""#), r#""a\ud83e\uddf5b""#);
+        assert_eq!(heal(r#""\ud83e x \uddf5""#), r#""\ufffd x \ufffd""#);
+        assert_eq!(heal(r#""\ud83e\ud83e\uddf5""#), r#""\ufffd\ud83e\uddf5""#);
+        assert_eq!(heal(r#""\\ud800""#), r#""\\ud800""#);
+        assert_eq!(string(&heal(r#""\udc00é""#)).unwrap(), "\u{fffd}é");
+        for torn in ["\\", "\\u", "\\ud80", "\\é", "\\ud800\\"] {
+            let _ = heal(torn);
+        }
+    }
+
+    #[test]
+    fn pretty_changes_only_white_space() {
+        assert_eq!(
+            pretty(r#"{"b":1.0,"a": [1e400,{},[ ]],"c":"x, [\"\\"}"#),
+            "{\n  \"b\": 1.0,\n  \"a\": [\n    1e400,\n    {},\n    []\n  ],\n  \"c\": \"x, [\\\"\\\\\"\n}"
+        );
+        assert_eq!(arguments(r#""{\"a\":1}""#), "{\n  \"a\": 1\n}");
+        assert_eq!(arguments(r#""ls -l""#), "ls -l");
+        assert_eq!(pretty("\"torn"), "\"torn");
+        assert_eq!(pretty("]]"), "\n]\n]");
+    }
+
+    #[test]
+    fn members_keep_order_and_doubles() {
+        let members: Members<'_> = serde_json::from_str(r#"{"b":1,"a":{},"b":1e999}"#).unwrap();
+        let seen: Vec<_> = members
+            .0
+            .iter()
+            .map(|(n, v)| (n.as_str(), v.get()))
+            .collect();
+        assert_eq!(seen, [("b", "1"), ("a", "{}"), ("b", "1e999")]);
+        assert!(serde_json::from_str::<Members<'_>>("[1]").is_err());
+    }
+}

@@ -1,0 +1,75 @@
+//! The Markdown document: its headings are those of turns and items, everything else stands in blocks.
+
+mod inline;
+mod item;
+mod quote;
+
+use std::fmt;
+
+use filrouge_types::{Item, Turn};
+
+use self::inline::{code, plain};
+use self::item::write_entry;
+use crate::redaction::Redactions;
+use crate::script::{Script, contents};
+use crate::{Document, words};
+
+pub(crate) fn write(document: &Document<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
+    writeln!(out, "# {}\n", plain(words::title(document.session)))?;
+    for (name, value) in words::facts(document.session) {
+        writeln!(out, "- {name}: {}", code(&value))?;
+    }
+    let redactions = Redactions::of(document);
+    for (turn, items) in document.turns {
+        write_turn(turn, items, &redactions, out)?;
+    }
+    if !document.loose.is_empty() {
+        writeln!(out, "\n## Outside the turns")?;
+        write_items(None, document.loose, &redactions, out)?;
+    }
+    Ok(())
+}
+
+fn write_turn(
+    turn: &Turn,
+    items: &[Item],
+    redactions: &Redactions,
+    out: &mut dyn fmt::Write,
+) -> fmt::Result {
+    write!(out, "\n## Turn {} · {}", turn.ordinal, turn.status)?;
+    for mark in words::marks(turn) {
+        write!(out, " · {mark}")?;
+    }
+    write!(out, "\n\n{}", words::moment(turn.created_at))?;
+    if let Some(duration) = words::duration(turn) {
+        write!(out, " · {duration}")?;
+    }
+    for (name, value) in words::turn_facts(turn) {
+        write!(out, " · {name} {}", code(value))?;
+    }
+    writeln!(out)?;
+    if let Some(at) = turn.deleted_at {
+        writeln!(out, "\nRedacted on {}.", words::moment(at))?;
+    }
+    if turn.replaced_by_turn_id.is_some() {
+        writeln!(
+            out,
+            "\nReplaced by the turn of the same number that follows."
+        )?;
+    }
+    write_items(Some(turn), items, redactions, out)
+}
+
+fn write_items(
+    turn: Option<&Turn>,
+    items: &[Item],
+    redactions: &Redactions,
+    out: &mut dyn fmt::Write,
+) -> fmt::Result {
+    let contents = contents(items);
+    let script = Script::read(items, &contents);
+    for (at, entry) in script.shown() {
+        write_entry(&script, at, entry.item, turn, redactions, out)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! Names and values within a line of the document's own words.
+
+use std::borrow::Cow;
+
+use crate::text::{balanced, one_line, visible};
+use crate::url;
+
+/// Longest value that stands in a line, in characters.
+const MAX: usize = 4_096;
+
+/// A value as plain words: on one line, nothing in it read as markup.
+pub(super) fn plain(text: &str) -> String {
+    let line = one_line(&visible(text), MAX);
+    let line = balanced(&line);
+    let mut out = String::with_capacity(line.len() + 8);
+    for c in line.chars() {
+        if matches!(
+            c,
+            '\\' | '`'
+                | '*'
+                | '_'
+                | '{'
+                | '}'
+                | '['
+                | ']'
+                | '<'
+                | '>'
+                | '#'
+                | '!'
+                | '|'
+                | '~'
+                | '&'
+                | '$'
+        ) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A value as code: on one line.
+pub(super) fn code(text: &str) -> String {
+    let line = one_line(&visible(text), MAX);
+    let line = balanced(&line);
+    if line.is_empty() {
+        return "(empty)".to_owned();
+    }
+    let fence = "`".repeat(longest_run(&line, b'`') + 1);
+    let pad = if line.starts_with('`') || line.ends_with('`') {
+        " "
+    } else {
+        ""
+    };
+    format!("{fence}{pad}{line}{pad}{fence}")
+}
+
+/// A link, or only the words for it when the address is none to follow.
+pub(super) fn link(label: &str, address: &str) -> String {
+    let Some(target) = url::followable(address) else {
+        let name = url::name(address);
+        return if label == name {
+            code(&name)
+        } else {
+            format!("{} ({})", plain(label), code(&name))
+        };
+    };
+    let mut safe = String::with_capacity(target.len());
+    for c in target.chars() {
+        match c {
+            '<' => safe.push_str("%3C"),
+            '>' => safe.push_str("%3E"),
+            '\\' => safe.push_str("%5C"),
+            '&' => safe.push_str("\\&"),
+            c if c.is_whitespace() => safe.push_str("%20"),
+            c => safe.push(c),
+        }
+    }
+    format!("[{}](<{safe}>)", plain(label))
+}
+
+/// A code block with a fence longer than any in the text.
+pub(super) fn fence(language: &str, text: &str) -> String {
+    let text: Cow<'_, str> = visible(text);
+    let fence = "`".repeat((longest_run(&text, b'`') + 1).max(3));
+    let known = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '_' | '.' | '#');
+    let language: String = language.chars().take(40).filter(known).collect();
+    let end = if text.is_empty() || text.ends_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
+    format!("{fence}{language}\n{text}{end}{fence}\n")
+}
+
+fn longest_run(text: &str, sign: u8) -> usize {
+    let (mut longest, mut run) = (0, 0);
+    for byte in text.bytes() {
+        run = if byte == sign { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stay_on_their_line() {
+        assert_eq!(
+            plain("a\n# b <i>*c* [x](y)"),
+            "a \\# b \\<i\\>\\*c\\* \\[x\\](y)"
+        );
+        assert_eq!(plain("x\u{202E}y"), "x\u{202E}y\u{202C}");
+        assert_eq!(code("a`b``"), "``` a`b`` ```");
+        assert_eq!(code("\n"), "(empty)");
+    }
+
+    #[test]
+    fn links_are_of_safe_schemes() {
+        assert_eq!(
+            link("a]b", "https://h/<x> y"),
+            "[a\\]b](<https://h/%3Cx%3E%20y>)"
+        );
+        assert_eq!(link("a", "javascript:x"), "a (`javascript:x`)");
+    }
+
+    #[test]
+    fn fences_are_longer_than_those_inside() {
+        assert_eq!(
+            fence("rust`\n# x", "a\n````\nb"),
+            "`````rust#x\na\n````\nb\n`````\n"
+        );
+        assert_eq!(fence("", ""), "```\n```\n");
+    }
+}

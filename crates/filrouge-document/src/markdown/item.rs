@@ -1,0 +1,221 @@
+//! One item as blocks under its own heading.
+
+use std::fmt;
+
+use filrouge_types::{Item, Role, Turn};
+
+use super::inline::{code, fence, link, plain};
+use super::quote;
+use crate::json::{arguments, pretty, string};
+use crate::part::{Kind, Part, nested};
+use crate::redaction::Redactions;
+use crate::script::{Placed, Script};
+use crate::{url, words};
+
+pub(super) fn write_entry(
+    script: &Script<'_>,
+    at: usize,
+    item: &Item,
+    turn: Option<&Turn>,
+    redactions: &Redactions,
+    out: &mut dyn fmt::Write,
+) -> fmt::Result {
+    write!(
+        out,
+        "\n### {} · {} · {}",
+        item.seq,
+        words::role(item.role),
+        plain(words::channel(item))
+    )?;
+    if let Some(variant) = words::variant(item, script.bilingual, turn) {
+        write!(out, " · {variant}")?;
+    }
+    writeln!(out, "\n\n{}", facts(item))?;
+    if item.redacted {
+        write_redacted(item, redactions, out)?;
+    }
+    for (part, result) in script.parts_of(at) {
+        write_part(part, item, out)?;
+        if let Some(placed) = result {
+            write_placed(placed, out)?;
+        }
+    }
+    Ok(())
+}
+
+/// When, by whom and at what cost.
+fn facts(item: &Item) -> String {
+    let mut line = words::moment(item.occurred_at.unwrap_or(item.created_at));
+    let named = [("agent", &item.agent), ("model", &item.model)];
+    for (name, value) in named {
+        if let Some(value) = value {
+            line.push_str(&format!(" · {name} {}", code(value)));
+        }
+    }
+    if let Some(usage) = words::usage(item) {
+        line.push_str(&format!(" · {}", plain(&usage)));
+    }
+    line
+}
+
+fn write_redacted(item: &Item, redactions: &Redactions, out: &mut dyn fmt::Write) -> fmt::Result {
+    let Some(redaction) = redactions.naming(item.seq) else {
+        return writeln!(out, "\n**Redacted.**");
+    };
+    write!(
+        out,
+        "\n**Redacted** on {} (item {})",
+        words::moment(redaction.at),
+        redaction.seq
+    )?;
+    match &redaction.reason {
+        Some(reason) => writeln!(out, ": {}", plain(reason)),
+        None => writeln!(out, "."),
+    }
+}
+
+/// A result beneath its call.
+fn write_placed(placed: Placed<'_, '_>, out: &mut dyn fmt::Write) -> fmt::Result {
+    let item = placed.item;
+    writeln!(out, "\nItem {} · {}", item.seq, facts(item))?;
+    write_part(placed.part, item, out)
+}
+
+fn write_part(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Result {
+    out.write_char('\n')?;
+    match &part.kind {
+        // What a tool wrote is seldom Markdown.
+        Kind::Text(text) if item.role == Role::Tool => out.write_str(&fence("", text))?,
+        Kind::Text(text) | Kind::Reasoning(text) => out.write_str(&quote::block(text))?,
+        Kind::Code { language, text } => {
+            out.write_str(&fence(language.as_deref().unwrap_or(""), text))?;
+        }
+        Kind::Image { url } => writeln!(out, "Image: {}", link(&url::name(url), url))?,
+        Kind::File {
+            name,
+            media_type,
+            url,
+        } => {
+            let label = Kind::file_label(name.as_deref(), url.as_deref());
+            write!(
+                out,
+                "File: {}",
+                link(&label, url.as_deref().unwrap_or(&label))
+            )?;
+            match media_type {
+                Some(kind) => writeln!(out, " · {}", code(kind))?,
+                None => writeln!(out)?,
+            }
+        }
+        Kind::Link { url, title } => {
+            writeln!(out, "Link: {}", link(title.as_deref().unwrap_or(url), url))?;
+        }
+        Kind::Call {
+            call_id,
+            name,
+            args,
+        } => write_call(call_id.as_deref(), name, *args, out)?,
+        Kind::Answer { .. } => write_answer(part, item, out)?,
+        Kind::Error { .. } => write_error(part, out)?,
+        Kind::Refusal(text) => write!(out, "**Refused:**\n\n{}", quote::block(text))?,
+        Kind::Redaction { seqs, reason } => write_redaction(seqs, reason.as_deref(), out)?,
+        Kind::Status(status) => writeln!(out, "The turn is now: {}", plain(status))?,
+        Kind::Other(json) => out.write_str(&fence("json", &pretty(json)))?,
+    }
+    match &part.rest {
+        Some(rest) => write!(out, "\nFurther fields:\n\n{}", fence("json", &pretty(rest))),
+        None => Ok(()),
+    }
+}
+
+fn write_call(
+    call_id: Option<&str>,
+    name: &str,
+    args: Option<&str>,
+    out: &mut dyn fmt::Write,
+) -> fmt::Result {
+    write!(out, "**Call of** {}", code(name))?;
+    match call_id {
+        Some(id) => writeln!(out, " · call {}", code(id))?,
+        None => writeln!(out)?,
+    }
+    match args {
+        Some(args) => write!(out, "\n{}", fence("json", &arguments(args))),
+        None => Ok(()),
+    }
+}
+
+fn write_answer(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Result {
+    let Kind::Answer {
+        call_id,
+        ok,
+        latency_ms,
+        content,
+    } = &part.kind
+    else {
+        return Ok(());
+    };
+    out.write_str(if *ok == Some(false) {
+        "**Result: failed**"
+    } else {
+        "**Result**"
+    })?;
+    if let Some(latency) = latency_ms {
+        write!(out, " · {} ms", plain(latency))?;
+    }
+    match call_id {
+        Some(id) => writeln!(out, " · call {}", code(id))?,
+        None => writeln!(out)?,
+    }
+    let Some(content) = content else {
+        return Ok(());
+    };
+    if let Some(parts) = nested(content) {
+        return parts.iter().try_for_each(|p| write_part(p, item, out));
+    }
+    out.write_char('\n')?;
+    match string(content) {
+        Some(text) => out.write_str(&fence("", &text)),
+        None => out.write_str(&fence("json", &pretty(content))),
+    }
+}
+
+fn write_error(part: &Part<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
+    let Kind::Error {
+        code: word,
+        message,
+        source,
+        retryable,
+    } = &part.kind
+    else {
+        return Ok(());
+    };
+    out.write_str("**Error**")?;
+    let named = [("", word), ("source ", source)];
+    for (name, value) in named {
+        if let Some(value) = value {
+            write!(out, " · {name}{}", code(value))?;
+        }
+    }
+    match retryable {
+        Some(true) => out.write_str(" · may be retried")?,
+        Some(false) => out.write_str(" · not to be retried")?,
+        None => {}
+    }
+    match message {
+        Some(message) => write!(out, "\n\n{}", fence("", message)),
+        None => writeln!(out),
+    }
+}
+
+fn write_redaction(
+    seqs: &[(u64, u64)],
+    reason: Option<&str>,
+    out: &mut dyn fmt::Write,
+) -> fmt::Result {
+    write!(out, "Redacted: {}", words::ranges(seqs))?;
+    match reason {
+        Some(reason) => writeln!(out, " — {}", plain(reason)),
+        None => writeln!(out),
+    }
+}

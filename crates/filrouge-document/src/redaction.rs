@@ -1,0 +1,65 @@
+//! When and why items lost their content.
+
+use filrouge_types::{Channel, Item, Timestamp};
+
+use crate::Document;
+use crate::json::heal;
+use crate::part::{Kind, parts};
+
+/// One redaction, as its item tells it.
+#[derive(Debug)]
+pub(crate) struct Redaction {
+    seqs: Vec<(u64, u64)>,
+    /// When.
+    pub(crate) at: Timestamp,
+    /// Why.
+    pub(crate) reason: Option<String>,
+    /// The seq of the item that tells it.
+    pub(crate) seq: u64,
+}
+
+/// All redactions of a document.
+#[derive(Debug)]
+pub(crate) struct Redactions(Vec<Redaction>);
+
+impl Redactions {
+    /// Reads those of `document`, wherever they stand.
+    pub(crate) fn of(document: &Document<'_>) -> Self {
+        let items = document.turns.iter().flat_map(|(_, items)| items);
+        let mut found = Vec::new();
+        for item in items
+            .chain(document.loose)
+            .filter(|i| i.channel == Channel::Redaction)
+        {
+            found.extend(read(item));
+        }
+        Self(found)
+    }
+
+    /// The one that names `seq`.
+    pub(crate) fn naming(&self, seq: u64) -> Option<&Redaction> {
+        let covers = |r: &&Redaction| {
+            r.seqs
+                .iter()
+                .any(|(first, last)| (*first..=*last).contains(&seq))
+        };
+        self.0.iter().find(covers)
+    }
+}
+
+fn read(item: &Item) -> Vec<Redaction> {
+    let json = heal(item.parts.as_str());
+    let redaction = |kind| match kind {
+        Kind::Redaction { seqs, reason } => Some(Redaction {
+            seqs,
+            at: item.created_at,
+            reason,
+            seq: item.seq,
+        }),
+        _ => None,
+    };
+    parts(&json)
+        .into_iter()
+        .filter_map(|p| redaction(p.kind))
+        .collect()
+}

@@ -1,0 +1,195 @@
+//! The words both documents use.
+
+use filrouge_types::{Channel, Item, Role, Session, Timestamp, Turn, TurnStatus, Variant};
+
+use crate::json::Members;
+
+/// A session's heading.
+pub(crate) fn title(session: &Session) -> &str {
+    match session.title.as_deref() {
+        Some(title) if !title.trim().is_empty() => title,
+        _ => "Untitled conversation",
+    }
+}
+
+/// What a session is, fact by fact: the name and the value.
+pub(crate) fn facts(session: &Session) -> Vec<(&'static str, String)> {
+    let mut facts = vec![("Session", session.session_id.to_string())];
+    let mut add = |name, value: Option<String>| facts.extend(value.map(|v| (name, v)));
+    add(
+        "Project",
+        session.project_id.as_ref().map(ToString::to_string),
+    );
+    add(
+        "Owner",
+        Some(
+            session
+                .identity_id
+                .as_ref()
+                .map_or("anonymous".to_owned(), ToString::to_string),
+        ),
+    );
+    add("Team", session.team_id.as_deref().map(str::to_owned));
+    add(
+        "Parent",
+        session.parent_session_id.as_ref().map(ToString::to_string),
+    );
+    add("Status", Some(session.status.to_string()));
+    add("State", session.state.as_deref().map(str::to_owned));
+    add("Created", Some(moment(session.created_at)));
+    add("Updated", Some(moment(session.updated_at)));
+    add("Turns", Some(session.turn_count.to_string()));
+    add("Items", Some(session.last_seq.to_string()));
+    facts
+}
+
+/// What an item is to a reader.
+pub(crate) fn channel(item: &Item) -> &str {
+    match &item.channel {
+        Channel::Question => "Question",
+        Channel::Final => "Answer",
+        Channel::Partial => "Partial answer",
+        Channel::Plan => "Plan",
+        Channel::Thought => "Thought",
+        Channel::Observation => "Observation",
+        Channel::ToolCall => "Tool call",
+        Channel::ToolResult => "Tool result",
+        Channel::Error => "Error",
+        Channel::SystemNote => "Note",
+        Channel::HitlRequest => "Question to a human",
+        Channel::HitlResponse => "Answer of a human",
+        Channel::Summary => "Summary",
+        Channel::Interrupted => "Interrupted",
+        Channel::Cancelled => "Cancelled",
+        Channel::Link => "Link",
+        Channel::Redaction => "Redaction",
+        Channel::Other(word) => word,
+    }
+}
+
+/// Who an item comes from.
+pub(crate) const fn role(role: Role) -> &'static str {
+    match role {
+        Role::User => "User",
+        Role::Assistant => "Assistant",
+        Role::Tool => "Tool",
+        Role::System => "System",
+    }
+}
+
+/// Which language an item is in, told only where there are two.
+pub(crate) fn variant(item: &Item, bilingual: bool, turn: Option<&Turn>) -> Option<&'static str> {
+    if !bilingual {
+        return None;
+    }
+    let copied =
+        turn.is_some_and(|t| t.answer_translated_is_fallback) && item.channel == Channel::Final;
+    Some(match item.variant {
+        Variant::Neutral => "neutral",
+        Variant::Translated if copied => "translated, a copy of the neutral answer",
+        Variant::Translated => "translated",
+    })
+}
+
+/// What there is to say of a turn beside its number and status: the name and the value.
+pub(crate) fn turn_facts(turn: &Turn) -> Vec<(&'static str, &str)> {
+    let mut facts = Vec::new();
+    let mut add = |name, value| facts.extend(std::iter::zip([name], value));
+    add("asked by", turn.identity_id.as_ref().map(|i| i.as_str()));
+    add("pipeline", turn.pipeline_name.as_deref());
+    add("consultant", turn.consultant.as_deref());
+    add("repository", turn.repository.as_deref());
+    facts
+}
+
+/// What has become of a turn beside its status.
+pub(crate) fn marks(turn: &Turn) -> Vec<&'static str> {
+    let mut marks = Vec::new();
+    if turn.replaced_by_turn_id.is_some() {
+        marks.push("replaced");
+    }
+    if turn.record_version > 1 {
+        marks.push("replacement");
+    }
+    if turn.deleted_at.is_some() {
+        marks.push("redacted");
+    }
+    marks
+}
+
+/// Whether a turn's status is worth a warning.
+pub(crate) const fn is_bad(status: TurnStatus) -> bool {
+    matches!(
+        status,
+        TurnStatus::Failed | TurnStatus::Interrupted | TurnStatus::Cancelled
+    )
+}
+
+/// A time to the second.
+pub(crate) fn moment(time: Timestamp) -> String {
+    let text = time.to_string();
+    match (text.get(..10), text.get(11..19), text.ends_with('Z')) {
+        (Some(day), Some(clock), true) => format!("{day} {clock} UTC"),
+        _ => text,
+    }
+}
+
+/// How long a turn took.
+pub(crate) fn duration(turn: &Turn) -> Option<String> {
+    let micros = turn
+        .finalized_at?
+        .as_micros()
+        .checked_sub(turn.created_at.as_micros())?;
+    let (seconds, tenths) = (micros / 1_000_000, micros / 100_000 % 10);
+    Some(match seconds {
+        _ if micros < 0 => return None,
+        0..60 => format!("{seconds}.{tenths} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    })
+}
+
+/// Runs of seqs, as `item 9` or `items 3 to 9, 12`.
+pub(crate) fn ranges(seqs: &[(u64, u64)]) -> String {
+    let run = |(first, last): &(u64, u64)| match first == last {
+        true => first.to_string(),
+        false => format!("{first} to {last}"),
+    };
+    let runs: Vec<String> = seqs.iter().map(run).collect();
+    let single = matches!(seqs, [(first, last)] if first == last);
+    format!(
+        "{} {}",
+        if single { "item" } else { "items" },
+        runs.join(", ")
+    )
+}
+
+/// The counts of a usage object, one after the other.
+pub(crate) fn usage(item: &Item) -> Option<String> {
+    let members: Members<'_> = serde_json::from_str(item.usage.as_ref()?.as_str()).ok()?;
+    let told = members
+        .0
+        .iter()
+        .filter(|(_, v)| !matches!(v.get(), "null" | "{}"));
+    let list: Vec<String> = told
+        .map(|(n, v)| format!("{} {}", n.replace('_', " "), v.get()))
+        .collect();
+    (!list.is_empty()).then(|| list.join(" · "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_to_the_second() {
+        assert_eq!(
+            moment(Timestamp::from_micros(1_500_000)),
+            "1970-01-01 00:00:01 UTC"
+        );
+        assert_eq!(
+            moment(Timestamp::from_micros(i64::MAX)),
+            format!("{}us", i64::MAX)
+        );
+    }
+}

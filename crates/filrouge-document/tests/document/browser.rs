@@ -1,0 +1,199 @@
+//! The HTML document in a real browser.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use filrouge_types::{Channel, Role, TurnStatus};
+use serde_json::json;
+
+use crate::chromium::{Ear, browse, program};
+use crate::elements::check_elements;
+use crate::hostile::TEXTS;
+use crate::properties::conversation;
+use crate::sample::{Conversation, small};
+
+/// Where the browser itself calls home whatever page is open; no page of these tests names them.
+const OWN_HOSTS: [&str; 3] = ["*.google.com", "*.googleapis.com", "*.gstatic.com"];
+
+const DUMP: [&str; 2] = ["--dump-dom", "--virtual-time-budget=3000"];
+
+fn saved(folder: &tempfile::TempDir, html: &str) -> PathBuf {
+    let path = folder.path().join("page.html");
+    std::fs::write(&path, html).unwrap();
+    path
+}
+
+/// Every hostile text, aimed at `base`, everywhere a text can stand.
+fn hostile_page(base: &str) -> String {
+    let mut texts: Vec<String> = TEXTS.iter().map(|t| t.replace("{BASE}", base)).collect();
+    texts.push("W".repeat(20_000));
+    texts.push(texts.concat());
+    conversation(&texts).html()
+}
+
+/// A page without any protection that does what the hostile texts would like to.
+fn open_page(base: &str) -> String {
+    format!(
+        "<!DOCTYPE html><title>calm</title><img src='{base}/img'><iframe src='https://other.example/frame'></iframe>\
+         <script>document.title = 'OWNED'; fetch('{base}/fetch')</script>"
+    )
+}
+
+#[test]
+fn nothing_comes_alive() {
+    let (folder, ear) = (tempfile::tempdir().unwrap(), Ear::new());
+    let dom = browse(&saved(&folder, &hostile_page(&ear.base())), &DUMP);
+    check_elements(&dom);
+    let title = dom
+        .split("<title>")
+        .nth(1)
+        .and_then(|t| t.split("</title>").next())
+        .unwrap();
+    assert!(title.starts_with("&lt;script&gt;"), "{title}");
+    assert!(
+        dom.contains("WWWW") && dom.contains("Turn 37"),
+        "the page was cut"
+    );
+    assert_eq!(ear.heard(), Vec::<String>::new());
+}
+
+#[test]
+fn nothing_is_asked_for_through_a_proxy_or_under_any_name() {
+    let folder = tempfile::tempdir().unwrap();
+    for by_proxy in [true, false] {
+        let ear = Ear::new();
+        let proxy = format!("--proxy-server={}", ear.base());
+        let bypass = format!("--proxy-bypass-list=<-loopback>;{}", OWN_HOSTS.join(";"));
+        let own: String = OWN_HOSTS
+            .iter()
+            .map(|h| format!("MAP {h} ~NOTFOUND,"))
+            .collect();
+        let quiet = format!("--host-resolver-rules={own}");
+        let names = format!("{quiet}MAP * 127.0.0.1:{}", ear.port);
+        let rule: &[&str] = if by_proxy {
+            &[&proxy, &bypass, &quiet]
+        } else {
+            &[&names]
+        };
+        let page = saved(&folder, &hostile_page("http://evil.example"));
+        browse(&page, &[rule, &DUMP].concat());
+        assert_eq!(ear.heard(), Vec::<String>::new(), "by_proxy = {by_proxy}");
+        // The same ear does hear a page that asks.
+        browse(
+            &saved(&folder, &open_page("http://evil.example")),
+            &[rule, &DUMP].concat(),
+        );
+        assert!(!ear.heard().is_empty(), "by_proxy = {by_proxy}");
+    }
+}
+
+#[test]
+fn the_checks_see_a_page_that_is_alive() {
+    let (folder, ear) = (tempfile::tempdir().unwrap(), Ear::new());
+    let dom = browse(&saved(&folder, &open_page(&ear.base())), &DUMP);
+    assert!(dom.contains("<title>OWNED</title>"), "{dom}");
+    assert!(std::panic::catch_unwind(|| check_elements(&dom)).is_err());
+    assert!(
+        ear.heard().iter().any(|h| h.starts_with("GET /")),
+        "{:?}",
+        ear.heard()
+    );
+}
+
+#[test]
+fn the_policy_lets_the_style_in() {
+    // A style sheet that the policy refuses leaves every measure at the browser's own.
+    let folder = tempfile::tempdir().unwrap();
+    let dom = small().html();
+    let page = saved(&folder, &dom);
+    let picture = folder.path().join("page.png");
+    let shot = |page: &PathBuf| {
+        browse(
+            page,
+            &[
+                &format!("--screenshot={}", picture.display()),
+                "--window-size=800,600",
+            ],
+        );
+        std::fs::read(&picture).unwrap()
+    };
+    let with = shot(&page);
+    let hash = dom.find("sha256-").unwrap() + 7;
+    let mut refused = dom.clone();
+    refused.replace_range(hash..hash + 4, "AAAA");
+    assert!(
+        with != shot(&saved(&folder, &refused)),
+        "the style changes nothing"
+    );
+}
+
+#[test]
+fn print_opens_what_is_folded() {
+    let mut c = small();
+    c.turn(TurnStatus::Finalized);
+    c.ask("And once more?");
+    let lines: String = (0..150)
+        .map(|n| format!("line {n} of a long listing\n"))
+        .collect();
+    c.say(
+        Role::Assistant,
+        Channel::ToolCall,
+        &json!([{"type": "tool_call", "call_id": "z", "name": "long", "args": {}}]),
+    );
+    c.say(
+        Role::Tool,
+        Channel::ToolResult,
+        &json!([{"type": "tool_result", "call_id": "z", "ok": true, "content": lines}]),
+    );
+    let text = printed(&c);
+    let folded = [
+        "Rounding per line or per total?",
+        "propose a change",
+        "pub fn total(lines",
+        "right: 2000",
+        "edit_file",
+    ];
+    let others = [
+        "What is 2 + 2?",
+        "line 0 of a",
+        "line 149 of a",
+        "(https://example.org/rounding?mode=half-even)",
+    ];
+    for word in folded.iter().chain(&others) {
+        assert!(text.contains(word), "{word:?} is not in\n{text}");
+    }
+    assert_eq!(
+        text.matches("What is 2 + 2?").count(),
+        2,
+        "the replaced turn is printed"
+    );
+    let text = text.replace(' ', "");
+    let pages = text.matches('\u{c}').count();
+    assert!(
+        pages > 6 && text.contains(&format!("1/{pages}")),
+        "{pages} pages without numbers"
+    );
+}
+
+/// The text of the conversation's pages.
+fn printed(c: &Conversation) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let page = saved(&folder, &c.html());
+    let pdf = folder.path().join("page.pdf");
+    browse(
+        &page,
+        &[
+            &format!("--print-to-pdf={}", pdf.display()),
+            "--no-pdf-header-footer",
+        ],
+    );
+    let reader = program(&["pdftotext"], "poppler-utils");
+    let out = Command::new(reader)
+        .arg("-layout")
+        .arg(&pdf)
+        .arg("-")
+        .output()
+        .unwrap();
+    assert!(out.status.success());
+    String::from_utf8(out.stdout).unwrap()
+}

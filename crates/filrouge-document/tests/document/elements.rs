@@ -1,0 +1,115 @@
+//! A reader of HTML that knows only what the document may hold.
+
+/// Checks the elements and attributes of a document, read as strictly as they are written.
+pub(crate) fn check_elements(html: &str) {
+    const ELEMENTS: &[&str] = &[
+        "html",
+        "head",
+        "meta",
+        "title",
+        "style",
+        "body",
+        "a",
+        "header",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "bdi",
+        "dl",
+        "div",
+        "dt",
+        "dd",
+        "nav",
+        "details",
+        "summary",
+        "ul",
+        "ol",
+        "li",
+        "span",
+        "main",
+        "section",
+        "p",
+        "time",
+        "article",
+        "pre",
+        "code",
+        "img",
+        "strong",
+        "em",
+        "del",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "blockquote",
+        "hr",
+        "br",
+    ];
+    const ATTRIBUTES: &[&str] = &[
+        "lang",
+        "charset",
+        "http-equiv",
+        "content",
+        "name",
+        "class",
+        "href",
+        "id",
+        "aria-label",
+        "aria-labelledby",
+        "datetime",
+        "dir",
+        "rel",
+        "src",
+        "alt",
+        "start",
+        "data-language",
+        "title",
+    ];
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = html.strip_prefix("<!DOCTYPE html>").unwrap();
+    while let Some(at) = rest.find('<') {
+        let tag = &rest[at + 1..];
+        let name_end = tag
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '/')
+            .unwrap();
+        let name = &tag[..name_end];
+        if let Some(name) = name.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name));
+            rest = &tag[name_end + 1..];
+            continue;
+        }
+        assert!(ELEMENTS.contains(&name), "<{name}>");
+        let mut attributes = &tag[name_end..];
+        while let Some(more) = attributes.strip_prefix(' ') {
+            let (attribute, value) = more.split_once("=\"").unwrap();
+            assert!(ATTRIBUTES.contains(&attribute), "{attribute} of <{name}>");
+            let (value, after) = value.split_once('"').unwrap();
+            let safe = ["#", "https://", "http://", "mailto:"];
+            assert!(
+                attribute != "href"
+                    || safe
+                        .iter()
+                        .any(|s| value.to_ascii_lowercase().starts_with(s)),
+                "{value}"
+            );
+            assert!(
+                attribute != "src" || value.starts_with("data:image/"),
+                "{value}"
+            );
+            attributes = after;
+        }
+        rest = attributes.strip_prefix('>').unwrap();
+        if !["meta", "img", "hr", "br"].contains(&name) {
+            open.push(name);
+        }
+        if name == "style" {
+            rest = &rest[rest.find("</style>").unwrap()..];
+        }
+    }
+    assert_eq!(open, Vec::<&str>::new());
+}

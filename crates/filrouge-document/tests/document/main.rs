@@ -1,0 +1,12 @@
+//! The documents as their readers get them.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod browser;
+mod chromium;
+mod elements;
+mod golden;
+mod hostile;
+mod properties;
+mod reading;
+mod sample;
+mod size;

@@ -1,0 +1,325 @@
+//! Whatever strangers write, the documents keep their structure.
+
+use filrouge_types::{Channel, Role, TurnStatus};
+use proptest::prelude::*;
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use serde_json::json;
+
+use crate::elements::check_elements;
+use crate::hostile::TEXTS;
+use crate::sample::Conversation;
+
+/// Pieces that hostile texts are made of.
+const PIECES: &[&str] = &[
+    "<",
+    ">",
+    "</",
+    "<!--",
+    "-->",
+    "<b>",
+    "</b>",
+    "<script>",
+    "<div>\n",
+    "<?",
+    "<!X",
+    "<a href=\"",
+    "\"",
+    "'",
+    "`",
+    "``",
+    "```",
+    "````\n",
+    "~~~\n",
+    "\n",
+    "\n\n",
+    "\r",
+    "\r\n",
+    "\t",
+    "    ",
+    " ",
+    "#",
+    "# ",
+    "## x\n",
+    "===\n",
+    "---\n",
+    "- ",
+    "* ",
+    "1. ",
+    "> ",
+    ">",
+    "|",
+    "|-|-|\n",
+    "[",
+    "]",
+    "](",
+    "(",
+    ")",
+    "!",
+    "![",
+    "[x](javascript:a)",
+    "[x](https://h)",
+    "[x](data:y)",
+    "[x]: javascript:z\n",
+    "[x]",
+    "[^1]",
+    "[^1]: n\n",
+    "\\",
+    "\\\\",
+    "&lt;",
+    "&#58;",
+    "&",
+    "javascript:",
+    "<javascript:x>",
+    "<https://h>",
+    "*",
+    "**",
+    "_",
+    "~~",
+    "a",
+    "word",
+    "é",
+    "\u{202E}",
+    "\0",
+    "$",
+    ":",
+];
+
+fn hostile() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        8 => proptest::sample::select(PIECES).prop_map(str::to_owned),
+        1 => proptest::sample::select(TEXTS).prop_map(str::to_owned),
+        1 => any::<String>(),
+    ];
+    proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+/// A conversation of one turn a text, with the text as title, question, tool name, result and answer.
+pub(crate) fn conversation(texts: &[String]) -> Conversation {
+    let mut c = Conversation::new(&texts[0]);
+    for text in texts {
+        c.turn(TurnStatus::Finalized).consultant = Some(text.as_str().into());
+        c.ask(text).agent = Some(text.as_str().into());
+        c.say(
+            Role::Assistant,
+            Channel::ToolCall,
+            &json!([{"type": "tool_call", "call_id": text, "name": text, "args": {text: text}}]),
+        );
+        c.say(
+            Role::Tool,
+            Channel::ToolResult,
+            &json!([{"type": "tool_result", "call_id": text, "ok": true, "content": text}]),
+        );
+        c.say(
+            Role::System,
+            Channel::Error,
+            &json!([{"type": "error", "code": text, "message": text, "source": text}]),
+        );
+        c.say(
+            Role::User,
+            Channel::Observation,
+            &json!([
+                {"type": "link", "url": text, "title": text},
+                {"type": "link", "url": format!("https://h/{text}"), "title": text},
+                {"type": "file", "name": text, "media_type": text, "url": text},
+                {"type": "code", "language": text, "code": text},
+            ]),
+        );
+        c.answer(text);
+    }
+    c
+}
+
+fn options() -> Options {
+    Options::ENABLE_TABLES
+        | Options::ENABLE_STRIKETHROUGH
+        | Options::ENABLE_TASKLISTS
+        | Options::ENABLE_FOOTNOTES
+}
+
+/// The source and the start of what stands at the top of a document.
+struct Block<'a> {
+    source: &'a str,
+    heading: Option<u8>,
+    quote: bool,
+    code: Option<String>,
+}
+
+/// Cuts a document into its blocks and checks that nothing in it is alive.
+fn blocks(document: &str) -> Vec<Block<'_>> {
+    let mut blocks = Vec::new();
+    let mut depth = 0;
+    for (event, range) in Parser::new_ext(document, options()).into_offset_iter() {
+        match &event {
+            Event::Html(_) | Event::InlineHtml(_) => panic!("HTML: {:?}", &document[range]),
+            Event::FootnoteReference(_) => panic!("footnote: {:?}", &document[range]),
+            Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                let bad = ["javascript:", "data:", "vbscript:", "file:"];
+                let target = dest_url.trim_start().to_ascii_lowercase();
+                assert!(!bad.iter().any(|b| target.starts_with(b)), "{target}");
+            }
+            Event::Start(Tag::FootnoteDefinition(_)) => panic!("footnote: {:?}", &document[range]),
+            _ => {}
+        }
+        match event {
+            Event::Start(tag) => {
+                if depth == 0 {
+                    let heading = if let Tag::Heading { level, .. } = tag {
+                        Some(level as u8)
+                    } else {
+                        None
+                    };
+                    let quote = matches!(tag, Tag::BlockQuote(_));
+                    let code = matches!(tag, Tag::CodeBlock(_)).then(String::new);
+                    blocks.push(Block {
+                        source: &document[range],
+                        heading,
+                        quote,
+                        code,
+                    });
+                }
+                depth += 1;
+            }
+            Event::End(tag) => {
+                depth -= 1;
+                assert!(
+                    depth > 0 || !matches!(tag, TagEnd::Table),
+                    "a table of its own"
+                );
+            }
+            Event::Text(text) if depth == 1 => {
+                if let Some(code) = blocks.last_mut().and_then(|b| b.code.as_mut()) {
+                    code.push_str(&text);
+                }
+            }
+            Event::Rule => assert!(depth > 0, "a rule of its own"),
+            _ => {}
+        }
+    }
+    assert!(
+        Parser::new_ext(document, options())
+            .reference_definitions()
+            .iter()
+            .next()
+            .is_none()
+    );
+    blocks
+}
+
+fn visible(text: &str) -> String {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    text.replace(
+        |c: char| c.is_control() && c != '\n' && c != '\t',
+        "\u{fffd}",
+    )
+}
+
+/// Whether `quoted` is `text` behind quote signs, with nothing but backslashes added.
+fn comes_back(text: &str, quoted: &str) -> bool {
+    let inner: Vec<&str> = quoted
+        .lines()
+        .map(|l| {
+            l.strip_prefix("> ")
+                .or_else(|| l.strip_prefix('>'))
+                .unwrap_or("not quoted")
+        })
+        .collect();
+    let text = visible(text);
+    let lines: Vec<&str> = text
+        .strip_suffix('\n')
+        .unwrap_or(&text)
+        .split('\n')
+        .collect();
+    lines.len() == inner.len()
+        && lines
+            .iter()
+            .zip(inner)
+            .all(|(text, inner)| same_line(text, inner))
+}
+
+fn same_line(text: &str, inner: &str) -> bool {
+    // Tabs and spaces at the start of a line are both spaces behind the quote's sign.
+    let mut have = inner.trim_start_matches([' ', '\t']).chars();
+    for wanted in text.trim_start_matches([' ', '\t']).chars() {
+        loop {
+            match have.next() {
+                Some(c) if c == wanted => break,
+                Some('\\') => {}
+                _ => return false,
+            }
+        }
+    }
+    have.next().is_none()
+}
+
+fn check_markdown(texts: &[String]) {
+    let c = conversation(texts);
+    let document = c.markdown();
+    let blocks = blocks(&document);
+    let mut wanted = vec![(1, String::new())];
+    for (turn, items) in &c.turns {
+        wanted.push((2, format!("## Turn {} ·", turn.ordinal)));
+        // The tool's result stands beneath its call.
+        wanted.extend(
+            items
+                .iter()
+                .filter(|i| i.channel != Channel::ToolResult)
+                .map(|i| (3, format!("### {} ·", i.seq))),
+        );
+    }
+    let headings: Vec<_> = blocks.iter().filter(|b| b.heading.is_some()).collect();
+    assert_eq!(headings.len(), wanted.len(), "{document}");
+    for (heading, (level, start)) in headings.iter().zip(&wanted) {
+        assert_eq!(heading.heading, Some(*level));
+        assert!(
+            heading.source.starts_with(start.as_str()),
+            "{} is not {start}",
+            heading.source
+        );
+    }
+    for (i, text) in texts.iter().enumerate() {
+        let items = &c.turns[i].1;
+        for item in [&items[0], &items[5]] {
+            let start = format!("### {} ·", item.seq);
+            let at = blocks
+                .iter()
+                .position(|b| b.source.starts_with(&start))
+                .unwrap();
+            // The heading, the line of facts, the text.
+            let block = &blocks[at + 2];
+            let back = match &block.code {
+                Some(code) => code.trim_end_matches('\n') == visible(text).trim_end_matches('\n'),
+                None => block.quote && comes_back(text, block.source.trim_end_matches('\n')),
+            };
+            assert!(back, "{text:?} came back as {:?}", block.source);
+        }
+    }
+}
+
+fn check_html(texts: &[String]) {
+    check_elements(&conversation(texts).html());
+}
+
+#[test]
+fn known_hostile_texts_keep_their_place() {
+    let all: Vec<String> = TEXTS.iter().map(|t| (*t).to_owned()).collect();
+    check_markdown(&all);
+    check_html(&all);
+    for text in all {
+        check_markdown(std::slice::from_ref(&text));
+        check_html(&[text]);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn markdown_keeps_its_headings_and_texts(texts in proptest::collection::vec(hostile(), 1..4)) {
+        check_markdown(&texts);
+    }
+
+    #[test]
+    fn html_keeps_its_elements(texts in proptest::collection::vec(hostile(), 1..4)) {
+        check_html(&texts);
+    }
+}

@@ -1,0 +1,226 @@
+//! What a reader is told.
+
+use filrouge_types::{Channel, RawJson, Role, TurnStatus};
+use serde_json::json;
+
+use crate::sample::{Conversation, small};
+
+/// Asserts that `words` stand in `text` one after the other.
+fn in_order(text: &str, words: &[&str]) {
+    let mut from = 0;
+    for word in words {
+        let at = text[from..].find(word);
+        from += at
+            .unwrap_or_else(|| panic!("{word:?} is not where it should be in\n{}", &text[from..]))
+            + word.len();
+    }
+}
+
+#[test]
+fn results_stand_beneath_their_calls() {
+    let c = small();
+    let words = [
+        "read_file",
+        "src/total.rs",
+        "pub fn total",
+        "bash",
+        "cargo test total",
+        "failed",
+        "right: 2000",
+        "Cause",
+    ];
+    in_order(&c.markdown(), &words);
+    in_order(
+        &c.html(),
+        &[
+            "read_file",
+            "pub fn total",
+            "bash",
+            "failed",
+            "right: 2000",
+            "Cause",
+        ],
+    );
+    assert_eq!(c.markdown().matches("right: 2000").count(), 1);
+}
+
+#[test]
+fn every_item_is_one_anchor() {
+    let c = small();
+    let html = c.html();
+    for seq in 1..=c.session.last_seq {
+        assert_eq!(
+            html.matches(&format!("id=\"seq-{seq}\"")).count(),
+            1,
+            "item {seq}"
+        );
+        assert!(html.contains(&format!("href=\"#seq-{seq}\"")), "item {seq}");
+    }
+}
+
+#[test]
+fn redactions_tell_when_and_why() {
+    let c = small();
+    in_order(
+        &c.markdown(),
+        &[
+            "### 9 · User · Question",
+            "**Redacted** on 2026-",
+            "asked by the customer",
+        ],
+    );
+    in_order(
+        &c.html(),
+        &[
+            "id=\"seq-9\"",
+            "Redacted",
+            "asked by the customer",
+            "id=\"seq-10\"",
+        ],
+    );
+}
+
+#[test]
+fn endings_and_replacements_are_marked() {
+    let c = small();
+    let words = [
+        "## Turn 3 · failed",
+        "Question to a human",
+        "Answer of a human",
+        "Partial answer",
+        "`provider_overloaded`",
+        "may be retried",
+        "## Turn 4 · cancelled",
+        "Cancelled",
+        "## Turn 5 · interrupted",
+        "Summary",
+        "## Turn 6 · finalized · replaced",
+        "## Turn 6 · finalized · replacement",
+        "telemetry",
+        "1e400",
+        "\\ufffd",
+        "## Outside the turns",
+    ];
+    in_order(&c.markdown(), &words);
+    in_order(
+        &c.html(),
+        &[
+            "turn replaced",
+            "<details><summary>",
+            "its replacement",
+            "telemetry",
+            "1e400",
+            "ufffd",
+        ],
+    );
+}
+
+#[test]
+fn a_second_result_and_a_shared_item_stand_alone() {
+    let mut c = Conversation::new("t");
+    c.turn(TurnStatus::Finalized);
+    c.ask("q");
+    let call = |id: &str| json!({"type": "tool_call", "call_id": id, "name": format!("tool-{id}"), "args": {}});
+    let result = |id: &str, text: &str| json!({"type": "tool_result", "call_id": id, "ok": true, "content": text});
+    c.say(
+        Role::Assistant,
+        Channel::ToolCall,
+        &json!([call("a"), call("b")]),
+    );
+    c.say(
+        Role::Tool,
+        Channel::ToolResult,
+        &json!([result("a", "first-a"), result("x", "stray")]),
+    );
+    c.say(
+        Role::Tool,
+        Channel::ToolResult,
+        &json!([result("a", "second-a")]),
+    );
+    c.say(
+        Role::Tool,
+        Channel::ToolResult,
+        &json!([result("b", "only-b")]),
+    );
+    for text in [c.markdown(), c.html()] {
+        in_order(&text, &["tool-a", "first-a", "tool-b", "only-b"]);
+        for word in ["first-a", "second-a", "stray", "only-b"] {
+            assert!(text.contains(word), "{word}");
+        }
+    }
+    let html = c.html();
+    for seq in 1..=5 {
+        assert_eq!(
+            html.matches(&format!("id=\"seq-{seq}\"")).count(),
+            1,
+            "item {seq}"
+        );
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_shown_as_json() {
+    let mut c = Conversation::new("t");
+    c.turn(TurnStatus::Open);
+    c.say_raw(
+        Role::Tool,
+        Channel::Other("x<y>".into()),
+        r#"[{"type":"text","text":5},"bare",{"type":"text","text":"t","extra":[1.50]}]"#,
+    );
+    let odd = c.say(Role::Assistant, Channel::Final, &json!([]));
+    odd.parts = RawJson::from_checked("{torn");
+    for text in [c.markdown(), c.html()] {
+        for word in ["1.50", "bare", "torn"] {
+            assert!(text.contains(word), "{word} in {text}");
+        }
+        assert!(!text.contains("x<y>"), "{text}");
+    }
+}
+
+#[test]
+fn an_empty_conversation_has_a_title() {
+    let mut c = Conversation::new("  ");
+    c.session.title = None;
+    assert!(c.markdown().starts_with("# Untitled conversation\n"));
+    assert!(
+        c.html()
+            .contains("<h1><bdi>Untitled conversation</bdi></h1>")
+    );
+}
+
+#[test]
+fn control_characters_are_visible() {
+    let mut c = Conversation::new("a\0b");
+    c.turn(TurnStatus::Open);
+    c.ask("bell\u{7} esc\u{1b}[2J");
+    c.say_raw(
+        Role::Tool,
+        Channel::Observation,
+        r#"[{"type":"text","text":"lone \ud83e nul \u0000"}]"#,
+    );
+    for text in [c.markdown(), c.html()] {
+        assert!(
+            !text.chars().any(|ch| ch.is_control() && ch != '\n'),
+            "{text:?}"
+        );
+        for word in ["bell\u{fffd}", "lone \u{fffd} nul \u{fffd}", "a\u{fffd}b"] {
+            assert!(text.contains(word), "{word:?}");
+        }
+    }
+}
+
+#[test]
+fn changes_of_direction_end_with_the_words_that_make_them() {
+    let mut c = Conversation::new("a\u{202E}b\u{2067}c");
+    c.turn(TurnStatus::Open).consultant = Some("x\u{2069}y".into());
+    c.ask("q").agent = Some("m\u{2066}".into());
+    for text in [c.markdown(), c.html()] {
+        for word in [
+            "a\u{202E}b\u{2067}c\u{2069}\u{202C}",
+            "x\u{fffd}y",
+            "m\u{2066}\u{2069}",
+        ] {
+            assert!(text.contains(word), "{word:?} is not in {text}");
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Conversations to write.
+
+use filrouge_document::{Document, html, markdown};
+use filrouge_types::{
+    Channel, IdentityId, Item, JsonText, ProjectId, RawJson, RequestId, Role, Session, SessionId,
+    SessionStatus, TenantId, Timestamp, Turn, TurnId, TurnStatus, Variant,
+};
+use serde_json::json;
+
+/// A conversation that owns what a [`Document`] borrows.
+pub(crate) struct Conversation {
+    pub(crate) session: Session,
+    pub(crate) turns: Vec<(Turn, Vec<Item>)>,
+    pub(crate) loose: Vec<Item>,
+}
+
+impl Conversation {
+    pub(crate) fn new(title: &str) -> Self {
+        let session = Session {
+            session_id: SessionId::new("s-1").unwrap(),
+            tenant_id: TenantId::default_tenant(),
+            identity_id: Some(IdentityId::new("ada@example.org").unwrap()),
+            parent_session_id: None,
+            project_id: Some(ProjectId::new("billing").unwrap()),
+            team_id: None,
+            title: Some(title.into()),
+            status: SessionStatus::Active,
+            state: Some("WAIT_CONFIRM".into()),
+            last_seq: 0,
+            turn_count: 0,
+            metadata: RawJson::parse("{}").unwrap(),
+            created_at: at(0),
+            updated_at: at(900),
+        };
+        Self {
+            session,
+            turns: Vec::new(),
+            loose: Vec::new(),
+        }
+    }
+
+    pub(crate) fn document(&self) -> Document<'_> {
+        Document {
+            session: &self.session,
+            turns: &self.turns,
+            loose: &self.loose,
+        }
+    }
+
+    pub(crate) fn markdown(&self) -> String {
+        let mut out = String::new();
+        markdown(&self.document(), &mut out).unwrap();
+        out
+    }
+
+    pub(crate) fn html(&self) -> String {
+        let mut out = String::new();
+        html(&self.document(), &mut out).unwrap();
+        out
+    }
+
+    /// Begins a turn; what is said next belongs to it.
+    pub(crate) fn turn(&mut self, status: TurnStatus) -> &mut Turn {
+        let ordinal = self.session.turn_count + 1;
+        self.session.turn_count = ordinal;
+        let now = at(ordinal * 60);
+        let mut id = [0; 16];
+        id[8..].copy_from_slice(&ordinal.to_be_bytes());
+        let turn = Turn {
+            turn_id: TurnId::from_derived(id),
+            session_id: self.session.session_id.clone(),
+            request_id: RequestId::new(format!("r-{ordinal}")).unwrap(),
+            ordinal,
+            status,
+            identity_id: None,
+            question_neutral: None,
+            question_translated: None,
+            answer_neutral: None,
+            answer_translated: None,
+            answer_translated_is_fallback: false,
+            translate_chat: false,
+            pipeline_name: None,
+            consultant: None,
+            repository: None,
+            metadata: RawJson::parse("{}").unwrap(),
+            first_seq: self.session.last_seq + 1,
+            last_seq: self.session.last_seq + 1,
+            record_version: 1,
+            replaced_by_turn_id: None,
+            created_at: now,
+            finalized_at: status
+                .is_closed()
+                .then(|| Timestamp::from_micros(now.as_micros() + 12_340_000)),
+            deleted_at: None,
+            replayed: false,
+            differs: false,
+        };
+        self.turns.push((turn, Vec::new()));
+        &mut self.turns.last_mut().unwrap().0
+    }
+
+    /// Adds an item of `parts` to the newest turn, or outside when there is none.
+    pub(crate) fn say(
+        &mut self,
+        role: Role,
+        channel: Channel,
+        parts: &serde_json::Value,
+    ) -> &mut Item {
+        self.say_raw(role, channel, &parts.to_string())
+    }
+
+    /// As [`Self::say`], with the JSON as it is.
+    pub(crate) fn say_raw(&mut self, role: Role, channel: Channel, parts: &str) -> &mut Item {
+        let seq = self.session.last_seq + 1;
+        self.session.last_seq = seq;
+        let item = Item {
+            seq,
+            item_id: None,
+            turn_id: None,
+            role,
+            channel,
+            variant: Variant::Neutral,
+            parts: RawJson::parse(parts).unwrap(),
+            agent: None,
+            model: None,
+            usage: None,
+            metadata: None,
+            occurred_at: None,
+            created_at: self.turns.last().map_or(at(800 + seq), |(turn, items)| {
+                let seconds = i64::try_from(items.len()).unwrap() * 2;
+                Timestamp::from_micros(turn.created_at.as_micros() + seconds * 1_000_000)
+            }),
+            redacted: false,
+        };
+        let items = match self.turns.last_mut() {
+            Some((_, items)) => items,
+            None => &mut self.loose,
+        };
+        items.push(item);
+        items.last_mut().unwrap()
+    }
+
+    pub(crate) fn ask(&mut self, text: &str) -> &mut Item {
+        if let Some((turn, _)) = self.turns.last_mut() {
+            turn.question_neutral = Some(JsonText::from_plain(text));
+        }
+        self.say(
+            Role::User,
+            Channel::Question,
+            &json!([{"type": "text", "text": text}]),
+        )
+    }
+
+    pub(crate) fn answer(&mut self, text: &str) -> &mut Item {
+        self.say(
+            Role::Assistant,
+            Channel::Final,
+            &json!([{"type": "text", "text": text}]),
+        )
+    }
+}
+
+/// A moment some seconds after nine o'clock.
+pub(crate) fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_micros(1_795_251_600_000_000 + i64::try_from(seconds).unwrap() * 1_000_000)
+}
+
+pub(crate) const PICTURE: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAADAAAAAcCAIAAACoDqudAAAARUlEQVR42u3OoRWAIAAFQAYzm8gmsolMIpPMjsNsLvCL/d67Aa7s88iumt0tGz1bM3ufqAgJCQkJCQkJCQkJCQkJCf0JfR24NHk+0EcZAAAAAElFTkSuQmCC";
+
+/// A small conversation with something of everything.
+pub(crate) fn small() -> Conversation {
+    let mut c = Conversation::new("Why is the invoice total off by a cent?");
+    work(&mut c);
+    languages(&mut c);
+    endings(&mut c);
+    replaced(&mut c);
+    c.session.updated_at = at(c.session.turn_count * 60 + 12);
+    let seq = c.session.last_seq + 1;
+    let turns = std::mem::take(&mut c.turns);
+    c.say(
+        Role::System,
+        Channel::Redaction,
+        &json!([{"type": "redaction", "seqs": [[9, 9]], "reason": "asked by the customer"}]),
+    );
+    c.say(
+        Role::System,
+        Channel::Link,
+        &json!([{"type": "link", "url": "https://example.org/ticket/7", "title": "Ticket 7"}]),
+    );
+    c.turns = turns;
+    assert_eq!(c.loose[0].seq, seq);
+    c
+}
+
+fn work(c: &mut Conversation) {
+    let turn = c.turn(TurnStatus::Finalized);
+    turn.identity_id = Some(IdentityId::new("ada@example.org").unwrap());
+    turn.pipeline_name = Some("support".into());
+    turn.repository = Some("acme/billing".into());
+    c.ask("The invoice shows **19.99** but the lines add up to 20.00.\nCan you find out why?");
+    c.say(Role::Assistant, Channel::Thought, &json!([{"type": "reasoning", "text": "Rounding per line or per total? Look at `total()` first."}]));
+    c.say(Role::Assistant, Channel::Plan, &json!([{"type": "text", "text": "1. read the code\n2. run its tests\n3. propose a change"}]));
+    let call = c.say(
+        Role::Assistant,
+        Channel::ToolCall,
+        &json!([
+            {"type": "tool_call", "call_id": "call_1", "name": "read_file", "args": {"path": "src/total.rs", "lines": [1, 9]}},
+            {"type": "tool_call", "call_id": "call_2", "name": "bash", "args": {"command": "cargo test total"}},
+        ]),
+    );
+    call.agent = Some("researcher".into());
+    call.model = Some("model-large".into());
+    c.say(Role::Tool, Channel::ToolResult, &json!([{"type": "tool_result", "call_id": "call_1", "ok": true, "latency_ms": 12, "content": "pub fn total(lines: &[Line]) -> Cents {\n    lines.iter().map(|l| (l.price * l.count).round()).sum()\n}\n"}]));
+    c.say(Role::Tool, Channel::ToolResult, &json!([{"type": "tool_result", "call_id": "call_2", "ok": false, "latency_ms": 3480, "content": "test total_is_exact ... FAILED\n\nleft: 1999\nright: 2000\n"}]));
+    let note = "# Cause\n\nEach line is rounded **before** the sum:\n\n| line | exact | rounded |\n|:-----|------:|--------:|\n| a | 9.995 | 9.99 |\n| b | 10.005 | 10.00 |\n\n```rust\nlet sum: Decimal = lines.iter().map(Line::exact).sum();\nsum.round_dp(2)\n```\n\n- [x] found\n- [ ] fixed\n\nSee [the rounding rules](https://example.org/rounding?mode=half-even).";
+    let answer = c.answer(note);
+    answer.agent = Some("researcher".into());
+    answer.model = Some("model-large".into());
+    answer.usage = Some(
+        RawJson::parse(r#"{"input_tokens":1834,"output_tokens":211,"cost_usd":0.0123}"#).unwrap(),
+    );
+}
+
+fn languages(c: &mut Conversation) {
+    c.turn(TurnStatus::Finalized);
+    c.ask("And what does the customer's screenshot show?");
+    c.say(
+        Role::User,
+        Channel::Question,
+        &json!([
+            {"type": "text", "text": ""},
+        ]),
+    )
+    .redacted = true;
+    let items = &mut c.turns.last_mut().unwrap().1;
+    items.last_mut().unwrap().parts = RawJson::parse("[]").unwrap();
+    c.say(
+        Role::User,
+        Channel::Question,
+        &json!([{"type": "text", "text": "Et que montre la capture d'écran du client ?"}]),
+    )
+    .variant = Variant::Translated;
+    c.say(Role::User, Channel::Question, &json!([
+        {"type": "image_url", "image_url": {"url": PICTURE, "detail": "low"}},
+        {"type": "file", "name": "invoice-4711.pdf", "media_type": "application/pdf", "url": "https://example.org/invoice-4711.pdf"},
+    ]));
+    c.answer("The same invoice, after a *refresh*.");
+    c.answer("La même facture, après un *rafraîchissement*.")
+        .variant = Variant::Translated;
+    c.answer("الفاتورة نفسها بعد **تحديث** الصفحة.").variant = Variant::Translated;
+}
+
+fn endings(c: &mut Conversation) {
+    c.turn(TurnStatus::Failed);
+    c.ask("Fix it, please.");
+    c.say(
+        Role::Assistant,
+        Channel::HitlRequest,
+        &json!([{"type": "text", "text": "May I change `src/total.rs`?"}]),
+    )
+    .agent = Some("coder".into());
+    c.say(
+        Role::User,
+        Channel::HitlResponse,
+        &json!([{"type": "text", "text": "Yes."}]),
+    );
+    c.say(Role::Assistant, Channel::ToolCall, &json!([{"type": "tool_call", "call_id": "call_3", "name": "edit_file", "args": "{\"path\":\"src/total.rs\"}"}]));
+    c.say(
+        Role::Assistant,
+        Channel::Partial,
+        &json!([{"type": "text", "text": "I have begun to"}]),
+    );
+    c.say(Role::System, Channel::Error, &json!([{"type": "error", "code": "provider_overloaded", "message": "529: overloaded", "source": "provider", "retryable": true}]));
+    c.turn(TurnStatus::Cancelled);
+    c.ask("Try again.");
+    c.say(
+        Role::User,
+        Channel::Cancelled,
+        &json!([{"type": "turn_status", "status": "cancelled"}]),
+    );
+    c.turn(TurnStatus::Interrupted);
+    c.ask("Hello?");
+    c.say(
+        Role::System,
+        Channel::Summary,
+        &json!([{"type": "text", "text": "Ada reported a rounding error; the cause is known."}]),
+    );
+    c.say(
+        Role::System,
+        Channel::Interrupted,
+        &json!([{"type": "turn_status", "status": "interrupted"}]),
+    );
+}
+
+fn replaced(c: &mut Conversation) {
+    c.turn(TurnStatus::Finalized);
+    c.ask("What is 2 + 2?");
+    c.answer("5");
+    let first = c.turns.len() - 1;
+    let ordinal = c.session.turn_count;
+    let second = c.turn(TurnStatus::Finalized);
+    second.ordinal = ordinal;
+    second.record_version = 2;
+    let id = second.turn_id;
+    c.session.turn_count = ordinal;
+    c.turns[first].0.replaced_by_turn_id = Some(id);
+    c.ask("What is 2 + 2?");
+    c.say_raw(
+        Role::Assistant,
+        Channel::Other("telemetry".into()),
+        r#"[{"type":"sensor","values":[1.0,1e400],"note":"\ud800"}]"#,
+    );
+    c.say(
+        Role::Assistant,
+        Channel::Observation,
+        &json!([
+            {"type": "code", "language": "python", "code": "print(2 + 2)"},
+            {"type": "refusal", "refusal": "I would rather not say 5 again."},
+        ]),
+    );
+    c.answer("4");
+}

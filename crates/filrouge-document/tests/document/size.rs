@@ -1,0 +1,188 @@
+//! Long conversations and texts made to be slow.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use filrouge_document::{html, markdown};
+use filrouge_types::{Channel, Role, TurnStatus};
+use serde_json::json;
+
+use crate::sample::Conversation;
+
+/// A sink that only counts.
+#[derive(Default)]
+struct Counter {
+    bytes: usize,
+    longest: usize,
+}
+
+impl fmt::Write for Counter {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.bytes += text.len();
+        self.longest = self.longest.max(text.len());
+        Ok(())
+    }
+}
+
+/// 2.5 kB a turn: a question, a call, its result and an answer.
+fn long(turns: usize) -> Conversation {
+    let mut c = Conversation::new("long");
+    let words = "The rounding happens **per line**, see `total()` and [the rules](https://example.org/rules).\n\n";
+    for i in 0..turns {
+        c.turn(TurnStatus::Finalized);
+        c.ask(&format!(
+            "Question {i}: what happens with a total of 19.99 < 20.00?"
+        ));
+        c.say(Role::Assistant, Channel::ToolCall, &json!([{"type": "tool_call", "call_id": format!("c{i}"), "name": "grep", "args": {"pattern": "total", "path": "src"}}]));
+        c.say(Role::Tool, Channel::ToolResult, &json!([{"type": "tool_result", "call_id": format!("c{i}"), "ok": true, "content": "src/total.rs:12: let total = sum;\n".repeat(30)}]));
+        c.answer(&words.repeat(12));
+    }
+    c
+}
+
+fn timed(c: &Conversation) -> (Duration, Duration, Counter, Counter) {
+    let (mut md, mut page) = (Counter::default(), Counter::default());
+    let start = Instant::now();
+    markdown(&c.document(), &mut md).unwrap();
+    let middle = Instant::now();
+    html(&c.document(), &mut page).unwrap();
+    (middle - start, middle.elapsed(), md, page)
+}
+
+#[test]
+fn five_thousand_turns_stream() {
+    let c = long(5_000);
+    let content: usize = c
+        .turns
+        .iter()
+        .flat_map(|(_, items)| items)
+        .map(|i| i.parts.as_str().len())
+        .sum();
+    assert!(content > 11_000_000, "{content}");
+    let (md_time, html_time, md, page) = timed(&c);
+    assert!(md.bytes > content && page.bytes > content);
+    // Nothing but one item's markup is ever held back.
+    assert!(
+        md.longest < 40_000 && page.longest < 60_000,
+        "{} {}",
+        md.longest,
+        page.longest
+    );
+    // Unoptimised and beside other work; optimised it is well under a second.
+    let limit = Duration::from_secs(60);
+    assert!(
+        md_time < limit && html_time < limit,
+        "{md_time:?} {html_time:?}"
+    );
+    let figures = format!(
+        "{content} bytes: md {} bytes in {md_time:?}, html {} bytes in {html_time:?}",
+        md.bytes, page.bytes
+    );
+    // Shown with `--no-capture`; the harness keeps it otherwise.
+    std::io::Write::write_all(&mut std::io::stderr(), figures.as_bytes()).unwrap();
+}
+
+/// Texts of about `size` bytes that parsers have been slow or have overflowed their stack on.
+fn slow(size: usize) -> Vec<(&'static str, String)> {
+    let fill = |piece: &str| piece.repeat(size / piece.len());
+    vec![
+        ("quotes", fill(">")),
+        ("quotes with spaces", fill("> ")),
+        (
+            "quote lines",
+            (1..60)
+                .map(|n| format!("{} x\n", ">".repeat(n)))
+                .collect::<String>()
+                .repeat(size / 2000),
+        ),
+        ("brackets", fill("[")),
+        ("images", fill("![")),
+        ("open links", fill("[a](")),
+        ("nested links", fill("[a](b")),
+        (
+            "closed brackets",
+            format!("{}{}", "[".repeat(size / 2), "]".repeat(size / 2)),
+        ),
+        (
+            "bracket pairs",
+            format!("{}a{}", "[".repeat(size / 2), "](b)".repeat(size / 8)),
+        ),
+        (
+            "definitions",
+            (0..size / 12).map(|n| format!("[{n}]: /u\n")).collect(),
+        ),
+        ("one definition again", fill("[a]: /u\n")),
+        ("references", format!("[a]: /u\n\n{}", fill("[a] "))),
+        ("lists", fill("- ")),
+        ("numbered", fill("1. ")),
+        (
+            "indented lists",
+            (0..200)
+                .map(|n| format!("{}- x\n", "  ".repeat(n)))
+                .collect(),
+        ),
+        ("stars", fill("*a ")),
+        ("star pairs", fill("*a **b ")),
+        ("underscores", fill("_a __b ")),
+        (
+            "backticks",
+            (1..size.isqrt())
+                .map(|n| format!("{} ", "`".repeat(n)))
+                .collect(),
+        ),
+        ("tags", fill("<a ")),
+        ("attributes", format!("<a {}", fill("b='c ' "))),
+        ("comments", fill("<!-- ")),
+        ("instructions", fill("<?")),
+        ("declarations", fill("<!A ")),
+        ("cdata", fill("<![CDATA[")),
+        ("tags that close", fill("<b></b>")),
+        ("html blocks", fill("<div>\n")),
+        ("html blocks apart", fill("<div>\n\n")),
+        ("html and fences", fill("<div>\n```\n\n")),
+        (
+            "footnotes",
+            (0..size / 12)
+                .map(|n| format!("[^{n}]: [^{n}]\n"))
+                .collect(),
+        ),
+        ("table", format!("|a|\n|-|\n{}", fill("|b"))),
+        (
+            "wide table",
+            format!(
+                "{}\n{}\n{}",
+                "|a".repeat(size / 10),
+                "|-".repeat(size / 10),
+                "|\n".repeat(size / 10)
+            ),
+        ),
+        ("backslashes", fill("\\")),
+        ("backslashes before tags", fill("\\\\<b>")),
+        ("entities", fill("&amp;")),
+        ("ampersands", fill("&")),
+        ("strikes", fill("~~a ~b ")),
+        ("autolinks", fill("<http:")),
+        ("empty lines", fill("\n")),
+        ("one word", fill("x")),
+    ]
+}
+
+#[test]
+fn no_text_is_slow() {
+    for (name, text) in slow(100_000) {
+        let mut c = Conversation::new(&text);
+        c.turn(TurnStatus::Finalized);
+        c.ask(&text);
+        let (md_time, html_time, md, page) = timed(&c);
+        assert!(md.bytes > text.len() && page.bytes > 1000, "{name}");
+        let limit = Duration::from_secs(20);
+        assert!(
+            md_time < limit && html_time < limit,
+            "{name}: {md_time:?} {html_time:?}"
+        );
+        if md_time + html_time > Duration::from_secs(1) {
+            let figures = format!("{name}: {md_time:?} {html_time:?}\n");
+            std::io::Write::write_all(&mut std::io::stderr(), figures.as_bytes()).unwrap();
+        }
+    }
+}

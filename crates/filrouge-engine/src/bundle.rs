@@ -1,0 +1,24 @@
+//! Bundles: one session as a file that a stranger can verify with a public key alone (DESIGN §9, docs/format.md).
+
+mod export;
+#[cfg(test)]
+mod forged;
+mod import;
+mod item;
+mod read;
+mod sign;
+mod verify;
+
+pub use export::Sink;
+pub use import::ImportedBundle;
+pub use sign::{PublicKey, PublicKeyError};
+pub use verify::{BundleReport, SignedBy, verify};
+
+/// What a bundle begins with, up to its session.
+const OPENING: &str = "{\"filrouge_bundle\":1,\n\"session\":";
+const TURNS: &str = ",\n\"turns\":";
+const ITEMS: &str = ",\n\"items\":";
+const CHECKPOINTS: &str = ",\n\"checkpoints\":";
+const HEAD: &str = ",\n\"head\":";
+const SIGNATURE: &str = ",\n\"signature\":";
+const END: &str = "}\n";

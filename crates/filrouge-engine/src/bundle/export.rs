@@ -1,0 +1,186 @@
+//! Writing a bundle, section by section, from one consistent sight of the store.
+
+use filrouge_store::command::Scope;
+use filrouge_store::read::{Loaded, Sight, TurnOrder, TurnQuery, in_session};
+use filrouge_store::record::Check;
+use filrouge_store::rows::View;
+use filrouge_types::{ErrorCode, Failure, Session, SessionId};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::sign::{PublicKey, sign};
+use super::{CHECKPOINTS, END, HEAD, ITEMS, OPENING, SIGNATURE, TURNS, item};
+use crate::engine::Engine;
+use crate::hex::to_hex;
+
+/// Takes a bundle's bytes as they are written; a failure ends the writing.
+pub type Sink = Box<dyn FnMut(&str) -> Result<(), Failure> + Send>;
+
+/// Turns read at once.
+const PAGE: usize = 200;
+
+/// What is signed: everything else in a bundle follows from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Head {
+    pub(super) tenant_id: String,
+    pub(super) session_id: String,
+    pub(super) last_seq: u64,
+    /// Of the newest item.
+    pub(super) link: String,
+    /// SHA-256 of the sections' bytes.
+    pub(super) session: String,
+    pub(super) turns: String,
+    pub(super) items: String,
+    pub(super) checkpoints: String,
+    pub(super) key_id: u32,
+    pub(super) public_key: String,
+}
+
+impl Engine {
+    /// Writes the bundle of a session into `sink`, in pieces.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`, `key_missing` when there is no key to sign with, `invalid` when MACs are
+    /// not checked, and those of `sink`.
+    pub async fn export_bundle(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        mut sink: Sink,
+    ) -> Result<(), Failure> {
+        let (scope, id) = (scope.clone(), session.clone());
+        self.ledger
+            .ask(move |sight| {
+                let loaded = sight.get(&scope, &id)?;
+                in_session(&id, write(sight, &scope, &loaded, &mut sink))
+            })
+            .await
+    }
+}
+
+fn write<V: View + ?Sized>(
+    sight: &Sight<'_, V>,
+    scope: &Scope,
+    loaded: &Loaded,
+    sink: &mut Sink,
+) -> Result<(), Failure> {
+    if sight.check == Check::Unverified {
+        return Err(unchecked());
+    }
+    let key_id = sight.keyring.active();
+    let public_key = PublicKey::of(sight.keyring, key_id).ok_or_else(unsigned)?;
+    sink(OPENING)?;
+    let session: Session = loaded.row.clone().with_head(&loaded.head);
+    let session = section(sink, |out| out(&json(&session)?))?;
+    sink(TURNS)?;
+    let turns = section(sink, |out| turns(sight, scope, loaded, out))?;
+    sink(ITEMS)?;
+    let items = section(sink, |out| items(sight, loaded, out))?;
+    sink(CHECKPOINTS)?;
+    let checkpoints = section(sink, |out| out("[]"))?;
+    let head = json(&Head {
+        tenant_id: loaded.row.tenant_id.to_string(),
+        session_id: loaded.row.session_id.to_string(),
+        last_seq: loaded.head.last_seq,
+        link: to_hex(&loaded.head.link),
+        session,
+        turns,
+        items,
+        checkpoints,
+        key_id,
+        public_key: public_key.to_string(),
+    })?;
+    let signature = sign(sight.keyring, key_id, &head).ok_or_else(unsigned)?;
+    sink(HEAD)?;
+    sink(&head)?;
+    sink(SIGNATURE)?;
+    sink(&format!("\"{signature}\""))?;
+    sink(END)
+}
+
+/// A signature vouches for what was read.
+fn unchecked() -> Failure {
+    let what = "what is read without checking MACs is not signed";
+    Failure::new(ErrorCode::Invalid, what)
+        .with_hint("read it with its keyring, or export it as md or html")
+}
+
+fn unsigned() -> Failure {
+    Failure::new(
+        ErrorCode::KeyMissing,
+        "there is no key to sign the bundle with",
+    )
+    .with_hint("put the keyring file back, or export as md or html")
+}
+
+pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Failure> {
+    serde_json::to_string(value).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
+}
+
+/// Writes a section; gives the SHA-256 of its bytes.
+fn section(
+    sink: &mut Sink,
+    write: impl FnOnce(&mut dyn FnMut(&str) -> Result<(), Failure>) -> Result<(), Failure>,
+) -> Result<String, Failure> {
+    let mut digest = Sha256::new();
+    write(&mut |text| {
+        digest.update(text.as_bytes());
+        sink(text)
+    })?;
+    Ok(to_hex(&digest.finalize()))
+}
+
+/// What stands before an element of a list.
+const fn before(first: bool) -> &'static str {
+    if first { "[\n" } else { ",\n" }
+}
+
+/// What ends a list.
+const fn after(empty: bool) -> &'static str {
+    if empty { "[]" } else { "\n]" }
+}
+
+fn turns<V: View + ?Sized>(
+    sight: &Sight<'_, V>,
+    scope: &Scope,
+    loaded: &Loaded,
+    out: &mut dyn FnMut(&str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let (mut first, mut cursor) = (true, None);
+    loop {
+        let query = TurnQuery {
+            status: None,
+            include_redacted: true,
+            order: TurnOrder::Oldest,
+            cursor,
+            limit: PAGE,
+        };
+        let (page, next) = sight.turns(scope, &loaded.row.session_id, &query)?;
+        for turn in page {
+            out(before(first))?;
+            out(&json(&turn)?)?;
+            first = false;
+        }
+        cursor = next;
+        if cursor.is_none() {
+            return out(after(first));
+        }
+    }
+}
+
+fn items<V: View + ?Sized>(
+    sight: &Sight<'_, V>,
+    loaded: &Loaded,
+    out: &mut dyn FnMut(&str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut first = true;
+    sight.each_chained(loaded, |one| {
+        out(before(first))?;
+        first = false;
+        let json =
+            item::write(&one).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
+        out(&json)
+    })?;
+    out(after(first))
+}

@@ -1,0 +1,262 @@
+//! Makes bundles of journals that are made up, as somebody can who computes everything and has a key.
+
+use filrouge_store::chain::{GENESIS, LinkScope, commitment};
+use filrouge_store::command::Adopt;
+use filrouge_store::record::{
+    Batch, ChainedItem, CloseEvent, Entry, Event, Placement, Proof, Seqs, StartEvent, salted,
+};
+use filrouge_store::rows::{HeadRow, SessionRow};
+use filrouge_store::{Entropy, Keyring};
+use filrouge_types::{
+    Channel, Item, NewItem, RawJson, RequestId, Role, SessionId, SessionStatus, TenantId,
+    Timestamp, TurnId, TurnStatus, Variant,
+};
+
+use super::super::export::{Head, json};
+use super::super::read::sections;
+use super::super::sign::sign;
+use super::super::verify::{digest, rebuild};
+use super::super::{CHECKPOINTS, END, HEAD, ITEMS, OPENING, PublicKey, SIGNATURE, TURNS, item};
+use crate::hex::to_hex;
+
+const SALT: [u8; 16] = [7; 16];
+
+/// Fills with sevens, so that salts are known.
+struct Sevens;
+
+impl Entropy for Sevens {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+        bytes.fill(7);
+        Ok(())
+    }
+}
+
+pub(super) fn turn(n: u8) -> TurnId {
+    TurnId::from_derived([n; 16])
+}
+
+pub(super) fn start(request: &str, replaces: Option<TurnId>) -> Event {
+    Event::Start(Box::new(StartEvent {
+        request_id: RequestId::new(request).unwrap(),
+        identity_id: None,
+        fingerprint: [1; 16],
+        replaces,
+        translate_chat: false,
+        pipeline_name: None,
+        consultant: None,
+        repository: None,
+        metadata: None,
+    }))
+}
+
+pub(super) fn close(status: TurnStatus) -> Event {
+    Event::Close(Box::new(CloseEvent {
+        status,
+        fingerprint: [2; 16],
+        fallback: false,
+        metadata: None,
+    }))
+}
+
+pub(super) fn redact(ranges: &[(u64, u64)]) -> Event {
+    Event::Redact(Seqs::of(ranges.iter().copied()).unwrap())
+}
+
+/// An item of a journal that is made up, with the seq of the redaction it is to point to.
+#[derive(Clone)]
+pub(super) struct Made(pub(super) ChainedItem, pub(super) Option<u64>);
+
+pub(super) fn made(turn_id: Option<TurnId>, parts: &str, events: Vec<Event>) -> Made {
+    let item = Item {
+        seq: 0,
+        item_id: None,
+        turn_id,
+        role: Role::User,
+        channel: Channel::Question,
+        variant: Variant::Neutral,
+        parts: RawJson::parse(parts).unwrap(),
+        agent: None,
+        model: None,
+        usage: None,
+        metadata: None,
+        occurred_at: None,
+        created_at: Timestamp::from_micros(1_700_000_000_000_000),
+        redacted: false,
+    };
+    let (proof, link) = (Proof::Salt(SALT), GENESIS);
+    let one = ChainedItem {
+        item,
+        events,
+        proof,
+        link,
+    };
+    Made(one, None)
+}
+
+pub(super) const WORDS: &str = r#"[{"type":"text","text":"words"}]"#;
+
+/// A turn of two items, and a redaction of the first.
+pub(super) fn journal() -> Vec<Made> {
+    let mut first = made(Some(turn(1)), WORDS, vec![start("r", None)]);
+    first.1 = Some(3);
+    vec![
+        first,
+        made(Some(turn(1)), WORDS, vec![close(TurnStatus::Finalized)]),
+        made(None, "[]", vec![redact(&[(1, 1)])]),
+    ]
+}
+
+pub(super) fn session(id: &str) -> SessionRow {
+    SessionRow {
+        tenant_id: TenantId::new("t").unwrap(),
+        session_id: SessionId::new(id).unwrap(),
+        identity_id: None,
+        parent_session_id: None,
+        project_id: None,
+        team_id: None,
+        title: Some("title".into()),
+        status: SessionStatus::Active,
+        state: None,
+        metadata: RawJson::from_checked("{}"),
+        created_at: Timestamp::from_micros(1_700_000_000_000_000),
+    }
+}
+
+/// An event as it is stored: with a salted fingerprint.
+fn stored(event: &mut Event) {
+    match event {
+        Event::Start(e) => e.fingerprint = salted(&e.fingerprint, &SALT),
+        Event::Close(e) => e.fingerprint = salted(&e.fingerprint, &SALT),
+        _ => {}
+    }
+}
+
+/// Links made of the items, and the contents of those that point to a redaction taken out.
+pub(super) fn linked(items: Vec<Made>) -> Adopt {
+    linked_as("s", items)
+}
+
+/// As [`linked`], for a session of this id.
+pub(super) fn linked_as(id: &str, items: Vec<Made>) -> Adopt {
+    let (session, keyring) = (session(id), Keyring::single([0; 32]));
+    let scope = LinkScope::new(&session.tenant_id, &session.session_id);
+    let (mut link, mut chained) = (GENESIS, Vec::new());
+    for (Made(mut one, redaction_seq), seq) in items.into_iter().zip(1..) {
+        one.item.seq = seq;
+        let item = one.item.clone();
+        let sent = NewItem {
+            item_id: item.item_id,
+            variant: item.variant,
+            usage: item.usage,
+            ..NewItem::new(item.role, item.channel, item.parts.clone())
+        };
+        let events = one.events.clone();
+        let batch = Batch::seal(&[Entry { item: sent, events }], &Sevens).unwrap();
+        let placement = Placement {
+            scope: &scope,
+            turn_id: item.turn_id,
+            created_at: item.created_at,
+            keyring: &keyring,
+        };
+        (_, link) = placement.place(&batch.records[0], seq, link);
+        one.link = link;
+        one.events.iter_mut().for_each(stored);
+        if let Some(redaction_seq) = redaction_seq {
+            one.proof = Proof::Erased {
+                commitment: commitment(&SALT, item.parts.as_str().as_bytes()),
+                redaction_seq,
+            };
+            one.item.parts = RawJson::from_checked("[]");
+            one.item.redacted = true;
+        }
+        chained.push(one);
+    }
+    Adopt {
+        updated_at: session.created_at,
+        session,
+        items: chained,
+    }
+}
+
+fn list(elements: &[String]) -> String {
+    if elements.is_empty() {
+        return "[]".to_owned();
+    }
+    format!("[\n{}\n]", elements.join(",\n"))
+}
+
+/// The key of `key` signs what stands in the sections.
+pub(super) fn signed(
+    [session, turns, items, checkpoints]: [&str; 4],
+    link: &str,
+    key: u8,
+) -> String {
+    let keyring = Keyring::single([key; 32]);
+    let count = items.matches("\n{").count() as u64;
+    let head = json(&Head {
+        tenant_id: "t".into(),
+        session_id: "s".into(),
+        last_seq: count,
+        link: link.into(),
+        session: digest(session),
+        turns: digest(turns),
+        items: digest(items),
+        checkpoints: digest(checkpoints),
+        key_id: 1,
+        public_key: public(key).to_string(),
+    });
+    let head = head.unwrap();
+    let signature = sign(&keyring, 1, &head).unwrap();
+    [
+        OPENING,
+        session,
+        TURNS,
+        turns,
+        ITEMS,
+        items,
+        CHECKPOINTS,
+        checkpoints,
+        HEAD,
+        &head,
+        SIGNATURE,
+        &format!("\"{signature}\""),
+        END,
+    ]
+    .concat()
+}
+
+pub(super) fn public(key: u8) -> PublicKey {
+    PublicKey::of(&Keyring::single([key; 32]), 1).unwrap()
+}
+
+/// The bundle of a journal, as good as it can be made, signed by `key`.
+pub(super) async fn forged(adopt: &Adopt, key: u8) -> String {
+    // What is no journal has no turns; it is refused before they are looked at.
+    let (session, turns) = match rebuild(adopt).await {
+        Ok((session, turns)) => (session, turns.iter().map(|t| json(t).unwrap()).collect()),
+        Err(_) => {
+            let mut head = HeadRow::empty([0; 16], adopt.updated_at);
+            head.last_seq = adopt.items.len() as u64;
+            (adopt.session.clone().with_head(&head), Vec::new())
+        }
+    };
+    let items: Vec<String> = adopt
+        .items
+        .iter()
+        .map(|i| item::write(i).unwrap())
+        .collect();
+    let link = adopt.items.last().map_or(GENESIS, |i| i.link);
+    let (session, turns, items) = (json(&session).unwrap(), list(&turns), list(&items));
+    signed([&session, &turns, &items, "[]"], &to_hex(&link), key)
+}
+
+/// The text signed anew with all digests, after something was done to it.
+pub(super) fn resigned(text: &str, from: &str, to: &str, key: u8) -> String {
+    assert!(text.contains(from), "{from} in {text}");
+    let text = text.replace(from, to);
+    let s = sections(text.as_bytes()).ok().unwrap();
+    let last = s.items.elements.last().unwrap();
+    let link = last.rsplit('"').nth(1).unwrap().to_owned();
+    let parts = [s.session, s.turns.whole, s.items.whole, s.checkpoints];
+    signed(parts, &link, key)
+}

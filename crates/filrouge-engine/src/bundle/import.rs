@@ -1,0 +1,75 @@
+//! Taking a bundle in: the same bytes come back, the chain stays as it is.
+
+use filrouge_store::command::{Command, Outcome, Scope, Write};
+use filrouge_types::{ErrorCode, Failure, Place, Session};
+
+use super::sign::PublicKey;
+use super::verify::{Checked, Refused, SignedBy, check};
+use crate::engine::Engine;
+
+/// What taking a bundle in did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportedBundle {
+    /// The session.
+    pub session: Session,
+    /// Whether it is new here; `false` when all of the bundle was here before.
+    pub created: bool,
+    /// Who signed it.
+    pub signed_by: SignedBy,
+}
+
+impl Engine {
+    /// Takes in the session of a bundle, if all of it is as it was written; with `key`, only if that key signed it.
+    /// What was taken in before is left as it is.
+    ///
+    /// # Errors
+    /// `integrity_error` for a bundle that is broken, naming the place; `invalid` for one of another version or
+    /// another tenant; `session_conflict` when the session here did not grow from it; the ledger's own.
+    pub async fn import_bundle(
+        &self,
+        scope: &Scope,
+        bundle: &[u8],
+        key: Option<PublicKey>,
+    ) -> Result<ImportedBundle, Failure> {
+        let Checked {
+            adopt, signed_by, ..
+        } = check(bundle, key).await.map_err(failure)?;
+        let command = Command {
+            scope: scope.clone(),
+            write: Write::Adopt(Box::new(adopt)),
+        };
+        match self.ledger.write(command).await? {
+            Outcome::Session { session, created } => Ok(ImportedBundle {
+                session: *session,
+                created,
+                signed_by,
+            }),
+            _ => Err(Failure::new(
+                ErrorCode::Internal,
+                "another outcome than a session",
+            )),
+        }
+    }
+}
+
+fn failure(refused: Refused) -> Failure {
+    match refused {
+        Refused::Failed(failure) => failure,
+        Refused::Version(version) => Failure::new(
+            ErrorCode::Invalid,
+            format!("the bundle has format {version}, this program reads format 1"),
+        )
+        .with_hint("use the version of filrouge that wrote it, or a newer one"),
+        Refused::Broken(finding) => Failure {
+            place: finding.session_id.as_ref().map(|id| Place {
+                session_id: id.clone(),
+                seq: finding.seq,
+            }),
+            ..Failure::new(
+                ErrorCode::IntegrityError,
+                format!("the bundle is not what was written: {}", finding.what),
+            )
+            .with_hint("get the bundle again from where it was exported")
+        },
+    }
+}

@@ -1,0 +1,72 @@
+//! The signature over a bundle's head.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
+use filrouge_store::{KeyId, Keyring};
+
+use crate::hex::{from_hex, to_hex};
+
+/// Keeps a signature of a head from passing as one of something else.
+const LABEL: &[u8] = b"filrouge bundle 1\0";
+
+/// The public half of the key that bundles are signed with; its text is 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct PublicKey([u8; 32]);
+
+/// The text is no public key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not an Ed25519 public key: 64 hexadecimal digits, as `filrouge keyring list` shows them")]
+pub struct PublicKeyError;
+
+impl FromStr for PublicKey {
+    type Err = PublicKeyError;
+
+    fn from_str(text: &str) -> Result<Self, PublicKeyError> {
+        let bytes = from_hex(text).ok_or(PublicKeyError)?;
+        VerifyingKey::from_bytes(&bytes).map_err(|_| PublicKeyError)?;
+        Ok(Self(bytes))
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&to_hex(&self.0))
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl PublicKey {
+    /// The public key that belongs to key `id` of a ring; `None` when it is not in the ring.
+    #[must_use]
+    pub fn of(keyring: &Keyring, id: KeyId) -> Option<Self> {
+        let key = SigningKey::from_bytes(&keyring.signing_seed(id)?);
+        Some(Self(key.verifying_key().to_bytes()))
+    }
+
+    /// Whether `signature`, in hexadecimal digits, is this key's over `head`.
+    pub(super) fn signed(&self, head: &str, signature: &str) -> bool {
+        let (Some(bytes), Ok(key)) = (from_hex(signature), VerifyingKey::from_bytes(&self.0))
+        else {
+            return false;
+        };
+        let signature = Signature::from_bytes(&bytes);
+        key.verify_strict(&message(head), &signature).is_ok()
+    }
+}
+
+/// Signs a head with key `id`; gives hexadecimal digits.
+pub(super) fn sign(keyring: &Keyring, id: KeyId, head: &str) -> Option<String> {
+    let key = SigningKey::from_bytes(&keyring.signing_seed(id)?);
+    Some(to_hex(&key.sign(&message(head)).to_bytes()))
+}
+
+fn message(head: &str) -> Vec<u8> {
+    [LABEL, head.as_bytes()].concat()
+}

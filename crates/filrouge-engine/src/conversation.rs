@@ -1,0 +1,83 @@
+//! A whole conversation, for whoever writes it down for people.
+
+use std::collections::HashMap;
+
+use filrouge_store::command::Scope;
+use filrouge_store::read::{Loaded, Sight, TurnOrder, TurnQuery, in_session};
+use filrouge_store::rows::View;
+use filrouge_types::{Failure, Item, Session, SessionId, Turn, TurnId};
+
+use crate::engine::Engine;
+
+/// Turns read at once.
+const PAGE: usize = 500;
+
+/// A session with all its turns and their items.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conversation {
+    /// The session.
+    pub session: Session,
+    /// All turns by ordinal and version, each with its items; redacted and replaced ones as well.
+    pub turns: Vec<(Turn, Vec<Item>)>,
+    /// Items of no turn, such as redactions.
+    pub loose: Vec<Item>,
+}
+
+impl Engine {
+    /// A whole conversation, from one consistent sight of the store.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`.
+    pub async fn conversation(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+    ) -> Result<Conversation, Failure> {
+        let (scope, id) = (scope.clone(), session.clone());
+        self.ledger
+            .ask(move |sight| {
+                let loaded = sight.get(&scope, &id)?;
+                in_session(&id, read(sight, &scope, loaded))
+            })
+            .await
+    }
+}
+
+fn read<V: View + ?Sized>(
+    sight: &Sight<'_, V>,
+    scope: &Scope,
+    loaded: Loaded,
+) -> Result<Conversation, Failure> {
+    let mut by_turn: HashMap<TurnId, Vec<Item>> = HashMap::new();
+    let mut loose = Vec::new();
+    for item in sight.items_between(&loaded, 1, loaded.head.last_seq)? {
+        match item.turn_id {
+            Some(turn) => by_turn.entry(turn).or_default().push(item),
+            None => loose.push(item),
+        }
+    }
+    let (mut turns, mut cursor) = (Vec::new(), None);
+    loop {
+        let query = TurnQuery {
+            status: None,
+            include_redacted: true,
+            order: TurnOrder::Oldest,
+            cursor,
+            limit: PAGE,
+        };
+        let (page, next) = sight.turns(scope, &loaded.row.session_id, &query)?;
+        for turn in page {
+            let items = by_turn.remove(&turn.turn_id).unwrap_or_default();
+            turns.push((turn, items));
+        }
+        cursor = next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    Ok(Conversation {
+        session: loaded.row.with_head(&loaded.head),
+        turns,
+        loose,
+    })
+}

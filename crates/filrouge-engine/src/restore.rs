@@ -1,0 +1,53 @@
+//! Restoring a conversation: a filtered view, never a rewrite (DESIGN §5). Turns by ordinal, items by seq inside a
+//! turn; what comes out holds no orphan result, no dangling call and no cut pair, for whichever window.
+
+use filrouge_store::command::Scope;
+use filrouge_store::read::in_session;
+use filrouge_types::{Failure, SessionId};
+
+use crate::engine::Engine;
+
+mod content;
+mod estimate;
+mod groups;
+mod media;
+mod pieces;
+mod plan;
+mod query;
+mod report;
+mod shape;
+mod sound;
+mod steps;
+mod summary;
+mod window;
+
+pub use estimate::ESTIMATE;
+pub use media::is_text;
+pub use plan::{
+    Answer, Args, Block, Call, CallResult, Calls, Content, Mark, Media, MediaSource, Pair, Plan,
+    PlanTurn, Provider, Reasoning, Say, Sealed, Speaker,
+};
+pub use query::{RestoreQuery, Selection, Unanswered};
+pub use report::{Adapted, Dropped, Fates, Report, Window};
+
+impl Engine {
+    /// The neutral plan of a session's context, from one consistent sight of the store.
+    ///
+    /// # Errors
+    /// `session_not_found`, `invalid` for a window of nothing, `integrity_error`.
+    pub async fn restore(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        query: RestoreQuery,
+    ) -> Result<Plan, Failure> {
+        query.check()?;
+        let (scope, id) = (scope.clone(), session.clone());
+        self.ledger
+            .ask(move |sight| {
+                let loaded = sight.get(&scope, &id)?;
+                in_session(&id, window::Reader::new(sight, &loaded, query).plan())
+            })
+            .await
+    }
+}

@@ -1,0 +1,322 @@
+//! Parts as a restored context reads them (docs/context.md has the table).
+
+use std::fmt;
+
+use filrouge_types::{JsonText, RawJson};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::media;
+use super::plan::{Answer, Args, Content, Provider, Sealed};
+use super::sound::{is_blank, is_tame, sound};
+
+/// The members of a JSON object by the tokens of their names; of a member that stands twice the last counts.
+pub(super) struct Members<'a>(Vec<(&'a str, &'a str)>);
+
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+        let mut members = Vec::with_capacity(6);
+        while let Some((name, value)) = map.next_entry::<&RawValue, &RawValue>()? {
+            members.push((name.get(), value.get()));
+        }
+        Ok(Members(members))
+    }
+}
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_map(MembersVisitor)
+    }
+}
+
+impl<'a> Members<'a> {
+    /// The members of an object; `None` when `json` is none.
+    pub(super) fn of(json: &'a str) -> Option<Self> {
+        serde_json::from_str(json).ok()
+    }
+
+    /// The value of a member, unless it is `null`.
+    pub(super) fn get(&self, name: &str) -> Option<&'a str> {
+        let own = |token: &str| {
+            token
+                .strip_prefix('"')
+                .and_then(|t| t.strip_suffix('"'))
+                .is_some_and(|t| t == name)
+        };
+        let found = self.0.iter().rev().find(|(token, _)| own(token));
+        found.map(|(_, value)| *value).filter(|v| *v != "null")
+    }
+
+    /// The first of these members that is there.
+    pub(super) fn first(&self, names: &[&str]) -> Option<&'a str> {
+        names.iter().find_map(|name| self.get(name))
+    }
+
+    /// A member's string, as a token that every reader takes.
+    pub(super) fn text(&self, names: &[&str]) -> Option<JsonText> {
+        self.first(names).and_then(text)
+    }
+
+    /// A member's string without its escapes.
+    pub(super) fn plain(&self, names: &[&str]) -> Option<String> {
+        self.text(names).map(|t| t.to_plain())
+    }
+
+    fn is(&self, name: &str, value: &str) -> bool {
+        self.get(name) == Some(value)
+    }
+}
+
+/// A JSON string as a token that every reader takes; `None` for another value.
+pub(super) fn text(raw: &str) -> Option<JsonText> {
+    if !raw.starts_with('"') {
+        return None;
+    }
+    JsonText::from_raw(RawJson::from_checked(sound(raw))).ok()
+}
+
+/// A JSON value that every reader takes; `None` for one that is too deep or has a number that is too large.
+fn value(raw: &str) -> Option<RawJson> {
+    is_tame(raw).then(|| RawJson::from_checked(sound(raw)))
+}
+
+/// A value as text, for what no reader would take otherwise.
+fn spelled(raw: &str) -> JsonText {
+    JsonText::from_plain(&sound(raw))
+}
+
+/// Whether all parts of an item are of type `text`.
+pub(super) fn is_text(json: &RawJson) -> bool {
+    let list: Option<Vec<Members<'_>>> = serde_json::from_str(json.as_str()).ok();
+    list.is_some_and(|list| list.iter().all(|m| m.is("type", "\"text\"")))
+}
+
+/// One part, read.
+pub(super) enum Part {
+    /// Something said.
+    Content(Content),
+    /// Something thought.
+    Reasoning {
+        text: Option<JsonText>,
+        sealed: Option<Sealed>,
+    },
+    /// A call of a tool.
+    Call {
+        call_id: String,
+        name: String,
+        args: Args,
+        signature: Option<(Provider, JsonText)>,
+    },
+    /// A tool's answer.
+    Result {
+        call_id: String,
+        ok: bool,
+        answer: Answer,
+    },
+    /// Nothing for a model, and why.
+    Nothing(&'static str),
+}
+
+/// The parts of an item in order; `None` when they are no list of objects.
+pub(super) fn parts(json: &RawJson, model: Option<&str>) -> Option<Vec<Part>> {
+    let list: Vec<Members<'_>> = serde_json::from_str(json.as_str()).ok()?;
+    Some(list.iter().map(|members| part(members, model)).collect())
+}
+
+fn part(members: &Members<'_>, model: Option<&str>) -> Part {
+    let kind = members.get("type").unwrap_or("").trim_matches('"');
+    match kind {
+        "reasoning" => reasoning(members, model),
+        "tool_call" => call(members, model),
+        "tool_result" => result(members),
+        "turn_status" | "redaction" => Part::Nothing("bookkeeping"),
+        "error" => Part::Nothing("error"),
+        _ => match content(kind, members) {
+            Some(Ok(content)) => Part::Content(content),
+            Some(Err(reason)) => Part::Nothing(reason),
+            None => Part::Nothing("unknown_part"),
+        },
+    }
+}
+
+/// A part that says something; `None` when its type is not one of these.
+fn content(kind: &str, members: &Members<'_>) -> Option<Result<Content, &'static str>> {
+    let said = |text: Option<JsonText>| text.filter(|t| !is_blank(t)).ok_or("empty");
+    Some(match kind {
+        "text" => said(members.text(&["text"])).map(Content::Text),
+        "refusal" => said(members.text(&["refusal", "text"])).map(Content::Refusal),
+        "code" => said(code(members)).map(Content::Text),
+        "link" => said(link(members)).map(Content::Text),
+        "image_url" | "image" | "file" => Ok(media::read(kind, members)),
+        _ => return None,
+    })
+}
+
+/// Code becomes a fenced block, its fence longer than any inside.
+fn code(members: &Members<'_>) -> Option<JsonText> {
+    let code = members
+        .plain(&["code", "text"])
+        .filter(|c| !c.trim().is_empty())?;
+    let language = members.plain(&["language"]).unwrap_or_default();
+    let longest = code.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let end = if code.ends_with('\n') { "" } else { "\n" };
+    Some(JsonText::from_plain(&format!(
+        "{fence}{language}\n{code}{end}{fence}"
+    )))
+}
+
+fn link(members: &Members<'_>) -> Option<JsonText> {
+    let url = members.plain(&["url"])?;
+    let text = match members.plain(&["title", "text"]) {
+        Some(title) if !title.trim().is_empty() => format!("[{title}]({url})"),
+        _ => url,
+    };
+    Some(JsonText::from_plain(&text))
+}
+
+/// Whose words these are: said by the part, else told by the model's name.
+fn provider(members: &Members<'_>, model: Option<&str>) -> Option<Provider> {
+    let named = members.plain(&["provider"]).unwrap_or_default();
+    // Bedrock serves the models of several.
+    let told = !named.is_empty() && !named.to_ascii_lowercase().contains("bedrock");
+    let name = if told { &named } else { model? };
+    let name = name.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|w| name.contains(w));
+    if has(&["anthropic", "claude"]) {
+        Some(Provider::Anthropic)
+    } else if has(&["google", "gemini", "vertex"]) {
+        Some(Provider::Google)
+    } else if has(&["openai", "gpt"]) {
+        Some(Provider::Openai)
+    } else {
+        None
+    }
+}
+
+fn reasoning(members: &Members<'_>, model: Option<&str>) -> Part {
+    let text = members.text(&["text", "thinking"]).filter(|t| !is_blank(t));
+    let sealed = sealed(members, model);
+    if text.is_none() && sealed.is_none() {
+        return Part::Nothing("empty");
+    }
+    Part::Reasoning { text, sealed }
+}
+
+fn sealed(members: &Members<'_>, model: Option<&str>) -> Option<Sealed> {
+    let own = provider(members, model);
+    let seal = |name| members.text(&[name]).filter(|seal| !is_blank(seal));
+    if let Some(encrypted) = seal("encrypted_content") {
+        let summary = members.get("summary").filter(|s| s.starts_with('['));
+        let summary = summary.and_then(value);
+        return Some(match (seal("id"), own) {
+            (Some(id), None | Some(Provider::Openai)) => Sealed::OpenaiItem {
+                id,
+                summary: summary.unwrap_or_else(|| RawJson::from_checked("[]")),
+                encrypted_content: Some(encrypted),
+            },
+            _ => Sealed::Unknown,
+        });
+    }
+    if let Some(data) = seal("redacted") {
+        let whole = matches!(own, None | Some(Provider::Anthropic));
+        return Some(if whole {
+            Sealed::AnthropicRedacted(data)
+        } else {
+            Sealed::Unknown
+        });
+    }
+    if let Some(signature) = seal("signature") {
+        return Some(match own {
+            Some(Provider::Anthropic) => Sealed::AnthropicSignature(signature),
+            Some(Provider::Google) => Sealed::GoogleSignature(signature),
+            _ => Sealed::Unknown,
+        });
+    }
+    None
+}
+
+fn call(members: &Members<'_>, model: Option<&str>) -> Part {
+    let Some(call_id) = members.plain(&["call_id"]).filter(|id| !id.is_empty()) else {
+        return Part::Nothing("malformed_call");
+    };
+    let signature = members.text(&["signature"]).filter(|s| !is_blank(s));
+    Part::Call {
+        call_id,
+        name: members.plain(&["name"]).unwrap_or_default(),
+        args: args(members.get("args")),
+        signature: signature.and_then(|s| Some((provider(members, model)?, s))),
+    }
+}
+
+fn args(raw: Option<&str>) -> Args {
+    let Some(raw) = raw else {
+        return Args::Object(RawJson::from_checked("{}"));
+    };
+    if let Some(token) = text(raw) {
+        return text_args(token);
+    }
+    match value(raw) {
+        Some(json) if json.is_object() => Args::Object(json),
+        Some(json) => Args::Value(json),
+        None => Args::Text(spelled(raw)),
+    }
+}
+
+/// Arguments as a provider's stream gives them: the text of a JSON object, when it is one.
+fn text_args(token: JsonText) -> Args {
+    let plain = token.to_plain();
+    if plain.trim().is_empty() {
+        return Args::Object(RawJson::from_checked("{}"));
+    }
+    let json = RawJson::parse(&plain).ok().filter(RawJson::is_object);
+    let json = json.and_then(|json| value(json.as_str()));
+    json.map_or(Args::Text(token), Args::Object)
+}
+
+fn result(members: &Members<'_>) -> Part {
+    let Some(call_id) = members.plain(&["call_id"]).filter(|id| !id.is_empty()) else {
+        return Part::Nothing("orphan_result");
+    };
+    Part::Result {
+        call_id,
+        ok: !members.is("ok", "false"),
+        answer: answer(members.first(&["content", "error"])),
+    }
+}
+
+fn answer(raw: Option<&str>) -> Answer {
+    let Some(raw) = raw else {
+        return Answer::Contents(Vec::new());
+    };
+    if let Some(text) = text(raw) {
+        let text = (!is_blank(&text)).then_some(Content::Text(text));
+        return Answer::Contents(text.into_iter().collect());
+    }
+    if let Some(contents) = contents(raw) {
+        return Answer::Contents(contents);
+    }
+    let spelled = || Answer::Contents(vec![Content::Text(spelled(raw))]);
+    value(raw).map_or_else(spelled, Answer::Value)
+}
+
+/// A list of parts that all say something; `None` for any other list.
+fn contents(raw: &str) -> Option<Vec<Content>> {
+    let list: Vec<Members<'_>> = serde_json::from_str(raw).ok()?;
+    let mut contents = Vec::with_capacity(list.len());
+    for members in &list {
+        let kind = members.get("type")?.trim_matches('"');
+        if let Ok(content) = content(kind, members)? {
+            contents.push(content);
+        }
+    }
+    Some(contents)
+}

@@ -1,0 +1,146 @@
+//! Calls find their answers, and groups of calls are kept or go (DESIGN §5).
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+
+use filrouge_types::JsonText;
+
+use super::pieces::{Piece, Shaper};
+use super::plan::{Answer, CallResult, Content};
+use super::query::Unanswered;
+
+/// What a call is answered with when no answer was recorded (`unanswered=error`).
+const NO_RESULT: &str = "No result of this call was recorded.";
+
+/// Whose calls or answers a piece is one of.
+fn call_id(piece: &Piece) -> Option<(bool, &str)> {
+    match piece {
+        Piece::Call(call) => Some((true, &call.call_id)),
+        Piece::Result(call_id, _) => Some((false, call_id)),
+        _ => None,
+    }
+}
+
+impl Shaper {
+    /// Of calls and answers under one id those in the language asked for stand before the others.
+    pub(super) fn choose_variants(&mut self) {
+        if self.atoms.iter().all(|a| !a.other_variant) {
+            return;
+        }
+        let wanted = self.atoms.iter().filter(|a| !a.other_variant);
+        let wanted: HashSet<(bool, String)> = wanted
+            .filter_map(|a| call_id(&a.piece))
+            .map(|(call, id)| (call, id.to_owned()))
+            .collect();
+        for at in 0..self.atoms.len() {
+            let atom = &self.atoms[at];
+            let id = call_id(&atom.piece).filter(|_| atom.other_variant);
+            if id.is_some_and(|(call, id)| wanted.contains(&(call, id.to_owned()))) {
+                self.lose(at, Piece::Gone, "other_variant");
+            }
+        }
+    }
+
+    /// Gives each call its answer: the first one after it. Of calls and of answers under one id the first counts.
+    pub(super) fn answer_calls(&mut self) {
+        let mut calls: HashMap<String, usize> = HashMap::new();
+        for at in 0..self.atoms.len() {
+            match &mut self.atoms[at].piece {
+                Piece::Call(call) => {
+                    if let Entry::Vacant(slot) = calls.entry(call.call_id.clone()) {
+                        slot.insert(at);
+                    } else {
+                        self.lose(at, Piece::Repeated, "duplicate_call");
+                    }
+                }
+                Piece::Result(..) => self.attach(at, &calls),
+                _ => {}
+            }
+        }
+    }
+
+    fn attach(&mut self, at: usize, calls: &HashMap<String, usize>) {
+        let taken = std::mem::replace(&mut self.atoms[at].piece, Piece::Answered);
+        let Piece::Result(call_id, result) = taken else {
+            return;
+        };
+        let Some(call) = calls.get(&call_id) else {
+            return self.lose(at, Piece::Stray, "orphan_result");
+        };
+        match &mut self.atoms[*call].piece {
+            Piece::Call(call) if call.result.is_none() => call.result = Some((Some(at), result)),
+            _ => self.lose(at, Piece::Stray, "duplicate_result"),
+        }
+    }
+
+    /// A group is the calls that no other step lies between. It is kept only if every call of it is there and
+    /// answered.
+    pub(super) fn close_groups(&mut self, unanswered: Unanswered) {
+        let mut group: Vec<usize> = Vec::new();
+        let mut redacted = false;
+        for at in 0..self.atoms.len() {
+            match self.atoms[at].piece {
+                Piece::Call(_) => group.push(at),
+                Piece::RedactedCall => redacted = true,
+                Piece::Gone | Piece::GroupGone | Piece::Repeated => {}
+                // It may be the redacted call's answer.
+                Piece::Stray if !redacted => {}
+                _ => {
+                    self.close_group(&std::mem::take(&mut group), unanswered, redacted);
+                    redacted = false;
+                }
+            }
+        }
+        self.close_group(&group, unanswered, redacted);
+    }
+
+    fn is_open(&self, at: usize) -> bool {
+        matches!(&self.atoms[at].piece, Piece::Call(call) if call.result.is_none())
+    }
+
+    fn close_group(&mut self, group: &[usize], unanswered: Unanswered, redacted: bool) {
+        if redacted {
+            for at in group {
+                self.lose_call(*at, "call_group_redacted");
+            }
+            return;
+        }
+        if !group.iter().any(|at| self.is_open(*at)) {
+            return;
+        }
+        for at in group {
+            match (unanswered, self.is_open(*at)) {
+                (Unanswered::Error, true) => self.answer_by_error(*at),
+                (Unanswered::Error, false) => {}
+                (Unanswered::Drop, true) => self.lose_call(*at, "unanswered_call"),
+                (Unanswered::Drop, false) => self.lose_call(*at, "call_group_unanswered"),
+            }
+        }
+    }
+
+    /// Takes a call out, with its answer.
+    fn lose_call(&mut self, at: usize, reason: &'static str) {
+        if let Piece::Call(call) = &self.atoms[at].piece
+            && let Some((Some(result), _)) = call.result
+        {
+            self.lose(result, Piece::Gone, reason);
+        }
+        self.lose(at, Piece::GroupGone, reason);
+    }
+
+    fn answer_by_error(&mut self, at: usize) {
+        let atom = &mut self.atoms[at];
+        if let Piece::Call(call) = &mut atom.piece {
+            let text = JsonText::from_plain(NO_RESULT);
+            let result = CallResult {
+                seq: None,
+                ok: false,
+                answer: Answer::Contents(vec![Content::Text(text)]),
+            };
+            call.result = Some((None, result));
+            self.fates[atom.item]
+                .reason
+                .get_or_insert("error_result_added");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Images and files as parts tell of them.
+
+use super::content::Members;
+use super::plan::{Content, Media, MediaSource};
+
+/// Reads an `image_url`, `image` or `file` part. It never fails: what no provider can read is kept by its name.
+pub(super) fn read(kind: &str, members: &Members<'_>) -> Content {
+    let nested = ["image_url", "file", "source"];
+    let inner = nested
+        .iter()
+        .find_map(|name| members.get(name).filter(|v| v.starts_with('{')))
+        .and_then(Members::of);
+    let find = |names: &[&str]| {
+        let inner = inner.as_ref().and_then(|i| i.plain(names));
+        inner
+            .or_else(|| members.plain(names))
+            .filter(|t| !t.is_empty())
+    };
+    let mut mime = find(&["mime", "mime_type", "mimeType", "media_type"]);
+    let source = if let Some(data) = find(&["data"]) {
+        base64(&data)
+    } else if let Some(url) = find(&["url", "image_url", "file_data"]) {
+        at(&url, &mut mime)
+    } else if let Some(id) = find(&["file_id"]) {
+        MediaSource::Id(id.into())
+    } else {
+        MediaSource::Elsewhere("".into())
+    };
+    let mime = mime.map(|m| m.trim().to_ascii_lowercase());
+    let image = match &mime {
+        Some(mime) => mime.starts_with("image/"),
+        None => kind != "file",
+    };
+    let media = Media {
+        source,
+        mime: mime.map(Into::into),
+        name: find(&["filename", "name", "title"]).map(Into::into),
+    };
+    if image {
+        Content::Image(media)
+    } else {
+        Content::File(media)
+    }
+}
+
+/// Whether bytes of a media type, given without parameters, are text.
+#[must_use]
+pub fn is_text(mime: &str) -> bool {
+    const TEXTUAL: [&str; 7] = [
+        "application/json",
+        "application/xml",
+        "application/yaml",
+        "application/x-yaml",
+        "application/toml",
+        "application/javascript",
+        "application/sql",
+    ];
+    mime.starts_with("text/") || TEXTUAL.contains(&mime)
+}
+
+/// Where an address points; a `data:` address tells its media type.
+fn at(url: &str, mime: &mut Option<String>) -> MediaSource {
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    if scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https") {
+        return MediaSource::Url(url.into());
+    }
+    if !scheme.eq_ignore_ascii_case("data") {
+        return MediaSource::Elsewhere(url.into());
+    }
+    // The bytes of a data address that cannot be read are of no use to a reader either.
+    let unreadable = MediaSource::Elsewhere("data:".into());
+    let Some((head, data)) = url[scheme.len() + 1..].split_once(',') else {
+        return unreadable;
+    };
+    let mut words = head.split(';');
+    if let Some(own) = words.next().filter(|m| m.contains('/')) {
+        *mime = Some(own.to_owned());
+    }
+    if words.any(|w| w.eq_ignore_ascii_case("base64")) {
+        base64(data)
+    } else {
+        unreadable
+    }
+}
+
+/// Checks standard base64 with its padding; white space inside is left out.
+fn base64(data: &str) -> MediaSource {
+    let spaced = data.bytes().any(|b| b.is_ascii_whitespace());
+    let data: Box<str> = if spaced {
+        data.split_ascii_whitespace().collect::<String>().into()
+    } else {
+        data.into()
+    };
+    let bytes = data.as_bytes();
+    let padding = bytes.iter().rev().take_while(|b| **b == b'=').count();
+    let alphabet = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
+    let sound = !bytes.is_empty()
+        && bytes.len().is_multiple_of(4)
+        && padding <= 2
+        && bytes[..bytes.len() - padding].iter().all(alphabet);
+    if sound {
+        MediaSource::Base64(data)
+    } else {
+        MediaSource::Elsewhere("data:".into())
+    }
+}

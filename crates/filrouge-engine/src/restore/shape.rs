@@ -1,0 +1,250 @@
+//! One turn's items to its blocks: what goes to a model, in an order that every provider takes (DESIGN §5).
+
+use std::collections::BTreeSet;
+
+use filrouge_store::read::text_of;
+use filrouge_store::rows::TurnRow;
+use filrouge_types::{Channel, Item, JsonText, Role, TurnStatus, Variant};
+
+use super::content;
+use super::pieces::Shaper;
+use super::plan::{Block, Mark, Pair, PlanTurn, Say, Speaker};
+use super::query::Unanswered;
+
+/// What became of one item: how many pieces of it are shown, and why the others are not.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fate {
+    pub(super) seq: u64,
+    pub(super) pieces: u32,
+    pub(super) reason: Option<&'static str>,
+    /// How what is shown differs from what was recorded, whatever the format.
+    pub(super) change: Option<&'static str>,
+}
+
+impl Fate {
+    pub(super) const fn new(seq: u64, pieces: u32, reason: Option<&'static str>) -> Self {
+        Self {
+            seq,
+            pieces,
+            reason,
+            change: None,
+        }
+    }
+}
+
+/// A turn, shaped; without blocks when nothing of it is for a model.
+pub(super) struct Shaped {
+    pub(super) turn: PlanTurn,
+    pub(super) fates: Vec<Fate>,
+}
+
+impl Shaped {
+    /// A turn that shows nothing.
+    pub(super) const fn empty(row: &TurnRow, fates: Vec<Fate>) -> Self {
+        Self {
+            turn: PlanTurn {
+                turn_id: row.turn_id,
+                status: row.status,
+                blocks: Vec::new(),
+                pair: None,
+            },
+            fates,
+        }
+    }
+}
+
+/// Drops all items of a turn for one reason.
+pub(super) fn drop_all(items: &[Item], reason: &'static str) -> Vec<Fate> {
+    let fate = |item: &Item| {
+        let reason = if item.redacted { "redacted" } else { reason };
+        Fate::new(item.seq, 0, Some(reason))
+    };
+    items.iter().map(fate).collect()
+}
+
+/// Shapes a turn that is neither replaced nor redacted.
+pub(super) fn shape(
+    row: &TurnRow,
+    items: &[Item],
+    wanted: Variant,
+    unanswered: Unanswered,
+) -> Shaped {
+    let mut shaper = Shaper::new(items.len());
+    let mark = mark_item(row.status, items);
+    let view = View::new(row, items, wanted);
+    for item in items {
+        if mark == Some(item.seq) {
+            shaper.keep(item);
+        } else {
+            shaper.take(item, item.variant != wanted, view.shown(item));
+        }
+    }
+    let (mut blocks, mut fates) = shaper.blocks(unanswered);
+    if let Some(kind) = ending(row.status) {
+        if blocks.iter().any(|b| !is_note(b)) {
+            blocks.push(Block::Say(Say::mark(kind, mark)));
+        } else if let Some(fate) = fates.iter_mut().find(|f| Some(f.seq) == mark) {
+            (fate.pieces, fate.reason) = (0, Some("nothing_to_end"));
+        }
+    }
+    let mut shaped = Shaped::empty(row, fates);
+    shaped.turn.blocks = blocks;
+    shaped
+}
+
+const fn is_note(block: &Block) -> bool {
+    matches!(
+        block,
+        Block::Say(Say {
+            speaker: Speaker::System,
+            ..
+        })
+    )
+}
+
+/// The item that tells how the turn ended without an answer: the last of its kind, unless it was redacted.
+fn mark_item(status: TurnStatus, items: &[Item]) -> Option<u64> {
+    let channel = match status {
+        TurnStatus::Failed => Channel::Error,
+        TurnStatus::Cancelled => Channel::Cancelled,
+        TurnStatus::Interrupted => Channel::Interrupted,
+        TurnStatus::Open | TurnStatus::Finalized => return None,
+    };
+    let last = items.iter().rfind(|i| i.channel == channel)?;
+    (!last.redacted).then_some(last.seq)
+}
+
+const fn ending(status: TurnStatus) -> Option<Mark> {
+    match status {
+        TurnStatus::Failed => Some(Mark::Failed),
+        TurnStatus::Cancelled => Some(Mark::Cancelled),
+        TurnStatus::Interrupted => Some(Mark::Interrupted),
+        TurnStatus::Open | TurnStatus::Finalized => None,
+    }
+}
+
+/// Who says what stands in a channel; `None` for channels that are not for a model.
+fn speaker(item: &Item) -> Result<Speaker, &'static str> {
+    let by_role = match item.role {
+        Role::User => Speaker::User,
+        Role::Assistant => Speaker::Assistant,
+        Role::System => Speaker::System,
+        // What a tool says outside a result is something the agent was given to read.
+        Role::Tool => Speaker::User,
+    };
+    match item.channel {
+        Channel::Question
+        | Channel::Final
+        | Channel::Partial
+        | Channel::Plan
+        | Channel::Observation
+        | Channel::ToolCall
+        | Channel::ToolResult => Ok(by_role),
+        Channel::Thought => Ok(Speaker::Assistant),
+        Channel::HitlRequest => Ok(Speaker::Assistant),
+        Channel::HitlResponse => Ok(Speaker::User),
+        Channel::SystemNote => Ok(Speaker::System),
+        Channel::Error => Err("error"),
+        Channel::Summary => Err("summary_not_needed"),
+        Channel::Interrupted | Channel::Cancelled | Channel::Link | Channel::Redaction => {
+            Err("bookkeeping")
+        }
+        Channel::Other(_) => Err("unknown_channel"),
+    }
+}
+
+/// Which of a turn's items stand for the others.
+struct View<'a> {
+    wanted: Variant,
+    /// What is there in the language asked for; also what was redacted, or its translation would tell it.
+    in_wanted: BTreeSet<(Role, &'a Channel)>,
+    /// The seq of the last answer; what was shown before it was a part of it.
+    answer: u64,
+}
+
+impl<'a> View<'a> {
+    fn new(row: &TurnRow, items: &'a [Item], wanted: Variant) -> Self {
+        let in_wanted = items.iter().filter(|i| i.variant == wanted);
+        let answer = match row.status {
+            TurnStatus::Finalized => u64::MAX,
+            _ => row.finals.into_iter().max().unwrap_or_default(),
+        };
+        Self {
+            wanted,
+            in_wanted: in_wanted.map(|i| (i.role, &i.channel)).collect(),
+            answer,
+        }
+    }
+
+    /// Whether an item of the other language has its like in the one asked for. Calls and answers are told apart by
+    /// their ids instead.
+    fn is_doubled(&self, item: &Item) -> bool {
+        item.variant != self.wanted
+            && !matches!(item.channel, Channel::ToolCall | Channel::ToolResult)
+            && self.in_wanted.contains(&(item.role, &item.channel))
+    }
+
+    /// Whether an item is for a model at all, and in whose words.
+    fn shown(&self, item: &Item) -> Result<Speaker, &'static str> {
+        if item.redacted {
+            Err("redacted")
+        } else if self.is_doubled(item) {
+            Err("other_variant")
+        } else if item.channel == Channel::Partial && item.seq < self.answer {
+            Err("superseded")
+        } else {
+            speaker(item)
+        }
+    }
+}
+
+/// The question and the answer of a finalized turn as they were recorded, and nothing else of it.
+pub(super) fn pair(row: &TurnRow, items: &[Item], variant: Variant) -> Shaped {
+    let question = items.iter().find(|i| {
+        i.role == Role::User
+            && i.channel == Channel::Question
+            && i.variant == variant
+            && !i.redacted
+    });
+    let last = row.finals[usize::from(variant.code())];
+    let answer = items
+        .iter()
+        .find(|i| last != 0 && i.seq == last && !i.redacted);
+    let question = question.and_then(said);
+    let answer = answer.and_then(said);
+    let whole = question.is_some() && answer.is_some();
+    let mut fates = drop_all(items, if whole { "not_in_format" } else { "no_text" });
+    let mut shaped = Shaped::empty(row, Vec::new());
+    if let (Some(question), Some(answer)) = (question, answer) {
+        for said in [&question, &answer] {
+            let fate = |f: &&mut Fate| f.seq == said.seq;
+            if let Some(fate) = fates.iter_mut().find(fate) {
+                (fate.pieces, fate.reason) = (1, said.rest);
+            }
+        }
+        shaped.turn.pair = Some(Pair {
+            question: question.text,
+            answer: answer.text,
+        });
+    }
+    shaped.fates = fates;
+    shaped
+}
+
+/// The text of a question or an answer.
+struct Said {
+    seq: u64,
+    text: JsonText,
+    /// What is told of parts that are no text, if there are any.
+    rest: Option<&'static str>,
+}
+
+fn said(item: &Item) -> Option<Said> {
+    let text = text_of(&item.parts)?;
+    let rest = (!content::is_text(&item.parts)).then_some("not_in_format");
+    Some(Said {
+        seq: item.seq,
+        text,
+        rest,
+    })
+}

@@ -1,0 +1,63 @@
+//! A summary that may stand for the turns before a window (DESIGN §5).
+
+use filrouge_store::read::text_of;
+use filrouge_types::{Channel, Item, Variant};
+
+use super::content::{Members, is_text, text};
+use super::plan::{Content, Say, Speaker};
+use super::sound::is_blank;
+
+/// A summary that can be used.
+pub(super) struct Summary {
+    /// Its item.
+    pub(super) seq: u64,
+    /// The first seq that it covers; without a word of its own, all that came before it.
+    pub(super) from: u64,
+    /// The last seq that it covers.
+    pub(super) to: u64,
+    /// What is told of parts that are no text, if there are any.
+    pub(super) rest: Option<&'static str>,
+    /// What stands in the context.
+    pub(super) say: Say,
+}
+
+/// The newest summary of a turn; of the other language only when there is none in the wanted one, not even one that
+/// was redacted.
+pub(super) fn newest(items: &[Item], variant: Variant) -> Option<Summary> {
+    let summaries = || items.iter().rev().filter(|i| i.channel == Channel::Summary);
+    let in_wanted = summaries().any(|i| i.variant == variant);
+    summaries()
+        .filter(|i| (i.variant == variant) == in_wanted)
+        .find_map(read)
+}
+
+fn read(item: &Item) -> Option<Summary> {
+    let token = text_of(&item.parts)?;
+    let text = text(token.as_token()).filter(|t| !is_blank(t))?;
+    let (from, to) = covers(item).unwrap_or((1, item.seq));
+    Some(Summary {
+        seq: item.seq,
+        from,
+        to,
+        rest: (!is_text(&item.parts)).then_some("not_in_format"),
+        say: Say {
+            seq: Some(item.seq),
+            speaker: Speaker::User,
+            reasoning: Vec::new(),
+            contents: vec![Content::Summary(text)],
+        },
+    })
+}
+
+/// `metadata.covers`: `{"first_seq":a,"last_seq":b}` or `[a,b]`; without an end it reaches to the summary.
+fn covers(item: &Item) -> Option<(u64, u64)> {
+    let metadata = Members::of(item.metadata.as_ref()?.as_str())?;
+    let covers = metadata.get("covers")?;
+    if let Ok([first, last]) = serde_json::from_str::<[u64; 2]>(covers) {
+        return Some((first, last));
+    }
+    let covers = Members::of(covers)?;
+    let number = |name| serde_json::from_str(covers.get(name)?).ok();
+    let last = number("last_seq").unwrap_or(item.seq);
+    Some((number("first_seq")?, last))
+}

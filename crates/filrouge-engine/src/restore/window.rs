@@ -1,0 +1,318 @@
+//! Which turns are restored: from the newest back, until a bound is reached. What lies before is not read (P8).
+
+use std::collections::HashMap;
+
+use filrouge_store::read::{Loaded, Sight};
+use filrouge_store::rows::{TurnRow, View};
+use filrouge_types::{Failure, Item, TurnId, TurnStatus};
+
+use super::estimate;
+use super::plan::{Block, Mark, Plan, PlanTurn, Say, Speaker};
+use super::query::{RestoreQuery, Selection};
+use super::report::{Fates, Window};
+use super::shape::{Shaped, drop_all, pair, shape};
+use super::summary::{self, Summary};
+
+/// Turn rows read at once when nothing bounds the window, and first when tokens do.
+const ALL_ROWS: usize = 4096;
+const FIRST_ROWS: usize = 16;
+
+/// A turn that is in the window; also one that shows nothing, as its items are accounted for.
+struct Picked {
+    ordinal: u64,
+    first_seq: u64,
+    shaped: Shaped,
+    tokens: u64,
+}
+
+/// Reads and shapes the turns of a window, newest first.
+pub(super) struct Reader<'a, 'v, V: ?Sized> {
+    sight: &'a Sight<'v, V>,
+    session: &'a Loaded,
+    query: RestoreQuery,
+    /// Items that were read and not yet given to their turn.
+    waiting: HashMap<TurnId, Vec<Item>>,
+    /// Items of no turn.
+    loose: Vec<u64>,
+    /// Items of turns that had to make room.
+    outside: Vec<u64>,
+    /// The lowest seq that was read.
+    low: u64,
+    picked: Vec<Picked>,
+    /// How many of the picked count as turns.
+    turns: usize,
+    tokens: u64,
+    /// Whether a picked turn shows something.
+    shows: bool,
+    /// The newest summary of a picked turn.
+    summary: Option<Summary>,
+    /// Whether older turns are left out.
+    cut: bool,
+}
+
+impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
+    pub(super) fn new(sight: &'a Sight<'v, V>, session: &'a Loaded, query: RestoreQuery) -> Self {
+        Self {
+            sight,
+            session,
+            query,
+            waiting: HashMap::new(),
+            loose: Vec::new(),
+            outside: Vec::new(),
+            low: session.head.last_seq + 1,
+            picked: Vec::new(),
+            turns: 0,
+            tokens: 0,
+            shows: false,
+            summary: None,
+            cut: false,
+        }
+    }
+
+    /// The plan of the window.
+    pub(super) fn plan(mut self) -> Result<Plan, Failure> {
+        let mut size = match (self.query.last_turns, self.query.max_tokens) {
+            (Some(n), _) => n.saturating_add(1).min(ALL_ROWS),
+            (None, Some(_)) => FIRST_ROWS,
+            (None, None) => ALL_ROWS,
+        };
+        let mut before = None;
+        loop {
+            let rows = self.sight.turn_rows_back(self.session, before, size)?;
+            let Some(oldest) = rows.last() else {
+                break;
+            };
+            before = Some(oldest.place());
+            self.read_items(&rows)?;
+            if !self.pick_all(&rows) {
+                self.cut = true;
+                break;
+            }
+            size = (size * 2).min(ALL_ROWS);
+        }
+        if !self.cut {
+            self.check_whole()?;
+        }
+        Ok(self.finish())
+    }
+
+    /// Reads the items from the oldest of these turns up to what was read before.
+    fn read_items(&mut self, rows: &[TurnRow]) -> Result<(), Failure> {
+        let first = rows.iter().map(|r| r.first_seq).min().unwrap_or(self.low);
+        if first >= self.low {
+            return Ok(());
+        }
+        let items = self
+            .sight
+            .items_between(self.session, first, self.low - 1)?;
+        self.low = first;
+        let mut older: HashMap<TurnId, Vec<Item>> = HashMap::new();
+        for item in items {
+            match item.turn_id {
+                Some(turn) => older.entry(turn).or_default().push(item),
+                None => self.loose.push(item.seq),
+            }
+        }
+        for (turn, mut items) in older {
+            let waiting = self.waiting.entry(turn).or_default();
+            items.append(waiting);
+            *waiting = items;
+        }
+        Ok(())
+    }
+
+    /// Picks turns until a bound is reached; whether it was not.
+    fn pick_all(&mut self, rows: &[TurnRow]) -> bool {
+        for row in rows {
+            let newest = self.picked.last().is_none_or(|p| p.ordinal != row.ordinal);
+            if newest && self.query.last_turns.is_some_and(|n| self.turns >= n) {
+                return false;
+            }
+            let items = self.waiting.remove(&row.turn_id).unwrap_or_default();
+            let (mut shaped, counts) = self.shape(row, &items, newest);
+            self.mark_unanswered(&mut shaped.turn);
+            let tokens = tokens(&shaped);
+            if self
+                .query
+                .max_tokens
+                .is_some_and(|max| self.tokens + tokens > max)
+            {
+                self.waiting.insert(row.turn_id, items);
+                return false;
+            }
+            if counts && self.query.selection == Selection::Messages {
+                let found = summary::newest(&items, self.query.variant);
+                self.summary = self.summary.take().or(found);
+            }
+            self.tokens += tokens;
+            self.shows |= !shaped.turn.blocks.is_empty();
+            self.turns += usize::from(counts);
+            self.picked.push(Picked {
+                ordinal: row.ordinal,
+                first_seq: row.first_seq,
+                shaped,
+                tokens,
+            });
+        }
+        true
+    }
+
+    /// A turn's shape, and whether it counts as one.
+    fn shape(&self, row: &TurnRow, items: &[Item], newest: bool) -> (Shaped, bool) {
+        let without = |reason| (Shaped::empty(row, drop_all(items, reason)), false);
+        if !newest {
+            return without("turn_replaced");
+        }
+        if row.redacted_by != 0 {
+            return without("redacted");
+        }
+        match (self.query.selection, row.status) {
+            (Selection::Messages, _) => (
+                shape(row, items, self.query.variant, self.query.unanswered),
+                true,
+            ),
+            (Selection::Pairs, TurnStatus::Finalized) => {
+                (pair(row, items, self.query.variant), true)
+            }
+            (Selection::Pairs, TurnStatus::Open) => without("turn_open"),
+            (Selection::Pairs, TurnStatus::Interrupted) => without("turn_interrupted"),
+            (Selection::Pairs, TurnStatus::Failed) => without("turn_failed"),
+            (Selection::Pairs, TurnStatus::Cancelled) => without("turn_cancelled"),
+        }
+    }
+
+    /// An open turn that others follow says that it has no answer, so that speakers alternate.
+    fn mark_unanswered(&self, turn: &mut PlanTurn) {
+        let answered = matches!(turn.blocks.last(), Some(Block::Say(say)) if say.speaker == Speaker::Assistant);
+        if turn.status == TurnStatus::Open && self.shows && !answered && !turn.blocks.is_empty() {
+            turn.blocks
+                .push(Block::Say(Say::mark(Mark::Unanswered, None)));
+        }
+    }
+
+    /// Once all turns were seen, every item has one.
+    fn check_whole(&mut self) -> Result<(), Failure> {
+        if self.low > 1 {
+            let all: Vec<Item> = self.sight.items_between(self.session, 1, self.low - 1)?;
+            if let Some(stray) = all.iter().find(|i| i.turn_id.is_some()) {
+                return Err(self.stray(stray.seq));
+            }
+            self.loose.extend(all.iter().map(|i| i.seq));
+            self.low = 1;
+        }
+        let stray = self.waiting.values().flatten().map(|i| i.seq).min();
+        stray.map_or(Ok(()), |seq| Err(self.stray(seq)))
+    }
+
+    fn stray(&self, seq: u64) -> Failure {
+        self.session
+            .broken(Some(seq), "the item belongs to a turn that is not there")
+    }
+
+    /// Whether a summary stands for what is cut off: when it fits, if need be instead of the oldest turns that it
+    /// covers as well.
+    fn make_room(&mut self) -> Option<Say> {
+        let oldest = self.picked.iter().map(|p| p.first_seq).min()?;
+        let summary = self
+            .summary
+            .take()
+            .filter(|s| self.cut && s.from < oldest)?;
+        let cost = estimate::say(&summary.say);
+        if let Some(max) = self.query.max_tokens {
+            let own = self
+                .picked
+                .iter()
+                .position(|p| p.shaped.fates.iter().any(|f| f.seq == summary.seq))?;
+            let (mut keep, mut tokens) = (self.picked.len(), self.tokens);
+            while tokens + cost > max && keep > own + 1 && self.covers(&summary, keep - 1) {
+                keep -= 1;
+                tokens -= self.picked[keep].tokens;
+            }
+            if tokens + cost > max {
+                return None;
+            }
+            self.tokens = tokens;
+            self.drop_older(keep);
+        }
+        self.tokens += cost;
+        let own = self.picked.iter_mut().flat_map(|p| &mut p.shaped.fates);
+        for fate in own.filter(|f| f.seq == summary.seq) {
+            (fate.pieces, fate.reason) = (1, summary.rest);
+        }
+        Some(summary.say)
+    }
+
+    /// Whether the summary tells of all of a picked turn.
+    fn covers(&self, summary: &Summary, at: usize) -> bool {
+        let fates = self.picked.get(at).map(|p| &p.shaped.fates);
+        let covered = |seq: u64| (summary.from..=summary.to).contains(&seq);
+        fates.is_some_and(|fates| fates.iter().all(|f| covered(f.seq)))
+    }
+
+    /// Leaves the first `keep` picked turns, with all versions of the last one.
+    fn drop_older(&mut self, mut keep: usize) {
+        let ordinal = |at: usize| self.picked.get(at).map(|p| p.ordinal);
+        while keep > 0 && ordinal(keep).is_some_and(|o| ordinal(keep - 1) == Some(o)) {
+            keep += 1;
+        }
+        for gone in self.picked.drain(keep..) {
+            self.outside.extend(gone.shaped.fates.iter().map(|f| f.seq));
+        }
+    }
+
+    fn finish(mut self) -> Plan {
+        let summary = self.make_room();
+        let last_seq = self.session.head.last_seq;
+        let first_seq = if self.cut {
+            self.picked.iter().map(|p| p.first_seq).min()
+        } else {
+            (last_seq > 0).then_some(1)
+        };
+        let (mut fates, mut changes) = (Fates::default(), Vec::new());
+        let mut turns = Vec::with_capacity(self.picked.len());
+        for picked in self.picked.into_iter().rev() {
+            for fate in &picked.shaped.fates {
+                fates.add(fate.seq, fate.pieces, fate.reason);
+                changes.extend(fate.change.map(|change| (fate.seq, change)));
+            }
+            if !picked.shaped.turn.blocks.is_empty() || picked.shaped.turn.pair.is_some() {
+                turns.push(picked.shaped.turn);
+            }
+        }
+        if let Some(first) = first_seq {
+            let waiting = self.waiting.into_values().flatten().map(|i| i.seq);
+            let outside = waiting
+                .chain(self.outside)
+                .map(|seq| (seq, "outside_window"));
+            let loose = self.loose.into_iter().map(|seq| (seq, "bookkeeping"));
+            for (seq, reason) in outside.chain(loose).filter(|(seq, _)| *seq >= first) {
+                fates.add(seq, 0, Some(reason));
+            }
+        }
+        fates.sort();
+        for (seq, change) in changes {
+            fates.adapt(seq, change);
+        }
+        fates.window = Window {
+            last_turns: self.query.last_turns,
+            max_tokens: self.query.max_tokens,
+            estimate: estimate::ESTIMATE,
+            tokens: self.tokens,
+            turns: turns.len(),
+            first_seq,
+            last_seq: first_seq.map(|_| last_seq),
+            cut: self.cut,
+            summary_seq: summary.as_ref().and_then(|s| s.seq),
+        };
+        Plan {
+            summary,
+            turns,
+            fates,
+        }
+    }
+}
+
+fn tokens(shaped: &Shaped) -> u64 {
+    let pair = shaped.turn.pair.as_ref().map_or(0, estimate::pair);
+    pair + estimate::blocks(&shaped.turn.blocks)
+}

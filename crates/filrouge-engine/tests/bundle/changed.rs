@@ -1,0 +1,250 @@
+//! Whatever is changed in a bundle is noticed, and told with its place.
+
+use filrouge_engine::bundle::BundleReport;
+use filrouge_store::verify::Verdict;
+
+use crate::layout::Layout;
+use crate::round::redacted;
+use crate::world::{Random, World, run, verified};
+
+/// A bundle with everything in it.
+pub(crate) async fn eventful() -> String {
+    let world = World::new(1);
+    redacted(&world, "s").await;
+    world.export("s").await
+}
+
+/// What must be told of a change at a byte: the seq of an item, or the beginning of a place.
+enum Told {
+    Seq(u64),
+    Place(String),
+    Anything,
+}
+
+fn told(layout: &Layout, at: usize) -> Told {
+    let within = |list: &[std::ops::Range<usize>]| list.iter().position(|r| r.contains(&at));
+    if layout.session.contains(&at) {
+        Told::Place("session".into())
+    } else if let Some(n) = within(&layout.turns) {
+        Told::Place(format!("turns[{n}]"))
+    } else if let Some(k) = within(&layout.items) {
+        Told::Seq(k as u64 + 1)
+    } else if layout.head.contains(&at) || layout.signature.contains(&at) {
+        Told::Place("head|signature".into())
+    } else {
+        Told::Anything
+    }
+}
+
+/// Not intact, and the place is told.
+#[track_caller]
+fn noticed(report: &BundleReport, expected: &Told, change: &str) {
+    assert_ne!(report.verdict, Verdict::Intact, "{change}");
+    assert_eq!(report.signed_by, None);
+    let [finding] = report.findings.as_slice() else {
+        panic!("{change}: {report:?}");
+    };
+    match expected {
+        Told::Seq(seq) => assert_eq!(finding.seq, Some(*seq), "{change}: {finding:?}"),
+        Told::Place(places) => assert!(
+            places.split('|').any(|p| finding.what.starts_with(p)),
+            "{change}: not {places}: {finding:?}"
+        ),
+        Told::Anything => assert!(!finding.what.is_empty()),
+    }
+    if !matches!(expected, Told::Anything) {
+        assert_eq!(report.verdict, Verdict::Broken, "{change}: {finding:?}");
+    }
+}
+
+async fn change(bundle: &str, layout: &Layout, at: usize, byte: u8) {
+    let mut bytes = bundle.as_bytes().to_vec();
+    let was = std::mem::replace(&mut bytes[at], byte);
+    let change = format!(
+        "byte {at}: {:?} for {:?}",
+        char::from(byte),
+        char::from(was)
+    );
+    noticed(&verified(&bytes).await, &told(layout, at), &change);
+}
+
+/// Bytes that mean something to a reader of JSON, and some that mean nothing.
+const LIKELY: &[u8] = b"\"\\{}[],: \n\t0123456789-+.eEaftnu\x00\x7f\x80\xbf\xc3\xff";
+
+#[test]
+fn any_byte() {
+    run(async {
+        let bundle = eventful().await;
+        let layout = Layout::of(&bundle);
+        let mut random = Random(1);
+        for n in 0..1_000 {
+            let at = random.below(bundle.len());
+            let byte = match n % 2 {
+                0 => LIKELY[random.below(LIKELY.len())],
+                _ => u8::try_from(random.below(256)).unwrap(),
+            };
+            if byte != bundle.as_bytes()[at] {
+                change(&bundle, &layout, at, byte).await;
+            }
+        }
+    });
+}
+
+#[test]
+fn every_byte_of_the_frame_the_head_and_the_signature() {
+    run(async {
+        let bundle = eventful().await;
+        let layout = Layout::of(&bundle);
+        let mut random = Random(2);
+        let outside = |at: &usize| {
+            let pieces = [&layout.turns, &layout.items];
+            let inside = pieces.iter().any(|l| l.iter().any(|r| r.contains(at)));
+            !inside && !layout.session.contains(at)
+        };
+        let (mut places, mut last) = (0, 0);
+        for at in (0..bundle.len()).filter(outside) {
+            (places, last) = (places + 1, at);
+            for byte in [
+                b' ',
+                LIKELY[random.below(LIKELY.len())],
+                bundle.as_bytes()[at] ^ 1,
+            ] {
+                if byte != bundle.as_bytes()[at] {
+                    change(&bundle, &layout, at, byte).await;
+                }
+            }
+        }
+        assert!(places > 600 && last == bundle.len() - 1, "{places}");
+    });
+}
+
+/// What closes a piece, by white space and by other brackets: a reader may take what follows for a part of it.
+#[test]
+fn every_border() {
+    run(async {
+        let bundle = eventful().await;
+        let layout = Layout::of(&bundle);
+        let single = [&layout.session, &layout.head];
+        let lists = layout.turns.iter().chain(&layout.items);
+        for piece in single.into_iter().chain(lists) {
+            for at in [piece.start, piece.end - 1] {
+                for byte in *b" \n\t,}{][\"" {
+                    if byte != bundle.as_bytes()[at] {
+                        change(&bundle, &layout, at, byte).await;
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn cut_anywhere_or_with_more_behind_it() {
+    run(async {
+        let world = World::new(1);
+        let request = crate::journal::whole("r", "\"é\"", "\"a\"");
+        world.start("s", request).await.unwrap();
+        let bundle = world.export("s").await;
+        for length in 0..bundle.len() {
+            let report = verified(&bundle.as_bytes()[..length]).await;
+            noticed(&report, &Told::Anything, &format!("cut to {length}"));
+            assert_eq!(report.verdict, Verdict::Broken);
+        }
+        for more in [&b"\n"[..], b" ", b"{}", b"\0", b"\xff", bundle.as_bytes()] {
+            let report = verified(&[bundle.as_bytes(), more].concat()).await;
+            noticed(
+                &report,
+                &Told::Place("the end".into()),
+                &format!("{more:?}"),
+            );
+            let report = verified(&[more, bundle.as_bytes()].concat()).await;
+            assert_ne!(report.verdict, Verdict::Intact);
+        }
+    });
+}
+
+#[test]
+fn items_and_turns_that_were_moved_taken_out_or_doubled() {
+    run(async {
+        let bundle = eventful().await;
+        let layout = Layout::of(&bundle);
+        let check = async |text: String, told: Told, change: String| {
+            noticed(&verified(text.as_bytes()).await, &told, &change);
+        };
+        let seq = |n: usize| Told::Seq(n as u64 + 1);
+        let turn = |n: usize| Told::Place(format!("turns[{n}]"));
+        let (items, turns) = (&layout.items, &layout.turns);
+        for n in 0..items.len() {
+            let last = n + 1 == items.len();
+            let text = Layout::without(&bundle, items, n);
+            // Of a chain without its end only the signed head knows.
+            let told = if last { Told::Anything } else { seq(n) };
+            check(text, told, format!("without item {n}")).await;
+            let text = Layout::doubled(&bundle, &items[n]);
+            check(text, seq(n + 1), format!("item {n} twice")).await;
+            for other in [n + 1, items.len() - 1] {
+                if other > n && other < items.len() {
+                    let text = Layout::swapped(&bundle, &items[n], &items[other]);
+                    check(text, seq(n), format!("items {n} and {other}")).await;
+                }
+            }
+        }
+        for n in 0..turns.len() {
+            let text = Layout::without(&bundle, turns, n);
+            check(text, turn(n), format!("without turn {n}")).await;
+            let text = Layout::doubled(&bundle, &turns[n]);
+            check(text, turn(n + 1), format!("turn {n} twice")).await;
+            if let Some(next) = turns.get(n + 1) {
+                let text = Layout::swapped(&bundle, &turns[n], next);
+                check(text, turn(n), format!("turns {n} and {}", n + 1)).await;
+            }
+        }
+    });
+}
+
+/// A sign that stands for unreadable bytes is one of a text as any other; no unreadable bytes stand for it.
+#[test]
+fn unreadable_bytes_do_not_pass_for_their_sign() {
+    run(async {
+        let bundle = eventful().await;
+        let sign = "\u{fffd}";
+        let at = bundle.find(sign).unwrap();
+        let (before, behind) = (&bundle.as_bytes()[..at], &bundle.as_bytes()[at + 3..]);
+        let layout = Layout::of(&bundle);
+        for bad in [&b"\xff"[..], b"\xef", b"\xef\xbf", b"\xc3", b"\xed\xa0\x80"] {
+            let changed = [before, bad, behind].concat();
+            let told = told(&layout, at);
+            noticed(&verified(&changed).await, &told, &format!("{bad:?}"));
+        }
+        assert_eq!(String::from_utf8_lossy(b"\xff"), sign);
+    });
+}
+
+#[test]
+fn another_version_cannot_be_told() {
+    run(async {
+        let bundle = eventful().await;
+        for version in ["2", "10", "11"] {
+            let other = bundle.replacen(
+                "\"filrouge_bundle\":1,",
+                &format!("\"filrouge_bundle\":{version},"),
+                1,
+            );
+            let report = verified(other.as_bytes()).await;
+            assert_eq!(report.verdict, Verdict::CannotTell, "{version}");
+            let world = World::new(1);
+            let refused = world.import(&other).await.unwrap_err();
+            assert_eq!(refused.code, filrouge_types::ErrorCode::Invalid);
+            assert!(refused.hint.is_some());
+        }
+        for no_version in ["", "-1", "1.0", "\"1\"", "x"] {
+            let other = bundle.replacen(
+                "\"filrouge_bundle\":1,",
+                &format!("\"filrouge_bundle\":{no_version},"),
+                1,
+            );
+            let report = verified(other.as_bytes()).await;
+            assert_eq!(report.verdict, Verdict::Broken, "{no_version}");
+        }
+    });
+}

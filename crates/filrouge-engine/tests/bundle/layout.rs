@@ -1,0 +1,94 @@
+//! Where the pieces of a bundle stand, found without the code under test.
+
+use std::ops::Range;
+
+use serde_json::value::RawValue;
+
+/// The places of a bundle's pieces, in bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    pub(crate) session: Range<usize>,
+    pub(crate) turns: Vec<Range<usize>>,
+    pub(crate) items: Vec<Range<usize>>,
+    pub(crate) head: Range<usize>,
+    /// With its quotes.
+    pub(crate) signature: Range<usize>,
+}
+
+/// The JSON value at `at`.
+fn value(text: &str, at: usize) -> Range<usize> {
+    let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<&RawValue>();
+    let raw = values.next().unwrap().unwrap();
+    at..at + raw.get().len()
+}
+
+fn list(text: &str, at: usize) -> (Vec<Range<usize>>, usize) {
+    let mut found = Vec::new();
+    if text[at..].starts_with("[]") {
+        return (found, at + 2);
+    }
+    let mut next = at + 2;
+    loop {
+        let one = value(text, next);
+        next = one.end + 2;
+        let more = &text[one.end..next] == ",\n";
+        found.push(one);
+        if !more {
+            return (found, next);
+        }
+    }
+}
+
+impl Layout {
+    pub(crate) fn of(text: &str) -> Self {
+        let behind = |at: usize, name: &str| {
+            let opening = format!("\n\"{name}\":");
+            let at = at + 1;
+            assert!(text[at..].starts_with(&opening), "{name} at {at}: {text}");
+            at + opening.len()
+        };
+        let session = value(text, behind("{\"filrouge_bundle\":1".len(), "session"));
+        let (turns, end) = list(text, behind(session.end, "turns"));
+        let (items, end) = list(text, behind(end, "items"));
+        let checkpoints = value(text, behind(end, "checkpoints"));
+        let head = value(text, behind(checkpoints.end, "head"));
+        let signature = value(text, behind(head.end, "signature"));
+        assert_eq!(&text[signature.end..], "}\n");
+        Self {
+            session,
+            turns,
+            items,
+            head,
+            signature,
+        }
+    }
+
+    /// The text with the pieces at `a` and `b` in each other's place.
+    pub(crate) fn swapped(text: &str, a: &Range<usize>, b: &Range<usize>) -> String {
+        [
+            &text[..a.start],
+            &text[b.clone()],
+            &text[a.end..b.start],
+            &text[a.clone()],
+            &text[b.end..],
+        ]
+        .concat()
+    }
+
+    /// The text without the `n`th of `list`.
+    pub(crate) fn without(text: &str, list: &[Range<usize>], n: usize) -> String {
+        let (from, to) = match (list.get(n + 1), n.checked_sub(1)) {
+            (Some(next), _) => (list[n].start, next.start),
+            (None, Some(previous)) => (list[previous].end, list[n].end),
+            // The only one, with the line feeds of its list.
+            (None, None) => (list[n].start - 1, list[n].end + 1),
+        };
+        [&text[..from], &text[to..]].concat()
+    }
+
+    /// The text with a piece once more behind itself.
+    pub(crate) fn doubled(text: &str, piece: &Range<usize>) -> String {
+        let (end, copy) = (piece.end, &text[piece.clone()]);
+        [&text[..end], ",\n", copy, &text[end..]].concat()
+    }
+}

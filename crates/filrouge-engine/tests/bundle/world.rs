@@ -1,0 +1,178 @@
+//! A store in memory with its engine, and short ways to ask it.
+
+use std::sync::{Arc, Mutex};
+
+use filrouge_engine::bundle::{BundleReport, ImportedBundle, PublicKey, verify};
+use filrouge_engine::{CreateSession, Engine, Settings};
+use filrouge_store::memory::MemoryLedger;
+use filrouge_store::read::{TurnOrder, TurnQuery};
+use filrouge_store::verify::Verdict;
+use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_types::{
+    ErrorCode, Failure, FixedClock, IdentityId, Item, RequestId, SessionId, TenantId, Turn,
+};
+
+/// Runs a future to its end.
+pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+pub(crate) fn sid(id: &str) -> SessionId {
+    SessionId::new(id).unwrap()
+}
+
+pub(crate) fn rid(id: &str) -> RequestId {
+    RequestId::new(id).unwrap()
+}
+
+pub(crate) fn scope(tenant: &str, viewer: Viewer) -> Scope {
+    Scope {
+        tenant: TenantId::new(tenant).unwrap(),
+        viewer,
+    }
+}
+
+/// Who runs the store of tenant `t`.
+pub(crate) fn operator() -> Scope {
+    scope("t", Viewer::Operator)
+}
+
+pub(crate) fn user(name: &str) -> Scope {
+    scope("t", Viewer::EndUser(Some(IdentityId::new(name).unwrap())))
+}
+
+#[track_caller]
+pub(crate) fn code<T: std::fmt::Debug>(result: Result<T, Failure>) -> ErrorCode {
+    result.unwrap_err().code
+}
+
+/// A store in memory with one key.
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) clock: Arc<FixedClock>,
+    pub(crate) keyring: Arc<Keyring>,
+}
+
+impl World {
+    pub(crate) fn new(key: u8) -> Self {
+        let keyring = Arc::new(Keyring::single([key; 32]));
+        let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
+        let ledger = MemoryLedger::new(keyring.clone(), Arc::new(OsEntropy), clock.clone());
+        let settings = Settings::default();
+        let engine = Engine::new(
+            Arc::new(ledger),
+            Arc::new(OsEntropy),
+            clock.clone(),
+            settings,
+        );
+        Self {
+            engine,
+            clock,
+            keyring,
+        }
+    }
+
+    pub(crate) fn public_key(&self) -> PublicKey {
+        PublicKey::of(&self.keyring, self.keyring.active()).unwrap()
+    }
+
+    pub(crate) async fn try_export(&self, scope: &Scope, id: &str) -> Result<String, Failure> {
+        let written = Arc::new(Mutex::new(String::new()));
+        let out = written.clone();
+        let sink = Box::new(move |text: &str| {
+            out.lock().unwrap().push_str(text);
+            Ok(())
+        });
+        self.engine.export_bundle(scope, &sid(id), sink).await?;
+        Ok(written.lock().unwrap().clone())
+    }
+
+    pub(crate) async fn export(&self, id: &str) -> String {
+        self.try_export(&operator(), id).await.unwrap()
+    }
+
+    pub(crate) async fn import(&self, bundle: &str) -> Result<ImportedBundle, Failure> {
+        self.import_as(&operator(), bundle, None).await
+    }
+
+    pub(crate) async fn import_as(
+        &self,
+        scope: &Scope,
+        bundle: &str,
+        key: Option<PublicKey>,
+    ) -> Result<ImportedBundle, Failure> {
+        let taken = self
+            .engine
+            .import_bundle(scope, bundle.as_bytes(), key)
+            .await;
+        let hinted = taken.as_ref().map_or_else(|f| f.hint.is_some(), |_| true);
+        assert!(hinted, "{taken:?}");
+        taken
+    }
+
+    /// A session without turns.
+    pub(crate) async fn create(&self, id: &str) {
+        let new = CreateSession {
+            session_id: Some(sid(id)),
+            ..CreateSession::default()
+        };
+        let made = self.engine.create_session(&operator(), new).await;
+        assert!(made.unwrap().1);
+    }
+
+    /// All turns, all versions.
+    pub(crate) async fn turns(&self, id: &str) -> Vec<Turn> {
+        let query = TurnQuery {
+            include_redacted: true,
+            order: TurnOrder::Oldest,
+            limit: 500,
+            ..TurnQuery::default()
+        };
+        let (scope, id) = (operator(), sid(id));
+        let page = self.engine.ledger().turns(&scope, &id, query);
+        page.await.unwrap().0
+    }
+
+    pub(crate) async fn items(&self, id: &str) -> Vec<Item> {
+        let (scope, id) = (operator(), sid(id));
+        let page = self.engine.ledger().items(&scope, &id, 0, 500);
+        page.await.unwrap().0
+    }
+
+    /// The whole store must be as it was written.
+    pub(crate) async fn intact(&self) {
+        let report = self.engine.ledger().verify(None).await.unwrap();
+        assert_eq!(report.findings, Vec::new());
+        assert_eq!(report.verdict(), Verdict::Intact);
+    }
+}
+
+/// The report on a file.
+pub(crate) async fn verified(bundle: &[u8]) -> BundleReport {
+    verify(bundle, None).await.unwrap()
+}
+
+/// The file must be intact.
+pub(crate) async fn good(bundle: &str) -> BundleReport {
+    let report = verified(bundle.as_bytes()).await;
+    assert_eq!(report.findings, Vec::new(), "{bundle}");
+    assert_eq!(report.verdict, Verdict::Intact);
+    report
+}
+
+/// Random numbers that repeat.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    /// One below `bound` (SplitMix64).
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((z ^ (z >> 31)) % bound as u64).unwrap()
+    }
+}

@@ -1,0 +1,127 @@
+//! What the providers demand of a conversation history, as code that shares nothing with the code that writes histories.
+//!
+//! One module per provider holds that provider's rules: each rule is a constant whose documentation names the document or
+//! the API error it comes from. [`check_history`] applies them. [`sdk`] asks a second judge: the request types of the
+//! providers' official Python SDKs.
+//!
+//! The rules are closed: a member, a block type or an enumerated value that a provider's list here does not hold is a
+//! violation, even where the provider would take it. Where a rule is stricter than the provider, its documentation says so.
+
+pub mod anthropic;
+pub mod gemini;
+mod media;
+pub mod openai_chat;
+pub mod openai_responses;
+pub mod sdk;
+pub mod shape;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde_json::Value;
+
+use crate::shape::Findings;
+
+/// A provider's history format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Provider {
+    /// OpenAI Chat Completions: the `messages` array.
+    OpenaiChat,
+    /// OpenAI Responses: the `input` array.
+    OpenaiResponses,
+    /// Anthropic Messages: the `messages` array.
+    Anthropic,
+    /// Gemini generateContent: the `contents` array.
+    Gemini,
+}
+
+impl Provider {
+    /// Every provider.
+    pub const ALL: [Self; 4] = [
+        Self::OpenaiChat,
+        Self::OpenaiResponses,
+        Self::Anthropic,
+        Self::Gemini,
+    ];
+
+    /// The provider's name: `openai-chat`, `openai-responses`, `anthropic` or `gemini`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenaiChat => "openai-chat",
+            Self::OpenaiResponses => "openai-responses",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+        }
+    }
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+/// A name that is no provider's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown provider {0:?}: one of openai-chat, openai-responses, anthropic, gemini")]
+pub struct UnknownProvider(pub String);
+
+impl FromStr for Provider {
+    type Err = UnknownProvider;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|provider| provider.as_str() == name)
+            .ok_or_else(|| UnknownProvider(name.to_owned()))
+    }
+}
+
+/// One breach of one rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Where: a path from the request's array, such as `messages[3].content[0]`.
+    pub at: String,
+    /// The broken rule's name, one of [`rules`].
+    pub rule: &'static str,
+    /// What is wrong there, for a person.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}: {}", self.at, self.rule, self.what)
+    }
+}
+
+/// Checks `messages` (the provider's messages, input or contents array) as the history of a next request.
+///
+/// The history is judged as the provider would judge it with one new user message after it; a history that already ends
+/// with the user's turn or with tool results is judged as it stands (the new message then goes into that turn). So a call
+/// left unanswered at the end is a violation, and the empty history is none.
+///
+/// An empty result means that every rule is kept. Order: the order of the messages, then of the checks.
+#[must_use]
+pub fn check_history(provider: Provider, messages: &Value) -> Vec<Violation> {
+    let mut findings = Findings::default();
+    match provider {
+        Provider::OpenaiChat => openai_chat::check(messages, &mut findings),
+        Provider::OpenaiResponses => openai_responses::check(messages, &mut findings),
+        Provider::Anthropic => anthropic::check(messages, &mut findings),
+        Provider::Gemini => gemini::check(messages, &mut findings),
+    }
+    findings.into_violations()
+}
+
+/// Names of all rules that [`check_history`] applies to `provider`: those of [`shape`] and the provider's own.
+#[must_use]
+pub fn rules(provider: Provider) -> Vec<&'static str> {
+    let own = match provider {
+        Provider::OpenaiChat => openai_chat::RULES,
+        Provider::OpenaiResponses => openai_responses::RULES,
+        Provider::Anthropic => anthropic::RULES,
+        Provider::Gemini => gemini::RULES,
+    };
+    shape::RULES.iter().chain(own).copied().collect()
+}

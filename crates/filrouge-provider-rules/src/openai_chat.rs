@@ -1,0 +1,298 @@
+//! OpenAI Chat Completions: the `messages` array.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use crate::media::{self, Accept};
+use crate::shape::{Findings, Object, array, is_word, rules, tag};
+
+rules! {
+    /// Content has something in it. API: "Invalid 'messages[0].content': empty array. Expected an array with minimum length
+    /// 1, but got an empty array instead." Stricter for strings: the API takes an empty string; only a tool's output may be
+    /// one here.
+    CONTENT_EMPTY = "content-empty";
+    /// An assistant message has content, tool calls or a refusal. API reference, assistant message: content is "Required
+    /// unless `tool_calls` or `function_call` is specified."; API: "Invalid value for 'content': expected a string, got
+    /// null."
+    CONTENT_MISSING = "content-missing";
+    /// API reference, assistant content array: "Can be one or more of type `text`, or exactly one of type `refusal`."
+    REFUSAL_PART = "refusal-part";
+    /// API: "Invalid 'messages[0].name': string does not match pattern. Expected a string that matches the pattern
+    /// '^[^\\s<|\\\\/>]+$'." At most 64 characters.
+    PARTICIPANT_NAME = "participant-name";
+    /// API: "Invalid 'messages[1].tool_calls': empty array. Expected an array with minimum length 1, but got an empty array
+    /// instead."
+    TOOL_CALLS_EMPTY = "tool-calls-empty";
+    /// API: "Invalid 'messages[1].tool_calls[0].id': string too long. Expected a string with maximum length 40". It is
+    /// not empty.
+    CALL_ID = "call-id";
+    /// Ids are unique within a message, and none is used again while its call waits for an answer: a tool message could
+    /// not tell which call it answers. Stricter: the API has no error of its own for it.
+    CALL_ID_REUSED = "call-id-reused";
+    /// API: "Invalid 'messages[1].tool_calls[0].function.name': string does not match pattern. Expected a string that
+    /// matches the pattern '^[a-zA-Z0-9_-]+$'."; API reference, function name: "maximum length of 64".
+    FUNCTION_NAME = "function-name";
+    /// API reference: `arguments` is a string "in JSON format". Stricter: here it is a JSON object; the API takes any text
+    /// in a history, servers of the same format do not.
+    ARGUMENTS = "arguments";
+    /// API: "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The
+    /// following tool_call_ids did not have response messages: ..."
+    CALL_UNANSWERED = "call-unanswered";
+    /// Each call is answered once. Stricter: a second tool message for the same call is not always refused.
+    CALL_ANSWERED_TWICE = "call-answered-twice";
+    /// API: "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+    TOOL_MESSAGE_STRAY = "tool-message-stray";
+    /// A tool message answers a call of the assistant message before it. API: "Invalid parameter: 'tool_call_id' of 'x' not
+    /// found in 'tool_calls' of previous message."
+    TOOL_CALL_ID_UNKNOWN = "tool-call-id-unknown";
+    /// API reference, file part: `file_id` is "The ID of an uploaded file", `file_data` and `filename` are "used when passing
+    /// the file to the model as a string". Stricter: exactly one of the two ways, and the data is a data URL.
+    FILE_SOURCE = "file-source";
+}
+
+const ROLES: &[&str] = &["system", "developer", "user", "assistant", "tool"];
+/// Longest call id, in characters.
+const ID_LIMIT: usize = 40;
+/// Longest function or participant name, in characters.
+const NAME_LIMIT: usize = 64;
+
+/// The calls of the latest assistant message, and which of them have their answer.
+#[derive(Default)]
+struct Calls<'v> {
+    at: String,
+    answered: HashMap<&'v str, bool>,
+    order: Vec<&'v str>,
+    /// Ids that earlier assistant messages left without an answer.
+    abandoned: HashSet<&'v str>,
+}
+
+impl<'v> Calls<'v> {
+    fn close(&mut self, findings: &mut Findings) {
+        for id in std::mem::take(&mut self.order) {
+            if self.answered.get(id) == Some(&false) {
+                let what = format!("{id:?} is not answered by the tool messages right after");
+                findings.add(&self.at, CALL_UNANSWERED, what);
+                self.abandoned.insert(id);
+            }
+        }
+        self.answered.clear();
+    }
+
+    fn open(&mut self, id: &'v str, at: &str, findings: &mut Findings) {
+        let again = self.answered.insert(id, false).is_some();
+        if again || self.abandoned.contains(id) {
+            findings.add(at, CALL_ID_REUSED, format!("{id:?} is in use"));
+        }
+        if !again {
+            self.order.push(id);
+        }
+    }
+
+    fn answer(&mut self, id: &'v str, at: &str, findings: &mut Findings) {
+        if self.answered.is_empty() {
+            findings.add(at, TOOL_MESSAGE_STRAY, "no message with tool_calls before");
+            return;
+        }
+        match self.answered.insert(id, true) {
+            Some(false) => {}
+            Some(true) => {
+                findings.add(at, CALL_ANSWERED_TWICE, format!("{id:?} has its answer"));
+            }
+            None => {
+                self.answered.remove(id);
+                findings.add(at, TOOL_CALL_ID_UNKNOWN, format!("{id:?} is no open call"));
+            }
+        }
+    }
+}
+
+pub(crate) fn check(messages: &Value, findings: &mut Findings) {
+    let Some(messages) = array(messages, "messages", findings) else {
+        return;
+    };
+    let mut calls = Calls::default();
+    for (index, message) in messages.iter().enumerate() {
+        let at = format!("messages[{index}]");
+        let role = tag(message, "role", ROLES, &at, findings);
+        if role != Some("tool") {
+            calls.close(findings);
+        }
+        match role {
+            Some("assistant") => assistant(message, &at, &mut calls, findings),
+            Some("tool") => tool(message, &at, &mut calls, findings),
+            Some(role) => plain(role, message, &at, findings),
+            None => {}
+        }
+    }
+    calls.close(findings);
+}
+
+fn plain(role: &str, message: &Value, at: &str, findings: &mut Findings) {
+    let Some(message) = Object::open(message, at, &["role", "content"], &["name"], findings) else {
+        return;
+    };
+    participant(&message, findings);
+    let types: &[&str] = if role == "user" {
+        &["text", "image_url", "input_audio", "file"]
+    } else {
+        &["text"]
+    };
+    content(&message, types, false, findings);
+}
+
+fn participant(message: &Object<'_>, findings: &mut Findings) {
+    let Some(name) = message.text("name", findings) else {
+        return;
+    };
+    let refused = |c: char| c.is_whitespace() || "<|\\/>".contains(c);
+    if name.is_empty() || name.chars().count() > NAME_LIMIT || name.contains(refused) {
+        let what = format!("{name:?} is not accepted");
+        findings.add(&message.path("name"), PARTICIPANT_NAME, what);
+    }
+}
+
+fn assistant<'v>(message: &'v Value, at: &str, calls: &mut Calls<'v>, findings: &mut Findings) {
+    let optional = ["content", "refusal", "tool_calls", "name"];
+    let Some(message) = Object::open(message, at, &["role"], &optional, findings) else {
+        return;
+    };
+    participant(&message, findings);
+    let refusal = message.nullable_text("refusal", findings);
+    if refusal == Some("") {
+        findings.add(&message.path("refusal"), CONTENT_EMPTY, "is empty");
+    }
+    if message.get("content").is_none_or(Value::is_null) {
+        if refusal.is_none() && !message.has("tool_calls") {
+            findings.add(at, CONTENT_MISSING, "no content, tool_calls or refusal");
+        }
+    } else {
+        content(&message, &["text", "refusal"], false, findings);
+    }
+    calls.at = message.path("tool_calls");
+    let list = message.list("tool_calls", findings);
+    if list.is_some_and(<[Value]>::is_empty) {
+        findings.add(&calls.at, TOOL_CALLS_EMPTY, "is an empty array");
+    }
+    for (index, call) in list.unwrap_or_default().iter().enumerate() {
+        let at = format!("{}[{index}]", message.path("tool_calls"));
+        tool_call(call, &at, calls, findings);
+    }
+}
+
+fn tool_call<'v>(call: &'v Value, at: &str, calls: &mut Calls<'v>, findings: &mut Findings) {
+    let Some(call) = Object::open(call, at, &["id", "type", "function"], &[], findings) else {
+        return;
+    };
+    call.choice("type", &["function"], findings);
+    if let Some(id) = call.text("id", findings) {
+        if id.is_empty() || id.chars().count() > ID_LIMIT {
+            let what = format!("{id:?} is not 1 to {ID_LIMIT} characters long");
+            findings.add(&call.path("id"), CALL_ID, what);
+        }
+        calls.open(id, &call.path("id"), findings);
+    }
+    let Some(function) = call.get("function") else {
+        return;
+    };
+    let required = ["name", "arguments"];
+    let function = Object::open(function, &call.path("function"), &required, &[], findings);
+    let Some(function) = function else {
+        return;
+    };
+    let name = function.text("name", findings);
+    if let Some(name) = name.filter(|name| !is_word(name, NAME_LIMIT)) {
+        let what = format!("{name:?} does not match ^[a-zA-Z0-9_-]{{1,64}}$");
+        findings.add(&function.path("name"), FUNCTION_NAME, what);
+    }
+    function.json_object("arguments", ARGUMENTS, findings);
+}
+
+fn tool<'v>(message: &'v Value, at: &str, calls: &mut Calls<'v>, findings: &mut Findings) {
+    let required = ["role", "content", "tool_call_id"];
+    let Some(message) = Object::open(message, at, &required, &[], findings) else {
+        return;
+    };
+    content(&message, &["text"], true, findings);
+    if let Some(id) = message.text("tool_call_id", findings) {
+        calls.answer(id, at, findings);
+    }
+}
+
+/// The member `content`: a string, or parts of the given types.
+fn content(message: &Object<'_>, types: &[&str], blank: bool, findings: &mut Findings) {
+    let parts = message.parts("content", CONTENT_EMPTY, blank, findings);
+    for (index, value) in parts.iter().enumerate() {
+        let at = format!("{}[{index}]", message.path("content"));
+        if tag(value, "type", types, &at, findings) == Some("refusal") && parts.len() > 1 {
+            findings.add(&at, REFUSAL_PART, "stands beside other parts");
+        }
+        part(value, &at, findings);
+    }
+}
+
+fn part(value: &Value, at: &str, findings: &mut Findings) {
+    let member = match value.get("type").and_then(Value::as_str) {
+        Some(word @ ("text" | "refusal" | "image_url" | "input_audio" | "file")) => word,
+        _ => return,
+    };
+    let Some(part) = Object::open(value, at, &["type", member], &[], findings) else {
+        return;
+    };
+    match member {
+        "text" | "refusal" => {
+            part.filled(member, CONTENT_EMPTY, findings);
+        }
+        "image_url" => image(&part, findings),
+        "input_audio" => audio(&part, findings),
+        _ => file(&part, findings),
+    }
+}
+
+fn image(part: &Object<'_>, findings: &mut Findings) {
+    let Some(value) = part.get("image_url") else {
+        return;
+    };
+    let at = part.path("image_url");
+    let Some(image) = Object::open(value, &at, &["url"], &["detail"], findings) else {
+        return;
+    };
+    image.choice("detail", &["auto", "low", "high", "original"], findings);
+    if let Some(url) = image.text("url", findings) {
+        media::image_url(url, &image.path("url"), findings);
+    }
+}
+
+fn audio(part: &Object<'_>, findings: &mut Findings) {
+    let Some(value) = part.get("input_audio") else {
+        return;
+    };
+    let at = part.path("input_audio");
+    let Some(audio) = Object::open(value, &at, &["data", "format"], &[], findings) else {
+        return;
+    };
+    audio.choice("format", &["wav", "mp3"], findings);
+    if let Some(data) = audio.text("data", findings) {
+        media::base64(data, &audio.path("data"), findings);
+    }
+}
+
+fn file(part: &Object<'_>, findings: &mut Findings) {
+    let Some(value) = part.get("file") else {
+        return;
+    };
+    let at = part.path("file");
+    let members = ["file_id", "file_data", "filename"];
+    let Some(file) = Object::open(value, &at, &[], &members, findings) else {
+        return;
+    };
+    let has = members.map(|member| file.has(member));
+    if !matches!(has, [true, false, false] | [false, true, true]) {
+        findings.add(&at, FILE_SOURCE, "neither file_id nor file_data + filename");
+    }
+    file.filled("file_id", FILE_SOURCE, findings);
+    file.filled("filename", FILE_SOURCE, findings);
+    if let Some(data) = file.text("file_data", findings) {
+        media::data_url(data, Accept::Any, &file.path("file_data"), findings);
+    }
+}

@@ -1,0 +1,315 @@
+//! The second judge: the request types of the providers' official Python SDKs.
+//!
+//! [`check`] keeps a Python virtual environment with the pinned SDKs in a directory of the caller's and runs
+//! `sdk/check.py` in it. The types are closed there: a member they do not name is refused, as are wrong JSON types and
+//! missing members. What the types do not say (order, pairing, formats) is [`crate::check_history`]'s.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::Provider;
+
+const SCRIPT: &str = include_str!("../sdk/check.py");
+const REQUIREMENTS: &str = include_str!("../sdk/requirements.txt");
+
+/// A history that an SDK's request types refuse.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SdkViolation {
+    /// Index of the history in the slice given to [`check`].
+    pub history: usize,
+    /// The history's provider.
+    pub provider: Provider,
+    /// Path in the history and the SDK's word on it.
+    pub what: String,
+}
+
+/// Why the SDKs could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum SdkError {
+    /// No Python.
+    #[error(
+        "cannot run python3: {0}; install Python 3.10 or newer with its venv module (Debian: python3, python3-venv)"
+    )]
+    Python(#[source] io::Error),
+    /// `python3 -m venv` failed.
+    #[error(
+        "python3 -m venv failed; install Python's venv module (Debian: python3-venv): {output}"
+    )]
+    Venv {
+        /// What it printed.
+        output: String,
+    },
+    /// `pip install` failed.
+    #[error(
+        "pip could not install the packages of sdk/requirements.txt; it needs pip and a package index: {output}"
+    )]
+    Install {
+        /// What it printed.
+        output: String,
+    },
+    /// The script failed, or its own test of the SDK types did (status 3).
+    #[error("sdk/check.py ended with {status:?}: {output}")]
+    Script {
+        /// Its exit status; None if a signal ended it.
+        status: Option<i32>,
+        /// What it printed on standard error.
+        output: String,
+    },
+    /// The script's answer is not of the agreed form, or leaves histories out.
+    #[error("sdk/check.py gave an unexpected answer: {0}")]
+    Answer(String),
+    /// The directory cannot be used.
+    #[error("{path}: {source}")]
+    Directory {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Validates `histories` against the SDKs' request types, in one run of the script.
+///
+/// `directory` (created if missing) keeps the virtual environment, made once for each content of `sdk/requirements.txt`
+/// and finished when its stamp file stands; a file lock lets parallel processes share it. The first call downloads the
+/// packages, some 30 MB.
+///
+/// # Errors
+///
+/// Any [`SdkError`]; none means that a history was refused.
+pub fn check(
+    directory: &Path,
+    histories: &[(Provider, Value)],
+) -> Result<Vec<SdkViolation>, SdkError> {
+    let environment = environment(directory)?;
+    let script = &environment.script;
+    let mut child = Command::new(&environment.python)
+        .arg(script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(SdkError::Python)?;
+    let output = feed(&mut child, histories)
+        .and_then(|()| child.wait_with_output())
+        .map_err(at(script))?;
+    if !output.status.success() {
+        return Err(SdkError::Script {
+            status: output.status.code(),
+            output: String::from_utf8_lossy(&output.stderr).into_owned(),
+        });
+    }
+    answer(&output.stdout, histories)
+}
+
+/// Starts the thread that writes the histories, so that neither side waits for the other. It ends when the script has read
+/// all or has ended, and the script's exit status tells which.
+fn feed(child: &mut Child, histories: &[(Provider, Value)]) -> io::Result<()> {
+    let mut text = String::new();
+    for (provider, messages) in histories {
+        text += &json!({"provider": provider.as_str(), "messages": messages}).to_string();
+        text.push('\n');
+    }
+    if let Some(mut stdin) = child.stdin.take() {
+        thread::Builder::new().spawn(move || stdin.write_all(text.as_bytes()))?;
+    }
+    Ok(())
+}
+
+fn answer(stdout: &[u8], histories: &[(Provider, Value)]) -> Result<Vec<SdkViolation>, SdkError> {
+    let mut violations = Vec::new();
+    let mut checked = None;
+    for line in String::from_utf8_lossy(stdout).lines() {
+        let unexpected = || SdkError::Answer(line.to_owned());
+        let value: Value = serde_json::from_str(line).map_err(|_| unexpected())?;
+        if let Some(count) = value.get("checked").and_then(Value::as_u64) {
+            checked = Some(count);
+            continue;
+        }
+        let number = value.get("line").and_then(Value::as_u64);
+        let history = number
+            .and_then(|number| usize::try_from(number).ok()?.checked_sub(1))
+            .ok_or_else(unexpected)?;
+        let (provider, _) = histories.get(history).ok_or_else(unexpected)?;
+        let what = value.get("what").and_then(Value::as_str);
+        violations.push(SdkViolation {
+            history,
+            provider: *provider,
+            what: what.ok_or_else(unexpected)?.to_owned(),
+        });
+    }
+    if checked != u64::try_from(histories.len()).ok() {
+        let what = format!("{checked:?} of {} histories checked", histories.len());
+        return Err(SdkError::Answer(what));
+    }
+    Ok(violations)
+}
+
+struct Environment {
+    python: PathBuf,
+    script: PathBuf,
+}
+
+fn environment(directory: &Path) -> Result<Environment, SdkError> {
+    fs::create_dir_all(directory).map_err(at(directory))?;
+    let lock_path = directory.join("lock");
+    let lock = File::create(&lock_path).map_err(at(&lock_path))?;
+    lock.lock().map_err(at(&lock_path))?;
+
+    let name = digest(REQUIREMENTS);
+    let venv = directory.join(format!("venv-{name}"));
+    let python = if cfg!(windows) {
+        venv.join("Scripts").join("python.exe")
+    } else {
+        venv.join("bin").join("python")
+    };
+    let stamp = directory.join(format!("{name}.stamp"));
+    if !(stamp.exists() && python.exists()) {
+        install(directory, &venv, &python)?;
+        fs::write(&stamp, REQUIREMENTS).map_err(at(&stamp))?;
+    }
+    let script = directory.join(format!("check-{}.py", digest(SCRIPT)));
+    if !script.exists() {
+        write_whole(&script, SCRIPT)?;
+    }
+    Ok(Environment { python, script })
+}
+
+fn install(directory: &Path, venv: &Path, python: &Path) -> Result<(), SdkError> {
+    let made = run(Command::new("python3")
+        .args(["-m", "venv", "--clear"])
+        .arg(venv))?;
+    if !made.status.success() {
+        return Err(SdkError::Venv {
+            output: printed(&made),
+        });
+    }
+    let requirements = directory.join("requirements.txt");
+    write_whole(&requirements, REQUIREMENTS)?;
+    let installed = run(Command::new(python)
+        .args(["-m", "pip", "install", "--quiet", "--requirement"])
+        .arg(&requirements))?;
+    if !installed.status.success() {
+        return Err(SdkError::Install {
+            output: printed(&installed),
+        });
+    }
+    Ok(())
+}
+
+fn run(command: &mut Command) -> Result<Output, SdkError> {
+    command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(SdkError::Python)
+}
+
+fn printed(output: &Output) -> String {
+    let parts = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    parts.join("\n").trim().to_owned()
+}
+
+/// Writes the file so that it never stands half written under its name.
+fn write_whole(path: &Path, text: &str) -> Result<(), SdkError> {
+    let partial = path.with_extension("partial");
+    fs::write(&partial, text)
+        .and_then(|()| fs::rename(&partial, path))
+        .map_err(at(path))
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> SdkError {
+    let path = path.to_owned();
+    move |source| SdkError::Directory { path, source }
+}
+
+/// 64-bit FNV-1a, in hex: a name for a text, the same on every platform and in every build.
+fn digest(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use super::*;
+
+    fn histories(count: usize) -> Vec<(Provider, Value)> {
+        vec![(Provider::Gemini, json!([])); count]
+    }
+
+    #[test]
+    fn an_answer_must_count_every_history() {
+        let whole = answer(b"{\"checked\": 2}\n", &histories(2));
+        assert_eq!(whole.unwrap(), []);
+        for short in [&b"{\"checked\": 1}\n"[..], b""] {
+            let error = answer(short, &histories(2)).unwrap_err();
+            assert!(matches!(error, SdkError::Answer(_)), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_answer_must_speak_of_the_histories_asked_about() {
+        for line in [
+            "{\"line\": 2, \"what\": \"x\"}",
+            "{\"line\": 0, \"what\": \"x\"}",
+            "{\"line\": 1}",
+            "{\"what\": \"x\"}",
+            "Traceback",
+        ] {
+            let error = answer(line.as_bytes(), &histories(1)).unwrap_err();
+            assert!(matches!(error, SdkError::Answer(_)), "{line}: {error}");
+        }
+    }
+
+    /// A finished environment whose interpreter is `program`.
+    #[cfg(unix)]
+    fn stand_in(name: &str, program: &str) -> PathBuf {
+        let directory = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        let bin = directory
+            .join(format!("venv-{}", digest(REQUIREMENTS)))
+            .join("bin");
+        fs::create_dir_all(&bin).unwrap();
+        std::os::unix::fs::symlink(program, bin.join("python")).unwrap();
+        fs::write(
+            directory.join(format!("{}.stamp", digest(REQUIREMENTS))),
+            "",
+        )
+        .unwrap();
+        directory
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_failing_script_is_an_error_and_not_a_clean_result() {
+        let directory = stand_in("filrouge-failing-python", "/bin/false");
+        let error = check(&directory, &histories(1)).unwrap_err();
+        fs::remove_dir_all(&directory).unwrap();
+        assert!(
+            matches!(
+                error,
+                SdkError::Script {
+                    status: Some(1),
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_silent_script_is_an_error_and_not_a_clean_result() {
+        let directory = stand_in("filrouge-silent-python", "/bin/true");
+        let error = check(&directory, &histories(1)).unwrap_err();
+        fs::remove_dir_all(&directory).unwrap();
+        assert!(matches!(error, SdkError::Answer(_)), "{error}");
+    }
+}

@@ -1,0 +1,123 @@
+//! What the rules accept and refuse, and the same of the official SDK types.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod accepted;
+mod anthropic;
+mod closed;
+mod gemini;
+mod media;
+mod openai_chat;
+mod openai_responses;
+mod sdk;
+
+use std::collections::BTreeSet;
+
+use filrouge_provider_rules::{Provider, check_history, rules};
+use serde_json::Value;
+
+/// The smallest history that breaks one rule.
+struct Rejected {
+    /// The rule's name.
+    rule: &'static str,
+    /// Where the breach is reported.
+    at: &'static str,
+    history: Value,
+    /// Other rules that cannot but break with it.
+    also: &'static [&'static str],
+}
+
+/// A history that breaks `rule`, and no other, at `at`.
+fn breaks(rule: &'static str, at: &'static str, history: Value) -> Rejected {
+    Rejected {
+        rule,
+        at,
+        history,
+        also: &[],
+    }
+}
+
+impl Rejected {
+    fn also(self, also: &'static [&'static str]) -> Self {
+        Self { also, ..self }
+    }
+}
+
+fn rejected(provider: Provider) -> Vec<Rejected> {
+    match provider {
+        Provider::OpenaiChat => openai_chat::rejected(),
+        Provider::OpenaiResponses => openai_responses::rejected(),
+        Provider::Anthropic => anthropic::rejected(),
+        Provider::Gemini => gemini::rejected(),
+    }
+}
+
+#[test]
+fn every_rejected_history_breaks_its_rule_and_no_other() {
+    for provider in Provider::ALL {
+        for case in rejected(provider) {
+            let found = check_history(provider, &case.history);
+            let history = &case.history;
+            assert!(
+                found
+                    .iter()
+                    .any(|violation| violation.rule == case.rule && violation.at == case.at),
+                "{provider} {} at {}: {found:?} in {history}",
+                case.rule,
+                case.at
+            );
+            let others: Vec<_> = found
+                .iter()
+                .filter(|violation| {
+                    violation.rule != case.rule && !case.also.contains(&violation.rule)
+                })
+                .collect();
+            assert!(
+                others.is_empty(),
+                "{provider} {}: {others:?} in {history}",
+                case.rule
+            );
+            for rule in case.also {
+                assert!(
+                    found.iter().any(|violation| violation.rule == *rule),
+                    "{provider} {}: not also {rule}",
+                    case.rule
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_rule_has_a_rejected_history() {
+    for provider in Provider::ALL {
+        let rules: BTreeSet<_> = rules(provider).into_iter().collect();
+        let covered: BTreeSet<_> = rejected(provider).iter().map(|case| case.rule).collect();
+        assert_eq!(rules, covered, "{provider}");
+    }
+}
+
+#[test]
+fn no_rule_name_stands_twice() {
+    for provider in Provider::ALL {
+        let names = rules(provider);
+        let distinct: BTreeSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len(), "{provider}");
+    }
+}
+
+#[test]
+fn provider_names_read_back() {
+    for provider in Provider::ALL {
+        assert_eq!(provider.as_str().parse(), Ok(provider));
+    }
+    let unknown = "openai".parse::<Provider>().unwrap_err();
+    assert_eq!(unknown.0, "openai");
+}
+
+#[test]
+fn a_violation_prints_its_place_rule_and_reason() {
+    let history = serde_json::json!([{"role": "user", "content": ""}]);
+    let found = check_history(Provider::Anthropic, &history);
+    let printed: Vec<_> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(printed, ["messages[0].content: content-empty: is empty"]);
+}

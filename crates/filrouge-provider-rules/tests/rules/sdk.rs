@@ -1,0 +1,139 @@
+//! The official SDK types, for real: this downloads the SDKs once.
+
+use std::path::{Path, PathBuf};
+
+use filrouge_provider_rules::Provider;
+use filrouge_provider_rules::sdk::{SdkError, check};
+use serde_json::{Value, json};
+
+use crate::accepted;
+
+pub(crate) fn directory() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("provider-sdks")
+}
+
+#[test]
+fn the_sdk_types_take_what_the_rules_take() {
+    let histories = accepted::histories();
+    assert_eq!(check(&directory(), &histories).unwrap(), []);
+}
+
+#[test]
+fn the_sdk_types_refuse_members_too_many_wrong_types_and_missing_members() {
+    let cases = refused();
+    let histories: Vec<_> = cases
+        .iter()
+        .map(|(provider, history, _)| (*provider, history.clone()))
+        .collect();
+    let violations = check(&directory(), &histories).unwrap();
+    for (index, (provider, history, at)) in cases.iter().enumerate() {
+        let here: Vec<_> = violations
+            .iter()
+            .filter(|violation| violation.history == index)
+            .collect();
+        assert!(
+            here.iter().any(|violation| violation.what.starts_with(at)),
+            "{provider} {at}: {here:?} in {history}"
+        );
+        assert!(here.iter().all(|violation| violation.provider == *provider));
+    }
+}
+
+/// (provider, history, where its one breach is)
+fn refused() -> Vec<(Provider, Value, &'static str)> {
+    let tool = |function: Value| json!([{"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": function}]}]);
+    let result = |block: Value| json!([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [block]}]}]);
+    let text = |block: Value| json!([{"role": "user", "content": [block]}]);
+    let summary = |part: Value| json!([{"type": "reasoning", "id": "rs_1", "summary": [part]}]);
+    let called = |call: Value| json!([{"role": "model", "parts": [{"functionCall": call}]}]);
+    let answered =
+        |answer: Value| json!([{"role": "user", "parts": [{"functionResponse": answer}]}]);
+    vec![
+        (
+            Provider::OpenaiChat,
+            tool(json!({"name": "f", "arguments": "{}", "index": 0})),
+            "0.tool_calls.0.function.index: ",
+        ),
+        (
+            Provider::OpenaiChat,
+            tool(json!({"name": "f", "arguments": {}})),
+            "0.tool_calls.0.function.arguments: ",
+        ),
+        (
+            Provider::OpenaiChat,
+            tool(json!({"name": "f"})),
+            "0.tool_calls.0.function.arguments: ",
+        ),
+        (
+            Provider::OpenaiResponses,
+            summary(json!({"type": "summary_text", "text": "x", "index": 0})),
+            "0.summary.0.index: ",
+        ),
+        (
+            Provider::OpenaiResponses,
+            summary(json!({"type": "summary_text", "text": 1})),
+            "0.summary.0.text: ",
+        ),
+        (
+            Provider::OpenaiResponses,
+            summary(json!({"type": "summary_text"})),
+            "0.summary.0.text: ",
+        ),
+        (
+            Provider::Anthropic,
+            text(json!({"type": "text", "text": "x", "index": 0})),
+            "0.content.0.index: ",
+        ),
+        (
+            Provider::Anthropic,
+            result(json!({"type": "text", "text": "x", "index": 0})),
+            "0.content.0.content.0.index: ",
+        ),
+        (
+            Provider::Anthropic,
+            result(json!({"type": "text", "text": 1})),
+            "0.content.0.content.0.text: ",
+        ),
+        (
+            Provider::Anthropic,
+            result(json!({"type": "text"})),
+            "0.content.0.content.0.text: ",
+        ),
+        (
+            Provider::Gemini,
+            called(json!({"name": "f", "index": 0})),
+            "0.parts.0.functionCall.index: ",
+        ),
+        (
+            Provider::Gemini,
+            called(json!({"name": "f", "args": "{}"})),
+            "0.parts.0.functionCall.args: ",
+        ),
+        (
+            Provider::Gemini,
+            answered(json!({"name": "f"})),
+            "0.parts.0.functionResponse.response: ",
+        ),
+    ]
+}
+
+#[test]
+fn several_thousand_histories_fit_in_one_run() {
+    let history = json!([{"role": "user", "content": "x"}]);
+    let mut histories = vec![(Provider::OpenaiChat, history); 5_000];
+    histories.push((Provider::Anthropic, json!([{"role": "user"}])));
+    let violations = check(&directory(), &histories).unwrap();
+    let found: Vec<_> = violations
+        .iter()
+        .map(|violation| violation.history)
+        .collect();
+    assert_eq!(found, [5_000]);
+}
+
+#[test]
+fn an_unusable_directory_is_an_error() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("provider-sdks-file");
+    std::fs::write(&file, "").unwrap();
+    let error = check(&file, &[]).unwrap_err();
+    assert!(matches!(error, SdkError::Directory { .. }), "{error}");
+}

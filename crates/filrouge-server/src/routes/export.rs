@@ -1,0 +1,122 @@
+//! `/api/v1/sessions/{sid}/export`.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::body::Body as HttpBody;
+use axum::extract::State;
+use axum::http::{Response, StatusCode, header};
+use filrouge_document::{Document, html, markdown};
+use filrouge_types::{ErrorCode, Failure};
+use serde::Deserialize;
+
+use crate::extract::{InSession, Query};
+use crate::problem::Problem;
+use crate::serve::App;
+
+/// Largest document in bytes that is answered: it stands in memory.
+const EXPORT_MAX: usize = 256 << 20;
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Format {
+    Md,
+    Html,
+    #[default]
+    Json,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ShowQuery {
+    #[serde(default)]
+    format: Format,
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    at: InSession,
+    Query(query): Query<ShowQuery>,
+) -> Result<Response<HttpBody>, Problem> {
+    let (text, media_type, name) = match query.format {
+        Format::Json => (bundle(&app, &at).await?, "application/json", "session.json"),
+        Format::Md => {
+            let text = document(&app, &at, markdown).await?;
+            (text, "text/markdown; charset=utf-8", "session.md")
+        }
+        Format::Html => {
+            let text = document(&app, &at, html).await?;
+            (text, "text/html; charset=utf-8", "session.html")
+        }
+    };
+    Response::builder()
+        .status(StatusCode::OK)
+        .header(header::CONTENT_TYPE, media_type)
+        .header(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
+        // What strangers wrote must not be a page of this origin.
+        .header(
+            header::CONTENT_SECURITY_POLICY,
+            "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'",
+        )
+        .header(
+            header::CONTENT_DISPOSITION,
+            format!("attachment; filename=\"{name}\""),
+        )
+        .body(HttpBody::from(text))
+        .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))
+}
+
+fn too_large() -> Failure {
+    let what = format!("the document has more than {EXPORT_MAX} bytes");
+    Failure::new(ErrorCode::LimitExceeded, what)
+        .with_hint("export it with `filrouge export`, which writes it as it is read")
+}
+
+/// Text up to a bound.
+#[derive(Default)]
+struct Bounded(String);
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > EXPORT_MAX {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
+async fn bundle(app: &App, at: &InSession) -> Result<String, Failure> {
+    let written = Arc::new(Mutex::new(Bounded::default()));
+    let out = written.clone();
+    let sink = Box::new(move |text: &str| {
+        let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
+        fmt::Write::write_str(&mut *out, text).map_err(|_| too_large())
+    });
+    app.engine()
+        .export_bundle(&at.scope, &at.session, sink)
+        .await?;
+    let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(std::mem::take(&mut written.0))
+}
+
+async fn document(
+    app: &App,
+    at: &InSession,
+    write: fn(&Document<'_>, &mut dyn fmt::Write) -> fmt::Result,
+) -> Result<String, Failure> {
+    let conversation = app.engine().conversation(&at.scope, &at.session).await?;
+    let render = move || {
+        let document = Document {
+            session: &conversation.session,
+            turns: &conversation.turns,
+            loose: &conversation.loose,
+        };
+        let mut out = Bounded::default();
+        write(&document, &mut out).map_err(|_| too_large())?;
+        Ok(out.0)
+    };
+    tokio::task::spawn_blocking(render)
+        .await
+        .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?
+}

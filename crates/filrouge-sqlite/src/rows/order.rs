@@ -1,0 +1,51 @@
+//! A damaged tree can lead SQLite in circles: rows that are not where they were looked for, or not in their order,
+//! are refused before anybody counts on them to come to an end.
+
+use filrouge_types::{ErrorCode, Failure};
+
+/// Keys that lie between `from` and `to` and only rise, or only fall.
+pub(super) fn in_order(
+    keys: impl IntoIterator<Item = u64>,
+    (from, to): (u64, u64),
+    descending: bool,
+    what: &str,
+) -> Result<(), Failure> {
+    let mut previous = None;
+    for key in keys {
+        let follows = match previous {
+            None => true,
+            Some(previous) if descending => key < previous,
+            Some(previous) => key > previous,
+        };
+        if !follows || !(from..=to).contains(&key) {
+            let detail = format!("the stored {what} are out of order");
+            return Err(Failure::new(ErrorCode::IntegrityError, detail));
+        }
+        previous = Some(key);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn circles_are_refused() {
+        let ok = |keys: &[u64], descending| {
+            in_order(keys.iter().copied(), (2, 9), descending, "turns").is_ok()
+        };
+        assert!(ok(&[], false) && ok(&[2, 5, 9], false) && ok(&[9, 5, 2], true));
+        for (keys, descending) in [
+            (&[2, 2][..], false),
+            (&[3, 2], false),
+            (&[5, 5], true),
+            (&[5, 6], true),
+            (&[1, 2], false),
+            (&[9, 10], false),
+            (&[10, 9], true),
+        ] {
+            assert!(!ok(keys, descending), "{keys:?}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Redactions forged, taken back, and pointed elsewhere.
+
+use filrouge_store::chain::commitment;
+use filrouge_store::contract::fixture::{Fixture, anyone, redact_items, sid};
+use filrouge_store::verify::Verdict;
+use filrouge_types::{Channel, ErrorCode, Failure, Item, NewItem, RawJson, Role, Turn};
+use rusqlite::{Connection, params};
+
+use super::{block_on, broken};
+use crate::{keyring, on};
+
+/// As long as what stays of a redacted item, so that no length in the authenticated head tells of its going.
+const SHORT: &str = r#"[{"type":"abc"}]"#;
+
+struct World {
+    folder: tempfile::TempDir,
+    /// The redacted turn: seqs 1 and 2, redacted at seq 5.
+    gone: Turn,
+}
+
+/// A record's bytes.
+type Row = (i64, Vec<u8>, Vec<u8>);
+
+const VICTIM: &str = "(SELECT pk FROM session WHERE session_id = 'victim')";
+
+fn record(conn: &Connection, seq: u64) -> Row {
+    let sql = format!(
+        "SELECT id, head, body FROM record WHERE id =
+         (SELECT record_id FROM record_key WHERE session_pk = {VICTIM} AND first_seq = {seq})"
+    );
+    conn.query_row(&sql, [], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))
+        .unwrap()
+}
+
+fn put(conn: &Connection, (id, head, body): &Row) {
+    let sql = "UPDATE record SET head = ?2, body = ?3 WHERE id = ?1";
+    assert_eq!(conn.execute(sql, params![id, head, body]).unwrap(), 1);
+}
+
+fn turn_data(conn: &Connection) -> Vec<u8> {
+    let sql = format!("SELECT data FROM turn WHERE id = ({VICTIM} << 32) | 256");
+    conn.query_row(&sql, [], |r| r.get(0)).unwrap()
+}
+
+fn put_turn(conn: &Connection, data: &[u8]) {
+    let sql = format!("UPDATE turn SET data = ?1 WHERE id = ({VICTIM} << 32) | 256");
+    assert_eq!(conn.execute(&sql, [data]).unwrap(), 1);
+}
+
+impl World {
+    fn conn(&self) -> Connection {
+        Connection::open(self.folder.path().join("f.db")).unwrap()
+    }
+
+    fn open(&self) -> Fixture {
+        on(&self.folder.path().join("f.db"), keyring())
+    }
+}
+
+/// A redacted turn, and behind it an open one with a short item at seq 4; gives what stood in the first turn's
+/// record and row before.
+async fn world() -> (World, Row, Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    let f = on(&folder.path().join("f.db"), keyring());
+    let who = anyone();
+    let gone = f.whole(&who, "victim", "r", "the answer").await;
+    let open = f.start(&who, "victim", "open").await;
+    let short = RawJson::parse(SHORT).unwrap();
+    let short = NewItem::new(Role::Assistant, Channel::Plan, short);
+    f.append(&who, &open, vec![short]).await.unwrap();
+    let conn = Connection::open(folder.path().join("f.db")).unwrap();
+    let (old, old_turn) = (record(&conn, 1), turn_data(&conn));
+    let gone = f.redact_turn(&who, &gone).await.unwrap();
+    f.intact().await;
+    f.ledger.close().await;
+    (World { folder, gone }, old, old_turn)
+}
+
+async fn items(f: &Fixture) -> Result<Vec<Item>, Failure> {
+    let page = f.ledger.items(&anyone(), &sid("victim"), 0, 100).await?;
+    Ok(page.0)
+}
+
+async fn turn(f: &Fixture, world: &World) -> Result<Turn, Failure> {
+    let id = world.gone.turn_id;
+    f.ledger.turn(&anyone(), &sid("victim"), id).await
+}
+
+fn place(result: Result<impl std::fmt::Debug, Failure>) -> Option<u64> {
+    let failure = result.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::IntegrityError, "{failure}");
+    failure.place.unwrap().seq
+}
+
+/// The short item's record without its content, as an attacker writes it: nothing in it contradicts its MAC.
+fn hollow(conn: &Connection, pointer: u8) -> Row {
+    let (id, head, body) = record(conn, 4);
+    let at = body.len() - SHORT.len() - 1;
+    assert_eq!(&body[at + 1..], SHORT.as_bytes());
+    let salt: [u8; 16] = body[at - 16..at].try_into().unwrap();
+    assert_eq!(body[at - 17], 0);
+    let mut forged = body[..at - 17].to_vec();
+    forged.push(1);
+    forged.extend(commitment(&salt, SHORT.as_bytes()));
+    forged.push(pointer);
+    assert_eq!(forged.len(), body.len());
+    (id, head, forged)
+}
+
+#[test]
+fn contents_do_not_go_without_a_redaction() {
+    // A redaction that names other items, an item that is none, the item itself, and seqs that are not there.
+    for pointer in [5, 3, 4, 1, 0, 6, 127] {
+        block_on(async {
+            let (world, _, _) = world().await;
+            let conn = world.conn();
+            put(&conn, &hollow(&conn, pointer));
+            let f = world.open();
+            assert_eq!(place(items(&f).await), Some(4), "pointer {pointer}");
+            broken(&f, "contentless").await;
+            let again = f
+                .redacted(&anyone(), redact_items("victim", &[(4, 4)]))
+                .await;
+            assert_eq!(place(again), Some(4), "it is not redacted after the fact");
+            turn(&f, &world).await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_forged_redaction_is_none() {
+    block_on(async {
+        let (world, _, _) = world().await;
+        let conn = world.conn();
+        put(&conn, &hollow(&conn, 5));
+        // The event of the redaction: one range, from 1, of 2 items; now of 4.
+        let (id, head, mut body) = record(&conn, 5);
+        let at = body.windows(4).position(|w| w == [5, 1, 1, 2]).unwrap();
+        body[at + 3] = 4;
+        put(&conn, &(id, head, body));
+        let f = world.open();
+        assert_eq!(place(items(&f).await), Some(5));
+        assert_eq!(place(turn(&f, &world).await), Some(5));
+        broken(&f, "forged redaction").await;
+    });
+}
+
+#[test]
+fn contents_do_not_come_back() {
+    block_on(async {
+        let (world, old, old_turn) = world().await;
+        let conn = world.conn();
+        let (new, new_turn) = (record(&conn, 1), turn_data(&conn));
+        assert_ne!(old, new);
+        assert_eq!((old_turn[0], new_turn[0]), (1, 2), "formats");
+        // From a backup of the file: the record alone, the turn's row alone, both.
+        put(&conn, &old);
+        let f = world.open();
+        assert_eq!(place(turn(&f, &world).await), Some(1));
+        broken(&f, "record restored").await;
+        f.ledger.close().await;
+
+        put_turn(&conn, &old_turn);
+        let f = world.open();
+        let report = f.ledger.verify(None).await.unwrap();
+        assert_eq!(report.verdict(), Verdict::Broken);
+        assert_eq!(report.findings[0].seq, Some(1));
+        f.ledger.close().await;
+
+        put(&conn, &new);
+        let f = world.open();
+        broken(&f, "turn row restored").await;
+        f.ledger.close().await;
+
+        put_turn(&conn, &new_turn);
+        let f = world.open();
+        f.intact().await;
+        f.ledger.close().await;
+    });
+}
+
+#[test]
+fn every_byte_of_a_redacted_record() {
+    block_on(async {
+        let (world, _, _) = world().await;
+        let conn = world.conn();
+        let good = record(&conn, 1);
+        let f = world.open();
+        let said = (items(&f).await.unwrap(), turn(&f, &world).await.unwrap());
+        f.ledger.close().await;
+        for bit in 0..(good.1.len() + good.2.len()) * 8 {
+            let (mut row, at) = (good.clone(), bit / 8);
+            match at.checked_sub(row.1.len()) {
+                None => row.1[at] ^= 1 << (bit % 8),
+                Some(at) => row.2[at] ^= 1 << (bit % 8),
+            }
+            // Few of a byte's bits: opening a ledger for each takes its time.
+            if bit % 8 != at % 8 {
+                continue;
+            }
+            put(&conn, &row);
+            let f = world.open();
+            let verdict = f.ledger.verify(None).await.unwrap().verdict();
+            assert_ne!(verdict, Verdict::Intact, "bit {bit}");
+            assert!(items(&f).await.is_err(), "bit {bit}");
+            assert!(turn(&f, &world).await.is_err(), "bit {bit}");
+            f.ledger.close().await;
+        }
+        put(&conn, &good);
+        let f = world.open();
+        let again = (items(&f).await.unwrap(), turn(&f, &world).await.unwrap());
+        assert_eq!(again, said);
+        f.intact().await;
+    });
+}

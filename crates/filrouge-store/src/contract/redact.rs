@@ -1,0 +1,322 @@
+//! Redaction: contents go, everything else stays provable (DESIGN §9).
+
+use filrouge_types::{Channel, ErrorCode, Item, Turn, TurnId, TurnStatus};
+
+use super::fixture::{
+    Fixture, anyone, cancel, code, finalize, interrupt, item, keyed, operator, redact,
+    redact_items, replacement, sid, start_with, text, user,
+};
+use crate::command::{Scope, Target, Write};
+use crate::read::TurnQuery;
+use crate::record::Seqs;
+
+async fn listed(f: &Fixture, who: &Scope, session: &str, include_redacted: bool) -> Vec<Turn> {
+    let query = TurnQuery {
+        include_redacted,
+        limit: 100,
+        ..TurnQuery::default()
+    };
+    f.ledger.turns(who, &sid(session), query).await.unwrap().0
+}
+
+fn contentless(items: &[Item]) -> Vec<u64> {
+    let gone = items.iter().filter(|i| i.redacted);
+    gone.map(|i| {
+        assert_eq!(i.parts.as_str(), "[]");
+        i.seq
+    })
+    .collect()
+}
+
+pub async fn a_redacted_turn(f: &Fixture) {
+    let who = user("ann");
+    let before = f.whole(&who, "s", "r0", "kept answer").await;
+    let turn = f.whole(&who, "s", "secret question", "secret answer").await;
+    let items = f.items(&who, "s", 50).await;
+    f.clock.advance(1000);
+    let write = redact("s", Target::Turn(turn.turn_id));
+    let receipt = f.redacted(&who, write).await.unwrap();
+    assert_eq!(receipt.seqs, Seqs::of([(3, 4)]).unwrap());
+    assert_eq!((receipt.redaction_seq, receipt.replayed), (5, false));
+    let gone = *receipt.turn.unwrap();
+    assert_eq!(gone.deleted_at, Some(receipt.at));
+    assert_eq!(
+        (&gone.question_neutral, &gone.answer_neutral),
+        (&None, &None)
+    );
+    let kept = Turn {
+        question_neutral: turn.question_neutral.clone(),
+        answer_neutral: turn.answer_neutral.clone(),
+        deleted_at: None,
+        ..gone.clone()
+    };
+    assert_eq!(kept, turn, "everything but the texts stays");
+    let shown = f.ledger.turn(&who, &sid("s"), turn.turn_id).await.unwrap();
+    assert_eq!(shown, gone);
+
+    let now = f.items(&who, "s", 50).await;
+    assert_eq!(contentless(&now), [3, 4]);
+    assert_eq!(now[..2], items[..2]);
+    for (old, new) in items.iter().zip(&now).skip(2) {
+        let back = Item {
+            parts: old.parts.clone(),
+            redacted: false,
+            ..new.clone()
+        };
+        assert_eq!(back, *old);
+    }
+    let told = &now[4];
+    assert_eq!((&told.channel, told.turn_id), (&Channel::Redaction, None));
+    assert_eq!(told.created_at, receipt.at);
+    let parts = format!(
+        r#"[{{"type":"redaction","seqs":[[3,4]],"turn_id":"{}","by":"operator","reason":"on \"request\""}}]"#,
+        turn.turn_id
+    );
+    assert_eq!(told.parts.as_str(), parts);
+
+    assert_eq!(listed(f, &who, "s", true).await, [before.clone(), gone]);
+    assert_eq!(listed(f, &who, "s", false).await, [before]);
+    let after = f.whole(&who, "s", "r2", "later").await;
+    assert_eq!((after.ordinal, after.first_seq), (3, 6));
+    f.intact().await;
+}
+
+pub async fn every_version_goes(f: &Fixture) {
+    let who = anyone();
+    let first = f.whole(&who, "s", "r", "one").await;
+    f.whole(&who, "s", "other", "other").await;
+    let replaced = async |request: &str, old: TurnId| {
+        f.turn_of(&who, replacement(&who, "s", request, old, request))
+            .await
+            .unwrap()
+    };
+    let second = replaced("r2", first.turn_id).await;
+    let third = replaced("r3", second.turn_id).await;
+    let gone = f.redact_turn(&who, &second).await.unwrap();
+    assert_eq!(gone.turn_id, second.turn_id);
+    assert_eq!(gone.replaced_by_turn_id, Some(third.turn_id));
+    assert_eq!(
+        contentless(&f.items(&who, "s", 3).await),
+        [1, 2, 5, 6, 7, 8]
+    );
+    for turn in [&first, &second, &third] {
+        let shown = f.ledger.turn(&who, &sid("s"), turn.turn_id).await.unwrap();
+        assert_eq!(shown.deleted_at, gone.deleted_at);
+    }
+    let names: Vec<String> = listed(f, &who, "s", false)
+        .await
+        .iter()
+        .map(|t| t.request_id.to_string())
+        .collect();
+    assert_eq!(names, ["other"]);
+    // A corrected version may still be written, and goes in its turn.
+    let clean = replaced("clean", third.turn_id).await;
+    assert_eq!((clean.ordinal, clean.deleted_at), (1, None));
+    f.clock.advance(10);
+    f.redact_turn(&who, &first).await.unwrap();
+    let shown = f.ledger.turn(&who, &sid("s"), clean.turn_id).await.unwrap();
+    assert!(shown.deleted_at > gone.deleted_at);
+    assert_eq!(shown.answer_neutral, None);
+    f.intact().await;
+}
+
+pub async fn what_cannot_be_redacted(f: &Fixture) {
+    let who = anyone();
+    let open = f.start(&who, "s", "r").await;
+    let done = f.whole(&who, "s", "done", "a").await;
+    let elsewhere = f.whole(&who, "elsewhere", "r", "a").await;
+    let position = f.ledger.position();
+    let refused = f.redact_turn(&who, &open).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::TurnOpen);
+    assert!(refused.hint.is_some());
+    let try_it =
+        async |session: &str, target: Target| code(f.redacted(&who, redact(session, target)).await);
+    let turn = Target::Turn;
+    assert_eq!(
+        try_it("s", turn(TurnId::from_derived([1; 16]))).await,
+        ErrorCode::TurnNotFound
+    );
+    assert_eq!(
+        try_it("s", turn(elsewhere.turn_id)).await,
+        ErrorCode::TurnMismatch
+    );
+    assert_eq!(
+        try_it("nowhere", turn(done.turn_id)).await,
+        ErrorCode::SessionNotFound
+    );
+    let items = async |ranges: &[(u64, u64)]| {
+        let seqs = Seqs::of(ranges.iter().copied()).unwrap();
+        try_it("s", Target::Items(seqs)).await
+    };
+    assert_eq!(items(&[]).await, ErrorCode::Invalid);
+    assert_eq!(items(&[(1, 4)]).await, ErrorCode::Invalid);
+    assert_eq!(items(&[(1, 1), (99, 99)]).await, ErrorCode::Invalid);
+    assert_eq!(items(&[(1, u64::MAX)]).await, ErrorCode::Invalid);
+    assert_eq!(
+        f.ledger.position(),
+        position,
+        "a refused one leaves nothing"
+    );
+    f.redact_turn(&who, &done).await.unwrap();
+    assert_eq!(items(&[(4, 4)]).await, ErrorCode::Invalid, "a redaction");
+    assert_eq!(items(&[(1, 4)]).await, ErrorCode::Invalid);
+    f.turn_of(&who, cancel("s", open.turn_id)).await.unwrap();
+    f.redact_turn(&who, &open).await.unwrap();
+    f.intact().await;
+}
+
+pub async fn redacting_again(f: &Fixture) {
+    let who = anyone();
+    let turn = f.whole(&who, "s", "r", "a").await;
+    let first = f.redact_turn(&who, &turn).await.unwrap();
+    let one = f.redacted(&who, redact_items("s", &[(2, 2)])).await;
+    let one = one.unwrap();
+    assert_eq!((one.redaction_seq, one.replayed), (3, true));
+    let position = f.ledger.position();
+    f.clock.advance(5);
+    let again = f.redact_turn(&who, &turn).await.unwrap();
+    assert!(again.replayed);
+    assert_eq!(
+        Turn {
+            replayed: false,
+            ..again
+        },
+        first
+    );
+    let both = f.redacted(&who, redact_items("s", &[(1, 2)])).await;
+    let both = both.unwrap();
+    assert!(both.replayed);
+    assert_eq!((Some(both.at), both.turn), (first.deleted_at, None));
+    assert_eq!(f.ledger.position(), position, "nothing was written");
+    assert_eq!(f.last_seq(&who, "s").await, 3);
+    f.intact().await;
+}
+
+pub async fn items_of_an_open_turn(f: &Fixture) {
+    let who = anyone();
+    let turn = f.start(&who, "s", "the question").await;
+    let plans = ["one", "two", "three"].map(|w| item(Channel::Plan, w));
+    f.append(&who, &turn, plans.to_vec()).await.unwrap();
+    let write = redact_items("s", &[(3, 3), (1, 1)]);
+    let receipt = f.redacted(&who, write).await.unwrap();
+    assert_eq!((receipt.redaction_seq, receipt.turn), (5, None));
+    let items = f.items(&who, "s", 2).await;
+    assert_eq!(contentless(&items), [1, 3]);
+    assert_eq!(items[1].parts, text("one"));
+    let shown = f.ledger.turn(&who, &sid("s"), turn.turn_id).await.unwrap();
+    assert_eq!((shown.question_neutral, shown.deleted_at), (None, None));
+    assert_eq!((shown.status, shown.last_seq), (TurnStatus::Open, 4));
+    f.append(&who, &turn, vec![item(Channel::Plan, "four")])
+        .await
+        .unwrap();
+    let write = redact_items("s", &[(3, 4), (6, 6)]);
+    assert_eq!(f.redacted(&who, write).await.unwrap().redaction_seq, 7);
+    f.intact().await;
+    let done = finalize("s", turn.turn_id, Some("answer"));
+    let done = f.turn_of(&who, done).await.unwrap();
+    assert_eq!((done.deleted_at, done.last_seq), (None, 8));
+    assert!(done.answer_neutral.is_some());
+    f.intact().await;
+}
+
+/// Whoever names all items of a turn that has ended redacts the turn; of an open one, items alone.
+pub async fn all_items_of_a_turn(f: &Fixture) {
+    let who = anyone();
+    let one = f.whole(&who, "s", "r1", "a").await;
+    let two = f.whole(&who, "s", "r2", "a").await;
+    let open = f.start(&who, "s", "open").await;
+    let write = redact_items("s", &[(1, 3), (5, 5)]);
+    f.redacted(&who, write).await.unwrap();
+    let deleted = async |turn: &Turn| {
+        let turn = f.ledger.turn(&who, &sid("s"), turn.turn_id).await.unwrap();
+        turn.deleted_at.is_some()
+    };
+    assert!(deleted(&one).await);
+    assert!(!deleted(&two).await && !deleted(&open).await);
+    f.intact().await;
+    f.write(&who, interrupt("s", open.turn_id, i64::MAX))
+        .await
+        .unwrap();
+    assert!(!deleted(&open).await);
+    // One redaction must name all of them.
+    f.redacted(&who, redact_items("s", &[(4, 4)]))
+        .await
+        .unwrap();
+    assert!(!deleted(&two).await);
+    let again = f.redacted(&who, redact_items("s", &[(3, 4)])).await;
+    assert!(again.unwrap().replayed);
+    assert!(f.redact_turn(&who, &two).await.is_ok() && deleted(&two).await);
+    f.intact().await;
+}
+
+pub async fn part_of_a_turn_before_the_whole(f: &Fixture) {
+    let who = anyone();
+    let turn = f.whole(&who, "s", "r", "a").await;
+    f.redacted(&who, redact_items("s", &[(2, 2)]))
+        .await
+        .unwrap();
+    let shown = f.ledger.turn(&who, &sid("s"), turn.turn_id).await.unwrap();
+    assert_eq!((shown.answer_neutral, shown.deleted_at), (None, None));
+    assert!(shown.question_neutral.is_some());
+    let gone = f.redact_turn(&who, &turn).await.unwrap();
+    assert!(gone.deleted_at.is_some() && !gone.replayed);
+    assert_eq!(contentless(&f.items(&who, "s", 9).await), [1, 2]);
+    f.intact().await;
+}
+
+pub async fn a_redacted_turn_is_not_reopened(f: &Fixture) {
+    let who = anyone();
+    let turn = f.start(&who, "s", "r").await;
+    f.append(&who, &turn, vec![keyed("k", "words")])
+        .await
+        .unwrap();
+    f.write(&who, interrupt("s", turn.turn_id, i64::MAX))
+        .await
+        .unwrap();
+    let gone = f.redact_turn(&who, &turn).await.unwrap();
+    assert_eq!(gone.status, TurnStatus::Interrupted);
+    let again = f.start(&who, "s", "r").await;
+    assert_eq!(
+        (again.status, again.replayed, again.differs),
+        (TurnStatus::Interrupted, true, false)
+    );
+    assert_eq!(again.deleted_at, gone.deleted_at);
+    let late = f.append(&who, &turn, vec![keyed("k2", "late")]).await;
+    assert_eq!(code(late), ErrorCode::TurnClosed);
+    assert_eq!(f.last_seq(&who, "s").await, 4);
+    f.intact().await;
+}
+
+/// A start that brings a history in does not replace what was redacted.
+pub async fn history_is_not_brought_in_again(f: &Fixture) {
+    let who = anyone();
+    let turn = f.whole(&who, "s", "r", "a").await;
+    f.redact_turn(&who, &turn).await.unwrap();
+    let mut history = start_with(&who, "s", "r~2", "q", Some("a"), |event, _| {
+        event.replaces = Some(turn.turn_id);
+    });
+    history.reopen = false;
+    let refused = f.turn_of(&who, Write::Start(Box::new(history))).await;
+    assert_eq!(code(refused), ErrorCode::TurnRedacted);
+    assert_eq!(f.last_seq(&who, "s").await, 3);
+    f.intact().await;
+}
+
+pub async fn owners_and_strangers(f: &Fixture) {
+    let (ann, bob) = (user("ann"), user("bob"));
+    let turn = f.whole(&ann, "anns", "r", "a").await;
+    for stranger in [bob.clone(), anyone(), operator("u")] {
+        let refused = f.redact_turn(&stranger, &turn).await.unwrap_err();
+        assert_eq!(refused.code, ErrorCode::SessionNotFound);
+        let items = f.redacted(&stranger, redact_items("anns", &[(1, 1)])).await;
+        assert_eq!(code(items), ErrorCode::SessionNotFound);
+    }
+    f.whole(&bob, "bobs", "r", "a").await;
+    let write = |id| redact("bobs", Target::Turn(id));
+    let foreign = f.redacted(&bob, write(turn.turn_id)).await.unwrap_err();
+    assert_eq!(foreign.code, ErrorCode::TurnNotFound);
+    assert_eq!(contentless(&f.items(&ann, "anns", 9).await), [0; 0]);
+    f.redact_turn(&operator("t"), &turn).await.unwrap();
+    assert_eq!(contentless(&f.items(&ann, "anns", 9).await), [1, 2]);
+    f.intact().await;
+}

@@ -1,0 +1,107 @@
+//! Records of items that were chained elsewhere: salts, commitments, times and links stay as they are.
+
+use filrouge_types::{ErrorCode, Failure, NewItem};
+
+use super::batch::{RAW_MAX, RECORD_BYTES, RECORD_ITEMS, pack_body};
+use super::fields::encode_fields;
+use super::{ChainedItem, Head, Proof, RecordRow};
+use crate::chain::{self, Link, LinkScope};
+use crate::codec::Write;
+use crate::keyring::{Keyring, MAC_BYTES};
+
+/// The record of the first of `items`, of as many of those behind it as share its turn and its time, within the
+/// bounds of a record. Gives the row and its last link; `Err` with the seq whose link is not what it is made of.
+///
+/// # Errors
+/// The outer one when the compressor fails, or `limit_exceeded` for an item that no record can hold.
+pub fn adopted(
+    items: &[ChainedItem],
+    previous: Link,
+    scope: &LinkScope,
+    keyring: &Keyring,
+) -> Result<Result<(RecordRow, Link), u64>, Failure> {
+    let Some(first) = items.first().map(|i| &i.item) else {
+        return Ok(Err(0));
+    };
+    let (mut raw, mut last, mut count) = (Vec::new(), previous, 0_usize);
+    // What belongs to no turn stands alone.
+    let like = |i: &&ChainedItem| {
+        i.item.turn_id == first.turn_id
+            && i.item.created_at == first.created_at
+            && (first.turn_id.is_some() || i.item.seq == first.seq)
+    };
+    for (one, seq) in items.iter().take_while(like).zip(first.seq..) {
+        let fields = encode_fields(&sent(one), &one.events);
+        raw.bytes(&fields);
+        let commitment = put_content(&mut raw, one);
+        let turn = first.turn_id.as_ref();
+        last = scope.link(&last, seq, turn, first.created_at, &fields, &commitment);
+        if one.item.seq != seq || one.link != last {
+            return Ok(Err(seq));
+        }
+        count += 1;
+        if count == RECORD_ITEMS || raw.len() >= RECORD_BYTES {
+            break;
+        }
+    }
+    if raw.len() > RAW_MAX {
+        let what = format!("an item has at most {RAW_MAX} bytes");
+        return Err(Failure::new(ErrorCode::LimitExceeded, what));
+    }
+    let (compression, body) = pack_body(&raw)?;
+    let head = Head {
+        key_id: keyring.active(),
+        compression,
+        raw_len: raw.len(),
+        created_at: first.created_at,
+        turn_id: first.turn_id,
+        previous,
+        mac: [0; MAC_BYTES],
+    };
+    let count = count as u64;
+    let row = RecordRow {
+        first_seq: first.seq,
+        count,
+        head: head.signed(keyring, first.seq, count, &last),
+        body,
+    };
+    Ok(Ok((row, last)))
+}
+
+fn put_content(raw: &mut Vec<u8>, one: &ChainedItem) -> [u8; 32] {
+    match one.proof {
+        Proof::Salt(salt) => {
+            let parts = one.item.parts.as_str().as_bytes();
+            raw.byte(0);
+            raw.extend_from_slice(&salt);
+            raw.bytes(parts);
+            chain::commitment(&salt, parts)
+        }
+        Proof::Erased {
+            commitment,
+            redaction_seq,
+        } => {
+            raw.byte(1);
+            raw.extend_from_slice(&commitment);
+            raw.number(redaction_seq);
+            commitment
+        }
+    }
+}
+
+/// The item as its caller gave it: what its fields are made of.
+fn sent(one: &ChainedItem) -> NewItem {
+    let item = &one.item;
+    NewItem {
+        item_id: item.item_id.clone(),
+        role: item.role,
+        channel: item.channel.clone(),
+        variant: item.variant,
+        parts: item.parts.clone(),
+        agent: item.agent.clone(),
+        model: item.model.clone(),
+        usage: item.usage.clone(),
+        metadata: item.metadata.clone(),
+        occurred_at: item.occurred_at,
+    }
+}

@@ -1,0 +1,146 @@
+//! Erasing: contents go, links and all else stay.
+
+use filrouge_types::{
+    Channel, NewItem, RawJson, Role, SessionId, TenantId, Timestamp, TurnId, Variant,
+};
+use proptest::prelude::*;
+
+use super::*;
+use crate::chain::GENESIS;
+use crate::keyring::OsEntropy;
+
+const FIRST: u64 = 5;
+const REDACTION: u64 = 700;
+
+fn scope() -> LinkScope {
+    LinkScope::new(&TenantId::new("t").unwrap(), &SessionId::new("s").unwrap())
+}
+
+/// Two keys; the second one is written with.
+fn ring(active: KeyId) -> Keyring {
+    Keyring::new([(1, [3; 32]), (2, [4; 32])].into(), active).unwrap()
+}
+
+/// One record of items of these lengths.
+fn record(lengths: &[usize], turn_id: Option<TurnId>) -> RecordRow {
+    let entry = |(n, length): (usize, &usize)| {
+        let parts = RawJson::write(&[format!("{n}{}", "words ".repeat(*length))]).unwrap();
+        let item = NewItem {
+            variant: Variant::Translated,
+            agent: Some("agent".into()),
+            ..NewItem::new(Role::Tool, Channel::ToolResult, parts)
+        };
+        Entry {
+            item,
+            events: vec![Event::Interrupt],
+        }
+    };
+    let entries: Vec<Entry> = lengths.iter().enumerate().map(entry).collect();
+    let batch = Batch::seal(&entries, &OsEntropy).unwrap();
+    assert_eq!(batch.records.len(), 1);
+    let (scope, keyring) = (scope(), ring(1));
+    let placement = Placement {
+        scope: &scope,
+        turn_id,
+        created_at: Timestamp::from_micros(12),
+        keyring: &keyring,
+    };
+    placement.place(&batch.records[0], FIRST, GENESIS).0
+}
+
+fn read(row: &RecordRow) -> Result<Decoded, Fault> {
+    decode(row, &scope(), &ring(2), Check::Keyed)
+}
+
+fn erase(row: &RecordRow, named: &Seqs, by: u64) -> Option<RecordRow> {
+    erased(row, &read(row).unwrap(), named, by, &ring(2)).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
+
+    #[test]
+    fn contents_go_and_links_stay(
+        lengths in proptest::collection::vec(0..60_usize, 1..40),
+        named in proptest::collection::vec((FIRST..FIRST + 44, 0..4_u64), 1..5),
+        some_turn: bool,
+    ) {
+        let row = record(&lengths, some_turn.then(|| TurnId::from_bytes([9; 16])));
+        let named = Seqs::of(named.iter().map(|(first, more)| (*first, first + more))).unwrap();
+        let before = read(&row).unwrap();
+        let Some(new) = erase(&row, &named, REDACTION) else {
+            prop_assert!(before.items.iter().all(|(i, _)| !named.contains(i.seq)));
+            return Ok(());
+        };
+        let after = read(&new).unwrap();
+        prop_assert_eq!((after.previous, after.last), (before.previous, before.last));
+        prop_assert_eq!((new.first_seq, new.count), (row.first_seq, row.count));
+        let mut pointers = Vec::new();
+        for ((old, old_events), (new, events)) in before.items.into_iter().zip(after.items) {
+            prop_assert_eq!(old_events, events);
+            if named.contains(old.seq) {
+                pointers.push((old.seq, REDACTION));
+                prop_assert_eq!(new.parts.as_str(), "[]");
+                let bare = filrouge_types::Item { parts: new.parts.clone(), redacted: true, ..old };
+                prop_assert_eq!(bare, new);
+            } else {
+                prop_assert_eq!(old, new);
+            }
+        }
+        prop_assert_eq!(after.redacted, pointers);
+        prop_assert_eq!(erase(&new, &named, REDACTION + 1), None, "nothing is left to erase");
+    }
+
+    #[test]
+    fn what_was_erased_before_keeps_its_redaction(split in FIRST..FIRST + 9) {
+        let row = record(&[30; 10], None);
+        let one = erase(&row, &Seqs::of([(FIRST, split)]).unwrap(), REDACTION).unwrap();
+        let all = erase(&one, &Seqs::of([(1, 99)]).unwrap(), REDACTION + 1).unwrap();
+        for (seq, by) in read(&all).unwrap().redacted {
+            prop_assert_eq!(by, if seq <= split { REDACTION } else { REDACTION + 1 });
+        }
+        prop_assert_eq!(read(&all).unwrap().last, read(&row).unwrap().last);
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_an_erased_record_is_refused_or_points_elsewhere() {
+    let row = record(&[4, 2], None);
+    let good = erase(&row, &Seqs::of([(FIRST, FIRST)]).unwrap(), REDACTION).unwrap();
+    let said = read(&good).unwrap();
+    for bit in 0..(good.head.len() + good.body.len()) * 8 {
+        let mut row = good.clone();
+        match (bit / 8).checked_sub(row.head.len()) {
+            None => row.head[bit / 8] ^= 1 << (bit % 8),
+            Some(at) => row.body[at] ^= 1 << (bit % 8),
+        }
+        // The pointer is not authenticated: whoever reads looks at what it points to.
+        if let Ok(read) = read(&row) {
+            assert_ne!(read.redacted, said.redacted, "bit {bit}");
+            assert_eq!(format!("{:?}", read.items), format!("{:?}", said.items));
+        }
+    }
+}
+
+#[test]
+fn a_redaction_names_what_came_before_it() {
+    let keyring = ring(1);
+    let scope = scope();
+    for (last, fits) in [(FIRST - 1, true), (FIRST, false), (FIRST + 1, false)] {
+        let item = NewItem::new(
+            Role::System,
+            Channel::Redaction,
+            RawJson::from_checked("[]"),
+        );
+        let events = vec![Event::Redact(Seqs::of([(2, last)]).unwrap())];
+        let batch = Batch::seal(&[Entry { item, events }], &OsEntropy).unwrap();
+        let placement = Placement {
+            scope: &scope,
+            turn_id: None,
+            created_at: Timestamp::from_micros(1),
+            keyring: &keyring,
+        };
+        let (row, _) = placement.place(&batch.records[0], FIRST, GENESIS);
+        assert_eq!(read(&row).is_ok(), fits, "{last}");
+    }
+}

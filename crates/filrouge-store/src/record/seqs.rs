@@ -1,0 +1,152 @@
+//! Sets of seqs as ranges: what a redaction names.
+
+use crate::codec::{Malformed, Reader, Write};
+
+/// Seqs, as ascending ranges that do not touch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seqs(Vec<(u64, u64)>);
+
+impl Seqs {
+    /// The seqs of ranges, each given by its first and its last seq, in any order; `None` when a range is empty or
+    /// begins before seq 1.
+    pub fn of(ranges: impl IntoIterator<Item = (u64, u64)>) -> Option<Self> {
+        let mut ranges: Vec<(u64, u64)> = ranges.into_iter().collect();
+        ranges.sort_unstable();
+        let mut merged = Self::default();
+        for (first, last) in ranges {
+            if first == 0 || last < first {
+                return None;
+            }
+            match merged.0.last_mut() {
+                Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
+                _ => merged.0.push((first, last)),
+            }
+        }
+        Some(merged)
+    }
+
+    /// The ranges, each by its first and its last seq.
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter().copied()
+    }
+
+    /// Every seq, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u64> {
+        self.ranges().flat_map(|(first, last)| first..=last)
+    }
+
+    /// Whether it holds `seq`.
+    #[must_use]
+    pub fn contains(&self, seq: u64) -> bool {
+        self.covers(seq, seq)
+    }
+
+    /// Whether it holds all from `first` to `last`.
+    #[must_use]
+    pub fn covers(&self, first: u64, last: u64) -> bool {
+        let at = self.0.partition_point(|(_, end)| *end < first);
+        self.0
+            .get(at)
+            .is_some_and(|(start, end)| *start <= first && last <= *end)
+    }
+
+    /// How many seqs it holds.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.ranges().fold(0, |sum: u64, (first, last)| {
+            sum.saturating_add(last - first).saturating_add(1)
+        })
+    }
+
+    /// The highest seq; 0 when it holds none.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.0.last().map_or(0, |(_, last)| *last)
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.number(self.0.len() as u64);
+        for (first, last) in self.ranges() {
+            out.number(first);
+            out.number(last - first + 1);
+        }
+    }
+
+    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let mut seqs = Self::default();
+        for _ in 0..r.number()? {
+            let (first, count) = (r.number()?, r.number()?);
+            let last = first
+                .checked_add(count)
+                .and_then(|end| end.checked_sub(1))
+                .ok_or(Malformed)?;
+            let apart = seqs.0.is_empty() || first > seqs.last().saturating_add(1);
+            if first == 0 || count == 0 || !apart {
+                return Err(Malformed);
+            }
+            seqs.0.push((first, last));
+        }
+        if seqs.0.is_empty() {
+            return Err(Malformed);
+        }
+        Ok(seqs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn written(ranges: &[(u64, u64)]) -> Result<Seqs, Malformed> {
+        let mut bytes = Vec::new();
+        bytes.number(ranges.len() as u64);
+        for (first, count) in ranges {
+            bytes.number(*first);
+            bytes.number(*count);
+        }
+        let mut r = Reader(&bytes);
+        let seqs = Seqs::read(&mut r)?;
+        assert!(r.is_empty());
+        Ok(seqs)
+    }
+
+    #[test]
+    fn only_one_way_to_write_them() {
+        assert_eq!(
+            written(&[(1, 2), (4, 1)]).ok(),
+            Seqs::of([(4, 4), (2, 2), (1, 1)])
+        );
+        for wrong in [
+            &[][..],
+            &[(0, 1)],
+            &[(1, 0)],
+            &[(1, 2), (3, 1)],
+            &[(5, 1), (1, 1)],
+            &[(1, 3), (2, 1)],
+            &[(2, u64::MAX)],
+        ] {
+            assert_eq!(written(wrong), Err(Malformed), "{wrong:?}");
+        }
+        assert_eq!(Seqs::of([(0, 3)]), None);
+        assert_eq!(Seqs::of([(3, 2)]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn they_hold_what_they_were_made_of(ranges in proptest::collection::vec((1..60_u64, 0..5_u64), 1..9)) {
+            let ranges: Vec<_> = ranges.iter().map(|(first, more)| (*first, first + more)).collect();
+            let seqs = Seqs::of(ranges.clone()).unwrap();
+            let held = |seq: u64| ranges.iter().any(|(first, last)| (*first..=*last).contains(&seq));
+            for seq in 0..70 {
+                prop_assert_eq!(seqs.contains(seq), held(seq));
+                prop_assert_eq!(seqs.covers(seq, seq + 2), (seq..=seq + 2).all(held));
+            }
+            prop_assert_eq!(seqs.count(), (0..70).filter(|s| held(*s)).count() as u64);
+            prop_assert_eq!(seqs.iter().collect::<Vec<_>>(), (0..70).filter(|s| held(*s)).collect::<Vec<_>>());
+            let mut bytes = Vec::new();
+            seqs.write(&mut bytes);
+            prop_assert_eq!(Seqs::read(&mut Reader(&bytes)), Ok(seqs));
+        }
+    }
+}

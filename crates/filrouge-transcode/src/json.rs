@@ -1,0 +1,118 @@
+//! Writing JSON into one string. Nothing here is parsed: a token is copied, plain text is escaped.
+
+/// Appends `plain` as the inside of a JSON string.
+pub(crate) fn escape(out: &mut String, plain: &str) {
+    let bytes = plain.as_bytes();
+    let mut copied = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        if *byte >= b' ' && *byte != b'"' && *byte != b'\\' {
+            continue;
+        }
+        out.push_str(&plain[copied..at]);
+        copied = at + 1;
+        match byte {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            control => {
+                let digits = b"0123456789abcdef";
+                out.push_str("\\u00");
+                out.push(char::from(digits[usize::from(control >> 4)]));
+                out.push(char::from(digits[usize::from(control & 15)]));
+            }
+        }
+    }
+    out.push_str(&plain[copied..]);
+}
+
+/// Appends `plain` as a JSON string.
+pub(crate) fn string(out: &mut String, plain: &str) {
+    out.push('"');
+    escape(out, plain);
+    out.push('"');
+}
+
+/// Appends the comma between two members, unless an array or object was just opened.
+pub(crate) fn next(out: &mut String) {
+    if !out.ends_with(['[', '{']) {
+        out.push(',');
+    }
+}
+
+/// `inner`, the inside of a JSON string, without the white space at its end, spelled raw or as escapes.
+pub(crate) fn trim_end(inner: &str) -> &str {
+    let mut rest = inner;
+    loop {
+        rest = rest.trim_end_matches(is_space);
+        match blank_escape(rest) {
+            Some(length) => rest = &rest[..rest.len() - length],
+            None => return rest,
+        }
+    }
+}
+
+/// White space as servers written in Python see it: the four separators of ASCII are some.
+pub(crate) fn is_space(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
+}
+
+/// The length of the escape that `inner` ends in, when it spells white space.
+fn blank_escape(inner: &str) -> Option<usize> {
+    let bytes = inner.as_bytes();
+    let length = match bytes {
+        [.., b'\\', b'n' | b'r' | b't' | b'f'] => 2,
+        [.., b'\\', b'u', _, _, _, _] => {
+            let digits = inner.get(inner.len() - 4..)?;
+            let unit = u32::from_str_radix(digits, 16).ok()?;
+            if !char::from_u32(unit).is_some_and(is_space) {
+                return None;
+            }
+            6
+        }
+        _ => return None,
+    };
+    let before = &bytes[..bytes.len() - length];
+    let escaped = before.iter().rev().take_while(|b| **b == b'\\').count() % 2 == 1;
+    (!escaped).then_some(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_text_is_escaped_as_json_asks() {
+        let all: String = (0..=0x7f)
+            .map(char::from)
+            .chain("é\u{2028}🧵".chars())
+            .collect();
+        let mut out = String::new();
+        string(&mut out, &all);
+        assert_eq!(serde_json::from_str::<String>(&out).unwrap(), all);
+    }
+
+    #[test]
+    fn white_space_is_trimmed_however_it_is_spelled() {
+        let cases = [
+            ("a  ", "a"),
+            (r"a\n\r\t\f ", "a"),
+            (r"a\u0020\u000A\u00a0", "a"),
+            ("a\u{a0}\u{3000}\u{2029}", "a"),
+            (r"a\\n", r"a\\n"),
+            (r"a\\\n", r"a\\"),
+            (r"a\\u0020", r"a\\u0020"),
+            (r"a\\\\\u0020", r"a\\\\"),
+            (r"a\u0041", r"a\u0041"),
+            (r"a\u001d", "a"),
+            ("aé", "aé"),
+            ("éu000", "éu000"),
+            (r"\n", ""),
+            ("", ""),
+        ];
+        for (inner, expected) in cases {
+            assert_eq!(trim_end(inner), expected, "{inner}");
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Provider formats: a restored conversation, planned without any provider's words, becomes the messages of the next
+//! request (DESIGN §5).
+//!
+//! Rendering is copying: texts are JSON string tokens already and are never parsed again. What a format cannot show is
+//! left out or changed, and the report says so.
+
+mod format;
+mod json;
+mod labels;
+mod media;
+mod render;
+mod restore;
+mod text;
+
+pub use format::Format;
+pub use render::{Context, render};
+pub use restore::restore;

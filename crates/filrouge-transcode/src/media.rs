@@ -1,0 +1,250 @@
+//! Images and files: what of them a provider can be given, and how they are told of where it cannot.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use filrouge_engine::restore::{Media, MediaSource, is_text};
+
+/// The image types that OpenAI and Anthropic take (both name the same four).
+pub(crate) const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// The only type of whole documents that every provider takes.
+pub(crate) const PDF: &str = "application/pdf";
+/// Longest name of a medium in a text, in characters.
+const LONGEST_LABEL: usize = 200;
+
+/// A medium whose form every provider would take; whether its type is taken differs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// Bytes of a known type.
+    Base64 { mime: &'a str, data: &'a str },
+    /// An absolute address.
+    Link(Link<'a>),
+    /// A file that was uploaded to OpenAI.
+    OpenaiFile(&'a str),
+}
+
+/// An absolute address.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Link<'a> {
+    /// `http` or `https`.
+    pub(crate) scheme: &'static str,
+    /// What follows `scheme:`.
+    pub(crate) rest: &'a str,
+    pub(crate) mime: Option<&'a str>,
+}
+
+impl Link<'_> {
+    /// Appends the address as a JSON string.
+    pub(crate) fn push(&self, out: &mut String) {
+        out.push('"');
+        out.push_str(self.scheme);
+        out.push(':');
+        crate::json::escape(out, self.rest);
+        out.push('"');
+    }
+
+    /// Whether a document is there that its type or its name tells to be a PDF.
+    pub(crate) fn is_pdf(&self) -> bool {
+        let path = self.rest.split(['?', '#']).next().unwrap_or_default();
+        match self.mime {
+            Some(mime) => mime == PDF,
+            None => path.to_ascii_lowercase().ends_with(".pdf"),
+        }
+    }
+}
+
+/// What can be sent of `media`; `None` for what no provider could read.
+pub(crate) fn source(media: &Media) -> Option<Source<'_>> {
+    match &media.source {
+        MediaSource::Base64(data) if is_base64(data) => Some(Source::Base64 {
+            mime: mime(media)?,
+            data,
+        }),
+        MediaSource::Url(url) => link(url, mime(media)).map(Source::Link),
+        // Ids tell no provider; OpenAI's are the only ones a history can hold without asking for a beta, and
+        // they are told by their shape (Anthropic's begin with `file_`, Google's with `files/`).
+        MediaSource::Id(id) => {
+            let own = id.starts_with("file-") || id.starts_with("assistant-");
+            let clean = id
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+            (own && clean).then_some(Source::OpenaiFile(id))
+        }
+        MediaSource::Base64(_) | MediaSource::Elsewhere(_) => None,
+    }
+}
+
+/// The media type without its parameters.
+fn mime(media: &Media) -> Option<&str> {
+    let mime = media.mime.as_deref()?.split(';').next()?.trim();
+    let token = |text: &str| {
+        let sound = |b: u8| b.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&b);
+        !text.is_empty() && text.bytes().all(sound)
+    };
+    let (top, sub) = mime.split_once('/')?;
+    match mime {
+        "image/jpg" => Some("image/jpeg"),
+        _ => (token(top) && token(sub)).then_some(mime),
+    }
+}
+
+/// Whether `data` is whole base64 of the standard alphabet, and the bits that padding leaves over are zero, as strict
+/// readers ask.
+pub(crate) fn is_base64(data: &str) -> bool {
+    let value = |b: u8| match b {
+        b'A'..=b'Z' => Some(b - b'A'),
+        b'a'..=b'z' => Some(b - b'a' + 26),
+        b'0'..=b'9' => Some(b - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    };
+    let (digits, unused) = match data.as_bytes() {
+        [digits @ .., b'=', b'='] => (digits, 15),
+        [digits @ .., b'='] => (digits, 3),
+        digits => (digits, 0),
+    };
+    let last = digits.last().and_then(|b| value(*b));
+    data.len().is_multiple_of(4)
+        && last.is_some_and(|last| last & unused == 0)
+        && digits.iter().all(|b| value(*b).is_some())
+}
+
+fn link<'a>(url: &'a str, mime: Option<&'a str>) -> Option<Link<'a>> {
+    let (scheme, rest) = url.split_once(':')?;
+    let scheme = ["https", "http"]
+        .into_iter()
+        .find(|s| s.eq_ignore_ascii_case(scheme))?;
+    let host = rest.strip_prefix("//")?;
+    let clean = !url.contains(|c: char| c.is_whitespace() || c.is_control());
+    let whole = !host.is_empty() && !host.starts_with('/');
+    (clean && whole).then_some(Link { scheme, rest, mime })
+}
+
+/// Whether the bytes are plain text.
+pub(crate) fn is_plain(media: &Media) -> bool {
+    mime(media) == Some("text/plain")
+}
+
+/// The text of a file whose bytes are text.
+pub(crate) fn decoded(media: &Media) -> Option<String> {
+    let Some(Source::Base64 { mime, data }) = source(media) else {
+        return None;
+    };
+    if !is_text(mime) {
+        return None;
+    }
+    let text = String::from_utf8(STANDARD.decode(data).ok()?).ok()?;
+    (!text.trim().is_empty()).then_some(text)
+}
+
+/// A file whose bytes are text, as text with a line that names it.
+pub(crate) fn textual(media: &Media) -> Option<String> {
+    let text = decoded(media)?;
+    Some(format!("{}\n{text}", placeholder("file", media)))
+}
+
+/// A file name for a provider that asks for one.
+pub(crate) fn file_name(media: &Media) -> &str {
+    match media.name.as_deref() {
+        Some(name) if !name.trim().is_empty() => name,
+        _ if mime(media) == Some(PDF) => "file.pdf",
+        _ => "file",
+    }
+}
+
+/// What stands in a text for a medium: `[image: chart.png (image/png)]`. Never its bytes.
+pub(crate) fn placeholder(kind: &str, media: &Media) -> String {
+    let place = match &media.source {
+        MediaSource::Base64(_) => "",
+        MediaSource::Url(at) | MediaSource::Id(at) | MediaSource::Elsewhere(at) => at,
+    };
+    let is_data = |at: &str| at.get(..5).is_some_and(|s| s.eq_ignore_ascii_case("data:"));
+    let place = if is_data(place) { "" } else { place };
+    let name = media.name.as_deref().unwrap_or_default();
+    let label = if name.trim().is_empty() { place } else { name };
+    let mut text = format!("[{kind}");
+    if !label.trim().is_empty() {
+        text.push_str(": ");
+        text.extend(label.chars().take(LONGEST_LABEL));
+    }
+    if let Some(mime) = mime(media) {
+        text.push_str(" (");
+        text.push_str(mime);
+        text.push(')');
+    }
+    text.push(']');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn media(source: MediaSource, mime: Option<&str>, name: Option<&str>) -> Media {
+        Media {
+            source,
+            mime: mime.map(Into::into),
+            name: name.map(Into::into),
+        }
+    }
+
+    #[test]
+    fn placeholders_name_but_never_quote() {
+        let url = MediaSource::Url("https://h/a.png".into());
+        let cases = [
+            (
+                media(url.clone(), Some("image/png"), Some("a.png")),
+                "[image: a.png (image/png)]",
+            ),
+            (media(url, None, None), "[image: https://h/a.png]"),
+            (
+                media(MediaSource::Base64("iVBO".into()), Some("image/png"), None),
+                "[image (image/png)]",
+            ),
+            (
+                media(MediaSource::Elsewhere("data:iVBO".into()), None, Some(" ")),
+                "[image]",
+            ),
+            (
+                media(MediaSource::Elsewhere("/tmp/a b".into()), Some("x"), None),
+                "[image: /tmp/a b]",
+            ),
+        ];
+        for (media, expected) in cases {
+            assert_eq!(placeholder("image", &media), expected);
+        }
+    }
+
+    #[test]
+    fn only_what_every_reader_takes_is_sent() {
+        let data = |data: &str, mime| {
+            source(&media(MediaSource::Base64(data.into()), mime, None)).is_some()
+        };
+        assert!(data("aGk=", Some("image/png")) && data("aA==", Some("text/plain; charset=utf-8")));
+        assert!(!data("aGl=", Some("image/png")) && !data("aB==", Some("image/png")));
+        assert!(!data("aGk=", None) && !data("", Some("image/png")) && !data("aGk=", Some("png")));
+        let url = |url: &str| source(&media(MediaSource::Url(url.into()), None, None)).is_some();
+        assert!(url("HTTPS://h/x") && url("http://h"));
+        assert!(!url("https:///x") && !url("https://") && !url("https://h/a b") && !url("https:h"));
+        let id = |id: &str| source(&media(MediaSource::Id(id.into()), None, None)).is_some();
+        assert!(id("file-1") && !id("file_011C") && !id("files/1") && !id("file-\"1"));
+    }
+
+    #[test]
+    fn a_text_file_is_told_by_its_text() {
+        let of = |data: &str, mime| {
+            textual(&media(
+                MediaSource::Base64(data.into()),
+                Some(mime),
+                Some("a.md"),
+            ))
+        };
+        assert_eq!(
+            of("aGk=", "text/markdown").as_deref(),
+            Some("[file: a.md (text/markdown)]\nhi")
+        );
+        assert_eq!(of("aGk=", "application/zip"), None);
+        assert_eq!(of("/w==", "text/plain"), None);
+        assert_eq!(of("ICA=", "text/plain"), None);
+    }
+}

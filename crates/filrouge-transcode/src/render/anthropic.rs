@@ -1,0 +1,325 @@
+//! Anthropic Messages: `messages`.
+
+mod part;
+
+use filrouge_engine::restore::{
+    Answer, Call, CallResult, Calls, Content, Fates, Reasoning, Say, Sealed, Speaker,
+};
+use filrouge_types::JsonText;
+
+use self::part::is_sendable;
+use super::chat::{kind, told};
+use super::{NO_MESSAGE, NOT_IN_FORMAT, OPENING, Step, args_object, foreign};
+use crate::json;
+use crate::labels::{Label, Rules, is_word};
+use crate::text::{Text, join, note, push_note, spell};
+
+pub(super) const RULES: Rules = Rules {
+    // The API sets no length; 64 is what its own ids stay far below.
+    id: Some(|id| (1..=64).contains(&id.len()) && id.bytes().all(is_word)),
+    first: is_word,
+    inner: is_word,
+    longest: 128,
+};
+
+pub(super) fn write(steps: &[Step<'_>], fates: &mut Fates, out: &mut String) {
+    let mut anthropic = Anthropic {
+        out,
+        fates,
+        role: None,
+        blocks: 0,
+        thinks: false,
+        text: None,
+    };
+    for step in steps {
+        match step {
+            Step::Say(speaker, say) => anthropic.say(*speaker, say),
+            Step::Calls(calls, labels) => anthropic.calls(calls, labels),
+        }
+    }
+    anthropic.close();
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    User,
+    Assistant,
+}
+
+struct Anthropic<'a> {
+    out: &'a mut String,
+    fates: &'a mut Fates,
+    /// Whose message is open.
+    role: Option<Role>,
+    /// How many blocks it has.
+    blocks: usize,
+    /// Whether its first block is thinking.
+    thinks: bool,
+    /// Where the text of its last block begins, if that is text.
+    text: Option<usize>,
+}
+
+/// A medium of a failed result, which takes text alone.
+struct Following<'a> {
+    number: usize,
+    content: &'a Content,
+    label: &'a Label<'a>,
+}
+
+impl Anthropic<'_> {
+    /// Goes on with a message of `role`: roles alternate, and what one says in a row is one message.
+    fn begin(&mut self, role: Role) {
+        if self.role == Some(role) {
+            return;
+        }
+        if self.role.is_none() && role == Role::Assistant {
+            self.begin(Role::User);
+            self.text(&Text::Plain(OPENING.into()));
+        }
+        self.close();
+        json::next(self.out);
+        self.out.push_str(match role {
+            Role::User => "{\"role\":\"user\",\"content\":[",
+            Role::Assistant => "{\"role\":\"assistant\",\"content\":[",
+        });
+        self.role = Some(role);
+        self.blocks = 0;
+        self.thinks = false;
+    }
+
+    /// Ends the open message. What the assistant said may not end in white space: "final assistant content cannot end
+    /// with trailing whitespace".
+    fn close(&mut self) {
+        let Some(role) = self.role else {
+            return;
+        };
+        if let Some(start) = self.text.take().filter(|_| role == Role::Assistant) {
+            let end = self.out.len() - "\"}".len();
+            let kept = json::trim_end(&self.out[start..end]).len();
+            if start + kept < end {
+                self.out.truncate(start + kept);
+                self.out.push_str("\"}");
+            }
+        }
+        self.out.push_str("]}");
+    }
+
+    /// Makes room for the next block.
+    fn next(&mut self) {
+        json::next(self.out);
+        self.blocks += 1;
+        self.text = None;
+    }
+
+    fn text(&mut self, text: &Text<'_>) {
+        self.next();
+        self.out.push_str("{\"type\":\"text\",\"text\":\"");
+        self.text = Some(self.out.len());
+        text.push(self.out);
+        self.out.push_str("\"}");
+    }
+
+    fn say(&mut self, speaker: Speaker, say: &Say) {
+        match speaker {
+            Speaker::User => {
+                self.begin(Role::User);
+                for content in &say.contents {
+                    if is_sendable(content) {
+                        self.media(content, say.seq);
+                    } else {
+                        let text = spell(content, say.seq, self.fates);
+                        self.text(&text);
+                    }
+                }
+            }
+            Speaker::Assistant => {
+                self.begin(Role::Assistant);
+                self.reasoning(&say.reasoning);
+                for content in &say.contents {
+                    let text = spell(content, say.seq, self.fates);
+                    self.text(&text);
+                }
+            }
+            Speaker::System => {
+                self.begin(Role::User);
+                self.next();
+                self.out.push_str("{\"type\":\"text\",\"text\":\"");
+                push_note(say, self.fates, self.out);
+                self.out.push_str("\"}");
+            }
+        }
+    }
+
+    /// Writes the thinking that leads to what follows. A message that holds thinking must begin with it, so what would
+    /// stand behind something else that was said without thinking goes.
+    fn reasoning(&mut self, reasoning: &[Reasoning]) {
+        for thought in reasoning {
+            let Some(block) = block(thought) else {
+                self.fates.lose(thought.seq, foreign(thought));
+                continue;
+            };
+            if self.blocks > 0 && !self.thinks {
+                self.fates.lose(thought.seq, NOT_IN_FORMAT);
+                continue;
+            }
+            self.next();
+            self.thinks = true;
+            match block {
+                Thinking::Signed { text, signature } => {
+                    self.out.push_str("{\"type\":\"thinking\",\"thinking\":");
+                    self.out.push_str(text.map_or("\"\"", JsonText::as_token));
+                    self.out.push_str(",\"signature\":");
+                    self.out.push_str(signature.as_token());
+                }
+                Thinking::Redacted(data) => {
+                    self.out
+                        .push_str("{\"type\":\"redacted_thinking\",\"data\":");
+                    self.out.push_str(data.as_token());
+                }
+            }
+            self.out.push('}');
+        }
+    }
+
+    fn calls(&mut self, calls: &Calls, labels: &[Label<'_>]) {
+        self.begin(Role::Assistant);
+        self.reasoning(&calls.reasoning);
+        for (call, label) in calls.calls.iter().zip(labels) {
+            self.call(call, label);
+        }
+        self.begin(Role::User);
+        let mut following = Vec::new();
+        for (call, label) in calls.calls.iter().zip(labels) {
+            self.result(&call.result, label, &mut following);
+        }
+        for item in &following {
+            let told = told(item.number, item.content, item.label);
+            self.text(&Text::Plain(told.into()));
+            self.media(item.content, None);
+        }
+    }
+
+    fn call(&mut self, call: &Call, label: &Label<'_>) {
+        if call.signature.is_some() {
+            self.fates.adapt(call.seq, "call_signature_dropped");
+        }
+        self.next();
+        self.out.push_str("{\"type\":\"tool_use\",\"id\":");
+        json::string(self.out, &label.id);
+        self.out.push_str(",\"name\":");
+        json::string(self.out, &label.name);
+        self.out.push_str(",\"input\":");
+        if args_object(&call.args, self.out) {
+            self.fates.adapt(call.seq, "arguments_wrapped");
+        }
+        self.out.push('}');
+    }
+
+    fn result<'a>(
+        &mut self,
+        result: &'a CallResult,
+        label: &'a Label<'a>,
+        following: &mut Vec<Following<'a>>,
+    ) {
+        self.next();
+        self.out
+            .push_str("{\"type\":\"tool_result\",\"tool_use_id\":");
+        json::string(self.out, &label.id);
+        if !result.ok {
+            self.out.push_str(",\"is_error\":true");
+        }
+        self.out.push_str(",\"content\":");
+        match &result.answer {
+            Answer::Value(value) => json::string(self.out, value.as_str()),
+            Answer::Contents(contents) if result.ok && contents.iter().any(is_sendable) => {
+                self.parts(contents, result.seq);
+            }
+            Answer::Contents(contents) => self.words(contents, result, label, following),
+        }
+        self.out.push('}');
+    }
+
+    /// Writes an answer of text alone. A failed one takes nothing else: "all content must be type `text` if `is_error`
+    /// is true".
+    fn words<'a>(
+        &mut self,
+        contents: &'a [Content],
+        result: &CallResult,
+        label: &'a Label<'a>,
+        following: &mut Vec<Following<'a>>,
+    ) {
+        let fates = &mut *self.fates;
+        let texts = contents.iter().map(|content| {
+            if !is_sendable(content) {
+                return spell(content, result.seq, fates);
+            }
+            note(fates, result.seq, "media_after_result");
+            let number = following.len() + 1;
+            following.push(Following {
+                number,
+                content,
+                label,
+            });
+            Text::Plain(format!("[{} {number} follows]", kind(content)).into())
+        });
+        self.out.push('"');
+        if !join(self.out, texts) {
+            let empty = if result.ok {
+                super::NO_OUTPUT
+            } else {
+                NO_MESSAGE
+            };
+            self.out.push_str(empty);
+        }
+        self.out.push('"');
+    }
+
+    /// Writes an answer with images or documents in it.
+    fn parts(&mut self, contents: &[Content], seq: Option<u64>) {
+        self.out.push('[');
+        for content in contents {
+            json::next(self.out);
+            if is_sendable(content) {
+                self.medium(content, seq);
+                continue;
+            }
+            self.out.push_str("{\"type\":\"text\",\"text\":\"");
+            spell(content, seq, self.fates).push(self.out);
+            self.out.push_str("\"}");
+        }
+        self.out.push(']');
+    }
+
+    fn media(&mut self, content: &Content, seq: Option<u64>) {
+        self.next();
+        self.medium(content, seq);
+    }
+
+    fn medium(&mut self, content: &Content, seq: Option<u64>) {
+        if part::push(content, self.out) {
+            note(self.fates, seq, "file_as_text");
+        }
+    }
+}
+
+enum Thinking<'a> {
+    Signed {
+        text: Option<&'a JsonText>,
+        signature: &'a JsonText,
+    },
+    Redacted(&'a JsonText),
+}
+
+/// The thinking that Anthropic can check; empty seals it could not.
+fn block(thought: &Reasoning) -> Option<Thinking<'_>> {
+    match &thought.sealed {
+        Some(Sealed::AnthropicSignature(signature)) if !signature.is_empty() => {
+            Some(Thinking::Signed {
+                text: thought.text.as_ref(),
+                signature,
+            })
+        }
+        Some(Sealed::AnthropicRedacted(data)) if !data.is_empty() => Some(Thinking::Redacted(data)),
+        _ => None,
+    }
+}

@@ -1,0 +1,347 @@
+//! OpenAI Chat Completions: `messages`.
+
+use filrouge_engine::restore::{
+    Answer, Call, Calls, Content, Fates, Media, Reasoning, Say, Speaker,
+};
+use filrouge_types::JsonText;
+
+use super::{NO_MESSAGE, NO_OUTPUT, NOT_IN_FORMAT, Step, args_string, lose_all};
+use crate::json;
+use crate::labels::{Label, Rules, is_word};
+use crate::media::{self, IMAGES, PDF, Source};
+use crate::text::{Text, join, note, spell};
+
+pub(super) const RULES: Rules = Rules {
+    id: Some(|id| (1..=40).contains(&id.len()) && !id.contains(char::is_control)),
+    first: is_word,
+    inner: is_word,
+    longest: 64,
+};
+
+pub(super) fn write(steps: &[Step<'_>], fates: &mut Fates, out: &mut String) {
+    let mut chat = Chat {
+        out,
+        fates,
+        open: false,
+    };
+    for step in steps {
+        match step {
+            Step::Say(speaker, say) => chat.say(*speaker, say),
+            Step::Calls(calls, labels) => chat.calls(calls, labels),
+        }
+    }
+    chat.close();
+}
+
+struct Chat<'a> {
+    out: &'a mut String,
+    fates: &'a mut Fates,
+    /// Whether the last message is the assistant's and calls may still join it.
+    open: bool,
+}
+
+/// A medium that a tool's text only points at.
+struct Following<'a> {
+    number: usize,
+    content: &'a Content,
+    label: &'a Label<'a>,
+}
+
+impl Chat<'_> {
+    fn close(&mut self) {
+        if std::mem::take(&mut self.open) {
+            self.out.push('}');
+        }
+    }
+
+    fn begin(&mut self, role: &str) {
+        self.close();
+        json::next(self.out);
+        self.out.push_str("{\"role\":\"");
+        self.out.push_str(role);
+        self.out.push('"');
+    }
+
+    fn forget(&mut self, reasoning: &[Reasoning]) {
+        lose_all(reasoning, NOT_IN_FORMAT, self.fates);
+    }
+
+    fn say(&mut self, speaker: Speaker, say: &Say) {
+        match speaker {
+            Speaker::User => self.user(say),
+            Speaker::Assistant => self.assistant(say),
+            Speaker::System => {
+                self.begin("system");
+                let contents: Vec<&Content> = say.contents.iter().collect();
+                self.texts(&contents, say.seq);
+                self.out.push('}');
+            }
+        }
+    }
+
+    fn user(&mut self, say: &Say) {
+        self.begin("user");
+        if let [only] = say.contents.as_slice()
+            && !matches!(only, Content::Image(_) | Content::File(_))
+        {
+            self.texts(&[only], say.seq);
+        } else {
+            self.out.push_str(",\"content\":[");
+            for content in &say.contents {
+                json::next(self.out);
+                self.part(content, say.seq);
+            }
+            self.out.push(']');
+        }
+        self.out.push('}');
+    }
+
+    /// Writes the member `content` with text alone.
+    fn texts(&mut self, contents: &[&Content], seq: Option<u64>) {
+        self.out.push_str(",\"content\":");
+        if let [only] = contents {
+            self.out.push('"');
+            spell(only, seq, self.fates).push(self.out);
+            self.out.push('"');
+            return;
+        }
+        self.out.push('[');
+        for content in contents {
+            json::next(self.out);
+            let text = spell(content, seq, self.fates);
+            self.text_part(&text);
+        }
+        self.out.push(']');
+    }
+
+    fn text_part(&mut self, text: &Text<'_>) {
+        self.out.push_str("{\"type\":\"text\",\"text\":\"");
+        text.push(self.out);
+        self.out.push_str("\"}");
+    }
+
+    fn part(&mut self, content: &Content, seq: Option<u64>) {
+        if !media_part(content, self.out) {
+            let text = spell(content, seq, self.fates);
+            self.text_part(&text);
+        }
+    }
+
+    /// The content array holds texts, or exactly one refusal (API reference); refusals beside texts have their own
+    /// member.
+    fn assistant(&mut self, say: &Say) {
+        self.forget(&say.reasoning);
+        self.begin("assistant");
+        let mut refusals: Vec<JsonText> = Vec::new();
+        let mut rest: Vec<&Content> = Vec::with_capacity(say.contents.len());
+        for content in &say.contents {
+            match content {
+                Content::Refusal(text) => refusals.push(text.clone()),
+                other => rest.push(other),
+            }
+        }
+        let refusal = JsonText::join(&refusals);
+        match &refusal {
+            Some(refusal) if rest.is_empty() => {
+                self.out
+                    .push_str(",\"content\":[{\"type\":\"refusal\",\"refusal\":");
+                self.out.push_str(refusal.as_token());
+                self.out.push_str("}]");
+            }
+            _ => self.texts(&rest, say.seq),
+        }
+        if let Some(refusal) = refusal.filter(|_| !rest.is_empty()) {
+            self.out.push_str(",\"refusal\":");
+            self.out.push_str(refusal.as_token());
+        }
+        self.open = true;
+    }
+
+    fn calls(&mut self, calls: &Calls, labels: &[Label<'_>]) {
+        self.forget(&calls.reasoning);
+        if !self.open {
+            self.begin("assistant");
+            self.out.push_str(",\"content\":null");
+        }
+        self.out.push_str(",\"tool_calls\":[");
+        for (call, label) in calls.calls.iter().zip(labels) {
+            self.call(call, label);
+        }
+        self.out.push(']');
+        self.open = true;
+        let mut following = Vec::new();
+        for (call, label) in calls.calls.iter().zip(labels) {
+            self.result(call, label, &mut following);
+        }
+        self.follow(&following);
+    }
+
+    fn call(&mut self, call: &Call, label: &Label<'_>) {
+        if call.signature.is_some() {
+            self.fates.adapt(call.seq, "call_signature_dropped");
+        }
+        json::next(self.out);
+        self.out.push_str("{\"id\":");
+        json::string(self.out, &label.id);
+        self.out
+            .push_str(",\"type\":\"function\",\"function\":{\"name\":");
+        json::string(self.out, &label.name);
+        self.out.push_str(",\"arguments\":");
+        if args_string(&call.args, self.out) {
+            self.fates.adapt(call.seq, "arguments_wrapped");
+        }
+        self.out.push_str("}}");
+    }
+
+    fn result<'a>(
+        &mut self,
+        call: &'a Call,
+        label: &'a Label<'a>,
+        following: &mut Vec<Following<'a>>,
+    ) {
+        self.begin("tool");
+        self.out.push_str(",\"tool_call_id\":");
+        json::string(self.out, &label.id);
+        self.out.push_str(",\"content\":\"");
+        if !call.result.ok {
+            self.out.push_str("Error: ");
+        }
+        let any = match &call.result.answer {
+            Answer::Value(value) => {
+                json::escape(self.out, value.as_str());
+                true
+            }
+            Answer::Contents(contents) => {
+                let fates = &mut *self.fates;
+                let texts = contents.iter().map(|content| {
+                    let seq = call.result.seq;
+                    point(content, seq, label, following, fates)
+                });
+                join(self.out, texts)
+            }
+        };
+        if !any {
+            let ok = call.result.ok;
+            self.out.push_str(if ok { NO_OUTPUT } else { NO_MESSAGE });
+        }
+        self.out.push_str("\"}");
+    }
+
+    /// A tool message takes text alone: images and files follow all answers in a message of the user.
+    fn follow(&mut self, following: &[Following<'_>]) {
+        if following.is_empty() {
+            return;
+        }
+        self.begin("user");
+        self.out.push_str(",\"content\":[");
+        for item in following {
+            json::next(self.out);
+            self.text_part(&Text::Plain(
+                told(item.number, item.content, item.label).into(),
+            ));
+            json::next(self.out);
+            media_part(item.content, self.out);
+        }
+        self.out.push_str("]}");
+    }
+}
+
+/// A result's content as text; a medium that can follow it is only pointed at.
+fn point<'a>(
+    content: &'a Content,
+    seq: Option<u64>,
+    label: &'a Label<'a>,
+    following: &mut Vec<Following<'a>>,
+    fates: &mut Fates,
+) -> Text<'a> {
+    if !is_sendable(content) {
+        return spell(content, seq, fates);
+    }
+    note(fates, seq, "media_after_result");
+    let number = following.len() + 1;
+    following.push(Following {
+        number,
+        content,
+        label,
+    });
+    Text::Plain(format!("[{} {number} follows]", kind(content)).into())
+}
+
+pub(super) const fn kind(content: &Content) -> &'static str {
+    match content {
+        Content::Image(_) => "image",
+        _ => "file",
+    }
+}
+
+/// What stands before a medium that follows its result.
+pub(super) fn told(number: usize, content: &Content, label: &Label<'_>) -> String {
+    let kind = kind(content);
+    let Label { id, name } = label;
+    format!("[{kind} {number}: from the result of {name}, call {id}]")
+}
+
+/// What of a medium a user message can hold.
+enum Part<'a> {
+    Image(Source<'a>),
+    File(&'a Media, Source<'a>),
+}
+
+fn part(content: &Content) -> Option<Part<'_>> {
+    match content {
+        Content::Image(image) => match media::source(image)? {
+            Source::Base64 { mime, .. } if !IMAGES.contains(&mime) => None,
+            Source::OpenaiFile(_) => None,
+            source => Some(Part::Image(source)),
+        },
+        // Anything but a PDF is answered by "Expected a base64-encoded data URL with an application/pdf MIME type".
+        Content::File(file) => match media::source(file)? {
+            Source::Base64 { mime, .. } if mime != PDF => None,
+            Source::Link(_) => None,
+            source => Some(Part::File(file, source)),
+        },
+        _ => None,
+    }
+}
+
+fn is_sendable(content: &Content) -> bool {
+    part(content).is_some()
+}
+
+/// Writes an image or a file as a part; `false`, and nothing, when it cannot be one.
+fn media_part(content: &Content, out: &mut String) -> bool {
+    match part(content) {
+        None => return false,
+        Some(Part::Image(source)) => {
+            out.push_str("{\"type\":\"image_url\",\"image_url\":{\"url\":");
+            push_source(source, out);
+        }
+        Some(Part::File(_, Source::OpenaiFile(id))) => {
+            out.push_str("{\"type\":\"file\",\"file\":{\"file_id\":");
+            json::string(out, id);
+        }
+        Some(Part::File(file, source)) => {
+            out.push_str("{\"type\":\"file\",\"file\":{\"filename\":");
+            json::string(out, media::file_name(file));
+            out.push_str(",\"file_data\":");
+            push_source(source, out);
+        }
+    }
+    out.push_str("}}");
+    true
+}
+
+/// Appends a `data:` URL, an address or an id as a string.
+pub(super) fn push_source(source: Source<'_>, out: &mut String) {
+    match source {
+        Source::Base64 { mime, data } => {
+            out.push_str("\"data:");
+            json::escape(out, mime);
+            out.push_str(";base64,");
+            json::escape(out, data);
+            out.push('"');
+        }
+        Source::Link(link) => link.push(out),
+        Source::OpenaiFile(id) => json::string(out, id),
+    }
+}

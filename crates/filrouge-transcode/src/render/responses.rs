@@ -1,0 +1,344 @@
+//! OpenAI Responses: `input`.
+
+use std::collections::HashSet;
+
+use filrouge_engine::restore::{
+    Answer, Call, CallResult, Calls, Content, Fates, Media, Reasoning, Say, Sealed, Speaker,
+    is_text,
+};
+use filrouge_types::{JsonText, RawJson};
+use serde::Deserialize;
+
+use super::chat::push_source;
+use super::{NO_MESSAGE, NO_OUTPUT, NOT_IN_FORMAT, Step, args_string, foreign};
+use crate::json;
+use crate::labels::{Label, Rules, is_word};
+use crate::media::{self, IMAGES, PDF, Source};
+use crate::text::{Text, join, spell};
+
+pub(super) const RULES: Rules = Rules {
+    id: Some(|id| (1..=64).contains(&id.len()) && !id.contains(char::is_control)),
+    first: is_word,
+    inner: is_word,
+    longest: 64,
+};
+
+pub(super) fn write(steps: &[Step<'_>], fates: &mut Fates, out: &mut String) {
+    let mut responses = Responses {
+        out,
+        fates,
+        thoughts: HashSet::new(),
+        messages: 0,
+    };
+    for step in steps {
+        match step {
+            Step::Say(speaker, say) => responses.say(*speaker, say),
+            Step::Calls(calls, labels) => responses.calls(calls, labels),
+        }
+    }
+}
+
+struct Responses<'a> {
+    out: &'a mut String,
+    fates: &'a mut Fates,
+    /// Ids of the reasoning items written: the API refuses one that stands twice.
+    thoughts: HashSet<String>,
+    /// How many messages have an id.
+    messages: usize,
+}
+
+struct Item<'a> {
+    id: &'a JsonText,
+    summary: &'a RawJson,
+    encrypted_content: Option<&'a JsonText>,
+}
+
+/// One text of a reasoning item's summary.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Summary {
+    #[serde(rename = "type")]
+    kind: SummaryKind,
+    #[serde(rename = "text")]
+    _text: JsonText,
+}
+
+#[derive(Deserialize)]
+enum SummaryKind {
+    #[serde(rename = "summary_text")]
+    Text,
+}
+
+impl Item<'_> {
+    /// Whether the API could have made it: "Expected an ID that begins with 'rs'", of letters, digits, `_` and `-`.
+    fn is_sound(&self) -> bool {
+        let id = self.id.to_plain();
+        let summary = serde_json::from_str::<Vec<Summary>>(self.summary.as_str());
+        id.starts_with("rs")
+            && id.len() <= 64
+            && id.bytes().all(is_word)
+            && summary.is_ok_and(|s| s.iter().all(|s| matches!(s.kind, SummaryKind::Text)))
+    }
+}
+
+fn item(thought: &Reasoning) -> Option<Item<'_>> {
+    match &thought.sealed {
+        Some(Sealed::OpenaiItem {
+            id,
+            summary,
+            encrypted_content,
+        }) => Some(Item {
+            id,
+            summary,
+            encrypted_content: encrypted_content.as_ref().filter(|e| !e.is_empty()),
+        }),
+        _ => None,
+    }
+}
+
+impl Responses<'_> {
+    fn begin(&mut self, kind: &str) {
+        json::next(self.out);
+        self.out.push_str("{\"type\":\"");
+        self.out.push_str(kind);
+        self.out.push('"');
+    }
+
+    /// Writes the reasoning right before what it led to; without that it "was provided without its required following
+    /// item".
+    fn reasoning(&mut self, reasoning: &[Reasoning]) {
+        for thought in reasoning {
+            let Some(item) = item(thought) else {
+                self.fates.lose(thought.seq, foreign(thought));
+                continue;
+            };
+            if !item.is_sound() || !self.thoughts.insert(item.id.to_plain()) {
+                self.fates.lose(thought.seq, NOT_IN_FORMAT);
+                continue;
+            }
+            self.begin("reasoning");
+            self.out.push_str(",\"id\":");
+            self.out.push_str(item.id.as_token());
+            self.out.push_str(",\"summary\":");
+            self.out.push_str(item.summary.as_str());
+            if let Some(encrypted) = item.encrypted_content {
+                self.out.push_str(",\"encrypted_content\":");
+                self.out.push_str(encrypted.as_token());
+            }
+            self.out.push('}');
+        }
+    }
+
+    fn say(&mut self, speaker: Speaker, say: &Say) {
+        let role = match speaker {
+            Speaker::User => "user",
+            Speaker::System => "system",
+            Speaker::Assistant => return self.assistant(say),
+        };
+        self.begin("message");
+        self.out.push_str(",\"role\":\"");
+        self.out.push_str(role);
+        self.out.push_str("\",\"content\":[");
+        for content in &say.contents {
+            json::next(self.out);
+            if speaker == Speaker::System || !media_part(content, self.out) {
+                let words = spell(content, say.seq, self.fates);
+                self.text("input_text", &words);
+            }
+        }
+        self.out.push_str("]}");
+    }
+
+    /// One text is a message of the easy kind. More of them, and refusals, need an output message, of which all
+    /// members are required (API reference); its id names it within the input alone.
+    fn assistant(&mut self, say: &Say) {
+        self.reasoning(&say.reasoning);
+        self.begin("message");
+        if let [only] = say.contents.as_slice()
+            && !matches!(only, Content::Refusal(_))
+        {
+            self.out.push_str(",\"role\":\"assistant\",\"content\":\"");
+            spell(only, say.seq, self.fates).push(self.out);
+            self.out.push_str("\"}");
+            return;
+        }
+        self.messages += 1;
+        self.out.push_str(",\"id\":\"msg_");
+        self.out.push_str(&self.messages.to_string());
+        self.out
+            .push_str("\",\"status\":\"completed\",\"role\":\"assistant\",\"content\":[");
+        for content in &say.contents {
+            json::next(self.out);
+            if let Content::Refusal(refusal) = content {
+                self.out.push_str("{\"type\":\"refusal\",\"refusal\":");
+                self.out.push_str(refusal.as_token());
+                self.out.push('}');
+            } else {
+                self.out
+                    .push_str("{\"type\":\"output_text\",\"annotations\":[],\"text\":\"");
+                spell(content, say.seq, self.fates).push(self.out);
+                self.out.push_str("\"}");
+            }
+        }
+        self.out.push_str("]}");
+    }
+
+    fn text(&mut self, kind: &str, text: &Text<'_>) {
+        self.out.push_str("{\"type\":\"");
+        self.out.push_str(kind);
+        self.out.push_str("\",\"text\":\"");
+        text.push(self.out);
+        self.out.push_str("\"}");
+    }
+
+    fn calls(&mut self, calls: &Calls, labels: &[Label<'_>]) {
+        self.reasoning(&calls.reasoning);
+        for (call, label) in calls.calls.iter().zip(labels) {
+            self.call(call, label);
+        }
+        for (call, label) in calls.calls.iter().zip(labels) {
+            self.begin("function_call_output");
+            self.out.push_str(",\"call_id\":");
+            json::string(self.out, &label.id);
+            self.out.push_str(",\"output\":");
+            self.output(&call.result);
+            self.out.push('}');
+        }
+    }
+
+    fn call(&mut self, call: &Call, label: &Label<'_>) {
+        if call.signature.is_some() {
+            self.fates.adapt(call.seq, "call_signature_dropped");
+        }
+        self.begin("function_call");
+        self.out.push_str(",\"call_id\":");
+        json::string(self.out, &label.id);
+        self.out.push_str(",\"name\":");
+        json::string(self.out, &label.name);
+        self.out.push_str(",\"arguments\":");
+        if args_string(&call.args, self.out) {
+            self.fates.adapt(call.seq, "arguments_wrapped");
+        }
+        self.out.push('}');
+    }
+
+    fn output(&mut self, result: &CallResult) {
+        match &result.answer {
+            Answer::Contents(contents) if contents.iter().any(|c| part(c).is_some()) => {
+                self.parts(result, contents);
+            }
+            answer => self.words(result, answer),
+        }
+    }
+
+    /// Writes an answer of text alone.
+    fn words(&mut self, result: &CallResult, answer: &Answer) {
+        self.out.push('"');
+        if !result.ok {
+            self.out.push_str("Error: ");
+        }
+        let any = match answer {
+            Answer::Value(value) => {
+                json::escape(self.out, value.as_str());
+                true
+            }
+            Answer::Contents(contents) => {
+                let fates = &mut *self.fates;
+                let texts = contents.iter().map(|c| spell(c, result.seq, fates));
+                join(self.out, texts)
+            }
+        };
+        if !any {
+            let ok = result.ok;
+            self.out.push_str(if ok { NO_OUTPUT } else { NO_MESSAGE });
+        }
+        self.out.push('"');
+    }
+
+    /// Writes an answer with images or files in it.
+    fn parts(&mut self, result: &CallResult, contents: &[Content]) {
+        self.out.push('[');
+        let mut failed = !result.ok;
+        if failed && contents.first().is_some_and(|c| part(c).is_some()) {
+            failed = false;
+            let text = format!("Error: {NO_MESSAGE}");
+            self.text("input_text", &Text::Plain(text.into()));
+        }
+        for content in contents {
+            json::next(self.out);
+            if media_part(content, self.out) {
+                continue;
+            }
+            self.out.push_str("{\"type\":\"input_text\",\"text\":\"");
+            if std::mem::take(&mut failed) {
+                self.out.push_str("Error: ");
+            }
+            spell(content, result.seq, self.fates).push(self.out);
+            self.out.push_str("\"}");
+        }
+        self.out.push(']');
+    }
+}
+
+enum Part<'a> {
+    Image(Source<'a>),
+    File(&'a Media, Source<'a>),
+}
+
+fn part(content: &Content) -> Option<Part<'_>> {
+    match content {
+        Content::Image(image) => match media::source(image)? {
+            Source::Base64 { mime, .. } if !IMAGES.contains(&mime) => None,
+            source => Some(Part::Image(source)),
+        },
+        Content::File(file) => match media::source(file)? {
+            Source::Base64 { mime, .. } if !is_document(mime) => None,
+            source => Some(Part::File(file, source)),
+        },
+        _ => None,
+    }
+}
+
+/// The kinds of files that `input_file` takes (File inputs guide): PDF, text and code, word processing, presentations
+/// and spreadsheets.
+fn is_document(mime: &str) -> bool {
+    const OFFICE: [&str; 5] = [
+        "application/vnd.openxmlformats-officedocument.",
+        "application/vnd.oasis.opendocument.",
+        "application/vnd.ms-",
+        "application/msword",
+        "application/rtf",
+    ];
+    mime == PDF || is_text(mime) || OFFICE.iter().any(|office| mime.starts_with(office))
+}
+
+/// Writes an image or a file as a part; `false`, and nothing, when it cannot be one.
+fn media_part(content: &Content, out: &mut String) -> bool {
+    let source = match part(content) {
+        None => return false,
+        Some(Part::Image(source)) => {
+            out.push_str("{\"type\":\"input_image\",\"detail\":\"auto\",");
+            out.push_str(match source {
+                Source::OpenaiFile(_) => "\"file_id\":",
+                _ => "\"image_url\":",
+            });
+            source
+        }
+        Some(Part::File(file, source)) => {
+            out.push_str("{\"type\":\"input_file\",");
+            match source {
+                Source::OpenaiFile(_) => out.push_str("\"file_id\":"),
+                Source::Link(_) => out.push_str("\"file_url\":"),
+                Source::Base64 { .. } => {
+                    out.push_str("\"filename\":");
+                    json::string(out, media::file_name(file));
+                    out.push_str(",\"file_data\":");
+                }
+            }
+            source
+        }
+    };
+    push_source(source, out);
+    out.push('}');
+    true
+}

@@ -1,0 +1,66 @@
+//! From a session to a context in one go, logged (DESIGN §5).
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use filrouge_engine::Engine;
+use filrouge_engine::restore::RestoreQuery;
+use filrouge_store::Scope;
+use filrouge_types::{Failure, SessionId};
+
+use crate::format::Format;
+use crate::render::{Context, render};
+
+/// Restores a session's context in `format`. Logs `[RESTORE][LOAD]` with what was kept, what was left out by
+/// reason, and how long reading and rendering took; never content.
+///
+/// # Errors
+/// Those of [`Engine::restore`].
+pub async fn restore(
+    engine: &Engine,
+    scope: &Scope,
+    session: &SessionId,
+    format: Format,
+    query: RestoreQuery,
+) -> Result<Context, Failure> {
+    let began = Instant::now();
+    let plan = engine.restore(scope, session, query).await?;
+    let read = began.elapsed();
+    let context = render(plan, format);
+    log(scope, session, format, &context, (read, began.elapsed()));
+    Ok(context)
+}
+
+fn log(
+    scope: &Scope,
+    session: &SessionId,
+    format: Format,
+    context: &Context,
+    (read, total): (Duration, Duration),
+) {
+    let report = &context.report;
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for dropped in &report.dropped {
+        *reasons.entry(dropped.reason).or_default() += 1;
+    }
+    let reasons: Vec<String> = reasons.iter().map(|(r, n)| format!("{r}:{n}")).collect();
+    tracing::info!(
+        tenant_id = %scope.tenant,
+        session_id = %session,
+        %format,
+        turns = report.window.turns,
+        kept = report.kept,
+        dropped = report.dropped.len(),
+        adapted = report.adapted.len(),
+        reasons = reasons.join(","),
+        cut = report.window.cut,
+        bytes = context.messages.as_str().len(),
+        read_us = micros(read),
+        render_us = micros(total.saturating_sub(read)),
+        "[RESTORE][LOAD]"
+    );
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,226 @@
+//! Anthropic Messages.
+
+use filrouge_engine::restore::{Answer, Args, Block, Calls, Content, Provider, Sealed, Speaker};
+use filrouge_transcode::Format::Anthropic;
+use serde_json::json;
+
+use crate::plans::*;
+
+#[test]
+fn speakers_alternate_and_results_come_first() {
+    let blocks = vec![
+        user("q"),
+        user("r"),
+        assistant("looking"),
+        calls(vec![
+            call("c1", "f", vec![text("one"), text("two")]),
+            call("c2", "f", vec![]),
+        ]),
+        Block::Say(say(Speaker::System, vec![text("n"), text("m")])),
+        user("s"),
+        assistant("a"),
+        assistant("b"),
+    ];
+    let (made, adapted, dropped) = reported(blocks, Anthropic);
+    let words = |text: &str| json!({"type": "text", "text": text});
+    let input = json!({"q": "a\"b"});
+    assert_eq!(
+        made,
+        json!([
+            {"role": "user", "content": [words("q"), words("r")]},
+            {"role": "assistant", "content": [
+                words("looking"),
+                {"type": "tool_use", "id": "c1", "name": "f", "input": input},
+                {"type": "tool_use", "id": "c2", "name": "f", "input": input},
+            ]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": "one\ntwo"},
+                {"type": "tool_result", "tool_use_id": "c2", "content": "(no output)"},
+                words("<system_note>\nn\nm\n</system_note>"),
+                words("s"),
+            ]},
+            {"role": "assistant", "content": [words("a"), words("b")]},
+        ])
+    );
+    assert_eq!(adapted, [(8, "note_as_user_text")]);
+    assert!(dropped.is_empty());
+}
+
+#[test]
+fn the_user_is_first() {
+    let opening = "[The conversation began with the assistant.]";
+    let made = messages(vec![assistant("a")], Anthropic);
+    assert_eq!(made[0]["content"][0]["text"], opening);
+    let made = messages(vec![calls(vec![call("c", "f", vec![])])], Anthropic);
+    assert_eq!(made[0]["content"][0]["text"], opening);
+    assert_eq!(made[1]["content"][0]["type"], "tool_use");
+}
+
+#[test]
+fn what_the_assistant_says_ends_in_no_white_space() {
+    let padded = |inner: &str| {
+        let token = serde_json::from_str(&format!("\"{inner}\"")).unwrap();
+        Block::Say(say(Speaker::Assistant, vec![Content::Text(token)]))
+    };
+    let blocks = vec![
+        user("q \n"),
+        padded(r"a \n"),
+        padded(r"b\u0020\r\n\t "),
+        user("q"),
+        padded(r"c\\n \u00a0"),
+    ];
+    let made = messages(blocks, Anthropic);
+    assert_eq!(made[0]["content"][0]["text"], "q \n");
+    assert_eq!(made[1]["content"][0]["text"], "a \n");
+    assert_eq!(made[1]["content"][1]["text"], "b");
+    assert_eq!(made[3]["content"][0]["text"], "c\\n");
+}
+
+#[test]
+fn failed_results_are_text_and_their_media_follow() {
+    let mut valued = failed(call("c4", "g", vec![]));
+    valued.result.answer = Answer::Value(raw("{\"code\": 1}"));
+    let blocks = vec![
+        user("q"),
+        calls(vec![
+            failed(call("c1", "f", vec![text("boom"), png()])),
+            call("c2", "f", vec![png(), text("x")]),
+            failed(call("c3", "f", vec![])),
+            valued,
+        ]),
+        user("r"),
+    ];
+    let (made, adapted, _) = reported(blocks, Anthropic);
+    let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw=="}});
+    let words = |text: &str| json!({"type": "text", "text": text});
+    let failure = |id: &str, text: &str| json!({"type": "tool_result", "tool_use_id": id, "is_error": true, "content": text});
+    assert_eq!(
+        made[2]["content"],
+        json!([
+            failure("c1", "boom\n[image 1 follows]"),
+            {"type": "tool_result", "tool_use_id": "c2", "content": [image, words("x")]},
+            failure("c3", "(failed without a message)"),
+            failure("c4", "{\"code\": 1}"),
+            words("[image 1: from the result of f, call c1]"),
+            image,
+            words("r"),
+        ])
+    );
+    assert_eq!(adapted, [(3, "media_after_result")]);
+}
+
+#[test]
+fn media_of_the_user_are_blocks() {
+    let file = |source, mime: &str, name: &str| Content::File(media(source, mime, name));
+    let contents = vec![
+        png(),
+        Content::Image(media(url("https://h/a"), "", "")),
+        Content::Image(media(url("http://h/a"), "", "")),
+        Content::Image(media(base64("AAAA"), "image/bmp", "")),
+        pdf(),
+        file(url("https://h/a.PDF?x"), "", ""),
+        file(url("https://h/a.csv"), "", ""),
+        file(base64("aGkKInlvdSI="), "text/plain", "n.txt"),
+        file(base64("aGk="), "text/csv", ""),
+        file(base64("UEs="), "application/zip", "n.zip"),
+    ];
+    let blocks = vec![
+        Block::Say(say(Speaker::User, contents)),
+        Block::Say(say(
+            Speaker::Assistant,
+            vec![png(), Content::Refusal(token("no"))],
+        )),
+    ];
+    let (made, adapted, _) = reported(blocks, Anthropic);
+    let plain = |data: &str| json!({"type": "text", "media_type": "text/plain", "data": data});
+    assert_eq!(
+        made[0]["content"],
+        json!([
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw=="}},
+            {"type": "image", "source": {"type": "url", "url": "https://h/a"}},
+            {"type": "text", "text": "[image: http://h/a]"},
+            {"type": "text", "text": "[image (image/bmp)]"},
+            {"type": "document", "title": "a.pdf",
+             "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="}},
+            {"type": "document", "source": {"type": "url", "url": "https://h/a.PDF?x"}},
+            {"type": "text", "text": "[file: https://h/a.csv]"},
+            {"type": "document", "title": "n.txt", "source": plain("hi\n\"you\"")},
+            {"type": "document", "source": plain("hi")},
+            {"type": "text", "text": "[file: n.zip (application/zip)]"},
+        ])
+    );
+    assert_eq!(made[1]["content"][0]["text"], "[image: a.png (image/png)]");
+    assert_eq!(made[1]["content"][1]["text"], "no");
+    assert_eq!(adapted, [(1, "image_as_text"), (2, "image_as_text")]);
+}
+
+#[test]
+fn thinking_leads_to_what_it_led_to() {
+    let redacted = Some(Sealed::AnthropicRedacted(token("data")));
+    let blocks = vec![
+        user("q"),
+        thought(
+            vec![thinking(signed("s1"), "t"), thinking(redacted, "")],
+            "a",
+        ),
+        Block::Calls(Calls {
+            reasoning: vec![thinking(signed("s2"), "")],
+            calls: vec![call("c1", "f", vec![])],
+        }),
+    ];
+    let (made, _, dropped) = reported(blocks, Anthropic);
+    assert_eq!(
+        made[1]["content"],
+        json!([
+            {"type": "thinking", "thinking": "t", "signature": "s1"},
+            {"type": "redacted_thinking", "data": "data"},
+            {"type": "text", "text": "a"},
+            {"type": "thinking", "thinking": "", "signature": "s2"},
+            {"type": "tool_use", "id": "c1", "name": "f", "input": {"q": "a\"b"}},
+        ])
+    );
+    assert!(dropped.is_empty());
+}
+
+#[test]
+fn thinking_goes_that_is_foreign_or_would_not_be_first() {
+    let foreign = vec![
+        thinking(None, "t"),
+        thinking(openai("rs_1"), "t"),
+        thinking(google("AA=="), "t"),
+        thinking(Some(Sealed::Unknown), ""),
+    ];
+    let blocks = vec![
+        user("q"),
+        thought(foreign, "a"),
+        thought(vec![thinking(signed("s"), "t")], "b"),
+    ];
+    let (made, _, dropped) = reported(blocks, Anthropic);
+    assert_eq!(made[1]["content"].as_array().unwrap().len(), 2);
+    let other = "reasoning_of_other_provider";
+    assert_eq!(
+        dropped,
+        [
+            (2, "reasoning_unsigned"),
+            (3, other),
+            (4, other),
+            (5, other),
+            (7, "reasoning_not_in_format"),
+        ]
+    );
+}
+
+#[test]
+fn calls_take_objects_and_no_signatures() {
+    let mut wrapped = with_signature(call("c1", "f", vec![]), Provider::Anthropic, "s");
+    wrapped.args = Args::Text(token("a\"\n"));
+    let mut value = call("c2", "f", vec![]);
+    value.args = Args::Value(raw("1"));
+    let (made, adapted, _) = reported(vec![user("q"), calls(vec![wrapped, value])], Anthropic);
+    assert_eq!(made[1]["content"][0]["input"], json!({"text": "a\"\n"}));
+    assert_eq!(made[1]["content"][1]["input"], json!({"value": 1}));
+    assert_eq!(
+        adapted,
+        [(2, "call_signature_dropped"), (4, "arguments_wrapped")]
+    );
+}

@@ -1,0 +1,199 @@
+//! OpenAI Chat Completions.
+
+use filrouge_engine::restore::{Args, Block, Content, Mark, MediaSource, Provider, Speaker};
+use filrouge_transcode::Format::OpenaiChat;
+use serde_json::json;
+
+use crate::plans::*;
+
+#[test]
+fn a_step_of_words_and_calls_is_one_message() {
+    let blocks = vec![
+        user("q\n\"é\""),
+        assistant("looking"),
+        calls(vec![call("c1", "find", vec![text("one"), text("two")])]),
+        assistant("done "),
+    ];
+    let (made, adapted, dropped) = reported(blocks, OpenaiChat);
+    assert_eq!(
+        made,
+        json!([
+            {"role": "user", "content": "q\n\"é\""},
+            {"role": "assistant", "content": "looking", "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{\"q\": \"a\\\"b\"}"}},
+            ]},
+            {"role": "tool", "tool_call_id": "c1", "content": "one\ntwo"},
+            {"role": "assistant", "content": "done "},
+        ])
+    );
+    assert!(adapted.is_empty() && dropped.is_empty());
+}
+
+#[test]
+fn calls_alone_have_no_content() {
+    let blocks = vec![
+        user("q"),
+        calls(vec![
+            call("c1", "f", vec![]),
+            failed(call("c2", "f", vec![])),
+            failed(call("c3", "f", vec![text("boom")])),
+            valued(call("c4", "f", vec![]), r#"{"a":"x\"y"}"#),
+        ]),
+        calls(vec![call("c5", "f", vec![text("r")])]),
+    ];
+    let made = messages(blocks, OpenaiChat);
+    assert_eq!(made[1]["content"], json!(null));
+    assert_eq!(made[1]["tool_calls"].as_array().unwrap().len(), 4);
+    let told: Vec<_> = (2..6)
+        .map(|at| made[at]["content"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "(no output)",
+        "Error: (failed without a message)",
+        "Error: boom",
+        r#"{"a":"x\"y"}"#,
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(made[6]["tool_calls"][0]["id"], "c5");
+}
+
+#[test]
+fn arguments_are_the_text_of_an_object() {
+    let mut value = call("c1", "f", vec![]);
+    value.args = Args::Value(raw("[1, \"a\"]"));
+    let mut broken = call("c2", "f", vec![]);
+    broken.args = Args::Text(token("{\"a\": \n"));
+    let (made, adapted, _) = reported(vec![user("q"), calls(vec![value, broken])], OpenaiChat);
+    let arguments = |at: usize| made[1]["tool_calls"][at]["function"]["arguments"].clone();
+    assert_eq!(arguments(0), "{\"value\":[1, \"a\"]}");
+    let broken: serde_json::Value = serde_json::from_str(arguments(1).as_str().unwrap()).unwrap();
+    assert_eq!(broken, json!({"text": "{\"a\": \n"}));
+    assert_eq!(
+        adapted,
+        [(2, "arguments_wrapped"), (4, "arguments_wrapped")]
+    );
+}
+
+#[test]
+fn media_are_parts_of_the_user_and_words_of_anybody_else() {
+    let file = |data: &str, mime: &str, name: &str| Content::File(media(base64(data), mime, name));
+    let contents = vec![
+        text("see"),
+        png(),
+        Content::Image(media(url("HTTPS://h/a?b"), "", "")),
+        pdf(),
+        Content::File(media(MediaSource::Id("file-1".into()), "", "")),
+        file("aGk=", "text/markdown", "n.md"),
+        file("UEs=", "application/zip", "n.zip"),
+        Content::File(media(url("https://h/a.pdf"), "application/pdf", "")),
+        Content::Image(media(
+            MediaSource::Elsewhere("/tmp/x".into()),
+            "image/png",
+            "",
+        )),
+    ];
+    let blocks = vec![
+        Block::Say(say(Speaker::User, contents)),
+        Block::Say(say(Speaker::Assistant, vec![png()])),
+    ];
+    let (made, adapted, _) = reported(blocks, OpenaiChat);
+    assert_eq!(
+        made,
+        json!([
+            {"role": "user", "content": [
+                {"type": "text", "text": "see"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
+                {"type": "image_url", "image_url": {"url": "https://h/a?b"}},
+                {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERg=="}},
+                {"type": "file", "file": {"file_id": "file-1"}},
+                {"type": "text", "text": "[file: n.md (text/markdown)]\nhi"},
+                {"type": "text", "text": "[file: n.zip (application/zip)]"},
+                {"type": "text", "text": "[file: https://h/a.pdf (application/pdf)]"},
+                {"type": "text", "text": "[image: /tmp/x (image/png)]"},
+            ]},
+            {"role": "assistant", "content": "[image: a.png (image/png)]"},
+        ])
+    );
+    assert_eq!(adapted, [(1, "file_as_text"), (2, "image_as_text")]);
+}
+
+#[test]
+fn media_of_results_follow_all_of_them() {
+    let blocks = vec![
+        user("q"),
+        calls(vec![
+            call("c1", "shot", vec![text("here"), png()]),
+            call("c2", "scan", vec![pdf()]),
+        ]),
+    ];
+    let (made, adapted, _) = reported(blocks, OpenaiChat);
+    assert_eq!(made[2]["content"], "here\n[image 1 follows]");
+    assert_eq!(made[3]["content"], "[file 2 follows]");
+    assert_eq!(
+        made[4],
+        json!({"role": "user", "content": [
+            {"type": "text", "text": "[image 1: from the result of shot, call c1]"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
+            {"type": "text", "text": "[file 2: from the result of scan, call c2]"},
+            {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERg=="}},
+        ]})
+    );
+    assert_eq!(
+        adapted,
+        [(3, "media_after_result"), (5, "media_after_result")]
+    );
+}
+
+#[test]
+fn a_refusal_is_the_only_part_or_a_member() {
+    let refusal = || Content::Refusal(token("no"));
+    let blocks = vec![
+        user("q"),
+        Block::Say(say(Speaker::Assistant, vec![refusal(), refusal()])),
+        user("q"),
+        Block::Say(say(
+            Speaker::Assistant,
+            vec![text("a"), refusal(), text("b")],
+        )),
+        Block::Say(say(Speaker::User, vec![refusal()])),
+    ];
+    let (made, adapted, _) = reported(blocks, OpenaiChat);
+    assert_eq!(
+        made[1]["content"],
+        json!([{"type": "refusal", "refusal": "no\nno"}])
+    );
+    assert_eq!(made[3]["refusal"], "no");
+    let texts = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
+    assert_eq!(made[3]["content"], texts);
+    assert_eq!(made[4]["content"], "no");
+    assert_eq!(adapted, [(5, "refusal_as_text")]);
+}
+
+#[test]
+fn notes_are_the_systems_and_reasoning_is_nobodys() {
+    let blocks = vec![
+        user("q"),
+        Block::Say(say(Speaker::System, vec![text("a"), text("b")])),
+        thought(
+            vec![thinking(openai("rs_1"), "t"), thinking(None, "t")],
+            "a",
+        ),
+        calls(vec![with_signature(
+            call("c1", "f", vec![]),
+            Provider::Google,
+            "AA==",
+        )]),
+        Block::Say(say(
+            Speaker::Assistant,
+            vec![Content::Mark(Mark::Interrupted)],
+        )),
+    ];
+    let (made, adapted, dropped) = reported(blocks, OpenaiChat);
+    assert_eq!(made[1]["role"], "system");
+    assert_eq!(made[1]["content"][1]["text"], "b");
+    assert_eq!(made[2]["content"], "a");
+    assert_eq!(made[4]["content"], Mark::Interrupted.text());
+    let reason = "reasoning_not_in_format";
+    assert_eq!(dropped, [(3, reason), (4, reason)]);
+    assert_eq!(adapted, [(6, "call_signature_dropped")]);
+}

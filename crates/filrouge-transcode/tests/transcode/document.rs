@@ -1,0 +1,163 @@
+//! docs/context.md says what the code does: its words and its examples.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use filrouge_transcode::Format;
+use filrouge_types::Role;
+use serde_json::{Value, json};
+
+use crate::journal::{Journal, query};
+use crate::journals::items::{item, thought};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn document() -> String {
+    fs::read_to_string(root().join("docs/context.md")).unwrap()
+}
+
+/// The words in the first column of the table below a heading.
+fn told(document: &str, heading: &str) -> BTreeSet<String> {
+    let (_, section) = document.split_once(&format!("### {heading}\n")).unwrap();
+    let section = section.split("\n##").next().unwrap();
+    let first = |line: &str| {
+        line.strip_prefix("| `")?
+            .split_once('`')
+            .map(|(word, _)| word.to_owned())
+    };
+    section.lines().filter_map(first).collect()
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Every string of the code that is one word, tests left out.
+fn words() -> BTreeSet<String> {
+    let crates = root().join("crates");
+    let mut files = Vec::new();
+    sources(&crates.join("filrouge-engine/src/restore"), &mut files);
+    sources(&crates.join("filrouge-transcode/src"), &mut files);
+    let mut words = BTreeSet::new();
+    for file in files {
+        let code = fs::read_to_string(&file).unwrap();
+        let code = code.split("#[cfg(test)]").next().unwrap();
+        let lines = code.lines().filter(|l| !l.trim_start().starts_with("//"));
+        for line in lines {
+            // Between an odd and an even quote lies a string; a quote escaped inside one only adds words that are none.
+            let word =
+                |w: &&str| !w.is_empty() && w.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+            words.extend(
+                line.split('"')
+                    .skip(1)
+                    .step_by(2)
+                    .filter(word)
+                    .map(str::to_owned),
+            );
+        }
+    }
+    words
+}
+
+/// Strings of the code that are words of parts, of providers and of formats, and that no report tells.
+const OTHER: &str = "anthropic args assistant bedrock call_id claude code content covers data encrypted_content false \
+    file file_data file_id filename first_seq format function_call function_call_output gemini google gpt http https id \
+    image image_url input_text language last_seq link media_type message mime mime_type name null ok openai pairs \
+    provider reasoning redaction refusal rs signature source summary summary_text system text thinking title tool \
+    tool_call tool_result turn_status type url user vertex";
+
+#[test]
+fn every_reason_and_change_is_told_and_no_other() {
+    let document = document();
+    let told: BTreeSet<String> = told(&document, "Reasons")
+        .union(&told(&document, "Changes"))
+        .cloned()
+        .collect();
+    let other: BTreeSet<String> = OTHER.split_whitespace().map(str::to_owned).collect();
+    let words = words();
+    let untold: Vec<_> = words
+        .iter()
+        .filter(|w| !told.contains(*w) && !other.contains(*w))
+        .collect();
+    assert!(
+        untold.is_empty(),
+        "docs/context.md does not tell of {untold:?}"
+    );
+    let unknown: Vec<_> = told.union(&other).filter(|w| !words.contains(*w)).collect();
+    assert!(unknown.is_empty(), "the code does not say {unknown:?}");
+}
+
+#[test]
+fn every_mark_is_told() {
+    use filrouge_engine::restore::Mark;
+    let document = document();
+    for mark in [
+        Mark::Interrupted,
+        Mark::Cancelled,
+        Mark::Failed,
+        Mark::Unanswered,
+    ] {
+        assert!(document.contains(&format!("| `{}` |", mark.text())));
+    }
+}
+
+/// The journal of the examples.
+fn journal() -> Journal {
+    let j = Journal::new();
+    j.start("r1", "Is it warm?");
+    let call = |id: &str, args: Value| {
+        let part = json!({"type": "tool_call", "call_id": id, "name": "weather.now", "args": args});
+        item(Role::Assistant, "tool_call", json!([part]))
+    };
+    let answer =
+        json!([{"type": "tool_result", "call_id": "c1", "ok": true, "content": {"celsius": 12}}]);
+    let items = vec![
+        thought("Ask."),
+        call("c1", json!({"city": "Łódź"})),
+        item(Role::Tool, "tool_result", answer),
+    ];
+    j.append("r1", items);
+    j.finalize("r1", "Not very.");
+    j.start("r2", "And now?");
+    j.append("r2", vec![call("c2", json!({}))]);
+    j
+}
+
+#[test]
+fn the_examples_are_real() {
+    let (document, j) = (document(), journal());
+    for format in Format::ALL {
+        let context = serde_json::to_value(j.context(format, query(format))).unwrap();
+        let (_, section) = document
+            .split_once(&format!("### `{format}`\n"))
+            .unwrap_or_else(|| {
+                panic!("{format} is missing: {context:#}");
+            });
+        let (_, block) = section.split_once("```json\n").unwrap();
+        let block = block.split("```").next().unwrap();
+        let mut written: Value = serde_json::from_str(block).unwrap();
+        let mut made = context.clone();
+        if format == Format::Pairs {
+            // The id depends on the store's key.
+            for value in [&mut written, &mut made] {
+                value["messages"][0]["turn_id"].take();
+            }
+        }
+        assert_eq!(
+            written,
+            made,
+            "{format}: {}",
+            serde_json::to_string(&context).unwrap()
+        );
+    }
+}

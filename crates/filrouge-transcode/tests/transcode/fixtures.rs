@@ -1,0 +1,223 @@
+//! Conversations that OpenCode recorded, restored behind every item.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use filrouge_engine::restore::RestoreQuery;
+use filrouge_engine::{CreateSession, ImportedTurn};
+use filrouge_sources::{ForeignTurn, LoadedSession, Outcome, Source, opencode};
+use filrouge_transcode::{Context, Format};
+use filrouge_types::{Channel, Item, JsonText, NewItem, TurnStatus};
+use serde_json::Value;
+
+use crate::journal::{Journal, asking, query};
+use crate::journals::check::{accepted, kept};
+
+fn sessions(name: &str) -> Vec<LoadedSession> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
+    let source = opencode::open(&root.join(name)).unwrap();
+    let refs = source.sessions().unwrap().refs().to_vec();
+    refs.iter().map(|r| source.load(r).unwrap()).collect()
+}
+
+fn all_sessions() -> Vec<LoadedSession> {
+    let names = ["opencode-json", "opencode-json-legacy"];
+    names.into_iter().flat_map(sessions).collect()
+}
+
+fn items(turn: &ForeignTurn) -> Vec<NewItem> {
+    turn.question.iter().chain(&turn.items).cloned().collect()
+}
+
+/// A turn as an import records it.
+fn record(j: &Journal, turn: &ForeignTurn) {
+    let status = match turn.outcome {
+        Outcome::Finalized => TurnStatus::Finalized,
+        Outcome::Failed { .. } => TurnStatus::Failed,
+        Outcome::Cancelled => TurnStatus::Cancelled,
+        Outcome::Unanswered => TurnStatus::Interrupted,
+    };
+    let imported = ImportedTurn {
+        request_id: turn.request_id.clone(),
+        items: items(turn),
+        status,
+        metadata: Some(turn.metadata.clone()),
+    };
+    let recorded = j.engine.record_turn(&j.scope, &j.session, imported);
+    j.runtime.block_on(recorded).unwrap();
+}
+
+fn journal(session: &LoadedSession) -> Journal {
+    let mut j = Journal::new();
+    j.session = session.session.id.clone();
+    let created = CreateSession {
+        session_id: Some(j.session.clone()),
+        ..CreateSession::default()
+    };
+    j.runtime
+        .block_on(j.engine.create_session(&j.scope, created))
+        .unwrap();
+    j
+}
+
+/// Contexts of a journal in every format and several windows, all of them accepted.
+fn judged(j: &Journal) -> usize {
+    let last_seq = j.items().len() as u64;
+    let mut judged = 0;
+    for format in Format::ALL {
+        let base = query(format);
+        let windows = [
+            base,
+            RestoreQuery {
+                last_turns: Some(1),
+                ..base
+            },
+            RestoreQuery {
+                last_turns: Some(2),
+                max_tokens: Some(4000),
+                ..base
+            },
+            RestoreQuery {
+                max_tokens: Some(300),
+                ..base
+            },
+        ];
+        for asked in windows {
+            let context = j.context(format, asked);
+            accepted(format, &context);
+            kept(&context.report, last_seq);
+            judged += 1;
+        }
+    }
+    judged
+}
+
+/// A session up to the first `cut` items of its turn `last`, that turn still open.
+fn cut(session: &LoadedSession, last: usize, cut: usize) -> Journal {
+    let j = journal(session);
+    session.turns[..last]
+        .iter()
+        .for_each(|turn| record(&j, turn));
+    let turn = &session.turns[last];
+    // A start writes a question of its own; blank, it shows nothing.
+    let request = turn.request_id.as_str();
+    let mut start = asking(request, "");
+    start.items = items(turn)[..cut].to_vec();
+    j.try_start(start).unwrap();
+    j
+}
+
+#[test]
+fn every_cut_of_genuine_sessions_is_a_history_that_providers_take() {
+    let (mut contexts, mut cuts) = (0, 0);
+    for session in all_sessions() {
+        for (last, turn) in session.turns.iter().enumerate() {
+            for items in 0..=items(turn).len() {
+                contexts += judged(&cut(&session, last, items));
+                cuts += 1;
+            }
+        }
+    }
+    assert!(
+        cuts > 50 && contexts == cuts * 20,
+        "{cuts} cuts, {contexts} contexts"
+    );
+}
+
+#[test]
+fn whole_genuine_sessions_are_histories_that_providers_take() {
+    for session in all_sessions() {
+        let j = journal(&session);
+        for turn in &session.turns {
+            record(&j, turn);
+            judged(&j);
+        }
+        j.intact();
+    }
+}
+
+/// All strings of a value, as text.
+fn strings(value: &Value, found: &mut String) {
+    match value {
+        Value::String(text) => {
+            found.push_str(text);
+            found.push('\n');
+        }
+        Value::Array(items) => items.iter().for_each(|v| strings(v, found)),
+        Value::Object(members) => members.values().for_each(|v| strings(v, found)),
+        _ => {}
+    }
+}
+
+/// The texts of an item that a model must be given: what is said, and what tools answered.
+fn texts(item: &Item) -> Vec<String> {
+    let parts: Vec<Value> = serde_json::from_str(item.parts.as_str()).unwrap();
+    let of = |part: &Value| match part["type"].as_str() {
+        Some("text") => part["text"].as_str().map(str::to_owned),
+        Some("tool_result") => part["content"].as_str().map(str::to_owned),
+        _ => None,
+    };
+    let found = parts.iter().filter_map(of);
+    found
+        .map(|text| text.trim().to_owned())
+        .filter(|text| !text.is_empty())
+        .collect()
+}
+
+fn arrived(items: &[Item], context: &Context, messages: &Value) -> (usize, usize) {
+    let mut found = String::new();
+    strings(messages, &mut found);
+    let dropped: BTreeSet<u64> = context.report.dropped.iter().map(|d| d.seq).collect();
+    let (mut said, mut answers) = (0, 0);
+    for item in items.iter().filter(|i| !dropped.contains(&i.seq)) {
+        for text in texts(item) {
+            let text = JsonText::from_plain(&text).to_plain();
+            assert!(found.contains(&text), "seq {} is missing: {text}", item.seq);
+            match item.channel {
+                Channel::ToolResult => answers += 1,
+                Channel::Thought => {}
+                _ => said += 1,
+            }
+        }
+    }
+    (said, answers)
+}
+
+#[test]
+fn what_was_said_and_what_tools_answered_arrives() {
+    let (mut said, mut answers) = (0, 0);
+    for session in all_sessions() {
+        let j = journal(&session);
+        session.turns.iter().for_each(|turn| record(&j, turn));
+        let items: Vec<Item> = j
+            .items()
+            .into_iter()
+            .filter(|i| i.channel != Channel::Thought)
+            .collect();
+        for format in Format::ALL.into_iter().filter(|f| *f != Format::Pairs) {
+            let context = j.context(format, query(format));
+            let messages = accepted(format, &context);
+            let counted = arrived(&items, &context, &messages);
+            (said, answers) = (said + counted.0, answers + counted.1);
+            let reasons: BTreeSet<&str> = context.report.dropped.iter().map(|d| d.reason).collect();
+            let known = [
+                "bookkeeping",
+                "empty",
+                "error",
+                "unknown_part",
+                "summary_not_needed",
+                "unanswered_call",
+                "reasoning_of_other_provider",
+                "reasoning_not_in_format",
+                "reasoning_unsigned",
+                "reasoning_alone",
+                "superseded",
+            ];
+            assert!(reasons.iter().all(|r| known.contains(r)), "{reasons:?}");
+        }
+    }
+    assert!(
+        said > 100 && answers > 40,
+        "{said} texts, {answers} answers"
+    );
+}

@@ -1,0 +1,213 @@
+//! Gemini.
+
+use filrouge_engine::restore::{Args, Block, Calls, Content, Mark, Provider, Sealed, Speaker};
+use filrouge_transcode::Format::Gemini;
+use serde_json::json;
+
+use crate::plans::*;
+
+#[test]
+fn turns_alternate_and_responses_stand_alone() {
+    let blocks = vec![
+        user("q"),
+        Block::Say(say(Speaker::System, vec![text("n")])),
+        assistant("looking"),
+        calls(vec![
+            call("c1", "f", vec![text("one"), text("two")]),
+            call("c2", "g", vec![]),
+        ]),
+        user("r"),
+        assistant("a"),
+    ];
+    let (made, adapted, dropped) = reported(blocks, Gemini);
+    let args = json!({"q": "a\"b"});
+    assert_eq!(
+        made,
+        json!([
+            {"role": "user", "parts": [{"text": "q"}, {"text": "<system_note>\nn\n</system_note>"}]},
+            {"role": "model", "parts": [
+                {"text": "looking"},
+                {"functionCall": {"name": "f", "args": args}},
+                {"functionCall": {"name": "g", "args": args}},
+            ]},
+            {"role": "user", "parts": [
+                {"functionResponse": {"name": "f", "response": {"output": "one\ntwo"}}},
+                {"functionResponse": {"name": "g", "response": {"output": "(no output)"}}},
+            ]},
+            {"role": "model", "parts": [{"text": Mark::Unanswered.text()}]},
+            {"role": "user", "parts": [{"text": "r"}]},
+            {"role": "model", "parts": [{"text": "a"}]},
+        ])
+    );
+    assert_eq!(adapted, [(2, "note_as_user_text")]);
+    assert!(dropped.is_empty());
+}
+
+#[test]
+fn the_user_is_first_and_groups_of_calls_follow_each_other() {
+    let group = |id: &str| calls(vec![call(id, "f", vec![])]);
+    let made = messages(vec![group("c1"), group("c1b")], Gemini);
+    let opening = "[The conversation began with the assistant.]";
+    assert_eq!(made[0]["parts"][0]["text"], opening);
+    let roles: Vec<_> = made
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| &c["role"])
+        .collect();
+    assert_eq!(roles, ["user", "model", "user", "model", "user"]);
+}
+
+#[test]
+fn a_response_is_an_object() {
+    let blocks = vec![
+        user("q"),
+        calls(vec![
+            valued(call("c1", "f", vec![]), r#"{"a": 1}"#),
+            valued(call("c2", "f", vec![]), "[1]"),
+            failed(valued(call("c3", "f", vec![]), r#"{"a": 1}"#)),
+            failed(call("c4", "f", vec![text("boom")])),
+            failed(call("c5", "f", vec![])),
+            call("c6", "f", vec![text("x"), png()]),
+        ]),
+    ];
+    let (made, adapted, _) = reported(blocks, Gemini);
+    let response = |at: usize| made[2]["parts"][at]["functionResponse"]["response"].clone();
+    assert_eq!(response(0), json!({"a": 1}));
+    assert_eq!(response(1), json!({"output": [1]}));
+    assert_eq!(response(2), json!({"error": {"a": 1}}));
+    assert_eq!(response(3), json!({"error": "boom"}));
+    assert_eq!(response(4), json!({"error": "(failed without a message)"}));
+    assert_eq!(
+        response(5),
+        json!({"output": "x\n[image: a.png (image/png)]"})
+    );
+    assert_eq!(adapted, [(13, "image_as_text")]);
+}
+
+#[test]
+fn media_of_the_user_are_parts() {
+    let contents = vec![
+        png(),
+        Content::Image(media(url("https://h/a"), "image/png", "")),
+        Content::Image(media(url("https://h/a"), "", "")),
+        Content::Image(media(base64("R0lG"), "image/gif", "a.gif")),
+        pdf(),
+        Content::File(media(base64("e30="), "application/json", "a.json")),
+    ];
+    let blocks = vec![
+        Block::Say(say(Speaker::User, contents)),
+        Block::Say(say(
+            Speaker::Assistant,
+            vec![pdf(), Content::Refusal(token("no"))],
+        )),
+    ];
+    let (made, adapted, _) = reported(blocks, Gemini);
+    assert_eq!(
+        made,
+        json!([
+            {"role": "user", "parts": [
+                {"inlineData": {"mimeType": "image/png", "data": "iVBORw=="}},
+                {"fileData": {"mimeType": "image/png", "fileUri": "https://h/a"}},
+                {"text": "[image: https://h/a]"},
+                {"text": "[image: a.gif (image/gif)]"},
+                {"inlineData": {"mimeType": "application/pdf", "data": "JVBERg=="}},
+                {"text": "[file: a.json (application/json)]\n{}"},
+            ]},
+            {"role": "model", "parts": [{"text": "[file: a.pdf (application/pdf)]"}, {"text": "no"}]},
+        ])
+    );
+    assert_eq!(adapted, [(1, "image_as_text"), (2, "file_as_text")]);
+}
+
+#[test]
+fn a_signature_stands_at_the_part_it_led_to() {
+    let blocks = vec![
+        user("q"),
+        thought(
+            vec![thinking(google("AAAA"), "t"), thinking(google("BBBB"), "")],
+            "a",
+        ),
+        Block::Calls(Calls {
+            reasoning: vec![thinking(google("CCCC"), "")],
+            calls: vec![call("c1", "f", vec![]), call("c2", "f", vec![])],
+        }),
+    ];
+    let (made, _, dropped) = reported(blocks, Gemini);
+    let parts = &made[1]["parts"];
+    assert_eq!(parts[0], json!({"text": "a", "thoughtSignature": "BBBB"}));
+    assert_eq!(parts[1]["thoughtSignature"], "CCCC");
+    assert!(parts[2].get("thoughtSignature").is_none());
+    assert_eq!(dropped, [(2, "reasoning_not_in_format")]);
+}
+
+#[test]
+fn a_call_keeps_its_own_signature() {
+    let own = |id: &str, provider, signature: &str| {
+        with_signature(call(id, "f", vec![]), provider, signature)
+    };
+    let group = |reasoning, list| {
+        Block::Calls(Calls {
+            reasoning,
+            calls: list,
+        })
+    };
+    let blocks = vec![
+        user("q"),
+        group(
+            vec![thinking(google("AAAA"), "")],
+            vec![
+                own("c1", Provider::Google, "BBBB"),
+                own("c2", Provider::Google, "DDDD"),
+            ],
+        ),
+        group(
+            vec![thinking(google("CCCC"), "")],
+            vec![own("c3", Provider::Google, "CCCC")],
+        ),
+        group(
+            vec![],
+            vec![
+                own("c4", Provider::Openai, "x"),
+                own("c5", Provider::Google, "no base64"),
+            ],
+        ),
+    ];
+    let (made, adapted, dropped) = reported(blocks, Gemini);
+    assert_eq!(made[1]["parts"][0]["thoughtSignature"], "BBBB");
+    assert_eq!(made[1]["parts"][1]["thoughtSignature"], "DDDD");
+    assert_eq!(made[3]["parts"][0]["thoughtSignature"], "CCCC");
+    assert!(made[5]["parts"][0].get("thoughtSignature").is_none());
+    assert_eq!(dropped, [(2, "reasoning_not_in_format")]);
+    let gone = "call_signature_dropped";
+    assert_eq!(adapted, [(10, gone), (12, gone)]);
+}
+
+#[test]
+fn foreign_reasoning_goes_and_odd_arguments_are_wrapped() {
+    let reasoning = vec![
+        thinking(None, "t"),
+        thinking(signed("s"), "t"),
+        thinking(Some(Sealed::Unknown), "t"),
+        thinking(google("no base64"), "t"),
+    ];
+    let mut broken = call("c1", "f", vec![]);
+    broken.args = Args::Text(token("{"));
+    let blocks = vec![user("q"), thought(reasoning, "a"), calls(vec![broken])];
+    let (made, adapted, dropped) = reported(blocks, Gemini);
+    assert_eq!(
+        made[1]["parts"][1]["functionCall"]["args"],
+        json!({"text": "{"})
+    );
+    assert_eq!(adapted, [(7, "arguments_wrapped")]);
+    let other = "reasoning_of_other_provider";
+    assert_eq!(
+        dropped,
+        [
+            (2, "reasoning_unsigned"),
+            (3, other),
+            (4, other),
+            (5, "reasoning_not_in_format")
+        ]
+    );
+}

@@ -1,0 +1,278 @@
+//! Journals of a test's own, written through the engine and read back as contexts.
+
+use std::sync::Arc;
+
+use filrouge_engine::restore::{Plan, RestoreQuery, Selection};
+use filrouge_engine::{
+    AppendItems, CancelTurn, Engine, ErrorBody, FailTurn, FinalizeTurn, RedactTurn, ReplaceTurn,
+    Settings, StartTurn,
+};
+use filrouge_store::command::{Command, Interrupt, Scope, Viewer, Write};
+use filrouge_store::memory::MemoryLedger;
+use filrouge_store::read::{TurnOrder, TurnQuery};
+use filrouge_store::record::Seqs;
+use filrouge_store::verify::Verdict;
+use filrouge_store::{Keyring, OsEntropy};
+use filrouge_transcode::{Context, Format, render};
+use filrouge_types::{
+    ErrorCode, Failure, FixedClock, Item, JsonText, NewItem, RequestId, SessionId, TenantId,
+    Timestamp, Turn, TurnId, TurnStatus,
+};
+use tokio::runtime::{Builder, Runtime};
+
+/// An engine over a ledger in memory, with one session.
+pub(crate) struct Journal {
+    pub(crate) engine: Engine,
+    pub(crate) scope: Scope,
+    pub(crate) session: SessionId,
+    pub(crate) runtime: Runtime,
+    keyring: Arc<Keyring>,
+}
+
+fn text(plain: &str) -> Option<JsonText> {
+    Some(JsonText::from_plain(plain))
+}
+
+/// A question in the neutral language.
+pub(crate) fn asking(request: &str, question: &str) -> StartTurn {
+    StartTurn {
+        request_id: RequestId::new(request).unwrap(),
+        question_neutral: text(question),
+        question_translated: None,
+        translate_chat: false,
+        pipeline_name: None,
+        consultant: None,
+        repository: None,
+        metadata: None,
+        runtime_context: None,
+        items: Vec::new(),
+        answer_neutral: None,
+    }
+}
+
+/// A query for what a format shows.
+pub(crate) fn query(format: Format) -> RestoreQuery {
+    let selection = match format {
+        Format::Pairs => Selection::Pairs,
+        _ => Selection::Messages,
+    };
+    RestoreQuery {
+        selection,
+        ..RestoreQuery::default()
+    }
+}
+
+impl Journal {
+    pub(crate) fn new() -> Self {
+        let keyring = Arc::new(Keyring::single([7; 32]));
+        let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
+        let ledger = MemoryLedger::new(keyring.clone(), Arc::new(OsEntropy), clock.clone());
+        let entropy = Arc::new(OsEntropy);
+        Self {
+            engine: Engine::new(Arc::new(ledger), entropy, clock, Settings::default()),
+            scope: Scope {
+                tenant: TenantId::new("default").unwrap(),
+                viewer: Viewer::Operator,
+            },
+            session: SessionId::new("s").unwrap(),
+            runtime: Builder::new_current_thread().build().unwrap(),
+            keyring,
+        }
+    }
+
+    fn id(&self) -> SessionId {
+        self.session.clone()
+    }
+
+    /// The id of a request's turn, whether there is one or not.
+    pub(crate) fn turn(&self, request: &str) -> TurnId {
+        let request = RequestId::new(request).unwrap();
+        self.keyring
+            .turn_id(&self.scope.tenant, &self.session, &request)
+    }
+
+    pub(crate) fn try_start(&self, start: StartTurn) -> Result<TurnId, Failure> {
+        let started = self.engine.start_turn(&self.scope, self.id(), start);
+        self.runtime.block_on(started).map(|turn| turn.turn_id)
+    }
+
+    pub(crate) fn start(&self, request: &str, question: &str) {
+        self.try_start(asking(request, question)).unwrap();
+    }
+
+    pub(crate) fn try_append(&self, request: &str, items: Vec<NewItem>) -> Result<(), Failure> {
+        let request = self.turn(request);
+        let items = AppendItems {
+            items,
+            expected_seq: None,
+        };
+        let appended = self
+            .engine
+            .append_items(&self.scope, self.id(), request, items);
+        self.runtime.block_on(appended).map(|_| ())
+    }
+
+    pub(crate) fn append(&self, request: &str, items: Vec<NewItem>) {
+        self.try_append(request, items).unwrap();
+    }
+
+    pub(crate) fn try_finalize(
+        &self,
+        request: &str,
+        neutral: Option<&str>,
+        translated: Option<&str>,
+    ) -> Result<(), Failure> {
+        let body = FinalizeTurn {
+            answer_neutral: neutral.and_then(text),
+            answer_translated: translated.and_then(text),
+            ..FinalizeTurn::default()
+        };
+        let turn = self.turn(request);
+        let closed = self
+            .engine
+            .finalize_turn(&self.scope, self.id(), turn, body);
+        self.runtime.block_on(closed).map(|_| ())
+    }
+
+    pub(crate) fn finalize(&self, request: &str, answer: &str) {
+        self.try_finalize(request, Some(answer), None).unwrap();
+    }
+
+    /// A whole finalized turn.
+    pub(crate) fn ask(&self, request: &str, question: &str, answer: &str) {
+        self.start(request, question);
+        self.finalize(request, answer);
+    }
+
+    pub(crate) fn try_fail(&self, request: &str, partial: Option<&str>) -> Result<(), Failure> {
+        let body = FailTurn {
+            error: ErrorBody {
+                code: "e".into(),
+                message: text("secret detail"),
+                retryable: false,
+            },
+            partial_text: partial.and_then(text),
+        };
+        let turn = self.turn(request);
+        let closed = self.engine.fail_turn(&self.scope, self.id(), turn, body);
+        self.runtime.block_on(closed).map(|_| ())
+    }
+
+    pub(crate) fn try_cancel(&self, request: &str, partial: Option<&str>) -> Result<(), Failure> {
+        let body = CancelTurn {
+            partial_text: partial.and_then(text),
+        };
+        let turn = self.turn(request);
+        let closed = self.engine.cancel_turn(&self.scope, self.id(), turn, body);
+        self.runtime.block_on(closed).map(|_| ())
+    }
+
+    /// Marks a turn as one whose owner is gone.
+    pub(crate) fn try_interrupt(&self, request: &str) -> Result<(), Failure> {
+        let write = Write::Interrupt(Interrupt {
+            session_id: self.id(),
+            turn_id: self.turn(request),
+            before: Timestamp::from_micros(i64::MAX),
+        });
+        let scope = self.scope.clone();
+        let done = self.engine.ledger().write(Command { scope, write });
+        self.runtime.block_on(done).map(|_| ())
+    }
+
+    pub(crate) fn try_replace(&self, old: &str, new: ReplaceTurn) -> Result<(), Failure> {
+        let old = self.turn(old);
+        let replaced = self.engine.replace_turn(&self.scope, self.id(), old, new);
+        self.runtime.block_on(replaced).map(|_| ())
+    }
+
+    pub(crate) fn try_redact_turn(&self, request: &str) -> Result<(), Failure> {
+        let reason = RedactTurn { reason: "r".into() };
+        let turn = self.turn(request);
+        let redacted = self
+            .engine
+            .redact_turn(&self.scope, self.id(), turn, reason);
+        self.runtime.block_on(redacted).map(|_| ())
+    }
+
+    pub(crate) fn try_redact(&self, seqs: &[u64]) -> Result<(), Failure> {
+        let seqs = Seqs::of(seqs.iter().map(|s| (*s, *s))).unwrap();
+        let redacted = self
+            .engine
+            .redact_items(&self.scope, self.id(), seqs, "because");
+        self.runtime.block_on(redacted).map(|_| ())
+    }
+
+    /// All items.
+    pub(crate) fn items(&self) -> Vec<Item> {
+        let ledger = self.engine.ledger();
+        let mut all: Vec<Item> = Vec::new();
+        loop {
+            let after = all.last().map_or(0, |i| i.seq);
+            let page = ledger.items(&self.scope, &self.session, after, 500);
+            match self.runtime.block_on(page) {
+                Ok((page, _)) if page.is_empty() => return all,
+                Ok((page, _)) => all.extend(page),
+                Err(failure) if failure.code == ErrorCode::SessionNotFound => return all,
+                Err(failure) => panic!("{failure:?}"),
+            }
+        }
+    }
+
+    /// All turns with all their versions, newest first.
+    pub(crate) fn turns(&self) -> Vec<Turn> {
+        let query = TurnQuery {
+            status: None,
+            include_redacted: true,
+            order: TurnOrder::Newest,
+            cursor: None,
+            limit: 500,
+        };
+        let ledger = self.engine.ledger();
+        let turns = ledger.turns(&self.scope, &self.session, query);
+        let (mut turns, _) = self.runtime.block_on(turns).unwrap_or_default();
+        turns.sort_by_key(|turn| std::cmp::Reverse(turn.ordinal));
+        turns
+    }
+
+    /// The requests of the turns that are open.
+    pub(crate) fn open_requests(&self) -> Vec<String> {
+        let turns = self.turns().into_iter();
+        let open = turns.filter(|t| t.status == TurnStatus::Open);
+        open.map(|t| t.request_id.as_str().to_owned()).collect()
+    }
+
+    /// What a verification of the whole store says.
+    pub(crate) fn verified(&self) -> String {
+        let report = self.runtime.block_on(self.engine.ledger().verify(None));
+        format!("{:?}", report.unwrap())
+    }
+
+    /// Panics unless the whole store verifies.
+    pub(crate) fn intact(&self) {
+        let report = self.runtime.block_on(self.engine.ledger().verify(None));
+        let report = report.unwrap();
+        assert_eq!(report.verdict(), Verdict::Intact, "{report:?}");
+    }
+
+    pub(crate) fn try_plan(&self, query: RestoreQuery) -> Result<Plan, Failure> {
+        let plan = self.engine.restore(&self.scope, &self.session, query);
+        self.runtime.block_on(plan)
+    }
+
+    pub(crate) fn plan(&self, query: RestoreQuery) -> Plan {
+        self.try_plan(query).unwrap()
+    }
+
+    /// A context, through the same door as a caller's.
+    pub(crate) fn context(&self, format: Format, query: RestoreQuery) -> Context {
+        let made =
+            filrouge_transcode::restore(&self.engine, &self.scope, &self.session, format, query);
+        let made = self.runtime.block_on(made).unwrap();
+        assert_eq!(
+            made,
+            render(self.plan(query), format),
+            "it is not repeatable"
+        );
+        made
+    }
+}

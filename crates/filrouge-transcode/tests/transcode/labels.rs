@@ -1,0 +1,156 @@
+//! Call ids and tool names.
+
+use std::collections::HashSet;
+
+use filrouge_transcode::Format;
+use serde_json::Value;
+
+use crate::plans::*;
+
+/// The calls' ids and names as a provider reads them.
+fn labels(made: &Value, format: Format) -> Vec<(String, String)> {
+    let word = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+    let list = |v: &Value| v.as_array().cloned().unwrap_or_default();
+    let each = |message: &Value| match format {
+        Format::OpenaiChat => list(&message["tool_calls"])
+            .iter()
+            .map(|c| (word(&c["id"]), word(&c["function"]["name"])))
+            .collect(),
+        Format::OpenaiResponses if message["type"] == "function_call" => {
+            vec![(word(&message["call_id"]), word(&message["name"]))]
+        }
+        Format::Anthropic => list(&message["content"])
+            .iter()
+            .filter(|b| b["type"] == "tool_use")
+            .map(|b| (word(&b["id"]), word(&b["name"])))
+            .collect(),
+        Format::Gemini => list(&message["parts"])
+            .iter()
+            .filter_map(|p| p.get("functionCall"))
+            .map(|c| (word(&c["id"]), word(&c["name"])))
+            .collect(),
+        _ => Vec::new(),
+    };
+    list(made).iter().flat_map(each).collect()
+}
+
+const LONG_ID: &str = "call_01234567890123456789012345678901234567890";
+
+#[test]
+fn ids_are_kept_where_they_are_taken() {
+    let taken = |id: &str, format| {
+        let (made, adapted, _) =
+            reported(vec![user("q"), calls(vec![call(id, "f", vec![])])], format);
+        let kept = labels(&made, format)[0].0 == id;
+        let told = [(2, "call_id_replaced"), (3, "call_id_replaced")];
+        assert_eq!(adapted, if kept { &[][..] } else { &told[..] });
+        kept
+    };
+    let formats = [
+        Format::OpenaiChat,
+        Format::OpenaiResponses,
+        Format::Anthropic,
+    ];
+    let wide = "x".repeat(65);
+    let cases = [
+        ("call_1", [true, true, true]),
+        (LONG_ID, [false, true, true]),
+        ("functions.f:0", [true, true, false]),
+        ("é", [true, true, false]),
+        ("a\u{7}", [false, false, false]),
+        (&wide, [false, false, false]),
+    ];
+    for (id, expected) in cases {
+        assert_eq!(formats.map(|format| taken(id, format)), expected, "{id}");
+    }
+}
+
+#[test]
+fn ids_that_stand_twice_are_told_apart_whatever_was_recorded() {
+    let group = |number| {
+        let blocks = vec![
+            user("q"),
+            calls(vec![call("c", "f", vec![]), call("a b", "f", vec![])]),
+        ];
+        turn(number, blocks)
+    };
+    for format in [
+        Format::OpenaiChat,
+        Format::OpenaiResponses,
+        Format::Anthropic,
+    ] {
+        let first = plan(None, vec![group(1), group(2)]);
+        let made = labels(&rendered(&first, format).0, format);
+        let ids: HashSet<&str> = made.iter().map(|(id, _)| id.as_str()).collect();
+        assert_eq!(ids.len(), 4);
+        assert_eq!(made[0].0, "c");
+        // A recorded id that is what would be made is not taken for another call.
+        let squatter = turn(
+            3,
+            vec![user("q"), calls(vec![call(&made[2].0, "f", vec![])])],
+        );
+        let second = plan(None, vec![group(1), group(2), squatter]);
+        let again = labels(&rendered(&second, format).0, format);
+        let ids: HashSet<&str> = again.iter().map(|(id, _)| id.as_str()).collect();
+        assert_eq!(ids.len(), 5);
+        assert_eq!(again[4].0, made[2].0);
+    }
+}
+
+#[test]
+fn a_made_id_stays_when_the_window_moves() {
+    let bad = |number| {
+        turn(
+            number,
+            vec![user("q"), calls(vec![call("a b", "f", vec![])])],
+        )
+    };
+    let of = |turns| {
+        labels(
+            &rendered(&plan(None, turns), Format::Anthropic).0,
+            Format::Anthropic,
+        )
+    };
+    let whole = of(vec![bad(1), bad(2)]);
+    let cut = of(vec![bad(2)]);
+    assert_eq!(whole[1], cut[0]);
+    assert!(
+        cut[0].0.starts_with("call_") && cut[0].0.len() == 17,
+        "{cut:?}"
+    );
+}
+
+#[test]
+fn names_are_taken_by_the_provider_and_stay_apart() {
+    let long = "n".repeat(200);
+    let names = ["find", "a.b", "a_b", "a/b", "", "9x", &long, "a.b", "a:b"];
+    let list = names.iter().enumerate();
+    let list = list
+        .map(|(at, name)| call(&format!("c{at}"), name, vec![]))
+        .collect();
+    let blocks = vec![user("q"), calls(list)];
+    for (format, longest) in [
+        (Format::OpenaiChat, 64),
+        (Format::OpenaiResponses, 64),
+        (Format::Anthropic, 128),
+        (Format::Gemini, 64),
+    ] {
+        let (made, adapted, _) = reported(blocks.clone(), format);
+        let made: Vec<String> = labels(&made, format)
+            .into_iter()
+            .map(|(_, name)| name)
+            .collect();
+        assert_eq!((&*made[0], &*made[2], &*made[4]), ("find", "a_b", "tool"));
+        assert_eq!(made[1], made[7]);
+        assert_eq!(made[6].len(), longest);
+        let recorded: HashSet<&str> = names.into_iter().collect();
+        assert_eq!(made.iter().collect::<HashSet<_>>().len(), recorded.len());
+        if format == Format::Gemini {
+            assert_eq!((&*made[1], &*made[8], &*made[5]), ("a.b", "a:b", "_9x"));
+        } else {
+            assert!(made[1].starts_with("a_b_") && made[5] == "9x");
+        }
+        assert!(adapted.contains(&(8, "tool_name_replaced")), "{adapted:?}");
+        assert!(!adapted.contains(&(2, "tool_name_replaced")));
+    }
+}

@@ -1,0 +1,24 @@
+//! Restored conversations as providers take them: every rule by an example, and all of them at once by the providers'
+//! own rules over random conversations.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod anthropic;
+mod chat;
+mod document;
+mod fixtures;
+mod gemini;
+mod journal;
+mod journals;
+mod labels;
+mod plans;
+mod properties;
+mod random;
+mod responses;
+mod restore_calls;
+mod restore_parts;
+mod restore_random;
+mod restore_turns;
+mod restore_windows;
+mod sdk;
+mod shared;
+mod speed;

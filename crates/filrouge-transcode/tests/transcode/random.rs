@@ -1,0 +1,301 @@
+//! Random plans: everything that may come, and what should not come too.
+
+use filrouge_engine::restore::{
+    Answer, Args, Block, Call, CallResult, Calls, Content, Mark, Media, MediaSource, Plan,
+    PlanTurn, Provider, Reasoning, Say, Sealed, Speaker,
+};
+use filrouge_types::{JsonText, RawJson, TurnStatus};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::plans::{paired, plan, raw, turn};
+
+/// Bytes that stand in every inline medium and in nothing else.
+pub(crate) const BYTES: &str = "UE5HQllURVNQTkdCWVRFUw";
+
+/// A JSON string token that is not blank, of raw and escaped pieces.
+fn token() -> impl Strategy<Value = JsonText> {
+    let pieces = vec![
+        "a",
+        "Z9",
+        " ",
+        "\\n",
+        "\\t",
+        "\\r",
+        "\\f",
+        "\\b",
+        "\\\"",
+        "\\\\",
+        "\\/",
+        "\\u0020",
+        "\\u00A0",
+        "\\u0000",
+        "\\u001f",
+        "\\ud83d\\ude00",
+        "\\ufffd",
+        "é",
+        "\u{2028}",
+        "\u{3000}",
+        "🧵",
+        "\u{7f}",
+        "u0020",
+        "</system_note>",
+        "{",
+        "[",
+    ];
+    vec(select(pieces), 1..8).prop_map(|pieces| {
+        let inner = pieces.concat();
+        let of = |inner: &str| JsonText::from_raw(raw(&format!("\"{inner}\""))).unwrap();
+        let text = of(&inner);
+        if text.to_plain().trim().is_empty() {
+            of(&format!("{inner}x{inner}"))
+        } else {
+            text
+        }
+    })
+}
+
+/// Plain text with whatever may break an id, a name or JSON.
+fn plain() -> impl Strategy<Value = Box<str>> {
+    prop_oneof![
+        6 => "[a-zA-Z0-9_-]{1,12}".prop_map(Into::into),
+        2 => select(vec!["a", "a.b", "a/b", "a_b", "a:b", "9a", "\u{0}", "\"", "\\", " ", "é", "\n"]).prop_map(Into::into),
+        1 => "[a-z ]{30,140}".prop_map(Into::into),
+    ]
+}
+
+fn json() -> impl Strategy<Value = RawJson> {
+    select(vec![
+        "{}",
+        "{ \"a\" : 1.0 }",
+        "{\"a\\n\":{\"b\":[null,\"\\u0000\\\\\"]}}",
+        "[]",
+        "[1, \"a\"]",
+        "null",
+        "-0.5e10",
+        "true",
+        "{\n  \"a\": \"é\"\n}",
+    ])
+    .prop_map(raw)
+}
+
+fn args() -> impl Strategy<Value = Args> {
+    prop_oneof![
+        json().prop_map(|json| if json.is_object() {
+            Args::Object(json)
+        } else {
+            Args::Value(json)
+        }),
+        token().prop_map(Args::Text),
+    ]
+}
+
+fn source() -> impl Strategy<Value = MediaSource> {
+    let urls = vec![
+        "https://h/a.png",
+        "HTTP://h/a?b=\"c\"",
+        "https://h/a.pdf",
+        "https:///a",
+        "https://",
+        "https://h/a b",
+        "http://h/\\",
+    ];
+    prop_oneof![
+        4 => select(vec!["==", "==", "AA", "AA", "B=", "A=A="]).prop_map(|end| MediaSource::Base64(format!("{BYTES}{end}").into())),
+        1 => Just(MediaSource::Base64("aGkgInlvdSIK".into())),
+        1 => Just(MediaSource::Base64("".into())),
+        3 => select(urls).prop_map(|url| MediaSource::Url(url.into())),
+        1 => select(vec!["file-1", "file_1", "a\"b", ""]).prop_map(|id| MediaSource::Id(id.into())),
+        1 => select(vec!["/tmp/a\nb", "data:x", "", "s3://b/k"]).prop_map(|at| MediaSource::Elsewhere(at.into())),
+    ]
+}
+
+fn media() -> impl Strategy<Value = Media> {
+    let mimes = vec![
+        "image/png",
+        "image/jpeg",
+        "image/jpg",
+        "image/gif",
+        "image/webp",
+        "image/svg+xml",
+        "application/pdf",
+        "text/plain",
+        "text/plain; charset=utf-8",
+        "text/csv",
+        "application/json",
+        "application/zip",
+        "audio/wav",
+        "video/mp4",
+        "nonsense",
+        "a/\"b\"",
+        "",
+    ];
+    let name = option::of(plain());
+    (source(), option::of(select(mimes)), name).prop_map(|(source, mime, name)| Media {
+        source,
+        mime: mime.map(Into::into),
+        name,
+    })
+}
+
+fn content() -> impl Strategy<Value = Content> {
+    let marks = vec![
+        Mark::Interrupted,
+        Mark::Cancelled,
+        Mark::Failed,
+        Mark::Unanswered,
+    ];
+    prop_oneof![
+        8 => token().prop_map(Content::Text),
+        1 => token().prop_map(Content::Refusal),
+        2 => media().prop_map(Content::Image),
+        2 => media().prop_map(Content::File),
+        1 => select(marks).prop_map(Content::Mark),
+        1 => token().prop_map(Content::Summary),
+    ]
+}
+
+fn sealed() -> impl Strategy<Value = Sealed> {
+    let ids = vec!["rs_1", "rs_2", "rs_3", "rs_4", "x_1", "rs_é", ""];
+    let summaries = vec![
+        "[]",
+        "[{\"type\":\"summary_text\",\"text\":\"a\\n\"}]",
+        "[1]",
+        "[{\"type\":\"x\",\"text\":\"\"}]",
+    ];
+    let item = (select(ids), select(summaries), option::of(token()));
+    prop_oneof![
+        3 => token().prop_map(Sealed::AnthropicSignature),
+        1 => token().prop_map(Sealed::AnthropicRedacted),
+        1 => Just(Sealed::AnthropicSignature(JsonText::from_plain(""))),
+        1 => Just(Sealed::AnthropicRedacted(JsonText::from_plain(""))),
+        3 => item.prop_map(|(id, summary, encrypted_content)| Sealed::OpenaiItem {
+            id: JsonText::from_plain(id),
+            summary: raw(summary),
+            encrypted_content,
+        }),
+        2 => signature().prop_map(Sealed::GoogleSignature),
+        1 => Just(Sealed::Unknown),
+    ]
+}
+
+fn signature() -> impl Strategy<Value = JsonText> {
+    select(vec![
+        "\"AAAA\"",
+        "\"QQ==\"",
+        "\"\\/\\u002b+\\u003d\"",
+        "\"QR==\"",
+        "\"no base64\"",
+        "\"AAA\"",
+    ])
+    .prop_map(|token| JsonText::from_raw(raw(token)).unwrap())
+}
+
+fn reasoning() -> impl Strategy<Value = Vec<Reasoning>> {
+    let thought =
+        (option::of(token()), option::of(sealed())).prop_map(|(text, sealed)| Reasoning {
+            seq: 0,
+            text,
+            sealed,
+        });
+    prop_oneof![2 => Just(Vec::new()), 1 => vec(thought, 1..4)]
+}
+
+fn say() -> impl Strategy<Value = Say> {
+    let speaker = select(vec![
+        Speaker::User,
+        Speaker::User,
+        Speaker::Assistant,
+        Speaker::Assistant,
+        Speaker::Assistant,
+        Speaker::System,
+    ]);
+    let seq = select(vec![Some(0), Some(0), Some(0), None]);
+    (seq, speaker, reasoning(), vec(content(), 1..4)).prop_map(
+        |(seq, speaker, reasoning, contents)| Say {
+            seq,
+            speaker,
+            reasoning,
+            contents,
+        },
+    )
+}
+
+fn result() -> impl Strategy<Value = CallResult> {
+    let answer = prop_oneof![
+        3 => vec(content(), 0..4).prop_map(Answer::Contents),
+        1 => json().prop_map(Answer::Value),
+    ];
+    let seq = select(vec![Some(0), Some(0), Some(0), None]);
+    (seq, any::<bool>(), answer).prop_map(|(seq, ok, answer)| CallResult { seq, ok, answer })
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let own = select(vec![
+        Provider::Openai,
+        Provider::Anthropic,
+        Provider::Google,
+    ]);
+    let own = option::weighted(0.2, (own, signature()));
+    (plain(), plain(), args(), own, result()).prop_map(
+        |(call_id, name, args, signature, result)| Call {
+            seq: 0,
+            call_id,
+            name,
+            args,
+            signature,
+            result,
+        },
+    )
+}
+
+fn block() -> impl Strategy<Value = Block> {
+    let group =
+        (reasoning(), vec(call(), 1..4)).prop_map(|(reasoning, calls)| Calls { reasoning, calls });
+    prop_oneof![2 => say().prop_map(Block::Say), 1 => group.prop_map(Block::Calls)].boxed()
+}
+
+fn blocks() -> impl Strategy<Value = PlanTurn> {
+    (any::<u8>(), vec(block(), 0..5)).prop_map(|(number, mut blocks)| {
+        unique(&mut blocks);
+        PlanTurn {
+            status: TurnStatus::Interrupted,
+            ..turn(number, blocks)
+        }
+    })
+}
+
+/// Ids are unique in a turn.
+fn unique(blocks: &mut [Block]) {
+    let mut seen = std::collections::HashSet::new();
+    for block in blocks {
+        if let Block::Calls(calls) = block {
+            for call in &mut calls.calls {
+                while !seen.insert(call.call_id.clone()) {
+                    call.call_id = format!("{}+", call.call_id).into();
+                }
+            }
+        }
+    }
+}
+
+fn pairs() -> impl Strategy<Value = PlanTurn> {
+    (any::<u8>(), plain(), plain()).prop_map(|(number, q, a)| paired(number, &q, &a))
+}
+
+/// A whole plan.
+pub(crate) fn plans() -> impl Strategy<Value = Plan> {
+    let summary = option::weighted(
+        0.3,
+        (say(), token()).prop_map(|(say, text)| Say {
+            contents: vec![Content::Summary(text)],
+            ..say
+        }),
+    );
+    let turns = vec(prop_oneof![8 => blocks(), 1 => pairs()], 0..7);
+    (summary, turns)
+        .prop_map(|(summary, turns)| plan(summary, turns))
+        .boxed()
+}

@@ -1,0 +1,329 @@
+//! Calls, answers and reasoning (DESIGN §5), over journals as they are written.
+
+use filrouge_types::{NewItem, Role};
+use serde_json::json;
+
+use crate::journal::Journal;
+use crate::journals::case::*;
+use crate::journals::items::*;
+
+/// An open turn of these items behind its question.
+fn turn(items: Vec<NewItem>) -> Journal {
+    let j = Journal::new();
+    j.start("a", "q");
+    j.append("a", items);
+    j
+}
+
+fn line(calls: &[&str]) -> String {
+    let calls: Vec<String> = calls
+        .iter()
+        .map(|id| format!("{id} f({{\"of\":\"{id}\"}}) = did {id}"))
+        .collect();
+    format!("calls {}", calls.join(" | "))
+}
+
+/// Compares what follows the question.
+#[track_caller]
+fn shows(items: Vec<NewItem>, lines: &[&str], dropped: Fates<'_>) {
+    let mut all_lines = vec!["user: q"];
+    all_lines.extend(lines);
+    restored(&turn(items), all(), &all_lines, dropped, &[]);
+}
+
+fn text(text: &str) -> NewItem {
+    said(Role::Assistant, "plan", text)
+}
+
+#[test]
+fn a_call_goes_with_its_answer() {
+    shows(vec![call("1"), result("1")], &[&line(&["1"])], &[]);
+}
+
+#[test]
+fn parallel_calls_are_one_group_whatever_the_order_of_answers() {
+    let items = vec![call("1"), call("2"), result("2"), result("1")];
+    shows(items, &[&line(&["1", "2"])], &[]);
+}
+
+#[test]
+fn a_call_after_an_answer_is_a_group_of_its_own() {
+    let items = vec![
+        call("1"),
+        call("2"),
+        result("1"),
+        call("3"),
+        result("2"),
+        result("3"),
+    ];
+    shows(items, &[&line(&["1", "2"]), &line(&["3"])], &[]);
+}
+
+#[test]
+fn a_result_without_its_call_goes() {
+    shows(
+        vec![result("1"), text("t")],
+        &["assistant: t"],
+        &[(2, "orphan_result")],
+    );
+}
+
+#[test]
+fn a_result_before_its_call_is_none() {
+    let dropped = [(2, "orphan_result"), (3, "unanswered_call")];
+    shows(vec![result("1"), call("1")], &[], &dropped);
+}
+
+#[test]
+fn a_result_belongs_to_a_call_of_its_own_turn() {
+    let j = Journal::new();
+    j.start("a", "q1");
+    j.append("a", vec![call("1")]);
+    j.start("b", "q2");
+    j.append("b", vec![result("1")]);
+    let lines = ["user: q1", "assistant: <Unanswered>", "user: q2"];
+    let dropped = [(2, "unanswered_call"), (4, "orphan_result")];
+    restored(&j, all(), &lines, &dropped, &[]);
+}
+
+#[test]
+fn of_calls_and_answers_with_one_id_the_first_counts() {
+    let again = call_of("1", json!({"again": 1}));
+    let items = vec![
+        call("1"),
+        again,
+        result("1"),
+        result_of("1", json!("twice")),
+    ];
+    let dropped = [(3, "duplicate_call"), (5, "duplicate_result")];
+    shows(items, &[&line(&["1"])], &dropped);
+}
+
+#[test]
+fn a_group_answered_in_part_goes_whole() {
+    let dropped = [
+        (2, "call_group_unanswered"),
+        (3, "unanswered_call"),
+        (4, "call_group_unanswered"),
+    ];
+    shows(
+        vec![call("1"), call("2"), result("1"), text("t")],
+        &["assistant: t"],
+        &dropped,
+    );
+}
+
+#[test]
+fn only_the_group_that_is_not_answered_goes() {
+    let items = vec![
+        call("1"),
+        result("1"),
+        call("2"),
+        text("t"),
+        call("3"),
+        result("3"),
+    ];
+    let lines = [&*line(&["1"]), "assistant: t", &*line(&["3"])];
+    shows(items, &lines, &[(4, "unanswered_call")]);
+}
+
+#[test]
+fn missing_answers_are_errors_when_asked_for() {
+    let j = turn(vec![call("1"), call("2"), result("2")]);
+    let lines = [
+        "user: q",
+        "calls 1 f({\"of\":\"1\"}) = failed No result of this call was recorded. | 2 f({\"of\":\"2\"}) = did 2",
+    ];
+    restored(&j, with_errors(), &lines, &[], &[(2, "error_result_added")]);
+}
+
+#[test]
+fn a_redacted_answer_takes_its_group() {
+    let j = turn(vec![call("1"), call("2"), result("1"), result("2")]);
+    j.try_redact(&[4]).unwrap();
+    let dropped = [
+        (2, "unanswered_call"),
+        (3, "call_group_unanswered"),
+        (4, "redacted"),
+        (5, "call_group_unanswered"),
+        (6, "bookkeeping"),
+    ];
+    restored(&j, all(), &["user: q"], &dropped, &[]);
+}
+
+#[test]
+fn a_redacted_call_takes_its_group_and_no_other() {
+    let items = vec![
+        call("0"),
+        result("0"),
+        thought("t"),
+        call("1"),
+        call("2"),
+        result("1"),
+        result("2"),
+        call("3"),
+        result("3"),
+    ];
+    let j = turn(items);
+    j.try_redact(&[5]).unwrap();
+    let dropped = [
+        (4, "reasoning_of_dropped_call"),
+        (5, "redacted"),
+        (6, "call_group_redacted"),
+        (7, "orphan_result"),
+        (8, "call_group_redacted"),
+        (11, "bookkeeping"),
+    ];
+    let lines = ["user: q", &line(&["0"]), &line(&["3"])];
+    restored(&j, all(), &lines, &dropped, &[]);
+    restored(&j, with_errors(), &lines, &dropped, &[]);
+    j.try_redact(&[7]).unwrap();
+    assert_eq!(crate::journals::told::told(&j.plan(all())), lines);
+}
+
+#[test]
+fn reasoning_goes_with_what_was_redacted() {
+    let j = turn(vec![thought("t"), text("p"), thought("u")]);
+    j.finalize("a", "done");
+    j.try_redact(&[3]).unwrap();
+    let dropped = [
+        (2, "reasoning_of_redacted"),
+        (3, "redacted"),
+        (6, "bookkeeping"),
+    ];
+    restored(
+        &j,
+        all(),
+        &["user: q", "(u anthropic) assistant: done"],
+        &dropped,
+        &[],
+    );
+}
+
+#[test]
+fn reasoning_stays_before_what_it_led_to() {
+    let items = vec![
+        thought("t1"),
+        call("1"),
+        call("2"),
+        result("1"),
+        result("2"),
+        thought("t2"),
+        text("t"),
+    ];
+    let calls = format!("(t1 anthropic) {}", line(&["1", "2"]));
+    shows(items, &[&calls, "(t2 anthropic) assistant: t"], &[]);
+}
+
+#[test]
+fn reasoning_between_calls_begins_a_step_of_its_own() {
+    let items = vec![call("1"), thought("t"), call("2"), result("1"), result("2")];
+    let second = format!("(t anthropic) {}", line(&["2"]));
+    shows(items, &[&line(&["1"]), &second], &[]);
+}
+
+#[test]
+fn reasoning_goes_with_its_dropped_call() {
+    let items = vec![thought("t"), call("1"), text("t")];
+    let dropped = [(2, "reasoning_of_dropped_call"), (3, "unanswered_call")];
+    shows(items, &["assistant: t"], &dropped);
+}
+
+#[test]
+fn reasoning_of_a_repeated_call_goes_with_it_unless_another_call_came_with_it() {
+    let items = vec![call("1"), result("1"), thought("t"), call("1"), text("t")];
+    let dropped = [(4, "reasoning_of_dropped_call"), (5, "duplicate_call")];
+    shows(items, &[&line(&["1"]), "assistant: t"], &dropped);
+    let items = vec![
+        call("1"),
+        result("1"),
+        thought("t"),
+        call("1"),
+        call("2"),
+        result("2"),
+    ];
+    let with = format!("(t anthropic) {}", line(&["2"]));
+    shows(items, &[&line(&["1"]), &with], &[(5, "duplicate_call")]);
+}
+
+#[test]
+fn reasoning_that_led_to_nothing_goes() {
+    shows(vec![thought("t")], &[], &[(2, "reasoning_alone")]);
+    let items = vec![thought("t"), said(Role::User, "hitl_response", "stop")];
+    shows(items, &["user: stop"], &[(2, "reasoning_alone")]);
+    let own = item(
+        Role::User,
+        "question",
+        json!([{"type": "reasoning", "text": "t"}]),
+    );
+    shows(vec![own], &[], &[(2, "reasoning_alone")]);
+}
+
+#[test]
+fn reasoning_before_an_end_that_is_only_marked_goes() {
+    let j = turn(vec![thought("t")]);
+    j.try_interrupt("a").unwrap();
+    let lines = ["user: q", "assistant: <Interrupted>"];
+    restored(&j, all(), &lines, &[(2, "reasoning_alone")], &[]);
+}
+
+#[test]
+fn a_plain_thought_is_reasoning_without_a_seal() {
+    let plain = said(Role::Assistant, "thought", "hm");
+    shows(vec![plain, text("t")], &["(hm) assistant: t"], &[]);
+}
+
+#[test]
+fn one_item_may_hold_a_whole_step() {
+    let parts = json!([
+        {"type": "reasoning", "text": "r", "provider": "anthropic", "signature": "c2ln"},
+        {"type": "text", "text": "I look"},
+        {"type": "tool_call", "call_id": "1", "name": "f", "args": {"of": "1"}},
+        {"type": "tool_result", "call_id": "1", "ok": true, "content": "did 1"},
+        {"type": "text", "text": "found"},
+    ]);
+    let lines = [
+        "(r anthropic) assistant: I look",
+        &line(&["1"]),
+        "assistant: found",
+    ];
+    shows(vec![item(Role::Assistant, "final", parts)], &lines, &[]);
+}
+
+#[test]
+fn a_part_that_goes_leaves_the_others() {
+    let parts = json!([
+        {"type": "text", "text": "t"},
+        {"type": "tool_call", "call_id": "1", "name": "f"},
+        {"type": "text", "text": " "},
+    ]);
+    let j = turn(vec![item(Role::Assistant, "plan", parts)]);
+    restored(
+        &j,
+        all(),
+        &["user: q", "assistant: t"],
+        &[],
+        &[(2, "empty")],
+    );
+}
+
+#[test]
+fn calls_and_answers_without_an_id_go() {
+    let nameless = item(
+        Role::Assistant,
+        "tool_call",
+        json!([{"type": "tool_call", "name": "f"}]),
+    );
+    let empty = item(
+        Role::Tool,
+        "tool_result",
+        json!([{"type": "tool_result", "call_id": ""}]),
+    );
+    let other = said(Role::Tool, "tool_result", "words alone");
+    let dropped = [
+        (2, "malformed_call"),
+        (3, "orphan_result"),
+        (4, "orphan_result"),
+    ];
+    shows(vec![nameless, empty, other], &[], &dropped);
+}

@@ -1,0 +1,305 @@
+//! How parts are read (docs/context.md), over journals as they are written.
+
+use filrouge_types::{NewItem, Role};
+use serde_json::{Value, json};
+
+use crate::journal::Journal;
+use crate::journals::case::*;
+use crate::journals::items::*;
+
+/// Compares what a turn with these items shows behind its question.
+#[track_caller]
+fn shows(items: Vec<NewItem>, lines: &[&str], dropped: Fates<'_>) {
+    let j = Journal::new();
+    j.start("a", "q");
+    j.append("a", items);
+    let mut all_lines = vec!["user: q"];
+    all_lines.extend(lines);
+    restored(&j, all(), &all_lines, dropped, &[]);
+}
+
+#[test]
+fn parts_that_say_something() {
+    let cases: &[(Value, &str)] = &[
+        (json!({"type": "text", "text": "t"}), "t"),
+        (json!({"type": "refusal", "refusal": "no"}), "refusal no"),
+        (json!({"type": "refusal", "text": "no"}), "refusal no"),
+        (
+            json!({"type": "code", "code": "x", "language": "rust"}),
+            r"```rust\nx\n```",
+        ),
+        (
+            json!({"type": "code", "text": "a ```` b\n"}),
+            r"`````\na ```` b\n`````",
+        ),
+        (
+            json!({"type": "link", "url": "https://h", "title": "T"}),
+            "[T](https://h)",
+        ),
+        (
+            json!({"type": "link", "url": "https://h", "title": " "}),
+            "https://h",
+        ),
+    ];
+    for (one, line) in cases {
+        shows(
+            vec![part(one.clone())],
+            &[&format!("assistant: {line}")],
+            &[],
+        );
+    }
+}
+
+#[test]
+fn images_and_files() {
+    let cases: &[(Value, &str)] = &[
+        (
+            json!({"type": "image_url", "image_url": {"url": "https://h/a", "detail": "low"}}),
+            "image ? ? url https://h/a",
+        ),
+        (
+            json!({"type": "image_url", "image_url": "https://h/a"}),
+            "image ? ? url https://h/a",
+        ),
+        (
+            json!({"type": "image_url", "url": "data:image/PNG;base64,AA AA"}),
+            "image image/png ? base64 AAAA",
+        ),
+        (
+            json!({"type": "image_url", "url": "data:image/png,hello"}),
+            "image image/png ? at data:",
+        ),
+        (
+            json!({"type": "image_url", "url": "data:image/png;base64,A*AA"}),
+            "image image/png ? at data:",
+        ),
+        (
+            json!({"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": "AAAA"}}),
+            "image image/gif ? base64 AAAA",
+        ),
+        (
+            json!({"type": "file", "url": "file:///tmp/a.png", "mime": "image/png", "filename": "a.png"}),
+            "image image/png a.png at file:///tmp/a.png",
+        ),
+        (
+            json!({"type": "file", "mime": "application/pdf", "data": "AAAA", "name": "a.pdf"}),
+            "file application/pdf a.pdf base64 AAAA",
+        ),
+        (
+            json!({"type": "file", "file": {"file_id": "file-1", "filename": "f"}}),
+            "file ? f id file-1",
+        ),
+        (
+            json!({"type": "file", "file": {"file_data": "data:text/markdown;base64,AAAA"}}),
+            "file text/markdown ? base64 AAAA",
+        ),
+        (json!({"type": "file"}), "file ? ? at "),
+    ];
+    for (one, line) in cases {
+        shows(
+            vec![part(one.clone())],
+            &[&format!("assistant: {line}")],
+            &[],
+        );
+    }
+}
+
+#[test]
+fn parts_that_say_nothing() {
+    let cases: &[(Value, &str)] = &[
+        (json!({"type": "text", "text": ""}), "empty"),
+        (json!({"type": "text", "text": "\n\u{a0}"}), "empty"),
+        (json!({"type": "text", "text": 1}), "empty"),
+        (json!({"type": "text"}), "empty"),
+        (json!({"type": "refusal", "refusal": null}), "empty"),
+        (json!({"type": "code", "code": " "}), "empty"),
+        (json!({"type": "link", "title": "T"}), "empty"),
+        (json!({"type": "reasoning", "text": ""}), "empty"),
+        (
+            json!({"type": "reasoning", "encrypted_content": "", "id": "rs_1"}),
+            "empty",
+        ),
+        (
+            json!({"type": "error", "code": "e", "message": "m"}),
+            "error",
+        ),
+        (
+            json!({"type": "turn_status", "status": "open"}),
+            "bookkeeping",
+        ),
+        (json!({"type": "x-own", "text": "t"}), "unknown_part"),
+        (json!({"type": "Text", "text": "t"}), "unknown_part"),
+    ];
+    for (one, reason) in cases {
+        shows(vec![part(one.clone())], &[], &[(2, reason)]);
+    }
+    let j = Journal::new();
+    j.start("a", "q");
+    j.append("a", vec![item(Role::Assistant, "plan", json!([]))]);
+    restored(&j, all(), &["user: q"], &[(2, "empty")], &[]);
+}
+
+#[test]
+fn arguments_of_every_form() {
+    let deep = format!("{}1{}", "[".repeat(118), "]".repeat(118));
+    let cases: &[(&str, &str)] = &[
+        (r#""args":{"a" : 1}"#, r#"{"a" : 1}"#),
+        (r#""args":"{\"a\": 1}""#, r#"{"a": 1}"#),
+        (r#""args":" ""#, "{}"),
+        (r#""args":null"#, "{}"),
+        (r#""x":1"#, "{}"),
+        (r#""args":"{\"a\": ""#, r#"text {\"a\": "#),
+        (r#""args":"[1]""#, "text [1]"),
+        (r#""args":[1,"a"]"#, r#"value [1,"a"]"#),
+        (r#""args":true"#, "value true"),
+        (r#""args":{"a":1e999}"#, r#"text {\"a\":1e999}"#),
+        (r#""args":{"a":1},"args":{"a":2}"#, r#"{"a":2}"#),
+        (&format!(r#""args":{deep}"#), &format!("text {deep}")),
+    ];
+    for (args, told) in cases {
+        let call = format!(r#"[{{"type":"tool_call","call_id":"1","name":"f",{args}}}]"#);
+        let items = vec![raw_item(Role::Assistant, "tool_call", &call), result("1")];
+        shows(items, &[&format!("calls 1 f({told}) = did 1")], &[]);
+    }
+}
+
+#[test]
+fn answers_of_every_form() {
+    let cases: &[(&str, &str)] = &[
+        (r#""ok":true,"content":"t""#, "t"),
+        (r#""ok":false,"content":"t""#, "failed t"),
+        (r#""ok":false,"error":"t""#, "failed t"),
+        (r#""content":" ""#, "nothing"),
+        (r#""content":null"#, "nothing"),
+        (r#""ok":true"#, "nothing"),
+        (r#""content":{"a":[1]}"#, r#"value {"a":[1]}"#),
+        (r#""content":[]"#, "nothing"),
+        (r#""content":[1,2]"#, "value [1,2]"),
+        (r#""content":[{"a":1}]"#, r#"value [{"a":1}]"#),
+        (
+            r#""content":[{"type":"x-own"}]"#,
+            r#"value [{"type":"x-own"}]"#,
+        ),
+        (
+            r#""content":[{"type":"text","text":"t"},{"type":"text","text":""},{"type":"image_url","url":"https://h/a"}]"#,
+            "t + image ? ? url https://h/a",
+        ),
+        (r#""content":false"#, "value false"),
+        (r#""content":-1e400"#, "-1e400"),
+    ];
+    for (content, told) in cases {
+        let result = format!(r#"[{{"type":"tool_result","call_id":"1",{content}}}]"#);
+        let items = vec![call("1"), raw_item(Role::Tool, "tool_result", &result)];
+        shows(
+            items,
+            &[&format!("calls 1 f({{\"of\":\"1\"}}) = {told}")],
+            &[],
+        );
+    }
+}
+
+#[test]
+fn reasoning_is_whose_its_part_or_its_model_says() {
+    let cases: &[(Value, &str, &str)] = &[
+        (
+            json!({"text": "t", "provider": "Anthropic", "signature": "s"}),
+            "",
+            "t anthropic",
+        ),
+        (
+            json!({"thinking": "t", "signature": "s"}),
+            "claude-opus-4-5",
+            "t anthropic",
+        ),
+        (
+            json!({"text": "t", "provider": "bedrock", "signature": "s"}),
+            "eu.anthropic.claude-x",
+            "t anthropic",
+        ),
+        (
+            json!({"text": "t", "provider": "xai", "signature": "s"}),
+            "claude",
+            "t unknown",
+        ),
+        (json!({"text": "t", "signature": "s"}), "", "t unknown"),
+        (json!({"text": "t", "signature": "s"}), "gpt-5", "t unknown"),
+        (
+            json!({"provider": "google", "signature": "s"}),
+            "",
+            "- google",
+        ),
+        (json!({"redacted": "d"}), "", "- anthropic redacted"),
+        (
+            json!({"redacted": "d", "provider": "openai"}),
+            "",
+            "- unknown",
+        ),
+        (
+            json!({"id": "rs_1", "summary": [], "encrypted_content": "e"}),
+            "",
+            "- openai",
+        ),
+        (
+            json!({"id": "rs_1", "encrypted_content": "e"}),
+            "o4-mini",
+            "- openai",
+        ),
+        (
+            json!({"id": "rs_1", "encrypted_content": "e"}),
+            "claude",
+            "- unknown",
+        ),
+        (json!({"encrypted_content": "e"}), "gpt-5", "- unknown"),
+        (
+            json!({"id": "rs_1", "summary": [], "text": "t"}),
+            "gpt-5",
+            "t",
+        ),
+        (json!({"text": "t", "signature": " "}), "claude", "t"),
+    ];
+    for (fields, model, told) in cases {
+        let mut one = fields.clone();
+        one["type"] = json!("reasoning");
+        let led = item(Role::Assistant, "thought", json!([one]));
+        let led = if model.is_empty() {
+            led
+        } else {
+            by(model, led)
+        };
+        let items = vec![led, said(Role::Assistant, "plan", "p")];
+        shows(items, &[&format!("({told}) assistant: p")], &[]);
+    }
+}
+
+#[test]
+fn a_call_may_be_signed() {
+    let signed = |provider: &str| json!([{"type": "tool_call", "call_id": "1", "name": "f", "args": {}, "signature": "AAAA", "provider": provider}]);
+    let of = |provider| {
+        vec![
+            item(Role::Assistant, "tool_call", signed(provider)),
+            result("1"),
+        ]
+    };
+    shows(of("google"), &["calls 1 f({}) signed = did 1"], &[]);
+    shows(of("someone"), &["calls 1 f({}) = did 1"], &[]);
+}
+
+#[test]
+fn a_failed_call_is_answered_by_what_it_failed_with() {
+    let items = vec![call("1"), failed("1", json!("no such file"))];
+    shows(
+        items,
+        &["calls 1 f({\"of\":\"1\"}) = failed no such file"],
+        &[],
+    );
+}
+
+#[test]
+fn lone_surrogates_are_replaced_and_told() {
+    let j = Journal::new();
+    j.start("a", "q");
+    let text = r#"[{"type":"text","text":"a\ud800b\ud83e\uddf5"}]"#;
+    j.append("a", vec![raw_item(Role::Assistant, "plan", text)]);
+    let lines = ["user: q", r"assistant: a\ufffdb\ud83e\uddf5"];
+    restored(&j, all(), &lines, &[], &[(2, "surrogates_replaced")]);
+}

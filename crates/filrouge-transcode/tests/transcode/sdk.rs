@@ -1,0 +1,43 @@
+//! The second judge: the request types of the providers' official SDKs.
+
+use std::path::Path;
+
+use filrouge_engine::restore::Plan;
+use filrouge_provider_rules::sdk::check;
+use filrouge_transcode::Format;
+use proptest::strategy::{Strategy as _, ValueTree as _};
+use proptest::test_runner::TestRunner;
+
+use crate::plans::{rendered, rules};
+use crate::random::plans;
+
+/// Enough that every kind of block, medium and signature stands in every format.
+const PLANS: usize = 300;
+
+#[test]
+fn the_sdk_types_take_any_plan() {
+    let mut runner = TestRunner::deterministic();
+    let any = plans();
+    let plans: Vec<Plan> = (0..PLANS)
+        .map(|_| any.new_tree(&mut runner).unwrap().current())
+        .collect();
+    let histories: Vec<_> = Format::ALL
+        .into_iter()
+        .filter_map(|format| rules(format).map(|provider| (format, provider)))
+        .flat_map(|(format, provider)| {
+            plans
+                .iter()
+                .map(move |plan| (provider, rendered(plan, format).0))
+        })
+        .collect();
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("provider-sdks");
+    let violations = check(&directory, &histories).unwrap();
+    for violation in violations.iter().take(5) {
+        let (provider, made) = &histories[violation.history];
+        assert!(
+            violations.is_empty(),
+            "{provider}: {}\n{made:#}",
+            violation.what
+        );
+    }
+}

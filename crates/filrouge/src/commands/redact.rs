@@ -1,0 +1,85 @@
+//! `filrouge redact SESSION (--turn ID | --seq N|N-M …) --reason TEXT`: erases contents, gives a receipt.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use filrouge_store::command::Target;
+use filrouge_store::record::Seqs;
+use filrouge_types::{IdError, SessionId, TurnId};
+use serde_json::json;
+
+use crate::cli::Redact;
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::open::{Need, open, operator};
+use crate::output::{document, stdout};
+
+pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<ExitCode> {
+    let usage = |e: IdError| Usage::new(e.to_string());
+    let session: SessionId = what.session.parse().map_err(usage)?;
+    let target = match &what.target.turn {
+        Some(id) => Target::Turn(id.parse::<TurnId>().map_err(usage)?),
+        None => Target::Items(seqs(&what.target.seq)?),
+    };
+    let opened = open(config, Need::Existing).await?;
+    let scope = operator(config);
+    let redacted = opened
+        .engine
+        .redact(&scope, session.clone(), target, &what.reason)
+        .await;
+    opened.close().await;
+    let redacted = redacted?;
+    let ranges: Vec<_> = redacted.seqs.ranges().map(|(a, b)| [a, b]).collect();
+    if config.json {
+        document(&json!({
+            "session_id": session, "turn_id": redacted.turn.map(|t| t.turn_id), "seqs": ranges,
+            "redaction_seq": redacted.redaction_seq, "at": redacted.at, "replayed": redacted.replayed,
+        }))?;
+    } else {
+        let mut out = stdout();
+        let seqs: Vec<String> = ranges
+            .iter()
+            .map(|[a, b]| {
+                if a == b {
+                    a.to_string()
+                } else {
+                    format!("{a}-{b}")
+                }
+            })
+            .collect();
+        let word = if redacted.replayed {
+            "was redacted before"
+        } else {
+            "redacted"
+        };
+        writeln!(
+            out,
+            "{word}: session {session}, seqs {}, by the redaction at seq {}, {}",
+            seqs.join(" "),
+            redacted.redaction_seq,
+            redacted.at
+        )?;
+        out.flush()?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `N` and `N-M`.
+fn seqs(words: &[String]) -> Result<Seqs, Usage> {
+    let wrong = |word: &str| {
+        Usage::new(format!("--seq {word}: not a seq or a range of seqs"))
+            .with_hint("seqs count from 1, such as --seq 4 --seq 7-9")
+    };
+    let mut ranges = Vec::new();
+    for word in words {
+        let (first, last) = word.split_once('-').unwrap_or((word, word));
+        match (first.parse(), last.parse()) {
+            (Ok(first), Ok(last)) => ranges.push((first, last)),
+            _ => return Err(wrong(word)),
+        }
+        if Seqs::of(ranges.last().copied()).is_none() {
+            return Err(wrong(word));
+        }
+    }
+    Seqs::of(ranges).ok_or_else(|| wrong(&words.join(" ")))
+}

@@ -1,0 +1,79 @@
+//! `filrouge verify --bundle FILE`: exit 0 intact, 1 broken, 2 cannot tell. Needs no store and no keyring.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use filrouge_engine::bundle::{BundleReport, PublicKey, verify};
+use filrouge_store::verify::Verdict;
+use serde_json::json;
+
+use crate::exit::{Usage, report as tell};
+use crate::output::{document, printable, stdout};
+
+/// A public key as the command line gives it.
+pub(super) fn public_key(text: Option<&str>) -> Result<Option<PublicKey>, Usage> {
+    let parse = |text: &str| {
+        text.parse()
+            .map_err(|e| Usage::new(format!("--public-key: {e}")))
+    };
+    text.map(parse).transpose()
+}
+
+pub(super) async fn run(path: &Path, key: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
+    let key = public_key(key)?;
+    let bundle = match std::fs::read(path) {
+        Ok(bundle) => bundle,
+        Err(e) => {
+            let error = anyhow::anyhow!("{}: {e}", path.display());
+            tell(&error, json);
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let report = verify(&bundle, key).await?;
+    if json {
+        document(
+            &json!({ "status": report.verdict, "sessions": u64::from(report.session_id.is_some()),
+            "session_id": report.session_id, "turns": report.turns, "items": report.items,
+            "signed_by": report.signed_by, "findings": report.findings }),
+        )?;
+    } else {
+        print(&report)?;
+    }
+    Ok(match report.verdict {
+        Verdict::Intact => ExitCode::SUCCESS,
+        Verdict::Broken => ExitCode::from(1),
+        Verdict::CannotTell => ExitCode::from(2),
+    })
+}
+
+fn print(report: &BundleReport) -> std::io::Result<()> {
+    let mut out = stdout();
+    let session = printable(report.session_id.as_deref().unwrap_or("unknown"));
+    match report.verdict {
+        Verdict::Intact => {
+            let (turns, items) = (report.turns, report.items);
+            writeln!(
+                out,
+                "intact: session {session}, {turns} turns, {items} items"
+            )?;
+        }
+        Verdict::Broken => writeln!(out, "BROKEN: session {session}")?,
+        Verdict::CannotTell => writeln!(out, "cannot tell")?,
+    }
+    for finding in &report.findings {
+        let seq = finding
+            .seq
+            .map_or_else(String::new, |seq| format!("seq {seq}: "));
+        writeln!(out, "  {seq}{}", printable(&finding.what))?;
+    }
+    if let Some(by) = &report.signed_by {
+        writeln!(out, "signed by {}", by.public_key)?;
+        if !by.trusted {
+            tracing::warn!(
+                "nothing was changed since the holder of this key signed it; give --public-key to check whose it is"
+            );
+        }
+    }
+    out.flush()
+}

@@ -1,0 +1,375 @@
+//! Bundles by the command line and over HTTP: written, verified by whoever has nothing but the file, taken in elsewhere.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::http::Client;
+use crate::world::{Done, World};
+
+const ODD: &str = "[ {\"type\":\"text\",\n\"text\":\"\\ud800 caf\u{e9} \u{fffd}\"},{\"type\":\"n\",\"n\":1.0,\"n\":1e400} ]";
+
+/// A session with whole turns, an open one and a redaction.
+fn fill(client: &Client, session: &str) {
+    client
+        .post(
+            "",
+            &json!({ "session_id": session, "title": "one \u{1b}[31m", "metadata": { "a": 1.5 } }),
+        )
+        .wrote(201);
+    let at = format!("/{}", session.replace('/', "%2f"));
+    for request in ["r1", "r2"] {
+        let body = format!(
+            r#"{{"request_id":"{request}","question_neutral":"what? {request}","answer_neutral":"that!",
+            "items":[{{"role":"tool","channel":"own","parts":{ODD}}}]}}"#
+        );
+        client.post_text(&format!("{at}/turns"), &body).wrote(201);
+    }
+    let open = json!({ "request_id": "open", "question_neutral": "still open" });
+    client.post(&format!("{at}/turns"), &open).wrote(201);
+    let gone =
+        json!({ "request_id": "gone", "question_neutral": "hush", "answer_neutral": "hush" });
+    let gone = client.post(&format!("{at}/turns"), &gone).wrote(201);
+    let gone = gone["turn_id"].as_str().unwrap();
+    let reason = json!({ "reason": "asked to" });
+    client
+        .post(&format!("{at}/turns/{gone}/redact"), &reason)
+        .wrote(200);
+}
+
+fn filled() -> World {
+    let world = World::new();
+    let server = world.serve();
+    fill(&server.client(), "s");
+    server.stop();
+    world
+}
+
+/// A file with these bytes in the world.
+fn file(world: &World, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    let path = world.path(name);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// What `verify --bundle` says where nothing is installed.
+fn verify(nobody: &World, path: &Path, more: &[&str]) -> Done {
+    let bundle = ["verify", "--bundle", path.to_str().unwrap()];
+    nobody.run(&[&bundle, more].concat())
+}
+
+fn public_key(world: &World) -> String {
+    let listed = world.json(&["keyring", "list"]);
+    let key = listed["public_keys"]["1"].as_str().unwrap().to_owned();
+    assert!(world.ok(&["keyring", "list"]).contains(&key));
+    key
+}
+
+#[test]
+fn whoever_has_the_file_can_verify_it() {
+    let (world, nobody) = (filled(), World::new());
+    let text = world.ok(&["export", "s", "--format", "json"]);
+    assert!(text.contains(&format!("\"parts\":{ODD},")));
+    assert!(!text.contains("hush"));
+    let key = public_key(&world);
+    let good = file(&nobody, "s.json", &text);
+    let done = verify(&nobody, &good, &[]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(
+        done.stdout,
+        format!("intact: session s, 4 turns, 10 items\nsigned by {key}\n")
+    );
+    assert!(done.stderr.contains("--public-key"), "{done:?}");
+    let done = verify(&nobody, &good, &["--json"]);
+    let told: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(
+        told,
+        json!({ "status": "intact", "sessions": 1, "session_id": "s", "turns": 4, "items": 10, "findings": [],
+            "signed_by": { "key_id": 1, "public_key": key, "trusted": false } })
+    );
+    let done = verify(&nobody, &good, &["--json", "--public-key", &key]);
+    let told: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(
+        (done.code, &told["signed_by"]["trusted"]),
+        (Some(0), &json!(true))
+    );
+    let done = verify(&nobody, &good, &["--public-key", &key]);
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{done:?}");
+    let other = public_key(&filled());
+    let done = verify(&nobody, &good, &["--public-key", &other]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(
+        done.stdout
+            .starts_with("BROKEN: session s\n  head: signed by"),
+        "{done:?}"
+    );
+    // The last one has the right length and is no point of the curve.
+    let no_point = format!("02{}", "0".repeat(62));
+    for malformed in ["", "00", &key.to_uppercase(), &"g".repeat(64), &no_point] {
+        let done = verify(&nobody, &good, &["--public-key", malformed]);
+        assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
+    }
+    // Nothing was made where it was verified.
+    let left: Vec<_> = fs::read_dir(nobody.path("")).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn what_is_not_intact_is_told_by_exit_code_and_place() {
+    let (world, nobody) = (filled(), World::new());
+    let text = world.ok(&["export", "s"]);
+    let changed = file(&nobody, "changed", text.replacen("what? r2", "what! r2", 1));
+    let done = verify(&nobody, &changed, &["--json"]);
+    let told: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(done.code, Some(1));
+    assert_eq!(
+        (&told["status"], &told["signed_by"]),
+        (&json!("broken"), &Value::Null)
+    );
+    // The question stands in the turn first; the item is named, for the turn follows from it.
+    assert_eq!(told["findings"][0]["seq"], 4, "{told}");
+    let item = text.replace("\"text\":\"what? r2\"", "\"text\":\"what! r2\"");
+    let done = verify(&nobody, &file(&nobody, "item", item), &[]);
+    assert_eq!(done.code, Some(1));
+    assert!(
+        done.stdout.starts_with("BROKEN: session s\n  seq 4: "),
+        "{done:?}"
+    );
+    let at = text.find('\u{fffd}').unwrap();
+    let unreadable = [&text.as_bytes()[..at], b"\xff", &text.as_bytes()[at + 3..]].concat();
+    for (name, bytes, code) in [
+        ("unreadable", unreadable, 1),
+        ("empty", Vec::new(), 1),
+        ("other", b"{}".to_vec(), 1),
+        ("cut", text.as_bytes()[..text.len() - 1].to_vec(), 1),
+        ("longer", format!("{text}\n").into_bytes(), 1),
+        ("version", text.replacen(":1,", ":2,", 1).into_bytes(), 2),
+    ] {
+        let path = file(&nobody, name, bytes);
+        let done = verify(&nobody, &path, &[]);
+        assert_eq!(done.code, Some(code), "{name}: {done:?}");
+        let done = verify(&nobody, &path, &["--json"]);
+        let told: Value = serde_json::from_str(&done.stdout).unwrap();
+        let status = if code == 1 { "broken" } else { "cannot_tell" };
+        assert_eq!((done.code, &told["status"]), (Some(code), &json!(status)));
+        assert!(told["findings"][0]["what"].is_string());
+    }
+    let nowhere = nobody.path("nowhere");
+    for more in [&[][..], &["--json"]] {
+        let done = verify(&nobody, &nowhere, more);
+        assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
+        assert!(done.stderr.contains("nowhere"), "{done:?}");
+    }
+    for usage in [
+        &["verify", "--public-key", "00"][..],
+        &["verify", "s", "--bundle", "x"],
+        &["verify", "--bundle"],
+        &["export", "s", "--format", "xml"],
+    ] {
+        assert_eq!(world.run(usage).code, Some(2), "{usage:?}");
+    }
+}
+
+/// A signature vouches for what was read, so what is read without its MACs gets none.
+#[test]
+fn what_is_not_checked_is_not_signed() {
+    let world = filled();
+    for _ in ["with the keyring", "without"] {
+        let done = world.run(&["export", "s", "--unverified"]);
+        assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
+        assert!(done.stderr.contains("hint: "), "{done:?}");
+        world.ok(&["export", "s", "--unverified", "--format", "html"]);
+        fs::remove_file(world.keyring()).ok();
+    }
+}
+
+/// A bundle up to who signed it.
+fn unsigned(bundle: &str) -> &str {
+    &bundle[..bundle.rfind(",\"key_id\":").unwrap()]
+}
+
+#[test]
+fn taken_in_elsewhere() {
+    let (world, other) = (filled(), World::new());
+    let text = world.ok(&["export", "s"]);
+    let path = file(&other, "s.json", &text);
+    let path = path.to_str().unwrap();
+    let import = ["import", "bundle", path];
+    let key = public_key(&world);
+    for (more, code) in [
+        (&["--public-key", "00"][..], 2),
+        (&["--public-key", &"0".repeat(64)], 1),
+        (&["--tenant", "theirs"], 2),
+    ] {
+        let done = other.run(&[&import, more].concat());
+        assert_eq!(
+            (done.code, done.stdout.as_str()),
+            (Some(code), ""),
+            "{done:?}"
+        );
+    }
+    let broken = file(&other, "broken.json", text.replace("that!", "this!"));
+    let done = other.run(&["import", "bundle", broken.to_str().unwrap()]);
+    assert_eq!(done.code, Some(1));
+    assert!(
+        done.stderr.contains("integrity_error") && done.stderr.contains("hint"),
+        "{done:?}"
+    );
+    let done = other.run(&["import", "bundle", "nowhere.json"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert_eq!(other.json(&["sessions", "list"])["data"], json!([]));
+
+    let told = other.json(&[&import[..], &["--public-key", &key]].concat());
+    assert_eq!(
+        told,
+        json!({ "session_id": "s", "created": true, "turns": 4, "items": 10,
+            "signed_by": { "key_id": 1, "public_key": key, "trusted": true } })
+    );
+    other.verify();
+    let again = other.ok(&["export", "s"]);
+    assert_eq!(unsigned(&again), unsigned(&text));
+    assert!(
+        other
+            .ok(&import)
+            .starts_with("known already: session s, 4 turns, 10 items")
+    );
+
+    // The conversation goes on here; a start that is repeated finds its turn.
+    let (there, here) = (world.serve(), other.serve());
+    let repeated = json!({ "request_id": "r1", "question_neutral": "what? r1" });
+    let first = there.client().see("/s/turns?request_id=r1")["data"][0].clone();
+    let found = here.client().see("/s/turns?request_id=r1")["data"][0].clone();
+    assert_eq!(found, first);
+    let replayed = here.client().post("/s/turns", &repeated).wrote(200);
+    assert_eq!(
+        (&replayed["turn_id"], &replayed["replayed"]),
+        (&first["turn_id"], &json!(true))
+    );
+    let open = here.client().see("/s/turns?request_id=open")["data"][0].clone();
+    let close = format!("/s/turns/{}/finalize", open["turn_id"].as_str().unwrap());
+    here.client()
+        .post(&close, &json!({ "answer_neutral": "done" }))
+        .wrote(200);
+    let new = json!({ "request_id": "new", "question_neutral": "?", "answer_neutral": "!" });
+    assert_eq!(
+        here.client().post("/s/turns", &new).wrote(201)["ordinal"],
+        5
+    );
+    there.stop();
+    here.stop();
+    other.verify();
+
+    // What has grown here does not fit what stands there; what stands there is known here.
+    let grown = file(&world, "grown.json", other.ok(&["export", "s"]));
+    assert_eq!(verify(&world, &grown, &[]).code, Some(0));
+    let done = world.run(&["import", "bundle", grown.to_str().unwrap(), "--json"]);
+    let told: Value = serde_json::from_str(&done.stderr).unwrap();
+    assert_eq!(
+        (done.code, &told["code"]),
+        (Some(1), &json!("session_conflict")),
+        "{done:?}"
+    );
+    assert!(told["hint"].is_string());
+    assert!(other.ok(&import).starts_with("known already"));
+    world.verify();
+
+    // Back home under the same keyring, the file is the same to the last byte.
+    let home = World::new();
+    fs::create_dir_all(home.keyring().parent().unwrap()).unwrap();
+    fs::copy(world.keyring(), home.keyring()).unwrap();
+    assert!(
+        home.ok(&["import", "bundle", path])
+            .starts_with("imported: session s")
+    );
+    assert_eq!(home.ok(&["export", "s"]), text);
+    home.verify();
+}
+
+#[test]
+fn over_http() {
+    let world = World::new();
+    let server = world.serve();
+    let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
+    fill(&ada, "a/b");
+    let at = "/a%2fb/export";
+    for (query, media_type, name) in [
+        ("", "application/json", "session.json"),
+        ("?format=json", "application/json", "session.json"),
+        ("?format=md", "text/markdown; charset=utf-8", "session.md"),
+        ("?format=html", "text/html; charset=utf-8", "session.html"),
+    ] {
+        let reply = ada.get(&format!("{at}{query}"));
+        assert_eq!(reply.status, 200, "{query}");
+        assert_eq!(reply.header("content-type"), Some(media_type));
+        assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
+        let attachment = format!("attachment; filename=\"{name}\"");
+        assert_eq!(
+            reply.header("content-disposition"),
+            Some(attachment.as_str())
+        );
+        let policy = reply.header("content-security-policy").unwrap();
+        assert!(
+            policy.starts_with("sandbox; default-src 'none'"),
+            "{policy}"
+        );
+        let format = name.rsplit('.').next().unwrap();
+        let written = world.ok(&["export", "a/b", "--format", format]);
+        assert_eq!(reply.text, written, "{format}");
+        assert!(reply.text.contains("what? r1"), "{format}");
+        assert!(!reply.text.contains("hush"), "{format}");
+    }
+    for wrong in [
+        "?format=xml",
+        "?format=",
+        "?format=JSON",
+        "?forma=md",
+        "?format=md&x=1",
+    ] {
+        ada.get(&format!("{at}{wrong}")).fails(422, "invalid");
+    }
+    // A foreign session looks absent (P6).
+    for format in ["json", "md", "html"] {
+        for viewer in [&bob, &server.client()] {
+            let foreign = viewer.get(&format!("{at}?format={format}"));
+            foreign.fails(404, "session_not_found");
+            let absent = viewer.get(&format!("/a%2fc/export?format={format}"));
+            assert_eq!(foreign.text.replace("a/b", "a/c"), absent.text);
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn the_script_accepts_what_the_binary_writes() {
+    let world = filled();
+    let text = world.ok(&["export", "s"]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/verify_bundle.py");
+    let run = |path: &Path, key: &[String]| {
+        let mut python = Command::new("python3");
+        let output = python.arg(&script).arg(path).args(key).output();
+        let output = output.expect("python3 is needed: install Python 3.8 or newer");
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
+    };
+    let intact = (Some(0), "intact\n".to_owned());
+    let good = file(&world, "s.json", &text);
+    assert_eq!(run(&good, &[]), intact);
+    assert_eq!(run(&good, &[public_key(&world)]), intact);
+    let (code, told) = run(&good, &[public_key(&filled())]);
+    assert_eq!(
+        (code, told.starts_with("broken: head")),
+        (Some(1), true),
+        "{told}"
+    );
+    let changed = file(&world, "changed", text.replace("that!", "this!"));
+    let (code, told) = run(&changed, &[]);
+    assert_eq!(
+        (code, told.starts_with("broken: items[2], seq 3")),
+        (Some(1), true),
+        "{told}"
+    );
+}

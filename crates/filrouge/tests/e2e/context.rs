@@ -1,0 +1,297 @@
+//! Restored context over HTTP: every format, window and language, what is refused, and what the log tells.
+
+use serde_json::{Value, json};
+
+use crate::http::{Client, text_item};
+use crate::world::World;
+
+const SECRET: &str = "s3cret-words";
+const FORMATS: [&str; 4] = ["openai-chat", "openai-responses", "anthropic", "gemini"];
+
+/// A finalized turn with a call, and an open one whose call is not answered. Seqs 1 to 4 and 5 to 6.
+fn converse(client: &Client) {
+    let call = json!({ "role": "assistant", "channel": "tool_call", "parts": [
+        { "type": "tool_call", "call_id": "c1", "name": "weather", "args": { "city": "Łódź" } }] });
+    let result = json!({ "role": "tool", "channel": "tool_result", "parts": [
+        { "type": "tool_result", "call_id": "c1", "ok": true, "content": "12 degrees" }] });
+    let whole = json!({ "request_id": "r1", "question_neutral": format!("Warm? {SECRET}"),
+        "items": [call, result], "answer_neutral": "Not very." });
+    client.post("/s/turns", &whole).wrote(201);
+    let open = json!({ "role": "assistant", "channel": "tool_call", "parts": [
+        { "type": "tool_call", "call_id": "c2", "name": "weather", "args": {} }] });
+    let start = json!({ "request_id": "r2", "question_neutral": "And now?", "items": [open] });
+    client.post("/s/turns", &start).wrote(201);
+}
+
+fn question() -> String {
+    format!("Warm? {SECRET}")
+}
+
+#[test]
+fn every_format_tells_the_same_conversation() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    converse(&client);
+    let of = |format: &str| client.see(&format!("/s/context?format={format}"));
+    let args = r#"{"city":"Łódź"}"#;
+    assert_eq!(
+        of("openai-chat")["messages"],
+        json!([
+            { "role": "user", "content": question() },
+            { "role": "assistant", "content": null, "tool_calls": [
+                { "id": "c1", "type": "function", "function": { "name": "weather", "arguments": args } }] },
+            { "role": "tool", "tool_call_id": "c1", "content": "12 degrees" },
+            { "role": "assistant", "content": "Not very." },
+            { "role": "user", "content": "And now?" },
+        ])
+    );
+    assert_eq!(
+        of("openai-responses")["messages"],
+        json!([
+            { "type": "message", "role": "user", "content": [{ "type": "input_text", "text": question() }] },
+            { "type": "function_call", "call_id": "c1", "name": "weather", "arguments": args },
+            { "type": "function_call_output", "call_id": "c1", "output": "12 degrees" },
+            { "type": "message", "role": "assistant", "content": "Not very." },
+            { "type": "message", "role": "user", "content": [{ "type": "input_text", "text": "And now?" }] },
+        ])
+    );
+    assert_eq!(
+        of("anthropic")["messages"],
+        json!([
+            { "role": "user", "content": [{ "type": "text", "text": question() }] },
+            { "role": "assistant", "content": [
+                { "type": "tool_use", "id": "c1", "name": "weather", "input": { "city": "Łódź" } }] },
+            { "role": "user", "content": [{ "type": "tool_result", "tool_use_id": "c1", "content": "12 degrees" }] },
+            { "role": "assistant", "content": [{ "type": "text", "text": "Not very." }] },
+            { "role": "user", "content": [{ "type": "text", "text": "And now?" }] },
+        ])
+    );
+    assert_eq!(
+        of("gemini")["messages"],
+        json!([
+            { "role": "user", "parts": [{ "text": question() }] },
+            { "role": "model", "parts": [{ "functionCall": { "name": "weather", "args": { "city": "Łódź" } } }] },
+            { "role": "user", "parts": [
+                { "functionResponse": { "name": "weather", "response": { "output": "12 degrees" } } }] },
+            { "role": "model", "parts": [{ "text": "Not very." }] },
+            { "role": "user", "parts": [{ "text": "And now?" }] },
+        ])
+    );
+    let pairs = of("pairs");
+    assert_eq!(pairs["messages"].as_array().unwrap().len(), 1);
+    assert_eq!(pairs["messages"][0]["question"], question());
+    assert_eq!(pairs["messages"][0]["answer"], "Not very.");
+    assert_eq!(client.see("/s/context"), pairs, "pairs unless asked");
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn the_report_tells_of_every_item() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    converse(&client);
+    for format in FORMATS {
+        let report = client.see(&format!("/s/context?format={format}"))["report"].take();
+        let dropped = json!([{ "seq": 6, "reason": "unanswered_call" }]);
+        assert_eq!(report["kept"], 5, "{format}");
+        assert_eq!(report["dropped"], dropped, "{format}");
+        assert_eq!(report["adapted"], json!([]), "{format}");
+        let window = json!({ "last_turns": null, "max_tokens": null, "estimate": "bytes/4", "tokens": 40,
+            "turns": 2, "first_seq": 1, "last_seq": 6, "cut": false, "summary_seq": null });
+        assert_eq!(report["window"], window, "{format}");
+    }
+    let report = client.see("/s/context")["report"].take();
+    let dropped = json!([
+        { "seq": 2, "reason": "not_in_format" },
+        { "seq": 3, "reason": "not_in_format" },
+        { "seq": 5, "reason": "turn_open" },
+        { "seq": 6, "reason": "turn_open" },
+    ]);
+    assert_eq!((&report["kept"], &report["dropped"]), (&json!(2), &dropped));
+    server.stop();
+}
+
+#[test]
+fn calls_without_an_answer_may_be_answered_by_an_error() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    converse(&client);
+    let of = |unanswered: &str| {
+        client.see(&format!(
+            "/s/context?format=openai-chat&unanswered={unanswered}"
+        ))
+    };
+    assert_eq!(of("drop"), client.see("/s/context?format=openai-chat"));
+    let made = of("error");
+    let messages = made["messages"].as_array().unwrap();
+    let last = messages.last().unwrap();
+    assert_eq!(
+        (&last["role"], &last["tool_call_id"]),
+        (&json!("tool"), &json!("c2"))
+    );
+    assert_eq!(
+        last["content"],
+        "Error: No result of this call was recorded."
+    );
+    assert_eq!(made["report"]["kept"], 6);
+    assert_eq!(made["report"]["dropped"], json!([]));
+    let adapted = json!([{ "seq": 6, "change": "error_result_added" }]);
+    assert_eq!(made["report"]["adapted"], adapted);
+    server.stop();
+}
+
+#[test]
+fn windows_are_whole_turns() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    for n in 1..=4 {
+        let summary = text_item(&format!("i{n}"), "assistant", "summary", "so far");
+        let turn = json!({ "request_id": format!("r{n}"), "question_neutral": format!("q{n}"),
+            "items": [summary], "answer_neutral": format!("a{n}") });
+        client.post("/s/turns", &turn).wrote(201);
+    }
+    let of = |window: &str| client.see(&format!("/s/context?format=openai-chat&{window}"));
+    let told = |context: &Value| -> Vec<String> {
+        let messages = context["messages"].as_array().unwrap();
+        messages
+            .iter()
+            .map(|m| m["content"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let summary = "[Summary of the earlier conversation]\nso far";
+    let two = of("last_turns=2");
+    assert_eq!(told(&two), [summary, "q3", "a3", "q4", "a4"]);
+    let window = json!({ "last_turns": 2, "max_tokens": null, "estimate": "bytes/4", "tokens": 26,
+        "turns": 2, "first_seq": 7, "last_seq": 12, "cut": true, "summary_seq": 11 });
+    assert_eq!(two["report"]["window"], window);
+    assert_eq!(two["report"]["kept"], 5);
+    for tokens in [26, 30, 35] {
+        assert_eq!(told(&of(&format!("max_tokens={tokens}"))), told(&two));
+    }
+    assert_eq!(told(&of("max_tokens=25")), [summary, "q4", "a4"]);
+    assert_eq!(told(&of("max_tokens=15")), ["q4", "a4"]);
+    assert_eq!(told(&of("max_tokens=1")), [""; 0]);
+    assert_eq!(told(&of("last_turns=4")).len(), 8);
+    server.stop();
+}
+
+#[test]
+fn the_language_can_be_chosen() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let start =
+        json!({ "request_id": "r", "question_neutral": "who", "question_translated": "kto" });
+    let turn = client.post("/s/turns", &start).wrote(201);
+    let path = format!("/s/turns/{}/finalize", turn["turn_id"].as_str().unwrap());
+    let answer = json!({ "answer_neutral": "me", "answer_translated": "ja" });
+    client.post(&path, &answer).wrote(200);
+    for (variant, question, reply) in [("neutral", "who", "me"), ("translated", "kto", "ja")] {
+        for format in ["openai-chat", "pairs"] {
+            let context = client.see(&format!("/s/context?format={format}&variant={variant}"));
+            let text = context["messages"].to_string();
+            assert!(text.contains(question) && text.contains(reply), "{text}");
+            assert_eq!(context["report"]["kept"], 2);
+            assert_eq!(context["report"]["dropped"].as_array().unwrap().len(), 2);
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn what_is_not_known_is_refused_with_what_is() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    converse(&client);
+    let cases = [
+        ("format=xml", "gemini"),
+        ("format=", "gemini"),
+        ("format=OPENAI-CHAT", "openai-chat"),
+        ("variant=polish", "translated"),
+        ("unanswered=maybe", "drop"),
+        ("last_turns=0", "1"),
+        ("last_turns=-1", "last_turns"),
+        ("last_turns=many", "last_turns"),
+        ("max_tokens=0", "1"),
+        ("max_tokens=1.5", "max_tokens"),
+        ("turns=3", "last_turns"),
+        ("format=gemini&format=gemini", "format"),
+    ];
+    for (query, word) in cases {
+        let problem = client
+            .get(&format!("/s/context?{query}"))
+            .fails(422, "invalid");
+        let told = format!("{} {}", problem["detail"], problem["hint"]);
+        assert!(told.contains(word), "{query}: {told}");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_foreign_session_looks_absent_in_every_format() {
+    let world = World::new();
+    let server = world.serve();
+    let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
+    converse(&ada);
+    for format in FORMATS {
+        let query = format!("context?format={format}&last_turns=1&max_tokens=100");
+        let foreign = bob.get(&format!("/s/{query}"));
+        let absent = bob.get(&format!("/t/{query}"));
+        foreign.fails(404, "session_not_found");
+        assert_eq!(
+            foreign.text.replace("\\\"s\\\"", ""),
+            absent.text.replace("\\\"t\\\"", "")
+        );
+        ada.see(&format!("/s/{query}"));
+    }
+    server.stop();
+}
+
+#[test]
+fn the_log_tells_counts_and_durations_and_no_content() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    converse(&client);
+    for format in FORMATS {
+        client.see(&format!("/s/context?format={format}"));
+    }
+    client.see("/s/context");
+    server.ask_to_stop();
+    let log = server.ended();
+    let lines: Vec<&str> = log
+        .lines()
+        .filter(|l| l.contains("[RESTORE][LOAD]"))
+        .collect();
+    assert_eq!(lines.len(), 5, "{log}");
+    for (line, format) in lines.iter().zip(FORMATS) {
+        for field in [
+            "tenant_id",
+            "session_id",
+            "format",
+            "turns",
+            "kept",
+            "dropped",
+            "adapted",
+            "reasons",
+            "bytes",
+            "read_us",
+            "render_us",
+        ] {
+            assert!(line.contains(field), "{field}: {line}");
+        }
+        assert!(
+            line.contains(format) && line.contains("unanswered_call:1"),
+            "{line}"
+        );
+    }
+    for content in [SECRET, "Warm?", "12 degrees", "Łódź", "Not very", "weather"] {
+        assert!(!log.contains(content), "{content}: {log}");
+    }
+}
