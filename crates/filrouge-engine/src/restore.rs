@@ -19,6 +19,7 @@ mod shape;
 mod sound;
 mod steps;
 mod summary;
+mod turns;
 mod window;
 
 pub use estimate::ESTIMATE;

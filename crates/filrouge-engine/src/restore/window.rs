@@ -8,13 +8,15 @@ use filrouge_types::{Failure, Item, TurnId, TurnStatus};
 
 use super::estimate;
 use super::plan::{Block, Mark, Plan, PlanTurn, Say, Speaker};
-use super::query::{RestoreQuery, Selection};
+use super::query::RestoreQuery;
 use super::report::{Fates, Window};
-use super::shape::{Shaped, drop_all, pair, shape};
-use super::summary::{self, Summary};
+use super::shape::Shaped;
+use super::summary::Summary;
+use super::turns::{Job, Turned, left_out, shape_all};
 
-/// Turn rows read at once when nothing bounds the window, and first when tokens do.
-const ALL_ROWS: usize = 4096;
+/// Most turn rows read at once: a page's items are freed before the next ones are read, so that their memory is used
+/// again. And how many are read first when tokens bound the window.
+const ALL_ROWS: usize = 256;
 const FIRST_ROWS: usize = 16;
 
 /// A turn that is in the window; also one that shows nothing, as its items are accounted for.
@@ -123,62 +125,60 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
 
     /// Picks turns until a bound is reached; whether it was not.
     fn pick_all(&mut self, rows: &[TurnRow]) -> bool {
-        for row in rows {
-            let newest = self.picked.last().is_none_or(|p| p.ordinal != row.ordinal);
-            if newest && self.query.last_turns.is_some_and(|n| self.turns >= n) {
+        let (jobs, within) = self.jobs(rows);
+        let mut shaped = shape_all(jobs, self.query).into_iter();
+        for turned in shaped.by_ref() {
+            if !self.pick(turned) {
+                let left = shaped.flat_map(|t| t.shaped.fates);
+                self.outside.extend(left.map(|f| f.seq));
                 return false;
             }
-            let items = self.waiting.remove(&row.turn_id).unwrap_or_default();
-            let (mut shaped, counts) = self.shape(row, &items, newest);
-            self.mark_unanswered(&mut shaped.turn);
-            let tokens = tokens(&shaped);
-            if self
-                .query
-                .max_tokens
-                .is_some_and(|max| self.tokens + tokens > max)
-            {
-                self.waiting.insert(row.turn_id, items);
-                return false;
-            }
-            if counts && self.query.selection == Selection::Messages {
-                let found = summary::newest(&items, self.query.variant);
-                self.summary = self.summary.take().or(found);
-            }
-            self.tokens += tokens;
-            self.shows |= !shaped.turn.blocks.is_empty();
-            self.turns += usize::from(counts);
-            self.picked.push(Picked {
-                ordinal: row.ordinal,
-                first_seq: row.first_seq,
-                shaped,
-                tokens,
-            });
         }
-        true
+        within
     }
 
-    /// A turn's shape, and whether it counts as one.
-    fn shape(&self, row: &TurnRow, items: &[Item], newest: bool) -> (Shaped, bool) {
-        let without = |reason| (Shaped::empty(row, drop_all(items, reason)), false);
-        if !newest {
-            return without("turn_replaced");
-        }
-        if row.redacted_by != 0 {
-            return without("redacted");
-        }
-        match (self.query.selection, row.status) {
-            (Selection::Messages, _) => (
-                shape(row, items, self.query.variant, self.query.unanswered),
-                true,
-            ),
-            (Selection::Pairs, TurnStatus::Finalized) => {
-                (pair(row, items, self.query.variant), true)
+    /// The turns of a page that are to be shaped, each with its items; and whether those are all.
+    fn jobs(&mut self, rows: &[TurnRow]) -> (Vec<Job>, bool) {
+        let mut jobs = Vec::with_capacity(rows.len());
+        let (mut turns, mut ordinal) = (self.turns, self.picked.last().map(|p| p.ordinal));
+        for row in rows {
+            let newest = ordinal != Some(row.ordinal);
+            if newest && self.query.last_turns.is_some_and(|n| turns >= n) {
+                return (jobs, false);
             }
-            (Selection::Pairs, TurnStatus::Open) => without("turn_open"),
-            (Selection::Pairs, TurnStatus::Interrupted) => without("turn_interrupted"),
-            (Selection::Pairs, TurnStatus::Failed) => without("turn_failed"),
-            (Selection::Pairs, TurnStatus::Cancelled) => without("turn_cancelled"),
+            ordinal = Some(row.ordinal);
+            let left_out = left_out(row, newest, self.query.selection);
+            turns += usize::from(left_out.is_none());
+            jobs.push(Job {
+                items: self.waiting.remove(&row.turn_id).unwrap_or_default(),
+                row: row.clone(),
+                left_out,
+            });
         }
+        (jobs, true)
+    }
+
+    /// Picks a turn, if it fits.
+    fn pick(&mut self, mut turned: Turned) -> bool {
+        self.mark_unanswered(&mut turned.shaped.turn);
+        let tokens = tokens(&turned.shaped);
+        let max = self.query.max_tokens;
+        if max.is_some_and(|max| self.tokens + tokens > max) {
+            let seqs = turned.shaped.fates.iter().map(|f| f.seq);
+            self.outside.extend(seqs);
+            return false;
+        }
+        self.summary = self.summary.take().or(turned.summary);
+        self.tokens += tokens;
+        self.shows |= !turned.shaped.turn.blocks.is_empty();
+        self.turns += usize::from(turned.counts);
+        self.picked.push(Picked {
+            ordinal: turned.ordinal,
+            first_seq: turned.first_seq,
+            shaped: turned.shaped,
+            tokens,
+        });
+        true
     }
 
     /// An open turn that others follow says that it has no answer, so that speakers alternate.
