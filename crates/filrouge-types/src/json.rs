@@ -1,6 +1,8 @@
 //! JSON kept byte for byte as it came (DESIGN §3: exact bytes of `parts`).
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use serde_json::value::RawValue;
@@ -134,14 +136,56 @@ impl<'de> Deserialize<'de> for RawJson {
 }
 
 /// One JSON string, kept with its quotes and escapes exactly as written.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct JsonText(RawJson);
+pub struct JsonText {
+    json: RawJson,
+    /// Where the string stands in `json`: a text that is taken out of larger JSON need not be copied.
+    token: Range<usize>,
+}
+
+impl Clone for JsonText {
+    fn clone(&self) -> Self {
+        Self::whole(RawJson(self.as_token().into()))
+    }
+}
+
+impl PartialEq for JsonText {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_token() == other.as_token()
+    }
+}
+
+impl Eq for JsonText {}
+
+impl Hash for JsonText {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_token().hash(state);
+    }
+}
 
 impl JsonText {
+    fn whole(json: RawJson) -> Self {
+        let token = 0..json.0.len();
+        Self { json, token }
+    }
+
     /// Writes `text` as a JSON string.
     #[must_use]
     pub fn from_plain(text: &str) -> Self {
-        Self(RawJson(serde_json::Value::from(text).to_string().into()))
+        Self::whole(RawJson(serde_json::Value::from(text).to_string().into()))
+    }
+
+    /// Takes the string that stands at `token` in `json`, without copying it; `json` is kept with it. The range was
+    /// found by a JSON reader.
+    ///
+    /// # Errors
+    /// [`JsonError::NotString`] when no string stands there.
+    pub fn within(json: RawJson, token: Range<usize>) -> Result<Self, JsonError> {
+        let text = json.0.get(token.clone()).unwrap_or_default();
+        if text.len() >= 2 && text.starts_with('"') && text.ends_with('"') {
+            Ok(Self { json, token })
+        } else {
+            Err(JsonError::NotString)
+        }
     }
 
     /// Takes a JSON string token that was checked before.
@@ -150,7 +194,7 @@ impl JsonText {
     /// [`JsonError::NotString`] when the value is no string.
     pub fn from_raw(raw: RawJson) -> Result<Self, JsonError> {
         if raw.0.starts_with('"') {
-            Ok(Self(raw))
+            Ok(Self::whole(raw))
         } else {
             Err(JsonError::NotString)
         }
@@ -159,7 +203,7 @@ impl JsonText {
     /// The token with its quotes.
     #[must_use]
     pub fn as_token(&self) -> &str {
-        self.0.as_str()
+        &self.json.0[self.token.clone()]
     }
 
     /// The text without quotes, escapes untouched.
@@ -193,7 +237,8 @@ impl JsonText {
             [one] => Some(one.clone()),
             many => {
                 let inner: Vec<&str> = many.iter().map(Self::inner).collect();
-                Some(Self(RawJson(format!("\"{}\"", inner.join("\\n")).into())))
+                let joined = format!("\"{}\"", inner.join("\\n"));
+                Some(Self::whole(RawJson(joined.into())))
             }
         }
     }
@@ -230,13 +275,14 @@ mod serde_bytes_lossy {
 
 impl fmt::Debug for JsonText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        f.write_str(self.as_token())
     }
 }
 
 impl Serialize for JsonText {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(s)
+        let raw: &RawValue = serde_json::from_str(self.as_token()).map_err(ser::Error::custom)?;
+        raw.serialize(s)
     }
 }
 
@@ -286,5 +332,21 @@ mod tests {
             r#""caf\u00e9 \ud800\nx\"y""#
         );
         assert!(serde_json::from_str::<JsonText>("1").is_err());
+    }
+
+    #[test]
+    fn a_text_within_other_json_is_that_text() {
+        let json = || RawJson::from_checked(r#"[{"text":"caf\u00e9"}]"#);
+        let inside = JsonText::within(json(), 9..20).unwrap();
+        let alone: JsonText = serde_json::from_str(r#""caf\u00e9""#).unwrap();
+        assert_eq!((&inside, inside.as_token()), (&alone, r#""caf\u00e9""#));
+        assert_eq!(inside.clone().to_plain(), "café");
+        assert_eq!(serde_json::to_string(&inside).unwrap(), alone.as_token());
+        let hash =
+            |text: &JsonText| std::collections::HashSet::from([text.clone()]).contains(&alone);
+        assert!(hash(&inside));
+        for token in [0..3, 8..20, 9..9, 9..10, 9..500, 20..9] {
+            assert!(JsonText::within(json(), token).is_err());
+        }
     }
 }

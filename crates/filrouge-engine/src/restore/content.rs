@@ -1,14 +1,15 @@
 //! Parts as a restored context reads them (docs/context.md has the table).
 
 use std::fmt;
+use std::ops::Range;
 
-use filrouge_types::{JsonText, RawJson};
+use filrouge_types::{Item, JsonText, RawJson};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::media;
 use super::plan::{Answer, Args, Content, Provider, Sealed};
-use super::sound::{is_blank, is_tame, sound};
+use super::sound::{has_lone_surrogates, is_blank, is_blank_token, is_tame, sound};
 
 /// The members of a JSON object by the tokens of their names; of a member that stands twice the last counts.
 pub(super) struct Members<'a>(Vec<(&'a str, &'a str)>);
@@ -97,6 +98,29 @@ fn spelled(raw: &str) -> JsonText {
 pub(super) fn is_text(json: &RawJson) -> bool {
     let list: Option<Vec<Members<'_>>> = serde_json::from_str(json.as_str()).ok();
     list.is_some_and(|list| list.iter().all(|m| m.is("type", "\"text\"")))
+}
+
+/// The texts of those items that say one text and nothing else, taken out of them without copying; their parts are
+/// gone then.
+pub(super) fn take_texts(items: &mut [Item]) -> Vec<Option<JsonText>> {
+    let take = |item: &mut Item| {
+        let token = sole_text(item.parts.as_str())?;
+        let nothing = RawJson::from_checked("");
+        JsonText::within(std::mem::replace(&mut item.parts, nothing), token).ok()
+    };
+    items.iter_mut().map(take).collect()
+}
+
+/// Where the text stands in parts that are one text, which is not blank and which every reader takes.
+fn sole_text(parts: &str) -> Option<Range<usize>> {
+    let [members]: [Members<'_>; 1] = serde_json::from_str(parts).ok()?;
+    let token = members.get("text").filter(|t| t.starts_with('"'))?;
+    if !members.is("type", "\"text\"") || has_lone_surrogates(token) || is_blank_token(token) {
+        return None;
+    }
+    // The token is a slice of `parts`.
+    let at = token.as_ptr().addr() - parts.as_ptr().addr();
+    Some(at..at + token.len())
 }
 
 /// One part, read.

@@ -137,10 +137,12 @@ impl Shaper {
         self.fates.push(Fate::new(item.seq, 1, None));
     }
 
-    /// Takes an item with its speaker, or with the reason why it is left out.
+    /// Takes an item with its speaker, or with the reason why it is left out; `text` is all it says, when that was
+    /// taken out of it.
     pub(super) fn take(
         &mut self,
         item: &Item,
+        text: Option<JsonText>,
         other_variant: bool,
         read: Result<Speaker, &'static str>,
     ) {
@@ -155,7 +157,10 @@ impl Shaper {
             self.atoms.push(Atom::new(at, item, false, piece));
         }
         let read = read.and_then(|speaker| {
-            let read = parts(&item.parts, item.model.as_deref());
+            let read = match text {
+                Some(text) => Some(vec![Part::Content(Content::Text(text))]),
+                None => parts(&item.parts, item.model.as_deref()),
+            };
             read.map(|parts| (speaker, parts)).ok_or("malformed_parts")
         });
         match read {

@@ -65,18 +65,20 @@ pub(super) fn drop_all(items: &[Item], reason: &'static str) -> Vec<Fate> {
 /// Shapes a turn that is neither replaced nor redacted.
 pub(super) fn shape(
     row: &TurnRow,
-    items: &[Item],
+    mut items: Vec<Item>,
     wanted: Variant,
     unanswered: Unanswered,
 ) -> Shaped {
+    let texts = content::take_texts(&mut items);
+    let items = items.as_slice();
     let mut shaper = Shaper::new(items.len());
     let mark = mark_item(row.status, items);
     let view = View::new(row, items, wanted);
-    for item in items {
+    for (item, text) in items.iter().zip(texts) {
         if mark == Some(item.seq) {
             shaper.keep(item);
         } else {
-            shaper.take(item, item.variant != wanted, view.shown(item));
+            shaper.take(item, text, item.variant != wanted, view.shown(item));
         }
     }
     let (mut blocks, mut fates) = shaper.blocks(unanswered);

@@ -1,6 +1,6 @@
 //! JSON text that every reader takes: Unicode has no place for lone surrogates, though JSON escapes can spell them.
 
-use filrouge_types::JsonText;
+use filrouge_types::{JsonText, RawJson};
 
 /// `json` with the escapes of lone surrogates replaced by that of U+FFFD; everything else byte for byte.
 pub(super) fn sound(json: &str) -> Box<str> {
@@ -38,7 +38,7 @@ pub(super) fn sound(json: &str) -> Box<str> {
 
 /// Whether there are lone surrogates in `json`.
 pub(super) fn has_lone_surrogates(json: &str) -> bool {
-    (json.contains("\\ud") || json.contains("\\uD")) && *sound(json) != *json
+    memchr::memmem::find(json.as_bytes(), b"\\u").is_some() && *sound(json) != *json
 }
 
 /// The code unit of a `\uXXXX` escape at `at`.
@@ -50,10 +50,19 @@ fn unit(bytes: &[u8], at: usize) -> Option<u16> {
 
 /// Whether nothing is said: no character but white space.
 pub(super) fn is_blank(text: &JsonText) -> bool {
-    match text.inner().bytes().find(|b| *b != b' ') {
+    is_blank_token(text.as_token())
+}
+
+/// As [`is_blank`], of a JSON string as it is written.
+pub(super) fn is_blank_token(token: &str) -> bool {
+    let inner = token.trim_matches('"');
+    match inner.bytes().find(|b| *b != b' ') {
         None => true,
         Some(b) if b.is_ascii_graphic() && b != b'\\' => false,
-        Some(_) => text.to_plain().trim().is_empty(),
+        Some(_) => {
+            let text = JsonText::from_raw(RawJson::from_checked(token));
+            text.is_ok_and(|text| text.to_plain().trim().is_empty())
+        }
     }
 }
 
