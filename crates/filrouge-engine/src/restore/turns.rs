@@ -1,0 +1,105 @@
+//! Many turns are shaped by all cores: each is shaped by itself, and freeing what it was made of costs as much.
+
+use filrouge_store::read::worker_threads;
+use filrouge_store::rows::TurnRow;
+use filrouge_types::{Item, TurnStatus};
+
+use super::query::{RestoreQuery, Selection};
+use super::shape::{Shaped, drop_all, pair, shape};
+use super::summary::{self, Summary};
+
+/// From so many turns on, threads pay for themselves.
+const PARALLEL_FROM: usize = 128;
+
+/// A turn that is to be shaped.
+pub(super) struct Job {
+    pub(super) row: TurnRow,
+    pub(super) items: Vec<Item>,
+    /// Why all of it is left out, if it is.
+    pub(super) left_out: Option<&'static str>,
+}
+
+/// A turn that was shaped.
+pub(super) struct Turned {
+    pub(super) ordinal: u64,
+    pub(super) first_seq: u64,
+    /// Whether it counts as a turn of the window.
+    pub(super) counts: bool,
+    pub(super) shaped: Shaped,
+    /// Its newest summary.
+    pub(super) summary: Option<Summary>,
+}
+
+/// Why a turn is left out as a whole; `newest` tells whether nothing replaces it.
+pub(super) const fn left_out(
+    row: &TurnRow,
+    newest: bool,
+    selection: Selection,
+) -> Option<&'static str> {
+    if !newest {
+        return Some("turn_replaced");
+    }
+    if row.redacted_by != 0 {
+        return Some("redacted");
+    }
+    match (selection, row.status) {
+        (Selection::Messages, _) | (Selection::Pairs, TurnStatus::Finalized) => None,
+        (Selection::Pairs, TurnStatus::Open) => Some("turn_open"),
+        (Selection::Pairs, TurnStatus::Interrupted) => Some("turn_interrupted"),
+        (Selection::Pairs, TurnStatus::Failed) => Some("turn_failed"),
+        (Selection::Pairs, TurnStatus::Cancelled) => Some("turn_cancelled"),
+    }
+}
+
+/// Shapes turns, in order.
+pub(super) fn shape_all(mut jobs: Vec<Job>, query: RestoreQuery) -> Vec<Turned> {
+    let threads = worker_threads();
+    if jobs.len() < PARALLEL_FROM || threads == 1 {
+        return jobs.into_iter().map(|job| turned(job, query)).collect();
+    }
+    let size = jobs.len().div_ceil(threads);
+    let mut done = Vec::with_capacity(jobs.len());
+    std::thread::scope(|scope| {
+        let mut workers = Vec::with_capacity(threads);
+        while jobs.len() > size {
+            let last = jobs.split_off(jobs.len() - size);
+            let work = move || {
+                last.into_iter()
+                    .map(|job| turned(job, query))
+                    .collect::<Vec<_>>()
+            };
+            workers.push(scope.spawn(work));
+        }
+        done.extend(jobs.drain(..).map(|job| turned(job, query)));
+        for worker in workers.into_iter().rev() {
+            match worker.join() {
+                Ok(part) => done.extend(part),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    done
+}
+
+fn turned(job: Job, query: RestoreQuery) -> Turned {
+    let Job {
+        row,
+        items,
+        left_out,
+    } = job;
+    let messages = query.selection == Selection::Messages;
+    let counts = left_out.is_none();
+    let summary = summary::newest(&items, query.variant).filter(|_| counts && messages);
+    let shaped = match left_out {
+        Some(reason) => Shaped::empty(&row, drop_all(&items, reason)),
+        None if messages => shape(&row, items, query.variant, query.unanswered),
+        None => pair(&row, &items, query.variant),
+    };
+    Turned {
+        ordinal: row.ordinal,
+        first_seq: row.first_seq,
+        counts,
+        shaped,
+        summary,
+    }
+}
