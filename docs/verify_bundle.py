@@ -148,7 +148,10 @@ def verify(data, key=None):
 def main(arguments):
     try: data, key = open(arguments[0], "rb").read(), arguments[1] if len(arguments) > 1 else None
     except (OSError, IndexError) as error: return print(error, __doc__, sep="\n", file=sys.stderr) or 2
-    found = verify(data, key)
-    print(f"broken: {found}" if found else "intact")
+    if key and not re.fullmatch("[0-9a-fA-F]{64}", key): return print("not a public key:", key, file=sys.stderr) or 2
+    if re.match(rb'{"filrouge_bundle":(?!1,)[0-9]+,', data): return print("cannot tell: another format") or 2
+    found = verify(data, key and key.lower())
+    if not found and not key: print("nothing was changed since the holder of this key signed it", file=sys.stderr)
+    print(f"broken: {found}" if found else f"intact\nsigned by {JSON.decode(data.decode())['head']['public_key']}")
     return 1 if found else 0
 if __name__ == "__main__": sys.exit(main(sys.argv[1:]))

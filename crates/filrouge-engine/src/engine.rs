@@ -387,7 +387,7 @@ impl Engine {
         let entries: Vec<Entry> = request.items.into_iter().map(Into::into).collect();
         let batch = Batch::seal(&entries, self.entropy.as_ref())?;
         let append = Append {
-            session_id,
+            session_id: session_id.clone(),
             turn_id,
             batch,
             expected_seq: request.expected_seq,
@@ -398,7 +398,7 @@ impl Engine {
                 last_seq,
                 replayed,
             } => {
-                tracing::info!(%turn_id, first_seq, last_seq, replayed, "[SESSIONS][PERSIST_TRACE]");
+                tracing::info!(%session_id, %turn_id, first_seq, last_seq, replayed, "[SESSIONS][PERSIST_TRACE]");
                 Ok(Appended {
                     first_seq,
                     last_seq,

@@ -52,7 +52,7 @@ impl Engine {
         target: Target,
         reason: &str,
     ) -> Result<Redacted, Failure> {
-        if reason.is_empty() {
+        if reason.trim().is_empty() {
             return Err(Failure::new(
                 ErrorCode::Invalid,
                 "reason must not be empty: it tells later why something is missing",
@@ -70,9 +70,11 @@ impl Engine {
             by: by.into(),
             session_id,
         };
+        let session_id = redact.session_id.clone();
         match self.write(scope, Write::Redact(redact)).await? {
             Outcome::Redacted(redacted) => {
                 tracing::info!(
+                    %session_id,
                     items = redacted.seqs.count(),
                     redaction_seq = redacted.redaction_seq,
                     replayed = redacted.replayed,

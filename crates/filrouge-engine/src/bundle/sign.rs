@@ -17,14 +17,16 @@ pub struct PublicKey([u8; 32]);
 
 /// The text is no public key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not an Ed25519 public key: 64 hexadecimal digits, as `filrouge keyring list` shows them")]
+#[error(
+    "not an Ed25519 public key: 64 hexadecimal digits of a point of the curve, as `filrouge keyring list` shows them"
+)]
 pub struct PublicKeyError;
 
 impl FromStr for PublicKey {
     type Err = PublicKeyError;
 
     fn from_str(text: &str) -> Result<Self, PublicKeyError> {
-        let bytes = from_hex(text).ok_or(PublicKeyError)?;
+        let bytes = from_hex(&text.to_ascii_lowercase()).ok_or(PublicKeyError)?;
         VerifyingKey::from_bytes(&bytes).map_err(|_| PublicKeyError)?;
         Ok(Self(bytes))
     }

@@ -211,8 +211,9 @@ fn by_its_exit_code() {
             (output.status.code().unwrap(), stdout)
         };
         let (good, bad) = (good.to_str().unwrap(), bad.to_str().unwrap());
-        assert_eq!(ran(&[good]), (0, "intact\n".into()));
-        assert_eq!(ran(&[good, &key]), (0, "intact\n".into()));
+        let signed = format!("intact\nsigned by {key}\n");
+        assert_eq!(ran(&[good]), (0, signed.clone()));
+        assert_eq!(ran(&[good, &key]), (0, signed));
         let (code, told) = ran(&[good, &other]);
         assert_eq!(
             (code, told.starts_with("broken: head: ")),
@@ -222,6 +223,11 @@ fn by_its_exit_code() {
         let (code, told) = ran(&[bad]);
         let place = told.starts_with("broken: items[1], seq 2: ");
         assert_eq!((code, place), (1, true), "{told}");
+        assert_eq!(ran(&[good, "zz"]), (2, String::new()));
+        let newer = dir.path().join("newer");
+        fs::write(&newer, bundle.replacen(":1,", ":2,", 1)).unwrap();
+        let told = "cannot tell: another format\n".to_owned();
+        assert_eq!(ran(&[newer.to_str().unwrap()]), (2, told));
         assert_eq!(ran(&["/nowhere"]), (2, String::new()));
         assert_eq!(ran(&[]), (2, String::new()));
     });

@@ -84,8 +84,10 @@ fn known<T: Tx>(
         n => ctx.sight(tx).link_at(found, n)?,
     };
     if here != Some(brought) {
-        return Err(session_conflict()
-            .with_hint("the session that is here did not grow from the one that is brought"));
+        let what = "the session of this name that is here is another one, or has not come as far";
+        return Err(Failure::new(ErrorCode::SessionConflict, what).with_hint(
+            "a bundle is taken in whole and never continues a session: take it in where there is none of this name",
+        ));
     }
     Ok(Outcome::Session {
         session: Box::new(found.row.clone().with_head(&found.head)),

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::verify_bundle::public_key;
+use super::verify_bundle::{public_key, read, warn_of_signer};
 use crate::config::Config;
+use crate::exit::Usage;
 use crate::open::{Need, open, operator};
 use crate::output::{document, printable, stdout};
 
@@ -17,7 +18,7 @@ pub(super) async fn run(
     key: Option<&str>,
 ) -> anyhow::Result<ExitCode> {
     let key = public_key(key)?;
-    let bundle = std::fs::read(path).map_err(|e| anyhow::anyhow!("{}: {e}", path.display()))?;
+    let bundle = read(path).map_err(|e| Usage::new(format!("{}: {e}", path.display())))?;
     let opened = open(config, Need::Any).await?;
     let imported = opened
         .engine
@@ -42,6 +43,8 @@ pub(super) async fn run(
     let id = printable(session.session_id.as_str());
     let (turns, items) = (session.turn_count, session.last_seq);
     writeln!(out, "{done}: session {id}, {turns} turns, {items} items")?;
+    writeln!(out, "signed by {}", imported.signed_by.public_key)?;
+    warn_of_signer(&imported.signed_by);
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

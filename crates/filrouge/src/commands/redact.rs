@@ -11,16 +11,20 @@ use serde_json::json;
 use crate::cli::Redact;
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::open::{Need, open, operator};
+use crate::open::{Need, open, operator, refuse_unverified};
 use crate::output::{document, stdout};
 
 pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<ExitCode> {
     let usage = |e: IdError| Usage::new(e.to_string());
     let session: SessionId = what.session.parse().map_err(usage)?;
     let target = match &what.target.turn {
-        Some(id) => Target::Turn(id.parse::<TurnId>().map_err(usage)?),
+        Some(id) => Target::Turn(id.parse::<TurnId>().map_err(|e| {
+            Usage::new(format!("--turn {id}: {e}"))
+                .with_hint("`sessions show ID --json` shows turn ids")
+        })?),
         None => Target::Items(seqs(&what.target.seq)?),
     };
+    refuse_unverified(config)?;
     let opened = open(config, Need::Existing).await?;
     let scope = operator(config);
     let redacted = opened

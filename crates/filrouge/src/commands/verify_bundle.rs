@@ -1,15 +1,39 @@
 //! `filrouge verify --bundle FILE`: exit 0 intact, 1 broken, 2 cannot tell. Needs no store and no keyring.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use filrouge_engine::bundle::{BundleReport, PublicKey, verify};
+use filrouge_engine::bundle::{BundleReport, PublicKey, SignedBy, verify};
 use filrouge_store::verify::Verdict;
 use serde_json::json;
 
 use crate::exit::{Usage, report as tell};
 use crate::output::{document, printable, stdout};
+
+/// Largest file in bytes that is read as a bundle: it stands in memory.
+const BUNDLE_MAX: u64 = 4 << 30;
+
+/// Reads a bundle's file.
+pub(super) fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut file = std::fs::File::open(path)?.take(BUNDLE_MAX + 1);
+    file.read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > BUNDLE_MAX {
+        let what = format!("larger than {BUNDLE_MAX} bytes");
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, what));
+    }
+    Ok(bytes)
+}
+
+/// Says that a signature alone does not tell whose it is.
+pub(super) fn warn_of_signer(by: &SignedBy) {
+    if !by.trusted {
+        tracing::warn!(
+            "nothing was changed since the holder of this key signed it; give --public-key to check whose it is"
+        );
+    }
+}
 
 /// A public key as the command line gives it.
 pub(super) fn public_key(text: Option<&str>) -> Result<Option<PublicKey>, Usage> {
@@ -22,7 +46,7 @@ pub(super) fn public_key(text: Option<&str>) -> Result<Option<PublicKey>, Usage>
 
 pub(super) async fn run(path: &Path, key: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
     let key = public_key(key)?;
-    let bundle = match std::fs::read(path) {
+    let bundle = match read(path) {
         Ok(bundle) => bundle,
         Err(e) => {
             let error = anyhow::anyhow!("{}: {e}", path.display());
@@ -69,11 +93,7 @@ fn print(report: &BundleReport) -> std::io::Result<()> {
     }
     if let Some(by) = &report.signed_by {
         writeln!(out, "signed by {}", by.public_key)?;
-        if !by.trusted {
-            tracing::warn!(
-                "nothing was changed since the holder of this key signed it; give --public-key to check whose it is"
-            );
-        }
+        warn_of_signer(by);
     }
     out.flush()
 }

@@ -105,9 +105,14 @@ fn whoever_has_the_file_can_verify_it() {
             .starts_with("BROKEN: session s\n  head: signed by"),
         "{done:?}"
     );
+    let upper = key.to_uppercase();
+    assert_eq!(
+        verify(&nobody, &good, &["--public-key", &upper]).code,
+        Some(0)
+    );
     // The last one has the right length and is no point of the curve.
     let no_point = format!("02{}", "0".repeat(62));
-    for malformed in ["", "00", &key.to_uppercase(), &"g".repeat(64), &no_point] {
+    for malformed in ["", "00", &"g".repeat(64), &no_point] {
         let done = verify(&nobody, &good, &["--public-key", malformed]);
         assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
     }
@@ -218,7 +223,7 @@ fn taken_in_elsewhere() {
         "{done:?}"
     );
     let done = other.run(&["import", "bundle", "nowhere.json"]);
-    assert_eq!(done.code, Some(1), "{done:?}");
+    assert_eq!(done.code, Some(2), "{done:?}");
     assert_eq!(other.json(&["sessions", "list"])["data"], json!([]));
 
     let told = other.json(&[&import[..], &["--public-key", &key]].concat());
@@ -355,7 +360,10 @@ fn the_script_accepts_what_the_binary_writes() {
             String::from_utf8(output.stdout).unwrap(),
         )
     };
-    let intact = (Some(0), "intact\n".to_owned());
+    let intact = (
+        Some(0),
+        format!("intact\nsigned by {}\n", public_key(&world)),
+    );
     let good = file(&world, "s.json", &text);
     assert_eq!(run(&good, &[]), intact);
     assert_eq!(run(&good, &[public_key(&world)]), intact);

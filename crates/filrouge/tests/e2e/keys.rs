@@ -50,6 +50,7 @@ fn a_store_without_its_keyring_is_refused() {
         &["import", "opencode", folder.to_str().unwrap()],
         &["anchor", "accept"],
         &["anchor", "init"],
+        &["redact", "s", "--seq", "1", "--reason", "x"],
     ] {
         let done = world.run(&[command, &["--unverified"]].concat());
         assert_eq!(done.code, Some(2), "{command:?}: {done:?}");
