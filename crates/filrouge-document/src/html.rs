@@ -55,7 +55,7 @@ fn write_turn(
         out,
         "<section class=\"{class}\" id=\"turn-{id}\" aria-labelledby=\"turn-{id}-name\">\n{open}"
     )?;
-    out.write_str(&turn_heading(turn).into_string())?;
+    out.write_str(&turn_heading(turn, items).into_string())?;
     if replaced {
         out.write_str("</summary>\n")?;
     }
@@ -70,7 +70,7 @@ fn write_items(
     out: &mut dyn fmt::Write,
 ) -> fmt::Result {
     let contents = contents(items);
-    let script = Script::read(items, &contents);
+    let script = Script::read(turn, items, &contents);
     for (at, shown) in script.shown() {
         out.write_str(&entry(&script, at, shown.item, turn, redactions).into_string())?;
         out.write_char('\n')?;

@@ -6,6 +6,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::data::{told_json, told_value};
+
 /// An object's members as written, in order, doubles included.
 #[derive(Debug, Default)]
 pub(crate) struct Members<'a>(pub(crate) Vec<(String, &'a RawValue)>);
@@ -75,8 +77,9 @@ pub(crate) fn string(json: &str) -> Option<String> {
     serde_json::from_str(json).ok()
 }
 
-/// Breaks JSON into indented lines; names, numbers and escapes stay as written.
+/// Breaks JSON into indented lines, its data told by size; names, numbers and escapes stay as written.
 pub(crate) fn pretty(json: &str) -> String {
+    let json = &*told_json(json);
     let mut out = String::with_capacity(json.len() + json.len() / 4);
     let mut depth = 0_usize;
     let mut rest = json;
@@ -125,7 +128,7 @@ pub(crate) fn pretty(json: &str) -> String {
 pub(crate) fn arguments(json: &str) -> String {
     match string(json) {
         Some(inner) if serde_json::from_str::<&RawValue>(&inner).is_ok() => pretty(inner.trim()),
-        Some(inner) => inner,
+        Some(inner) => told_value(&inner).into_owned(),
         None => pretty(json),
     }
 }
@@ -142,7 +145,7 @@ fn new_line(out: &mut String, depth: usize) {
 }
 
 /// The length of the string token that `text` begins with, quotes included.
-fn token_length(text: &str) -> usize {
+pub(crate) fn token_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 1;
     while let Some(byte) = bytes.get(at) {

@@ -6,9 +6,11 @@
 //! shown as intended is shown as its JSON. The metadata of sessions, turns and items
 //! is left to the JSON export.
 
+mod data;
 mod html;
 mod json;
 mod markdown;
+mod media;
 mod part;
 mod redaction;
 mod script;
@@ -36,7 +38,8 @@ pub struct Document<'a> {
 /// Texts stand in block quotes, with backslashes where they would be HTML, a link definition or a link
 /// that runs code; a text that nests too deep or exceeds 1 MiB stands in a code block. Control characters
 /// become U+FFFD. A name or value within a line of the document's own words is cut after 4,096 characters; of
-/// data in a `data:` address only the size is told. The output is written piece by piece; memory is bounded
+/// pictures and files in base64 or a `data:` address only type and size are told, and of any base64 or `data:`
+/// address of more than 200 characters only the size. The output is written piece by piece; memory is bounded
 /// by one turn.
 ///
 /// # Errors
@@ -49,8 +52,8 @@ pub fn markdown(document: &Document<'_>, out: &mut dyn fmt::Write) -> fmt::Resul
 ///
 /// Texts are rendered as Markdown, their HTML shown as text; a text that nests too deep or exceeds 1 MiB is
 /// preformatted. Each item is the target of `#seq-N`, each turn of `#turn-ID`. Control characters become
-/// U+FFFD. PNG, JPEG, GIF and WebP pictures in `data:` addresses are shown, of other data only the size is
-/// told. The output is written piece by piece; memory is bounded by one turn.
+/// U+FFFD. PNG, JPEG, GIF and WebP pictures in base64 are shown, of other base64 and `data:` addresses of more
+/// than 200 characters only the size is told. Printed, folded blocks are open but for mere bookkeeping. The output is written piece by piece; memory is bounded by one turn.
 ///
 /// # Errors
 /// Only those of `out`.

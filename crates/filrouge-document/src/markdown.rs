@@ -40,7 +40,7 @@ fn write_turn(
     for mark in words::marks(turn) {
         write!(out, " · {mark}")?;
     }
-    write!(out, "\n\n{}", words::moment(turn.created_at))?;
+    write!(out, "\n\n{}", words::moment(words::began(turn, items)))?;
     if let Some(duration) = words::duration(turn) {
         write!(out, " · {duration}")?;
     }
@@ -67,7 +67,7 @@ fn write_items(
     out: &mut dyn fmt::Write,
 ) -> fmt::Result {
     let contents = contents(items);
-    let script = Script::read(items, &contents);
+    let script = Script::read(turn, items, &contents);
     for (at, entry) in script.shown() {
         write_entry(&script, at, entry.item, turn, redactions, out)?;
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use crate::json::{Members, string};
-use crate::url;
+use crate::{media, url};
 
 /// One part of an item's content.
 #[derive(Debug)]
@@ -63,6 +63,8 @@ pub(crate) enum Kind<'a> {
     /// Which items lost their content.
     Redaction {
         seqs: Vec<(u64, u64)>,
+        turn_id: Option<String>,
+        by: Option<String>,
         reason: Option<String>,
     },
     /// The turn's new status.
@@ -86,23 +88,29 @@ pub(crate) fn parts(json: &str) -> Vec<Part<'_>> {
     }
 }
 
-/// The parts in a tool's answer, when it is a list of parts rather than any JSON.
+/// The parts in a tool's answer, when it is a list of parts or a picture rather than any JSON.
 pub(crate) fn nested(json: &str) -> Option<Vec<Part<'_>>> {
+    if let Some(url) = string(json) {
+        let kind = url::picture(&url).map(|p| Kind::Image { url: p.to_owned() })?;
+        return Some(vec![Part { kind, rest: None }]);
+    }
+    let is_image = |p: &Part<'_>| matches!(p.kind, Kind::Image { .. });
+    if json.starts_with('{') {
+        return known(json).filter(is_image).map(|p| vec![p]);
+    }
     let read = parts(json);
-    let opaque = |p: &Part<'_>| {
-        matches!(
-            p.kind,
-            Kind::Other(_) | Kind::Call { .. } | Kind::Answer { .. }
-        )
-    };
-    (json.starts_with('[') && !read.is_empty() && !read.iter().any(opaque)).then_some(read)
+    let tool = |p: &Part<'_>| matches!(p.kind, Kind::Call { .. } | Kind::Answer { .. });
+    let opaque = |p: &Part<'_>| matches!(p.kind, Kind::Other(_));
+    let is_list = json.starts_with('[') && !read.is_empty() && !read.iter().any(tool);
+    (is_list && (!read.iter().any(opaque) || read.iter().any(is_image))).then_some(read)
 }
 
 /// The members of a part, taken one by one; what stays is the rest.
-struct Taking<'a>(Members<'a>);
+pub(crate) struct Taking<'a>(pub(crate) Members<'a>);
 
 impl<'a> Taking<'a> {
-    fn raw(&mut self, name: &str, fits: impl Fn(&str) -> bool) -> Option<&'a str> {
+    /// The value of `name` as JSON, if it is there once and fits.
+    pub(crate) fn raw(&mut self, name: &str, fits: impl Fn(&str) -> bool) -> Option<&'a str> {
         let members = &mut self.0.0;
         let mut named = members.iter().enumerate().filter(|(_, (n, _))| n == name);
         let (at, (_, value)) = named.next()?;
@@ -113,7 +121,8 @@ impl<'a> Taking<'a> {
         Some(members.remove(at).1.get())
     }
 
-    fn text(&mut self, name: &str) -> Option<String> {
+    /// The text of `name`, if it is one.
+    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
         self.raw(name, |v| v.starts_with('"')).and_then(string)
     }
 
@@ -126,24 +135,6 @@ impl<'a> Taking<'a> {
         self.raw(name, |v| {
             v.starts_with(|c: char| c == '-' || c.is_ascii_digit())
         })
-    }
-
-    /// `image_url` as the two provider dialects write it: a text, or an object with `url`.
-    fn image(&mut self) -> Option<String> {
-        if let Some(url) = self.text("url").or_else(|| self.text("image_url")) {
-            return Some(url);
-        }
-        let only_url = |v: &str| {
-            serde_json::from_str::<Members<'_>>(v).is_ok_and(|m| {
-                m.0.iter()
-                    .any(|(n, v)| n == "url" && v.get().starts_with('"'))
-            })
-        };
-        let object: Members<'_> = serde_json::from_str(self.raw("image_url", only_url)?).ok()?;
-        let mut inner = Self(object);
-        let url = inner.text("url")?;
-        self.0.0.append(&mut inner.0.0);
-        Some(url)
     }
 
     fn rest(self) -> Option<String> {
@@ -169,8 +160,8 @@ fn known(json: &str) -> Option<Part<'_>> {
             language: from.text("language"),
             text: from.text("code").or_else(|| from.text("text"))?,
         },
-        "image_url" => Kind::Image { url: from.image()? },
-        "file" => file(&mut from),
+        "image_url" | "image" => media::image(&mut from)?,
+        "file" => media::file(&mut from),
         "link" => Kind::Link {
             url: from.text("url")?,
             title: from.text("title"),
@@ -191,6 +182,8 @@ fn known(json: &str) -> Option<Part<'_>> {
         "refusal" => Kind::Refusal(from.text("refusal").or_else(|| from.text("text"))?),
         "redaction" => Kind::Redaction {
             seqs: serde_json::from_str(from.raw("seqs", ranges)?).ok()?,
+            turn_id: from.text("turn_id"),
+            by: from.text("by"),
             reason: from.text("reason"),
         },
         "turn_status" => Kind::Status(from.text("status")?),
@@ -206,15 +199,6 @@ fn ranges(json: &str) -> bool {
     serde_json::from_str::<Vec<(u64, u64)>>(json).is_ok()
 }
 
-fn file(from: &mut Taking<'_>) -> Kind<'static> {
-    let pick = |from: &mut Taking<'_>, names: [&str; 2]| names.iter().find_map(|n| from.text(n));
-    Kind::File {
-        name: pick(from, ["name", "filename"]),
-        media_type: pick(from, ["media_type", "mime"]),
-        url: from.text("url"),
-    }
-}
-
 fn error(from: &mut Taking<'_>) -> Option<Kind<'static>> {
     let (code, message) = (from.text("code"), from.text("message"));
     if code.is_none() && message.is_none() {
@@ -228,7 +212,43 @@ fn error(from: &mut Taking<'_>) -> Option<Kind<'static>> {
     })
 }
 
+impl Part<'_> {
+    /// The type of an unknown part that has nothing to read: no sentence, no text.
+    pub(crate) fn bookkeeping(&self) -> Option<String> {
+        let Kind::Other(json) = &self.kind else {
+            return None;
+        };
+        let value: serde_json::Value = serde_json::from_str(json).ok()?;
+        let name = value.get("type")?.as_str()?.to_owned();
+        (!has_words(&value)).then_some(name)
+    }
+}
+
+/// Whether JSON holds words for a reader rather than names and numbers.
+fn has_words(value: &serde_json::Value) -> bool {
+    const TEXTS: [&str; 6] = ["text", "content", "message", "prompt", "title", "summary"];
+    match value {
+        serde_json::Value::String(text) => text.trim().contains(char::is_whitespace),
+        serde_json::Value::Array(list) => list.iter().any(has_words),
+        serde_json::Value::Object(members) => members.iter().any(|(name, value)| {
+            let is_text =
+                TEXTS.contains(&name.as_str()) && value.as_str().is_some_and(|t| !t.is_empty());
+            is_text || has_words(value)
+        }),
+        _ => false,
+    }
+}
+
 impl Kind<'_> {
+    /// A file's media type, unless its address tells the same.
+    pub(crate) fn further_type<'t>(
+        told: Option<&'t str>,
+        address: Option<&str>,
+    ) -> Option<&'t str> {
+        let own = address.and_then(url::media_type);
+        told.filter(|t| own.is_none_or(|(kind, _)| !kind.eq_ignore_ascii_case(t.trim())))
+    }
+
     /// What a file is called: its name, else the last piece of its address.
     pub(crate) fn file_label(name: Option<&str>, address: Option<&str>) -> String {
         match (name, address) {

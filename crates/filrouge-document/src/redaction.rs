@@ -23,17 +23,12 @@ pub(crate) struct Redaction {
 pub(crate) struct Redactions(Vec<Redaction>);
 
 impl Redactions {
-    /// Reads those of `document`, wherever they stand.
+    /// Reads those of `document`. A redaction is an item of no turn: what a caller has written into a turn on that
+    /// channel says nothing.
     pub(crate) fn of(document: &Document<'_>) -> Self {
-        let items = document.turns.iter().flat_map(|(_, items)| items);
-        let mut found = Vec::new();
-        for item in items
-            .chain(document.loose)
-            .filter(|i| i.channel == Channel::Redaction)
-        {
-            found.extend(read(item));
-        }
-        Self(found)
+        let told = document.loose.iter();
+        let told = told.filter(|i| i.channel == Channel::Redaction);
+        Self(told.flat_map(read).collect())
     }
 
     /// The one that names `seq`.
@@ -50,7 +45,7 @@ impl Redactions {
 fn read(item: &Item) -> Vec<Redaction> {
     let json = heal(item.parts.as_str());
     let redaction = |kind| match kind {
-        Kind::Redaction { seqs, reason } => Some(Redaction {
+        Kind::Redaction { seqs, reason, .. } => Some(Redaction {
             seqs,
             at: item.created_at,
             reason,

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use filrouge_types::{Item, Variant};
+use filrouge_types::{Channel, Item, Timestamp, Turn, Variant};
 
 use crate::json::heal;
 use crate::part::{Part, parts};
+use crate::words::began;
 
 /// An item with its parts.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(crate) struct Script<'a> {
     moved_of: Vec<usize>,
     /// Whether the items come in two languages.
     pub(crate) bilingual: bool,
+    /// The time that the turn's heading tells.
+    pub(crate) began: Option<Timestamp>,
 }
 
 /// A tool's result as it stands beneath its call.
@@ -51,7 +54,11 @@ pub(crate) fn contents(items: &[Item]) -> Vec<Cow<'_, str>> {
 
 impl<'a> Script<'a> {
     /// Reads `items`, whose contents are `contents`.
-    pub(crate) fn read(items: &'a [Item], contents: &'a [Cow<'a, str>]) -> Self {
+    pub(crate) fn read(
+        turn: Option<&Turn>,
+        items: &'a [Item],
+        contents: &'a [Cow<'a, str>],
+    ) -> Self {
         let entries: Vec<Entry<'a>> = items
             .iter()
             .zip(contents)
@@ -73,6 +80,7 @@ impl<'a> Script<'a> {
             moved,
             moved_of,
             bilingual,
+            began: turn.map(|t| began(t, items)),
         }
     }
 
@@ -95,6 +103,18 @@ impl<'a> Script<'a> {
         parts
             .filter(move |(i, _)| !self.moved.contains(&(at, *i)))
             .map(move |(i, part)| (part, self.result_of((at, i))))
+    }
+
+    /// What an entry keeps the books of, type by type, when nothing in it is to be read.
+    pub(crate) fn bookkeeping(&self, at: usize) -> Option<Vec<String>> {
+        let entry = &self.entries[at];
+        if entry.item.channel != Channel::SystemNote
+            || entry.item.redacted
+            || entry.parts.is_empty()
+        {
+            return None;
+        }
+        entry.parts.iter().map(Part::bookkeeping).collect()
     }
 
     fn result_of(&self, call: Place) -> Option<Placed<'_, 'a>> {

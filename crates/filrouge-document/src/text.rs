@@ -2,14 +2,24 @@
 
 use std::borrow::Cow;
 
+use crate::data::told;
+
 /// A longer text is shown as it is, without reading its Markdown.
 pub(crate) const MAX_RICH: usize = 1 << 20;
 
 /// Tags of a text's Markdown that may lie in one another; browsers and readers nest little more.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// Makes control characters visible as U+FFFD; tabs stay, line ends become line feeds.
+/// The text as it may be shown: its data told by size, its control characters visible.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    match told(text) {
+        Cow::Borrowed(text) => without_controls(text),
+        Cow::Owned(text) => Cow::Owned(without_controls(&text).into_owned()),
+    }
+}
+
+/// Makes control characters visible as U+FFFD; tabs stay, line ends become line feeds.
+pub(crate) fn without_controls(text: &str) -> Cow<'_, str> {
     let bad = |c: char| c.is_control() && c != '\t' && c != '\n';
     // The control characters beyond ASCII begin with the byte C2 in UTF-8.
     let suspect = |b: u8| matches!(b, 0..=8 | 11..=31 | 0x7F | 0xC2);

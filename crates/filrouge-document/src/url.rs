@@ -1,4 +1,12 @@
-//! Which addresses may be followed and which images may be shown.
+//! Which addresses may be followed, which images may be shown and what `data:` addresses hold.
+
+use std::borrow::Cow;
+
+use crate::data::told;
+use crate::words;
+
+/// Longest text file that is shown, in bytes.
+const MAX_TEXT: usize = 4 << 10;
 
 /// The scheme an address begins with, if it has one.
 fn scheme(url: &str) -> Option<&str> {
@@ -12,7 +20,8 @@ pub(crate) fn followable(url: &str) -> Option<&str> {
     let known = |name: &&str| {
         scheme(url).is_some_and(|s| s.eq_ignore_ascii_case(name)) && !url.contains(char::is_control)
     };
-    ["http", "https", "mailto"].iter().any(known).then_some(url)
+    let holds_data = || matches!(told(url), Cow::Owned(_));
+    (["http", "https", "mailto"].iter().any(known) && !holds_data()).then_some(url)
 }
 
 /// Whether a link of a Markdown text may stay: one that may be followed, or a relative one.
@@ -26,17 +35,87 @@ pub(crate) fn picture(url: &str) -> Option<&str> {
     let url = url.trim();
     let (head, data) = url.split_once(',')?;
     let known = |kind: &&str| head.eq_ignore_ascii_case(&format!("data:image/{kind};base64"));
-    let base64 = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=');
-    (KINDS.iter().any(known) && !data.is_empty() && data.bytes().all(base64)).then_some(url)
+    (KINDS.iter().any(known) && matches!(compact(data)?, Cow::Borrowed(_))).then_some(url)
 }
 
-/// What an address is called when it cannot be a link: itself, unless it holds the data.
+/// Whether an address holds the data itself.
+pub(crate) fn is_data(url: &str) -> bool {
+    let scheme = url.trim_start().get(..5);
+    scheme.is_some_and(|s| s.eq_ignore_ascii_case("data:")) && url.contains(',')
+}
+
+/// The media type of a `data:` address, which may be empty, and whether the data is base64.
+pub(crate) fn media_type(url: &str) -> Option<(&str, bool)> {
+    let (head, _) = url.split_once(',').filter(|_| is_data(url))?;
+    let mut words = head.trim_start()[5..].split(';');
+    let kind = words.next().unwrap_or_default();
+    Some((kind, words.any(|w| w.eq_ignore_ascii_case("base64"))))
+}
+
+/// Base64 of the standard alphabet with its padding (RFC 4648 §4), line ends left out; `None` for any other text.
+pub(crate) fn compact(data: &str) -> Option<Cow<'_, str>> {
+    let data = match data.contains(['\r', '\n']) {
+        true => Cow::Owned(data.split(['\r', '\n']).collect()),
+        false => Cow::Borrowed(data),
+    };
+    let body = data.trim_end_matches('=');
+    let sign = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
+    let sound = !body.is_empty() && data.len().is_multiple_of(4) && data.len() - body.len() <= 2;
+    (sound && body.bytes().all(sign)).then_some(data)
+}
+
+/// The bytes of base64 that [`compact`] has checked.
+fn decoded(data: &str) -> Vec<u8> {
+    let value = |b: u8| match b {
+        b'A'..=b'Z' => b - b'A',
+        b'a'..=b'z' => b - b'a' + 26,
+        b'0'..=b'9' => b - b'0' + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let body = data.trim_end_matches('=').as_bytes();
+    let (mut out, mut held, mut bits) = (Vec::with_capacity(body.len()), 0_u32, 0_u32);
+    for byte in body {
+        held = held << 6 | u32::from(value(*byte));
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            out.push((held >> bits & 0xFF) as u8);
+        }
+    }
+    out
+}
+
+/// How many bytes a `data:` address holds.
+fn length(data: &str, base64: bool) -> usize {
+    match compact(data).filter(|_| base64) {
+        Some(data) => data.trim_end_matches('=').len() * 3 / 4,
+        None => data.len(),
+    }
+}
+
+/// The text of a text file in a base64 `data:` address, if it is short enough to stand with the words.
+pub(crate) fn small_text(url: &str, told: Option<&str>) -> Option<String> {
+    let (own, base64) = media_type(url)?;
+    let kind = told.unwrap_or(own).trim().get(..5)?;
+    if !base64 || !kind.eq_ignore_ascii_case("text/") {
+        return None;
+    }
+    let data = compact(url.split_once(',')?.1)?;
+    if length(&data, true) > MAX_TEXT {
+        return None;
+    }
+    String::from_utf8(decoded(&data)).ok()
+}
+
+/// What an address is called when it cannot be a link: itself, unless it holds the data; then type and size.
 pub(crate) fn name(url: &str) -> String {
-    let is_data = url
-        .get(..5)
-        .is_some_and(|s| s.eq_ignore_ascii_case("data:"));
-    match url.split_once(',') {
-        Some((head, data)) if is_data => format!("{head}, {} bytes", data.len()),
+    let data = url.split_once(',').map(|(_, data)| data);
+    match (media_type(url), data) {
+        (Some((kind, base64)), Some(data)) => {
+            let kind = if kind.is_empty() { "data" } else { kind };
+            format!("{kind}, {}", words::size(length(data, base64)))
+        }
         _ => url.to_owned(),
     }
 }
@@ -73,18 +152,40 @@ mod tests {
     #[test]
     fn only_raster_pictures_are_shown() {
         assert!(picture("data:image/png;base64,AAAA").is_some());
-        assert!(picture("DATA:image/WebP;base64,AAAA==").is_some());
+        assert!(picture("DATA:image/WebP;base64,AAA=").is_some());
         for bad in [
             "data:image/svg+xml;base64,AAAA",
             "data:image/png,AAAA",
             "data:image/png;base64,",
             "data:image/png;base64,A\"B",
+            "data:image/png;base64,AAAA==",
+            "data:image/png;base64,AAAAA",
             "data:text/html;base64,AAAA",
             "https://a/b.png",
         ] {
             assert!(picture(bad).is_none(), "{bad}");
         }
-        assert_eq!(name("data:text/html,<b>"), "data:text/html, 3 bytes");
+        assert_eq!(name("data:text/html,<b>"), "text/html, 3 bytes");
+        assert_eq!(name("data:image/png;base64,AAA="), "image/png, 2 bytes");
         assert_eq!(name("x,y"), "x,y");
+    }
+
+    #[test]
+    fn short_text_files_are_read() {
+        let read = |data: &str| {
+            small_text(
+                &format!("data:text/plain;charset=utf-8;base64,{data}"),
+                None,
+            )
+        };
+        assert_eq!(read("YcOpIQ==").as_deref(), Some("aé!"));
+        assert_eq!(read("//79"), None);
+        assert_eq!(read(&"QUJD".repeat(1_365)).map(|t| t.len()), Some(4_095));
+        assert_eq!(read(&"QUJD".repeat(1_366)), None);
+        assert_eq!(
+            small_text("data:;base64,QUJD", Some("text/csv")).as_deref(),
+            Some("ABC")
+        );
+        assert_eq!(small_text("data:application/pdf;base64,QUJD", None), None);
     }
 }

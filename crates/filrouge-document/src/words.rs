@@ -134,7 +134,14 @@ pub(crate) fn moment(time: Timestamp) -> String {
     }
 }
 
-/// How long a turn took.
+/// When a turn was: the first of its items' own times if all have one, else the time of recording.
+pub(crate) fn began(turn: &Turn, items: &[Item]) -> Timestamp {
+    let own: Option<Vec<Timestamp>> = items.iter().map(|i| i.occurred_at).collect();
+    own.and_then(|times| times.into_iter().min())
+        .unwrap_or(turn.created_at)
+}
+
+/// How long a turn took, unless that is no tenth of a second.
 pub(crate) fn duration(turn: &Turn) -> Option<String> {
     let micros = turn
         .finalized_at?
@@ -142,11 +149,27 @@ pub(crate) fn duration(turn: &Turn) -> Option<String> {
         .checked_sub(turn.created_at.as_micros())?;
     let (seconds, tenths) = (micros / 1_000_000, micros / 100_000 % 10);
     Some(match seconds {
-        _ if micros < 0 => return None,
+        // A turn recorded at once tells nothing of how long it took.
+        _ if micros < 100_000 => return None,
         0..60 => format!("{seconds}.{tenths} s"),
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
         _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
     })
+}
+
+/// A number of bytes, in units of a thousand.
+pub(crate) fn size(bytes: usize) -> String {
+    match bytes {
+        1 => "1 byte".to_owned(),
+        0..1_000 => format!("{bytes} bytes"),
+        // What rounds to 1000 kB is 1.0 MB.
+        1_000..999_500 => format!("{} kB", (bytes + 500) / 1_000),
+        _ => format!(
+            "{}.{} MB",
+            (bytes + 50_000) / 1_000_000,
+            (bytes + 50_000) / 100_000 % 10
+        ),
+    }
 }
 
 /// Runs of seqs, as `item 9` or `items 3 to 9, 12`.

@@ -34,7 +34,7 @@ impl Engine {
         let close = Close {
             session_id,
             turn_id,
-            fingerprint: finalize_fingerprint(&request),
+            fingerprint: self.keyed(finalize_fingerprint(&request)),
             request_id: request.request_id,
             ending: Ending::Finalize {
                 neutral: request.answer_neutral,
@@ -68,7 +68,7 @@ impl Engine {
             .text(request.partial_text.as_ref(), "partial_text")?;
         let parts = error_parts(&request.error)?;
         let partial = request.partial_text.as_ref().map_or("", JsonText::as_token);
-        let fingerprint = fingerprint(&[b"fail", parts.as_str().as_bytes(), partial.as_bytes()]);
+        let body = fingerprint(&[b"fail", parts.as_str().as_bytes(), partial.as_bytes()]);
         let mut entries = partial_entries(request.partial_text.as_ref());
         entries.push(NewItem::new(Role::System, Channel::Error, parts).into());
         let ending = Ending::Fail(entries);
@@ -78,7 +78,7 @@ impl Engine {
             request_id: None,
             ending,
             metadata: None,
-            fingerprint,
+            fingerprint: self.keyed(body),
         };
         self.write_turn(scope, Write::Close(Box::new(close))).await
     }
@@ -98,7 +98,7 @@ impl Engine {
             .limits
             .text(request.partial_text.as_ref(), "partial_text")?;
         let partial = request.partial_text.as_ref().map_or("", JsonText::as_token);
-        let fingerprint = fingerprint(&[b"cancel", partial.as_bytes()]);
+        let body = fingerprint(&[b"cancel", partial.as_bytes()]);
         let mut entries = partial_entries(request.partial_text.as_ref());
         let parts = RawJson::from_checked(r#"[{"type":"turn_status","status":"cancelled"}]"#);
         entries.push(NewItem::new(Role::User, Channel::Cancelled, parts).into());
@@ -109,7 +109,7 @@ impl Engine {
             request_id: None,
             ending,
             metadata: None,
-            fingerprint,
+            fingerprint: self.keyed(body),
         };
         self.write_turn(scope, Write::Close(Box::new(close))).await
     }

@@ -12,6 +12,9 @@ use crate::engine::Engine;
 /// Turns read at once.
 const PAGE: usize = 500;
 
+/// Most bytes of contents that are held in memory for one conversation or one restored context.
+pub(crate) const CONTENTS_MAX: usize = 256 << 20;
+
 /// A session with all its turns and their items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversation {
@@ -27,7 +30,7 @@ impl Engine {
     /// A whole conversation, from one consistent sight of the store.
     ///
     /// # Errors
-    /// `session_not_found`, `integrity_error`.
+    /// `session_not_found`, `limit_exceeded` when its contents have more than 256 MiB, `integrity_error`.
     pub async fn conversation(
         &self,
         scope: &Scope,
@@ -50,7 +53,8 @@ fn read<V: View + ?Sized>(
 ) -> Result<Conversation, Failure> {
     let mut by_turn: HashMap<TurnId, Vec<Item>> = HashMap::new();
     let mut loose = Vec::new();
-    for item in sight.items_between(&loaded, 1, loaded.head.last_seq)? {
+    let mut room = CONTENTS_MAX;
+    for item in sight.items_between(&loaded, 1, loaded.head.last_seq, &mut room)? {
         match item.turn_id {
             Some(turn) => by_turn.entry(turn).or_default().push(item),
             None => loose.push(item),

@@ -326,16 +326,25 @@ impl Engine {
         self.seal_start(NewSession::bare(session), event, items, status, close, true)
     }
 
+    /// A fingerprint as it goes to the ledger: without the keyring nobody can make it from a guessed request.
+    pub(crate) fn keyed(&self, fingerprint: [u8; 16]) -> [u8; 16] {
+        self.ledger.keyring().request_fingerprint(&fingerprint)
+    }
+
     pub(crate) fn seal_start(
         &self,
         session: NewSession,
-        event: StartEvent,
+        mut event: StartEvent,
         items: Vec<NewItem>,
         status: TurnStatus,
-        last: Option<Event>,
+        mut last: Option<Event>,
         reopen: bool,
     ) -> Result<Start, Failure> {
         self.settings.limits.items(&items)?;
+        event.fingerprint = self.keyed(event.fingerprint);
+        if let Some(Event::Close(close)) = &mut last {
+            close.fingerprint = self.keyed(close.fingerprint);
+        }
         let mut entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
         if let Some(first) = entries.first_mut() {
             first.events.push(Event::Start(Box::new(event.clone())));

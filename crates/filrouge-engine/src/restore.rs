@@ -35,7 +35,8 @@ impl Engine {
     /// The neutral plan of a session's context, from one consistent sight of the store.
     ///
     /// # Errors
-    /// `session_not_found`, `invalid` for a window of nothing, `integrity_error`.
+    /// `session_not_found`, `invalid` for a window of nothing, `limit_exceeded` when its contents have more than
+    /// 256 MiB, `integrity_error`.
     pub async fn restore(
         &self,
         scope: &Scope,

@@ -32,13 +32,8 @@ pub(crate) fn note(conn: &Connection, commit_no: u64) -> rusqlite::Result<()> {
 impl Erasure {
     /// Finishes what a process that died has left.
     pub(crate) fn resume(conn: &Connection, busy_timeout: Duration) -> Result<Self, Failure> {
-        let sql = "SELECT value FROM store WHERE name = 'erasing'";
-        let pending = conn
-            .query_row(sql, [], |row| row.get(0))
-            .optional()
-            .map_err(failure)?;
         let mut erasure = Self {
-            pending,
+            pending: noted(conn).map_err(failure)?,
             busy_timeout,
         };
         if erasure.pending.is_some() {
@@ -53,12 +48,25 @@ impl Erasure {
         self.attempt(conn, PATIENCE)
     }
 
+    /// Takes over what another process has noted since and may have gone away from.
+    pub(crate) fn take_over(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+        if self.pending.is_none() {
+            self.pending = noted(conn)?;
+        }
+        Ok(())
+    }
+
     /// Tries again what readers have held up.
     pub(crate) fn try_again(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         match self.pending {
             Some(_) => self.attempt(conn, Duration::ZERO),
             None => Ok(()),
         }
+    }
+
+    /// At the end: empties the WAL, which waits for readers no longer than a redaction does.
+    pub(crate) fn finish(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+        self.attempt(conn, PATIENCE)
     }
 
     fn attempt(&mut self, conn: &Connection, patience: Duration) -> rusqlite::Result<()> {
@@ -78,6 +86,14 @@ impl Erasure {
         }
         Ok(())
     }
+}
+
+/// The newest redaction's commit behind which the WAL was not emptied yet.
+fn noted(conn: &Connection) -> rusqlite::Result<Option<String>> {
+    let sql = "SELECT value FROM store WHERE name = 'erasing'";
+    conn.prepare_cached(sql)?
+        .query_row([], |row| row.get(0))
+        .optional()
 }
 
 /// Copies the WAL back and empties it; `false` when somebody else holds it up.

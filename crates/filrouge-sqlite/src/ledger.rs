@@ -212,6 +212,10 @@ impl Ledger for SqliteLedger {
         &self.store_id
     }
 
+    fn keyring(&self) -> &Keyring {
+        &self.shared.keyring
+    }
+
     fn health(&self) -> Health {
         let suspects = self.shared.guard.suspects();
         Health {

@@ -70,8 +70,8 @@ impl Writer {
             }
             self.serve(&mut group);
         }
-        let emptied = self.conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
-        if let Err(error) = emptied.and_then(|()| self.erasure.try_again(&self.conn)) {
+        let emptied = self.erasure.finish(&self.conn);
+        if let Err(error) = emptied {
             tracing::warn!(%error, "the last checkpoint failed; the WAL stays and is read at the next start");
         }
     }
@@ -202,6 +202,9 @@ impl Writer {
     fn look(&mut self) -> Result<(), Failure> {
         let version = data_version(&self.conn)?;
         self.guard.look()?;
+        if version != self.seen {
+            self.erasure.take_over(&self.conn).map_err(failure)?;
+        }
         self.seen = version;
         Ok(())
     }

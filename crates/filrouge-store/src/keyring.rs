@@ -56,6 +56,8 @@ pub enum Domain {
     Commit,
     /// A turn id.
     TurnId,
+    /// The fingerprint of a request.
+    Request,
     /// The anchor.
     Anchor,
 }
@@ -68,6 +70,7 @@ impl Domain {
             Self::Turn => b"filrouge turn 1\0",
             Self::Commit => b"filrouge commit 1\0",
             Self::TurnId => b"filrouge turn id 1\0",
+            Self::Request => b"filrouge request 1\0",
             Self::Anchor => b"filrouge anchor 1\0",
         }
     }
@@ -175,6 +178,14 @@ impl Keyring {
         Some(mac.finalize().into_bytes().into())
     }
 
+    /// A request's fingerprint under the root key: nobody without the ring can make it from a guessed request.
+    #[must_use]
+    pub fn request_fingerprint(&self, fingerprint: &[u8; MAC_BYTES]) -> [u8; MAC_BYTES] {
+        // The root key is taken from the ring itself.
+        self.mac(self.root, Domain::Request, &[fingerprint])
+            .unwrap_or_default()
+    }
+
     /// The turn id of a request: the first four bytes are the session's, so that the turns of a session
     /// lie together in an index; the rest is the request's (DESIGN §3).
     #[must_use]
@@ -257,6 +268,16 @@ mod tests {
         let all = [("ab", "c", "d"), ("a", "bc", "d"), ("a", "b", "cd")];
         let ids: std::collections::BTreeSet<_> = all.iter().map(|(t, s, r)| id(t, s, r)).collect();
         assert_eq!(ids.len(), 3);
+    }
+
+    #[test]
+    fn a_request_has_another_fingerprint_under_another_keyring() {
+        let of = |ring: &Keyring| ring.request_fingerprint(&[7; 16]);
+        let one = Keyring::single([1; 32]);
+        assert_ne!(of(&one), [7; 16]);
+        assert_ne!(of(&one), of(&Keyring::single([2; 32])));
+        let rotated = Keyring::new(BTreeMap::from([(1, [1; 32]), (2, [2; 32])]), 2).unwrap();
+        assert_eq!(of(&one), of(&rotated), "rotation keeps it");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use filrouge_types::{Failure, Session, SessionId, Turn, TurnId};
 
 use crate::command::{Command, Outcome, Scope, SessionFilter};
-use crate::keyring::MAC_BYTES;
+use crate::keyring::{Keyring, MAC_BYTES};
 use crate::read::{ItemPage, SessionPage, Sight, TurnPage, TurnQuery};
 use crate::rows::View;
 use crate::verify::Report;
@@ -74,6 +74,9 @@ pub trait Ledger: Send + Sync {
 
     /// The store's own name, given when it was made; names its anchor.
     fn store_id(&self) -> &str;
+
+    /// The keys that its data is authenticated with.
+    fn keyring(&self) -> &Keyring;
 
     /// How the store is.
     fn health(&self) -> Health;

@@ -113,6 +113,10 @@ impl Ledger for MemoryLedger {
         &self.store_id
     }
 
+    fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
     fn health(&self) -> Health {
         let suspects = locked(&self.suspects);
         Health {

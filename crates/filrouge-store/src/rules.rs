@@ -357,7 +357,9 @@ fn turn_closed(turn: &TurnRow) -> Failure {
         ErrorCode::TurnClosed,
         format!("turn {} is {}", turn.turn_id, turn.status),
     );
-    if turn.status.is_closed() {
+    if turn.redacted_by != 0 {
+        failure.with_hint("it was redacted and takes nothing any more: start another turn")
+    } else if turn.status.is_closed() {
         failure.with_hint("start another turn, or replace this one")
     } else {
         failure.with_hint("start it again with the same request_id to open it")

@@ -1,11 +1,12 @@
 //! One item as an article.
 
-use filrouge_types::{Channel, Item, Role, Turn};
+use filrouge_types::{Channel, Item, Role, Timestamp, Turn};
 use maud::{Markup, html};
 
 use super::page::{clock, time};
 use super::part::{folded_call, part};
 use super::shown::Shown;
+use crate::data::{told, told_json};
 use crate::part::{Kind, Part};
 use crate::redaction::Redactions;
 use crate::script::Script;
@@ -29,7 +30,8 @@ pub(super) fn entry(
         words::channel(item)
     );
     let variant = words::variant(item, script.bilingual, turn);
-    let body = body(script, at, item, turn, redactions);
+    let body = body(script, at, item, redactions);
+    let books = script.bookkeeping(at);
     // Calls name themselves; a line above each would double the length of a busy turn.
     let only_calls = !item.redacted && script.parts_of(at).all(|(p, _)| is_call(p));
     let class = format!("item {} by-{}", class(&item.channel), item.role.as_str());
@@ -38,12 +40,18 @@ pub(super) fn entry(
             @if item.channel == Channel::ToolCall && only_calls {
                 (body)
             } @else if folds(script, at, item) {
-                details {
-                    summary { (heading(item, variant, turn)) span.excerpt dir="auto" { (Shown(&excerpt(script, at))) } }
+                details.bookkeeping[books.is_some()] {
+                    summary {
+                        (heading(item, variant, script.began))
+                        @match &books {
+                            Some(types) => { bdi { (Shown(&one_line(&types.join(", "), EXCERPT))) } }
+                            None => { span.excerpt dir="auto" { (Shown(&excerpt(script, at))) } }
+                        }
+                    }
                     (body)
                 }
             } @else {
-                header { (heading(item, variant, turn)) }
+                header { (heading(item, variant, script.began)) }
                 (body)
             }
             (seq_link(item))
@@ -56,21 +64,21 @@ pub(super) fn seq_link(item: &Item) -> Markup {
     html! { a.seq href={ "#seq-" (item.seq) } aria-label={ "Link to item " (item.seq) } { (item.seq) } }
 }
 
-fn heading(item: &Item, variant: Option<&str>, turn: Option<&Turn>) -> Markup {
+fn heading(item: &Item, variant: Option<&str>, began: Option<Timestamp>) -> Markup {
     html! {
         span.role { (words::role(item.role)) } " "
         span.channel { bdi { (Shown(words::channel(item))) } } " "
         @if let Some(variant) = variant { span.pill { (variant) } " " }
-        (facts(item, turn)) " "
+        (facts(item, began)) " "
     }
 }
 
 /// When, by whom and at what cost.
-pub(super) fn facts(item: &Item, turn: Option<&Turn>) -> Markup {
+pub(super) fn facts(item: &Item, began: Option<Timestamp>) -> Markup {
     let named = [("agent", &item.agent), ("model", &item.model)];
     html! {
         span.meta {
-            (clock(item.occurred_at.unwrap_or(item.created_at), turn))
+            (clock(item.occurred_at.unwrap_or(item.created_at), began))
             @for (name, value) in named {
                 @if let Some(value) = value { " · " (name) " " bdi { (Shown(value)) } }
             }
@@ -79,19 +87,13 @@ pub(super) fn facts(item: &Item, turn: Option<&Turn>) -> Markup {
     }
 }
 
-fn body(
-    script: &Script<'_>,
-    at: usize,
-    item: &Item,
-    turn: Option<&Turn>,
-    redactions: &Redactions,
-) -> Markup {
+fn body(script: &Script<'_>, at: usize, item: &Item, redactions: &Redactions) -> Markup {
     html! {
         div.body {
             @if item.redacted { (redacted(item, redactions)) }
             @for (shown, result) in script.parts_of(at) {
-                @if is_call(shown) { (folded_call(shown, item, turn, result)) }
-                @else { (part(shown, item.role)) }
+                @if is_call(shown) { (folded_call(shown, item, script.began, result)) }
+                @else { (part(shown, item)) }
             }
         }
     }
@@ -131,13 +133,13 @@ fn folds(script: &Script<'_>, at: usize, item: &Item) -> bool {
 fn excerpt(script: &Script<'_>, at: usize) -> String {
     let words = script.parts_of(at).find_map(|(p, _)| match &p.kind {
         Kind::Text(text) | Kind::Reasoning(text) | Kind::Code { text, .. } => {
-            Some(one_line(text, EXCERPT))
+            Some(one_line(&told(text), EXCERPT))
         }
         Kind::Answer {
             content: Some(content),
             ..
-        } => Some(one_line(content, EXCERPT)),
-        Kind::Other(json) => Some(one_line(json, EXCERPT)),
+        } => Some(one_line(&told_json(content), EXCERPT)),
+        Kind::Other(json) => Some(one_line(&told_json(json), EXCERPT)),
         _ => None,
     });
     words.unwrap_or_default()

@@ -13,7 +13,7 @@ use crate::words;
 const STYLE: &str = include_str!("style.css");
 
 /// The SHA-256 of [`STYLE`] in Base64, the only style the policy allows.
-const STYLE_HASH: &str = "Xt9OuI9lK7NY7/zGuD6H/2KK0gREdlXAXfN3xdv2kJA=";
+const STYLE_HASH: &str = "jnTATzMp1tpAQkWlGtgJJwCmaKMFs5AaMETfCsi0EQc=";
 
 /// Longest question in the list of contents, in characters.
 const MAX_CONTENTS: usize = 90;
@@ -73,7 +73,8 @@ pub(super) fn contents_list(turns: &[(Turn, Vec<Item>)], out: &mut dyn fmt::Writ
     out.write_str("</ul></details></nav>\n")
 }
 
-pub(super) fn turn_heading(turn: &Turn) -> Markup {
+pub(super) fn turn_heading(turn: &Turn, items: &[Item]) -> Markup {
+    let began = words::began(turn, items);
     let status = if words::is_bad(turn.status) {
         "pill bad"
     } else {
@@ -85,7 +86,9 @@ pub(super) fn turn_heading(turn: &Turn) -> Markup {
             " " span class=(status) { (turn.status.as_str()) }
             @for mark in words::marks(turn) { " " span.pill.mark { (mark) } }
             p.meta {
-                (time(turn.created_at))
+                @if began == turn.created_at { (time(began)) } @else {
+                    span title={ "Recorded on " (words::moment(turn.created_at)) } { (time(began)) }
+                }
                 @if let Some(duration) = words::duration(turn) { " · " (duration) }
                 @for (name, value) in words::turn_facts(turn) {
                     " · " (name) " " bdi { (Shown(value)) }
@@ -108,10 +111,10 @@ pub(super) fn time(at: Timestamp) -> impl Render {
     }
 }
 
-/// A time within a turn: the day is told only where it is not the turn's.
-pub(super) fn clock(at: Timestamp, turn: Option<&Turn>) -> Markup {
+/// A time within a turn: the day is told only where it is not that on which the turn began.
+pub(super) fn clock(at: Timestamp, began: Option<Timestamp>) -> Markup {
     let (exact, told) = (at.to_string(), words::moment(at));
-    let day = turn.map(|t| words::moment(t.created_at));
+    let day = began.map(words::moment);
     let same_day = day.is_some_and(|d| d.get(..11) == told.get(..11)) && exact.ends_with('Z');
     match told.get(11..19) {
         Some(clock) if same_day => html! { time datetime=(exact) title=(told) { (clock) } },

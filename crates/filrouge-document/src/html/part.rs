@@ -1,19 +1,21 @@
 //! The parts of an item.
 
-use filrouge_types::{Item, Role, Turn};
+use filrouge_types::{Item, Timestamp};
 use maud::{Markup, PreEscaped, html};
 
 use super::item::{EXCERPT, facts, is_verbatim, seq_link};
+use super::page::time;
 use super::shown::{Rich, Shown, listing, picture_element};
+use crate::data::{told_json, told_value};
 use crate::json::{arguments, pretty, string};
 use crate::part::{Kind, Part, nested};
 use crate::script::Placed;
 use crate::text::one_line;
 use crate::{url, words};
 
-pub(super) fn part(part: &Part<'_>, role: Role) -> Markup {
+pub(super) fn part(part: &Part<'_>, item: &Item) -> Markup {
     html! {
-        (kind(part, role))
+        (kind(part, item))
         (further(part))
     }
 }
@@ -27,9 +29,9 @@ fn further(part: &Part<'_>) -> Markup {
     }
 }
 
-fn kind(part: &Part<'_>, role: Role) -> Markup {
+fn kind(part: &Part<'_>, item: &Item) -> Markup {
     match &part.kind {
-        Kind::Text(text) if is_verbatim(role) => listing("", text),
+        Kind::Text(text) if is_verbatim(item.role) => listing("", text),
         Kind::Text(text) | Kind::Reasoning(text) => html! { (Rich(text)) },
         Kind::Code { language, text } => listing(language.as_deref().unwrap_or_default(), text),
         Kind::Image { url } => image(url),
@@ -42,7 +44,7 @@ fn kind(part: &Part<'_>, role: Role) -> Markup {
             p.attached { span.label { "Link" } " " (link(title.as_deref().unwrap_or(url), url)) }
         },
         Kind::Call { .. } => call(part, html! {}),
-        Kind::Answer { .. } => answer(part, role, html! {}),
+        Kind::Answer { .. } => answer(part, item, html! {}),
         Kind::Error {
             code,
             message,
@@ -50,11 +52,34 @@ fn kind(part: &Part<'_>, role: Role) -> Markup {
             retryable,
         } => error([code, source], message.as_deref(), *retryable),
         Kind::Refusal(text) => html! { p.label { "Refused" } (Rich(text)) },
-        Kind::Redaction { seqs, reason } => html! {
-            p { "Redacted: " (words::ranges(seqs)) @if let Some(reason) = reason { " — " bdi { (Shown(reason)) } } }
-        },
+        Kind::Redaction { .. } => redaction(&part.kind, item),
         Kind::Status(status) => html! { p.status { "The turn is now: " bdi { (Shown(status)) } } },
         Kind::Other(json) => listing("json", &pretty(json)),
+    }
+}
+
+/// Who took the content of which items, when and why.
+fn redaction(kind: &Kind<'_>, item: &Item) -> Markup {
+    let Kind::Redaction {
+        seqs,
+        turn_id,
+        by,
+        reason,
+    } = kind
+    else {
+        return html! {};
+    };
+    html! {
+        p {
+            @match by {
+                Some(by) => { bdi { (Shown(by)) } " redacted " }
+                None => { "Redacted: " }
+            }
+            (words::ranges(seqs))
+            @if let Some(id) = turn_id { " (turn " bdi { (Shown(id)) } ")" }
+            " on " (time(item.created_at))
+            @if let Some(reason) = reason { ": " bdi { (Shown(reason)) } } @else { "." }
+        }
     }
 }
 
@@ -89,9 +114,10 @@ fn file(name: Option<&str>, media_type: Option<&str>, address: Option<&str>) -> 
     html! {
         p.attached {
             span.label { "File" } " " (link(&label, address.unwrap_or(&label)))
-            @if let Some(kind) = media_type { " · " bdi { (Shown(kind)) } }
+            @if let Some(kind) = Kind::further_type(media_type, address) { " · " bdi { (Shown(kind)) } }
         }
         @if let Some(picture) = address.filter(|a| url::picture(a).is_some()) { (image(picture)) }
+        @if let Some(text) = address.and_then(|a| url::small_text(a, media_type)) { (listing("", &text)) }
     }
 }
 
@@ -99,7 +125,7 @@ fn file(name: Option<&str>, media_type: Option<&str>, address: Option<&str>) -> 
 pub(super) fn folded_call(
     part: &Part<'_>,
     item: &Item,
-    turn: Option<&Turn>,
+    began: Option<Timestamp>,
     result: Option<Placed<'_, '_>>,
 ) -> Markup {
     let Kind::Call { name, args, .. } = &part.kind else {
@@ -116,24 +142,24 @@ pub(super) fn folded_call(
                 @if failed { span.pill.bad { "failed" } " " }
                 @if result.is_none() { span.pill { "no result" } " " }
                 @if let Some(ms) = latency { span.meta { (Shown(ms)) " ms" } " " }
-                span.excerpt dir="ltr" { (Shown(&one_line(args.unwrap_or_default(), EXCERPT))) }
+                span.excerpt dir="ltr" { (Shown(&one_line(&told_json(args.unwrap_or_default()), EXCERPT))) }
             }
-            (call(part, facts(item, turn)))
+            (call(part, facts(item, began)))
             (further(part))
-            @if let Some(placed) = result { (beneath(placed, turn)) }
+            @if let Some(placed) = result { (beneath(placed, began)) }
         }
     }
 }
 
 /// A result as it stands beneath its call; it is the target of its item's number when nothing else is.
-fn beneath(placed: Placed<'_, '_>, turn: Option<&Turn>) -> Markup {
+fn beneath(placed: Placed<'_, '_>, began: Option<Timestamp>) -> Markup {
     let id = placed
         .stands_for_item
         .then(|| format!("seq-{}", placed.item.seq));
     html! {
         div.result id=[id] {
             (seq_link(placed.item))
-            (answer(placed.part, placed.item.role, facts(placed.item, turn)))
+            (answer(placed.part, placed.item, facts(placed.item, began)))
             (further(placed.part))
         }
     }
@@ -153,7 +179,7 @@ fn call_name(call_id: Option<&str>) -> Markup {
     html! { @if let Some(id) = call_id { " " span.meta { "call " bdi { (Shown(id)) } } } }
 }
 
-fn answer(part: &Part<'_>, role: Role, facts: Markup) -> Markup {
+fn answer(part: &Part<'_>, item: &Item, facts: Markup) -> Markup {
     let Kind::Answer {
         call_id,
         ok,
@@ -169,16 +195,16 @@ fn answer(part: &Part<'_>, role: Role, facts: Markup) -> Markup {
             @if let Some(ms) = latency_ms { " " span.meta { (Shown(ms)) " ms" } }
             (call_name(call_id.as_deref())) " " (facts)
         }
-        @if let Some(content) = content { (answer_content(content, role)) }
+        @if let Some(content) = content { (answer_content(content, item)) }
     }
 }
 
-fn answer_content(content: &str, role: Role) -> Markup {
+fn answer_content(content: &str, item: &Item) -> Markup {
     if let Some(parts) = nested(content) {
-        return html! { @for inner in &parts { (part(inner, role)) } };
+        return html! { @for inner in &parts { (part(inner, item)) } };
     }
     match string(content) {
-        Some(text) => listing("", &text),
+        Some(text) => listing("", &told_value(&text)),
         None => listing("", &pretty(content)),
     }
 }

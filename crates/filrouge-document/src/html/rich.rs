@@ -3,7 +3,8 @@
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::shown::{escape, picture_element};
-use crate::text::{MAX_DEPTH, MAX_RICH, nests_too_deep, visible};
+use crate::data::{told, told_beside_pictures};
+use crate::text::{MAX_DEPTH, MAX_RICH, nests_too_deep, without_controls};
 use crate::url;
 
 /// The level of the first heading in a text: the document's own go down to 2.
@@ -11,7 +12,8 @@ const FIRST_LEVEL: u8 = 3;
 
 /// Appends the text, rendered.
 pub(super) fn rich(text: &str, out: &mut String) {
-    let text = visible(text);
+    let beside = told_beside_pictures(text);
+    let text = without_controls(&beside);
     let start = out.len();
     if text.len() <= MAX_RICH && !nests_too_deep(&text) {
         out.push_str("<div class=\"text\" dir=\"auto\">");
@@ -25,7 +27,7 @@ pub(super) fn rich(text: &str, out: &mut String) {
         out.truncate(start);
     }
     out.push_str("<pre class=\"plain\" dir=\"auto\">");
-    escape(&text, out);
+    escape(&told(&text), out);
     out.push_str("</pre>");
 }
 
@@ -85,11 +87,11 @@ impl<'o> Renderer<'o> {
             }
             _ if !self.images.is_empty() => {}
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
-                escape(&text, self.out);
+                escape(&told(&text), self.out);
             }
             Event::Code(text) => {
                 self.out.push_str("<code>");
-                escape(&text, self.out);
+                escape(&told(&text), self.out);
                 self.out.push_str("</code>");
             }
             Event::SoftBreak => self.out.push('\n'),
@@ -187,7 +189,7 @@ impl<'o> Renderer<'o> {
         self.out.push_str("<pre dir=\"ltr\"><code");
         if !word.is_empty() {
             self.out.push_str(" data-language=\"");
-            escape(word, self.out);
+            escape(&told(word), self.out);
             self.out.push('"');
         }
         self.out.push('>');
@@ -222,10 +224,10 @@ impl<'o> Renderer<'o> {
         };
         // Inside a link the link's own target stays.
         if self.link.is_some() {
-            return escape(&label, self.out);
+            return escape(&told(&label), self.out);
         }
         self.open_link(&image.url);
-        escape(&label, self.out);
+        escape(&told(&label), self.out);
         self.end(TagEnd::Link);
     }
 }

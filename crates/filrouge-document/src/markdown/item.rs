@@ -6,6 +6,7 @@ use filrouge_types::{Item, Role, Turn};
 
 use super::inline::{code, fence, link, plain};
 use super::quote;
+use crate::data::told_value;
 use crate::json::{arguments, pretty, string};
 use crate::part::{Kind, Part, nested};
 use crate::redaction::Redactions;
@@ -95,18 +96,7 @@ fn write_part(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Re
             name,
             media_type,
             url,
-        } => {
-            let label = Kind::file_label(name.as_deref(), url.as_deref());
-            write!(
-                out,
-                "File: {}",
-                link(&label, url.as_deref().unwrap_or(&label))
-            )?;
-            match media_type {
-                Some(kind) => writeln!(out, " · {}", code(kind))?,
-                None => writeln!(out)?,
-            }
-        }
+        } => write_file(name.as_deref(), media_type.as_deref(), url.as_deref(), out)?,
         Kind::Link { url, title } => {
             writeln!(out, "Link: {}", link(title.as_deref().unwrap_or(url), url))?;
         }
@@ -118,7 +108,7 @@ fn write_part(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Re
         Kind::Answer { .. } => write_answer(part, item, out)?,
         Kind::Error { .. } => write_error(part, out)?,
         Kind::Refusal(text) => write!(out, "**Refused:**\n\n{}", quote::block(text))?,
-        Kind::Redaction { seqs, reason } => write_redaction(seqs, reason.as_deref(), out)?,
+        Kind::Redaction { .. } => write_redaction(&part.kind, item, out)?,
         Kind::Status(status) => writeln!(out, "The turn is now: {}", plain(status))?,
         Kind::Other(json) => out.write_str(&fence("json", &pretty(json)))?,
     }
@@ -175,7 +165,7 @@ fn write_answer(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::
     }
     out.write_char('\n')?;
     match string(content) {
-        Some(text) => out.write_str(&fence("", &text)),
+        Some(text) => out.write_str(&fence("", &told_value(&text))),
         None => out.write_str(&fence("json", &pretty(content))),
     }
 }
@@ -208,14 +198,45 @@ fn write_error(part: &Part<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
     }
 }
 
-fn write_redaction(
-    seqs: &[(u64, u64)],
-    reason: Option<&str>,
+/// Who took the content of which items, when and why.
+fn write_redaction(kind: &Kind<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Result {
+    let Kind::Redaction {
+        seqs,
+        turn_id,
+        by,
+        reason,
+    } = kind
+    else {
+        return Ok(());
+    };
+    match by {
+        Some(by) => write!(out, "{} redacted {}", plain(by), words::ranges(seqs))?,
+        None => write!(out, "Redacted: {}", words::ranges(seqs))?,
+    }
+    if let Some(id) = turn_id {
+        write!(out, " (turn {})", code(id))?;
+    }
+    write!(out, " on {}", words::moment(item.created_at))?;
+    match reason {
+        Some(reason) => writeln!(out, ": {}", plain(reason)),
+        None => writeln!(out, "."),
+    }
+}
+
+fn write_file(
+    name: Option<&str>,
+    media_type: Option<&str>,
+    address: Option<&str>,
     out: &mut dyn fmt::Write,
 ) -> fmt::Result {
-    write!(out, "Redacted: {}", words::ranges(seqs))?;
-    match reason {
-        Some(reason) => writeln!(out, " — {}", plain(reason)),
-        None => writeln!(out),
+    let label = Kind::file_label(name, address);
+    write!(out, "File: {}", link(&label, address.unwrap_or(&label)))?;
+    match Kind::further_type(media_type, address) {
+        Some(kind) => writeln!(out, " · {}", code(kind))?,
+        None => writeln!(out)?,
+    }
+    match address.and_then(|a| url::small_text(a, media_type)) {
+        Some(text) => write!(out, "\n{}", fence("", &text)),
+        None => Ok(()),
     }
 }

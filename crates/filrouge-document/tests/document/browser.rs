@@ -175,6 +175,25 @@ fn print_opens_what_is_folded() {
     );
 }
 
+#[test]
+fn attachments_and_bookkeeping_do_not_fill_pages() {
+    let mut c = crate::attachments::attached(300_000);
+    for n in 0..20 {
+        c.say(
+            Role::System,
+            Channel::SystemNote,
+            &json!([{"type": "step-start", "id": format!("prt_{n}"), "n": [1, 2, 3, 4]}]),
+        );
+    }
+    let text = printed(&c);
+    let pages = text.matches('\u{c}').count();
+    assert!(pages <= 5, "{pages} pages\n{text}");
+    assert!(
+        text.contains("step-start") && !text.contains("prt_7"),
+        "{text}"
+    );
+}
+
 /// The text of the conversation's pages.
 fn printed(c: &Conversation) -> String {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! The documents as their readers get them.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod attachments;
 mod browser;
 mod chromium;
 mod elements;

@@ -1,6 +1,6 @@
 //! One turn's items to its blocks: what goes to a model, in an order that every provider takes (DESIGN §5).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_store::read::text_of;
 use filrouge_store::rows::TurnRow;
@@ -155,42 +155,52 @@ fn speaker(item: &Item) -> Result<Speaker, &'static str> {
     }
 }
 
+/// The items of the other language that have their like in the one asked for: of each role and channel the first with
+/// the first, the second with the second. What was redacted counts as there, or its translation would tell it. Calls and
+/// answers are told apart by their ids instead.
+fn doubled(items: &[Item], wanted: Variant) -> BTreeSet<u64> {
+    let paired = |i: &&Item| !matches!(i.channel, Channel::ToolCall | Channel::ToolResult);
+    let mut there: BTreeMap<(Role, &Channel), usize> = BTreeMap::new();
+    for item in items.iter().filter(paired).filter(|i| i.variant == wanted) {
+        *there.entry((item.role, &item.channel)).or_default() += 1;
+    }
+    let mut doubled = BTreeSet::new();
+    for item in items.iter().filter(paired).filter(|i| i.variant != wanted) {
+        if let Some(left) = there.get_mut(&(item.role, &item.channel))
+            && *left > 0
+        {
+            *left -= 1;
+            doubled.insert(item.seq);
+        }
+    }
+    doubled
+}
+
 /// Which of a turn's items stand for the others.
-struct View<'a> {
-    wanted: Variant,
-    /// What is there in the language asked for; also what was redacted, or its translation would tell it.
-    in_wanted: BTreeSet<(Role, &'a Channel)>,
+struct View {
+    /// Items of the other language whose like is there in the one asked for.
+    doubled: BTreeSet<u64>,
     /// The seq of the last answer; what was shown before it was a part of it.
     answer: u64,
 }
 
-impl<'a> View<'a> {
-    fn new(row: &TurnRow, items: &'a [Item], wanted: Variant) -> Self {
-        let in_wanted = items.iter().filter(|i| i.variant == wanted);
+impl View {
+    fn new(row: &TurnRow, items: &[Item], wanted: Variant) -> Self {
         let answer = match row.status {
             TurnStatus::Finalized => u64::MAX,
             _ => row.finals.into_iter().max().unwrap_or_default(),
         };
         Self {
-            wanted,
-            in_wanted: in_wanted.map(|i| (i.role, &i.channel)).collect(),
+            doubled: doubled(items, wanted),
             answer,
         }
-    }
-
-    /// Whether an item of the other language has its like in the one asked for. Calls and answers are told apart by
-    /// their ids instead.
-    fn is_doubled(&self, item: &Item) -> bool {
-        item.variant != self.wanted
-            && !matches!(item.channel, Channel::ToolCall | Channel::ToolResult)
-            && self.in_wanted.contains(&(item.role, &item.channel))
     }
 
     /// Whether an item is for a model at all, and in whose words.
     fn shown(&self, item: &Item) -> Result<Speaker, &'static str> {
         if item.redacted {
             Err("redacted")
-        } else if self.is_doubled(item) {
+        } else if self.doubled.contains(&item.seq) {
             Err("other_variant")
         } else if item.channel == Channel::Partial && item.seq < self.answer {
             Err("superseded")

@@ -13,6 +13,7 @@ use super::report::{Fates, Window};
 use super::shape::Shaped;
 use super::summary::Summary;
 use super::turns::{Job, Turned, left_out, shape_all};
+use crate::conversation::CONTENTS_MAX;
 
 /// Most turn rows read at once: a page's items are freed before the next ones are read, so that their memory is used
 /// again. And how many are read first when tokens bound the window.
@@ -40,6 +41,8 @@ pub(super) struct Reader<'a, 'v, V: ?Sized> {
     outside: Vec<u64>,
     /// The lowest seq that was read.
     low: u64,
+    /// How many bytes of contents may still be read.
+    room: usize,
     picked: Vec<Picked>,
     /// How many of the picked count as turns.
     turns: usize,
@@ -62,6 +65,7 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
             loose: Vec::new(),
             outside: Vec::new(),
             low: session.head.last_seq + 1,
+            room: CONTENTS_MAX,
             picked: Vec::new(),
             turns: 0,
             tokens: 0,
@@ -106,7 +110,7 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
         }
         let items = self
             .sight
-            .items_between(self.session, first, self.low - 1)?;
+            .items_between(self.session, first, self.low - 1, &mut self.room)?;
         self.low = first;
         let mut older: HashMap<TurnId, Vec<Item>> = HashMap::new();
         for item in items {
@@ -193,7 +197,9 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
     /// Once all turns were seen, every item has one.
     fn check_whole(&mut self) -> Result<(), Failure> {
         if self.low > 1 {
-            let all: Vec<Item> = self.sight.items_between(self.session, 1, self.low - 1)?;
+            let all: Vec<Item> =
+                self.sight
+                    .items_between(self.session, 1, self.low - 1, &mut self.room)?;
             if let Some(stray) = all.iter().find(|i| i.turn_id.is_some()) {
                 return Err(self.stray(stray.seq));
             }

@@ -289,3 +289,23 @@ fn a_failing_sink_ends_the_writing() {
         assert_eq!(code(missing), ErrorCode::SessionNotFound);
     });
 }
+
+#[test]
+fn a_guess_of_what_was_redacted_is_not_confirmed() {
+    run(async {
+        let here = World::new(1);
+        let asked = |answer: &str| whole("r", "\"my PIN?\"", answer);
+        here.start("s", asked("\"4711\"")).await.unwrap();
+        let told = here.start("s", asked("\"0000\"")).await.unwrap();
+        assert!(told.replayed && told.differs);
+        let gone = filrouge_store::record::Seqs::of([(2, 2)]).unwrap();
+        let who = operator();
+        let redacted = here.engine.redact_items(&who, sid("s"), gone, "a PIN");
+        redacted.await.unwrap();
+        // No answer is told from another.
+        for guess in ["\"4711\"", "\"0000\""] {
+            let told = here.start("s", asked(guess)).await.unwrap();
+            assert!(told.replayed && !told.differs, "{guess}");
+        }
+    });
+}

@@ -69,7 +69,7 @@ pub(super) async fn show(
 fn too_large() -> Failure {
     let what = format!("the document has more than {EXPORT_MAX} bytes");
     Failure::new(ErrorCode::LimitExceeded, what)
-        .with_hint("export it with `filrouge export`, which writes it as it is read")
+        .with_hint("a bundle is written as it is read by `filrouge export --format json`")
 }
 
 /// Text up to a bound.

@@ -89,3 +89,24 @@ pub async fn long_ids(f: &Fixture) {
     }
     f.intact().await;
 }
+
+pub async fn what_is_read_at_once(f: &Fixture) {
+    let who = anyone();
+    let turn = f.start(&who, "s", "r").await;
+    f.append(&who, &turn, many(20)).await.unwrap();
+    let read = |mut room: usize| {
+        let scope = who.clone();
+        async move {
+            let id = SessionId::new("s").unwrap();
+            let ask = f.ledger.ask(move |sight| {
+                let loaded = sight.get(&scope, &id)?;
+                let items = sight.items_between(&loaded, 1, loaded.head.last_seq, &mut room)?;
+                Ok((items.len(), room))
+            });
+            ask.await
+        }
+    };
+    assert_eq!(code(read(100).await), ErrorCode::LimitExceeded);
+    let (items, left) = read(1 << 20).await.unwrap();
+    assert!(items == 21 && left < 1 << 20);
+}

@@ -62,7 +62,7 @@ macro_rules! contract_tests {
                 create_session_again, retry_after_every_failure, items_without_ids_are_new,
             }
             life { every_status_meets_every_write, interrupt_needs_silence, reopening, one_open_turn_at_a_time }
-            limits { items_per_turn, long_ids, items_of_a_whole_turn }
+            limits { items_per_turn, long_ids, items_of_a_whole_turn, what_is_read_at_once }
             order { seq_is_dense_from_one, turns_interleave, ordinals_and_clock, big_batches_keep_their_order }
             owners {
                 a_foreign_session_looks_absent, a_foreign_id_cannot_be_taken, tenants_do_not_meet,

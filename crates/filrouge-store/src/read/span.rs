@@ -1,6 +1,6 @@
 //! Turns and items of a span, for whoever restores a conversation: rows first, then the items they stand for.
 
-use filrouge_types::{Failure, Item, RequestId};
+use filrouge_types::{ErrorCode, Failure, Item, RawJson, RequestId};
 
 use super::{ALL_PLACES, Loaded, Redactions, Sight};
 use crate::chain::{GENESIS, Link};
@@ -57,15 +57,17 @@ impl<V: View + ?Sized> Sight<'_, V> {
         Ok(rows)
     }
 
-    /// The items from `first` to `last`, whole and in order.
+    /// The items from `first` to `last`, whole and in order, as long as their contents, usage and metadata stay
+    /// within `room` bytes, which what was read is taken from.
     ///
     /// # Errors
-    /// `integrity_error`.
+    /// `limit_exceeded` when there is not enough room, `integrity_error`.
     pub fn items_between(
         &self,
         session: &Loaded,
         first: u64,
         last: u64,
+        room: &mut usize,
     ) -> Result<Vec<Item>, Failure> {
         let mut items: Vec<Item> = Vec::new();
         let mut after = first.saturating_sub(1);
@@ -76,6 +78,8 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 break;
             };
             after = newest.seq;
+            let bytes = page.iter().map(bytes_of).sum();
+            *room = room.checked_sub(bytes).ok_or_else(no_room)?;
             if items.is_empty() {
                 items = page;
             } else {
@@ -130,29 +134,51 @@ impl<V: View + ?Sized> Sight<'_, V> {
     }
 
     /// Whether the request that left `stored` in the item at `seq` had the same body as the one `asked` is of. Once
-    /// the item is redacted nobody can tell; a retry is then taken for what it says it is.
+    /// something of it is redacted nobody is told, and of what was recorded elsewhere nobody can tell; a retry is then
+    /// taken for what it says it is.
     pub(crate) fn same_request(
         &self,
         session: &Loaded,
-        seq: u64,
+        (row, seq): (&TurnRow, u64),
         stored: &[u8; 16],
         asked: &[u8; 16],
     ) -> Result<bool, Failure> {
-        Ok(match self.chained_at(session, seq)?.map(|one| one.proof) {
+        let items = self.record_around(session, seq)?;
+        // What was written with the item was of the same request, mostly.
+        if items.iter().any(|one| one.item.redacted) || self.is_foreign(session, row)? {
+            return Ok(true);
+        }
+        let own = items.iter().find(|one| one.item.seq == seq);
+        Ok(match own.map(|one| one.proof) {
             Some(Proof::Salt(salt)) => *stored == salted(asked, &salt),
-            Some(Proof::Erased { .. }) => true,
-            None => false,
+            _ => false,
         })
     }
 
+    /// Whether a turn was recorded elsewhere: its fingerprints are under another key.
+    fn is_foreign(&self, session: &Loaded, row: &TurnRow) -> Result<bool, Failure> {
+        if !session.head.adopted {
+            return Ok(false);
+        }
+        let request = self.start_of(session, row)?.request_id;
+        let (tenant, name) = (&session.row.tenant_id, &session.row.session_id);
+        Ok(self.keyring.turn_id(tenant, name, &request) != row.turn_id)
+    }
+
     fn chained_at(&self, session: &Loaded, seq: u64) -> Result<Option<ChainedItem>, Failure> {
+        let items = self.record_around(session, seq)?;
+        Ok(items.into_iter().find(|i| i.item.seq == seq))
+    }
+
+    /// The items of the record that holds `seq`; none when the session does not reach so far.
+    fn record_around(&self, session: &Loaded, seq: u64) -> Result<Vec<ChainedItem>, Failure> {
         let rows = self.view.records(session.pk, seq, 1)?;
         let Some(row) = rows.first().filter(|r| r.first_seq <= seq) else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let decoded = decode_chained(row, &session.scope, self.keyring, self.check);
         let (_, items) = decoded.map_err(|fault| self.fault(session, &fault))?;
-        Ok(items.into_iter().find(|i| i.item.seq == seq))
+        Ok(items)
     }
 
     /// The turn of a request, if there is one; also in a session that was taken in from elsewhere.
@@ -183,3 +209,14 @@ impl<V: View + ?Sized> Sight<'_, V> {
 
 /// Records read at once.
 const RECORDS: usize = 256;
+
+fn bytes_of(item: &Item) -> usize {
+    let optional = |json: &Option<RawJson>| json.as_ref().map_or(0, |j| j.as_str().len());
+    item.parts.as_str().len() + optional(&item.usage) + optional(&item.metadata)
+}
+
+fn no_room() -> Failure {
+    let what = "the items asked for are more than are held in memory at once";
+    Failure::new(ErrorCode::LimitExceeded, what)
+        .with_hint("ask for fewer turns, by last_turns or max_tokens; a bundle (format json) is written as it is read")
+}

@@ -100,7 +100,8 @@ fn replay<T: Tx>(
     let first = sight.close_of(session, row)?;
     let turn = sight.project(session, row)?;
     let (stored, asked) = (&first.fingerprint, &close.fingerprint);
-    let same = sight.same_request(session, row.last_seq, stored, asked)?;
+    let same = sight.same_request(session, (row, row.last_seq), stored, asked)?
+        || hides_an_answer(&sight, session, row)?;
     if !same && !equal_answer(&turn, close) {
         return Err(Failure::new(
             ErrorCode::IdempotencyMismatch,
@@ -112,6 +113,20 @@ fn replay<T: Tx>(
         replayed: true,
         ..turn
     })))
+}
+
+/// Whether an answer of the turn was redacted: then nobody is told whether another one is the same.
+fn hides_an_answer<T: Tx>(
+    sight: &crate::read::Sight<'_, T>,
+    session: &Loaded,
+    row: &TurnRow,
+) -> Result<bool, Failure> {
+    for seq in row.finals.into_iter().filter(|seq| *seq != 0) {
+        if sight.item_at(session, seq)?.redacted {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A finalize that says what the turn already says is a retry, however the turn was finalized: a whole turn

@@ -170,7 +170,7 @@ fn replay<T: Tx>(
     let (stored, asked) = (&first.fingerprint, &start.event.fingerprint);
     let same = ctx
         .sight(tx)
-        .same_request(&session, row.first_seq, stored, asked)?;
+        .same_request(&session, (&row, row.first_seq), stored, asked)?;
     let differs = !same;
     if differs && start.event.replaces.is_some() {
         return Err(Failure::new(

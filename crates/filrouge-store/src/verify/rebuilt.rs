@@ -19,6 +19,8 @@ pub(crate) struct Rebuilt {
     pub(crate) contentless: BTreeMap<u64, u64>,
     /// The seqs that redactions name, with the first redaction that does.
     named: BTreeMap<u64, u64>,
+    /// The same as ranges, from their first to their last seq.
+    covered: BTreeMap<u64, u64>,
     /// The seqs of redactions.
     redactions: BTreeSet<u64>,
     /// The turns by the seqs they start at.
@@ -159,10 +161,29 @@ impl Rebuilt {
             }
         }
         self.redactions.insert(item.seq);
-        for seq in seqs.iter() {
-            self.named.entry(seq).or_insert(item.seq);
+        for (first, last) in seqs.ranges() {
+            self.name(first, last, item.seq);
         }
         Ok(())
+    }
+
+    /// Notes that a redaction names a range; what an earlier one names is passed over as a whole, so that many
+    /// redactions of the same items cost no more than one.
+    fn name(&mut self, first: u64, last: u64, redaction_seq: u64) {
+        let mut seq = first;
+        while seq <= last {
+            let before = self.covered.range(..=seq).next_back();
+            if let Some((_, end)) = before.filter(|(_, end)| **end >= seq) {
+                seq = end + 1;
+                continue;
+            }
+            let next = self.covered.range(seq..=last).next();
+            let end = next.map_or(last, |(start, _)| start - 1);
+            self.named
+                .extend((seq..=end).map(|seq| (seq, redaction_seq)));
+            self.covered.insert(seq, end);
+            seq = end + 1;
+        }
     }
 
     /// The turns' rows, not yet sealed.

@@ -387,3 +387,27 @@ fn pairs_are_texts_as_they_were_recorded() {
         &[(2, "not_in_format")],
     );
 }
+
+#[test]
+fn of_several_items_only_those_go_that_are_there_in_the_other_language() {
+    let j = Journal::new();
+    j.start("r", "q");
+    j.append(
+        "r",
+        vec![
+            said(Role::Assistant, "hitl_request", "Where?"),
+            said(Role::User, "hitl_response", "Paris"),
+            items::translated(said(Role::User, "hitl_response", "Paryż")),
+            said(Role::Assistant, "hitl_request", "When?"),
+            said(Role::User, "hitl_response", "Monday"),
+        ],
+    );
+    let lines = [
+        "user: q",
+        "assistant: Where?",
+        "user: Paryż",
+        "assistant: When?",
+        "user: Monday",
+    ];
+    restored(&j, translated(), &lines, &[(3, "other_variant")], &[]);
+}

@@ -1,0 +1,318 @@
+//! Base64 and `data:` addresses within texts and JSON: beyond a line or two only their size is told.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use crate::json::{string, token_length};
+use crate::{url, words};
+
+/// Longest base64 or `data:` address that is written out, in characters.
+const MAX: usize = 200;
+
+/// Longest web address whose tokens are left as they are, in bytes.
+const MAX_ADDRESS: usize = 2_048;
+
+/// Shortest line of base64 that is broken into lines, in characters.
+const MIN_LINE: usize = 40;
+
+/// Members whose text is base64 whatever it looks like.
+const NAMES: [&str; 7] = [
+    "\"data\"",
+    "\"file_data\"",
+    "\"fileData\"",
+    "\"b64_json\"",
+    "\"base64\"",
+    "\"bytes\"",
+    "\"blob\"",
+];
+
+/// The text with notes in place of its data.
+pub(crate) fn told(text: &str) -> Cow<'_, str> {
+    replaced(text, false)
+}
+
+/// As [`told`], but pictures stay that Markdown shows as such.
+pub(crate) fn told_beside_pictures(text: &str) -> Cow<'_, str> {
+    replaced(text, true)
+}
+
+/// A JSON string's text with notes in place of its data; JSON within it is read as such.
+pub(crate) fn told_value(text: &str) -> Cow<'_, str> {
+    told_member(text, "")
+}
+
+/// JSON with notes in place of the data in its strings; everything else stays as written.
+pub(crate) fn told_json(json: &str) -> Cow<'_, str> {
+    let (mut out, mut kept, mut at, mut name) = (String::new(), 0, 0, "");
+    while let Some(step) = json.get(at..).and_then(|rest| rest.find('"')) {
+        let start = at + step;
+        at = start + token_length(&json[start..]);
+        let token = &json[start..at];
+        let is_name = json[at..].trim_start().starts_with(':');
+        if token.len() > MAX
+            && let Some(text) = string(token)
+            && let Cow::Owned(shown) = told_member(&text, if is_name { "" } else { name })
+        {
+            out.push_str(&json[kept..start]);
+            out.push_str(&serde_json::Value::from(shown).to_string());
+            kept = at;
+        }
+        name = if is_name { token } else { "" };
+    }
+    if kept == 0 {
+        return Cow::Borrowed(json);
+    }
+    out.push_str(&json[kept..]);
+    Cow::Owned(out)
+}
+
+fn told_member<'a>(text: &'a str, name: &str) -> Cow<'a, str> {
+    if text.len() <= MAX {
+        return Cow::Borrowed(text);
+    }
+    if address_end(text.as_bytes(), 0).is_some() && !text.contains([' ', '\n']) {
+        return Cow::Owned(note(text));
+    }
+    if is_whole(text.trim(), NAMES.contains(&name)) {
+        return Cow::Owned(note(text.trim()));
+    }
+    let is_json = text.starts_with(['{', '[']) && serde_json::from_str::<&RawValue>(text).is_ok();
+    if is_json { told_json(text) } else { told(text) }
+}
+
+/// Whether a text is base64 from end to end; one of an unknown member has to look like it.
+fn is_whole(text: &str, named: bool) -> bool {
+    let body = text.trim_end_matches('=');
+    let (mut seen, mut hex) = ([false; 256], true);
+    for byte in body.bytes() {
+        let broken = named && matches!(byte, b'\n' | b'\r');
+        if !is_sign(byte) && !broken {
+            return false;
+        }
+        seen[usize::from(byte)] = true;
+        hex &= byte.is_ascii_hexdigit();
+    }
+    let kinds = seen.iter().filter(|s| **s).count();
+    text.len() > MAX
+        && text.len() - body.len() <= 2
+        && (named || (text.len().is_multiple_of(4) && !hex && kinds > 2 && one_alphabet(body)))
+}
+
+fn replaced(text: &str, pictures: bool) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    let (mut out, mut kept, mut at) = (String::new(), 0, 0);
+    while text.len() > MAX && at < bytes.len() {
+        if !is_sign(bytes[at]) {
+            at += 1;
+            continue;
+        }
+        let mut start = at;
+        at = run_end(bytes, start);
+        let address = bytes[start..at].len().checked_sub(4);
+        let address =
+            address.and_then(|skip| Some((start + skip, address_end(bytes, start + skip)?)));
+        let is_data = if let Some((first, end)) = address {
+            (start, at) = (first, end);
+            !(pictures && is_picture(text, start, at))
+        } else {
+            looks_encoded(&text[start..at]) && !is_in_web_address(bytes, start, at)
+        };
+        if is_data && at - start > MAX {
+            out.push_str(&text[kept..start]);
+            out.push_str(&note(&text[start..at]));
+            kept = at;
+        }
+    }
+    if kept == 0 {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(&text[kept..]);
+    Cow::Owned(out)
+}
+
+/// What is said of data: the type if its address tells it, and how much text it is.
+fn note(data: &str) -> String {
+    let size = words::size(data.len());
+    match url::media_type(data) {
+        Some((kind, true)) if !kind.is_empty() => format!("({kind}, base64, {size})"),
+        Some((kind, false)) if !kind.is_empty() => format!("({kind}, data address, {size})"),
+        Some((_, false)) => format!("(data address, {size})"),
+        _ => format!("(base64, {size})"),
+    }
+}
+
+const fn is_sign(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
+}
+
+fn line_end(bytes: &[u8], at: usize) -> usize {
+    let signs = bytes[at..].iter().take_while(|b| is_sign(**b)).count();
+    at + signs
+}
+
+/// The end of the base64 that begins at `at`, which may be broken into lines of one length.
+fn run_end(bytes: &[u8], at: usize) -> usize {
+    let mut end = line_end(bytes, at);
+    let width = end - at;
+    let mut last = width;
+    while width >= MIN_LINE && last == width {
+        let next = match &bytes[end..] {
+            [b'\n', ..] => end + 1,
+            [b'\r', b'\n', ..] => end + 2,
+            _ => break,
+        };
+        let next_end = line_end(bytes, next);
+        last = next_end - next;
+        // A short line is its end only with padding: it could as well be a word.
+        if last > width || (last < MIN_LINE && bytes.get(next_end) != Some(&b'=')) {
+            break;
+        }
+        end = next_end;
+    }
+    let padding = bytes[end..].iter().take(2).take_while(|b| **b == b'=');
+    end + padding.count()
+}
+
+/// The end of the `data:` address that begins at `at`, if one does.
+fn address_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let scheme = bytes.get(at..at + 5)?;
+    if !scheme.eq_ignore_ascii_case(b"data:") {
+        return None;
+    }
+    let head = bytes[at..].iter().take(MAX);
+    let comma = at + head.take_while(|b| **b != b',').count();
+    let in_head = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'<' | b'>' | b'(' | b')');
+    // Without a type the word before the comma is one of a sentence.
+    let is_typed = comma == at + 5 || bytes[at..comma].iter().any(|b| matches!(b, b'/' | b';'));
+    if bytes.get(comma) != Some(&b',') || !is_typed || !bytes[at..comma].iter().all(in_head) {
+        return None;
+    }
+    let ends = |b: &u8| {
+        b.is_ascii_whitespace()
+            || matches!(
+                b,
+                b'"' | b'\'' | b'`' | b'<' | b'>' | b'(' | b')' | b']' | b'\\'
+            )
+    };
+    let rest = &bytes[comma + 1..];
+    let length = rest.iter().position(ends).unwrap_or(rest.len());
+    Some(run_end(bytes, comma + 1).max(comma + 1 + length))
+}
+
+fn one_alphabet(run: &str) -> bool {
+    !(run.contains(['+', '/']) && run.contains(['-', '_']))
+}
+
+/// Whether a word is base64 rather than a long word, a path or a number.
+fn looks_encoded(run: &str) -> bool {
+    let has = |kind: fn(&u8) -> bool| run.as_bytes().iter().any(kind);
+    run.len() > MAX
+        && has(u8::is_ascii_uppercase)
+        && has(u8::is_ascii_lowercase)
+        && has(u8::is_ascii_digit)
+        && one_alphabet(run)
+}
+
+fn is_in_web_address(bytes: &[u8], start: usize, end: usize) -> bool {
+    let before = &bytes[end.saturating_sub(MAX_ADDRESS).min(start)..end];
+    let before = &before[..before.len() - (end - start)];
+    let word = before
+        .iter()
+        .rposition(|b| b.is_ascii_whitespace() || matches!(b, b'"' | b'<' | b'('));
+    let word = &before[word.map_or(0, |at| at + 1)..];
+    let web = |scheme: &[u8]| {
+        word.get(..scheme.len())
+            .is_some_and(|w| w.eq_ignore_ascii_case(scheme))
+    };
+    // The sign `/` is of the alphabet: the run itself can begin right behind the colon.
+    web(b"https:") || web(b"http:")
+}
+
+fn is_picture(text: &str, start: usize, end: usize) -> bool {
+    let before = &text.as_bytes()[..start];
+    (before.ends_with(b"](") || before.ends_with(b"](<"))
+        && url::picture(&text[start..end]).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Base64 with something of every kind, of `length` characters.
+    fn encoded(length: usize) -> String {
+        "iVBORw0KGgo/".chars().cycle().take(length).collect()
+    }
+
+    #[test]
+    fn data_in_texts_is_told_by_its_size() {
+        let data = encoded(300_000);
+        assert_eq!(told(&format!("a {data}== b")), "a (base64, 300 kB) b");
+        assert_eq!(
+            told(&format!("![x](data:image/png;base64,{data})")),
+            "![x]((image/png, base64, 300 kB))"
+        );
+        let svg = "%3Csvg".repeat(100);
+        assert_eq!(
+            told(&format!("url('DATA:image/svg+xml,{svg}')")),
+            "url('(image/svg+xml, data address, 619 bytes)')"
+        );
+        let lines = format!("{}\n", encoded(76)).repeat(5);
+        assert_eq!(
+            told(&format!("$ base64 x\n{lines}$ ls")),
+            "$ base64 x\n(base64, 384 bytes)\n$ ls"
+        );
+    }
+
+    #[test]
+    fn what_is_no_data_stays() {
+        let paths: String = (0..20)
+            .map(|n| format!("/home/Ada/work/{}/README{n}\n", "x".repeat(30 + n)))
+            .collect();
+        let kept = [
+            "W".repeat(20_000),
+            "deadbeef0123".repeat(100),
+            "ACGT".repeat(100),
+            encoded(200),
+            paths,
+            format!("https://example.org/?token={}", encoded(900)),
+            format!("https://example.org/{}", encoded(900)),
+            "data: see below, ".repeat(30),
+        ];
+        for text in kept {
+            assert!(matches!(told(&text), Cow::Borrowed(_)), "{text}");
+        }
+        assert!(told(&format!("https://example.org/{}", encoded(9_000))).len() < 100);
+    }
+
+    #[test]
+    fn pictures_stay_only_where_they_are_shown() {
+        let picture = format!("data:image/png;base64,{}", encoded(400));
+        let shown = format!("![x]({picture})");
+        assert_eq!(told_beside_pictures(&shown), shown);
+        assert_eq!(
+            told_beside_pictures(&picture),
+            "(image/png, base64, 422 bytes)"
+        );
+    }
+
+    #[test]
+    fn json_keeps_everything_but_the_data() {
+        let plain = "A".repeat(400);
+        let json = format!(
+            r#"{{"data" : "{plain}","n":1e400,"x":["{}"],"y":"{plain}"}}"#,
+            "QUJD".repeat(100)
+        );
+        assert_eq!(
+            told_json(&json),
+            format!(
+                r#"{{"data" : "(base64, 400 bytes)","n":1e400,"x":["(base64, 400 bytes)"],"y":"{plain}"}}"#
+            )
+        );
+        let slashes = format!(r#"{{"a":"{}"}}"#, encoded(400).replace('/', "\\/"));
+        assert_eq!(told_json(&slashes), r#"{"a":"(base64, 400 bytes)"}"#);
+        let inner = serde_json::Value::from(json.as_str()).to_string();
+        assert!(!told_json(&inner).contains("QUJDQUJD"));
+        assert!(matches!(told_json("\"torn"), Cow::Borrowed(_)));
+    }
+}

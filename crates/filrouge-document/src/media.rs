@@ -1,0 +1,126 @@
+//! Pictures and files as the dialects of parts tell of them.
+
+use crate::json::Members;
+use crate::part::{Kind, Taking};
+use crate::url;
+
+/// Names of the member that tells a media type.
+const TYPES: [&str; 4] = ["media_type", "mime", "mime_type", "mimeType"];
+
+/// Objects that hold what other dialects write into the part itself.
+const INNER: [&str; 3] = ["image_url", "file", "source"];
+
+/// A picture; `None` without an address or data.
+pub(crate) fn image(from: &mut Taking<'_>) -> Option<Kind<'static>> {
+    let (mut media_type, mut url) = (None, None);
+    read(from, &mut media_type, &mut url);
+    Some(Kind::Image { url: url? })
+}
+
+/// A file, with or without its data.
+pub(crate) fn file(from: &mut Taking<'_>) -> Kind<'static> {
+    let (mut media_type, mut url) = (None, None);
+    let mut name = first(from, &["name", "filename"]);
+    if let Some(inner) = read(from, &mut media_type, &mut url) {
+        name = name.or(Some(inner));
+    }
+    Kind::File {
+        name,
+        media_type,
+        url,
+    }
+}
+
+fn first(from: &mut Taking<'_>, names: &[&str]) -> Option<String> {
+    names.iter().find_map(|n| from.text(n))
+}
+
+/// Reads the type and the address, from an inner object too; gives the name that stands in that.
+fn read(
+    from: &mut Taking<'_>,
+    media_type: &mut Option<String>,
+    url: &mut Option<String>,
+) -> Option<String> {
+    *media_type = first(from, &TYPES);
+    *url = address(from, media_type.as_deref());
+    if url.is_some() {
+        return None;
+    }
+    let json = INNER.iter().find_map(|n| from.raw(n, has_address))?;
+    let mut inner = Taking(serde_json::from_str(json).ok()?);
+    if media_type.is_none() {
+        *media_type = first(&mut inner, &TYPES);
+    }
+    *url = address(&mut inner, media_type.as_deref());
+    let name = first(&mut inner, &["name", "filename"]);
+    // The inner type says no more than which of the members is there.
+    inner.raw("type", |v| matches!(v, "\"base64\"" | "\"url\""));
+    from.0.0.append(&mut inner.0.0);
+    name
+}
+
+fn has_address(json: &str) -> bool {
+    let members: Result<Members<'_>, _> = serde_json::from_str(json);
+    members.is_ok_and(|m| address(&mut Taking(m), None).is_some())
+}
+
+/// The address, made of the data where that stands alone.
+fn address(from: &mut Taking<'_>, media_type: Option<&str>) -> Option<String> {
+    let known = |json: &str| {
+        let text = crate::json::string(json);
+        text.is_some_and(|t| url::is_data(&t) || url::compact(&t).is_some())
+    };
+    for name in ["data", "file_data"] {
+        if let Some(text) = from.raw(name, known).and_then(crate::json::string) {
+            if url::is_data(&text) {
+                return Some(text);
+            }
+            let kind = media_type.unwrap_or_default().trim();
+            return Some(format!("data:{kind};base64,{}", url::compact(&text)?));
+        }
+    }
+    first(from, &["url", "image_url"])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::part::{Kind, parts};
+
+    #[test]
+    fn pictures_and_files_in_every_dialect() {
+        for json in [
+            r#"[{"type":"image_url","data":"AAAA","mime":"image/png"}]"#,
+            r#"[{"type":"image","data":"AAAA","mimeType":"image/png"}]"#,
+            r#"[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA\nAA"}}]"#,
+            r#"[{"type":"image","data":"data:image/png;base64,AAAA"}]"#,
+        ] {
+            let part = &parts(json)[0];
+            assert!(
+                matches!(&part.kind, Kind::Image { url } if url == "data:image/png;base64,AAAA"),
+                "{json}"
+            );
+            assert_eq!(part.rest, None);
+        }
+        for json in [
+            r#"[{"type":"file","file":{"filename":"a","file_data":"data:application/pdf;base64,AAAA"}}]"#,
+            r#"[{"type":"file","name":"a","mime":"application/pdf","data":"AAAA"}]"#,
+        ] {
+            let part = &parts(json)[0];
+            assert!(
+                matches!(&part.kind, Kind::File { name: Some(n), url: Some(u), .. }
+                    if n == "a" && u == "data:application/pdf;base64,AAAA"),
+                "{json}"
+            );
+            assert_eq!(part.rest, None);
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_stays_in_the_rest() {
+        let json = r#"[{"type":"file","name":"a","data":"no base64","source":{"path":"x"}}]"#;
+        assert_eq!(
+            parts(json)[0].rest.as_deref(),
+            Some(r#"{"data":"no base64","source":{"path":"x"}}"#)
+        );
+    }
+}
