@@ -17,7 +17,6 @@ mod redactions;
 mod span;
 mod text;
 
-pub use decode_many::worker_threads;
 pub use lists::{ItemPage, SessionPage, TurnOrder, TurnPage, TurnQuery};
 pub(crate) use project::Fresh;
 pub(crate) use redactions::{Redactions, named_by};

@@ -1,15 +1,11 @@
-//! Many turns are shaped by all cores: each is shaped by itself, and freeing what it was made of costs as much.
+//! One turn of a window: whether it counts, what it shows, the summary in it.
 
-use filrouge_store::read::worker_threads;
 use filrouge_store::rows::TurnRow;
 use filrouge_types::{Item, TurnStatus};
 
 use super::query::{RestoreQuery, Selection};
 use super::shape::{Shaped, drop_all, pair, shape};
 use super::summary::{self, Summary};
-
-/// From so many turns on, threads pay for themselves.
-const PARALLEL_FROM: usize = 128;
 
 /// A turn that is to be shaped.
 pub(super) struct Job {
@@ -51,37 +47,8 @@ pub(super) const fn left_out(
     }
 }
 
-/// Shapes turns, in order.
-pub(super) fn shape_all(mut jobs: Vec<Job>, query: RestoreQuery) -> Vec<Turned> {
-    let threads = worker_threads();
-    if jobs.len() < PARALLEL_FROM || threads == 1 {
-        return jobs.into_iter().map(|job| turned(job, query)).collect();
-    }
-    let size = jobs.len().div_ceil(threads);
-    let mut done = Vec::with_capacity(jobs.len());
-    std::thread::scope(|scope| {
-        let mut workers = Vec::with_capacity(threads);
-        while jobs.len() > size {
-            let last = jobs.split_off(jobs.len() - size);
-            let work = move || {
-                last.into_iter()
-                    .map(|job| turned(job, query))
-                    .collect::<Vec<_>>()
-            };
-            workers.push(scope.spawn(work));
-        }
-        done.extend(jobs.drain(..).map(|job| turned(job, query)));
-        for worker in workers.into_iter().rev() {
-            match worker.join() {
-                Ok(part) => done.extend(part),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-    });
-    done
-}
-
-fn turned(job: Job, query: RestoreQuery) -> Turned {
+/// Shapes a turn. Several threads were tried and lost: what they allocate is freed by others.
+pub(super) fn turned(job: Job, query: RestoreQuery) -> Turned {
     let Job {
         row,
         items,

@@ -12,7 +12,7 @@ use super::query::RestoreQuery;
 use super::report::{Fates, Window};
 use super::shape::Shaped;
 use super::summary::Summary;
-use super::turns::{Job, Turned, left_out, shape_all};
+use super::turns::{Job, Turned, left_out, turned};
 use crate::conversation::CONTENTS_MAX;
 
 /// Most turn rows read at once: a page's items are freed before the next ones are read, so that their memory is used
@@ -130,11 +130,11 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
     /// Picks turns until a bound is reached; whether it was not.
     fn pick_all(&mut self, rows: &[TurnRow]) -> bool {
         let (jobs, within) = self.jobs(rows);
-        let mut shaped = shape_all(jobs, self.query).into_iter();
-        for turned in shaped.by_ref() {
-            if !self.pick(turned) {
-                let left = shaped.flat_map(|t| t.shaped.fates);
-                self.outside.extend(left.map(|f| f.seq));
+        let mut jobs = jobs.into_iter();
+        while let Some(job) = jobs.next() {
+            if !self.pick(turned(job, self.query)) {
+                let left = jobs.flat_map(|job| job.items);
+                self.outside.extend(left.map(|item| item.seq));
                 return false;
             }
         }

@@ -23,7 +23,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         let threads = if rows.len() < PARALLEL_FROM {
             1
         } else {
-            worker_threads()
+            threads()
         };
         let decoded: Vec<Result<Decoded, Fault>> = if threads == 1 {
             rows.iter()
@@ -55,9 +55,8 @@ impl<V: View + ?Sized> Sight<'_, V> {
     }
 }
 
-/// How many threads share the work on one session, at most 4; asked of the system once, which reads files for it.
-#[must_use]
-pub fn worker_threads() -> usize {
+/// How many threads verify; asked of the system once, which reads files for it.
+fn threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS.get_or_init(|| {
         let cores = std::thread::available_parallelism();
