@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn what_is_no_data_stays() {
         let paths: String = (0..20)
-            .map(|n| format!("/home/Ada/work/{}/README{n}\n", "x".repeat(30 + n)))
+            .map(|n| format!("docs/Ada/Notes/{}/README{n}\n", "x".repeat(30 + n)))
             .collect();
         let kept = [
             "W".repeat(20_000),

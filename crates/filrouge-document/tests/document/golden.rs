@@ -10,7 +10,11 @@ fn path(name: &str) -> PathBuf {
         .join(name)
 }
 
+/// Compares with the golden file. What was written is left beside the build, to be read and, when it is right, copied
+/// over the golden file.
 fn compare(name: &str, written: &str) {
+    let made = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&made, written).unwrap();
     let golden = std::fs::read_to_string(path(name)).unwrap();
     let differs = golden
         .lines()
@@ -18,11 +22,13 @@ fn compare(name: &str, written: &str) {
         .position(|(g, w)| g != w);
     if let Some(line) = differs {
         let (g, w) = (golden.lines().nth(line), written.lines().nth(line));
-        panic!("{name}, line {}:\n golden {g:?}\n is now {w:?}", line + 1);
+        let (line, made) = (line + 1, made.display());
+        panic!("{name}, line {line}:\n golden {g:?}\n is now {w:?}\n copy {made} when it is right");
     }
     assert!(
         golden == written,
-        "{name}: one of the two goes on after the other has ended"
+        "{name}: one of the two goes on after the other has ended; copy {} when it is right",
+        made.display()
     );
 }
 
@@ -34,13 +40,4 @@ fn markdown_is_as_it_was() {
 #[test]
 fn html_is_as_it_was() {
     compare("small.html", &small().html());
-}
-
-/// Rewrites the golden files: `cargo test -p filrouge-document -- --ignored write_golden_files`. Read the
-/// difference before keeping it.
-#[test]
-#[ignore = "writes the files that the other tests compare with"]
-fn write_golden_files() {
-    std::fs::write(path("small.md"), small().markdown()).unwrap();
-    std::fs::write(path("small.html"), small().html()).unwrap();
 }

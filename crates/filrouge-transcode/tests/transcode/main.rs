@@ -21,4 +21,3 @@ mod restore_turns;
 mod restore_windows;
 mod sdk;
 mod shared;
-mod speed;
