@@ -77,6 +77,16 @@ impl Rows<'_> {
         each().map_err(failure)
     }
 
+    fn key_seq(&self, pk: SessionPk, key: [u8; 16]) -> Result<Option<u64>, Failure> {
+        let sql = "SELECT seq FROM item_key WHERE session_pk = ?1 AND key = ?2";
+        self.one(sql, params![int(pk), key], |row| uint(row, 0))
+    }
+
+    fn insert_key(&self, pk: SessionPk, key: [u8; 16], seq: u64) -> Result<(), Failure> {
+        let sql = "INSERT INTO item_key (session_pk, key, seq) VALUES (?1, ?2, ?3)";
+        self.run(sql, params![int(pk), key, int(seq)])
+    }
+
     fn run<P: Params>(&self, sql: &str, params: P) -> Result<(), Failure> {
         self.0
             .prepare_cached(sql)
@@ -291,13 +301,11 @@ impl View for Rows<'_> {
     }
 
     fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {
-        let sql = "SELECT seq FROM item_key WHERE session_pk = ?1 AND key = ?2";
-        self.one(sql, params![int(pk), item_key(id)], |row| uint(row, 0))
+        self.key_seq(pk, item_key(id))
     }
 
     fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure> {
-        let sql = "SELECT seq FROM item_key WHERE session_pk = ?1 AND key = ?2";
-        self.one(sql, params![int(pk), request_key(id)], |row| uint(row, 0))
+        self.key_seq(pk, request_key(id))
     }
 
     fn item_keys(&self, pk: SessionPk) -> Result<u64, Failure> {
@@ -405,8 +413,7 @@ impl Tx for Rows<'_> {
     }
 
     fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {
-        let sql = "INSERT INTO item_key (session_pk, key, seq) VALUES (?1, ?2, ?3)";
-        self.run(sql, params![int(pk), item_key(id), int(seq)])
+        self.insert_key(pk, item_key(id), seq)
     }
 
     fn insert_request_key(
@@ -415,8 +422,7 @@ impl Tx for Rows<'_> {
         id: &RequestId,
         seq: u64,
     ) -> Result<(), Failure> {
-        let sql = "INSERT INTO item_key (session_pk, key, seq) VALUES (?1, ?2, ?3)";
-        self.run(sql, params![int(pk), request_key(id), int(seq)])
+        self.insert_key(pk, request_key(id), seq)
     }
 
     fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
