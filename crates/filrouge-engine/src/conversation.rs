@@ -3,14 +3,11 @@
 use std::collections::HashMap;
 
 use filrouge_store::command::Scope;
-use filrouge_store::read::{Loaded, Sight, TurnOrder, TurnQuery, in_session};
+use filrouge_store::read::{Loaded, Sight, in_session};
 use filrouge_store::rows::View;
 use filrouge_types::{Failure, Item, Session, SessionId, Turn, TurnId};
 
 use crate::engine::Engine;
-
-/// Turns read at once.
-const PAGE: usize = 500;
 
 /// Most bytes of contents that are held in memory for one conversation or one restored context.
 pub(crate) const CONTENTS_MAX: usize = 256 << 20;
@@ -40,17 +37,13 @@ impl Engine {
         self.ledger
             .ask(move |sight| {
                 let loaded = sight.get(&scope, &id)?;
-                in_session(&id, read(sight, &scope, loaded))
+                in_session(&id, read(sight, loaded))
             })
             .await
     }
 }
 
-fn read<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
-    scope: &Scope,
-    loaded: Loaded,
-) -> Result<Conversation, Failure> {
+fn read<V: View + ?Sized>(sight: &Sight<'_, V>, loaded: Loaded) -> Result<Conversation, Failure> {
     let mut by_turn: HashMap<TurnId, Vec<Item>> = HashMap::new();
     let mut loose = Vec::new();
     let mut room = CONTENTS_MAX;
@@ -60,25 +53,12 @@ fn read<V: View + ?Sized>(
             None => loose.push(item),
         }
     }
-    let (mut turns, mut cursor) = (Vec::new(), None);
-    loop {
-        let query = TurnQuery {
-            status: None,
-            include_redacted: true,
-            order: TurnOrder::Oldest,
-            cursor,
-            limit: PAGE,
-        };
-        let (page, next) = sight.turns(scope, &loaded.row.session_id, &query)?;
-        for turn in page {
-            let items = by_turn.remove(&turn.turn_id).unwrap_or_default();
-            turns.push((turn, items));
-        }
-        cursor = next;
-        if cursor.is_none() {
-            break;
-        }
-    }
+    let mut turns = Vec::new();
+    sight.each_turn(&loaded, |turn| {
+        let items = by_turn.remove(&turn.turn_id).unwrap_or_default();
+        turns.push((turn, items));
+        Ok(())
+    })?;
     Ok(Conversation {
         session: loaded.row.with_head(&loaded.head),
         turns,

@@ -1,7 +1,7 @@
 //! Writing a bundle, section by section, from one consistent sight of the store.
 
 use filrouge_store::command::Scope;
-use filrouge_store::read::{Loaded, Sight, TurnOrder, TurnQuery, in_session};
+use filrouge_store::read::{Loaded, Sight, in_session};
 use filrouge_store::record::Check;
 use filrouge_store::rows::View;
 use filrouge_types::{ErrorCode, Failure, Session, SessionId};
@@ -15,9 +15,6 @@ use crate::hex::to_hex;
 
 /// Takes a bundle's bytes as they are written; a failure ends the writing.
 pub type Sink = Box<dyn FnMut(&str) -> Result<(), Failure> + Send>;
-
-/// Turns read at once.
-const PAGE: usize = 200;
 
 /// What is signed: everything else in a bundle follows from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
@@ -53,7 +50,7 @@ impl Engine {
         self.ledger
             .ask(move |sight| {
                 let loaded = sight.get(&scope, &id)?;
-                in_session(&id, write(sight, &scope, &loaded, &mut sink))
+                in_session(&id, write(sight, &loaded, &mut sink))
             })
             .await
     }
@@ -61,7 +58,6 @@ impl Engine {
 
 fn write<V: View + ?Sized>(
     sight: &Sight<'_, V>,
-    scope: &Scope,
     loaded: &Loaded,
     sink: &mut Sink,
 ) -> Result<(), Failure> {
@@ -74,7 +70,7 @@ fn write<V: View + ?Sized>(
     let session: Session = loaded.row.clone().with_head(&loaded.head);
     let session = section(sink, |out| out(&json(&session)?))?;
     sink(TURNS)?;
-    let turns = section(sink, |out| turns(sight, scope, loaded, out))?;
+    let turns = section(sink, |out| turns(sight, loaded, out))?;
     sink(ITEMS)?;
     let items = section(sink, |out| items(sight, loaded, out))?;
     sink(CHECKPOINTS)?;
@@ -143,30 +139,16 @@ const fn after(empty: bool) -> &'static str {
 
 fn turns<V: View + ?Sized>(
     sight: &Sight<'_, V>,
-    scope: &Scope,
     loaded: &Loaded,
     out: &mut dyn FnMut(&str) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let (mut first, mut cursor) = (true, None);
-    loop {
-        let query = TurnQuery {
-            status: None,
-            include_redacted: true,
-            order: TurnOrder::Oldest,
-            cursor,
-            limit: PAGE,
-        };
-        let (page, next) = sight.turns(scope, &loaded.row.session_id, &query)?;
-        for turn in page {
-            out(before(first))?;
-            out(&json(&turn)?)?;
-            first = false;
-        }
-        cursor = next;
-        if cursor.is_none() {
-            return out(after(first));
-        }
-    }
+    let mut first = true;
+    sight.each_turn(loaded, |turn| {
+        out(before(first))?;
+        first = false;
+        out(&json(&turn)?)
+    })?;
+    out(after(first))
 }
 
 fn items<V: View + ?Sized>(

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use filrouge_store::command::{Adopt, Command, Outcome, Scope, Viewer, Write};
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::read::{TurnOrder, TurnQuery};
 use filrouge_store::rows::SessionRow;
 use filrouge_store::verify::{Finding, Verdict};
 use filrouge_store::{Keyring, Ledger, OsEntropy};
@@ -245,22 +244,12 @@ pub(super) async fn rebuild(adopt: &Adopt) -> Result<(Session, Vec<Turn>), Failu
     let id = adopt.session.session_id.clone();
     let turns = ledger
         .ask(move |sight| {
-            let (mut all, mut cursor) = (Vec::new(), None);
-            loop {
-                let query = TurnQuery {
-                    status: None,
-                    include_redacted: true,
-                    order: TurnOrder::Oldest,
-                    cursor,
-                    limit: 500,
-                };
-                let (page, next) = sight.turns(&scope, &id, &query)?;
-                all.extend(page);
-                cursor = next;
-                if cursor.is_none() {
-                    return Ok(all);
-                }
-            }
+            let mut all = Vec::new();
+            sight.each_turn(&sight.get(&scope, &id)?, |turn| {
+                all.push(turn);
+                Ok(())
+            })?;
+            Ok(all)
         })
         .await?;
     Ok((*session, turns))

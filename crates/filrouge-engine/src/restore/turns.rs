@@ -7,14 +7,6 @@ use super::query::{RestoreQuery, Selection};
 use super::shape::{Shaped, drop_all, pair, shape};
 use super::summary::{self, Summary};
 
-/// A turn that is to be shaped.
-pub(super) struct Job {
-    pub(super) row: TurnRow,
-    pub(super) items: Vec<Item>,
-    /// Why all of it is left out, if it is.
-    pub(super) left_out: Option<&'static str>,
-}
-
 /// A turn that was shaped.
 pub(super) struct Turned {
     pub(super) ordinal: u64,
@@ -27,11 +19,7 @@ pub(super) struct Turned {
 }
 
 /// Why a turn is left out as a whole; `newest` tells whether nothing replaces it.
-pub(super) const fn left_out(
-    row: &TurnRow,
-    newest: bool,
-    selection: Selection,
-) -> Option<&'static str> {
+const fn left_out(row: &TurnRow, newest: bool, selection: Selection) -> Option<&'static str> {
     if !newest {
         return Some("turn_replaced");
     }
@@ -48,19 +36,15 @@ pub(super) const fn left_out(
 }
 
 /// Shapes a turn. Several threads were tried and lost: what they allocate is freed by others.
-pub(super) fn turned(job: Job, query: RestoreQuery) -> Turned {
-    let Job {
-        row,
-        items,
-        left_out,
-    } = job;
+pub(super) fn turned(row: &TurnRow, items: Vec<Item>, newest: bool, query: RestoreQuery) -> Turned {
+    let left_out = left_out(row, newest, query.selection);
     let messages = query.selection == Selection::Messages;
     let counts = left_out.is_none();
     let summary = summary::newest(&items, query.variant).filter(|_| counts && messages);
     let shaped = match left_out {
-        Some(reason) => Shaped::empty(&row, drop_all(&items, reason)),
-        None if messages => shape(&row, items, query.variant, query.unanswered),
-        None => pair(&row, &items, query.variant),
+        Some(reason) => Shaped::empty(row, drop_all(&items, reason)),
+        None if messages => shape(row, items, query.variant, query.unanswered),
+        None => pair(row, &items, query.variant),
     };
     Turned {
         ordinal: row.ordinal,

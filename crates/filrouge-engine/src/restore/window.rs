@@ -12,7 +12,7 @@ use super::query::RestoreQuery;
 use super::report::{Fates, Window};
 use super::shape::Shaped;
 use super::summary::Summary;
-use super::turns::{Job, Turned, left_out, turned};
+use super::turns::{Turned, turned};
 use crate::conversation::CONTENTS_MAX;
 
 /// Most turn rows read at once: a page's items are freed before the next ones are read, so that their memory is used
@@ -129,37 +129,17 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
 
     /// Picks turns until a bound is reached; whether it was not.
     fn pick_all(&mut self, rows: &[TurnRow]) -> bool {
-        let (jobs, within) = self.jobs(rows);
-        let mut jobs = jobs.into_iter();
-        while let Some(job) = jobs.next() {
-            if !self.pick(turned(job, self.query)) {
-                let left = jobs.flat_map(|job| job.items);
-                self.outside.extend(left.map(|item| item.seq));
+        for row in rows {
+            let newest = self.picked.last().is_none_or(|p| p.ordinal != row.ordinal);
+            if newest && self.query.last_turns.is_some_and(|n| self.turns >= n) {
+                return false;
+            }
+            let items = self.waiting.remove(&row.turn_id).unwrap_or_default();
+            if !self.pick(turned(row, items, newest, self.query)) {
                 return false;
             }
         }
-        within
-    }
-
-    /// The turns of a page that are to be shaped, each with its items; and whether those are all.
-    fn jobs(&mut self, rows: &[TurnRow]) -> (Vec<Job>, bool) {
-        let mut jobs = Vec::with_capacity(rows.len());
-        let (mut turns, mut ordinal) = (self.turns, self.picked.last().map(|p| p.ordinal));
-        for row in rows {
-            let newest = ordinal != Some(row.ordinal);
-            if newest && self.query.last_turns.is_some_and(|n| turns >= n) {
-                return (jobs, false);
-            }
-            ordinal = Some(row.ordinal);
-            let left_out = left_out(row, newest, self.query.selection);
-            turns += usize::from(left_out.is_none());
-            jobs.push(Job {
-                items: self.waiting.remove(&row.turn_id).unwrap_or_default(),
-                row: row.clone(),
-                left_out,
-            });
-        }
-        (jobs, true)
+        true
     }
 
     /// Picks a turn, if it fits.

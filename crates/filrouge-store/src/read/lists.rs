@@ -13,6 +13,9 @@ use crate::rows::{RECORDS_BYTES, SEQ_MAX, TurnRow, View};
 const CHUNK_FIRST: usize = 32;
 const CHUNK_MAX: usize = 4096;
 
+/// Turns projected at once when all of a session are shown.
+const EACH_TURN: usize = 500;
+
 /// How many of the records hold the `wanted` items from `next` on, within the page's bytes; at least one.
 fn enough(rows: &[RecordRow], next: u64, wanted: usize, bytes: &mut usize) -> usize {
     let last = next.saturating_add(wanted as u64) - 1;
@@ -175,6 +178,33 @@ impl<V: View + ?Sized> Sight<'_, V> {
             Ok((self.project_all(&loaded, &rows)?, next))
         };
         in_session(session, page())
+    }
+
+    /// Shows every turn of a session at hand by ordinal and version, replaced and redacted ones as well.
+    ///
+    /// # Errors
+    /// `integrity_error`, and those of `see`.
+    pub fn each_turn(
+        &self,
+        session: &Loaded,
+        mut see: impl FnMut(Turn) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut query = TurnQuery {
+            include_redacted: true,
+            order: TurnOrder::Oldest,
+            limit: EACH_TURN,
+            ..TurnQuery::default()
+        };
+        loop {
+            let (rows, next) = self.oldest_turns(session, &query)?;
+            for turn in self.project_all(session, &rows)? {
+                see(turn)?;
+            }
+            if next.is_none() {
+                return Ok(());
+            }
+            query.cursor = next;
+        }
     }
 
     fn oldest_turns(
