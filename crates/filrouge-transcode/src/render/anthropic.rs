@@ -55,8 +55,8 @@ struct Anthropic<'a> {
     blocks: usize,
     /// Whether its first block is thinking.
     thinks: bool,
-    /// Where the text of its last block begins, if that is text.
-    text: Option<usize>,
+    /// Where the text of its last block begins, if that is text, and whose it is.
+    text: Option<(usize, Option<u64>)>,
 }
 
 /// A medium of a failed result, which takes text alone.
@@ -74,7 +74,7 @@ impl Anthropic<'_> {
         }
         if self.role.is_none() && role == Role::Assistant {
             self.begin(Role::User);
-            self.text(&Text::Plain(OPENING.into()));
+            self.text(&Text::Plain(OPENING.into()), None);
         }
         self.close();
         json::next(self.out);
@@ -93,12 +93,13 @@ impl Anthropic<'_> {
         let Some(role) = self.role else {
             return;
         };
-        if let Some(start) = self.text.take().filter(|_| role == Role::Assistant) {
+        if let Some((start, seq)) = self.text.take().filter(|_| role == Role::Assistant) {
             let end = self.out.len() - "\"}".len();
             let kept = json::trim_end(&self.out[start..end]).len();
             if start + kept < end {
                 self.out.truncate(start + kept);
                 self.out.push_str("\"}");
+                note(self.fates, seq, "space_trimmed");
             }
         }
         self.out.push_str("]}");
@@ -111,10 +112,10 @@ impl Anthropic<'_> {
         self.text = None;
     }
 
-    fn text(&mut self, text: &Text<'_>) {
+    fn text(&mut self, text: &Text<'_>, seq: Option<u64>) {
         self.next();
         self.out.push_str("{\"type\":\"text\",\"text\":\"");
-        self.text = Some(self.out.len());
+        self.text = Some((self.out.len(), seq));
         text.push(self.out);
         self.out.push_str("\"}");
     }
@@ -128,7 +129,7 @@ impl Anthropic<'_> {
                         self.media(content, say.seq);
                     } else {
                         let text = spell(content, say.seq, self.fates);
-                        self.text(&text);
+                        self.text(&text, say.seq);
                     }
                 }
             }
@@ -137,7 +138,7 @@ impl Anthropic<'_> {
                 self.reasoning(&say.reasoning);
                 for content in &say.contents {
                     let text = spell(content, say.seq, self.fates);
-                    self.text(&text);
+                    self.text(&text, say.seq);
                 }
             }
             Speaker::System => {
@@ -194,7 +195,7 @@ impl Anthropic<'_> {
         }
         for item in &following {
             let told = told(item.number, item.content, item.label);
-            self.text(&Text::Plain(told.into()));
+            self.text(&Text::Plain(told.into()), None);
             self.media(item.content, None);
         }
     }

@@ -69,11 +69,12 @@ fn what_the_assistant_says_ends_in_no_white_space() {
         user("q"),
         padded(r"c\\n \u00a0"),
     ];
-    let made = messages(blocks, Anthropic);
+    let (made, adapted, _) = reported(blocks, Anthropic);
     assert_eq!(made[0]["content"][0]["text"], "q \n");
     assert_eq!(made[1]["content"][0]["text"], "a \n");
     assert_eq!(made[1]["content"][1]["text"], "b");
     assert_eq!(made[3]["content"][0]["text"], "c\\n");
+    assert_eq!(adapted, [(3, "space_trimmed"), (5, "space_trimmed")]);
 }
 
 #[test]
