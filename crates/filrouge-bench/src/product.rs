@@ -47,6 +47,7 @@ impl Product {
         let scope = Scope {
             tenant: TenantId::default_tenant(),
             viewer: Viewer::EndUser(None),
+            token: None,
         };
         Ok(Self {
             engine: Arc::new(engine),

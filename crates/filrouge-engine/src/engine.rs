@@ -12,12 +12,12 @@ use filrouge_store::read::merged;
 use filrouge_store::record::{Batch, CloseEvent, Entry, Event, StartEvent};
 use filrouge_store::{Entropy, Ledger};
 use filrouge_types::{
-    Channel, Clock, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, Session, SessionId, Turn,
-    TurnId, TurnStatus, Variant, select_members,
+    Channel, Clock, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, SessionId, Turn, TurnId,
+    TurnStatus, Variant, select_members,
 };
 
 use crate::close::finalize_fingerprint;
-use crate::requests::{AppendItems, CreateSession, FinalizeTurn, ReplaceTurn, StartTurn};
+use crate::requests::{AppendItems, FinalizeTurn, ReplaceTurn, StartTurn};
 use crate::validate::Limits;
 
 /// How the engine behaves.
@@ -116,6 +116,18 @@ impl Engine {
         self.ledger.as_ref()
     }
 
+    /// The ledger, for what lives beside the engine.
+    #[must_use]
+    pub fn shared_ledger(&self) -> Arc<dyn Ledger> {
+        self.ledger.clone()
+    }
+
+    /// The bounds of what is taken.
+    #[must_use]
+    pub const fn limits(&self) -> &Limits {
+        &self.settings.limits
+    }
+
     /// How many members of `runtime_context` were forgotten because they are not on the allow-list.
     #[must_use]
     pub fn runtime_context_dropped(&self) -> u64 {
@@ -142,50 +154,6 @@ impl Engine {
             }
             _ => Err(unexpected()),
         }
-    }
-
-    /// Makes a session; one that is the caller's already is given back (`false`).
-    ///
-    /// # Errors
-    /// `session_conflict` when the id is somebody else's, `invalid`, and the ledger's.
-    pub async fn create_session(
-        &self,
-        scope: &Scope,
-        request: CreateSession,
-    ) -> Result<(Session, bool), Failure> {
-        self.settings
-            .limits
-            .object(request.metadata.as_ref(), "metadata")?;
-        self.settings
-            .limits
-            .label(request.title.as_deref(), "title")?;
-        let session_id = match request.session_id {
-            Some(id) => id,
-            None => self.random_session_id()?,
-        };
-        let new = NewSession {
-            session_id,
-            parent_session_id: request.parent_session_id,
-            project_id: request.project_id,
-            title: request.title,
-            metadata: request
-                .metadata
-                .unwrap_or_else(|| RawJson::from_checked("{}")),
-        };
-        match self.write(scope, Write::CreateSession(new)).await? {
-            Outcome::Session { session, created } => Ok((*session, created)),
-            _ => Err(unexpected()),
-        }
-    }
-
-    fn random_session_id(&self) -> Result<SessionId, Failure> {
-        let internal = |e: String| Failure::new(ErrorCode::Internal, e);
-        let mut bytes = [0; 16];
-        self.entropy.fill(&mut bytes).map_err(internal)?;
-        // Sortable by time, so that ids made one after the other lie together in an index.
-        let millis = (self.clock.now().as_micros() / 1000).to_be_bytes();
-        bytes[..6].copy_from_slice(&millis[2..]);
-        SessionId::new(TurnId::from_bytes(bytes).to_string()).map_err(|e| internal(e.to_string()))
     }
 
     /// Starts a turn, or records a whole one.

@@ -4,25 +4,35 @@
 //! It knows stores only by their port.
 
 pub mod anchor;
+pub mod api_keys;
 pub mod bundle;
 pub mod keyfile;
+pub mod live;
 pub mod restore;
 
 mod close;
 mod conversation;
 mod engine;
 mod hex;
+mod identity_turns;
 mod import;
+mod lineage;
 mod redact;
 mod requests;
+mod sessions;
+mod stats;
 mod sweep;
 mod validate;
 
 pub use conversation::Conversation;
 pub use engine::{Appended, Engine, Settings};
+pub use identity_turns::IdentityTurns;
 pub use import::{ImportedTurn, RecordedTurn};
+pub use lineage::{Descendant, Lineage, RELATIVES_MAX, Relative};
 pub use requests::{
-    AppendItems, CancelTurn, CreateSession, ErrorBody, FailTurn, FinalizeTurn, RedactTurn,
-    ReplaceTurn, StartTurn,
+    AppendItems, CancelTurn, CloseSession, CreateSession, ErrorBody, FailTurn, FinalizeTurn,
+    LinkSession, PatchSession, RecordEvent, RedactTurn, ReplaceTurn, StartTurn,
 };
+pub use sessions::ErasureReceipt;
+pub use stats::{SessionStatistics, Statistics, Tokens, TurnsByStatus};
 pub use validate::Limits;

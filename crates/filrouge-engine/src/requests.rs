@@ -1,19 +1,23 @@
 //! The bodies of DESIGN §12, for Rust callers and for HTTP alike. Unknown fields are refused.
 
+use filrouge_store::rules::TURN_ITEMS_MAX;
 use filrouge_types::{
-    JsonText, NewItem, ProjectId, RawJson, RequestId, SessionId, object, objects,
+    EventKey, IdentityId, JsonText, NewItem, ProjectId, RawJson, RequestId, SessionId,
+    SessionStatus, Timestamp, object, objects,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 /// Makes a session.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateSession {
     /// Its id; made up when absent.
     #[serde(default)]
     pub session_id: Option<SessionId>,
     /// Its title.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
     pub title: Option<Box<str>>,
     /// Its project.
     #[serde(default)]
@@ -23,12 +27,14 @@ pub struct CreateSession {
     pub parent_session_id: Option<SessionId>,
     /// The application's data, a JSON object.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<RawJson>,
 }
 
 /// Starts a turn; with `items` and `answer_neutral` a whole finished turn in one call.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StartTurn {
     /// The caller's key of the turn.
     pub request_id: RequestId,
@@ -43,21 +49,26 @@ pub struct StartTurn {
     pub translate_chat: bool,
     /// The pipeline that answers.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
     pub pipeline_name: Option<Box<str>>,
     /// The consultant that answers.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
     pub consultant: Option<Box<str>>,
     /// The repository it is about.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
     pub repository: Option<Box<str>>,
     /// The application's data, a JSON object.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<RawJson>,
     /// Allow-listed members become metadata of the question; all others are forgotten (DESIGN §8).
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub runtime_context: Option<RawJson>,
     /// Items that stand behind the question.
-    #[serde(default, deserialize_with = "objects")]
+    #[serde(default, deserialize_with = "items")]
     pub items: Vec<NewItem>,
     /// The answer: closes the turn as finalized.
     #[serde(default)]
@@ -67,9 +78,10 @@ pub struct StartTurn {
 /// Appends items to an open turn, all or none.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AppendItems {
     /// The items, in order.
-    #[serde(deserialize_with = "objects")]
+    #[serde(deserialize_with = "items")]
     pub items: Vec<NewItem>,
     /// The seq the session must stand at.
     #[serde(default)]
@@ -79,6 +91,7 @@ pub struct AppendItems {
 /// Ends a turn with an answer; without one its final item is promoted.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FinalizeTurn {
     /// Must be the turn's, when given.
     #[serde(default)]
@@ -94,14 +107,17 @@ pub struct FinalizeTurn {
     pub answer_translated_is_fallback: Option<bool>,
     /// Merged over the turn's metadata.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<RawJson>,
 }
 
 /// What went wrong.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorBody {
     /// A word for it.
+    #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Word))]
     pub code: Box<str>,
     /// A sentence about it.
     #[serde(default)]
@@ -114,6 +130,7 @@ pub struct ErrorBody {
 /// Ends a turn with an error.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FailTurn {
     /// The error.
     #[serde(deserialize_with = "object")]
@@ -126,6 +143,7 @@ pub struct FailTurn {
 /// Ends a turn by the user's wish.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CancelTurn {
     /// What was shown so far.
     #[serde(default)]
@@ -135,10 +153,90 @@ pub struct CancelTurn {
 /// Erases the contents of a turn.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RedactTurn {
     /// Why, 1 to 4096 bytes; stays in the journal.
+    #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Reason))]
     pub reason: Box<str>,
 }
 
 /// Replaces a closed turn by a corrected one: as a start, with an answer.
 pub type ReplaceTurn = StartTurn;
+
+/// Changes a session; what is absent stays, `null` takes a value away.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PatchSession {
+    /// Its title.
+    #[serde(default, deserialize_with = "present")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
+    pub title: Option<Option<Box<str>>>,
+    /// Whether it goes on.
+    #[serde(default)]
+    pub status: Option<SessionStatus>,
+    /// The application's label.
+    #[serde(default, deserialize_with = "present")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
+    pub state: Option<Option<Box<str>>>,
+    /// Its project.
+    #[serde(default, deserialize_with = "present")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<ProjectId>))]
+    pub project_id: Option<Option<ProjectId>>,
+    /// Merged into its metadata as a JSON merge patch (RFC 7396).
+    #[serde(default, deserialize_with = "present")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub metadata: Option<Option<RawJson>>,
+}
+
+/// Ends a session.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CloseSession {
+    /// Why, at most 4096 bytes; stays in the journal.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
+    pub reason: Option<Box<str>>,
+}
+
+/// Gives an anonymous session its owner.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LinkSession {
+    /// The owner.
+    pub identity_id: IdentityId,
+}
+
+/// Records an event of a session.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RecordEvent {
+    /// The caller's key: with the same key nothing is recorded twice.
+    pub key: EventKey,
+    /// What kind of event it is, such as `call_started`.
+    #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Word))]
+    pub kind: Box<str>,
+    /// When it happened; now when absent.
+    #[serde(default)]
+    pub at: Option<Timestamp>,
+    /// The application's data, a JSON object.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub detail: Option<RawJson>,
+}
+
+/// One more than a turn can hold, so that too many are still seen to be.
+fn items<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<NewItem>, D::Error> {
+    let most = usize::try_from(TURN_ITEMS_MAX).unwrap_or(usize::MAX);
+    objects(d, most.saturating_add(1))
+}
+
+/// A value that is there, if only as `null`: a patch tells it from one that is absent.
+fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    d: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::<T>::deserialize(d).map(Some)
+}

@@ -64,6 +64,7 @@ impl Engine {
         let scope = Scope {
             tenant: silent.tenant.clone(),
             viewer: Viewer::Operator,
+            token: None,
         };
         if self.waits_for_human(&scope, silent).await? {
             return Ok(false);

@@ -1,84 +1,70 @@
-//! The loopback rule: without keys only this machine is answered, and only under its own name, so that a page
-//! in a browser cannot reach the server by a rebound name (DESIGN §8).
+//! Who calls, and what that lets them do (DESIGN §8): API keys, tokens, roles, and this machine alone without keys.
 
-use axum::body::Body;
-use axum::extract::Request;
-use axum::http::{HeaderMap, Response, header};
+use axum::body::{Body, HttpBody};
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Response, header};
 use axum::middleware::Next;
 use axum::response::IntoResponse;
-use filrouge_types::ErrorCode;
 
-use crate::problem::Problem;
+use crate::serve::App;
 
-fn is_loopback_name(authority: &str) -> bool {
-    let host = match authority.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or(""),
-        None => authority.split(':').next().unwrap_or(""),
-    };
-    host.eq_ignore_ascii_case("localhost")
-        || host
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
+mod authority;
+mod bearer;
+mod cache;
+mod jwks;
+mod jwt;
+mod loopback;
+mod permission;
+mod principal;
+mod session_token;
+
+pub use authority::{AccessSettings, Authority};
+pub use jwt::{JwksSource, JwtAlgorithm, JwtError, JwtSettings};
+pub(crate) use permission::{Needs, Permission, may};
+pub(crate) use principal::Principal;
+pub(crate) use session_token::{FreshToken, shown as shown_session_token};
+
+/// Whether the server is able to do its work; what is wrong is told to those who may observe.
+const READY: &str = "/readyz";
+/// What is answered to everybody.
+const PUBLIC: [&str; 3] = ["/healthz", READY, "/openapi.json"];
+
+/// Whether a degraded server may tell this caller what is wrong.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MayObserve(pub(crate) bool);
+
+/// Lets a request pass once it is known who makes it.
+pub(crate) async fn authenticate(
+    State(app): State<App>,
+    mut request: Request,
+    next: Next,
+) -> Response<Body> {
+    bearer::hide(request.headers_mut());
+    let authority = app.authority();
+    let path = request.uri().path();
+    if PUBLIC.contains(&path) {
+        let observes = path == READY && authority.may_observe(request.headers()).await;
+        if let Err(foreign) = authority.check_host(request.headers()) {
+            return foreign.into_response();
+        }
+        request.extensions_mut().insert(MayObserve(observes));
+        return next.run(request).await;
+    }
+    match authority.authenticate(request.headers()).await {
+        Ok(principal) => {
+            request.extensions_mut().insert(principal);
+            next.run(request).await
+        }
+        Err(problem) => unread(request.body(), problem.into_response()),
+    }
 }
 
-fn allowed(headers: &HeaderMap) -> Result<(), Problem> {
-    let text = |name| {
-        headers
-            .get(name)
-            .map(|v: &axum::http::HeaderValue| v.to_str().unwrap_or(""))
-    };
-    if let Some(host) = text(header::HOST)
-        && !is_loopback_name(host)
-    {
-        return Err(Problem::new(
-            ErrorCode::Forbidden,
-            format!("the Host {host:?} is not this machine"),
-        ));
+/// A body that is not read is in the way of the next request: the client is told not to send one after it.
+fn unread(body: &Body, mut response: Response<Body>) -> Response<Body> {
+    if !body.is_end_stream() {
+        response
+            .headers_mut()
+            .insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    if let Some(origin) = text(header::ORIGIN) {
-        let authority = origin.split_once("://").map_or("", |(_, a)| a);
-        if !is_loopback_name(authority) {
-            return Err(Problem::new(
-                ErrorCode::Forbidden,
-                format!("the Origin {origin:?} is not this machine"),
-            ));
-        }
-    }
-    Ok(())
-}
-
-pub(crate) async fn loopback_only(request: Request, next: Next) -> Response<Body> {
-    match allowed(request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_names_of_this_machine() {
-        for host in [
-            "localhost",
-            "LOCALHOST:80",
-            "127.0.0.1:7717",
-            "127.9.9.9",
-            "[::1]:7717",
-            "[::1]",
-        ] {
-            assert!(is_loopback_name(host), "{host}");
-        }
-        for host in [
-            "",
-            "example.org",
-            "localhost.example.org",
-            "10.0.0.1",
-            "[::2]:1",
-            "127.0.0.1.example.org",
-        ] {
-            assert!(!is_loopback_name(host), "{host}");
-        }
-    }
+    response
 }

@@ -5,5 +5,5 @@ mod query;
 mod scope;
 
 pub(crate) use body::{Body, OptionalBody};
-pub(crate) use query::{NoParameters, Query, limit};
+pub(crate) use query::{Cursor, NoParameters, Query, WAIT_MAX_MS, limit, wait};
 pub(crate) use scope::{Caller, InSession, InTurn};

@@ -22,19 +22,24 @@ struct ProblemBody<'a> {
     seq: Option<u64>,
 }
 
-/// A failure on its way to the caller.
+/// A failure on its way to the caller, and in how many seconds it may come back, if more is known than that it may.
 #[derive(Debug)]
-pub(crate) struct Problem(pub(crate) Failure);
+pub(crate) struct Problem(pub(crate) Failure, Option<u32>);
 
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
-        Self(failure)
+        Self(failure, None)
     }
 }
 
 impl Problem {
     pub(crate) fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
-        Self(Failure::new(code, detail))
+        Self(Failure::new(code, detail), None)
+    }
+
+    /// Tells the caller to wait for so many seconds.
+    pub(crate) fn retry_after(self, seconds: u32) -> Self {
+        Self(self.0, Some(seconds))
     }
 }
 
@@ -64,8 +69,11 @@ impl IntoResponse for Problem {
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/problem+json"),
         );
+        if failure.code == ErrorCode::Unauthenticated {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         if failure.code.retry() {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(self.1.unwrap_or(1)));
         }
         response
     }

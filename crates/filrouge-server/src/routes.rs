@@ -1,45 +1,65 @@
 //! The routes of DESIGN §12; one file a group.
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::routing::{get, post};
 use filrouge_types::ErrorCode;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::access;
 use crate::problem::Problem;
 use crate::serve::App;
 
+mod changes;
 mod context;
+mod events;
 mod export;
 mod health;
+mod identity_turns;
+mod info;
 mod items;
+mod lineage;
+mod metrics;
+mod openapi;
+mod session;
 mod sessions;
+mod stats;
+mod tail;
 mod turns;
 
-/// Largest body in bytes (DESIGN §8).
-const BODY_MAX: usize = 32 << 20;
+/// All routes with what the document tells of them. A route that is not annotated cannot be put in.
+pub(crate) fn api() -> OpenApiRouter<App> {
+    OpenApiRouter::default()
+        .routes(routes!(sessions::create, sessions::list))
+        .routes(routes!(sessions::show, session::patch, session::erase))
+        .routes(routes!(session::close))
+        .routes(routes!(session::link))
+        .routes(routes!(events::record, events::list))
+        .routes(routes!(info::show))
+        .routes(routes!(changes::list))
+        .routes(routes!(turns::start, turns::list))
+        .routes(routes!(turns::show))
+        .routes(routes!(items::append))
+        .routes(routes!(turns::finalize))
+        .routes(routes!(turns::fail))
+        .routes(routes!(turns::cancel))
+        .routes(routes!(turns::replace))
+        .routes(routes!(turns::redact))
+        .routes(routes!(items::list))
+        .routes(routes!(context::show))
+        .routes(routes!(export::show))
+        .routes(routes!(sessions::verify))
+        .routes(routes!(lineage::show))
+        .routes(routes!(stats::show))
+        .routes(routes!(identity_turns::list))
+        .routes(routes!(health::alive))
+        .routes(routes!(health::ready))
+        .routes(routes!(metrics::show))
+        .routes(routes!(openapi::show))
+}
 
 /// All routes over `app`.
 pub fn router(app: App) -> Router {
-    let sessions = Router::new()
-        .route("/", post(sessions::create).get(sessions::list))
-        .route("/{sid}", get(sessions::show))
-        .route("/{sid}/turns", post(turns::start).get(turns::list))
-        .route("/{sid}/turns/{tid}", get(turns::show))
-        .route("/{sid}/turns/{tid}/items", post(items::append))
-        .route("/{sid}/turns/{tid}/finalize", post(turns::finalize))
-        .route("/{sid}/turns/{tid}/fail", post(turns::fail))
-        .route("/{sid}/turns/{tid}/cancel", post(turns::cancel))
-        .route("/{sid}/turns/{tid}/replace", post(turns::replace))
-        .route("/{sid}/turns/{tid}/redact", post(turns::redact))
-        .route("/{sid}/items", get(items::list))
-        .route("/{sid}/context", get(context::show))
-        .route("/{sid}/export", get(export::show))
-        .route("/{sid}/verify", get(sessions::verify));
-    Router::new()
-        .nest("/api/v1/sessions", sessions)
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
+    Router::from(api())
         .fallback(async || Problem::new(ErrorCode::RouteNotFound, "there is no such route"))
         .method_not_allowed_fallback(async || {
             Problem::new(
@@ -47,7 +67,9 @@ pub fn router(app: App) -> Router {
                 "the route does not know this method",
             )
         })
-        .layer(DefaultBodyLimit::max(BODY_MAX))
-        .layer(axum::middleware::from_fn(access::loopback_only))
+        .layer(axum::middleware::from_fn_with_state(
+            app.clone(),
+            access::authenticate,
+        ))
         .with_state(app)
 }

@@ -5,16 +5,24 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::serve::ListenerExt;
+use axum::Router;
+use axum::middleware::from_fn_with_state;
 use filrouge_engine::Engine;
 use filrouge_engine::anchor::AnchorKeeper;
-use filrouge_types::TenantId;
+use filrouge_engine::live::Live;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
+use crate::access::Authority;
+use crate::limits::{LimitSettings, Limits};
+use crate::metrics::Metrics;
+use crate::observe;
 use crate::routes::router;
+use crate::transport::{self, Transport};
+use crate::webhooks::Webhooks;
 
-/// How long requests under way may take once the server is told to stop.
-const STOP_WITHIN: Duration = Duration::from_secs(10);
+/// How often callers that were silent are forgotten.
+const FORGET_EVERY: Duration = Duration::from_secs(10);
 /// How often silent turns are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 
@@ -24,27 +32,72 @@ pub struct App(Arc<Parts>);
 
 struct Parts {
     engine: Arc<Engine>,
-    tenant: TenantId,
+    live: Live,
+    authority: Authority,
     anchor: Option<AnchorKeeper>,
+    limits: Limits,
+    metrics: Arc<Metrics>,
+    stopping: watch::Sender<bool>,
 }
 
 impl App {
-    /// The engine, the tenant that key-less requests belong to, and the anchor's keeper.
+    /// The engine, who is let in, the anchor's keeper, and the bounds of what
+    /// callers may take.
     #[must_use]
-    pub fn new(engine: Arc<Engine>, tenant: TenantId, anchor: Option<AnchorKeeper>) -> Self {
+    pub fn new(
+        engine: Arc<Engine>,
+        authority: Authority,
+        anchor: Option<AnchorKeeper>,
+        limits: LimitSettings,
+    ) -> Self {
+        let metrics = Arc::new(Metrics::default());
         Self(Arc::new(Parts {
+            live: Live::start(engine.shared_ledger()),
             engine,
-            tenant,
+            authority,
             anchor,
+            limits: Limits::new(limits, metrics.clone()),
+            metrics,
+            stopping: watch::Sender::new(false),
         }))
+    }
+
+    /// The bounds of what callers may take.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    /// What the server counts.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.0.metrics
+    }
+
+    /// Turns true when the server stops: streams end then, with a place to go on from. Whoever ignores it is
+    /// cut off 10 s later.
+    #[must_use]
+    pub fn stopping(&self) -> watch::Receiver<bool> {
+        self.0.stopping.subscribe()
+    }
+
+    /// Waits until the server stops.
+    pub(crate) async fn stopped(&self) {
+        // A sender that is gone means the same.
+        let _ = self.stopping().wait_for(|stopping| *stopping).await;
+    }
+
+    /// Wakes those who follow sessions.
+    pub(crate) fn live(&self) -> &Live {
+        &self.0.live
     }
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.0.engine
     }
 
-    pub(crate) fn tenant(&self) -> &TenantId {
-        &self.0.tenant
+    pub(crate) fn authority(&self) -> &Authority {
+        &self.0.authority
     }
 
     pub(crate) fn anchor_failure(&self) -> Option<String> {
@@ -70,12 +123,12 @@ pub enum ListenError {
     },
 }
 
-/// Takes the address.
+/// Takes the address; one that is not this machine's alone only when every request needs credentials.
 ///
 /// # Errors
 /// [`ListenError`].
-pub async fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
-    if !address.ip().is_loopback() {
+pub async fn bind(address: SocketAddr, authority: &Authority) -> Result<TcpListener, ListenError> {
+    if !address.ip().is_loopback() && !authority.requires_credentials() {
         return Err(ListenError::NotLoopback(address));
     }
     TcpListener::bind(address)
@@ -83,44 +136,52 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
         .map_err(|source| ListenError::Io { address, source })
 }
 
-/// Serves until `stop` is done, then finishes what is under way and closes the ledger.
+/// Serves, and sends what `webhooks` ask for, until `stop` is done, then finishes what is under way and closes the ledger.
 ///
 /// # Errors
 /// When the listener fails.
 pub async fn serve(
     listener: TcpListener,
     app: App,
+    webhooks: Webhooks,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let sweeper = tokio::spawn(sweep(app.clone()));
-    let (stopping, stopped) = tokio::sync::oneshot::channel::<()>();
-    let graceful = async move {
+    let forgetter = tokio::spawn(forget(app.clone()));
+    let telling = app.clone();
+    let teller = tokio::spawn(async move {
         stop.await;
-        // The receiver is dropped only when serving has ended already.
-        let _ = stopping.send(());
-    };
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "no TCP_NODELAY");
-        }
+        telling.0.stopping.send_replace(true);
     });
-    let serving = axum::serve(listener, router(app.clone())).with_graceful_shutdown(graceful);
-    let late = async {
-        match stopped.await {
-            Ok(()) => tokio::time::sleep(STOP_WITHIN).await,
-            Err(_) => std::future::pending().await,
-        }
+    let transport = Transport {
+        router: observed(&app),
+        settings: app.limits().settings().clone(),
+        metrics: app.metrics().clone(),
+        stopping: app.stopping(),
     };
-    let result = tokio::select! {
-        result = serving => result,
-        () = late => {
-            tracing::warn!("requests are still under way; they are cut off");
-            Ok(())
-        }
-    };
-    sweeper.abort();
+    let ledger = app.engine().shared_ledger();
+    let mut deliveries = webhooks.start(&ledger, app.metrics(), &app.stopping());
+    transport::run(listener, transport).await;
+    app.0.stopping.send_replace(true);
+    while deliveries.join_next().await.is_some() {}
+    for task in [sweeper, forgetter, teller] {
+        task.abort();
+    }
     app.engine().ledger().close().await;
-    result
+    Ok(())
+}
+
+/// All routes, each request observed and bounded.
+fn observed(app: &App) -> Router {
+    let layer = from_fn_with_state(app.clone(), observe::request);
+    router(app.clone()).layer(layer)
+}
+
+async fn forget(app: App) {
+    loop {
+        tokio::time::sleep(FORGET_EVERY).await;
+        app.limits().shrink();
+    }
 }
 
 async fn sweep(app: App) {

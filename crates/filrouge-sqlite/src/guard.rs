@@ -15,6 +15,7 @@ use filrouge_store::verify::{Suspects, find_suspects};
 use filrouge_store::{Keyring, Position};
 use filrouge_types::{Clock, ErrorCode, Failure};
 use rusqlite::Connection;
+use tokio::sync::watch;
 
 use crate::error::failure;
 use crate::rows::Rows;
@@ -36,6 +37,8 @@ pub(crate) struct Guard {
     committing: AtomicBool,
     suspects: RwLock<Arc<Suspects>>,
     read_only: Mutex<Option<String>>,
+    /// Tells of the newest commit's number as it grows.
+    commits: watch::Sender<u64>,
 }
 
 struct Watch {
@@ -80,6 +83,7 @@ impl Guard {
             committing: AtomicBool::new(false),
             suspects: RwLock::new(Arc::default()),
             read_only: Mutex::default(),
+            commits: watch::Sender::new(0),
         };
         let mut watch = locked(&guard.watch);
         let seen = in_snapshot(&watch.conn, |rows| {
@@ -87,7 +91,7 @@ impl Guard {
                 guard.suspect(find_suspects(rows, &guard.keyring)?);
             }
             match rows.newest_log() {
-                Ok(newest) => *locked(&guard.newest) = newest,
+                Ok(newest) => guard.advance(newest),
                 // The comparison above has refused the whole store for it.
                 Err(failure) if failure.code == ErrorCode::IntegrityError => {}
                 Err(failure) => return Err(failure),
@@ -148,8 +152,13 @@ impl Guard {
     fn advance(&self, row: Option<LogRow>) {
         let mut newest = locked(&self.newest);
         if number(row.as_ref()) > number(newest.as_ref()) {
+            self.commits.send_replace(number(row.as_ref()));
             *newest = row;
         }
+    }
+
+    pub(crate) const fn commits(&self) -> &watch::Sender<u64> {
+        &self.commits
     }
 
     pub(crate) fn position(&self) -> Position {

@@ -10,16 +10,20 @@ use filrouge_store::ledger::Inspect;
 use filrouge_store::read::Sight;
 use filrouge_store::record::Check;
 use filrouge_store::verify::Suspects;
-use filrouge_store::{Command, Health, Keyring, Ledger, Outcome, Position};
+use filrouge_store::{Command, Health, Keyring, Ledger, Load, Outcome, Position};
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::Connection;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::erasure::Erasure;
 use crate::guard::{Guard, data_version, in_snapshot};
 use crate::migrate;
 use crate::open::{self, Options};
+use crate::rows::statements;
 use crate::writer::{Request, Writer};
+
+/// How often commits of other processes are looked for while somebody waits for them.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Most writes waiting for the writer; more wait in their callers.
 const QUEUE_MAX: usize = 1024;
@@ -50,7 +54,8 @@ impl SqliteLedger {
     pub fn open(options: Options) -> Result<Self, Failure> {
         open::check_version()?;
         let mut conn = open::writer(&options.path, options.busy_timeout)?;
-        migrate::migrate(&mut conn, || random_id(options.entropy.as_ref()))?;
+        let store_id = || random_id(options.entropy.as_ref());
+        migrate::migrate(&mut conn, &options.keyring, store_id)?;
         open::sync_directory(&options.path)?;
         let store_id = migrate::store_id(&conn)?;
         let erasure = Erasure::resume(&conn, options.busy_timeout)?;
@@ -85,6 +90,7 @@ impl SqliteLedger {
                     format!("no thread for the writer: {e}"),
                 )
             })?;
+        follow(&guard)?;
         Ok(Self {
             shared: Arc::new(Shared {
                 guard,
@@ -118,6 +124,28 @@ impl SqliteLedger {
             .unwrap_or_else(PoisonError::into_inner)
             .take()
     }
+}
+
+/// Looks for commits of other processes as long as the ledger is there; without a receiver nothing is looked for.
+fn follow(guard: &Arc<Guard>) -> Result<(), Failure> {
+    let guard = Arc::downgrade(guard);
+    let work = move || {
+        loop {
+            std::thread::sleep(LOOK_EVERY);
+            let Some(guard) = guard.upgrade() else { return };
+            if guard.commits().receiver_count() == 0 {
+                continue;
+            }
+            if let Err(error) = guard.look() {
+                tracing::debug!(%error, "other processes' commits cannot be looked for");
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("filrouge-follow".to_owned());
+    thread.spawn(work).map(drop).map_err(|e| {
+        let what = format!("no thread to follow other processes: {e}");
+        Failure::new(ErrorCode::StoreUnavailable, what)
+    })
 }
 
 fn random_id(entropy: &dyn filrouge_store::Entropy) -> Result<String, Failure> {
@@ -204,6 +232,10 @@ impl Ledger for SqliteLedger {
             .map_err(|e| Failure::new(ErrorCode::Internal, format!("a read failed: {e}")))?
     }
 
+    fn commits(&self) -> watch::Receiver<u64> {
+        self.shared.guard.commits().subscribe()
+    }
+
     fn position(&self) -> Position {
         self.shared.guard.position()
     }
@@ -221,6 +253,14 @@ impl Ledger for SqliteLedger {
         Health {
             read_only: self.shared.guard.read_only(),
             integrity: (!suspects.is_empty()).then(|| suspects.to_string()),
+        }
+    }
+
+    fn load(&self) -> Load {
+        let queued = self.sender().map_or(0, |s| QUEUE_MAX - s.capacity());
+        Load {
+            statements: statements(),
+            queued_writes: queued as u64,
         }
     }
 

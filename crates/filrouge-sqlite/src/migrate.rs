@@ -1,18 +1,26 @@
 //! Schema migrations: each in one transaction with its version, so that a kill leaves the old or the new.
 
+use filrouge_store::Keyring;
+use filrouge_store::read::agents;
+use filrouge_store::rows::{Tx, View};
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::failure;
+use crate::rows::Rows;
 
 /// One file each; never edited once released.
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_journal.sql"),
     include_str!("migrations/0002_redaction.sql"),
+    include_str!("migrations/0003_sessions.sql"),
 ];
 
 /// The first schema whose writers erase what they delete.
 const ERASING: i64 = 2;
+
+/// The first schema that knows which agents have spoken in a session.
+const AGENTS: i64 = 3;
 
 /// The schema this program writes.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
@@ -31,6 +39,7 @@ fn pragma(conn: &Connection, name: &str) -> Result<i64, Failure> {
 /// `invalid` when the file belongs to another program or to a newer filrouge; the store's failures.
 pub(crate) fn migrate(
     conn: &mut Connection,
+    keyring: &Keyring,
     store_id: impl FnOnce() -> Result<String, Failure>,
 ) -> Result<(), Failure> {
     let newer = |version: i64| {
@@ -73,6 +82,9 @@ pub(crate) fn migrate(
     for sql in &MIGRATIONS[done..] {
         tx.execute_batch(sql).map_err(failure)?;
     }
+    if (1..AGENTS).contains(&version) {
+        derive_agents(&mut Rows(&tx), keyring)?;
+    }
     if !ours {
         tx.pragma_update(None, "application_id", APPLICATION_ID)
             .map_err(failure)?;
@@ -95,6 +107,29 @@ fn clean_free_space(conn: &Connection) -> Result<(), Failure> {
     }
     conn.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)")
         .map_err(failure)
+}
+
+/// Notes who has spoken in the sessions that are there already.
+fn derive_agents(rows: &mut Rows<'_>, keyring: &Keyring) -> Result<(), Failure> {
+    for pk in rows.session_pks()? {
+        let found = match rows.session_by_pk(pk) {
+            Ok(Some(session)) => agents(rows, keyring, &session),
+            Ok(None) => continue,
+            Err(failure) => Err(failure),
+        };
+        match found {
+            Ok(found) => {
+                for agent in found {
+                    rows.note_agent(pk, &agent)?;
+                }
+            }
+            Err(failure) if failure.code == ErrorCode::IntegrityError => {
+                tracing::warn!(%failure, "a session's agents cannot be read; `verify` tells why");
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(())
 }
 
 /// The store's own name.

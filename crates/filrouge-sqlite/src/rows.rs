@@ -1,23 +1,35 @@
 //! Views and transactions over a SQLite connection.
 
-use filrouge_store::command::{SessionFilter, Viewer};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use filrouge_store::command::{Scope, SessionFilter, Viewer};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    HeadRow, LogRow, RECORDS_BYTES, SessionPk, SessionRow, Stored, TurnRow, Tx, View, item_key,
-    request_key,
+    EventRow, HeadRow, LogRow, NoteRow, RECORDS_BYTES, SessionPk, SessionRow, Stored, TurnRow, Tx,
+    View, item_key, request_key,
 };
 use filrouge_types::{
-    Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
+    EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
 };
-use rusqlite::{Connection, OptionalExtension, Params, Row, named_params, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
 use crate::error::{failure, malformed};
 
+mod event;
+mod note;
 mod order;
 mod session;
 
 use order::in_order;
 use session::{SESSION_COLUMNS, read_stored};
+
+/// Statements of this process: how many a request takes is watched by tests, and by operators.
+static STATEMENTS: AtomicU64 = AtomicU64::new(0);
+
+/// How many statements were put to stores by this process.
+pub(crate) fn statements() -> u64 {
+    STATEMENTS.load(Ordering::Relaxed)
+}
 
 /// Rows through one connection, inside a transaction that the caller holds.
 pub(crate) struct Rows<'c>(pub(crate) &'c Connection);
@@ -37,14 +49,18 @@ fn packed(pk: SessionPk, place: u64) -> i64 {
 }
 
 impl Rows<'_> {
+    fn prepare(&self, sql: &str) -> rusqlite::Result<CachedStatement<'_>> {
+        STATEMENTS.fetch_add(1, Ordering::Relaxed);
+        self.0.prepare_cached(sql)
+    }
+
     fn one<T, P: Params>(
         &self,
         sql: &str,
         params: P,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>, Failure> {
-        self.0
-            .prepare_cached(sql)
+        self.prepare(sql)
             .and_then(|mut s| s.query_row(params, read).optional())
             .map_err(failure)
     }
@@ -55,8 +71,7 @@ impl Rows<'_> {
         params: P,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, Failure> {
-        self.0
-            .prepare_cached(sql)
+        self.prepare(sql)
             .and_then(|mut s| s.query_map(params, read)?.collect())
             .map_err(failure)
     }
@@ -67,7 +82,7 @@ impl Rows<'_> {
         mut see: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
     ) -> Result<(), Failure> {
         let mut each = || {
-            let mut statement = self.0.prepare_cached(sql)?;
+            let mut statement = self.prepare(sql)?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 see(row)?;
@@ -88,8 +103,7 @@ impl Rows<'_> {
     }
 
     fn run<P: Params>(&self, sql: &str, params: P) -> Result<(), Failure> {
-        self.0
-            .prepare_cached(sql)
+        self.prepare(sql)
             .and_then(|mut s| s.execute(params))
             .map_err(failure)?;
         Ok(())
@@ -128,17 +142,19 @@ impl View for Rows<'_> {
         &self,
         tenant: &TenantId,
         id: &SessionId,
-        viewer: Option<&Viewer>,
+        scope: Option<&Scope>,
     ) -> Result<Option<Stored>, Failure> {
-        // The owner is part of the question: without a viewer, or for the operator, it is not asked.
-        let owned = viewer.is_some_and(|v| *v != Viewer::Operator);
-        let identity = viewer.and_then(Viewer::identity).map(|i| i.as_str());
+        // The owner is part of the question: without a scope, or for the operator, it is not asked.
+        let owned = scope.is_some_and(|s| s.viewer != Viewer::Operator);
+        let identity = scope.and_then(|s| s.viewer.identity()).map(|i| i.as_str());
+        let token = scope.and_then(|s| s.token).map(|t| t.0);
         let sql = select_session(
-            "s.tenant_id = ?1 AND s.session_id = ?2 AND (NOT ?3 OR s.identity_id IS NULL OR s.identity_id = ?4)",
+            "s.tenant_id = ?1 AND s.session_id = ?2 AND (NOT ?3 OR s.identity_id = ?4
+             OR s.identity_id IS NULL AND (s.token IS NULL OR s.token = ?5))",
         );
         self.one(
             &sql,
-            params![tenant.as_str(), id.as_str(), owned, identity],
+            params![tenant.as_str(), id.as_str(), owned, identity, token],
             read_stored,
         )?
         .transpose()
@@ -151,42 +167,12 @@ impl View for Rows<'_> {
 
     fn sessions(
         &self,
-        tenant: &TenantId,
-        viewer: &Viewer,
+        scope: &Scope,
         filter: &SessionFilter,
         before: Option<SessionPk>,
         limit: usize,
     ) -> Result<Vec<Stored>, Failure> {
-        let owner = match viewer {
-            // The parameter is bound either way.
-            Viewer::Operator => ":viewer IS NULL",
-            Viewer::EndUser(_) => "s.identity_id IS :viewer",
-        };
-        let sql = select_session(&format!(
-            "s.tenant_id = :tenant AND {owner} AND s.pk < :before
-             AND (:project IS NULL OR s.project_id = :project)
-             AND (:identity IS NULL OR s.identity_id = :identity)
-             AND (:status IS NULL OR s.status = :status)
-             AND (:since IS NULL OR s.created_at >= :since)
-             AND (:until IS NULL OR s.created_at < :until)
-             ORDER BY s.pk DESC LIMIT :limit"
-        ));
-        let rows = self.many(
-            &sql,
-            named_params! {
-                ":tenant": tenant.as_str(),
-                ":viewer": viewer.identity().map(|i| i.as_str()),
-                ":before": before.map_or(i64::MAX, int),
-                ":project": filter.project_id.as_ref().map(|p| p.as_str()),
-                ":identity": filter.identity_id.as_ref().map(|i| i.as_str()),
-                ":status": filter.status.map(|s| s.code()),
-                ":since": filter.since.map(Timestamp::as_micros),
-                ":until": filter.until.map(Timestamp::as_micros),
-                ":limit": int(limit as u64),
-            },
-            read_stored,
-        )?;
-        rows.into_iter().collect()
+        session::list(self, scope, filter, before, limit)
     }
 
     fn turn(&self, id: &TurnId) -> Result<Option<(SessionPk, TurnRow)>, Failure> {
@@ -263,7 +249,7 @@ impl View for Rows<'_> {
                  (SELECT max(first_seq) FROM record_key WHERE session_pk = ?1 AND first_seq <= ?2), ?2)
              ORDER BY k.first_seq LIMIT ?3";
         let read = || -> rusqlite::Result<Vec<RecordRow>> {
-            let mut statement = self.0.prepare_cached(sql)?;
+            let mut statement = self.prepare(sql)?;
             let mut rows = statement.query([int(pk), int(seq), int(limit as u64)])?;
             let (mut records, mut bytes) = (Vec::new(), 0);
             while bytes < RECORDS_BYTES
@@ -350,9 +336,30 @@ impl View for Rows<'_> {
         })
     }
 
+    fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>, Failure> {
+        event::by_key(self, pk, key)
+    }
+
+    fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure> {
+        event::page(self, pk, after, limit)
+    }
+
+    fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure> {
+        event::newest(self, pk)
+    }
+
+    fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure> {
+        note::get(self, name)
+    }
+
+    fn notes(&self) -> Result<Vec<Option<NoteRow>>, Failure> {
+        note::all(self)
+    }
+
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {
         let sql = "SELECT pk FROM session UNION SELECT pk FROM head UNION SELECT id >> 32 FROM turn
-             UNION SELECT session_pk FROM record_key UNION SELECT session_pk FROM item_key";
+             UNION SELECT session_pk FROM record_key UNION SELECT session_pk FROM item_key
+             UNION SELECT session_pk FROM event";
         self.many(sql, [], |row| uint(row, 0))
     }
 }
@@ -423,6 +430,38 @@ impl Tx for Rows<'_> {
         seq: u64,
     ) -> Result<(), Failure> {
         self.insert_key(pk, request_key(id), seq)
+    }
+
+    fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
+        session::update(self, pk, row)
+    }
+
+    fn note_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
+        let sql = "INSERT OR IGNORE INTO session_agent (agent, session_pk) VALUES (?1, ?2)";
+        self.run(sql, params![agent, int(pk)])
+    }
+
+    fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
+        event::insert(self, pk, row)
+    }
+
+    fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure> {
+        note::put(self, row)
+    }
+
+    fn erase(&mut self, pk: SessionPk) -> Result<(), Failure> {
+        let of_pk = [
+            "DELETE FROM record WHERE id IN (SELECT record_id FROM record_key WHERE session_pk = ?1)",
+            "DELETE FROM record_key WHERE session_pk = ?1",
+            "DELETE FROM item_key WHERE session_pk = ?1",
+            "DELETE FROM event WHERE session_pk = ?1",
+            "DELETE FROM session_agent WHERE session_pk = ?1",
+        ];
+        for sql in of_pk {
+            self.run(sql, [int(pk)])?;
+        }
+        let sql = "DELETE FROM turn WHERE id BETWEEN ?1 AND ?2";
+        self.run(sql, [packed(pk, 0), packed(pk, u64::MAX)])
     }
 
     fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {

@@ -182,7 +182,11 @@ impl Writer {
                     return Err(Spoiled::ByOne(failure));
                 }
                 outcome => {
-                    erases |= matches!(&outcome, Ok(Outcome::Redacted(r)) if !r.replayed);
+                    erases |= match &outcome {
+                        Ok(Outcome::Redacted(r)) => !r.replayed,
+                        Ok(Outcome::Erased(_)) => self.conn.total_changes() != before,
+                        _ => false,
+                    };
                     outcomes.push(outcome);
                 }
             }
@@ -237,7 +241,11 @@ pub(crate) fn read_only(why: &str) -> Failure {
 
 fn answer_all(group: &mut Vec<Request>, failure: &Failure) {
     for request in group.drain(..) {
-        let refusal = in_session(request.command.write.session_id(), Err(failure.clone()));
+        let refusal = Err(failure.clone());
+        let refusal = match request.command.write.session_id() {
+            Some(id) => in_session(id, refusal),
+            None => refusal,
+        };
         answer(request.reply, refusal);
     }
 }

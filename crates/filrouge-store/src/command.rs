@@ -1,12 +1,18 @@
 //! What a ledger is asked to write and how it answers (DESIGN §4).
 
 use filrouge_types::{
-    IdentityId, JsonText, ProjectId, RawJson, RequestId, Session, SessionId, SessionStatus,
-    TenantId, Timestamp, Turn, TurnId, TurnStatus,
+    IdentityId, JsonText, ProjectId, RawJson, RequestId, Session, SessionEvent, SessionId,
+    SessionStatus, TenantId, Timestamp, Turn, TurnId, TurnStatus,
 };
 
 use crate::record::{Batch, ChainedItem, Entry, Seqs, StartEvent};
 use crate::rows::SessionRow;
+
+mod session;
+
+pub use session::{
+    CloseSession, Erase, Erased, Link, NewEvent, Patch, PutNote, SessionPatch, SessionToken,
+};
 
 /// On whose behalf something is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,15 +32,6 @@ impl Viewer {
             Self::Operator => None,
         }
     }
-
-    /// Whether a session of `owner` is theirs to see (P6).
-    #[must_use]
-    pub fn sees(&self, owner: Option<&IdentityId>) -> bool {
-        match (self, owner) {
-            (Self::Operator, _) | (_, None) => true,
-            (Self::EndUser(viewer), Some(owner)) => viewer.as_ref() == Some(owner),
-        }
-    }
 }
 
 /// Tenant and viewer: part of every question.
@@ -44,6 +41,41 @@ pub struct Scope {
     pub tenant: TenantId,
     /// The viewer.
     pub viewer: Viewer,
+    /// The secret of an anonymous session that the caller has shown, hashed.
+    pub token: Option<SessionToken>,
+}
+
+impl Scope {
+    /// A scope without a session's secret.
+    #[must_use]
+    pub const fn new(tenant: TenantId, viewer: Viewer) -> Self {
+        Self {
+            tenant,
+            viewer,
+            token: None,
+        }
+    }
+
+    /// Whether a session of this tenant is theirs to see (P6): one's own, or nobody's; nobody's with a secret is
+    /// for those who know it (DESIGN §7).
+    #[must_use]
+    pub fn sees(&self, session: &SessionRow) -> bool {
+        match (&self.viewer, &session.identity_id) {
+            (Viewer::Operator, _) => true,
+            (Viewer::EndUser(_), None) => session.token.is_none() || session.token == self.token,
+            (Viewer::EndUser(viewer), Some(owner)) => viewer.as_ref() == Some(owner),
+        }
+    }
+
+    /// Whether lists show the session: a user's own ones, and to who is nobody the ones of nobody.
+    #[must_use]
+    pub fn lists(&self, session: &SessionRow) -> bool {
+        match &self.viewer {
+            Viewer::Operator => true,
+            Viewer::EndUser(Some(viewer)) => session.identity_id.as_ref() == Some(viewer),
+            Viewer::EndUser(None) => session.identity_id.is_none() && session.token == self.token,
+        }
+    }
 }
 
 /// A session to be made.
@@ -88,6 +120,12 @@ pub struct SessionFilter {
     pub since: Option<Timestamp>,
     /// Made before.
     pub until: Option<Timestamp>,
+    /// Only those that this session has started.
+    pub parent_session_id: Option<SessionId>,
+    /// Only those with an item by this agent.
+    pub agent: Option<Box<str>>,
+    /// Only those whose title holds this text, letters of ASCII in either case.
+    pub title: Option<Box<str>>,
 }
 
 /// Whether a session may have several open turns (DESIGN §4.6).
@@ -241,13 +279,25 @@ pub enum Write {
     Redact(Redact),
     /// Takes in a session from elsewhere.
     Adopt(Box<Adopt>),
+    /// Changes what is listed of a session.
+    Patch(Box<Patch>),
+    /// Ends a session.
+    CloseSession(CloseSession),
+    /// Gives an anonymous session its owner.
+    Link(Link),
+    /// Erases a session.
+    Erase(Erase),
+    /// Records an event of a session.
+    RecordEvent(Box<NewEvent>),
+    /// Puts a note.
+    PutNote(PutNote),
 }
 
 impl Write {
-    /// The session it is about.
+    /// The session it is about; a note is about none.
     #[must_use]
-    pub const fn session_id(&self) -> &SessionId {
-        match self {
+    pub const fn session_id(&self) -> Option<&SessionId> {
+        Some(match self {
             Self::CreateSession(new) => &new.session_id,
             Self::Start(start) => &start.session.session_id,
             Self::Append(append) => &append.session_id,
@@ -255,7 +305,13 @@ impl Write {
             Self::Interrupt(interrupt) => &interrupt.session_id,
             Self::Redact(redact) => &redact.session_id,
             Self::Adopt(adopt) => &adopt.session.session_id,
-        }
+            Self::Patch(patch) => &patch.session_id,
+            Self::CloseSession(close) => &close.session_id,
+            Self::Link(link) => &link.session_id,
+            Self::Erase(erase) => &erase.session_id,
+            Self::RecordEvent(event) => &event.session_id,
+            Self::PutNote(_) => return None,
+        })
     }
 }
 
@@ -293,4 +349,15 @@ pub enum Outcome {
     Interrupted(bool),
     /// What was redacted.
     Redacted(Redacted),
+    /// What was erased.
+    Erased(Erased),
+    /// The event as it stands, and whether this write put it there.
+    Event {
+        /// The event.
+        event: Box<SessionEvent>,
+        /// Whether it is new.
+        created: bool,
+    },
+    /// Whether the note was put: `false` when it is not at the version that was expected.
+    Note(bool),
 }

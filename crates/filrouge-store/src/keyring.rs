@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use filrouge_types::{RequestId, SessionId, TenantId, TurnId};
+use filrouge_types::{IdentityId, RequestId, SessionId, TenantId, TurnId};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
+
+use crate::command::SessionToken;
 
 /// Names a key of the ring.
 pub type KeyId = u32;
@@ -60,6 +62,12 @@ pub enum Domain {
     Request,
     /// The anchor.
     Anchor,
+    /// An event's row.
+    Event,
+    /// A note.
+    Note,
+    /// What an anonymous session's secret and an erased session's owner are known by.
+    Owner,
 }
 
 impl Domain {
@@ -72,6 +80,9 @@ impl Domain {
             Self::TurnId => b"filrouge turn id 1\0",
             Self::Request => b"filrouge request 1\0",
             Self::Anchor => b"filrouge anchor 1\0",
+            Self::Event => b"filrouge event 1\0",
+            Self::Note => b"filrouge note 1\0",
+            Self::Owner => b"filrouge owner 1\0",
         }
     }
 }
@@ -183,6 +194,31 @@ impl Keyring {
     pub fn request_fingerprint(&self, fingerprint: &[u8; MAC_BYTES]) -> [u8; MAC_BYTES] {
         // The root key is taken from the ring itself.
         self.mac(self.root, Domain::Request, &[fingerprint])
+            .unwrap_or_default()
+    }
+
+    /// What an anonymous session's secret is kept as: by the root key, so that it survives a rotation.
+    #[must_use]
+    pub fn session_token(&self, secret: &str) -> SessionToken {
+        // The root key is taken from the ring itself.
+        let mac = self.mac(self.root, Domain::Owner, &[b"t", secret.as_bytes()]);
+        SessionToken(mac.unwrap_or_default())
+    }
+
+    /// What an erased session's owner is kept as: an identity, a secret, or nobody.
+    #[must_use]
+    pub fn owner(
+        &self,
+        identity: Option<&IdentityId>,
+        token: Option<SessionToken>,
+    ) -> [u8; MAC_BYTES] {
+        let piece = match (identity, token) {
+            (Some(identity), _) => [b"i", identity.as_str().as_bytes()].concat(),
+            (None, Some(token)) => [b"s", token.0.as_slice()].concat(),
+            (None, None) => b"n".to_vec(),
+        };
+        // The root key is taken from the ring itself.
+        self.mac(self.root, Domain::Owner, &[&piece])
             .unwrap_or_default()
     }
 

@@ -3,11 +3,14 @@
 use std::sync::mpsc;
 
 use async_trait::async_trait;
-use filrouge_types::{Failure, Session, SessionId, Turn, TurnId};
+use filrouge_types::{
+    ErrorCode, Failure, Session, SessionEvent, SessionId, TenantId, Turn, TurnId,
+};
+use tokio::sync::watch;
 
-use crate::command::{Command, Outcome, Scope, SessionFilter};
+use crate::command::{Command, Outcome, PutNote, Scope, SessionFilter, Viewer, Write};
 use crate::keyring::{Keyring, MAC_BYTES};
-use crate::read::{ItemPage, SessionPage, Sight, TurnPage, TurnQuery};
+use crate::read::{ChangeCursor, ChangePage, ItemPage, SessionPage, Sight, TurnPage, TurnQuery};
 use crate::rows::View;
 use crate::verify::Report;
 
@@ -49,6 +52,24 @@ pub struct Health {
     pub integrity: Option<String>,
 }
 
+/// What a store has done in this process, and what waits for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Statements put to the store since the process began.
+    pub statements: u64,
+    /// Writes that wait for their turn.
+    pub queued_writes: u64,
+}
+
+/// A small named value of the store, outside of any session: written whole, compared and set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// How often it was put, from 1.
+    pub version: u64,
+    /// Its value, at most [`crate::rows::NOTE_MAX`] bytes.
+    pub value: Vec<u8>,
+}
+
 /// A question put to one consistent sight of the store.
 pub type Inspect = Box<dyn for<'a> FnOnce(&Sight<'a, dyn View + 'a>) + Send>;
 
@@ -72,6 +93,11 @@ pub trait Ledger: Send + Sync {
     /// The newest durable commit.
     fn position(&self) -> Position;
 
+    /// The number of the newest durable commit as it grows, also by other processes of the same store: those are
+    /// seen within a tenth of a second while somebody holds a receiver. A commit may be told before the write that
+    /// made it is answered.
+    fn commits(&self) -> watch::Receiver<u64>;
+
     /// The store's own name, given when it was made; names its anchor.
     fn store_id(&self) -> &str;
 
@@ -80,6 +106,11 @@ pub trait Ledger: Send + Sync {
 
     /// How the store is.
     fn health(&self) -> Health;
+
+    /// What it has done and has waiting; zeros for a store that counts nothing.
+    fn load(&self) -> Load {
+        Load::default()
+    }
 
     /// Refuses everything from now on: the store is older than its anchor.
     fn distrust(&self, what: String);
@@ -104,12 +135,9 @@ impl dyn Ledger + '_ {
             let _ = sender.send(question(sight));
         }))
         .await?;
-        receiver.try_recv().map_err(|_| {
-            Failure::new(
-                filrouge_types::ErrorCode::Internal,
-                "the store did not put the question",
-            )
-        })?
+        receiver
+            .try_recv()
+            .map_err(|_| Failure::new(ErrorCode::Internal, "the store did not put the question"))?
     }
 
     /// One session.
@@ -181,6 +209,73 @@ impl dyn Ledger + '_ {
         let (scope, session) = (scope.clone(), session.clone());
         self.ask(move |sight| sight.items(&scope, &session, after, limit))
             .await
+    }
+
+    /// A page of the change feed.
+    ///
+    /// # Errors
+    /// `invalid` for a cursor that this store never gave; `integrity_error`.
+    pub async fn changes(
+        &self,
+        scope: &Scope,
+        after: ChangeCursor,
+        limit: usize,
+    ) -> Result<ChangePage, Failure> {
+        let scope = scope.clone();
+        self.ask(move |sight| sight.changes(&scope, after, limit))
+            .await
+    }
+
+    /// A page of a session's events behind the one numbered `after`.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`.
+    pub async fn events(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<(Vec<SessionEvent>, Option<String>), Failure> {
+        let (scope, session) = (scope.clone(), session.clone());
+        self.ask(move |sight| sight.events(&scope, &session, after, limit))
+            .await
+    }
+
+    /// The note with this name.
+    ///
+    /// # Errors
+    /// `integrity_error`, and the store's.
+    pub async fn note(&self, name: &str) -> Result<Option<Note>, Failure> {
+        let name = name.to_owned();
+        self.ask(move |sight| sight.note(&name)).await
+    }
+
+    /// Puts a note that is at version `expected`, 0 for one that is not there yet; `false` when it is at another.
+    ///
+    /// # Errors
+    /// `limit_exceeded`, and the store's.
+    pub async fn put_note(
+        &self,
+        name: &str,
+        expected: u64,
+        value: Vec<u8>,
+    ) -> Result<bool, Failure> {
+        let note = PutNote {
+            name: name.into(),
+            expected,
+            value,
+        };
+        // A note is of no tenant; only the store's own code asks for it.
+        let scope = Scope::new(TenantId::default_tenant(), Viewer::Operator);
+        let write = Write::PutNote(note);
+        match self.write(Command { scope, write }).await? {
+            Outcome::Note(put) => Ok(put),
+            _ => Err(Failure::new(
+                ErrorCode::Internal,
+                "the ledger answered another question",
+            )),
+        }
     }
 
     /// Verifies one session, or with `None` the whole store.

@@ -25,5 +25,5 @@ pub use command::{Command, NewSession, Outcome, Scope, Viewer};
 pub use keyring::{
     Domain, Entropy, KeyId, Keyring, KeyringError, MAC_BYTES, OsEntropy, equal_macs,
 };
-pub use ledger::{Durability, Health, Ledger, Position};
+pub use ledger::{Durability, Health, Ledger, Load, Note, Position};
 pub use rows::{Tx, View};

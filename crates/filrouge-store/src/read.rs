@@ -4,19 +4,24 @@
 use filrouge_types::{ErrorCode, Failure, SessionId, TenantId, TurnId};
 
 use crate::chain::{GENESIS, Link, LinkScope};
-use crate::command::{Scope, Viewer};
-use crate::keyring::Keyring;
+use crate::command::{Erased, Scope, Viewer};
+use crate::keyring::{Keyring, MAC_BYTES, equal_macs};
 use crate::record::{Check, Decoded, Fault, FaultKind, RecordRow, decode};
 use crate::rows::{HeadRow, ORDINAL_MAX, SessionPk, SessionRow, Stored, TurnRow, View};
 use crate::verify::Suspects;
 
+mod agents;
+mod changes;
 mod decode_many;
 mod lists;
+mod notes;
 mod project;
 mod redactions;
 mod span;
 mod text;
 
+pub use agents::agents;
+pub use changes::{ChangeCursor, ChangeKind, ChangePage, SessionChange};
 pub use lists::{ItemPage, SessionPage, TurnOrder, TurnPage, TurnQuery};
 pub(crate) use project::Fresh;
 pub(crate) use redactions::{Redactions, named_by};
@@ -59,6 +64,32 @@ impl Loaded {
     }
 }
 
+/// A session, or what stays of it.
+pub enum Gone {
+    /// It is there.
+    Not(Box<Loaded>),
+    /// It was erased.
+    Erased(Erased),
+}
+
+/// Erased: only its owner is told (DESIGN §9).
+#[must_use]
+pub fn session_erased(id: &SessionId) -> Failure {
+    let what = format!("session {:?} was erased", id.as_str());
+    Failure::new(ErrorCode::SessionErased, what)
+        .with_hint("its id is not used again: begin a session with another one")
+}
+
+/// Somebody else's, where creating tells (P6).
+#[must_use]
+pub fn session_conflict() -> Failure {
+    Failure::new(
+        ErrorCode::SessionConflict,
+        "a session with this id belongs to somebody else",
+    )
+    .with_hint("choose another session_id")
+}
+
 /// Absent, or not the caller's: the two look alike (P6).
 #[must_use]
 pub fn session_not_found(id: &SessionId) -> Failure {
@@ -98,32 +129,80 @@ pub fn in_session<T>(id: &SessionId, result: Result<T, Failure>) -> Result<T, Fa
 }
 
 impl<V: View + ?Sized> Sight<'_, V> {
-    /// The session, verified, if the viewer may see it.
+    /// The session, verified, if the caller may see it.
     ///
     /// # Errors
-    /// `integrity_error` when it is not what was written; `key_missing` when it cannot be verified.
+    /// `session_erased` to its owner; `integrity_error` when it is not what was written; `key_missing` when it
+    /// cannot be verified.
     pub fn find(&self, scope: &Scope, id: &SessionId) -> Result<Option<Loaded>, Failure> {
-        self.look_up(&scope.tenant, id, Some(&scope.viewer))
+        match self.find_or_gone(scope, id)? {
+            Some(Gone::Erased(_)) => Err(session_erased(id)),
+            Some(Gone::Not(session)) => Ok(Some(*session)),
+            None => Ok(None),
+        }
+    }
+
+    /// As [`Self::find`], with what stays of a session that was erased.
+    ///
+    /// # Errors
+    /// `integrity_error`, `key_missing`.
+    pub fn find_or_gone(&self, scope: &Scope, id: &SessionId) -> Result<Option<Gone>, Failure> {
+        let Some(session) = self.look_up(&scope.tenant, id, Some(scope))? else {
+            return Ok(None);
+        };
+        match session.row.erased {
+            None => Ok(Some(Gone::Not(Box::new(session)))),
+            Some(erased) if self.owned(scope, &erased) => Ok(Some(Gone::Erased(erased))),
+            Some(_) => {
+                // A stranger finds nothing, at the cost of looking for what never was.
+                self.is_genuine(&scope.tenant, id);
+                Ok(None)
+            }
+        }
     }
 
     /// The session, whoever owns it: for creating under its id.
     ///
     /// # Errors
-    /// As [`Self::find`].
-    pub fn find_any(&self, tenant: &TenantId, id: &SessionId) -> Result<Option<Loaded>, Failure> {
-        self.look_up(tenant, id, None)
+    /// `session_erased` to the owner of an erased one, `session_conflict` to others; and as [`Self::find`].
+    pub fn find_any(&self, scope: &Scope, id: &SessionId) -> Result<Option<Loaded>, Failure> {
+        let found = self.look_up(&scope.tenant, id, None)?;
+        match found.as_ref().and_then(|s| s.row.erased) {
+            Some(erased) if self.owned(scope, &erased) => Err(session_erased(id)),
+            Some(_) => Err(session_conflict()),
+            None => Ok(found),
+        }
+    }
+
+    /// Whether an erased session was the caller's to see: as [`Scope::sees`].
+    fn owned(&self, scope: &Scope, erased: &Erased) -> bool {
+        let is = |owner: [u8; MAC_BYTES]| equal_macs(&owner, &erased.owner);
+        scope.viewer == Viewer::Operator
+            || is(self.keyring.owner(None, None))
+            || is(self.keyring.owner(None, scope.token))
+            || is(self.keyring.owner(scope.viewer.identity(), None))
+    }
+
+    /// Whether lists would show the caller an erased session: as [`Scope::lists`].
+    pub(crate) fn lists_erased(&self, scope: &Scope, erased: &Erased) -> bool {
+        let owner = match &scope.viewer {
+            Viewer::Operator => return true,
+            Viewer::EndUser(Some(viewer)) => self.keyring.owner(Some(viewer), None),
+            Viewer::EndUser(None) => self.keyring.owner(None, scope.token),
+        };
+        equal_macs(&owner, &erased.owner)
     }
 
     fn look_up(
         &self,
         tenant: &TenantId,
         id: &SessionId,
-        viewer: Option<&Viewer>,
+        scope: Option<&Scope>,
     ) -> Result<Option<Loaded>, Failure> {
-        let found = match self.view.session(tenant, id, viewer) {
+        let found = match self.view.session(tenant, id, scope) {
             Ok(Some(stored)) => self.load(stored).map(Some),
             // A session that is genuinely somebody else's is absent (P6), also while others are suspect.
-            Ok(None) if viewer.is_some() && self.is_genuine(tenant, id) => Ok(None),
+            Ok(None) if scope.is_some() && self.is_genuine(tenant, id) => Ok(None),
             Ok(None) => self.suspects.check_absent(tenant, id).map(|()| None),
             Err(failure) => Err(failure),
         };
@@ -212,14 +291,14 @@ impl<V: View + ?Sized> Sight<'_, V> {
     /// A turn of the session, verified; `None` when there is none with this id and none is missing.
     ///
     /// # Errors
-    /// `turn_mismatch` when it belongs to another session the viewer may see; `integrity_error`.
+    /// `turn_mismatch` when it belongs to another session the caller may see; `integrity_error`.
     pub fn find_turn(
         &self,
         session: &Loaded,
-        viewer: &Viewer,
+        scope: &Scope,
         id: &TurnId,
     ) -> Result<Option<TurnRow>, Failure> {
-        let found = self.known_turn(session, viewer, id)?;
+        let found = self.known_turn(session, scope, id)?;
         if found.is_none() && self.view.turn_rows(session.pk)? != session.head.turn_rows {
             return Err(session.broken(None, "turns are missing or were added"));
         }
@@ -231,7 +310,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
     pub(crate) fn known_turn(
         &self,
         session: &Loaded,
-        viewer: &Viewer,
+        scope: &Scope,
         id: &TurnId,
     ) -> Result<Option<TurnRow>, Failure> {
         let Some((pk, row)) = self.view.turn(id)? else {
@@ -242,8 +321,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         }
         match self.view.session_by_pk(pk)? {
             Some(other)
-                if other.row.tenant_id == session.row.tenant_id
-                    && viewer.sees(other.row.identity_id.as_ref()) =>
+                if other.row.tenant_id == session.row.tenant_id && scope.sees(&other.row) =>
             {
                 Err(Failure::new(
                     ErrorCode::TurnMismatch,

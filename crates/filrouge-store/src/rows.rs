@@ -1,22 +1,27 @@
 //! The rows a ledger keeps, and the two traits a backend implements over them (docs/format.md).
 
 use filrouge_types::{
-    Failure, IdentityId, ItemId, ProjectId, RawJson, RequestId, Session, SessionId, SessionStatus,
-    TenantId, Timestamp, TurnId,
+    EventKey, Failure, IdentityId, ItemId, ProjectId, RawJson, RequestId, Session, SessionId,
+    SessionStatus, TenantId, Timestamp, TurnId,
 };
 
 use crate::chain::fingerprint;
-use crate::command::{SessionFilter, Viewer};
+use crate::codec::{Malformed, Reader, Write};
+use crate::command::{Erased, Scope, SessionFilter, SessionToken};
 use crate::record::RecordRow;
 
+mod event;
 mod head;
 mod log;
+mod note;
 #[cfg(test)]
 mod tests;
 mod turn;
 
+pub use event::EventRow;
 pub use head::HeadRow;
-pub use log::{LogEntry, LogRow};
+pub use log::{Change, LogEntry, LogRow};
+pub use note::{NOTE_MAX, NoteRow};
 pub use turn::TurnRow;
 
 /// A session's number in one store; never leaves the store.
@@ -56,6 +61,10 @@ pub struct SessionRow {
     pub metadata: RawJson,
     /// When it was made.
     pub created_at: Timestamp,
+    /// The secret of an anonymous session, hashed.
+    pub token: Option<SessionToken>,
+    /// What stays of it once it was erased.
+    pub erased: Option<Erased>,
 }
 
 impl SessionRow {
@@ -66,20 +75,44 @@ impl SessionRow {
             Some(text) => [b"1", text.as_bytes()].concat(),
             None => b"0".to_vec(),
         };
-        fingerprint(&[
-            b"session row",
-            self.tenant_id.as_str().as_bytes(),
-            self.session_id.as_str().as_bytes(),
-            &optional(self.identity_id.as_ref().map(IdentityId::as_str)),
-            &optional(self.parent_session_id.as_ref().map(SessionId::as_str)),
-            &optional(self.project_id.as_ref().map(ProjectId::as_str)),
-            &optional(self.team_id.as_deref()),
-            &optional(self.title.as_deref()),
-            &[self.status.code()],
-            &optional(self.state.as_deref()),
-            self.metadata.as_str().as_bytes(),
-            &self.created_at.as_micros().to_be_bytes(),
-        ])
+        let mut pieces = vec![
+            b"session row".to_vec(),
+            self.tenant_id.as_str().as_bytes().to_vec(),
+            self.session_id.as_str().as_bytes().to_vec(),
+            optional(self.identity_id.as_ref().map(IdentityId::as_str)),
+            optional(self.parent_session_id.as_ref().map(SessionId::as_str)),
+            optional(self.project_id.as_ref().map(ProjectId::as_str)),
+            optional(self.team_id.as_deref()),
+            optional(self.title.as_deref()),
+            vec![self.status.code()],
+            optional(self.state.as_deref()),
+            self.metadata.as_str().as_bytes().to_vec(),
+            self.created_at.as_micros().to_be_bytes().to_vec(),
+        ];
+        pieces.extend(self.token.map(|t| [b"t", t.0.as_slice()].concat()));
+        pieces.extend(self.erased.map(|e| [b"e", e.encode().as_slice()].concat()));
+        let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+        fingerprint(&pieces)
+    }
+
+    /// The row that stays of an erased session: its name and nothing that was said about it.
+    #[must_use]
+    pub fn tombstone(&self, erased: Erased) -> Self {
+        Self {
+            tenant_id: self.tenant_id.clone(),
+            session_id: self.session_id.clone(),
+            identity_id: None,
+            parent_session_id: None,
+            project_id: None,
+            team_id: None,
+            title: None,
+            status: SessionStatus::Closed,
+            state: None,
+            metadata: RawJson::from_checked("{}"),
+            created_at: self.created_at,
+            token: None,
+            erased: Some(erased),
+        }
     }
 
     /// The public record, with what the head adds.
@@ -100,7 +133,44 @@ impl SessionRow {
             metadata: self.metadata,
             created_at: self.created_at,
             updated_at: head.updated_at,
+            version: fingerprint(&[b"session version", &head.session]),
         }
+    }
+}
+
+impl Erased {
+    /// The stored bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![crate::record::FORMAT];
+        out.time(self.at);
+        out.extend_from_slice(&self.owner);
+        out.number(self.items);
+        out.number(self.turns);
+        out
+    }
+
+    /// Reads stored bytes; `None` when they are malformed.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut r = Reader(bytes);
+        let mut read = || {
+            if r.byte()? != crate::record::FORMAT {
+                return Err(Malformed);
+            }
+            let erased = Self {
+                at: r.time()?,
+                owner: r.array()?,
+                items: r.number()?,
+                turns: r.number()?,
+            };
+            if r.is_empty() {
+                Ok(erased)
+            } else {
+                Err(Malformed)
+            }
+        };
+        read().ok()
     }
 }
 
@@ -122,20 +192,20 @@ pub const RECORDS_BYTES: usize = 8 << 20;
 ///
 /// Every method fails with `store_unavailable` (or another code of the backend) when the store does not answer.
 pub trait View {
-    /// The session `id` of `tenant`, if `viewer` may see it; without a viewer, whoever owns it.
+    /// The session `id` of `tenant`, if `scope` sees it; without a scope, whoever owns it. One that was erased
+    /// is there for everybody.
     fn session(
         &self,
         tenant: &TenantId,
         id: &SessionId,
-        viewer: Option<&Viewer>,
+        scope: Option<&Scope>,
     ) -> Result<Option<Stored>, Failure>;
     /// The session with number `pk`.
     fn session_by_pk(&self, pk: SessionPk) -> Result<Option<Stored>, Failure>;
-    /// The sessions of a tenant that `viewer` may see, newest first, below `before`, at most `limit`.
+    /// The sessions that `scope` lists, newest first, below `before`, at most `limit`; none that was erased.
     fn sessions(
         &self,
-        tenant: &TenantId,
-        viewer: &Viewer,
+        scope: &Scope,
         filter: &SessionFilter,
         before: Option<SessionPk>,
         limit: usize,
@@ -181,6 +251,16 @@ pub trait View {
     /// What the backend itself finds wrong with its structure, such as an index that has lost a row; looks at
     /// everything.
     fn structure(&self) -> Result<Vec<String>, Failure>;
+    /// The event of a session with this key.
+    fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>, Failure>;
+    /// The events of a session numbered above `after`, ascending, at most `limit`.
+    fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure>;
+    /// The number of a session's newest event; 0 when there is none.
+    fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure>;
+    /// The note with this name.
+    fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure>;
+    /// All notes; `None` for one that is malformed.
+    fn notes(&self) -> Result<Vec<Option<NoteRow>>, Failure>;
     /// All session numbers that any row belongs to.
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure>;
 }
@@ -208,6 +288,16 @@ pub trait Tx: View {
         id: &RequestId,
         seq: u64,
     ) -> Result<(), Failure>;
+    /// Writes a session's row that is there.
+    fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure>;
+    /// Notes that an agent has spoken in a session: derived, for finding sessions.
+    fn note_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure>;
+    /// Adds an event.
+    fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure>;
+    /// Writes a note.
+    fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure>;
+    /// Takes away all records, keys, turns, events and agents of a session; its row and head stay.
+    fn erase(&mut self, pk: SessionPk) -> Result<(), Failure>;
     /// Adds a row to the commit log.
     fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure>;
 }
@@ -216,6 +306,12 @@ pub trait Tx: View {
 #[must_use]
 pub fn request_key(id: &RequestId) -> [u8; 16] {
     fingerprint(&[b"request key", id.as_str().as_bytes()])
+}
+
+/// The 16 bytes an event's key is indexed by.
+#[must_use]
+pub fn event_key(key: &EventKey) -> [u8; 16] {
+    fingerprint(&[b"event key", key.as_str().as_bytes()])
 }
 
 /// The 16 bytes an item's key is indexed by.

@@ -1,21 +1,28 @@
 //! The rules of a turn's life (DESIGN §4), the same for every backend. A write is first checked whole —
 //! owner, replay, expected seq, turn state — and only then put, so that a refused write leaves nothing.
 
+use std::collections::BTreeSet;
+
 use filrouge_types::{ErrorCode, Failure, Timestamp, TurnId};
 
 use crate::chain::Digest;
-use crate::command::{Command, NewSession, Outcome, Scope, Write};
+use crate::command::{Command, NewSession, Outcome, Scope, Viewer, Write};
 use crate::keyring::{Entropy, Keyring};
-use crate::read::{Fresh, Loaded, Sight, in_session};
+use crate::read::{Fresh, Loaded, Sight, in_session, session_conflict};
 use crate::record::{Batch, Check, Placement};
-use crate::rows::{HeadRow, LogEntry, LogRow, PK_MAX, SEQ_MAX, SessionRow, TurnRow, Tx};
+use crate::rows::{Change, HeadRow, LogEntry, LogRow, PK_MAX, SEQ_MAX, SessionRow, TurnRow, Tx};
 use crate::verify::Suspects;
 
 mod adopt;
 mod append;
 mod close;
+mod erase;
+mod event;
 mod interrupt;
+mod link;
+mod note;
 mod redact;
+mod session;
 mod start;
 
 /// Most items of one turn (DESIGN §8).
@@ -98,49 +105,24 @@ pub fn apply<T: Tx>(
 ) -> Result<Outcome, Failure> {
     let scope = &command.scope;
     let outcome = match &command.write {
-        Write::CreateSession(new) => create_session(tx, group, ctx, scope, new),
+        Write::CreateSession(new) => session::create(tx, group, ctx, scope, new),
         Write::Start(start) => start::apply(tx, group, ctx, scope, start),
         Write::Append(append) => append::apply(tx, group, ctx, scope, append),
         Write::Close(close) => close::apply(tx, group, ctx, scope, close),
         Write::Interrupt(interrupt) => interrupt::apply(tx, group, ctx, scope, interrupt),
         Write::Redact(redact) => redact::apply(tx, group, ctx, scope, redact),
         Write::Adopt(adopt) => adopt::apply(tx, group, ctx, scope, adopt),
+        Write::Patch(patch) => session::patch(tx, group, ctx, scope, patch),
+        Write::CloseSession(close) => session::close(tx, group, ctx, scope, close),
+        Write::Link(link) => link::apply(tx, group, ctx, scope, link),
+        Write::Erase(erase) => erase::apply(tx, group, ctx, scope, erase),
+        Write::RecordEvent(event) => event::apply(tx, group, ctx, scope, event),
+        Write::PutNote(note) => note::apply(tx, group, ctx, note),
     };
-    in_session(command.write.session_id(), outcome)
-}
-
-fn create_session<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
-    new: &NewSession,
-) -> Result<Outcome, Failure> {
-    if let Some(found) = ctx.sight(tx).find_any(&scope.tenant, &new.session_id)? {
-        return if scope.viewer.sees(found.row.identity_id.as_ref()) {
-            let session = Box::new(found.row.with_head(&found.head));
-            Ok(Outcome::Session {
-                session,
-                created: false,
-            })
-        } else {
-            Err(session_conflict())
-        };
+    match command.write.session_id() {
+        Some(id) => in_session(id, outcome),
+        None => outcome,
     }
-    let made = insert_session(tx, ctx, scope, new)?;
-    let made = put_head(tx, group, ctx, made, (0, 0), true)?;
-    Ok(Outcome::Session {
-        session: Box::new(made.row.with_head(&made.head)),
-        created: true,
-    })
-}
-
-fn session_conflict() -> Failure {
-    Failure::new(
-        ErrorCode::SessionConflict,
-        "a session with this id belongs to somebody else",
-    )
-    .with_hint("choose another session_id")
 }
 
 /// Adds a session whose head is not yet put.
@@ -162,6 +144,11 @@ fn insert_session<T: Tx>(
         state: None,
         metadata: new.metadata.clone(),
         created_at: ctx.now,
+        token: match scope.viewer {
+            Viewer::EndUser(None) => scope.token,
+            _ => None,
+        },
+        erased: None,
     };
     let pk = tx.insert_session(&row)?;
     if pk > PK_MAX {
@@ -180,16 +167,34 @@ fn insert_session<T: Tx>(
     })
 }
 
-/// Signs and writes the head, and notes the change for the commit log.
+/// Signs and writes the head of a session that items were added to, and notes it for the commit log.
 fn put_head<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    session: Loaded,
+    seqs: (u64, u64),
+    created: bool,
+) -> Result<Loaded, Failure> {
+    let change = if created {
+        let (tenant, name) = (&session.row.tenant_id, &session.row.session_id);
+        Change::Created(tenant.clone(), name.clone())
+    } else {
+        Change::Items
+    };
+    put_changed(tx, group, ctx, session, seqs, change)
+}
+
+/// Signs and writes the head, and notes the change for the commit log.
+fn put_changed<T: Tx>(
     tx: &mut T,
     group: &mut Group,
     ctx: &Context<'_>,
     mut session: Loaded,
     (first_seq, count): (u64, u64),
-    created: bool,
+    change: Change,
 ) -> Result<Loaded, Failure> {
-    if !created {
+    if !matches!(change, Change::Created(..)) {
         group.digest = group.digest.minus(&session.head.mac);
     }
     session.head = session.head.sealed(ctx.keyring, session.pk);
@@ -202,12 +207,7 @@ fn put_head<T: Tx>(
         first_seq,
         count,
         head: half,
-        created: created.then(|| {
-            (
-                session.row.tenant_id.clone(),
-                session.row.session_id.clone(),
-            )
-        }),
+        change,
     });
     Ok(session)
 }
@@ -258,6 +258,9 @@ fn put_batch<T: Tx>(
         }
         seq += row.count;
         link = last;
+    }
+    for agent in batch.agents() {
+        tx.note_agent(session.pk, agent)?;
     }
     session.head.last_seq = seq - 1;
     session.head.link = link;
@@ -319,7 +322,7 @@ fn check_finals(batch: &Batch, mut taken: [bool; 2]) -> Result<(), Failure> {
 
 /// Item ids are unique in their session; within one batch as well.
 fn check_unique_ids(batch: &Batch) -> Result<(), Failure> {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     match batch
         .items()
         .filter_map(|i| i.item_id.as_ref())

@@ -1,7 +1,7 @@
 //! Verification beyond single rows: whole sessions rebuilt from their items, the commit log, and what is
 //! missing altogether (DESIGN §9).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_types::{ErrorCode, Failure, Item, SessionId, TurnStatus};
 use serde::Serialize;
@@ -9,8 +9,9 @@ use serde::Serialize;
 use crate::chain::GENESIS;
 use crate::read::{ALL_PLACES, Loaded, Sight, in_session};
 use crate::record::{Check, Event};
-use crate::rows::{LogRow, SessionPk, View};
+use crate::rows::{Change, LogEntry, LogRow, SessionPk, View};
 
+mod beside;
 mod rebuilt;
 mod suspects;
 
@@ -61,6 +62,10 @@ pub struct Report {
     pub turns: u64,
     /// Items looked at.
     pub items: u64,
+    /// Events looked at.
+    pub events: u64,
+    /// Notes looked at.
+    pub notes: u64,
     /// Commits looked at.
     pub commits: u64,
     /// What is wrong.
@@ -163,7 +168,8 @@ impl<V: View + ?Sized> Sight<'_, V> {
         if self.view.item_keys(session.pk)? != rebuilt.keys {
             return Err(session.broken(None, "there are item keys without items"));
         }
-        self.compare_turns(session, &rebuilt, report)
+        self.compare_turns(session, &rebuilt, report)?;
+        self.verify_events(session, report)
     }
 
     /// In a session that was taken in from elsewhere each turn is found by its request: by a key of its own, or by
@@ -257,15 +263,16 @@ impl<V: View + ?Sized> Sight<'_, V> {
         let known = match self.verify_log(&mut report) {
             Err(failure) => {
                 report.note(Err(failure))?;
-                BTreeSet::new()
+                BTreeMap::new()
             }
             Ok(known) => known,
         };
-        let mut pks = known.clone();
+        let mut pks: BTreeSet<SessionPk> = known.keys().copied().collect();
         pks.extend(self.view.session_pks()?);
         for pk in pks {
-            self.verify_pk(pk, known.contains(&pk), &mut report)?;
+            self.verify_pk(pk, known.get(&pk).copied(), &mut report)?;
         }
+        self.verify_notes(&mut report)?;
         let found = match self.check {
             Check::Keyed => find_suspects(self.view, self.keyring)?,
             Check::Unverified => Suspects::default(),
@@ -291,10 +298,27 @@ impl<V: View + ?Sized> Sight<'_, V> {
         report.note(result)
     }
 
-    /// Verifies what stands under one session number.
-    fn verify_pk(&self, pk: SessionPk, known: bool, report: &mut Report) -> Result<(), Failure> {
+    /// Verifies what stands under one session number; `events` is how many the log tells of, if it made the session.
+    fn verify_pk(
+        &self,
+        pk: SessionPk,
+        events: Option<u64>,
+        report: &mut Report,
+    ) -> Result<(), Failure> {
         match self.view.session_by_pk(pk) {
-            Ok(Some(stored)) if known => self.note_session(self.load(stored), report),
+            Ok(Some(stored)) if let Some(events) = events => {
+                let (before, findings) = (report.events, report.findings.len());
+                let id = stored.row.session_id.clone();
+                self.note_session(self.load(stored), report)?;
+                let seen = report.events - before;
+                // When something else is wrong with it, not all of its events were looked at.
+                if seen != events && report.findings.len() == findings {
+                    let what = format!("{events} events were recorded, {seen} are there");
+                    let failure = Failure::integrity(id.as_str(), None, what);
+                    report.findings.push(failure.into());
+                }
+                Ok(())
+            }
             Ok(Some(stored)) => {
                 let id = Some(stored.row.session_id.to_string());
                 let what = "no commit made this session".to_owned();
@@ -305,7 +329,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
             }
             Ok(None) => {
                 let strays = self.view.newest_seq(pk)? + self.view.turn_rows(pk)?;
-                if strays + self.view.item_keys(pk)? > 0 {
+                if strays + self.view.item_keys(pk)? + self.view.newest_event(pk)? > 0 {
                     let what = format!("there are rows of session number {pk}, which is gone");
                     report
                         .findings
@@ -317,10 +341,10 @@ impl<V: View + ?Sized> Sight<'_, V> {
         }
     }
 
-    /// Follows the whole commit log; gives the numbers of the sessions it made.
-    fn verify_log(&self, report: &mut Report) -> Result<BTreeSet<SessionPk>, Failure> {
+    /// Follows the whole commit log; gives the numbers of the sessions it made, and how many events each has.
+    fn verify_log(&self, report: &mut Report) -> Result<BTreeMap<SessionPk, u64>, Failure> {
         let mut previous: Option<LogRow> = None;
-        let mut known = BTreeSet::new();
+        let mut known = BTreeMap::new();
         loop {
             let rows = self
                 .view
@@ -340,9 +364,24 @@ impl<V: View + ?Sized> Sight<'_, V> {
                     let what = format!("the commit log is broken at commit {}", row.commit_no);
                     report.findings.push(Finding::of(code, None, what));
                 }
-                known.extend(row.entries().unwrap_or_default().iter().map(|e| e.pk));
+                for entry in row.entries().unwrap_or_default() {
+                    count(&mut known, &entry);
+                }
                 previous = Some(row);
             }
         }
+    }
+}
+
+/// Counts a session's events as its commits tell.
+fn count(known: &mut BTreeMap<SessionPk, u64>, entry: &LogEntry) {
+    if matches!(entry.change, Change::Note(_)) {
+        return;
+    }
+    let events = known.entry(entry.pk).or_default();
+    match entry.change {
+        Change::Event => *events += 1,
+        Change::Erased => *events = 0,
+        _ => {}
     }
 }

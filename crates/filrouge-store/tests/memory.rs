@@ -10,7 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use filrouge_store::Keyring;
-use filrouge_store::contract::{Fixture, differential};
+use filrouge_store::contract::fixture::{operator, user};
+use filrouge_store::contract::{Fixture, differential, run};
+use filrouge_store::read::ChangeCursor;
 
 fn fixture() -> Fixture {
     differential::memory(Arc::new(Keyring::single([7; 32])))
@@ -29,7 +31,7 @@ fn every_test_of_the_contract_is_listed() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
-        if ["mod.rs", "fixture.rs", "differential.rs"].contains(&name) {
+        if ["mod.rs", "asks.rs", "fixture.rs", "differential.rs"].contains(&name) {
             continue;
         }
         for line in std::fs::read_to_string(&path).unwrap().lines() {
@@ -44,4 +46,25 @@ fn every_test_of_the_contract_is_listed() {
         }
     }
     assert!(found > 50);
+}
+
+/// A page of the feed looks at so many commits and no more, for a reader who sees none of them.
+#[test]
+fn a_page_of_the_feed_is_bounded() {
+    run(fixture(), async |f: &Fixture| {
+        let eve = user("eve");
+        for n in 0..9000 {
+            f.ledger.put_note("n", n, Vec::new()).await.unwrap();
+        }
+        f.create(&eve, "e").await.unwrap();
+        let start = ChangeCursor::default();
+        for who in [&eve, &operator("t")] {
+            let first = f.ledger.changes(who, start, 5).await.unwrap();
+            assert_eq!((first.data.len(), first.more), (0, true));
+            assert!((1..9000).contains(&first.next.commit_no));
+            let second = f.ledger.changes(who, first.next, 5).await.unwrap();
+            assert_eq!((second.data.len(), second.more), (1, false));
+            assert_eq!(f.feed(who, 1).await.len(), 1);
+        }
+    });
 }

@@ -43,6 +43,8 @@ macro_rules! codes {
 codes! {
     /// The request cannot be read.
     BadRequest = "bad_request" 400 false "The request cannot be read",
+    /// The request carries no credentials, or none that are valid.
+    Unauthenticated = "unauthenticated" 401 false "Credentials are needed",
     /// The request came from an address or origin that is not allowed.
     Forbidden = "forbidden" 403 false "Not allowed",
     /// No such route.
@@ -53,8 +55,14 @@ codes! {
     TurnNotFound = "turn_not_found" 404 false "No such turn",
     /// The route does not know this method.
     MethodNotAllowed = "method_not_allowed" 405 false "Method not allowed",
+    /// The request did not arrive in time.
+    RequestTimeout = "request_timeout" 408 true "The request took too long to arrive",
     /// The session id is taken.
     SessionConflict = "session_conflict" 409 false "The session id is taken",
+    /// The session was closed.
+    SessionClosed = "session_closed" 409 false "The session is closed",
+    /// The session belongs to another identity already.
+    SessionLinked = "session_linked" 409 false "The session is linked to another identity",
     /// The same key came with another body.
     IdempotencyMismatch = "idempotency_mismatch" 409 false "The same key came with another body",
     /// Some of the batch's item ids are known and some are not.
@@ -73,6 +81,10 @@ codes! {
     TurnReplaced = "turn_replaced" 409 false "The turn was replaced already",
     /// The turn was redacted.
     TurnRedacted = "turn_redacted" 409 false "The turn was redacted",
+    /// The session was erased.
+    SessionErased = "session_erased" 410 false "The session was erased",
+    /// The session is not in the state that `If-Match` names.
+    PreconditionFailed = "precondition_failed" 412 false "The session has changed",
     /// The body is too large.
     PayloadTooLarge = "payload_too_large" 413 false "The request is too large",
     /// The body is not JSON.
@@ -83,12 +95,16 @@ codes! {
     LimitExceeded = "limit_exceeded" 422 false "A limit is reached",
     /// Finalizing needs an answer.
     AnswerMissing = "answer_missing" 422 false "There is no answer to finalize with",
+    /// A rate of DESIGN §8 is exceeded.
+    RateLimited = "rate_limited" 429 true "Too many requests",
     /// Stored data does not pass verification.
     IntegrityError = "integrity_error" 500 false "Stored data was changed",
     /// An invariant of the program failed.
     Internal = "internal" 500 false "Internal error",
     /// A key needed for verification is missing.
     KeyMissing = "key_missing" 500 false "A verification key is missing",
+    /// The server has no room for the request now.
+    Overloaded = "overloaded" 503 true "The server is busy",
     /// The store does not answer.
     StoreUnavailable = "store_unavailable" 503 true "The store does not answer",
     /// A flush failed: nothing is acknowledged until the server is started again.

@@ -126,6 +126,10 @@ text_id!(
     /// The project a session belongs to.
     ProjectId
 );
+text_id!(
+    /// The caller's key of an event, unique in its session.
+    EventKey
+);
 
 impl TenantId {
     /// The tenant used when none is configured.

@@ -203,6 +203,7 @@ fn neutral() -> Variant {
 /// An item as a caller gives it, before the store has given it a seq.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewItem {
     /// The caller's key, unique in the session; without one a retry is not promised to be safe.
     #[serde(default)]
@@ -215,18 +216,23 @@ pub struct NewItem {
     #[serde(default = "neutral")]
     pub variant: Variant,
     /// The content: a JSON array of objects with a `type`, kept byte for byte.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Part>))]
     pub parts: RawJson,
     /// The agent that spoke.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Label>))]
     pub agent: Option<Box<str>>,
     /// The model that wrote it.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Label>))]
     pub model: Option<Box<str>>,
     /// Token counts and costs, a JSON object.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub usage: Option<RawJson>,
     /// Anything else, a JSON object.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<RawJson>,
     /// The caller's time of it.
     #[serde(default)]
@@ -254,6 +260,7 @@ impl NewItem {
 
 /// An item as it stands in the journal. Field order is that of the public JSON (DESIGN §12).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Item {
     /// Position in the session: dense, from 1.
     pub seq: u64,
@@ -268,14 +275,17 @@ pub struct Item {
     /// The language it is in.
     pub variant: Variant,
     /// The content; an empty array once redacted.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Part>))]
     pub parts: RawJson,
     /// The agent that spoke.
     pub agent: Option<Box<str>>,
     /// The model that wrote it.
     pub model: Option<Box<str>>,
     /// Token counts and costs.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub usage: Option<RawJson>,
     /// Anything else.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<RawJson>,
     /// The caller's time of it.
     pub occurred_at: Option<Timestamp>,

@@ -9,16 +9,20 @@ mod item;
 mod json;
 mod merge;
 mod object;
+#[cfg(feature = "openapi")]
+pub mod schema;
 mod session;
 mod time;
 mod turn;
 
 pub use error::{ErrorCode, Failure, Place};
-pub use id::{IdError, IdentityId, ItemId, ProjectId, RequestId, SessionId, TenantId, TurnId};
+pub use id::{
+    EventKey, IdError, IdentityId, ItemId, ProjectId, RequestId, SessionId, TenantId, TurnId,
+};
 pub use item::{Channel, Item, NewItem, Role, UnknownName, Variant};
 pub use json::{JsonError, JsonText, MAX_NESTING, RawJson, check_nesting};
-pub use merge::{merge_objects, select_members};
+pub use merge::{merge_objects, merge_patch, select_members};
 pub use object::{Object, object, objects};
-pub use session::{Session, SessionStatus};
+pub use session::{Session, SessionEvent, SessionStatus};
 pub use time::{Clock, FixedClock, SystemClock, Timestamp, TimestampError};
 pub use turn::{Turn, TurnStatus};

@@ -74,6 +74,36 @@ pub fn merge_objects(first: &RawJson, second: &RawJson) -> RawJson {
     Members(all).write()
 }
 
+/// `target` changed as a JSON merge patch says (RFC 7396): members that are `null` go, objects are merged, all else
+/// is put in place. What is no object counts as `{}`.
+#[must_use]
+pub fn merge_patch(target: &RawJson, patch: &RawJson) -> RawJson {
+    let mut all = Members::of(target).0;
+    for (name, value) in Members::of(patch).0 {
+        let before = all.iter().rposition(|(n, _)| same_name(n, &name));
+        let old = before.map(|at| all[at].1.clone());
+        let value = match value.get().as_bytes().first() {
+            Some(b'n') => None,
+            Some(b'{') => {
+                let old = old.map_or("{}".to_owned(), |old| old.get().to_owned());
+                let merged = merge_patch(
+                    &RawJson::from_checked(old),
+                    &RawJson::from_checked(value.get().to_owned()),
+                );
+                // It was made of values that are JSON.
+                RawValue::from_string(merged.as_str().to_owned()).ok()
+            }
+            _ => Some(value),
+        };
+        let first = all.iter().position(|(n, _)| same_name(n, &name));
+        all.retain(|(n, _)| !same_name(n, &name));
+        if let Some(value) = value {
+            all.insert(first.unwrap_or(all.len()).min(all.len()), (name, value));
+        }
+    }
+    Members(all).write()
+}
+
 /// The members of an object whose names are listed, and how many others there are.
 #[must_use]
 pub fn select_members(json: &RawJson, names: &[String]) -> (RawJson, usize) {
@@ -120,6 +150,33 @@ mod tests {
             merged(r#"{"k":1,"x":0,"k":2}"#, r#"{"k":3}"#),
             r#"{"k":3,"x":0}"#
         );
+    }
+
+    #[test]
+    fn patches_are_those_of_rfc_7396() {
+        for (target, patch, result) in [
+            (r#"{"a":"b"}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
+            (r#"{"a":"b"}"#, r#"{"b":"c"}"#, r#"{"a":"b","b":"c"}"#),
+            (r#"{"a":"b"}"#, r#"{"a":null}"#, "{}"),
+            (r#"{"a":"b","b":1.0}"#, r#"{"a":null}"#, r#"{"b":1.0}"#),
+            (r#"{"a":["b"]}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
+            (r#"{"a":"c"}"#, r#"{"a":["b"]}"#, r#"{"a":["b"]}"#),
+            (
+                r#"{"a":{"b":"c"}}"#,
+                r#"{"a":{"b":"d","c":null}}"#,
+                r#"{"a":{"b":"d"}}"#,
+            ),
+            (r#"{"a":[{"b":"c"}]}"#, r#"{"a":[1]}"#, r#"{"a":[1]}"#),
+            (r#"{"e":null}"#, r#"{"a":1}"#, r#"{"e":null,"a":1}"#),
+            ("{}", r#"{"a":{"bb":{"ccc":null}}}"#, r#"{"a":{"bb":{}}}"#),
+            (r#"{"a":1,"\u0061":2,"x":0}"#, r#"{"a":null}"#, r#"{"x":0}"#),
+        ] {
+            let (target, patch) = (
+                RawJson::parse(target).unwrap(),
+                RawJson::parse(patch).unwrap(),
+            );
+            assert_eq!(merge_patch(&target, &patch).as_str(), result);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// A `T` that stands as a JSON object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,13 +32,38 @@ pub fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<T,
     d.deserialize_map(ObjectVisitor(PhantomData))
 }
 
-/// A list of objects, for `deserialize_with`.
+/// A list of objects, for a `deserialize_with` of one's own. At most `most` are kept; those behind are read over, so
+/// that a list of very many small ones takes no more memory than one that is allowed.
 ///
 /// # Errors
 /// As [`object`].
-pub fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<Vec<T>, D::Error> {
-    let list = Vec::<Object<T>>::deserialize(d)?;
-    Ok(list.into_iter().map(|object| object.0).collect())
+pub fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    d: D,
+    most: usize,
+) -> Result<Vec<T>, D::Error> {
+    struct ListVisitor<T>(usize, PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of JSON objects")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+            let mut kept = Vec::new();
+            while kept.len() < self.0 {
+                match list.next_element::<Object<T>>()? {
+                    Some(object) => kept.push(object.0),
+                    None => return Ok(kept),
+                }
+            }
+            while list.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(kept)
+        }
+    }
+
+    d.deserialize_seq(ListVisitor(most, PhantomData))
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -61,10 +86,22 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     struct Outer {
-        #[serde(deserialize_with = "objects")]
+        #[serde(deserialize_with = "two")]
         list: Vec<Inner>,
         #[serde(deserialize_with = "object")]
         one: Inner,
+    }
+
+    fn two<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Inner>, D::Error> {
+        objects(d, 2)
+    }
+
+    #[test]
+    fn what_is_behind_the_bound_is_read_over() {
+        let text = r#"{"list":[{"raw":1},{"raw":2},{"raw":3},[4]],"one":{"raw":5}}"#;
+        let read: Outer = serde_json::from_str(text).unwrap();
+        let kept: Vec<&str> = read.list.iter().map(|i| i.raw.as_str()).collect();
+        assert_eq!((kept, read.one.raw.as_str()), (vec!["1", "2"], "5"));
     }
 
     #[test]

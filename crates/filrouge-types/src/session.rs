@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::item::{UnknownName, closed_words};
-use crate::{IdentityId, ProjectId, RawJson, SessionId, TenantId, Timestamp};
+use crate::{EventKey, IdentityId, ProjectId, RawJson, SessionId, TenantId, Timestamp};
 use serde::{Deserialize, Deserializer, Serializer, de};
 use std::fmt;
 
@@ -20,6 +20,7 @@ closed_words!(
 
 /// One conversation. Field order is that of the public JSON (DESIGN §12).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Session {
     /// Its id, unique in the tenant.
     pub session_id: SessionId,
@@ -44,9 +45,30 @@ pub struct Session {
     /// How many turns were started.
     pub turn_count: u64,
     /// The application's data, a JSON object.
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub metadata: RawJson,
     /// When it was made.
     pub created_at: Timestamp,
-    /// When a turn of it last began or ended.
+    /// When a turn of it last began or ended, or when it was changed itself.
     pub updated_at: Timestamp,
+    /// Changes with whatever a patch can change, and not with what is said: what `ETag` shows and `If-Match` names.
+    #[serde(skip)]
+    pub version: [u8; 16],
+}
+
+/// Something that happened in a session, for key figures (DESIGN §6).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SessionEvent {
+    /// The caller's key.
+    pub key: EventKey,
+    /// What kind of event it is, such as `call_started`.
+    pub kind: Box<str>,
+    /// When it happened, as the caller says.
+    pub at: Timestamp,
+    /// The caller's data, a JSON object.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub detail: Option<RawJson>,
+    /// When it was recorded.
+    pub created_at: Timestamp,
 }

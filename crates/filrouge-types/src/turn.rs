@@ -32,6 +32,7 @@ impl TurnStatus {
 
 /// A turn as its items tell it. Field order is that of the public JSON (DESIGN §12).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Turn {
     /// Derived from (tenant, session, request id).
     pub turn_id: TurnId,
@@ -64,6 +65,7 @@ pub struct Turn {
     /// The repository it was about.
     pub repository: Option<Box<str>>,
     /// The application's data, a JSON object.
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub metadata: RawJson,
     /// The seq of its first item.
     pub first_seq: u64,

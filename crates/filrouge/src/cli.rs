@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use filrouge_engine::api_keys::Role;
 
 /// The system of record for conversations with AI agents.
 #[derive(Debug, Parser)]
@@ -69,8 +70,20 @@ pub(crate) enum Command {
         #[arg(long, value_enum, default_value = "json")]
         format: ExportFormat,
     },
+    /// Show where a session comes from and what it has started
+    Lineage {
+        /// The session
+        id: String,
+    },
+    /// Count turns, items, tools and tokens of a session and of what it has started
+    Stats {
+        /// The session
+        id: String,
+    },
     /// Erase contents of a session for good; that it was done, by whom, when and why stays
     Redact(Redact),
+    /// Erase whole sessions for good, with a receipt for each; safe to repeat
+    Erase(Erase),
     /// Check that everything is as it was written
     Verify {
         /// Only this session
@@ -83,11 +96,18 @@ pub(crate) enum Command {
         #[arg(long, value_name = "HEX", requires = "bundle")]
         public_key: Option<String>,
     },
-    /// Check the installation: settings, keys, store, anchor
-    Doctor,
+    /// Check the installation: settings, keys, store, anchor, webhooks
+    Doctor {
+        /// Only this
+        #[command(subcommand)]
+        what: Option<Doctor>,
+    },
     /// Look at and accept the anchor, the witness of the newest state kept outside the data directory
     #[command(subcommand)]
     Anchor(Anchor),
+    /// Make, list and revoke API keys; as soon as there is one, a server asks everybody for a key
+    #[command(subcommand)]
+    Keys(Keys),
     /// Look at and rotate the keys that stored data is authenticated with
     #[command(subcommand)]
     Keyring(Keyring),
@@ -104,22 +124,68 @@ pub(crate) enum Command {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sessions {
     /// List sessions, newest first
-    List {
-        /// Only of this project
-        #[arg(long)]
-        project: Option<String>,
-        /// At most so many
-        #[arg(long, default_value_t = 50)]
-        limit: usize,
-        /// Where to go on: the next_cursor of the page before
-        #[arg(long)]
-        cursor: Option<String>,
-    },
+    List(ListSessions),
     /// Show a session with all its turns
     Show {
         /// The session
         id: String,
     },
+    /// Show items as they come, also those that other processes write; ends with Ctrl-C
+    Tail {
+        /// The session
+        id: String,
+        /// Begin behind this seq; without it, with what comes from now on
+        #[arg(long, value_name = "SEQ")]
+        after: Option<u64>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListSessions {
+    /// Only of this project
+    #[arg(long, value_name = "ID")]
+    pub(crate) project: Option<String>,
+    /// Only of this end user
+    #[arg(long, value_name = "ID")]
+    pub(crate) identity: Option<String>,
+    /// Only those with an item by this agent
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Only active, paused or closed ones
+    #[arg(long, value_name = "STATUS")]
+    pub(crate) status: Option<String>,
+    /// Only those whose title holds this text; ASCII letters match in either case
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) q: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: usize,
+    /// Where to go on: the next_cursor of the page before
+    #[arg(long)]
+    pub(crate) cursor: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Erase {
+    #[command(flatten)]
+    pub(crate) target: EraseTarget,
+    /// Do not ask; needed where stdin is no terminal
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct EraseTarget {
+    /// This session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// All sessions of this end user
+    #[arg(long, value_name = "ID")]
+    pub(crate) identity: Option<String>,
+    /// All sessions of the tenant
+    #[arg(long)]
+    pub(crate) all_of_tenant: bool,
 }
 
 #[derive(Debug, Args)]
@@ -163,6 +229,26 @@ pub(crate) enum ExportFormat {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum Doctor {
+    /// Look at webhooks; send what was given up again
+    Webhooks(DoctorWebhooks),
+}
+
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct DoctorWebhooks {
+    /// Send the dead letters of this webhook again
+    #[arg(long, value_name = "NAME")]
+    pub(crate) redeliver: Option<String>,
+    /// Throw the dead letters of this webhook away
+    #[arg(long, value_name = "NAME")]
+    pub(crate) discard: Option<String>,
+    /// Let this webhook go on, whose receiver has answered 410
+    #[arg(long, value_name = "NAME")]
+    pub(crate) enable: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum Anchor {
     /// Show what the anchor has seen and whether the store agrees
     Show,
@@ -178,6 +264,35 @@ pub(crate) enum Keyring {
     List,
     /// Add a key and write with it from now on
     Rotate,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Keys {
+    /// Make a key of the tenant and show it, this once
+    Create(NewKey),
+    /// List the tenant's keys; the secrets are not kept
+    List,
+    /// Revoke a key for good
+    Revoke {
+        /// The key's id, as `keys list` shows it
+        key_id: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NewKey {
+    /// What its holder is: service, user, auditor or admin
+    #[arg(long, value_name = "ROLE")]
+    pub(crate) role: Role,
+    /// What to call it in lists
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) name: Option<String>,
+    /// The end user that its holder is, for the role user
+    #[arg(long, value_name = "ID")]
+    pub(crate) identity: Option<String>,
+    /// When it ends: a time such as 2027-01-31T00:00:00Z, or how long, such as 30d
+    #[arg(long, value_name = "TIME|DURATION")]
+    pub(crate) expires: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

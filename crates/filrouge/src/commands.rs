@@ -1,5 +1,7 @@
 //! The commands, one file each.
 
+#[cfg(feature = "otel")]
+use std::io::Write;
 use std::process::ExitCode;
 
 use crate::cli::{Cli, Command, ImportSource};
@@ -10,14 +12,20 @@ mod anchor;
 mod completions;
 mod config_show;
 mod doctor;
+mod doctor_webhooks;
+mod erase;
 mod export;
 mod import;
 mod import_bundle;
 mod keyring;
+mod keys;
+mod lineage;
 mod redact;
 mod serve;
 mod sessions_list;
 mod sessions_show;
+mod sessions_tail;
+mod stats;
 mod verify;
 mod verify_bundle;
 
@@ -34,11 +42,12 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let config = Config::read(&cli.options, listen)?;
     match cli.command {
         Command::Serve { .. } => serve::run(&config).await,
-        Command::Sessions(crate::cli::Sessions::List {
-            project,
-            limit,
-            cursor,
-        }) => sessions_list::run(&config, project, limit, cursor).await,
+        Command::Sessions(crate::cli::Sessions::List(asked)) => {
+            sessions_list::run(&config, asked).await
+        }
+        Command::Sessions(crate::cli::Sessions::Tail { id, after }) => {
+            sessions_tail::run(&config, &id, after).await
+        }
         Command::Sessions(crate::cli::Sessions::Show { id }) => {
             sessions_show::run(&config, &id).await
         }
@@ -64,28 +73,74 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             ..
         } => verify_bundle::run(&path, public_key.as_deref(), config.json).await,
         Command::Verify { id, .. } => verify::run(&config, id).await,
+        Command::Lineage { id } => lineage::run(&config, &id).await,
+        Command::Stats { id } => stats::run(&config, &id).await,
         Command::Redact(what) => redact::run(&config, &what).await,
-        Command::Doctor => doctor::run(&config).await,
+        Command::Erase(what) => erase::run(&config, &what).await,
+        Command::Doctor { what: None } => doctor::run(&config).await,
+        Command::Doctor {
+            what: Some(crate::cli::Doctor::Webhooks(what)),
+        } => doctor_webhooks::run(&config, &what).await,
         Command::Anchor(what) => anchor::run(&config, &what).await,
         Command::Keyring(what) => keyring::run(&config, &what),
+        Command::Keys(what) => keys::run(&config, what).await,
         Command::Config(crate::cli::Config::Show) => config_show::run(&config),
         Command::Completions { shell } => completions::run(shell),
     }
 }
 
 /// Logs go to stderr: `FILROUGE_LOG` filters them, `FILROUGE_LOG_FORMAT=json` makes them JSON lines.
+///
+/// Of other people's code only warnings and errors are taken, whatever the filter says: what it tells in detail
+/// are headers and bytes, and credentials are among them.
 fn start_log(server: bool) {
+    use tracing_subscriber::filter::FilterExt;
+    use tracing_subscriber::layer::{Layer, SubscriberExt};
+    use tracing_subscriber::util::SubscriberInitExt;
     let default = if server { "info" } else { "warn" };
     let filter = tracing_subscriber::EnvFilter::try_from_env("FILROUGE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let own = tracing_subscriber::filter::filter_fn(|line| {
+        line.target().starts_with("filrouge") || *line.level() <= tracing::Level::WARN
+    });
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false);
-    if std::env::var("FILROUGE_LOG_FORMAT").is_ok_and(|f| f == "json") {
-        log.json().init();
+    let lines = if std::env::var("FILROUGE_LOG_FORMAT").is_ok_and(|f| f == "json") {
+        lines.json().boxed()
     } else {
-        log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-            .init();
+        lines
+            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+            .boxed()
+    };
+    let log = tracing_subscriber::registry().with(lines.with_filter(filter.and(own)));
+    #[cfg(feature = "otel")]
+    let log = log.with(spans(server));
+    log.init();
+    #[cfg(not(feature = "otel"))]
+    if server && std::env::var_os("FILROUGE_OTLP_ENDPOINT").is_some_and(|e| !e.is_empty()) {
+        tracing::warn!(
+            "FILROUGE_OTLP_ENDPOINT is set, and this filrouge was built without the feature otel: no spans are sent"
+        );
+    }
+}
+
+/// Where spans go, if `FILROUGE_OTLP_ENDPOINT` says so.
+#[cfg(feature = "otel")]
+fn spans<S>(server: bool) -> Option<impl tracing_subscriber::Layer<S>>
+where
+    S: tracing::Subscriber + for<'span> tracing_subscriber::registry::LookupSpan<'span>,
+{
+    let endpoint = std::env::var("FILROUGE_OTLP_ENDPOINT").ok()?;
+    if !server || endpoint.is_empty() {
+        return None;
+    }
+    match crate::telemetry::layer(&endpoint) {
+        Ok(layer) => Some(layer),
+        Err(error) => {
+            // The log is not there yet.
+            let _ = writeln!(std::io::stderr(), "FILROUGE_OTLP_ENDPOINT: {error:#}");
+            None
+        }
     }
 }

@@ -6,13 +6,21 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use filrouge_engine::Settings;
+use filrouge_engine::{Limits, Settings};
 use filrouge_store::command::ConcurrentTurns;
 use filrouge_types::TenantId;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Options;
 use crate::exit::Usage;
+
+mod access;
+mod limits;
+mod webhooks;
+
+pub(crate) use access::AccessConfig;
+pub(crate) use limits::LimitsConfig;
+pub(crate) use webhooks::WebhookConfig;
 
 /// Where a setting's value comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -81,6 +89,9 @@ pub(crate) struct Config {
     pub(crate) anchor: Setting<PathBuf>,
     pub(crate) turn_timeout: Setting<Duration>,
     pub(crate) concurrent_turns: Setting<ConcurrentTurns>,
+    pub(crate) access: AccessConfig,
+    pub(crate) limits: LimitsConfig,
+    pub(crate) webhooks: Vec<WebhookConfig>,
     pub(crate) json: bool,
     pub(crate) unverified: bool,
 }
@@ -96,6 +107,13 @@ struct File {
     anchor: Option<String>,
     turn_timeout_s: Option<u64>,
     concurrent_turns: Option<String>,
+    #[serde(default)]
+    access: access::AccessFile,
+    jwt: Option<access::JwtFile>,
+    #[serde(default)]
+    limits: limits::LimitsFile,
+    #[serde(default)]
+    webhooks: Vec<webhooks::WebhookFile>,
 }
 
 /// A folder of the XDG base directory rules.
@@ -113,9 +131,10 @@ fn xdg(variable: &str, fallback: &str) -> Result<PathBuf, Usage> {
 
 fn read_file(path: &Path, must_exist: bool) -> Result<Option<File>, Usage> {
     match std::fs::read_to_string(path) {
-        Ok(text) => toml::from_str(&text)
-            .map(Some)
-            .map_err(|e| Usage::new(format!("{}: {e}", path.display()))),
+        Ok(text) => toml::from_str(&text).map(Some).map_err(|e| {
+            let what = webhooks::told(&e, &text);
+            Usage::new(format!("{}: {what}", path.display()))
+        }),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(None),
         Err(e) => Err(Usage::new(format!("{}: {e}", path.display()))),
     }
@@ -257,6 +276,9 @@ impl Config {
                 || Ok(ConcurrentTurns::Allow),
                 concurrent_turns,
             )?,
+            access: AccessConfig::read(&layers, &file.access, file.jwt)?,
+            limits: LimitsConfig::read(&layers, &file.limits)?,
+            webhooks: webhooks::read(file.webhooks, path.parent().unwrap_or(Path::new("")))?,
             file: layers.file.map(Path::to_owned),
             json: options.json,
             unverified: options.unverified,
@@ -268,6 +290,10 @@ impl Config {
         Settings {
             concurrent_turns: self.concurrent_turns.value,
             turn_timeout: self.turn_timeout.value,
+            limits: Limits {
+                item_bytes: self.limits.item_bytes(),
+                ..Limits::default()
+            },
             ..Settings::default()
         }
     }

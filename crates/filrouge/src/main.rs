@@ -6,6 +6,8 @@ mod config;
 mod exit;
 mod open;
 mod output;
+#[cfg(feature = "otel")]
+mod telemetry;
 
 use std::process::ExitCode;
 

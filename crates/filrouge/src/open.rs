@@ -46,6 +46,7 @@ pub(crate) fn operator(config: &Config) -> Scope {
     Scope {
         tenant: config.tenant.value.clone(),
         viewer: Viewer::Operator,
+        token: None,
     }
 }
 

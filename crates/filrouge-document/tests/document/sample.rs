@@ -31,6 +31,7 @@ impl Conversation {
             metadata: RawJson::parse("{}").unwrap(),
             created_at: at(0),
             updated_at: at(900),
+            version: [0; 16],
         };
         Self {
             session,

@@ -56,6 +56,7 @@ fn operator() -> Scope {
     Scope {
         tenant: TenantId::new("t").unwrap(),
         viewer: Viewer::Operator,
+        token: None,
     }
 }
 

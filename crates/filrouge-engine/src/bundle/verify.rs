@@ -209,6 +209,8 @@ fn read(sections: &Sections<'_>) -> Result<(Adopt, Session), Refused> {
         state: read.state,
         metadata: read.metadata,
         created_at: read.created_at,
+        token: None,
+        erased: None,
     };
     let mut head = filrouge_store::rows::HeadRow::empty(session.fingerprint(), read.updated_at);
     (head.last_seq, head.turn_count) = (read.last_seq, read.turn_count);
@@ -230,6 +232,7 @@ pub(super) async fn rebuild(adopt: &Adopt) -> Result<(Session, Vec<Turn>), Failu
     let scope = Scope {
         tenant: adopt.session.tenant_id.clone(),
         viewer: Viewer::Operator,
+        token: None,
     };
     let command = Command {
         scope: scope.clone(),

@@ -32,6 +32,7 @@ pub(crate) fn scope(tenant: &str, viewer: Viewer) -> Scope {
     Scope {
         tenant: TenantId::new(tenant).unwrap(),
         viewer,
+        token: None,
     }
 }
 

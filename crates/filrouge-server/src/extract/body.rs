@@ -1,7 +1,5 @@
-//! Request bodies.
+//! Request bodies: JSON, within the bounds of DESIGN §8 on bytes, time and what a compressed one unfolds to.
 
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use filrouge_types::{ErrorCode, Object};
@@ -9,6 +7,9 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::problem::Problem;
 use crate::serve::App;
+
+mod gzip;
+mod receive;
 
 /// A JSON body.
 pub(crate) struct Body<T>(pub(crate) T);
@@ -18,9 +19,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
 
     async fn from_request(request: Request, state: &App) -> Result<Self, Problem> {
         content_type(request.headers())?;
-        let bytes = Bytes::from_request(request, state)
-            .await
-            .map_err(body_rejection)?;
+        let bytes = receive::whole(request, state).await?;
         parse(&bytes).map(Self)
     }
 }
@@ -33,9 +32,7 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
 
     async fn from_request(request: Request, state: &App) -> Result<Self, Problem> {
         let typed = content_type(request.headers());
-        let bytes = Bytes::from_request(request, state)
-            .await
-            .map_err(body_rejection)?;
+        let bytes = receive::whole(request, state).await?;
         if bytes.is_empty() {
             return Ok(Self(T::default()));
         }
@@ -60,17 +57,6 @@ fn content_type(headers: &HeaderMap) -> Result<(), Problem> {
     );
     problem.0.hint = Some("send the header content-type: application/json".to_owned());
     Err(problem)
-}
-
-fn body_rejection(rejection: BytesRejection) -> Problem {
-    if rejection.status() == axum::http::StatusCode::PAYLOAD_TOO_LARGE {
-        let mut problem =
-            Problem::new(ErrorCode::PayloadTooLarge, "the body is larger than 32 MiB");
-        problem.0.hint = Some("send fewer items at once".to_owned());
-        problem
-    } else {
-        Problem::new(ErrorCode::BadRequest, rejection.body_text())
-    }
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {

@@ -1,25 +1,43 @@
-//! Whose request it is, and what its path names.
+//! Whose request it is, what it may do, and what its path names.
+//!
+//! A scope, without which nothing of the store can be asked, is only to be had with the permission that the route
+//! states in its signature: `InSession<may::Read>`.
+
+use std::marker::PhantomData;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
-use filrouge_store::{Scope, Viewer};
+use filrouge_store::{OsEntropy, Scope, Viewer};
 use filrouge_types::{ErrorCode, IdError, IdentityId, SessionId, TurnId};
 
+use crate::access::{FreshToken, Needs, Permission, Principal, shown_session_token};
+use crate::limits::RateSubject;
 use crate::problem::Problem;
 use crate::serve::App;
 
+/// On whose behalf the request comes.
+pub(crate) struct Caller<P> {
+    pub(crate) scope: Scope,
+    pub(crate) principal: Principal,
+    needs: PhantomData<P>,
+}
+
 /// The session of the path.
-pub(crate) struct InSession {
+pub(crate) struct InSession<P> {
     pub(crate) scope: Scope,
     pub(crate) session: SessionId,
+    pub(crate) principal: Principal,
+    needs: PhantomData<P>,
 }
 
 /// The turn of the path, in its session.
-pub(crate) struct InTurn {
+pub(crate) struct InTurn<P> {
     pub(crate) scope: Scope,
     pub(crate) session: SessionId,
     pub(crate) turn: TurnId,
+    pub(crate) principal: Principal,
+    needs: PhantomData<P>,
 }
 
 fn path_rejection(e: PathRejection) -> Problem {
@@ -40,61 +58,151 @@ fn turn_id(text: &str) -> Result<TurnId, Problem> {
     })
 }
 
-impl FromRequestParts<App> for InSession {
+/// Principal and scope of a request that needs `P`.
+fn scope<P: Needs>(parts: &Parts, state: &App) -> Result<(Principal, Scope), Problem> {
+    // Every route that is not public is behind the layer that puts the principal here.
+    let principal = parts.extensions.get::<Principal>().ok_or_else(|| {
+        Problem::new(
+            ErrorCode::Internal,
+            "the route is not behind authentication",
+        )
+    })?;
+    let keyring = state.engine().ledger().keyring();
+    let token = shown_session_token(&parts.headers)?.map(|text| keyring.session_token(text));
+    let identity = principal.acts_for(&parts.headers)?;
+    let scope = principal.scope(P::PERMISSION, identity, token)?;
+    Ok((principal.clone(), scope))
+}
+
+/// Counts a request for its caller and its session.
+fn count(
+    state: &App,
+    principal: &Principal,
+    scope: &Scope,
+    session: Option<&SessionId>,
+) -> Result<(), Problem> {
+    // Another tenant may use the same ids; none holds NUL.
+    let in_tenant = |id: &str| format!("{}\0{id}", scope.tenant);
+    let identity = scope.viewer.identity().map(|id| in_tenant(id.as_str()));
+    let session = session.map(|id| in_tenant(id.as_str()));
+    state.limits().check(&RateSubject {
+        key: principal.name(),
+        identity: identity.as_deref(),
+        session: session.as_deref(),
+    })?;
+    Ok(())
+}
+
+impl<P: Needs> FromRequestParts<App> for Caller<P> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
-        let scope = scope(parts, state)?;
+        let (principal, scope) = scope::<P>(parts, state)?;
+        count(state, &principal, &scope, None)?;
+        Ok(Self {
+            scope,
+            principal,
+            needs: PhantomData,
+        })
+    }
+}
+
+impl<P: Needs> FromRequestParts<App> for InSession<P> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
+        let (principal, scope) = scope::<P>(parts, state)?;
         let Path(session) = Path::<String>::from_request_parts(parts, state)
             .await
             .map_err(path_rejection)?;
+        let session = SessionId::new(session).map_err(id_problem)?;
+        count(state, &principal, &scope, Some(&session))?;
         Ok(Self {
             scope,
-            session: SessionId::new(session).map_err(id_problem)?,
+            session,
+            principal,
+            needs: PhantomData,
         })
     }
 }
 
-impl FromRequestParts<App> for InTurn {
+impl<P: Needs> FromRequestParts<App> for InTurn<P> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
-        let scope = scope(parts, state)?;
+        let (principal, scope) = scope::<P>(parts, state)?;
         let Path((session, turn)) = Path::<(String, String)>::from_request_parts(parts, state)
             .await
             .map_err(path_rejection)?;
+        let session = SessionId::new(session).map_err(id_problem)?;
+        let turn = turn_id(&turn)?;
+        count(state, &principal, &scope, Some(&session))?;
         Ok(Self {
             scope,
-            session: SessionId::new(session).map_err(id_problem)?,
-            turn: turn_id(&turn)?,
+            session,
+            turn,
+            principal,
+            needs: PhantomData,
         })
     }
 }
 
-/// On whose behalf the request comes: without keys, `Filrouge-Identity` is trusted (DESIGN §8).
-pub(crate) struct Caller(pub(crate) Scope);
+/// The secret that a new anonymous session gets, if it needs one and the caller has not brought its own.
+fn fresh_token(app: &App, scope: &mut Scope) -> Result<Option<FreshToken>, Problem> {
+    FreshToken::for_new_session(app, &OsEntropy, scope)
+}
 
-impl FromRequestParts<App> for Caller {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
-        scope(parts, state).map(Self)
+impl<P: Needs> Caller<P> {
+    /// Puts a secret into the scope when the session that may be made needs one; it is told to the caller when
+    /// the session was made.
+    ///
+    /// # Errors
+    /// `internal` when there is no randomness.
+    pub(crate) fn fresh_token(&mut self, app: &App) -> Result<Option<FreshToken>, Problem> {
+        fresh_token(app, &mut self.scope)
     }
 }
 
-fn scope(parts: &Parts, state: &App) -> Result<Scope, Problem> {
-    let identity = match parts.headers.get("filrouge-identity") {
-        None => None,
-        Some(value) => {
-            let text = std::str::from_utf8(value.as_bytes())
-                .map_err(|_| Problem::new(ErrorCode::Invalid, "Filrouge-Identity is not UTF-8"))?;
-            let id = IdentityId::new(text)
-                .map_err(|e| Problem::new(ErrorCode::Invalid, format!("Filrouge-Identity: {e}")))?;
-            Some(id)
+impl<P: Needs> InSession<P> {
+    /// As [`Caller::fresh_token`], for a write that makes the session when there is none.
+    ///
+    /// # Errors
+    /// `internal` when there is no randomness.
+    pub(crate) fn fresh_token(&mut self, app: &App) -> Result<Option<FreshToken>, Problem> {
+        fresh_token(app, &mut self.scope)
+    }
+
+    /// Whether the session is not to be seen without the secret that the scope holds.
+    pub(crate) async fn needs_token(&self, app: &App) -> bool {
+        let without = Scope {
+            token: None,
+            ..self.scope.clone()
+        };
+        let seen = app.engine().ledger().session(&without, &self.session).await;
+        // When it cannot be told, a secret too many does no harm, and one that is missing loses the session.
+        seen.is_err()
+    }
+
+    /// What the caller sees with one more permission.
+    ///
+    /// # Errors
+    /// `forbidden` when the caller does not have it.
+    pub(crate) fn with(&self, permission: Permission) -> Result<Scope, Problem> {
+        let identity = self.scope.viewer.identity().cloned();
+        self.principal.scope(permission, identity, self.scope.token)
+    }
+
+    /// Refuses a request of an end user for somebody else, as when linking a session.
+    ///
+    /// # Errors
+    /// `forbidden`.
+    pub(crate) fn only_for(&self, identity: &IdentityId) -> Result<(), Problem> {
+        match &self.scope.viewer {
+            Viewer::EndUser(Some(own)) if own != identity => Err(Problem::new(
+                ErrorCode::Forbidden,
+                "the request is on behalf of another end user than its identity_id",
+            )),
+            _ => Ok(()),
         }
-    };
-    Ok(Scope {
-        tenant: state.tenant().clone(),
-        viewer: Viewer::EndUser(identity),
-    })
+    }
 }

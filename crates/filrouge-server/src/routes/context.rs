@@ -7,34 +7,71 @@ use filrouge_engine::restore::{RestoreQuery, Selection, Unanswered};
 use filrouge_transcode::{Format, restore};
 use filrouge_types::{ErrorCode, Variant};
 use serde::Deserialize;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{IntoParams, ToSchema};
 
+use crate::access::may;
 use crate::answer::json;
 use crate::extract::{InSession, Query};
+use crate::openapi::{Called, Context, OfSession, Problems, SessionPath, Shown, Stored};
 use crate::problem::Problem;
 use crate::serve::App;
 
-#[derive(Clone, Copy, Default, Deserialize)]
+/// What becomes of a call that was never answered.
+#[derive(Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum OnUnanswered {
     #[default]
+    /// It is left out with its group.
     Drop,
+    /// It gets an error as its answer.
     Error,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShowQuery {
+    /// What the messages are written as: `pairs` unless asked.
+    #[param(schema_with = formats)]
     format: Option<String>,
+    /// The language: neutral unless asked.
     variant: Option<Variant>,
+    /// Only the newest turns, at most so many.
+    #[param(minimum = 1)]
     last_turns: Option<usize>,
+    /// Only the newest turns, by an estimate of their tokens.
+    #[param(minimum = 1)]
     max_tokens: Option<u64>,
+    /// What becomes of a call that was never answered.
     #[serde(default)]
+    #[param(inline)]
     unanswered: OnUnanswered,
 }
 
+fn formats() -> Schema {
+    let words = Format::ALL.map(Format::as_str);
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .enum_values(Some(words))
+        .build()
+        .into()
+}
+
+/// Restores a conversation as the messages of a provider's request, structurally valid for it.
+///
+/// The report tells what was left out and why.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sessions/{session_id}/context",
+    operation_id = "restoreContext",
+    tag = "reading",
+    params(SessionPath, ShowQuery),
+    responses(Shown<Context>, Problems<(Called, Stored, OfSession)>)
+)]
 pub(super) async fn show(
     State(app): State<App>,
-    at: InSession,
+    at: InSession<may::Read>,
     Query(query): Query<ShowQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
     let format: Format = match query.format.as_deref().map(str::parse) {
@@ -60,6 +97,7 @@ pub(super) async fn show(
             OnUnanswered::Error => Unanswered::Error,
         },
     };
+    let leave = app.limits().large_answer().await?;
     let context = restore(app.engine(), &at.scope, &at.session, format, asked).await?;
-    json(StatusCode::OK, &context)
+    Ok(json(StatusCode::OK, &context)?.map(|body| leave.hold_in(body)))
 }

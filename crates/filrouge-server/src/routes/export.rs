@@ -9,35 +9,64 @@ use axum::http::{Response, StatusCode, header};
 use filrouge_document::{Document, html, markdown};
 use filrouge_types::{ErrorCode, Failure};
 use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
 
+use crate::access::may;
 use crate::extract::{InSession, Query};
+use crate::openapi::{Bundle, Called, Large, OfSession, Problems, SessionPath, Stored};
 use crate::problem::Problem;
 use crate::serve::App;
 
 /// Largest document in bytes that is answered: it stands in memory.
 const EXPORT_MAX: usize = 256 << 20;
 
-#[derive(Clone, Copy, Default, Deserialize)]
+/// What a document is written as.
+#[derive(Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Format {
+    /// Markdown.
     Md,
+    /// One page that loads nothing.
     Html,
+    /// A signed bundle, for `filrouge verify --bundle` and `filrouge import`.
     #[default]
     Json,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShowQuery {
+    /// What it is written as.
     #[serde(default)]
+    #[param(inline)]
     format: Format,
 }
 
+/// Writes a conversation as a document.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sessions/{session_id}/export",
+    operation_id = "exportSession",
+    tag = "reading",
+    params(SessionPath, ShowQuery),
+    responses((
+        status = 200,
+        description = "The document.",
+        content((Bundle = "application/json"), (String = "text/markdown"), (String = "text/html")),
+        headers(
+            ("Content-Disposition" = String, description = "An attachment."),
+            ("Content-Security-Policy" = String, description = "What strangers wrote is no page of this origin."),
+            ("X-Content-Type-Options" = String, description = "`nosniff`."),
+        ),
+    ), Problems<(Called, Stored, OfSession, Large)>)
+)]
 pub(super) async fn show(
     State(app): State<App>,
-    at: InSession,
+    at: InSession<may::Read>,
     Query(query): Query<ShowQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
+    let leave = app.limits().large_answer().await?;
     let (text, media_type, name) = match query.format {
         Format::Json => (bundle(&app, &at).await?, "application/json", "session.json"),
         Format::Md => {
@@ -62,7 +91,7 @@ pub(super) async fn show(
             header::CONTENT_DISPOSITION,
             format!("attachment; filename=\"{name}\""),
         )
-        .body(HttpBody::from(text))
+        .body(leave.hold_in(HttpBody::from(text)))
         .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))
 }
 
@@ -86,7 +115,7 @@ impl fmt::Write for Bounded {
     }
 }
 
-async fn bundle(app: &App, at: &InSession) -> Result<String, Failure> {
+async fn bundle(app: &App, at: &InSession<may::Read>) -> Result<String, Failure> {
     let written = Arc::new(Mutex::new(Bounded::default()));
     let out = written.clone();
     let sink = Box::new(move |text: &str| {
@@ -102,7 +131,7 @@ async fn bundle(app: &App, at: &InSession) -> Result<String, Failure> {
 
 async fn document(
     app: &App,
-    at: &InSession,
+    at: &InSession<may::Read>,
     write: fn(&Document<'_>, &mut dyn fmt::Write) -> fmt::Result,
 ) -> Result<String, Failure> {
     let conversation = app.engine().conversation(&at.scope, &at.session).await?;

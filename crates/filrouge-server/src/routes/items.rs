@@ -2,24 +2,45 @@
 
 use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{Response, StatusCode};
+use axum::http::{HeaderMap, Response, StatusCode};
 use filrouge_engine::AppendItems;
+use filrouge_types::Item;
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
+use crate::access::may;
 use crate::answer::{Page, created, json, written};
-use crate::extract::{Body, InSession, InTurn, NoParameters, Query, limit};
+use crate::extract::{Body, Cursor, InSession, InTurn, NoParameters, Query, limit};
+use crate::openapi::{
+    Appending, Called, Created, LastEventId, OfSession, OfTurn, Problems, SessionPath, Stored,
+    Tailed, TurnPath, WithBody, Writing,
+};
 use crate::problem::Problem;
+use crate::routes::tail;
 use crate::serve::App;
 
-#[derive(Serialize)]
-struct Appended {
+/// Where appended items stand.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Appended {
+    /// The first one's seq.
     first_seq: u64,
+    /// The last one's seq.
     last_seq: u64,
 }
 
+/// Appends items to an open turn, all or none.
+#[utoipa::path(
+    post,
+    path = "/api/v1/sessions/{session_id}/turns/{turn_id}/items",
+    operation_id = "appendItems",
+    tag = "items",
+    params(TurnPath),
+    request_body = AppendItems,
+    responses(Created<Appended>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Appending)>)
+)]
 pub(super) async fn append(
     State(app): State<App>,
-    at: InTurn,
+    at: InTurn<may::Write>,
     _: Query<NoParameters>,
     Body(request): Body<AppendItems>,
 ) -> Result<Response<HttpBody>, Problem> {
@@ -37,21 +58,44 @@ pub(super) async fn append(
     )
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
+    /// Those behind this seq.
     after: Option<u64>,
+    /// At most so many.
+    #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<i64>,
-    cursor: Option<u64>,
+    /// The `next_cursor` of the page before.
+    #[param(value_type = Option<String>, pattern = "^[0-9]{1,19}$")]
+    cursor: Option<Cursor>,
 }
 
+/// Lists a session's items by seq; with `Accept: text/event-stream` streams them as they come.
+///
+/// The stream has the events `item`, whose id is the seq, and `erased`. It begins behind `Last-Event-ID`, else behind
+/// `after`, else at the end of the session, and never leaves out or repeats an item, whatever lies between two
+/// connections.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sessions/{session_id}/items",
+    operation_id = "listItems",
+    tag = "items",
+    params(SessionPath, ListQuery, LastEventId),
+    responses(Tailed<Item>, Problems<(Called, Stored, OfSession)>)
+)]
 pub(super) async fn list(
     State(app): State<App>,
-    at: InSession,
+    at: InSession<may::Read>,
+    headers: HeaderMap,
     Query(query): Query<ListQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
     let limit = limit(query.limit)?;
-    let after = query.cursor.or(query.after).unwrap_or(0);
+    if tail::wanted(&headers) {
+        return tail::open(app, at, &headers, query.after).await;
+    }
+    let after = query.cursor.map(Into::into).or(query.after).unwrap_or(0);
     let (data, next_cursor) = app
         .engine()
         .ledger()

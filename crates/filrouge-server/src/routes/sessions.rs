@@ -6,39 +6,87 @@ use axum::http::{Response, StatusCode};
 use filrouge_engine::CreateSession;
 use filrouge_store::command::SessionFilter;
 use filrouge_store::verify::{Report, Verdict};
-use filrouge_types::{IdentityId, ProjectId, SessionStatus, Timestamp};
+use filrouge_types::{IdentityId, ProjectId, Session, SessionId, SessionStatus, Timestamp};
 use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
 
+use crate::access::may;
 use crate::answer::{Page, created, json, written};
-use crate::extract::{Caller, InSession, NoParameters, OptionalBody, Query, limit};
+use crate::extract::{Caller, Cursor, InSession, NoParameters, OptionalBody, Query, limit};
+use crate::openapi::{
+    Called, Listed, Made, MakingSession, OfSession, Problems, SessionPath, Shown, Stored, Tagged,
+    VerifyReport, WithBody, Writing,
+};
 use crate::problem::Problem;
+use crate::routes::session::tagged;
 use crate::serve::App;
 
+/// Makes a session.
+///
+/// One that is the caller's already is given back; an id that is somebody else's is a conflict.
+#[utoipa::path(
+    post,
+    path = "/api/v1/sessions",
+    operation_id = "createSession",
+    tag = "sessions",
+    request_body(content = Option<CreateSession>),
+    responses(Made<Session>, Problems<(Called, Stored, WithBody, Writing, MakingSession)>)
+)]
 pub(super) async fn create(
     State(app): State<App>,
-    Caller(scope): Caller,
+    mut caller: Caller<may::Write>,
     _: Query<NoParameters>,
     OptionalBody(request): OptionalBody<CreateSession>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let (session, new) = app.engine().create_session(&scope, request).await?;
-    written(&app, created(new), &session)
+    let fresh = caller.fresh_token(&app)?;
+    let (session, new) = app.engine().create_session(&caller.scope, request).await?;
+    let mut response = tagged(written(&app, created(new), &session)?, &session)?;
+    if let Some(fresh) = fresh.filter(|_| new) {
+        fresh.tell(&mut response);
+    }
+    Ok(response)
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
+    /// Those of a project.
     project_id: Option<ProjectId>,
+    /// Those of an end user.
     identity_id: Option<IdentityId>,
+    /// Those that a session has started.
+    parent_session_id: Option<SessionId>,
+    /// Those with an item by an agent.
+    agent: Option<Box<str>>,
+    /// Those that stand so.
     status: Option<SessionStatus>,
+    /// Those made at this moment or later.
     since: Option<Timestamp>,
+    /// Those made before this moment.
     until: Option<Timestamp>,
+    /// Those whose title holds this text; ASCII letters match in either case.
+    q: Option<Box<str>>,
+    /// At most so many.
+    #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<i64>,
-    cursor: Option<String>,
+    /// The `next_cursor` of the page before.
+    #[param(value_type = Option<String>, pattern = "^[0-9]{1,19}$")]
+    cursor: Option<Cursor>,
 }
 
+/// Lists the caller's sessions, newest first.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sessions",
+    operation_id = "listSessions",
+    tag = "sessions",
+    params(ListQuery),
+    responses(Listed<Session>, Problems<(Called, Stored)>)
+)]
 pub(super) async fn list(
     State(app): State<App>,
-    Caller(scope): Caller,
+    caller: Caller<may::Read>,
     Query(query): Query<ListQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
     let filter = SessionFilter {
@@ -47,28 +95,36 @@ pub(super) async fn list(
         status: query.status,
         since: query.since,
         until: query.until,
+        parent_session_id: query.parent_session_id,
+        agent: query.agent,
+        title: query.q,
     };
     let limit = limit(query.limit)?;
     let (data, next_cursor) = app
         .engine()
         .ledger()
-        .sessions(&scope, filter, query.cursor, limit)
+        .sessions(&caller.scope, filter, query.cursor.map(Into::into), limit)
         .await?;
     json(StatusCode::OK, &Page { data, next_cursor })
 }
 
+/// Gives a session.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sessions/{session_id}",
+    operation_id = "getSession",
+    tag = "sessions",
+    params(SessionPath),
+    responses(Tagged<Session>, Problems<(Called, Stored, OfSession)>)
+)]
 pub(super) async fn show(
     State(app): State<App>,
-    at: InSession,
+    at: InSession<may::Read>,
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {
-    json(
-        StatusCode::OK,
-        &app.engine()
-            .ledger()
-            .session(&at.scope, &at.session)
-            .await?,
-    )
+    let ledger = app.engine().ledger();
+    let session = ledger.session(&at.scope, &at.session).await?;
+    tagged(json(StatusCode::OK, &session)?, &session)
 }
 
 #[derive(Serialize)]
@@ -78,9 +134,18 @@ struct Verified<'a> {
     report: &'a Report,
 }
 
+/// Verifies a session: whether all of it is as it was written.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sessions/{session_id}/verify",
+    operation_id = "verifySession",
+    tag = "reading",
+    params(SessionPath),
+    responses(Shown<VerifyReport>, Problems<(Called, Stored, OfSession)>)
+)]
 pub(super) async fn verify(
     State(app): State<App>,
-    at: InSession,
+    at: InSession<may::Read>,
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {
     let report = app

@@ -5,43 +5,95 @@ use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use filrouge_engine::{CancelTurn, FailTurn, FinalizeTurn, RedactTurn, ReplaceTurn, StartTurn};
 use filrouge_store::read::{TurnOrder, TurnQuery};
-use filrouge_types::{RequestId, TurnStatus};
+use filrouge_types::{RequestId, Turn, TurnStatus};
 use serde::Deserialize;
+use utoipa::IntoParams;
 
+use crate::access::{Permission, Principal, may};
 use crate::answer::{Page, created, json, written};
-use crate::extract::{Body, InSession, InTurn, NoParameters, OptionalBody, Query, limit};
+use crate::extract::{
+    Body, Cursor, InSession, InTurn, NoParameters, OptionalBody, Query, limit, wait,
+};
+use crate::openapi::{
+    Answering, Called, Created, Ending, InOpenSession, Listed, MakingSession, OfSession, OfTurn,
+    Problems, Redacting, Replacing, SessionPath, Shown, Starting, Stored, TurnPath, WithBody,
+    Writing, Written,
+};
 use crate::problem::Problem;
 use crate::serve::App;
 
+/// Starts a turn: the question is written before the work begins.
+///
+/// A session that is not there is made. With `items` and `answer_neutral` a whole finished turn is recorded in one call.
+/// The same `request_id` gives the first turn again, with `differs: true` when the body is another one.
+#[utoipa::path(
+    post,
+    path = "/api/v1/sessions/{session_id}/turns",
+    operation_id = "startTurn",
+    tag = "turns",
+    params(SessionPath),
+    request_body = StartTurn,
+    responses(Created<Turn>, Problems<(Called, Stored, WithBody, Writing, MakingSession, InOpenSession, Starting)>)
+)]
 pub(super) async fn start(
     State(app): State<App>,
-    at: InSession,
+    mut at: InSession<may::Write>,
     _: Query<NoParameters>,
     Body(request): Body<StartTurn>,
 ) -> Result<Response<HttpBody>, Problem> {
+    let fresh = at.fresh_token(&app)?;
     let turn = app
         .engine()
-        .start_turn(&at.scope, at.session, request)
+        .start_turn(&at.scope, at.session.clone(), request)
         .await?;
-    written(&app, created(!turn.replayed), &turn)
+    let mut response = written(&app, created(!turn.replayed), &turn)?;
+    if let Some(fresh) = fresh
+        && turn.first_seq == 1
+        && at.needs_token(&app).await
+    {
+        fresh.tell(&mut response);
+    }
+    Ok(response)
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
+    /// Those that stand so.
     status: Option<TurnStatus>,
+    /// The one of this request.
     request_id: Option<RequestId>,
+    /// Whether redacted ones are listed too.
     #[serde(default)]
     include_redacted: bool,
+    /// At most so many.
+    #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<i64>,
-    cursor: Option<String>,
+    /// The `next_cursor` of the page before.
+    #[param(value_type = Option<String>, pattern = "^[0-9]{1,19}$")]
+    cursor: Option<Cursor>,
 }
 
+/// Lists a session's turns, oldest first.
+///
+/// With `status=finalized` a page holds the newest ones, oldest first.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sessions/{session_id}/turns",
+    operation_id = "listTurns",
+    tag = "turns",
+    params(SessionPath, ListQuery),
+    responses(Listed<Turn>, Problems<(Called, Stored, OfSession)>)
+)]
 pub(super) async fn list(
     State(app): State<App>,
-    at: InSession,
+    mut at: InSession<may::Read>,
     Query(query): Query<ListQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
+    if query.include_redacted {
+        at.scope = at.with(Permission::IncludeRedacted)?;
+    }
     let limit = limit(query.limit)?;
     let ledger = app.engine().ledger();
     if let Some(request) = query.request_id {
@@ -49,7 +101,7 @@ pub(super) async fn list(
         let found = ledger
             .ask(move |sight| {
                 let loaded = sight.get(&scope, &session)?;
-                let row = sight.turn_of_request(&loaded, &scope.viewer, &request)?;
+                let row = sight.turn_of_request(&loaded, &scope, &request)?;
                 match row {
                     Some(row) => sight.project(&loaded, &row).map(Some),
                     None => sight.all_turn_rows(&loaded).map(|()| None),
@@ -78,30 +130,69 @@ pub(super) async fn list(
         status: query.status,
         include_redacted: query.include_redacted,
         order,
-        cursor: query.cursor,
+        cursor: query.cursor.map(Into::into),
         limit,
     };
     let (data, next_cursor) = ledger.turns(&at.scope, &at.session, query).await?;
     json(StatusCode::OK, &Page { data, next_cursor })
 }
 
-pub(super) async fn show(
-    State(app): State<App>,
-    at: InTurn,
-    _: Query<NoParameters>,
-) -> Result<Response<HttpBody>, Problem> {
-    json(
-        StatusCode::OK,
-        &app.engine()
-            .ledger()
-            .turn(&at.scope, &at.session, at.turn)
-            .await?,
-    )
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ShowQuery {
+    /// Wait so many milliseconds for the turn to close: a long poll.
+    #[param(minimum = 0, maximum = 60_000, default = 0)]
+    wait: Option<u64>,
 }
 
+/// Gives a turn.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sessions/{session_id}/turns/{turn_id}",
+    operation_id = "getTurn",
+    tag = "turns",
+    params(TurnPath, ShowQuery),
+    responses(Shown<Turn>, Problems<(Called, Stored, OfSession, OfTurn)>)
+)]
+pub(super) async fn show(
+    State(app): State<App>,
+    at: InTurn<may::Read>,
+    Query(query): Query<ShowQuery>,
+) -> Result<Response<HttpBody>, Problem> {
+    let ledger = app.engine().ledger();
+    let turn = || ledger.turn(&at.scope, &at.session, at.turn);
+    let wait = wait(query.wait)?;
+    if wait.is_zero() {
+        return json(StatusCode::OK, &turn().await?);
+    }
+    let _slot = app.limits().stream(at.principal.name())?;
+    let closed = app
+        .engine()
+        .wait_for_turn(app.live(), &at.scope, &at.session, at.turn, wait);
+    let turn = tokio::select! {
+        closed = closed => closed?,
+        () = app.stopped() => turn().await?,
+        () = at.principal.ended() => return Err(Principal::no_longer_valid()),
+    };
+    json(StatusCode::OK, &turn)
+}
+
+/// Ends a turn with an answer.
+///
+/// Without one, the turn's newest item of the channel `final` is promoted. The first end wins; an equal one gives it again.
+#[utoipa::path(
+    post,
+    path = "/api/v1/sessions/{session_id}/turns/{turn_id}/finalize",
+    operation_id = "finalizeTurn",
+    tag = "turns",
+    params(TurnPath),
+    request_body(content = Option<FinalizeTurn>),
+    responses(Written<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Ending, Answering)>)
+)]
 pub(super) async fn finalize(
     State(app): State<App>,
-    at: InTurn,
+    at: InTurn<may::Write>,
     _: Query<NoParameters>,
     OptionalBody(request): OptionalBody<FinalizeTurn>,
 ) -> Result<Response<HttpBody>, Problem> {
@@ -112,9 +203,19 @@ pub(super) async fn finalize(
     written(&app, StatusCode::OK, &turn)
 }
 
+/// Ends a turn with an error, after what was shown so far.
+#[utoipa::path(
+    post,
+    path = "/api/v1/sessions/{session_id}/turns/{turn_id}/fail",
+    operation_id = "failTurn",
+    tag = "turns",
+    params(TurnPath),
+    request_body = FailTurn,
+    responses(Written<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Ending)>)
+)]
 pub(super) async fn fail(
     State(app): State<App>,
-    at: InTurn,
+    at: InTurn<may::Write>,
     _: Query<NoParameters>,
     Body(request): Body<FailTurn>,
 ) -> Result<Response<HttpBody>, Problem> {
@@ -125,9 +226,19 @@ pub(super) async fn fail(
     written(&app, StatusCode::OK, &turn)
 }
 
+/// Ends a turn by the user's wish, after what was shown so far.
+#[utoipa::path(
+    post,
+    path = "/api/v1/sessions/{session_id}/turns/{turn_id}/cancel",
+    operation_id = "cancelTurn",
+    tag = "turns",
+    params(TurnPath),
+    request_body(content = Option<CancelTurn>),
+    responses(Written<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Ending)>)
+)]
 pub(super) async fn cancel(
     State(app): State<App>,
-    at: InTurn,
+    at: InTurn<may::Write>,
     _: Query<NoParameters>,
     OptionalBody(request): OptionalBody<CancelTurn>,
 ) -> Result<Response<HttpBody>, Problem> {
@@ -138,9 +249,19 @@ pub(super) async fn cancel(
     written(&app, StatusCode::OK, &turn)
 }
 
+/// Erases the contents of a turn; that it was there, and who redacted it, stays.
+#[utoipa::path(
+    post,
+    path = "/api/v1/sessions/{session_id}/turns/{turn_id}/redact",
+    operation_id = "redactTurn",
+    tag = "turns",
+    params(TurnPath),
+    request_body = RedactTurn,
+    responses(Written<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Redacting)>)
+)]
 pub(super) async fn redact(
     State(app): State<App>,
-    at: InTurn,
+    at: InTurn<may::Redact>,
     _: Query<NoParameters>,
     Body(request): Body<RedactTurn>,
 ) -> Result<Response<HttpBody>, Problem> {
@@ -151,9 +272,19 @@ pub(super) async fn redact(
     written(&app, StatusCode::OK, &turn)
 }
 
+/// Replaces a closed turn by a corrected one; nothing of the old one is edited.
+#[utoipa::path(
+    post,
+    path = "/api/v1/sessions/{session_id}/turns/{turn_id}/replace",
+    operation_id = "replaceTurn",
+    tag = "turns",
+    params(TurnPath),
+    request_body = crate::openapi::ReplaceTurn,
+    responses(Created<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, InOpenSession, (Starting, Replacing))>)
+)]
 pub(super) async fn replace(
     State(app): State<App>,
-    at: InTurn,
+    at: InTurn<may::Write>,
     _: Query<NoParameters>,
     Body(request): Body<ReplaceTurn>,
 ) -> Result<Response<HttpBody>, Problem> {

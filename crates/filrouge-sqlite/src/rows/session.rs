@@ -1,17 +1,19 @@
 //! The session table.
 
+use filrouge_store::command::{Erased, Scope, SessionFilter, SessionToken, Viewer};
 use filrouge_store::rows::{HeadRow, SessionPk, SessionRow, Stored};
 use filrouge_types::{
     Failure, IdError, IdentityId, ProjectId, RawJson, SessionId, SessionStatus, TenantId, Timestamp,
 };
-use rusqlite::{Row, params};
+use rusqlite::{Row, named_params, params};
 
-use super::{Rows, uint};
+use super::{Rows, int, uint};
 use crate::error::malformed;
 
 pub(super) const SESSION_COLUMNS: &str =
     "s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
-    s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data";
+    s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
+    s.token, s.erased";
 
 /// One row of [`SESSION_COLUMNS`]; the inner failure is a row that no filrouge wrote.
 pub(super) fn read_stored(row: &Row<'_>) -> rusqlite::Result<Result<Stored, Failure>> {
@@ -53,14 +55,19 @@ fn read(row: &Row<'_>) -> Result<Stored, Foreign> {
         state: optional(9)?.map(Into::into),
         metadata: RawJson::from_checked(text(10)?),
         created_at: Timestamp::from_micros(row.get(11)?),
+        token: row.get::<_, Option<_>>(13)?.map(SessionToken),
+        erased: match row.get::<_, Option<Vec<u8>>>(14)? {
+            Some(bytes) => Some(Erased::decode(&bytes).ok_or(Foreign)?),
+            None => None,
+        },
     };
     Ok(Stored { pk, row, head })
 }
 
 pub(super) fn insert(rows: &Rows<'_>, row: &SessionRow) -> Result<SessionPk, Failure> {
     let sql = "INSERT INTO session (tenant_id, session_id, identity_id, parent_session_id, project_id, team_id,
-            title, status, state, metadata, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+            title, status, state, metadata, created_at, token, erased)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
     rows.run(
         sql,
         params![
@@ -75,7 +82,149 @@ pub(super) fn insert(rows: &Rows<'_>, row: &SessionRow) -> Result<SessionPk, Fai
             row.state.as_deref(),
             row.metadata.as_str(),
             row.created_at.as_micros(),
+            row.token.map(|t| t.0),
+            row.erased.map(|e| e.encode()),
         ],
     )?;
     Ok(rows.0.last_insert_rowid().unsigned_abs())
+}
+
+/// Writes all that can change of a session's row.
+pub(super) fn update(rows: &Rows<'_>, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
+    let sql = "UPDATE session SET identity_id = ?2, parent_session_id = ?3, project_id = ?4, team_id = ?5,
+            title = ?6, status = ?7, state = ?8, metadata = ?9, token = ?10, erased = ?11
+         WHERE pk = ?1";
+    rows.run(
+        sql,
+        params![
+            int(pk),
+            row.identity_id.as_ref().map(IdentityId::as_str),
+            row.parent_session_id.as_ref().map(SessionId::as_str),
+            row.project_id.as_ref().map(ProjectId::as_str),
+            row.team_id.as_deref(),
+            row.title.as_deref(),
+            row.status.code(),
+            row.state.as_deref(),
+            row.metadata.as_str(),
+            row.token.map(|t| t.0),
+            row.erased.map(|e| e.encode()),
+        ],
+    )
+}
+
+/// The statement of a list. Every parameter stands in it whatever is asked, and what an index is for stands in it
+/// without an alternative, which would keep the index from being used.
+fn list_sql(scope: &Scope, filter: &SessionFilter) -> String {
+    let owner = match &scope.viewer {
+        Viewer::Operator => "(:viewer IS NULL OR true) AND (:token IS NULL OR true)",
+        Viewer::EndUser(Some(_)) => "s.identity_id = :viewer AND (:token IS NULL OR true)",
+        Viewer::EndUser(None) => "s.identity_id IS :viewer AND s.token IS :token",
+    };
+    let agent = match &filter.agent {
+        Some(_) => "s.pk IN (SELECT session_pk FROM session_agent WHERE agent = :agent)",
+        None => ":agent IS NULL",
+    };
+    let identity = match &filter.identity_id {
+        Some(_) => "s.identity_id = :identity",
+        None => ":identity IS NULL",
+    };
+    let parent = match &filter.parent_session_id {
+        Some(_) => "s.parent_session_id = :parent",
+        None => ":parent IS NULL",
+    };
+    format!(
+        "SELECT {SESSION_COLUMNS} FROM session s LEFT JOIN head h ON h.pk = s.pk
+         WHERE s.tenant_id = :tenant AND {owner} AND s.pk < :before AND s.erased IS NULL AND {agent} AND {parent} AND {identity}
+         AND (:project IS NULL OR s.project_id = :project)
+         AND (:status IS NULL OR s.status = :status)
+         AND (:since IS NULL OR s.created_at >= :since)
+         AND (:until IS NULL OR s.created_at < :until)
+         AND (:title IS NULL OR instr(lower(coalesce(s.title, '')), lower(:title)) > 0)
+         ORDER BY s.pk DESC LIMIT :limit"
+    )
+}
+
+/// The sessions that `scope` lists, newest first.
+pub(super) fn list(
+    rows: &Rows<'_>,
+    scope: &Scope,
+    filter: &SessionFilter,
+    before: Option<SessionPk>,
+    limit: usize,
+) -> Result<Vec<Stored>, Failure> {
+    let found = rows.many(
+        &list_sql(scope, filter),
+        named_params! {
+            ":tenant": scope.tenant.as_str(),
+            ":viewer": scope.viewer.identity().map(|i| i.as_str()),
+            ":token": scope.token.map(|t| t.0),
+            ":before": before.map_or(i64::MAX, int),
+            ":agent": filter.agent.as_deref(),
+            ":project": filter.project_id.as_ref().map(|p| p.as_str()),
+            ":identity": filter.identity_id.as_ref().map(|i| i.as_str()),
+            ":status": filter.status.map(|s| s.code()),
+            ":since": filter.since.map(Timestamp::as_micros),
+            ":until": filter.until.map(Timestamp::as_micros),
+            ":parent": filter.parent_session_id.as_ref().map(|p| p.as_str()),
+            ":title": filter.title.as_deref(),
+            ":limit": int(limit as u64),
+        },
+        read_stored,
+    )?;
+    found.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use rusqlite::Connection;
+
+    use super::*;
+
+    /// How SQLite goes about a list, with plans that hold for whatever is bound.
+    fn plan(conn: &Connection, viewer: Viewer, filter: &SessionFilter) -> String {
+        let scope = Scope::new(TenantId::default_tenant(), viewer);
+        let sql = format!("EXPLAIN QUERY PLAN {}", list_sql(&scope, filter));
+        let mut statement = conn.prepare(&sql).unwrap();
+        // Nothing is bound: the plan is the same whatever would be.
+        let (mut rows, mut lines) = (statement.raw_query(), Vec::<String>::new());
+        while let Some(row) = rows.next().unwrap() {
+            lines.push(row.get(3).unwrap());
+        }
+        lines.join("; ")
+    }
+
+    #[test]
+    fn lists_use_their_indexes() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut conn = crate::open::writer(
+            &folder.path().join("f.db"),
+            std::time::Duration::from_secs(1),
+        )
+        .unwrap();
+        let keyring = filrouge_store::Keyring::single([1; 32]);
+        crate::migrate::migrate(&mut conn, &keyring, || Ok("store".to_owned())).unwrap();
+        let none = SessionFilter::default();
+        let of = |parent: Option<&str>, agent: Option<&str>| SessionFilter {
+            parent_session_id: parent.map(|p| SessionId::new(p).unwrap()),
+            agent: agent.map(Into::into),
+            ..SessionFilter::default()
+        };
+        let ann = || Viewer::EndUser(IdentityId::new("ann").ok());
+        let owned = SessionFilter {
+            identity_id: IdentityId::new("ann").ok(),
+            ..SessionFilter::default()
+        };
+        for (viewer, filter, index) in [
+            (ann(), none.clone(), "session_owner"),
+            (Viewer::EndUser(None), none, "session_owner"),
+            (Viewer::Operator, of(Some("p"), None), "session_parent"),
+            (Viewer::Operator, of(None, Some("a")), "agent=?"),
+            (Viewer::Operator, owned, "session_owner"),
+        ] {
+            let told = plan(&conn, viewer.clone(), &filter);
+            assert!(told.contains(index), "{viewer:?} {filter:?}: {told}");
+        }
+    }
 }

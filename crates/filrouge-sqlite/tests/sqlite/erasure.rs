@@ -12,6 +12,8 @@ use rusqlite::Connection;
 
 use super::{keyring, on};
 
+mod sessions;
+
 /// Told to the process that dies: the folder it works in.
 const FOLDER: &str = "FILROUGE_TEST_ERASURE";
 
@@ -300,10 +302,11 @@ fn an_older_store_is_written_anew_once() {
     });
     drop(f);
     let conn = Connection::open(&path).unwrap();
+    crate::schema::back_to(&conn, 1);
     let left = "left in the free space of a page";
     conn.execute_batch(&format!(
         "PRAGMA secure_delete = OFF; INSERT INTO commit_log VALUES (9999999, '{left}');
-         DELETE FROM commit_log WHERE commit_no = 9999999; PRAGMA user_version = 1;
+         DELETE FROM commit_log WHERE commit_no = 9999999;
          PRAGMA wal_checkpoint(TRUNCATE);"
     ))
     .unwrap();

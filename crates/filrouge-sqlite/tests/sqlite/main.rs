@@ -18,6 +18,7 @@ mod erasure;
 mod file;
 mod processes;
 mod rotation;
+mod schema;
 mod statements;
 mod tamper;
 

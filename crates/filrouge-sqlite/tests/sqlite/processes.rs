@@ -156,6 +156,61 @@ fn a_change_behind_ones_own_commit_is_noticed() {
     }
 }
 
+/// Whoever waits for commits is told of another process's within a second, without asking for anything.
+#[test]
+fn commits_of_others_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f.db");
+    block_on(async {
+        let ledgers = [process(&path), process(&path)];
+        let who = anyone();
+        let mut told = [ledgers[0].commits(), ledgers[1].commits()];
+        for n in 1..=6_u64 {
+            let (mine, theirs) = (usize::from(n % 2 == 0), usize::from(n % 2 == 1));
+            let new = filrouge_store::command::NewSession::bare(sid(&format!("s{n}")));
+            let write = filrouge_store::command::Write::CreateSession(new);
+            ledgers[mine].write(cmd(&who, write)).await.unwrap();
+            let told_mine = *told[mine].borrow_and_update();
+            let wait = told[theirs].wait_for(|newest| *newest >= n);
+            let wait = tokio::time::timeout(Duration::from_secs(1), wait).await;
+            assert_eq!((told_mine, *wait.unwrap().unwrap()), (n, n));
+            assert_eq!(ledgers[theirs].position().commit_no, n);
+        }
+        for ledger in &ledgers {
+            assert_eq!(ledger.health().integrity, None);
+            ledger.close().await;
+        }
+    });
+}
+
+/// Commits of many writes are paged within: every place in one can be gone on from.
+#[test]
+fn the_feed_goes_on_within_a_commit() {
+    let f = fixture();
+    block_on(async {
+        let who = anyone();
+        let mut tasks = JoinSet::new();
+        for n in 0..200 {
+            let (ledger, who) = (f.ledger.clone(), who.clone());
+            let new = filrouge_store::command::NewSession::bare(sid(&format!("s{n}")));
+            let write = filrouge_store::command::Write::CreateSession(new);
+            tasks.spawn(async move { ledger.write(cmd(&who, write)).await.unwrap() });
+        }
+        tasks.join_all().await;
+        let all = f.feed(&who, 500).await;
+        assert_eq!(all.len(), 200);
+        let within = all.iter().filter(|c| c.cursor.contains('.')).count();
+        assert!(
+            within > 50,
+            "{within} changes are followed by one of their commit"
+        );
+        assert_eq!(f.feed(&who, 1).await, all);
+        for (n, change) in all.iter().enumerate() {
+            assert_eq!(f.feed_behind(&who, &change.cursor, 64).await, all[n + 1..]);
+        }
+    });
+}
+
 fn commits(f: &Fixture) -> u64 {
     f.ledger.position().commit_no
 }

@@ -11,6 +11,7 @@ use rusqlite::Connection;
 
 use super::{keyring, on};
 
+mod beside;
 mod cases;
 mod flips;
 mod redaction;

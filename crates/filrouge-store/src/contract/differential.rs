@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
-use filrouge_types::{Channel, FixedClock, ItemId, NewItem, TurnId};
+use filrouge_types::{Channel, FixedClock, ItemId, NewItem, SessionStatus, Timestamp, TurnId};
 use proptest::prelude::*;
 
+use super::asks::{
+    close_session, erase, event, json, link, metadata, patch, patch_if, put_note, title,
+};
 use super::fixture::{
     CountingEntropy, Fixture, anyone, append, body, cancel, close, cmd, fail, finalize, interrupt,
     item, operator, redact, redact_items, replacement, rid, sid, start, start_with, user,
 };
 use crate::command::{
-    Command, ConcurrentTurns, Ending, NewSession, Scope, SessionFilter, Target, Write,
+    Command, ConcurrentTurns, Ending, NewEvent, NewSession, Scope, SessionFilter, SessionPatch,
+    Target, Write,
 };
 use crate::keyring::{Entropy, Keyring};
 use crate::memory::MemoryLedger;
@@ -21,13 +25,17 @@ pub type Step = (u8, u8, u8, u8, u8);
 
 /// Some writes.
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
-    proptest::collection::vec((0..18_u8, 0..5_u8, 0..3_u8, 0..4_u8, 0..4_u8), 1..60)
+    proptest::collection::vec((0..30_u8, 0..6_u8, 0..3_u8, 0..4_u8, 0..4_u8), 1..60)
 }
 
-fn caller(n: u8) -> Scope {
+fn caller(keyring: &Keyring, n: u8) -> Scope {
     match n {
         0..3 => anyone(),
         3 => user("ann"),
+        4 => Scope {
+            token: Some(keyring.session_token("secret")),
+            ..anyone()
+        },
         _ => operator("t"),
     }
 }
@@ -41,6 +49,7 @@ fn items(request: u8, more: u8) -> Vec<NewItem> {
                 Channel::Observation
             };
             let mut made = item(channel, &format!("{request} {n}"));
+            made.agent = (n == 1).then(|| format!("agent{request}").into());
             if more != 2 {
                 made.item_id = ItemId::new(format!("{request}-{n}")).ok();
             }
@@ -51,7 +60,7 @@ fn items(request: u8, more: u8) -> Vec<NewItem> {
 
 fn command(keyring: &Keyring, prefix: &str, step: Step, now: i64, log: &[Command]) -> Command {
     let (kind, who, s, request, more) = step;
-    let who = caller(who);
+    let who = caller(keyring, who);
     let s = format!("{prefix}s{s}");
     let r = format!("r{request}");
     let turn = |r: &str| -> TurnId { keyring.turn_id(&who.tenant, &sid(&s), &rid(r)) };
@@ -103,12 +112,51 @@ fn command(keyring: &Keyring, prefix: &str, step: Step, now: i64, log: &[Command
             let first = u64::from(request) * 2 + 1;
             redact_items(&s, &[(first, first + u64::from(more)), (1, 1)])
         }
+        17..=21 => of_session(&s, kind - 17, request, more),
+        22..=24 => Write::RecordEvent(Box::new(NewEvent {
+            at: (more == 1).then(|| Timestamp::from_micros(now)),
+            detail: (more == 2).then(|| json(r#"{"a":1}"#)),
+            ..event(
+                &s,
+                &format!("e{request}"),
+                if more == 3 { "other" } else { "kind" },
+            )
+        })),
+        25 | 26 => put_note(&format!("n{}", request / 2), u64::from(more), &[request]),
         _ => match log.get(usize::from(request) * 4 + usize::from(more)) {
             Some(earlier) => return earlier.clone(),
             None => finalize(&s, id, None),
         },
     };
     cmd(&who, write)
+}
+
+/// A write that concerns session `s` as a whole.
+fn of_session(s: &str, kind: u8, request: u8, more: u8) -> Write {
+    match (kind, more) {
+        (0, 0) => patch(s, title(&format!("title {request}"))),
+        (0, 1) => patch(s, metadata(&format!(r#"{{"m{request}":{request}}}"#))),
+        (0, 2) => patch_if(s, title("never"), Some(vec![[request; 16]])),
+        (0, _) => patch(s, metadata(&format!(r#"{{"m{request}":null}}"#))),
+        (1, 0) => close_session(s, Some("enough")),
+        (1, 1) => patch(s, active()),
+        (2, 0..2) => link(s, if request == 0 { "bob" } else { "ann" }),
+        // Seldom, for little happens behind it.
+        (3, 0) => erase(s),
+        _ => Write::CreateSession(NewSession {
+            title: Some("made".into()),
+            parent_session_id: Some(sid("s0")),
+            ..NewSession::bare(sid(s))
+        }),
+    }
+}
+
+fn active() -> SessionPatch {
+    SessionPatch {
+        status: Some(SessionStatus::Active),
+        state: Some(Some("again".into())),
+        ..SessionPatch::default()
+    }
 }
 
 /// Does the steps; gives all outcomes.
@@ -133,6 +181,24 @@ async fn play_commands(f: &Fixture, commands: &[Command]) -> Vec<String> {
     told
 }
 
+fn filters() -> [SessionFilter; 3] {
+    [
+        SessionFilter {
+            agent: Some("agent1".into()),
+            ..SessionFilter::default()
+        },
+        SessionFilter {
+            title: Some("MADE".into()),
+            parent_session_id: Some(sid("s0")),
+            ..SessionFilter::default()
+        },
+        SessionFilter {
+            status: Some(SessionStatus::Closed),
+            ..SessionFilter::default()
+        },
+    ]
+}
+
 /// Everything that can be read, and what a verification says.
 async fn readings(f: &Fixture) -> Vec<String> {
     let mut told = vec![format!("{:?}", f.ledger.position())];
@@ -140,6 +206,7 @@ async fn readings(f: &Fixture) -> Vec<String> {
         anyone(),
         user("ann"),
         user("bob"),
+        caller(&f.keyring, 4),
         operator("t"),
         operator("u"),
     ] {
@@ -148,9 +215,18 @@ async fn readings(f: &Fixture) -> Vec<String> {
             .sessions(&who, SessionFilter::default(), None, 50)
             .await;
         told.push(format!("{sessions:?}"));
+        for filter in filters() {
+            let found = f.ledger.sessions(&who, filter, None, 50).await;
+            told.push(format!("{found:?}"));
+        }
+        for page in [1, 3, 50] {
+            told.push(format!("{:?}", f.feed(&who, page).await));
+        }
         for s in ["s0", "s1", "s2"] {
             told.push(format!("{:?}", f.ledger.session(&who, &sid(s)).await));
             told.push(format!("{:?}", f.ledger.items(&who, &sid(s), 1, 30).await));
+            let events = f.ledger.events(&who, &sid(s), 0, 2).await;
+            told.push(format!("{events:?}"));
             for order in [TurnOrder::Oldest, TurnOrder::Newest] {
                 let query = TurnQuery {
                     status: None,
@@ -169,6 +245,9 @@ async fn readings(f: &Fixture) -> Vec<String> {
             .silent_turns(filrouge_types::Timestamp::from_micros(i64::MAX), 9)
     });
     told.push(format!("{:?}", silent.await));
+    for name in ["n0", "n1"] {
+        told.push(format!("{:?}", f.ledger.note(name).await));
+    }
     told.push(format!("{:?}", f.ledger.verify(None).await));
     told
 }

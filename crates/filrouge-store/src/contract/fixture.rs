@@ -67,6 +67,7 @@ fn scope(tenant: &str, viewer: Viewer) -> Scope {
     Scope {
         tenant: TenantId::new(tenant).unwrap(),
         viewer,
+        token: None,
     }
 }
 

@@ -11,23 +11,31 @@
     reason = "test code: a failure is a panic, and a test's name tells what it is about"
 )]
 
+pub mod asks;
 pub mod fixture;
 
 pub mod bytes;
 pub mod chain;
+pub mod changes;
 pub mod concurrency;
 pub mod conflicts;
 pub mod differential;
+pub mod erasure;
+pub mod events;
 pub mod finals;
 pub mod idempotency;
 pub mod life;
 pub mod limits;
+pub mod links;
+pub mod notes;
 pub mod order;
 pub mod owners;
 pub mod paging;
+pub mod patches;
 pub mod redact;
 pub mod redact_many;
 pub mod replace;
+pub mod sessions;
 
 pub use fixture::{CountingEntropy, Fixture, run};
 
@@ -44,6 +52,11 @@ macro_rules! contract_tests {
                 links_can_be_recomputed_by_a_stranger, random_histories_verify_as_intact,
                 the_commit_log_counts_every_commit,
             }
+            changes {
+                each_kind_of_change, every_change_once_whatever_the_page,
+                a_reader_beside_writers_misses_nothing, cursors_of_the_feed,
+                everybody_sees_their_own, pages_without_anything_to_see_go_on, commits_are_told,
+            }
             concurrency {
                 many_tasks_over_few_sessions, all_writes_at_once_twice_have_one_effect,
                 one_start_wins, one_close_wins,
@@ -51,6 +64,14 @@ macro_rules! contract_tests {
             conflicts {
                 expected_seq, unknown_and_foreign_turns, checks_come_in_their_order,
                 a_refused_write_leaves_nothing, wrong_request_id, empty_batches,
+            }
+            erasure {
+                nothing_stays_but_the_name, erasing_again_gives_the_first_receipt, who_is_told,
+                the_feed_tells_its_owner, a_session_of_many_records, late_writes_find_it_gone,
+            }
+            events {
+                once_for_each_key, events_page_in_order, strangers_see_and_record_none,
+                a_session_has_so_many_events, one_of_many_recordings_is_new,
             }
             finals {
                 promotion, missing_answer, translated_and_fallback, supplied_translation_wins,
@@ -63,6 +84,14 @@ macro_rules! contract_tests {
             }
             life { every_status_meets_every_write, interrupt_needs_silence, reopening, one_open_turn_at_a_time }
             limits { items_per_turn, long_ids, items_of_a_whole_turn, what_is_read_at_once }
+            links {
+                the_first_identity_stays, nobody_links_for_somebody_else, one_of_many_logins_wins,
+                a_secret_is_needed_and_then_gone, closed_sessions_are_linked_too,
+            }
+            notes {
+                compared_and_set, one_of_many_puts_a_version, notes_count_up, notes_have_a_size,
+                notes_beside_sessions,
+            }
             order { seq_is_dense_from_one, turns_interleave, ordinals_and_clock, big_batches_keep_their_order }
             owners {
                 a_foreign_session_looks_absent, a_foreign_id_cannot_be_taken, tenants_do_not_meet,
@@ -72,6 +101,11 @@ macro_rules! contract_tests {
             paging {
                 sessions_page_while_others_write, turns_page_while_others_write, items_page,
                 newest_finalized_turns, status_filter, cursors_that_are_none, session_filters,
+            }
+            patches {
+                each_field_by_itself, metadata_is_patched_by_members,
+                what_changes_nothing_writes_nothing, versions_tell_of_patches_alone,
+                strangers_patch_nothing, one_of_many_patches_finds_its_version,
             }
             redact {
                 a_redacted_turn, every_version_goes, what_cannot_be_redacted, redacting_again,
@@ -85,6 +119,10 @@ macro_rules! contract_tests {
             replace {
                 replacing, replacing_what_cannot_be, replacements_are_idempotent, lists_leave_out_replaced,
                 a_replaced_turn_stays_interrupted, replacing_makes_no_session, roles_matter,
+            }
+            sessions {
+                closing, a_closed_session_begins_no_turn, filters,
+                a_secret_keeps_an_anonymous_session, a_secret_opens_what_has_none,
             }
         }
     };

@@ -84,6 +84,7 @@ pub async fn tenants_do_not_meet(f: &Fixture) {
         Scope {
             tenant: operator("u").tenant,
             viewer: Viewer::EndUser(None),
+            token: None,
         },
     );
     let a = f.start(&t, "s", "r").await;

@@ -126,13 +126,9 @@ impl<V: View + ?Sized> Sight<'_, V> {
     ) -> Result<SessionPage, Failure> {
         let before = cursor(from)?;
         self.suspects.check_listing(&scope.tenant, &scope.viewer)?;
-        let rows = self.view.sessions(
-            &scope.tenant,
-            &scope.viewer,
-            filter,
-            before,
-            limit.saturating_add(1),
-        )?;
+        let rows = self
+            .view
+            .sessions(scope, filter, before, limit.saturating_add(1))?;
         let more = rows.len() > limit;
         let mut next = None;
         let mut page = Vec::with_capacity(rows.len().min(limit));
@@ -152,7 +148,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         let loaded = self.get(scope, session)?;
         let turn = || {
             let row = self
-                .find_turn(&loaded, &scope.viewer, id)?
+                .find_turn(&loaded, scope, id)?
                 .ok_or_else(|| turn_not_found(id))?;
             self.project(&loaded, &row)
         };

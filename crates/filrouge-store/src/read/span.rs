@@ -4,7 +4,7 @@ use filrouge_types::{ErrorCode, Failure, Item, RawJson, RequestId};
 
 use super::{ALL_PLACES, Loaded, Redactions, Sight};
 use crate::chain::{GENESIS, Link};
-use crate::command::Viewer;
+use crate::command::Scope;
 use crate::record::{ChainedItem, FaultKind, Proof, decode_chained, salted};
 use crate::rows::{TurnRow, View};
 
@@ -188,12 +188,12 @@ impl<V: View + ?Sized> Sight<'_, V> {
     pub fn turn_of_request(
         &self,
         session: &Loaded,
-        viewer: &Viewer,
+        scope: &Scope,
         request: &RequestId,
     ) -> Result<Option<TurnRow>, Failure> {
         let (tenant, name) = (&session.row.tenant_id, &session.row.session_id);
         let derived = self.keyring.turn_id(tenant, name, request);
-        let found = self.known_turn(session, viewer, &derived)?;
+        let found = self.known_turn(session, scope, &derived)?;
         if found.is_some() || !session.head.adopted {
             return Ok(found);
         }
@@ -201,7 +201,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
             return Ok(None);
         };
         match self.item_at(session, seq)?.turn_id {
-            Some(id) => self.known_turn(session, viewer, &id),
+            Some(id) => self.known_turn(session, scope, &id),
             None => Err(session.broken(Some(seq), "no turn begins here")),
         }
     }

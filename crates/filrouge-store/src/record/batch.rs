@@ -1,6 +1,7 @@
 //! Packing: a caller's items become records outside the transaction, so that a writer only links them.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use filrouge_types::{
     Channel, ErrorCode, Failure, Item, ItemId, NewItem, Role, Timestamp, TurnId, Variant,
@@ -120,6 +121,13 @@ impl From<NewItem> for Entry {
 }
 
 impl Batch {
+    /// The agents that its items name, each once.
+    #[must_use]
+    pub fn agents(&self) -> BTreeSet<&str> {
+        let agents = self.entries.iter().map(|e| e.item.agent.as_deref());
+        agents.flatten().collect()
+    }
+
     /// Packs `entries`; salts come from `entropy`.
     ///
     /// # Errors

@@ -7,19 +7,36 @@ use crate::chain::Digest;
 use crate::codec::{Malformed, Reader, Write};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
+/// What kind of change a write made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Items were added, or a turn was changed by them.
+    Items,
+    /// The session was made; its name.
+    Created(TenantId, SessionId),
+    /// What is listed of the session was changed.
+    Patched,
+    /// The session was erased.
+    Erased,
+    /// An event was recorded; its number stands for the first seq.
+    Event,
+    /// A note was put, which belongs to no session; its name.
+    Note(Box<str>),
+}
+
 /// What one write did to one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
-    /// The session.
+    /// The session; 0 for a note.
     pub pk: SessionPk,
     /// The first seq added.
     pub first_seq: u64,
     /// How many items were added.
     pub count: u64,
-    /// The first half of the head's new MAC.
+    /// The first half of the head's new MAC, or of the note's.
     pub head: [u8; 8],
-    /// The session's name, when this commit made it.
-    pub created: Option<(TenantId, SessionId)>,
+    /// What kind of change it is.
+    pub change: Change,
 }
 
 /// One commit.
@@ -29,7 +46,7 @@ pub struct LogRow {
     pub commit_no: u64,
     /// The store's time of it.
     pub at: Timestamp,
-    /// The sum of all head MACs after it.
+    /// The sum of all MACs of heads and notes after it.
     pub digest: Digest,
     /// Keyed hash over the previous link and this row.
     pub link: [u8; MAC_BYTES],
@@ -53,13 +70,20 @@ impl LogRow {
             packed.number(e.first_seq);
             packed.number(e.count);
             packed.extend_from_slice(&e.head);
-            match &e.created {
-                Some((tenant, session)) => {
+            match &e.change {
+                Change::Items => packed.byte(0),
+                Change::Created(tenant, session) => {
                     packed.byte(1);
                     packed.text(tenant.as_str());
                     packed.text(session.as_str());
                 }
-                None => packed.byte(0),
+                Change::Patched => packed.byte(2),
+                Change::Erased => packed.byte(3),
+                Change::Event => packed.byte(4),
+                Change::Note(name) => {
+                    packed.byte(5);
+                    packed.text(name);
+                }
             }
         }
         let mut row = Self {
@@ -157,12 +181,16 @@ fn read_entry(r: &mut Reader<'_>) -> Result<LogEntry, Malformed> {
         first_seq: r.number()?,
         count: r.number()?,
         head: r.array()?,
-        created: match r.byte()? {
-            0 => None,
-            1 => Some((
+        change: match r.byte()? {
+            0 => Change::Items,
+            1 => Change::Created(
                 TenantId::new(r.text()?).map_err(|_| Malformed)?,
                 SessionId::new(r.text()?).map_err(|_| Malformed)?,
-            )),
+            ),
+            2 => Change::Patched,
+            3 => Change::Erased,
+            4 => Change::Event,
+            5 => Change::Note(r.text()?.into()),
             _ => return Err(Malformed),
         },
     })

@@ -53,22 +53,31 @@ fn turn() -> impl Strategy<Value = TurnRow> {
 
 fn entry() -> impl Strategy<Value = LogEntry> {
     let name = ("[a-z]{1,9}", ".{1,20}");
-    let created = proptest::option::of(name).prop_map(|name| {
-        name.and_then(|(t, s)| Some((TenantId::new(t).ok()?, SessionId::new(s).ok()?)))
+    let created = name.prop_map(|(t, s)| {
+        let name = TenantId::new(t).ok().zip(SessionId::new(s).ok());
+        name.map_or(Change::Items, |(t, s)| Change::Created(t, s))
     });
+    let change = prop_oneof![
+        Just(Change::Items),
+        created,
+        Just(Change::Patched),
+        Just(Change::Erased),
+        Just(Change::Event),
+        ".{0,20}".prop_map(|name| Change::Note(name.into())),
+    ];
     (
         any::<u64>(),
         any::<u64>(),
         any::<u64>(),
         any::<[u8; 8]>(),
-        created,
+        change,
     )
-        .prop_map(|(pk, first_seq, count, head, created)| LogEntry {
+        .prop_map(|(pk, first_seq, count, head, change)| LogEntry {
             pk,
             first_seq,
             count,
             head,
-            created,
+            change,
         })
 }
 
@@ -89,6 +98,58 @@ proptest! {
         if let Some(row) = HeadRow::decode(&changed) {
             prop_assert_ne!(row.verified(&ring(), pk), Some(true), "bit {}", bit);
         }
+    }
+
+    #[test]
+    fn events(texts in (".{1,9}", ".{0,9}"), times: (i64, i64), detail: bool, number in 1..9_u64, bit: prop::sample::Index) {
+        let Ok(key) = EventKey::new(texts.0.as_str()) else { return Ok(()) };
+        let event = filrouge_types::SessionEvent {
+            key,
+            kind: texts.1.into(),
+            at: Timestamp::from_micros(times.0),
+            detail: detail.then(|| RawJson::from_checked("{}")),
+            created_at: Timestamp::from_micros(times.1),
+        };
+        let row = EventRow::sealed(number, event, &ring(), 3);
+        let bytes = row.encode();
+        prop_assert_eq!(EventRow::decode(number, &bytes), Some(row.clone()));
+        prop_assert_eq!(row.verified(&ring(), 3), Some(true));
+        prop_assert_eq!(row.verified(&ring(), 4), Some(false));
+        prop_assert_eq!(row.verified(&Keyring::single([1; 32]), 3), None);
+        let moved = EventRow::decode(number + 1, &bytes).unwrap();
+        prop_assert_eq!(moved.verified(&ring(), 3), Some(false));
+        let mut changed = bytes;
+        let bit = bit.index(changed.len() * 8);
+        changed[bit / 8] ^= 1 << (bit % 8);
+        if let Some(row) = EventRow::decode(number, &changed) {
+            prop_assert_ne!(row.verified(&ring(), 3), Some(true), "bit {}", bit);
+        }
+    }
+
+    #[test]
+    fn notes(name in ".{0,9}", version in 1..u64::MAX, value: Vec<u8>, bit: prop::sample::Index) {
+        let row = NoteRow::sealed(name.as_str().into(), version, value, &ring());
+        let bytes = row.encode();
+        prop_assert_eq!(NoteRow::decode(&name, &bytes), Some(row.clone()));
+        prop_assert_eq!(row.verified(&ring()), Some(true));
+        prop_assert_eq!(row.verified(&Keyring::single([1; 32])), None);
+        let renamed = NoteRow::decode("another name", &bytes).unwrap();
+        prop_assert_eq!(renamed.verified(&ring()), Some(false));
+        let mut changed = bytes;
+        let bit = bit.index(changed.len() * 8);
+        changed[bit / 8] ^= 1 << (bit % 8);
+        if let Some(row) = NoteRow::decode(&name, &changed) {
+            prop_assert_ne!(row.verified(&ring()), Some(true), "bit {}", bit);
+        }
+    }
+
+    #[test]
+    fn tombstones(at: i64, owner: [u8; 16], items: u64, turns: u64, cut: prop::sample::Index) {
+        let erased = Erased { at: Timestamp::from_micros(at), owner, items, turns };
+        let bytes = erased.encode();
+        prop_assert_eq!(Erased::decode(&bytes), Some(erased));
+        prop_assert_eq!(Erased::decode(&bytes[..cut.index(bytes.len())]), None);
+        prop_assert_eq!(Erased::decode(&[bytes.as_slice(), &[0]].concat()), None);
     }
 
     #[test]
@@ -154,6 +215,14 @@ fn a_session_row_answers_for_every_column() {
         state: None,
         metadata: RawJson::from_checked("{}"),
         created_at: Timestamp::from_micros(1),
+        token: None,
+        erased: None,
+    };
+    let erased = |items| Erased {
+        at: Timestamp::from_micros(1),
+        owner: [0; 16],
+        items,
+        turns: 0,
     };
     let some = || Some("".into());
     let changed = [
@@ -199,6 +268,22 @@ fn a_session_row_answers_for_every_column() {
         },
         SessionRow {
             created_at: Timestamp::from_micros(2),
+            ..row()
+        },
+        SessionRow {
+            token: Some(SessionToken([0; 16])),
+            ..row()
+        },
+        SessionRow {
+            token: Some(SessionToken([1; 16])),
+            ..row()
+        },
+        SessionRow {
+            erased: Some(erased(0)),
+            ..row()
+        },
+        SessionRow {
+            erased: Some(erased(1)),
             ..row()
         },
         row(),

@@ -25,10 +25,10 @@ pub(super) fn apply<T: Tx>(
         return Err(Failure::new(ErrorCode::Invalid, what)
             .with_hint("its chain names the tenant: take it in under --tenant with that name"));
     }
-    if let Some(found) = ctx.sight(tx).find_any(&scope.tenant, &row.session_id)? {
+    if let Some(found) = ctx.sight(tx).find_any(scope, &row.session_id)? {
         return known(tx, ctx, scope, &found, adopt);
     }
-    if !scope.viewer.sees(row.identity_id.as_ref()) {
+    if !scope.sees(row) {
         let what = "the session belongs to somebody else";
         return Err(Failure::new(ErrorCode::Forbidden, what)
             .with_hint("let its owner or the operator take it in"));
@@ -54,6 +54,10 @@ pub(super) fn apply<T: Tx>(
         tx.insert_record(session.pk, row)?;
     }
     put_keys(tx, ctx, &mut session, adopt)?;
+    let agents = adopt.items.iter().map(|i| i.item.agent.as_deref());
+    for agent in agents.flatten().collect::<BTreeSet<_>>() {
+        tx.note_agent(session.pk, agent)?;
+    }
     for row in turns {
         tx.insert_turn(session.pk, &row.sealed(ctx.keyring, session.pk))?;
     }
@@ -72,7 +76,7 @@ fn known<T: Tx>(
     found: &Loaded,
     adopt: &Adopt,
 ) -> Result<Outcome, Failure> {
-    if !scope.viewer.sees(found.row.identity_id.as_ref()) {
+    if !scope.sees(&found.row) {
         return Err(session_conflict());
     }
     let last = adopt.items.len() as u64;

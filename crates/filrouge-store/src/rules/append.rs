@@ -21,7 +21,7 @@ pub(super) fn apply<T: Tx>(
     let mut session = sight.get(scope, &append.session_id)?;
     let id = &append.turn_id;
     let mut row = sight
-        .find_turn(&session, &scope.viewer, id)?
+        .find_turn(&session, scope, id)?
         .ok_or_else(|| turn_not_found(id))?;
     check_some(&append.batch)?;
     check_unique_ids(&append.batch)?;

@@ -24,7 +24,7 @@ pub(super) fn apply<T: Tx>(
     let mut session = sight.get(scope, &close.session_id)?;
     let id = &close.turn_id;
     let mut row = sight
-        .find_turn(&session, &scope.viewer, id)?
+        .find_turn(&session, scope, id)?
         .ok_or_else(|| turn_not_found(id))?;
     if let Some(request) = &close.request_id {
         let start = sight.start_of(&session, &row)?;

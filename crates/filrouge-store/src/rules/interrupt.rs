@@ -19,7 +19,7 @@ pub(super) fn apply<T: Tx>(
     let mut session = sight.get(scope, &interrupt.session_id)?;
     let id = &interrupt.turn_id;
     let mut row = sight
-        .find_turn(&session, &scope.viewer, id)?
+        .find_turn(&session, scope, id)?
         .ok_or_else(|| turn_not_found(id))?;
     if row.status != TurnStatus::Open || row.touched_at >= interrupt.before {
         return Ok(Outcome::Interrupted(false));

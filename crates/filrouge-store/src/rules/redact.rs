@@ -68,7 +68,7 @@ impl Asked {
         id: &TurnId,
     ) -> Result<Self, Failure> {
         let row = sight
-            .find_turn(session, &scope.viewer, id)?
+            .find_turn(session, scope, id)?
             .ok_or_else(|| turn_not_found(id))?;
         let (from, to) = (row.ordinal << 8, (row.ordinal << 8) | 0xff);
         let mut rows = Vec::new();
@@ -209,7 +209,7 @@ impl Found {
         let mut rows = Vec::new();
         for (id, named) in &self.turns {
             let row = sight
-                .find_turn(session, &scope.viewer, id)?
+                .find_turn(session, scope, id)?
                 .ok_or_else(|| session.broken(None, format!("turn {id} is missing")))?;
             let ended = row.status != TurnStatus::Open && row.redacted_by == 0;
             if ended && row.items == *named {

@@ -1,6 +1,8 @@
 //! Starting a turn; also whole turns, replacements and reopening (DESIGN §4.1, §4.6).
 
-use filrouge_types::{Channel, ErrorCode, Failure, NewItem, RawJson, Role, Turn, TurnStatus};
+use filrouge_types::{
+    Channel, ErrorCode, Failure, NewItem, RawJson, Role, SessionStatus, Turn, TurnStatus,
+};
 
 use super::{
     Context, Group, check_count, check_finals, check_some, check_tail, check_unique_ids, fresh,
@@ -25,17 +27,20 @@ pub(super) fn apply<T: Tx>(
     // Replacing makes no session, so a foreign one looks absent to it.
     let found = match start.event.replaces {
         Some(_) => Some(ctx.sight(tx).get(scope, id)?),
-        None => ctx.sight(tx).find_any(&scope.tenant, id)?,
+        None => ctx.sight(tx).find_any(scope, id)?,
     };
     if let Some(session) = &found {
-        if !scope.viewer.sees(session.row.identity_id.as_ref()) {
+        if !scope.sees(&session.row) {
             return Err(session_conflict());
         }
         let sight = ctx.sight(tx);
         let request = &start.event.request_id;
-        if let Some(row) = sight.turn_of_request(session, &scope.viewer, request)? {
+        if let Some(row) = sight.turn_of_request(session, scope, request)? {
             return replay(tx, group, ctx, scope, start, row);
         }
+    }
+    if let Some(session) = found.as_ref().filter(|_| start.event.replaces.is_none()) {
+        check_active(session)?;
     }
     check_some(&start.batch)?;
     check_unique_ids(&start.batch)?;
@@ -73,6 +78,16 @@ pub(super) fn apply<T: Tx>(
     Ok(Outcome::Turn(Box::new(turn)))
 }
 
+/// A session that has ended begins no turns; those that are open may end.
+fn check_active(session: &Loaded) -> Result<(), Failure> {
+    if session.row.status != SessionStatus::Closed {
+        return Ok(());
+    }
+    let what = format!("session {:?} is closed", session.name());
+    Err(Failure::new(ErrorCode::SessionClosed, what)
+        .with_hint("begin another session, or patch this one's status to active"))
+}
+
 /// Ordinal and version of a new turn: the next ordinal, or the next version of the turn it replaces.
 fn place_of<T: Tx>(
     tx: &T,
@@ -94,7 +109,7 @@ fn place_of<T: Tx>(
     };
     let sight = ctx.sight(tx);
     let row = sight
-        .find_turn(session, &scope.viewer, old)?
+        .find_turn(session, scope, old)?
         .ok_or_else(|| turn_not_found(old))?;
     if row.status == TurnStatus::Open {
         return Err(

@@ -7,8 +7,8 @@ use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
 
 use crate::chain::Digest;
 use crate::command::Viewer;
-use crate::keyring::Keyring;
-use crate::rows::{LogEntry, LogRow, SessionPk, Stored, View};
+use crate::keyring::{Keyring, MAC_BYTES};
+use crate::rows::{Change, LogEntry, LogRow, SessionPk, Stored, View};
 
 type Name = (TenantId, SessionId);
 
@@ -18,6 +18,7 @@ pub struct Suspects {
     sessions: BTreeMap<SessionPk, String>,
     /// By the names they were made with: a row that is gone or renamed is not found by its number.
     named: BTreeMap<Name, String>,
+    notes: BTreeMap<Box<str>, String>,
     all: Option<String>,
 }
 
@@ -34,7 +35,10 @@ impl Suspects {
     /// Whether nothing is suspect.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty() && self.named.is_empty() && self.all.is_none()
+        self.sessions.is_empty()
+            && self.named.is_empty()
+            && self.notes.is_empty()
+            && self.all.is_none()
     }
 
     /// Together with what else is known; nothing is forgotten.
@@ -43,6 +47,7 @@ impl Suspects {
         let mut both = self.clone();
         both.sessions.extend(more.sessions);
         both.named.extend(more.named);
+        both.notes.extend(more.notes);
         both.all = both.all.or(more.all);
         both
     }
@@ -55,22 +60,37 @@ impl Suspects {
             .iter()
             .map(|((_, id), what)| (Some(id.to_string()), what.clone()));
         let nameless = self.sessions.iter().filter(|_| self.named.is_empty());
+        let notes = self.notes.values().map(|what| (None, what.clone()));
         all.chain(named)
             .chain(nameless.map(|(_, what)| (None, what.clone())))
+            .chain(notes)
             .collect()
     }
 
     pub(crate) fn check(&self, pk: SessionPk, id: &SessionId) -> Result<(), Failure> {
-        self.check_all()?;
+        self.check_store()?;
         match self.sessions.get(&pk) {
             Some(what) => Err(Failure::integrity(id.as_str(), None, what)),
             None => Ok(()),
         }
     }
 
+    /// Whether the session with this number is one of them.
+    pub(crate) fn holds(&self, pk: SessionPk) -> bool {
+        self.sessions.contains_key(&pk)
+    }
+
+    pub(crate) fn check_note(&self, name: &str) -> Result<(), Failure> {
+        self.check_store()?;
+        match self.notes.get(name) {
+            Some(what) => Err(Failure::new(ErrorCode::IntegrityError, what.clone())),
+            None => Ok(()),
+        }
+    }
+
     /// A session that is not found (or not the viewer's) may be one that was deleted or renamed.
     pub(crate) fn check_absent(&self, tenant: &TenantId, id: &SessionId) -> Result<(), Failure> {
-        self.check_all()?;
+        self.check_store()?;
         match self.named.get(&(tenant.clone(), id.clone())) {
             Some(what) => Err(Failure::integrity(id.as_str(), None, what)),
             None => Ok(()),
@@ -80,7 +100,7 @@ impl Suspects {
     /// A list in which a session may be missing is not shown. Only the operator is told which: it may be
     /// somebody else's (P6).
     pub(crate) fn check_listing(&self, tenant: &TenantId, viewer: &Viewer) -> Result<(), Failure> {
-        self.check_all()?;
+        self.check_store()?;
         match self.named.iter().find(|((t, _), _)| t == tenant) {
             Some(((_, id), what)) if *viewer == Viewer::Operator => {
                 Err(Failure::integrity(id.as_str(), None, what))
@@ -94,7 +114,7 @@ impl Suspects {
         }
     }
 
-    fn check_all(&self) -> Result<(), Failure> {
+    pub(crate) fn check_store(&self) -> Result<(), Failure> {
         match &self.all {
             Some(what) => Err(
                 Failure::new(ErrorCode::IntegrityError, what.clone()).with_hint(
@@ -110,32 +130,44 @@ impl fmt::Display for Suspects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.all {
             Some(what) => f.write_str(what),
-            None => write!(f, "{} sessions were changed", self.sessions.len()),
+            None => {
+                let (sessions, notes) = (self.sessions.len(), self.notes.len());
+                match notes {
+                    0 => write!(f, "{sessions} sessions were changed"),
+                    _ => write!(f, "{sessions} sessions and {notes} notes were changed"),
+                }
+            }
         }
     }
 }
 
-/// All sessions at one look: the sum of their heads, and those that do not vouch for themselves.
+/// All sessions and notes at one look: the sum of their MACs, and the sessions that do not vouch for themselves.
 #[derive(Default)]
 struct Census {
     digest: Digest,
     broken: BTreeMap<SessionPk, &'static str>,
     /// Only kept when they are to be compared one by one.
     heads: BTreeMap<SessionPk, [u8; 8]>,
-    keep_heads: bool,
+    notes: BTreeMap<Box<str>, [u8; 8]>,
+    keep: bool,
 }
 
 impl Census {
-    fn take<V: View + ?Sized>(
-        view: &V,
-        keyring: &Keyring,
-        keep_heads: bool,
-    ) -> Result<Self, Failure> {
+    fn take<V: View + ?Sized>(view: &V, keyring: &Keyring, keep: bool) -> Result<Self, Failure> {
         let mut census = Self {
-            keep_heads,
+            keep,
             ..Self::default()
         };
         view.each_session(&mut |pk, stored| census.see(pk, stored, keyring))?;
+        for note in view.notes()? {
+            // One that is malformed or was changed is missing in the sum.
+            if let Some(note) = note.filter(|n| n.verified(keyring) != Some(false)) {
+                census.digest = census.digest.plus(&note.mac);
+                if keep {
+                    census.notes.insert(note.name, half(&note.mac));
+                }
+            }
+        }
         Ok(census)
     }
 
@@ -149,10 +181,8 @@ impl Census {
             return;
         };
         self.digest = self.digest.plus(&head.mac);
-        if self.keep_heads {
-            let mut half = [0; 8];
-            half.copy_from_slice(&head.mac[..8]);
-            self.heads.insert(pk, half);
+        if self.keep {
+            self.heads.insert(pk, half(&head.mac));
         }
         if head.verified(keyring, pk) == Some(false) {
             self.broken
@@ -163,7 +193,14 @@ impl Census {
     }
 }
 
-/// Compares all heads with the commit log and names the sessions that do not agree; reads the whole log only
+/// As much of a MAC as the commit log tells.
+fn half(mac: &[u8; MAC_BYTES]) -> [u8; 8] {
+    let mut half = [0; 8];
+    half.copy_from_slice(&mac[..8]);
+    half
+}
+
+/// Compares all heads and notes with the commit log and names the sessions that do not agree; reads the whole log only
 /// when something is wrong.
 ///
 /// # Errors
@@ -199,23 +236,32 @@ fn look<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Suspects, Failu
     name_suspects(view, keyring, &Census::take(view, keyring, true)?)
 }
 
-/// What the commit log knows: each session's newest head, its name, and whether the head that stands in the store
-/// was ever the newest.
+/// What the commit log knows: each session's newest head and its name, each note's newest MAC, and whether what
+/// stands in the store was ever the newest.
 #[derive(Default)]
 struct Logged {
     heads: BTreeMap<SessionPk, [u8; 8]>,
     names: BTreeMap<SessionPk, Name>,
     met: BTreeSet<SessionPk>,
+    notes: BTreeMap<Box<str>, [u8; 8]>,
+    notes_met: BTreeSet<Box<str>>,
 }
 
 impl Logged {
     fn take(&mut self, entry: LogEntry, census: &Census) {
+        if let Change::Note(name) = entry.change {
+            if census.notes.get(&name) == Some(&entry.head) {
+                self.notes_met.insert(name.clone());
+            }
+            self.notes.insert(name, entry.head);
+            return;
+        }
         if census.heads.get(&entry.pk) == Some(&entry.head) {
             self.met.insert(entry.pk);
         }
         self.heads.insert(entry.pk, entry.head);
-        if let Some(name) = entry.created {
-            self.names.insert(entry.pk, name);
+        if let Change::Created(tenant, session) = entry.change {
+            self.names.insert(entry.pk, (tenant, session));
         }
     }
 }
@@ -270,7 +316,15 @@ fn name_suspects<V: View + ?Sized>(
             format!("commits were removed: the log does not know the state of session number {pk}");
         return Ok(Suspects::everything(what));
     }
-    let mut suspects = Suspects::default();
+    if let Some(name) = census.notes.keys().find(|n| !logged.notes_met.contains(*n)) {
+        let what =
+            format!("commits were removed: the log does not know the state of note {name:?}");
+        return Ok(Suspects::everything(what));
+    }
+    let mut suspects = Suspects {
+        notes: suspect_notes(&logged, census),
+        ..Suspects::default()
+    };
     let mut suspect = |pk: SessionPk, what: &str| {
         suspects.sessions.insert(pk, what.to_owned());
         if let Some(name) = logged.names.get(&pk) {
@@ -296,7 +350,23 @@ fn name_suspects<V: View + ?Sized>(
         suspect(*pk, "no commit made this session");
     }
     if suspects.is_empty() {
-        suspects.all = Some("the heads do not add up to what the newest commit says".to_owned());
+        suspects.all =
+            Some("heads and notes do not add up to what the newest commit says".to_owned());
     }
     Ok(suspects)
+}
+
+/// The notes that the log knows and that do not stand in the store as it says.
+fn suspect_notes(logged: &Logged, census: &Census) -> BTreeMap<Box<str>, String> {
+    let what = |name: &str, half: &[u8; 8]| match census.notes.get(name) {
+        None => Some(format!(
+            "note {name:?} was changed or deleted outside filrouge"
+        )),
+        Some(found) if found != half => Some(format!("note {name:?} is not in its newest state")),
+        Some(_) => None,
+    };
+    let notes = logged.notes.iter();
+    notes
+        .filter_map(|(name, half)| Some((name.clone(), what(name, half)?)))
+        .collect()
 }

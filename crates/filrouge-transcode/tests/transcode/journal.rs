@@ -73,6 +73,7 @@ impl Journal {
             scope: Scope {
                 tenant: TenantId::new("default").unwrap(),
                 viewer: Viewer::Operator,
+                token: None,
             },
             session: SessionId::new("s").unwrap(),
             runtime: Builder::new_current_thread().build().unwrap(),

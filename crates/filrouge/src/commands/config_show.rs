@@ -21,7 +21,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
         ConcurrentTurns::Allow => "allow",
         ConcurrentTurns::Reject => "reject",
     };
-    let rows = [
+    let mut rows = vec![
         row("store", &config.store, config.store.value.to_string()),
         row("listen", &config.listen, config.listen.value.to_string()),
         row("tenant", &config.tenant, config.tenant.value.to_string()),
@@ -46,6 +46,10 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
             turns.to_owned(),
         ),
     ];
+    rows.extend(config.access.rows());
+    rows.extend(config.limits.rows());
+    let webhooks = config.webhooks.iter();
+    let shown = webhooks.map(|webhook| webhook.shown(&config.tenant.value));
     if config.json {
         let settings: serde_json::Map<_, _> = rows
             .iter()
@@ -56,12 +60,17 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
                 )
             })
             .collect();
-        document(&json!({ "file": config.file, "settings": settings }))?;
+        let webhooks: Vec<_> = shown.collect();
+        document(&json!({ "file": config.file, "settings": settings, "webhooks": webhooks }))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = stdout();
     for (name, value, origin) in rows {
         writeln!(out, "{name:<17} {value}  ({origin})")?;
+    }
+    for webhook in shown {
+        let name = format!("webhooks.{}", webhook.name);
+        writeln!(out, "{name:<17} {webhook}")?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

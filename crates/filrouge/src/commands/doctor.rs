@@ -1,5 +1,6 @@
 //! `filrouge doctor`
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,13 +11,14 @@ use filrouge_types::Failure;
 use serde::Serialize;
 use serde_json::json;
 
+use super::doctor_webhooks::{WebhookStanding, standings};
 use crate::config::{Config, StoreUrl};
 use crate::open::{Need, open};
 use crate::output::{document, printable, stdout};
 
 #[derive(Serialize)]
 struct Check {
-    name: &'static str,
+    name: Cow<'static, str>,
     ok: bool,
     detail: String,
     hint: Option<String>,
@@ -24,7 +26,7 @@ struct Check {
 
 fn passed(name: &'static str, detail: impl Into<String>) -> Check {
     Check {
-        name,
+        name: name.into(),
         ok: true,
         detail: detail.into(),
         hint: None,
@@ -34,7 +36,7 @@ fn passed(name: &'static str, detail: impl Into<String>) -> Check {
 fn failed(name: &'static str, error: &anyhow::Error) -> Check {
     let failure = error.downcast_ref::<Failure>();
     Check {
-        name,
+        name: name.into(),
         ok: false,
         detail: failure.map_or_else(|| format!("{error:#}"), |f| f.detail.clone()),
         hint: failure.and_then(|f| f.hint.clone()),
@@ -57,7 +59,7 @@ fn check_keyring(path: &Path) -> Check {
                 ),
             ),
             _ => Check {
-                name,
+                name: name.into(),
                 ok: false,
                 detail: format!("{} can be read by others", path.display()),
                 hint: Some(format!("chmod 600 {}", path.display())),
@@ -66,7 +68,11 @@ fn check_keyring(path: &Path) -> Check {
     }
 }
 
-async fn check_store(config: &Config, checks: &mut Vec<Check>) {
+async fn check_store(
+    config: &Config,
+    checks: &mut Vec<Check>,
+    webhooks: &mut Vec<WebhookStanding>,
+) {
     let opened = match open(config, Need::Existing).await {
         Ok(opened) => opened,
         Err(e) => return checks.push(failed("store", &e)),
@@ -81,7 +87,7 @@ async fn check_store(config: &Config, checks: &mut Vec<Check>) {
     ));
     match &opened.standing {
         Some(Standing::Broken(what)) => checks.push(Check {
-            name: "anchor",
+            name: "anchor".into(),
             ok: false,
             detail: what.clone(),
             hint: Some(
@@ -97,13 +103,23 @@ async fn check_store(config: &Config, checks: &mut Vec<Check>) {
     match health.integrity {
         None => checks.push(passed("heads", "every session is in its newest state")),
         Some(what) => checks.push(Check {
-            name: "heads",
+            name: "heads".into(),
             ok: false,
             detail: what,
             hint: Some("`filrouge verify` names every place".to_owned()),
         }),
     }
+    match standings(config, opened.ledger.as_ref()).await {
+        Ok(all) => *webhooks = all,
+        Err(e) => checks.push(failed("webhooks", &e)),
+    }
     opened.close().await;
+    checks.extend(webhooks.iter().map(|webhook| Check {
+        name: webhook.name().into(),
+        ok: webhook.is_well(),
+        detail: webhook.detail(),
+        hint: webhook.hint(),
+    }));
 }
 
 pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
@@ -115,10 +131,11 @@ pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
     if let StoreUrl::Sqlite(_) = config.store.value {
         checks.push(check_keyring(&config.keyring.value));
     }
-    check_store(config, &mut checks).await;
+    let mut webhooks = Vec::new();
+    check_store(config, &mut checks, &mut webhooks).await;
     let ok = checks.iter().all(|c| c.ok);
     if config.json {
-        document(&json!({ "ok": ok, "checks": checks }))?;
+        document(&json!({ "ok": ok, "checks": checks, "webhooks": webhooks }))?;
     } else {
         let mut out = stdout();
         for check in &checks {

@@ -3,30 +3,36 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use filrouge_server::{App, bind, serve};
+use filrouge_server::{App, Authority, ListenError, Webhooks, bind, serve};
+use filrouge_types::SystemClock;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config::Config;
+use crate::config::{Config, StoreUrl};
 use crate::exit::Usage;
 use crate::open::{Need, Opened, open};
 use crate::output::stdout;
 
 pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
     let address = config.listen.value;
-    let listener = bind(address).await.map_err(|e| match e {
-        filrouge_server::ListenError::NotLoopback(_) => Usage::new(e.to_string())
-            .with_hint("listen on 127.0.0.1 or [::1]")
-            .into(),
-        filrouge_server::ListenError::Io { .. } => anyhow::Error::new(e),
-    })?;
-    let address = listener.local_addr()?;
+    let access = config.access.settings(&config.tenant.value)?;
+    let webhooks = webhooks(config)?;
+    // A store that is not there has no keys, and is not made for a server that does not start.
+    if access.jwt.is_none() && !address.ip().is_loopback() && !store_exists(config) {
+        return Err(not_started(ListenError::NotLoopback(address)));
+    }
     let Opened {
         engine,
         ledger,
         keeper,
         ..
     } = open(config, Need::Any).await?;
+    let authority = Authority::start(engine.clone(), Arc::new(SystemClock), access)
+        .await
+        .map_err(|e| Usage::new(format!("[jwt]: {e}")))?;
+    let listener = bind(address, &authority).await.map_err(not_started)?;
+    let address = listener.local_addr()?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let stop = async move {
@@ -43,13 +49,72 @@ pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
     if let Err(error) = announce(address) {
         tracing::warn!(%error, "nobody reads stdout");
     }
-    let app = App::new(engine, config.tenant.value.clone(), keeper);
-    serve(listener, app, stop).await?;
+    let limits = config.limits.settings();
+    open_descriptors(limits.connections);
+    std::panic::set_hook(Box::new(tell_of_panic));
+    let app = App::new(engine, authority, keeper, limits);
+    serve(listener, app, webhooks, stop).await?;
+    #[cfg(feature = "otel")]
+    crate::telemetry::finish().await;
     Ok(ExitCode::SUCCESS)
+}
+
+fn webhooks(config: &Config) -> anyhow::Result<Webhooks> {
+    let enabled = config.webhooks.iter().filter(|webhook| webhook.enabled);
+    let settings = enabled.map(|webhook| webhook.settings(&config.tenant.value));
+    Ok(Webhooks::new(settings.collect::<Result<_, _>>()?)?)
+}
+
+fn store_exists(config: &Config) -> bool {
+    match &config.store.value {
+        StoreUrl::Sqlite(path) => path.exists(),
+        StoreUrl::Memory => false,
+    }
+}
+
+fn not_started(error: ListenError) -> anyhow::Error {
+    match error {
+        ListenError::NotLoopback(_) => Usage::new(error.to_string())
+            .with_hint("listen on 127.0.0.1 or [::1], or make a key first: filrouge keys create --role service")
+            .into(),
+        ListenError::Io { .. } => anyhow::Error::new(error),
+    }
 }
 
 fn announce(address: SocketAddr) -> std::io::Result<()> {
     let mut out = stdout();
     writeln!(out, "listening on http://{address}")?;
     out.flush()
+}
+
+/// Where the program panicked; never with what, which may quote what somebody said.
+fn tell_of_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let place = panic.location().map(ToString::to_string);
+    let place = place.unwrap_or_default();
+    tracing::error!(place, "the program panicked; this is a fault of it");
+}
+
+/// Lets the process hold as many descriptors as connections are allowed, if the system's hard bound permits.
+fn open_descriptors(connections: usize) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    /// Descriptors for the store, the log and the like.
+    const OTHERS: u64 = 256;
+    let needed = connections as u64 + OTHERS;
+    let bound = getrlimit(Resource::Nofile);
+    if bound.current.is_none_or(|now| now >= needed) {
+        return;
+    }
+    let wanted = bound.maximum.map_or(needed, |most| most.min(needed));
+    let asked = Rlimit {
+        current: Some(wanted),
+        maximum: bound.maximum,
+    };
+    if wanted < needed || setrlimit(Resource::Nofile, asked).is_err() {
+        let got = getrlimit(Resource::Nofile).current;
+        tracing::warn!(
+            needed,
+            got,
+            "the system allows fewer open descriptors than limits.connections needs"
+        );
+    }
 }

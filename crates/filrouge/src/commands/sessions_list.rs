@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use comfy_table::{Table, presets::NOTHING};
 use filrouge_store::command::SessionFilter;
-use filrouge_types::{ProjectId, Session};
+use filrouge_types::{IdError, Session, SessionStatus, UnknownName};
 use serde::Serialize;
 
+use crate::cli::ListSessions;
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::open::{Need, open, operator};
@@ -19,29 +20,39 @@ struct Page<'a> {
     next_cursor: Option<&'a str>,
 }
 
-pub(super) async fn run(
-    config: &Config,
-    project: Option<String>,
-    limit: usize,
-    cursor: Option<String>,
-) -> anyhow::Result<ExitCode> {
-    if limit == 0 {
+fn filter(asked: &ListSessions) -> Result<SessionFilter, Usage> {
+    let id = |e: IdError| Usage::new(e.to_string());
+    let word = |e: UnknownName| Usage::new(format!("--status: {e}"));
+    let status = asked.status.as_ref().map(|s| s.parse::<SessionStatus>());
+    Ok(SessionFilter {
+        project_id: asked
+            .project
+            .as_ref()
+            .map(|p| p.parse())
+            .transpose()
+            .map_err(id)?,
+        identity_id: asked
+            .identity
+            .as_ref()
+            .map(|i| i.parse())
+            .transpose()
+            .map_err(id)?,
+        status: status.transpose().map_err(word)?,
+        agent: asked.agent.as_deref().map(Into::into),
+        title: asked.q.as_deref().map(Into::into),
+        ..SessionFilter::default()
+    })
+}
+
+pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<ExitCode> {
+    if asked.limit == 0 {
         return Err(Usage::new("--limit must be at least 1").into());
     }
-    let project_id = project
-        .map(|p| {
-            p.parse::<ProjectId>()
-                .map_err(|e| Usage::new(e.to_string()))
-        })
-        .transpose()?;
+    let filter = filter(&asked)?;
     let opened = open(config, Need::Existing).await?;
-    let filter = SessionFilter {
-        project_id,
-        ..SessionFilter::default()
-    };
     let (sessions, next) = opened
         .ledger
-        .sessions(&operator(config), filter, cursor, limit)
+        .sessions(&operator(config), filter, asked.cursor, asked.limit)
         .await?;
     if config.json {
         document(&Page {

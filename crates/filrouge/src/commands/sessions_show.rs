@@ -56,14 +56,7 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
                 turn = item.turn_id;
                 writeln!(out)?;
             }
-            let line = format!(
-                "{:>5}  {:<9} {:<12} {}",
-                item.seq,
-                item.role.as_str(),
-                item.channel.as_str(),
-                summary(&item)
-            );
-            writeln!(out, "{}", line.trim_end())?;
+            writeln!(out, "{}", line(&item))?;
         }
         out.flush()?;
     }
@@ -84,7 +77,19 @@ async fn all_items(config: &Config, opened: &Opened, id: &SessionId) -> anyhow::
     }
 }
 
-/// One line that tells what an item is about.
+/// An item on one line.
+pub(super) fn line(item: &Item) -> String {
+    let line = format!(
+        "{:>5}  {:<9} {:<12} {}",
+        item.seq,
+        item.role.as_str(),
+        item.channel.as_str(),
+        summary(item)
+    );
+    line.trim_end().to_owned()
+}
+
+/// What an item is about.
 fn summary(item: &Item) -> String {
     if item.redacted {
         return "(redacted)".to_owned();

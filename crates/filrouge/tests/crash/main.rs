@@ -5,9 +5,10 @@
 //! - `kill_at`: SIGKILL before and in the middle of every single write and flush.
 //! - `power`: what a disk would hold after a power cut is rebuilt from a record of all writes and flushes.
 //! - `full_disk`: no space, and flushes that fail.
+//! - `tails`: readers of live tails over many kills.
 //!
 //! Every random choice follows from one seed, which a failing test prints. The environment can change the amounts:
-//! `FILROUGE_CRASH_SEED`, `FILROUGE_CRASH_ROUNDS` (kills), `FILROUGE_CRASH_STEPS` (points of `kill_at`) and
+//! `FILROUGE_CRASH_SEED`, `FILROUGE_CRASH_ROUNDS` and `FILROUGE_CRASH_TAIL_KILLS` (kills), `FILROUGE_CRASH_STEPS` (points of `kill_at`) and
 //! `FILROUGE_CRASH_CUTS` (power cuts). `scripts/torture` runs all of it with large numbers.
 #![cfg(target_os = "linux")]
 #![allow(
@@ -26,6 +27,7 @@ mod model;
 mod op;
 mod power;
 mod server;
+mod tails;
 mod workload;
 mod world;
 

@@ -123,6 +123,45 @@ impl Client {
         Ok(read(request.send(body.as_bytes())?))
     }
 
+    pub(crate) fn put(&self, path: &str, body: &Value) -> Reply {
+        self.send("PUT", path, Some(body), &[])
+    }
+
+    pub(crate) fn patch(&self, path: &str, body: &Value) -> Reply {
+        self.send("PATCH", path, Some(body), &[])
+    }
+
+    pub(crate) fn delete(&self, path: &str) -> Reply {
+        self.send("DELETE", path, None, &[])
+    }
+
+    /// A request by any method, with headers.
+    pub(crate) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        headers: &[(&str, &str)],
+    ) -> Reply {
+        let mut request = ureq::http::Request::builder()
+            .method(method)
+            .uri(self.url(path));
+        if let Some(identity) = &self.identity {
+            request = request.header("filrouge-identity", identity);
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = match body {
+            Some(body) => {
+                let request = request.header("content-type", "application/json");
+                self.agent.run(request.body(body.to_string()).unwrap())
+            }
+            None => self.agent.run(request.body(()).unwrap()),
+        };
+        read(answer.unwrap_or_else(|e| panic!("{method} {path}: {e}")))
+    }
+
     /// A whole request as written, on a connection of its own.
     pub(crate) fn raw(&self, request: &[u8]) -> Reply {
         let host = self.origin.strip_prefix("http://").unwrap();
@@ -164,7 +203,10 @@ impl Client {
     }
 
     fn url(&self, path: &str) -> String {
-        if path.starts_with("/healthz") || path.starts_with("/readyz") {
+        if ["/healthz", "/readyz", "/metrics", "/openapi.json", "/api/"]
+            .iter()
+            .any(|outside| path.starts_with(outside))
+        {
             return format!("{}{path}", self.origin);
         }
         format!("{}/api/v1/sessions{path}", self.origin)
@@ -184,7 +226,8 @@ fn read(mut answer: ureq::http::Response<ureq::Body>) -> Reply {
     }
 }
 
-fn parse(answer: &str) -> Reply {
+/// An answer as it was sent.
+pub(crate) fn parse(answer: &str) -> Reply {
     let (head, text) = answer
         .split_once("\r\n\r\n")
         .unwrap_or_else(|| panic!("no answer: {answer:?}"));

@@ -7,23 +7,48 @@
     reason = "tests fail by panicking, and tell where their world was left"
 )]
 
+mod access;
+mod attack;
 mod bundle;
 mod bytes;
+mod caller;
+mod canary;
+mod changes;
 mod cli;
 mod cli_config;
 mod context;
+mod erase;
 mod http;
 mod http_ids;
 mod http_input;
 mod http_lists;
 mod http_turns;
 mod http_whole;
+mod identity_turns;
 mod import;
 mod import_changes;
+mod issuer;
+mod jwt;
 mod keys;
+mod limits;
+mod limits_connections;
+mod lineage;
+mod metrics;
+mod open_streams;
+mod openapi;
+#[cfg(feature = "otel")]
+mod otel;
 mod owners;
+mod receiver;
 mod redact;
 mod rollback;
 mod servers;
+mod session_tokens;
+mod sessions;
+mod sessions_tail;
+mod tail;
+mod tail_client;
 mod tamper;
+mod webhooks;
+mod webhooks_operator;
 mod world;

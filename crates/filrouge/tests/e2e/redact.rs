@@ -106,7 +106,9 @@ fn a_turn_over_http() {
         "/s/turns?status=finalized&",
         "/s/turns?request_id=r2&",
     ] {
-        let page = ada.see(&format!("{list}include_redacted=true"));
+        let list = format!("{list}include_redacted=true");
+        ada.get(&list).fails(403, "forbidden");
+        let page = server.client().see(&list);
         let last = page["data"].as_array().unwrap().last().unwrap().clone();
         assert_eq!(last["deleted_at"], gone["deleted_at"], "{list}");
     }

@@ -81,11 +81,16 @@ fn is_index(bytes: &[u8], page: usize) -> bool {
     matches!(bytes[header], 0x02 | 0x0a)
 }
 
-/// Changes some bytes of index pages or of all others; gives where.
+/// Changes some bytes of index pages or of all others; gives where. An empty page of the free list has none.
 fn damage(path: &std::path::Path, rng: &mut StdRng, of_index: bool) -> String {
     let mut bytes = fs::read(path).unwrap();
     let pages: Vec<usize> = (0..bytes.len() / PAGE)
         .filter(|page| is_index(&bytes, *page) == of_index)
+        .filter(|page| {
+            bytes[page * PAGE..(page + 1) * PAGE]
+                .iter()
+                .any(|b| *b != 0)
+        })
         .collect();
     let mut places = Vec::new();
     for _ in 0..rng.random_range(1..4) {

@@ -99,7 +99,17 @@ impl World {
 
     pub(crate) fn serve_with(&self, arguments: &[&str]) -> Server {
         let serve = ["serve", "--listen", "127.0.0.1:0"];
-        let mut command = self.command(&[&serve, arguments].concat());
+        self.start(self.command(&[&serve, arguments].concat()))
+    }
+
+    /// A server that is told where to listen, and more, by its environment.
+    pub(crate) fn serve_where(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Server {
+        let mut command = self.command(&[&["serve"], arguments].concat());
+        command.envs(environment.iter().copied());
+        self.start(command)
+    }
+
+    fn start(&self, mut command: Command) -> Server {
         let number = self.servers.fetch_add(1, Ordering::Relaxed);
         let log = self.path(&format!("server-{number}.log"));
         command
@@ -188,6 +198,19 @@ impl Server {
 
     pub(crate) fn client(&self) -> Client {
         Client::new(&self.origin)
+    }
+
+    /// What the server has written to its stderr so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// The most memory that it has held at one time, in bytes.
+    pub(crate) fn memory_peak(&self) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|l| l.trim().strip_suffix("kB")).unwrap();
+        kib.trim().parse::<usize>().unwrap() << 10
     }
 
     /// SIGTERM.

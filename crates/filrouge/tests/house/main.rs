@@ -162,6 +162,7 @@ fn the_documents_are_there_and_linked() {
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
         "CHANGELOG.md",
+        "docs/README.md",
         "docs/format.md",
         "docs/adr/README.md",
     ];

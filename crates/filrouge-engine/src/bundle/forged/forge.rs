@@ -119,6 +119,8 @@ pub(super) fn session(id: &str) -> SessionRow {
         state: None,
         metadata: RawJson::from_checked("{}"),
         created_at: Timestamp::from_micros(1_700_000_000_000_000),
+        token: None,
+        erased: None,
     }
 }
 

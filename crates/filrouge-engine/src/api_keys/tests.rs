@@ -1,0 +1,103 @@
+//! Keys over the in-memory ledger.
+
+use std::sync::Arc;
+
+use filrouge_store::memory::MemoryLedger;
+use filrouge_store::{Keyring, OsEntropy};
+use filrouge_types::{Clock, FixedClock};
+
+use super::*;
+use crate::Settings;
+
+fn engine() -> (Engine, Arc<FixedClock>) {
+    let clock = Arc::new(FixedClock::at(1_000_000));
+    let keyring = Arc::new(Keyring::single([1; 32]));
+    let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
+    let settings = Settings::default();
+    let engine = Engine::new(
+        Arc::new(ledger),
+        Arc::new(OsEntropy),
+        clock.clone(),
+        settings,
+    );
+    (engine, clock)
+}
+
+fn new(tenant: &str, role: Role, identity: Option<&str>) -> NewApiKey {
+    NewApiKey {
+        name: Some("ci".to_owned()),
+        tenant_id: tenant.parse().unwrap(),
+        role,
+        identity_id: identity.map(|id| id.parse().unwrap()),
+        expires_at: Some(Timestamp::from_micros(5_000_000)),
+    }
+}
+
+#[tokio::test]
+async fn made_listed_by_tenant_and_revoked_once() {
+    let (engine, clock) = engine();
+    let (key, text) = engine
+        .create_api_key(new("a", Role::Service, None))
+        .await
+        .unwrap();
+    engine
+        .create_api_key(new("b", Role::User, Some("ada")))
+        .await
+        .unwrap();
+    let (a, b): (TenantId, TenantId) = ("a".parse().unwrap(), "b".parse().unwrap());
+    let listed = engine.api_keys(&a).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    assert!(
+        listed[0]
+            .hash
+            .matches(&PresentedKey::parse(text.expose()).unwrap().hash)
+    );
+    assert!(listed[0].is_valid(clock.now()));
+    assert!(!listed[0].is_valid(Timestamp::from_micros(5_000_000)));
+
+    let foreign = engine.revoke_api_key(&b, &key.key_id).await.unwrap_err();
+    assert_eq!(foreign.code, ErrorCode::Invalid);
+    let first = engine.revoke_api_key(&a, &key.key_id).await.unwrap();
+    clock.advance(1_000_000);
+    let again = engine.revoke_api_key(&a, &key.key_id).await.unwrap();
+    assert_eq!(again.revoked_at, first.revoked_at);
+    assert!(!again.is_valid(clock.now()));
+    assert_eq!(load(engine.ledger()).await.unwrap().keys.len(), 2);
+}
+
+#[tokio::test]
+async fn only_users_are_bound_and_nothing_expires_in_the_past() {
+    let (engine, _) = engine();
+    let mut late = new("a", Role::Admin, None);
+    late.expires_at = Some(Timestamp::from_micros(1_000_000));
+    let mut unnamed = new("a", Role::Admin, None);
+    unnamed.name = Some("a\u{1b}".to_owned());
+    for wrong in [
+        new("a", Role::User, None),
+        new("a", Role::Service, Some("ada")),
+        late,
+        unnamed,
+    ] {
+        let refused = engine.create_api_key(wrong).await.unwrap_err();
+        assert_eq!(refused.code, ErrorCode::Invalid);
+    }
+    assert_eq!(load(engine.ledger()).await.unwrap().version, 0);
+}
+
+#[tokio::test]
+async fn keys_made_at_the_same_time_are_all_kept() {
+    let engine = Arc::new(engine().0);
+    let made: Vec<_> = (0..8)
+        .map(|_| {
+            let engine = engine.clone();
+            tokio::spawn(async move { engine.create_api_key(new("a", Role::Service, None)).await })
+        })
+        .collect();
+    for one in made {
+        one.await.unwrap().unwrap();
+    }
+    assert_eq!(
+        engine.api_keys(&"a".parse().unwrap()).await.unwrap().len(),
+        8
+    );
+}

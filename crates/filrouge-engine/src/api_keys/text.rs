@@ -1,0 +1,176 @@
+//! The text of a key: `frk_<key id>_<secret>`, letters and digits only, so that a double click selects it whole
+//! and a scanner for leaked secrets knows it by its first letters.
+
+use std::fmt;
+
+use filrouge_store::Entropy;
+use filrouge_types::{ErrorCode, Failure};
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// What every key begins with.
+const PREFIX: &str = "frk_";
+/// Characters of a key's id.
+const ID_CHARS: usize = 12;
+/// Characters of a key's secret: 62^43 is just above 2^256.
+const SECRET_CHARS: usize = 43;
+
+const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// A key as its holder knows it. It shows itself to nobody but through [`ApiKeyText::expose`].
+#[derive(Debug)]
+pub struct ApiKeyText(SecretString);
+
+/// What is kept of a key's secret. A plain hash is enough for 256 random bits: there is nothing to guess.
+#[derive(Clone, Copy)]
+pub struct SecretHash([u8; 32]);
+
+impl fmt::Debug for SecretHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretHash")
+    }
+}
+
+impl SecretHash {
+    fn of(secret: &str) -> Self {
+        let hash = Sha256::new()
+            .chain_update(b"filrouge api key 1\0")
+            .chain_update(secret.as_bytes())
+            .finalize();
+        Self(hash.into())
+    }
+
+    pub(super) const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    pub(super) const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Whether both are of one secret; takes as long when they are not.
+    #[must_use]
+    pub fn matches(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+/// A key's text taken apart.
+#[derive(Debug)]
+pub struct PresentedKey<'a> {
+    /// The id, which is no secret.
+    pub key_id: &'a str,
+    /// The hash of the secret.
+    pub hash: SecretHash,
+}
+
+impl ApiKeyText {
+    /// Makes a key of random characters.
+    ///
+    /// # Errors
+    /// `internal` when there is no randomness.
+    pub(super) fn random(entropy: &dyn Entropy) -> Result<(Self, String, SecretHash), Failure> {
+        let key_id = random_text(entropy, ID_CHARS)?;
+        let secret = random_text(entropy, SECRET_CHARS)?;
+        let hash = SecretHash::of(&secret);
+        let text = format!("{PREFIX}{key_id}_{secret}");
+        Ok((Self(text.into()), key_id, hash))
+    }
+
+    /// The text itself, to show it to its holder once.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+}
+
+impl<'a> PresentedKey<'a> {
+    /// Takes a text apart; `None` when it does not have the form of a key.
+    #[must_use]
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let (key_id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
+        let in_form = |part: &str, length| {
+            part.len() == length && part.bytes().all(|b| b.is_ascii_alphanumeric())
+        };
+        (in_form(key_id, ID_CHARS) && in_form(secret, SECRET_CHARS)).then(|| Self {
+            key_id,
+            hash: SecretHash::of(secret),
+        })
+    }
+
+    /// Whether a text means to be a key.
+    #[must_use]
+    pub fn has_prefix(text: &str) -> bool {
+        text.starts_with(PREFIX)
+    }
+}
+
+/// Letters and digits, each as likely as the others.
+fn random_text(entropy: &dyn Entropy, length: usize) -> Result<String, Failure> {
+    // The largest multiple of 62 that fits a byte: what is above would favour some characters.
+    const FAIR: u8 = 248;
+    let mut text = String::with_capacity(length);
+    let mut bytes = [0; 64];
+    while text.len() < length {
+        entropy
+            .fill(&mut bytes)
+            .map_err(|e| Failure::new(ErrorCode::Internal, e))?;
+        let fair = bytes.iter().filter(|b| **b < FAIR);
+        let missing = length - text.len();
+        text.extend(
+            fair.take(missing)
+                .map(|b| char::from(ALPHABET[usize::from(b % 62)])),
+        );
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use filrouge_store::OsEntropy;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_taken_apart_as_it_was_made() {
+        let (text, key_id, hash) = ApiKeyText::random(&OsEntropy).unwrap();
+        let shown = text.expose().to_owned();
+        assert_eq!(shown.len(), 4 + 12 + 1 + 43);
+        let presented = PresentedKey::parse(&shown).unwrap();
+        assert_eq!(presented.key_id, key_id);
+        assert!(presented.hash.matches(&hash));
+        let (_, other_id, other) = ApiKeyText::random(&OsEntropy).unwrap();
+        assert!(!presented.hash.matches(&other) && other_id != key_id);
+        let secret = shown.rsplit('_').next().unwrap();
+        assert!(!format!("{text:?} {presented:?} {hash:?}").contains(secret));
+    }
+
+    #[test]
+    fn what_is_no_key_is_not_taken_for_one() {
+        let (text, ..) = ApiKeyText::random(&OsEntropy).unwrap();
+        let text = text.expose();
+        for wrong in [
+            "",
+            "frk_",
+            "frk__",
+            &text[1..],
+            &text[..text.len() - 1],
+            &format!("{text}x"),
+            &format!("{text} "),
+            &text.replacen('_', "-", 1),
+            &format!("{}é", &text[..text.len() - 2]),
+        ] {
+            assert!(PresentedKey::parse(wrong).is_none(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn every_character_is_as_likely() {
+        let text = random_text(&OsEntropy, 62 * 500).unwrap();
+        for character in ALPHABET {
+            let count = text.bytes().filter(|b| b == character).count();
+            assert!((350..650).contains(&count), "{character}: {count}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::Arc;
+
+use filrouge_store::memory::MemoryLedger;
+use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_types::{FixedClock, SessionId, TenantId};
+
+use super::{Lineage, RELATIVES_MAX, Relative};
+use crate::{CreateSession, Engine, Settings};
+
+fn engine() -> Engine {
+    let keyring = Arc::new(Keyring::single([7; 32]));
+    let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
+    let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
+    Engine::new(
+        Arc::new(ledger),
+        Arc::new(OsEntropy),
+        clock,
+        Settings::default(),
+    )
+}
+
+fn of(name: &str) -> Scope {
+    let viewer = Viewer::EndUser(Some(name.parse().unwrap()));
+    Scope::new(TenantId::default_tenant(), viewer)
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(future)
+}
+
+fn make(engine: &Engine, scope: &Scope, id: &str, parent: Option<&str>) {
+    let request = CreateSession {
+        session_id: Some(id.parse().unwrap()),
+        title: Some(id.to_uppercase().into()),
+        parent_session_id: parent.map(|p| p.parse().unwrap()),
+        ..CreateSession::default()
+    };
+    let (_, new) = run(engine.create_session(scope, request)).unwrap();
+    assert!(new, "{id}");
+}
+
+fn ask(engine: &Engine, scope: &Scope, id: &str) -> Lineage {
+    let id: SessionId = id.parse().unwrap();
+    run(engine.lineage(scope, &id)).unwrap()
+}
+
+fn ids(relatives: &[Relative]) -> Vec<&str> {
+    relatives.iter().map(|r| r.session_id.as_str()).collect()
+}
+
+fn below(lineage: &Lineage) -> Vec<(&str, u64)> {
+    let found = lineage.descendants.iter();
+    found
+        .map(|d| (d.session.session_id.as_str(), d.depth))
+        .collect()
+}
+
+#[test]
+fn a_family_from_each_of_its_places() {
+    let (engine, ada) = (engine(), of("ada"));
+    for (id, parent) in [
+        ("root", None),
+        ("a", Some("root")),
+        ("b", Some("root")),
+        ("a1", Some("a")),
+        ("b1", Some("b")),
+        ("a2", Some("a")),
+        ("a11", Some("a1")),
+    ] {
+        make(&engine, &ada, id, parent);
+    }
+    let root = ask(&engine, &ada, "root");
+    assert_eq!(ids(&root.parents), Vec::<&str>::new());
+    let all = [
+        ("a", 1),
+        ("b", 1),
+        ("a1", 2),
+        ("a2", 2),
+        ("b1", 2),
+        ("a11", 3),
+    ];
+    assert_eq!(below(&root), all);
+    assert_eq!(ids(&root.siblings), Vec::<&str>::new());
+    let a1 = ask(&engine, &ada, "a1");
+    assert_eq!(ids(&a1.parents), ["a", "root"]);
+    assert_eq!(below(&a1), [("a11", 1)]);
+    assert_eq!(ids(&a1.siblings), ["a2"]);
+    assert_eq!(a1.siblings[0].title.as_deref(), Some("A2"));
+    assert_eq!((a1.cycle, a1.truncated, a1.gaps.len()), (false, false, 0));
+}
+
+#[test]
+fn somebody_elses_parent_looks_absent_and_somebody_elses_child_is_not_listed() {
+    let (engine, ada, bob) = (engine(), of("ada"), of("bob"));
+    make(&engine, &bob, "bobs", None);
+    make(&engine, &ada, "under-bobs", Some("bobs"));
+    make(&engine, &ada, "under-none", Some("none"));
+    for (id, gap) in [("under-bobs", "bobs"), ("under-none", "none")] {
+        let lineage = ask(&engine, &ada, id);
+        assert_eq!(lineage.gaps, [gap.parse().unwrap()]);
+        assert_eq!((lineage.parents.len(), lineage.cycle), (0, false));
+    }
+    make(&engine, &bob, "under-adas", Some("under-none"));
+    make(&engine, &bob, "under-that", Some("under-adas"));
+    make(&engine, &bob, "beside-adas", Some("none"));
+    let lineage = ask(&engine, &ada, "under-none");
+    assert_eq!((lineage.descendants.len(), lineage.siblings.len()), (0, 0));
+    assert_eq!(ask(&engine, &bob, "bobs").descendants.len(), 0);
+    let operator = Scope::new(TenantId::default_tenant(), Viewer::Operator);
+    let whole = ask(&engine, &operator, "under-none");
+    assert_eq!(below(&whole), [("under-adas", 1), ("under-that", 2)]);
+    assert_eq!(ids(&whole.siblings), ["beside-adas"]);
+}
+
+#[test]
+fn an_erased_parent_is_a_gap() {
+    let (engine, ada) = (engine(), of("ada"));
+    make(&engine, &ada, "p", None);
+    make(&engine, &ada, "c", Some("p"));
+    run(engine.erase_session(&ada, "p".parse().unwrap())).unwrap();
+    let lineage = ask(&engine, &ada, "c");
+    assert_eq!(lineage.gaps, ["p".parse().unwrap()]);
+    let erased = run(engine.lineage(&ada, &"p".parse().unwrap())).unwrap_err();
+    assert_eq!(erased.code.as_str(), "session_erased");
+}
+
+#[test]
+fn circles_end() {
+    let (engine, ada) = (engine(), of("ada"));
+    make(&engine, &ada, "self", Some("self"));
+    let own = ask(&engine, &ada, "self");
+    assert!(own.cycle && own.parents.is_empty() && own.descendants.is_empty());
+    assert!(own.siblings.is_empty() && own.gaps.is_empty());
+    for (id, parent) in [("x", "z"), ("y", "x"), ("z", "y"), ("tail", "z")] {
+        make(&engine, &ada, id, Some(parent));
+    }
+    let x = ask(&engine, &ada, "x");
+    assert!(x.cycle);
+    assert_eq!(ids(&x.parents), ["z", "y"]);
+    assert_eq!(below(&x), [("y", 1), ("z", 2), ("tail", 3)]);
+    assert_eq!(ids(&x.siblings), ["tail"]);
+    // The circle lies above this one.
+    let tail = ask(&engine, &ada, "tail");
+    assert!(tail.cycle);
+    assert_eq!(ids(&tail.parents), ["z", "y", "x"]);
+    assert_eq!(tail.descendants.len(), 0);
+}
+
+#[test]
+fn more_than_a_thousand_relatives_are_told_of() {
+    let (engine, ada) = (engine(), of("ada"));
+    make(&engine, &ada, "top", None);
+    for n in 0..RELATIVES_MAX {
+        make(&engine, &ada, &format!("wide-{n}"), Some("top"));
+    }
+    let top = ask(&engine, &ada, "top");
+    assert_eq!(
+        (top.descendants.len(), top.truncated),
+        (RELATIVES_MAX, false)
+    );
+    make(&engine, &ada, "one-more", Some("top"));
+    let top = ask(&engine, &ada, "top");
+    assert_eq!(
+        (top.descendants.len(), top.truncated),
+        (RELATIVES_MAX, true)
+    );
+    let one = ask(&engine, &ada, "one-more");
+    assert_eq!((one.siblings.len(), one.truncated), (RELATIVES_MAX, false));
+    make(&engine, &ada, "two-more", Some("top"));
+    let one = ask(&engine, &ada, "one-more");
+    assert_eq!((one.siblings.len(), one.truncated), (RELATIVES_MAX, true));
+
+    make(&engine, &ada, "deep-0", None);
+    for n in 1..=RELATIVES_MAX + 1 {
+        make(
+            &engine,
+            &ada,
+            &format!("deep-{n}"),
+            Some(&format!("deep-{}", n - 1)),
+        );
+    }
+    let at_most = ask(&engine, &ada, &format!("deep-{RELATIVES_MAX}"));
+    assert_eq!(
+        (at_most.parents.len(), at_most.truncated),
+        (RELATIVES_MAX, false)
+    );
+    let deepest = ask(&engine, &ada, &format!("deep-{}", RELATIVES_MAX + 1));
+    assert_eq!(
+        (deepest.parents.len(), deepest.truncated),
+        (RELATIVES_MAX, true)
+    );
+    let first = ask(&engine, &ada, "deep-0");
+    assert_eq!(
+        (first.descendants.len(), first.truncated),
+        (RELATIVES_MAX, true)
+    );
+    assert_eq!(
+        first.descendants[RELATIVES_MAX - 1].depth,
+        RELATIVES_MAX as u64
+    );
+}

@@ -1,0 +1,182 @@
+//! Following sessions: whoever waits for one is woken when a commit touches it, of whichever process.
+//!
+//! Nothing is handed to those who wait but the news that something has changed; they read it from the ledger, from
+//! where they stand. So nothing is lost or seen twice, whoever is slow costs no memory, and what is read has been
+//! verified (DESIGN §12, tail).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use filrouge_store::rows::SessionPk;
+use filrouge_store::{Ledger, Scope};
+use filrouge_types::{ErrorCode, Failure, SessionId, Turn, TurnId};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::engine::Engine;
+
+/// Commits looked at at once.
+const COMMITS: usize = 1024;
+
+/// Those who follow, by session.
+type Followed = Mutex<HashMap<SessionPk, watch::Sender<()>>>;
+
+/// Wakes those who follow sessions of one ledger.
+pub struct Live {
+    followed: Arc<Followed>,
+    task: JoinHandle<()>,
+}
+
+/// One who follows a session.
+pub struct Follower {
+    pk: SessionPk,
+    changes: watch::Receiver<()>,
+    followed: Arc<Followed>,
+}
+
+fn locked(followed: &Followed) -> MutexGuard<'_, HashMap<SessionPk, watch::Sender<()>>> {
+    // Each change of the map is one call.
+    followed.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Live {
+    /// Begins to follow the ledger's commits; ends when dropped. To be called within a Tokio runtime.
+    #[must_use]
+    pub fn start(ledger: Arc<dyn Ledger>) -> Self {
+        let followed = Arc::<Followed>::default();
+        let task = tokio::spawn(wake(ledger, followed.clone()));
+        Self { followed, task }
+    }
+
+    /// Follows a session from now on: a commit that touches it afterwards wakes. Read it after this, not before.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_erased`, and the ledger's.
+    pub async fn follow(
+        &self,
+        ledger: &dyn Ledger,
+        scope: &Scope,
+        session: &SessionId,
+    ) -> Result<Follower, Failure> {
+        let (scope, id) = (scope.clone(), session.clone());
+        let pk = ledger
+            .ask(move |sight| Ok(sight.get(&scope, &id)?.pk))
+            .await?;
+        let mut followed = locked(&self.followed);
+        let changes = followed
+            .entry(pk)
+            .or_insert_with(|| watch::Sender::new(()))
+            .subscribe();
+        Ok(Follower {
+            pk,
+            changes,
+            followed: self.followed.clone(),
+        })
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Follower {
+    /// Waits for a commit that has touched the session since this was last called. May be given up at any time.
+    pub async fn changed(&mut self) {
+        if self.changes.changed().await.is_err() {
+            // Nobody wakes any more: the ledger is being closed.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let mut followed = locked(&self.followed);
+        // This one's own receiver still counts.
+        if followed
+            .get(&self.pk)
+            .is_some_and(|s| s.receiver_count() <= 1)
+        {
+            followed.remove(&self.pk);
+        }
+    }
+}
+
+async fn wake(ledger: Arc<dyn Ledger>, followed: Arc<Followed>) {
+    let mut commits = ledger.commits();
+    let mut seen = ledger.position().commit_no;
+    loop {
+        let newest = *commits.borrow_and_update();
+        if locked(&followed).is_empty() {
+            // Who begins to follow now reads afterwards, and with it all of these commits.
+            seen = seen.max(newest);
+        }
+        while seen < newest {
+            match touched(ledger.as_ref(), seen).await {
+                Ok((pks, last)) => {
+                    let followed = locked(&followed);
+                    for sender in pks.iter().filter_map(|pk| followed.get(pk)) {
+                        sender.send_replace(());
+                    }
+                    seen = last;
+                }
+                Err(error) => {
+                    // All look for themselves, and meet the failure if it is theirs.
+                    tracing::warn!(%error, "the newest commits cannot be followed");
+                    for sender in locked(&followed).values() {
+                        sender.send_replace(());
+                    }
+                    seen = newest;
+                }
+            }
+        }
+        if commits.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The sessions that commits behind `after` have touched, and the last commit that was looked at.
+async fn touched(ledger: &dyn Ledger, after: u64) -> Result<(Vec<SessionPk>, u64), Failure> {
+    ledger
+        .ask(move |sight| {
+            let rows = sight.view.log(after, COMMITS)?;
+            let Some(last) = rows.last().map(|r| r.commit_no) else {
+                let what = format!("commit {} is missing", after + 1);
+                return Err(Failure::new(ErrorCode::IntegrityError, what));
+            };
+            let entries = rows.iter().filter_map(|r| r.entries()).flatten();
+            Ok((entries.map(|e| e.pk).collect(), last))
+        })
+        .await
+}
+
+impl Engine {
+    /// A turn, once it is closed, or as it stands when `wait` is over.
+    ///
+    /// # Errors
+    /// `session_not_found`, `turn_not_found`, `turn_mismatch`, and the ledger's.
+    pub async fn wait_for_turn(
+        &self,
+        live: &Live,
+        scope: &Scope,
+        session: &SessionId,
+        id: TurnId,
+        wait: Duration,
+    ) -> Result<Turn, Failure> {
+        let until = Instant::now() + wait;
+        let mut follower = live.follow(self.ledger(), scope, session).await?;
+        loop {
+            let turn = self.ledger().turn(scope, session, id).await?;
+            if turn.status.is_closed() || Instant::now() >= until {
+                return Ok(turn);
+            }
+            // When time is over, the turn is read once more, so that nothing that came in time is missed.
+            let _ = tokio::time::timeout_at(until, follower.changed()).await;
+        }
+    }
+}

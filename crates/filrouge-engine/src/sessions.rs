@@ -1,0 +1,257 @@
+//! Sessions as a whole: made, changed, linked, ended, erased; and their events.
+
+use filrouge_store::command::{
+    CloseSession, Erase, Erased, Link, NewEvent, NewSession, Outcome, Patch, Scope, SessionFilter,
+    SessionPatch, Viewer, Write,
+};
+use filrouge_types::{
+    ErrorCode, Failure, IdentityId, RawJson, Session, SessionEvent, SessionId, Timestamp, TurnId,
+};
+
+use crate::engine::{Engine, unexpected};
+use crate::requests::{CreateSession, PatchSession, RecordEvent};
+
+/// Sessions erased by one look at a list.
+const ERASED_AT_ONCE: usize = 100;
+
+/// What was erased, for whoever asked for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErasureReceipt {
+    /// The session.
+    pub session_id: SessionId,
+    /// When.
+    pub erased_at: Timestamp,
+    /// How many items it had.
+    pub items: u64,
+    /// How many turns it had.
+    pub turns: u64,
+}
+
+impl ErasureReceipt {
+    fn new(session_id: SessionId, erased: Erased) -> Self {
+        Self {
+            session_id,
+            erased_at: erased.at,
+            items: erased.items,
+            turns: erased.turns,
+        }
+    }
+}
+
+impl Engine {
+    /// Makes a session; one that is the caller's already is given back (`false`).
+    ///
+    /// # Errors
+    /// `session_conflict` when the id is somebody else's, `invalid`, and the ledger's.
+    pub async fn create_session(
+        &self,
+        scope: &Scope,
+        request: CreateSession,
+    ) -> Result<(Session, bool), Failure> {
+        self.settings
+            .limits
+            .object(request.metadata.as_ref(), "metadata")?;
+        self.settings
+            .limits
+            .label(request.title.as_deref(), "title")?;
+        let session_id = match request.session_id {
+            Some(id) => id,
+            None => self.random_session_id()?,
+        };
+        let new = NewSession {
+            session_id,
+            parent_session_id: request.parent_session_id,
+            project_id: request.project_id,
+            title: request.title,
+            metadata: request
+                .metadata
+                .unwrap_or_else(|| RawJson::from_checked("{}")),
+        };
+        match self.write(scope, Write::CreateSession(new)).await? {
+            Outcome::Session { session, created } => Ok((*session, created)),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn random_session_id(&self) -> Result<SessionId, Failure> {
+        let internal = |e: String| Failure::new(ErrorCode::Internal, e);
+        let mut bytes = [0; 16];
+        self.entropy.fill(&mut bytes).map_err(internal)?;
+        // Sortable by time, so that ids made one after the other lie together in an index.
+        let millis = (self.clock.now().as_micros() / 1000).to_be_bytes();
+        bytes[..6].copy_from_slice(&millis[2..]);
+        SessionId::new(TurnId::from_bytes(bytes).to_string()).map_err(|e| internal(e.to_string()))
+    }
+
+    /// Changes what is listed of a session. With `versions` only if it is in one of them.
+    ///
+    /// # Errors
+    /// `precondition_failed`, `session_not_found`, `session_erased`, `invalid`, `limit_exceeded`, and the ledger's.
+    pub async fn patch_session(
+        &self,
+        scope: &Scope,
+        session_id: SessionId,
+        request: PatchSession,
+        versions: Option<Vec<[u8; 16]>>,
+    ) -> Result<Session, Failure> {
+        let limits = &self.settings.limits;
+        let text = |field: &Option<Option<Box<str>>>| field.clone().flatten();
+        limits.label(text(&request.title).as_deref(), "title")?;
+        limits.label(text(&request.state).as_deref(), "state")?;
+        let metadata = request.metadata;
+        limits.object(metadata.iter().flatten().next(), "metadata")?;
+        let patch = Patch {
+            session_id,
+            patch: SessionPatch {
+                title: request.title,
+                status: request.status,
+                state: request.state,
+                project_id: request.project_id,
+                metadata,
+            },
+            versions,
+            metadata_max: limits.item_bytes,
+        };
+        self.write_session(scope, Write::Patch(Box::new(patch)))
+            .await
+    }
+
+    /// Ends a session: no turn begins in it any more, those that are open may end. Doing it again changes nothing.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_erased`, `limit_exceeded`, and the ledger's.
+    pub async fn close_session(
+        &self,
+        scope: &Scope,
+        session_id: SessionId,
+        reason: Option<Box<str>>,
+    ) -> Result<Session, Failure> {
+        self.settings.limits.label(reason.as_deref(), "reason")?;
+        let close = CloseSession { session_id, reason };
+        self.write_session(scope, Write::CloseSession(close)).await
+    }
+
+    /// Gives an anonymous session its owner (DESIGN §7). The owner it has already is given again.
+    ///
+    /// # Errors
+    /// `session_linked` when it has another owner, `session_not_found`, and the ledger's.
+    pub async fn link_session(
+        &self,
+        scope: &Scope,
+        session_id: SessionId,
+        identity_id: IdentityId,
+    ) -> Result<Session, Failure> {
+        let link = Link {
+            session_id: session_id.clone(),
+            identity_id,
+        };
+        let linked = self.write_session(scope, Write::Link(link)).await;
+        if linked
+            .as_ref()
+            .is_err_and(|f| f.code == ErrorCode::SessionLinked)
+        {
+            tracing::warn!(%session_id, "[SESSIONS][LINK_REFUSED]");
+        }
+        linked
+    }
+
+    /// Erases a session: nothing stays of it but its name, under which no session is made again. Doing it again
+    /// gives the first receipt (DESIGN §9).
+    ///
+    /// # Errors
+    /// `session_not_found`, and the ledger's.
+    pub async fn erase_session(
+        &self,
+        scope: &Scope,
+        session_id: SessionId,
+    ) -> Result<ErasureReceipt, Failure> {
+        let erase = Erase {
+            session_id: session_id.clone(),
+        };
+        match self.write(scope, Write::Erase(erase)).await? {
+            Outcome::Erased(erased) => {
+                let (items, turns) = (erased.items, erased.turns);
+                tracing::info!(%session_id, items, turns, "[SESSIONS][ERASE]");
+                Ok(ErasureReceipt::new(session_id, erased))
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Erases all sessions of an identity, or of the whole tenant, one after the other; `each` is told of every
+    /// one. After a failure, doing it again goes on with those that are left.
+    ///
+    /// # Errors
+    /// `forbidden` when it is not the operator who asks, those of `each`, and the ledger's.
+    pub async fn erase_sessions(
+        &self,
+        scope: &Scope,
+        identity_id: Option<IdentityId>,
+        mut each: impl FnMut(&ErasureReceipt) -> Result<(), Failure>,
+    ) -> Result<u64, Failure> {
+        if scope.viewer != Viewer::Operator {
+            return Err(Failure::new(
+                ErrorCode::Forbidden,
+                "only the operator erases many sessions at once",
+            ));
+        }
+        let filter = SessionFilter {
+            identity_id,
+            ..SessionFilter::default()
+        };
+        let mut count = 0;
+        loop {
+            // What was erased is not listed any more, so the first page is always the next one.
+            let ledger = self.ledger();
+            let page = ledger.sessions(scope, filter.clone(), None, ERASED_AT_ONCE);
+            let (sessions, _) = page.await?;
+            if sessions.is_empty() {
+                return Ok(count);
+            }
+            for session in sessions {
+                let receipt = self.erase_session(scope, session.session_id).await?;
+                each(&receipt)?;
+                count += 1;
+            }
+        }
+    }
+
+    /// Records an event of a session, once for each key; the event as it stands, and whether it is new.
+    ///
+    /// # Errors
+    /// `idempotency_mismatch`, `session_not_found`, `invalid`, `limit_exceeded`, and the ledger's.
+    pub async fn record_event(
+        &self,
+        scope: &Scope,
+        session_id: SessionId,
+        request: RecordEvent,
+    ) -> Result<(SessionEvent, bool), Failure> {
+        let limits = &self.settings.limits;
+        limits.label(Some(&request.kind), "kind")?;
+        if request.kind.is_empty() {
+            return Err(Failure::new(ErrorCode::Invalid, "kind must not be empty"));
+        }
+        limits.object(request.detail.as_ref(), "detail")?;
+        let event = NewEvent {
+            session_id,
+            key: request.key,
+            kind: request.kind,
+            at: request.at,
+            detail: request.detail,
+        };
+        match self
+            .write(scope, Write::RecordEvent(Box::new(event)))
+            .await?
+        {
+            Outcome::Event { event, created } => Ok((*event, created)),
+            _ => Err(unexpected()),
+        }
+    }
+
+    async fn write_session(&self, scope: &Scope, write: Write) -> Result<Session, Failure> {
+        match self.write(scope, write).await? {
+            Outcome::Session { session, .. } => Ok(*session),
+            _ => Err(unexpected()),
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! What a session and those it has started amount to: turns, items, tools, tokens (DESIGN §10).
+
+use std::collections::{BTreeSet, HashMap};
+
+use filrouge_store::command::Scope;
+use filrouge_store::read::{Loaded, Sight, in_session};
+use filrouge_store::rows::View;
+use filrouge_types::{Failure, SessionId, Timestamp, TurnId, TurnStatus};
+use serde::Serialize;
+
+use crate::engine::Engine;
+use crate::lineage::descendants;
+
+mod copies;
+mod fact;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+use copies::{Origin, Seen};
+use fact::Fact;
+pub use usage::Tokens;
+
+/// Most items of descendants that are looked at.
+const ITEMS_MAX: u64 = 1_000_000;
+/// Most different agents, and models, that are named.
+const NAMES_MAX: usize = 1000;
+/// Items and turns read at once.
+const PAGE: usize = 500;
+
+/// Turns by where they stand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TurnsByStatus {
+    /// Being answered.
+    pub open: u64,
+    /// Left by their owner.
+    pub interrupted: u64,
+    /// Answered.
+    pub finalized: u64,
+    /// Ended by an error.
+    pub failed: u64,
+    /// Ended by the user.
+    pub cancelled: u64,
+}
+
+impl TurnsByStatus {
+    const fn of(&mut self, status: TurnStatus) -> &mut u64 {
+        match status {
+            TurnStatus::Open => &mut self.open,
+            TurnStatus::Interrupted => &mut self.interrupted,
+            TurnStatus::Finalized => &mut self.finalized,
+            TurnStatus::Failed => &mut self.failed,
+            TurnStatus::Cancelled => &mut self.cancelled,
+        }
+    }
+}
+
+/// Sums over sessions. Of a turn that was replaced only the items are counted, so that no token is counted twice.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Statistics {
+    /// Sessions.
+    pub sessions: u64,
+    /// Turns; one that was replaced and what replaces it are one.
+    pub turns: u64,
+    /// The same by where they stand.
+    pub turns_by_status: TurnsByStatus,
+    /// Items, redacted ones as well.
+    pub items: u64,
+    /// What was said between user and agent, in the neutral language: questions (one a turn), finals, partials, and
+    /// what a human in the loop was asked and answered.
+    pub messages: u64,
+    /// Calls of tools.
+    pub tool_calls: u64,
+    /// Results of tools with `ok: false`.
+    pub tool_errors: u64,
+    /// The agents that spoke; at most 1,000.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub agents: BTreeSet<Box<str>>,
+    /// The models that wrote; at most 1,000.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub models: BTreeSet<Box<str>>,
+    /// Tokens, each counted once.
+    pub tokens: Tokens,
+    /// Items whose `usage` is of no shape that is known; its tokens are not counted.
+    pub usage_unknown: u64,
+    /// When the first item happened, as its caller says, else as the store does.
+    pub first_at: Option<Timestamp>,
+    /// When the last one did.
+    pub last_at: Option<Timestamp>,
+    /// Milliseconds between the two.
+    pub duration_ms: Option<u64>,
+}
+
+/// Statistics of a session and its descendants, as far as they are the caller's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SessionStatistics {
+    /// The session.
+    pub session_id: SessionId,
+    /// Of the session alone.
+    pub own: Statistics,
+    /// With all that it has started.
+    pub with_descendants: Statistics,
+    /// With all that it has started, but without what was copied into a session from another one: items of a
+    /// history brought in that are older than their session, and items that a session counted before holds too.
+    pub without_copied: Statistics,
+    /// Whether descendants or names were left out because there are too many.
+    pub truncated: bool,
+}
+
+impl Engine {
+    /// Statistics of a session and its descendants, from one consistent sight of the store.
+    ///
+    /// Of descendants at most 1,000 sessions and 1,000,000 items are looked at.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_erased`, `integrity_error`, and the ledger's.
+    pub async fn statistics(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+    ) -> Result<SessionStatistics, Failure> {
+        let (scope, id) = (scope.clone(), session.clone());
+        self.ledger
+            .ask(move |sight| statistics(sight, &scope, id, ITEMS_MAX))
+            .await
+    }
+}
+
+/// `room` is how many items of descendants may be looked at.
+fn statistics<V: View + ?Sized>(
+    sight: &Sight<'_, V>,
+    scope: &Scope,
+    session_id: SessionId,
+    mut room: u64,
+) -> Result<SessionStatistics, Failure> {
+    let loaded = sight.get(scope, &session_id)?;
+    let down = descendants(sight, scope, &session_id)?;
+    let mut truncated = down.truncated;
+    let mut seen = Seen::new(!down.found.is_empty());
+    let [mut own, mut without_copied] =
+        in_session(&session_id, of_session(sight, &loaded, &mut seen))?;
+    let mut with_descendants = own.clone();
+    for descendant in down.found {
+        let id = descendant.session.session_id;
+        let loaded = sight.get(scope, &id)?;
+        let Some(left) = room.checked_sub(loaded.head.last_seq) else {
+            truncated = true;
+            break;
+        };
+        room = left;
+        let [all, original] = in_session(&id, of_session(sight, &loaded, &mut seen))?;
+        with_descendants.add(all);
+        without_copied.add(original);
+    }
+    for sums in [&mut own, &mut with_descendants, &mut without_copied] {
+        truncated |= sums.finish();
+    }
+    Ok(SessionStatistics {
+        session_id,
+        own,
+        with_descendants,
+        without_copied,
+        truncated,
+    })
+}
+
+/// A turn while its session's items are counted.
+struct Counted {
+    status: TurnStatus,
+    /// Whether another version has replaced it.
+    replaced: bool,
+    /// Whether an item of it was met that is no copy.
+    original: bool,
+}
+
+/// Every turn of a session. What is held is some bytes a turn, nothing of its texts.
+fn turns<V: View + ?Sized>(
+    sight: &Sight<'_, V>,
+    session: &Loaded,
+) -> Result<HashMap<TurnId, Counted>, Failure> {
+    let mut turns = HashMap::new();
+    let (mut before, mut newer) = (None, None);
+    loop {
+        let rows = sight.turn_rows_back(session, before, PAGE)?;
+        let Some(last) = rows.last() else {
+            return Ok(turns);
+        };
+        before = Some(last.place());
+        for row in rows {
+            // The newest version of a turn comes first.
+            let replaced = newer.replace(row.ordinal) == Some(row.ordinal);
+            let counted = Counted {
+                status: row.status,
+                replaced,
+                original: false,
+            };
+            turns.insert(row.turn_id, counted);
+        }
+    }
+}
+
+/// A session's sums: of everything, and without copies.
+fn of_session<V: View + ?Sized>(
+    sight: &Sight<'_, V>,
+    session: &Loaded,
+    seen: &mut Seen,
+) -> Result<[Statistics; 2], Failure> {
+    let origin = Origin::of(&session.row.metadata);
+    let mut turns = turns(sight, session)?;
+    let mut all = Statistics {
+        sessions: 1,
+        ..Statistics::default()
+    };
+    let mut original = all.clone();
+    for turn in turns.values().filter(|t| !t.replaced) {
+        all.turn(turn.status);
+    }
+    let (mut after, mut asked) = (0, None);
+    loop {
+        let (page, next) = sight.items_of(session, after, PAGE)?;
+        after = page.last().map_or(after, |i| i.seq);
+        for item in page {
+            let turn = item.turn_id.and_then(|id| turns.get_mut(&id));
+            let fact = match &turn {
+                Some(turn) if turn.replaced => Fact::default(),
+                _ => Fact::of(&item, &origin, &mut asked),
+            };
+            all.item(&fact);
+            if seen.is_copy(session.pk, &item, &origin) {
+                continue;
+            }
+            original.item(&fact);
+            if let Some(turn) = turn.filter(|t| !t.replaced && !t.original) {
+                turn.original = true;
+                original.turn(turn.status);
+            }
+        }
+        if next.is_none() {
+            return Ok([all, original]);
+        }
+    }
+}
+
+impl Statistics {
+    fn turn(&mut self, status: TurnStatus) {
+        self.turns += 1;
+        *self.turns_by_status.of(status) += 1;
+    }
+
+    fn item(&mut self, fact: &Fact) {
+        self.items += 1;
+        self.messages += u64::from(fact.message);
+        self.tool_calls += fact.tool_calls;
+        self.tool_errors += fact.tool_errors;
+        self.usage_unknown += u64::from(fact.usage_unknown);
+        self.tokens.add(&fact.tokens);
+        name(&mut self.agents, fact.agent.as_deref());
+        name(&mut self.models, fact.model.as_deref());
+        self.span(fact.at, fact.at);
+    }
+
+    fn span(&mut self, first: Option<Timestamp>, last: Option<Timestamp>) {
+        self.first_at = [self.first_at, first].into_iter().flatten().min();
+        self.last_at = self.last_at.max(last);
+    }
+
+    fn add(&mut self, more: Self) {
+        self.sessions += more.sessions;
+        self.turns += more.turns;
+        let by_status = [
+            (&mut self.turns_by_status.open, more.turns_by_status.open),
+            (
+                &mut self.turns_by_status.interrupted,
+                more.turns_by_status.interrupted,
+            ),
+            (
+                &mut self.turns_by_status.finalized,
+                more.turns_by_status.finalized,
+            ),
+            (
+                &mut self.turns_by_status.failed,
+                more.turns_by_status.failed,
+            ),
+            (
+                &mut self.turns_by_status.cancelled,
+                more.turns_by_status.cancelled,
+            ),
+        ];
+        for (sum, count) in by_status {
+            *sum += count;
+        }
+        self.items += more.items;
+        self.messages += more.messages;
+        self.tool_calls += more.tool_calls;
+        self.tool_errors += more.tool_errors;
+        self.usage_unknown += more.usage_unknown;
+        self.tokens.add(&more.tokens);
+        for agent in &more.agents {
+            name(&mut self.agents, Some(agent));
+        }
+        for model in &more.models {
+            name(&mut self.models, Some(model));
+        }
+        self.span(more.first_at, more.last_at);
+    }
+
+    /// Makes the sums whole; whether names had to be left out.
+    fn finish(&mut self) -> bool {
+        let both = self.first_at.zip(self.last_at);
+        self.duration_ms = both.map(|(a, b)| b.as_micros().abs_diff(a.as_micros()) / 1000);
+        let mut more = false;
+        for names in [&mut self.agents, &mut self.models] {
+            if names.len() > NAMES_MAX {
+                names.pop_last();
+                more = true;
+            }
+        }
+        more
+    }
+}
+
+/// Puts a name in; one more than are told is kept, to know that there are more.
+fn name(names: &mut BTreeSet<Box<str>>, one: Option<&str>) {
+    if let Some(one) = one
+        && names.len() <= NAMES_MAX
+        && !names.contains(one)
+    {
+        names.insert(one.into());
+    }
+}

@@ -1,0 +1,102 @@
+//! Which items were copied into a session from another one.
+//!
+//! Programs whose history is brought in make a fork by copying messages. Where they keep the ids, two sessions hold
+//! items of one source under one key. Where they give new ids and keep the times, as OpenCode 1.x does, the copied
+//! messages are older than the session that holds them. Ids of items that were recorded here are unique in their
+//! session alone, so they tell nothing, unless the writer names an `origin` in the item's metadata.
+
+use std::collections::HashMap;
+
+use filrouge_store::chain::fingerprint;
+use filrouge_store::rows::SessionPk;
+use filrouge_types::{Item, RawJson, Timestamp};
+use serde_json::Value;
+
+/// Where a session was brought in from, as its metadata tell.
+#[derive(Default)]
+pub(super) struct Origin {
+    source: Option<String>,
+    version: Option<String>,
+    created: Option<Timestamp>,
+}
+
+impl Origin {
+    pub(super) fn of(metadata: &RawJson) -> Self {
+        let Some(origin) = member(metadata.as_str(), "origin") else {
+            return Self::default();
+        };
+        let text = |name: &str| origin.get(name).and_then(Value::as_str);
+        Self {
+            source: text("source").map(str::to_owned),
+            version: text("version").map(str::to_owned),
+            created: text("created").and_then(|t| t.parse().ok()),
+        }
+    }
+
+    /// The version of the program that wrote the session.
+    pub(super) fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// What an item and its copies have in common.
+    fn key(&self, item: &Item) -> Option<[u8; 16]> {
+        let id = item.item_id.as_ref().map_or("", |id| id.as_str());
+        let own = item
+            .metadata
+            .as_ref()
+            .and_then(|m| member(m.as_str(), "origin"));
+        if let Some(origin) = own {
+            let origin = origin.to_string();
+            return Some(fingerprint(&[
+                b"item origin",
+                origin.as_bytes(),
+                id.as_bytes(),
+            ]));
+        }
+        let source = self.source.as_ref().filter(|_| !id.is_empty())?;
+        // A version brought in later has the same id with a mark behind it.
+        let id = id.rsplit_once('~').map_or(id, |(id, _)| id);
+        Some(fingerprint(&[
+            b"item of a source",
+            source.as_bytes(),
+            id.as_bytes(),
+        ]))
+    }
+}
+
+/// A member of an object; nothing is parsed when its name does not occur.
+fn member(object: &str, name: &str) -> Option<Value> {
+    memchr::memmem::find(object.as_bytes(), name.as_bytes())?;
+    let object: Value = serde_json::from_str(object).ok()?;
+    object.get(name).cloned()
+}
+
+/// The items that were met in the sessions of one family.
+pub(super) struct Seen {
+    /// The session that a key was met in first; nothing when there is but one session.
+    by_key: Option<HashMap<[u8; 16], SessionPk>>,
+}
+
+impl Seen {
+    /// Of a family of one session, or of several.
+    pub(super) fn new(several: bool) -> Self {
+        Self {
+            by_key: several.then(HashMap::new),
+        }
+    }
+
+    /// Whether an item is a copy: older than its session, or met in another session before.
+    pub(super) fn is_copy(&mut self, session: SessionPk, item: &Item, origin: &Origin) -> bool {
+        let older = origin.created.zip(item.occurred_at);
+        if older.is_some_and(|(created, occurred)| occurred < created) {
+            return true;
+        }
+        let Some(by_key) = &mut self.by_key else {
+            return false;
+        };
+        let Some(key) = origin.key(item) else {
+            return false;
+        };
+        *by_key.entry(key).or_insert(session) != session
+    }
+}

@@ -1,0 +1,329 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::Arc;
+
+use filrouge_store::memory::MemoryLedger;
+use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_types::{FixedClock, RawJson, SessionId, TenantId, Turn};
+use serde_json::{Value, json};
+
+use super::{SessionStatistics, Statistics, Tokens};
+use crate::{CreateSession, Engine, RedactTurn, Settings, StartTurn};
+
+struct World {
+    engine: Engine,
+    clock: Arc<FixedClock>,
+    scope: Scope,
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(future)
+}
+
+impl World {
+    fn new() -> Self {
+        let keyring = Arc::new(Keyring::single([7; 32]));
+        let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
+        let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
+        let settings = Settings::default();
+        let engine = Engine::new(
+            Arc::new(ledger),
+            Arc::new(OsEntropy),
+            clock.clone(),
+            settings,
+        );
+        let viewer = Viewer::EndUser(Some("ada".parse().unwrap()));
+        Self {
+            engine,
+            clock,
+            scope: Scope::new(TenantId::default_tenant(), viewer),
+        }
+    }
+
+    fn make(&self, id: &str, parent: Option<&str>, metadata: Value) {
+        let request = CreateSession {
+            session_id: Some(id.parse().unwrap()),
+            parent_session_id: parent.map(|p| p.parse().unwrap()),
+            metadata: Some(RawJson::write(&metadata).unwrap()),
+            ..CreateSession::default()
+        };
+        run(self.engine.create_session(&self.scope, request)).unwrap();
+    }
+
+    /// A whole turn with `items` between question and answer.
+    fn turn(&self, session: &str, request: &str, items: Value) -> Turn {
+        let body = json!({ "request_id": request, "question_neutral": "?", "answer_neutral": "!", "items": items });
+        let request: StartTurn = serde_json::from_value(body).unwrap();
+        let session = session.parse().unwrap();
+        run(self.engine.start_turn(&self.scope, session, request)).unwrap()
+    }
+
+    fn ask(&self, id: &str) -> SessionStatistics {
+        let id: SessionId = id.parse().unwrap();
+        run(self.engine.statistics(&self.scope, &id)).unwrap()
+    }
+}
+
+fn said(id: &str, input: u64) -> Value {
+    json!({ "item_id": id, "role": "assistant", "channel": "observation", "agent": "build", "model": "mini",
+        "usage": { "input_tokens": input, "output_tokens": 1 }, "parts": [{ "type": "text", "text": "." }] })
+}
+
+fn at(mut item: Value, time: &str) -> Value {
+    item["occurred_at"] = json!(time);
+    item
+}
+
+fn input(statistics: &Statistics) -> u64 {
+    statistics.tokens.input
+}
+
+#[test]
+fn one_session() {
+    let world = World::new();
+    let call = |id: &str| json!({ "type": "tool_call", "call_id": id, "name": "ls", "args": {} });
+    let result =
+        |ok: bool| json!({ "type": "tool_result", "call_id": "1", "ok": ok, "content": "" });
+    world.turn("s", "r1", json!([
+        said("a", 10),
+        { "role": "assistant", "channel": "tool_call", "parts": [call("1"), call("2")], "agent": "plan" },
+        { "role": "tool", "channel": "tool_result", "parts": [result(false), result(true)] },
+        { "role": "tool", "channel": "tool_result", "parts": [{ "type": "tool_result", "ok": "false" }] },
+        { "role": "user", "channel": "question", "parts": [{ "type": "file" }] },
+        { "role": "assistant", "channel": "hitl_request", "parts": [] },
+        { "role": "assistant", "channel": "thought", "parts": [], "usage": { "cost": 1 } },
+        at(said("old", 5), "2001-01-01T00:00:00Z"),
+    ]));
+    world.clock.advance(2_500_000);
+    let body = json!({ "request_id": "r2", "question_translated": "¿?" });
+    let request = serde_json::from_value(body).unwrap();
+    run(world
+        .engine
+        .start_turn(&world.scope, "s".parse().unwrap(), request))
+    .unwrap();
+    let all = world.ask("s");
+    let own = &all.own;
+    assert_eq!((own.sessions, own.turns, own.items), (1, 2, 12));
+    let by_status = own.turns_by_status;
+    assert_eq!(
+        (by_status.finalized, by_status.open, by_status.failed),
+        (1, 1, 0)
+    );
+    // Two questions (the file goes with the first), an answer, and what the human was asked.
+    assert_eq!((own.messages, own.tool_calls, own.tool_errors), (4, 2, 1));
+    let tokens = Tokens {
+        input: 15,
+        output: 2,
+        ..Tokens::default()
+    };
+    assert_eq!((own.tokens, own.usage_unknown), (tokens, 1));
+    let names = |names: &std::collections::BTreeSet<Box<str>>| {
+        names.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (names(&own.agents), names(&own.models)),
+        (vec!["build".into(), "plan".into()], vec!["mini".to_owned()])
+    );
+    assert_eq!(
+        own.first_at.unwrap().to_string(),
+        "2001-01-01T00:00:00.000000Z"
+    );
+    assert_eq!(own.last_at.unwrap().as_micros(), 1_700_000_002_500_000);
+    assert_eq!(own.duration_ms, Some(1_700_000_002_500 - 978_307_200_000));
+    assert_eq!((own, own), (&all.with_descendants, &all.without_copied));
+    assert!(!all.truncated);
+}
+
+#[test]
+fn an_empty_session_has_no_span() {
+    let world = World::new();
+    world.make("s", None, json!({}));
+    let own = world.ask("s").own;
+    assert_eq!(
+        (own.sessions, own.turns, own.items, own.duration_ms),
+        (1, 0, 0, None)
+    );
+}
+
+#[test]
+fn of_replaced_turns_the_items_alone_and_of_redacted_ones_what_is_left() {
+    let world = World::new();
+    let old = world.turn("s", "r", json!([said("a", 1000)]));
+    let body = json!({ "request_id": "r2", "question_neutral": "?", "answer_neutral": "!", "items": [said("b", 7)] });
+    let replacement = serde_json::from_value(body).unwrap();
+    let sid: SessionId = "s".parse().unwrap();
+    run(world
+        .engine
+        .replace_turn(&world.scope, sid.clone(), old.turn_id, replacement))
+    .unwrap();
+    let own = world.ask("s").own;
+    assert_eq!(
+        (own.turns, own.items, own.messages, input(&own)),
+        (1, 6, 2, 7)
+    );
+
+    let call = json!({ "role": "assistant", "channel": "tool_call", "parts": [{ "type": "tool_call", "call_id": "1" }] });
+    let turn = world.turn("s", "r3", json!([call]));
+    let before = world.ask("s").own;
+    let reason: RedactTurn = serde_json::from_value(json!({ "reason": "x" })).unwrap();
+    run(world
+        .engine
+        .redact_turn(&world.scope, sid, turn.turn_id, reason))
+    .unwrap();
+    let after = world.ask("s").own;
+    assert_eq!(after.items, before.items + 1, "and the redaction");
+    assert_eq!((after.turns, after.tool_calls), (before.turns, 1));
+}
+
+#[test]
+fn descendants_are_added_and_others_are_not() {
+    let world = World::new();
+    world.make("p", None, json!({}));
+    world.make("c", Some("p"), json!({}));
+    world.make("g", Some("c"), json!({}));
+    world.make("other", None, json!({}));
+    for (n, session) in ["p", "c", "g", "other"].into_iter().enumerate() {
+        // The same ids everywhere: they are unique in their session alone and tell nothing of copies.
+        world.turn(session, "r", json!([said("1", 10_u64.pow(n as u32))]));
+    }
+    let p = world.ask("p");
+    assert_eq!(
+        (
+            input(&p.own),
+            input(&p.with_descendants),
+            input(&p.without_copied)
+        ),
+        (1, 111, 111)
+    );
+    assert_eq!(
+        (p.with_descendants.sessions, p.with_descendants.turns),
+        (3, 3)
+    );
+    let c = world.ask("c");
+    assert_eq!((input(&c.own), input(&c.with_descendants)), (10, 110));
+    let mut bob = world.scope.clone();
+    bob.viewer = Viewer::EndUser(Some("bob".parse().unwrap()));
+    let foreign = run(world.engine.statistics(&bob, &"p".parse().unwrap())).unwrap_err();
+    assert_eq!(foreign.code.as_str(), "session_not_found");
+}
+
+#[test]
+fn copies_within_a_family_are_counted_once() {
+    let world = World::new();
+    let origin = json!({ "origin": { "source": "opencode", "created": "2026-01-01T00:00:00Z" } });
+    world.make("p", None, origin.clone());
+    world.make("c", Some("p"), origin);
+    world.turn("p", "m1", json!([said("prt_1", 1), said("prt_2", 10)]));
+    world.turn(
+        "c",
+        "m1",
+        json!([said("prt_2~abcdefg", 10), said("prt_3", 100)]),
+    );
+    let p = world.ask("p");
+    assert_eq!(
+        (input(&p.with_descendants), input(&p.without_copied)),
+        (121, 111)
+    );
+    assert_eq!((p.with_descendants.items, p.without_copied.items), (8, 7));
+    assert_eq!(p.without_copied.turns, 2, "each has something of its own");
+
+    // The writer tells: the same origin and id in two sessions are one, twice in one session are two.
+    let marked = |id: Option<&str>, origin: &str| {
+        let mut item = said("", 3);
+        item["item_id"] = json!(id);
+        item["metadata"] = json!({ "origin": origin });
+        item
+    };
+    world.make("q", None, json!({}));
+    world.make("d", Some("q"), json!({}));
+    world.turn(
+        "q",
+        "r",
+        json!([marked(Some("1"), "x"), marked(Some("2"), "x")]),
+    );
+    world.turn("q", "s", json!([marked(None, "z"), marked(None, "z")]));
+    world.turn(
+        "d",
+        "r",
+        json!([
+            marked(Some("1"), "x"),
+            marked(Some("2"), "y"),
+            marked(None, "z")
+        ]),
+    );
+    let q = world.ask("q");
+    assert_eq!(
+        (
+            input(&q.own),
+            input(&q.with_descendants),
+            input(&q.without_copied)
+        ),
+        (12, 21, 15)
+    );
+}
+
+#[test]
+fn a_fork_holds_messages_older_than_itself() {
+    let world = World::new();
+    world.make(
+        "fork",
+        None,
+        json!({ "origin": { "source": "opencode", "created": "2026-02-01T00:00:00Z" } }),
+    );
+    let whole = |request: &str, time: &str, tokens: u64| {
+        let items = json!([at(said(request, tokens), time)]);
+        let mut body = json!({ "request_id": request, "question_neutral": "?", "items": items });
+        body["items"].as_array_mut().unwrap().insert(
+            0,
+            at(
+                json!({ "role": "user", "channel": "question", "parts": [] }),
+                time,
+            ),
+        );
+        let request: StartTurn = serde_json::from_value(body).unwrap();
+        run(world
+            .engine
+            .start_turn(&world.scope, "fork".parse().unwrap(), request))
+        .unwrap();
+    };
+    whole("copied", "2026-01-31T23:59:59.999Z", 1000);
+    whole("own", "2026-02-01T00:00:00Z", 7);
+    let fork = world.ask("fork");
+    assert_eq!((input(&fork.own), input(&fork.without_copied)), (1007, 7));
+    assert_eq!(fork.own.items, fork.without_copied.items + 2);
+}
+
+#[test]
+fn what_is_too_much_is_left_out_and_told() {
+    let world = World::new();
+    world.make("p", None, json!({}));
+    world.turn("p", "r", json!([said("1", 1)]));
+    for (n, id) in ["a", "b"].into_iter().enumerate() {
+        world.make(id, Some("p"), json!({}));
+        world.turn(id, "r", json!([said("1", 10_u64.pow(n as u32 + 1))]));
+    }
+    // Each has three items; the session's own need no room.
+    for (room, counted, sessions) in [(2, 1, 1), (3, 11, 2), (5, 11, 2), (6, 111, 3)] {
+        let (scope, id) = (world.scope.clone(), "p".parse().unwrap());
+        let asked = world
+            .engine
+            .ledger()
+            .ask(move |sight| super::statistics(sight, &scope, id, room));
+        let p = run(asked).unwrap();
+        assert_eq!(input(&p.own), 1);
+        let family = (input(&p.with_descendants), p.with_descendants.sessions);
+        assert_eq!((family, p.truncated), ((counted, sessions), sessions < 3));
+        assert_eq!(input(&p.without_copied), counted);
+    }
+    for (names, truncated) in [(super::NAMES_MAX, false), (super::NAMES_MAX + 1, true)] {
+        let spoken = |n| json!({ "role": "assistant", "channel": "plan", "parts": [], "agent": format!("a{n}") });
+        let id = format!("many-{names}");
+        world.turn(&id, "r", (0..names).map(spoken).collect());
+        let many = world.ask(&id);
+        assert_eq!(
+            (many.own.agents.len(), many.truncated),
+            (super::NAMES_MAX, truncated)
+        );
+    }
+}

@@ -1,0 +1,336 @@
+//! Token counts as providers and programs write them, in five counts that do not overlap.
+//!
+//! `usage` of an item is whatever its writer has: one table tells the shapes apart. The sum of the five counts is
+//! the number of tokens, each once: `input` are those neither read from nor written to a cache, `output` those that
+//! are no reasoning. Where a shape counts a part within a whole, the part is taken off the whole.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// Counts of tokens that do not overlap.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Tokens {
+    /// Those given to the model, neither read from a cache nor written to one.
+    pub input: u64,
+    /// Those the model wrote, without reasoning.
+    pub output: u64,
+    /// Those the model reasoned with, where its provider counts them apart.
+    pub reasoning: u64,
+    /// Those given to the model from a cache.
+    pub cache_read: u64,
+    /// Those given to the model and written to a cache.
+    pub cache_write: u64,
+}
+
+impl Tokens {
+    pub(super) fn add(&mut self, more: &Self) {
+        let sums = [
+            (&mut self.input, more.input),
+            (&mut self.output, more.output),
+            (&mut self.reasoning, more.reasoning),
+            (&mut self.cache_read, more.cache_read),
+            (&mut self.cache_write, more.cache_write),
+        ];
+        for (sum, count) in sums {
+            *sum = sum.saturating_add(count);
+        }
+    }
+}
+
+/// Which counts of a shape are within others.
+#[derive(Debug, Clone, Copy)]
+struct Within {
+    cache_in_input: bool,
+    reasoning_in_output: bool,
+}
+
+const ALL_WITHIN: Within = Within {
+    cache_in_input: true,
+    reasoning_in_output: true,
+};
+const APART: Within = Within {
+    cache_in_input: false,
+    reasoning_in_output: false,
+};
+
+/// Where a shape has its counts, as JSON pointers.
+struct Shape {
+    /// One of these is there: it is this shape.
+    known_by: &'static [&'static str],
+    /// Summed.
+    input: &'static [&'static str],
+    output: &'static str,
+    /// The first that is there.
+    reasoning: &'static [&'static str],
+    /// The first that is there.
+    cache_read: &'static [&'static str],
+    /// The first that is there.
+    cache_write: &'static [&'static str],
+    within: Within,
+}
+
+/// OpenCode, and what is brought in from it; what is within what depends on its version.
+const OPENCODE: Shape = Shape {
+    known_by: &["/tokens"],
+    input: &["/tokens/input"],
+    output: "/tokens/output",
+    reasoning: &["/tokens/reasoning"],
+    cache_read: &["/tokens/cache/read"],
+    cache_write: &["/tokens/cache/write"],
+    within: APART,
+};
+
+/// The first shape that fits counts.
+const SHAPES: &[Shape] = &[
+    // OpenAI chat completions and all that speak like it; DeepSeek counts its cache in two places.
+    Shape {
+        known_by: &["/prompt_tokens", "/completion_tokens"],
+        input: &["/prompt_tokens"],
+        output: "/completion_tokens",
+        reasoning: &["/completion_tokens_details/reasoning_tokens"],
+        cache_read: &[
+            "/prompt_tokens_details/cached_tokens",
+            "/prompt_cache_hit_tokens",
+        ],
+        cache_write: &[],
+        within: ALL_WITHIN,
+    },
+    // OpenAI responses.
+    Shape {
+        known_by: &["/input_tokens_details", "/output_tokens_details"],
+        input: &["/input_tokens"],
+        output: "/output_tokens",
+        reasoning: &["/output_tokens_details/reasoning_tokens"],
+        cache_read: &["/input_tokens_details/cached_tokens"],
+        cache_write: &[],
+        within: ALL_WITHIN,
+    },
+    // LangChain's usage_metadata.
+    Shape {
+        known_by: &["/input_token_details", "/output_token_details"],
+        input: &["/input_tokens"],
+        output: "/output_tokens",
+        reasoning: &["/output_token_details/reasoning"],
+        cache_read: &["/input_token_details/cache_read"],
+        cache_write: &["/input_token_details/cache_creation"],
+        within: ALL_WITHIN,
+    },
+    // Anthropic; and OpenAI responses without details, which is the same.
+    Shape {
+        known_by: &["/input_tokens", "/output_tokens"],
+        input: &["/input_tokens"],
+        output: "/output_tokens",
+        reasoning: &[],
+        cache_read: &["/cache_read_input_tokens"],
+        cache_write: &["/cache_creation_input_tokens"],
+        within: APART,
+    },
+    // Gemini, which counts the prompt of its own tools apart.
+    Shape {
+        known_by: &["/promptTokenCount", "/candidatesTokenCount"],
+        input: &["/promptTokenCount", "/toolUsePromptTokenCount"],
+        output: "/candidatesTokenCount",
+        reasoning: &["/thoughtsTokenCount"],
+        cache_read: &["/cachedContentTokenCount"],
+        cache_write: &[],
+        within: Within {
+            cache_in_input: true,
+            reasoning_in_output: false,
+        },
+    },
+    // The words of this program's own statistics.
+    Shape {
+        known_by: &["/input", "/output"],
+        input: &["/input"],
+        output: "/output",
+        reasoning: &["/reasoning"],
+        cache_read: &["/cache_read", "/cache/read"],
+        cache_write: &["/cache_write", "/cache/write"],
+        within: APART,
+    },
+];
+
+/// The tokens that a usage tells of; `None` when it is of no known shape. `version` is that of the OpenCode that
+/// wrote it, when it was brought in from there.
+pub(super) fn tokens(usage: &str, version: Option<&str>) -> Option<Tokens> {
+    let usage: Value = serde_json::from_str(usage).ok()?;
+    if OPENCODE.fits(&usage) {
+        let mut counts = OPENCODE.read(&usage)?;
+        opencode(&usage, &counts, version).apply(&mut counts);
+        return Some(counts);
+    }
+    let shape = SHAPES.iter().find(|s| s.fits(&usage))?;
+    let mut counts = shape.read(&usage)?;
+    shape.within.apply(&mut counts);
+    Some(counts)
+}
+
+/// What OpenCode counts within what: up to 0.x the input holds what was read from a cache, up to 1.2 the output holds
+/// the reasoning. Where it writes a total, from 1.1 on, the total tells.
+fn opencode(usage: &Value, counts: &Tokens, version: Option<&str>) -> Within {
+    if let Some(total) = usage.pointer("/tokens/total").and_then(Value::as_u64) {
+        let others = [counts.output, counts.cache_read, counts.cache_write];
+        let without_reasoning = others
+            .iter()
+            .fold(counts.input, |sum, n| sum.saturating_add(*n));
+        return Within {
+            cache_in_input: false,
+            reasoning_in_output: total == without_reasoning,
+        };
+    }
+    let starts = |prefix: &str| version.is_some_and(|v| v.starts_with(prefix));
+    Within {
+        cache_in_input: starts("0."),
+        reasoning_in_output: ["0.", "1.0.", "1.1.", "1.2."].into_iter().any(starts),
+    }
+}
+
+impl Within {
+    fn apply(self, counts: &mut Tokens) {
+        if self.cache_in_input {
+            let cached = counts.cache_read.saturating_add(counts.cache_write);
+            counts.input = counts.input.saturating_sub(cached);
+        }
+        if self.reasoning_in_output {
+            counts.output = counts.output.saturating_sub(counts.reasoning);
+        }
+    }
+}
+
+impl Shape {
+    fn fits(&self, usage: &Value) -> bool {
+        self.known_by.iter().any(|p| usage.pointer(p).is_some())
+    }
+
+    /// The counts as written; `None` when one of them is no count.
+    fn read(&self, usage: &Value) -> Option<Tokens> {
+        let mut input = 0_u64;
+        for pointer in self.input {
+            input = input.saturating_add(count(usage, &[pointer])?);
+        }
+        Some(Tokens {
+            input,
+            output: count(usage, &[self.output])?,
+            reasoning: count(usage, self.reasoning)?,
+            cache_read: count(usage, self.cache_read)?,
+            cache_write: count(usage, self.cache_write)?,
+        })
+    }
+}
+
+/// The first count that is there, 0 when there is none; `None` for something that is no count.
+fn count(usage: &Value, pointers: &[&str]) -> Option<u64> {
+    let mut there = pointers.iter().filter_map(|p| usage.pointer(p));
+    match there.find(|value| !value.is_null()) {
+        Some(value) => value.as_u64(),
+        None => Some(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn five(usage: &str, version: Option<&str>) -> Option<[u64; 5]> {
+        let t = tokens(usage, version)?;
+        Some([t.input, t.output, t.reasoning, t.cache_read, t.cache_write])
+    }
+
+    #[test]
+    fn each_token_is_counted_once_whatever_the_shape() {
+        // 5210 in, of which 1000 from a cache; 240 out, of which 96 were reasoning.
+        let whole = Some([4210, 144, 96, 1000, 0]);
+        for (usage, version) in [
+            (
+                r#"{"prompt_tokens":5210,"completion_tokens":240,"total_tokens":5450,
+                "prompt_tokens_details":{"cached_tokens":1000},"completion_tokens_details":{"reasoning_tokens":96}}"#,
+                None,
+            ),
+            (
+                r#"{"prompt_tokens":5210,"completion_tokens":240,"prompt_cache_hit_tokens":1000,"prompt_cache_miss_tokens":4210,
+                "prompt_tokens_details":{"cached_tokens":1000},"completion_tokens_details":{"reasoning_tokens":96}}"#,
+                None,
+            ),
+            (
+                r#"{"input_tokens":5210,"input_tokens_details":{"cached_tokens":1000},"output_tokens":240,
+                "output_tokens_details":{"reasoning_tokens":96},"total_tokens":5450}"#,
+                None,
+            ),
+            (
+                r#"{"input_tokens":5210,"output_tokens":240,"total_tokens":5450,
+                "input_token_details":{"cache_read":1000},"output_token_details":{"reasoning":96}}"#,
+                None,
+            ),
+            (
+                r#"{"promptTokenCount":5210,"cachedContentTokenCount":1000,"candidatesTokenCount":144,"thoughtsTokenCount":96}"#,
+                None,
+            ),
+            (
+                r#"{"input":4210,"output":144,"reasoning":96,"cache_read":1000}"#,
+                None,
+            ),
+            (
+                r#"{"tokens":{"input":5210,"output":240,"reasoning":96,"cache":{"read":1000,"write":0}}}"#,
+                Some("0.5.29"),
+            ),
+            (
+                r#"{"tokens":{"input":4210,"output":240,"reasoning":96,"cache":{"read":1000,"write":0}}}"#,
+                Some("1.0.185"),
+            ),
+            (
+                r#"{"tokens":{"total":5450,"input":4210,"output":240,"reasoning":96,"cache":{"read":1000,"write":0}},"cost":0.1}"#,
+                Some("1.1.65"),
+            ),
+            (
+                r#"{"tokens":{"total":5450,"input":4210,"output":144,"reasoning":96,"cache":{"read":1000,"write":0}}}"#,
+                Some("1.18.33"),
+            ),
+            (
+                r#"{"tokens":{"input":4210,"output":144,"reasoning":96,"cache":{"read":1000,"write":0}}}"#,
+                None,
+            ),
+        ] {
+            assert_eq!(five(usage, version), whole, "{usage}");
+        }
+    }
+
+    #[test]
+    fn anthropic_counts_its_cache_apart() {
+        let usage = r#"{"input_tokens":10,"cache_creation_input_tokens":200,"cache_read_input_tokens":3000,
+            "cache_creation":{"ephemeral_5m_input_tokens":200},"output_tokens":40,"service_tier":"standard"}"#;
+        assert_eq!(five(usage, None), Some([10, 40, 0, 3000, 200]));
+        let bare = r#"{"input_tokens":10,"output_tokens":4,"cache_read_input_tokens":null}"#;
+        assert_eq!(five(bare, None), Some([10, 4, 0, 0, 0]));
+        let tools = r#"{"promptTokenCount":5,"toolUsePromptTokenCount":7}"#;
+        assert_eq!(five(tools, None), Some([12, 0, 0, 0, 0]));
+    }
+
+    #[test]
+    fn what_is_no_count_is_unknown() {
+        for usage in [
+            "{}",
+            r#"{"cost":0.5}"#,
+            r#"{"inputTokens":5,"cachedInputTokens":2}"#,
+            r#"{"prompt_tokens":-1,"completion_tokens":2}"#,
+            r#"{"prompt_tokens":"many"}"#,
+            r#"{"input_tokens":1.5,"output_tokens":2}"#,
+            r#"{"prompt_tokens":1,"prompt_tokens_details":{"cached_tokens":[]}}"#,
+        ] {
+            assert_eq!(tokens(usage, None), None, "{usage}");
+        }
+    }
+
+    #[test]
+    fn a_part_larger_than_its_whole_leaves_nothing() {
+        let usage = r#"{"prompt_tokens":5,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":9},
+            "completion_tokens_details":{"reasoning_tokens":18446744073709551615}}"#;
+        assert_eq!(five(usage, None), Some([0, 0, u64::MAX, 9, 0]));
+        let mut sum = Tokens {
+            reasoning: 1,
+            ..Tokens::default()
+        };
+        sum.add(&tokens(usage, None).unwrap());
+        assert_eq!(sum.reasoning, u64::MAX);
+    }
+}

@@ -1,0 +1,261 @@
+//! The public keys of an issuer of tokens (RFC 7517), fetched within limits.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::outgoing;
+
+/// Most bytes of a key set.
+const SET_BYTES: usize = 256 << 10;
+/// Most keys of a set.
+const SET_KEYS: usize = 100;
+/// A fetch that takes longer has failed.
+const FETCH_WITHIN: Duration = Duration::from_secs(5);
+/// Fewest bytes of an RSA modulus: 2048 bits.
+const RSA_BYTES: usize = 256;
+
+/// Where an issuer's keys are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JwksSource {
+    /// At an `https:` or `http:` address.
+    Url(String),
+    /// In a file.
+    File(PathBuf),
+}
+
+impl fmt::Display for JwksSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(url) => f.write_str(url),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// Why an issuer's keys, or what is said of them in the configuration, are of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum JwtError {
+    /// The address is none that can be asked; it is not shown, as it may hold credentials.
+    #[error("jwks is no http or https address without a user name")]
+    Address,
+    /// No client can be made.
+    #[error("no HTTPS client: {0}")]
+    Client(reqwest::Error),
+    /// The address does not answer.
+    #[error("the issuer's keys cannot be fetched: {0}")]
+    Fetch(reqwest::Error),
+    /// The address answers something else.
+    #[error("the issuer's keys cannot be fetched: the answer has the status {0}")]
+    Status(u16),
+    /// The file cannot be read.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The set has more than 256 KiB or 100 keys.
+    #[error("the issuer's key set is too large")]
+    TooLarge,
+    /// The set is no JSON Web Key Set.
+    #[error("the issuer's keys are no JSON Web Key Set")]
+    Malformed,
+    /// No key of the set can be used.
+    #[error("the issuer's key set has no public key that can verify")]
+    NoKey,
+}
+
+/// A key that can verify.
+pub(super) struct VerifyingKey {
+    kid: Option<String>,
+    algorithm: Option<String>,
+    kind: Kind,
+    pub(super) key: DecodingKey,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Rsa,
+    P256,
+    P384,
+    Ed25519,
+}
+
+impl Kind {
+    const fn of(algorithm: Algorithm) -> Option<Self> {
+        match algorithm {
+            Algorithm::RS256
+            | Algorithm::RS384
+            | Algorithm::RS512
+            | Algorithm::PS256
+            | Algorithm::PS384
+            | Algorithm::PS512 => Some(Self::Rsa),
+            Algorithm::ES256 => Some(Self::P256),
+            Algorithm::ES384 => Some(Self::P384),
+            Algorithm::EdDSA => Some(Self::Ed25519),
+            _ => None,
+        }
+    }
+}
+
+/// The keys of an issuer as they were last seen.
+#[derive(Default)]
+pub(super) struct KeySet {
+    keys: Vec<VerifyingKey>,
+    /// The bytes they were read from.
+    pub(super) bytes: Vec<u8>,
+}
+
+impl KeySet {
+    /// The key of a token: the one it names, or when it names none the only one that fits.
+    pub(super) fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Option<&VerifyingKey> {
+        let kind = Kind::of(algorithm)?;
+        let name = format!("{algorithm:?}");
+        let mut fitting = self.keys.iter().filter(|key| {
+            key.kind == kind
+                && key.algorithm.as_ref().is_none_or(|own| *own == name)
+                && kid.is_none_or(|kid| key.kid.as_deref() == Some(kid))
+        });
+        match (fitting.next(), fitting.next()) {
+            (Some(key), None) => Some(key),
+            _ => None,
+        }
+    }
+
+    pub(super) fn parse(bytes: Vec<u8>) -> Result<Self, JwtError> {
+        #[derive(Deserialize)]
+        struct Set {
+            keys: Vec<Value>,
+        }
+        let set: Set = serde_json::from_slice(&bytes).map_err(|_| JwtError::Malformed)?;
+        if set.keys.len() > SET_KEYS {
+            return Err(JwtError::TooLarge);
+        }
+        let found = set.keys.len();
+        let keys: Vec<_> = set.keys.into_iter().filter_map(verifying).collect();
+        if keys.is_empty() {
+            return Err(JwtError::NoKey);
+        }
+        if keys.len() < found {
+            let left_out = found - keys.len();
+            tracing::warn!(
+                left_out,
+                "keys of the issuer that cannot verify tokens were left out"
+            );
+        }
+        Ok(Self { keys, bytes })
+    }
+}
+
+/// Takes the public keys for signatures; secret ones, those for encryption and weak ones are not taken.
+fn verifying(value: Value) -> Option<VerifyingKey> {
+    let algorithm = match value.get("alg") {
+        None => None,
+        Some(name) => Some(name.as_str()?.to_owned()),
+    };
+    let jwk: Jwk = serde_json::from_value(value).ok()?;
+    if matches!(&jwk.common.public_key_use, Some(other) if *other != PublicKeyUse::Signature) {
+        return None;
+    }
+    let kind = match &jwk.algorithm {
+        AlgorithmParameters::RSA(rsa) => {
+            let modulus = URL_SAFE_NO_PAD.decode(&rsa.n).ok()?;
+            let significant = modulus.iter().skip_while(|byte| **byte == 0).count();
+            (significant >= RSA_BYTES).then_some(Kind::Rsa)
+        }
+        AlgorithmParameters::EllipticCurve(ec) => match ec.curve {
+            EllipticCurve::P256 => Some(Kind::P256),
+            EllipticCurve::P384 => Some(Kind::P384),
+            _ => None,
+        },
+        AlgorithmParameters::OctetKeyPair(pair) => {
+            (pair.curve == EllipticCurve::Ed25519).then_some(Kind::Ed25519)
+        }
+        _ => None,
+    }?;
+    Some(VerifyingKey {
+        kid: jwk.common.key_id.clone(),
+        algorithm,
+        kind,
+        key: DecodingKey::from_jwk(&jwk).ok()?,
+    })
+}
+
+/// Fetches key sets.
+pub(super) struct Fetcher {
+    source: JwksSource,
+    client: Option<reqwest::Client>,
+}
+
+impl Fetcher {
+    pub(super) fn new(source: JwksSource) -> Result<Self, JwtError> {
+        let client = match &source {
+            JwksSource::File(_) => None,
+            JwksSource::Url(text) => {
+                let url = reqwest::Url::parse(text)
+                    .ok()
+                    .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+                    .filter(|url| url.username().is_empty() && url.password().is_none())
+                    .ok_or(JwtError::Address)?;
+                if url.scheme() == "http" {
+                    tracing::warn!(
+                        host = url.host_str(),
+                        "the issuer's keys come unencrypted: who sits in between can let anybody in"
+                    );
+                }
+                Some(outgoing::client(FETCH_WITHIN).map_err(JwtError::Client)?)
+            }
+        };
+        Ok(Self { source, client })
+    }
+
+    pub(super) async fn fetch(&self) -> Result<Vec<u8>, JwtError> {
+        match (&self.source, &self.client) {
+            (JwksSource::Url(url), Some(client)) => download(client, url).await,
+            (JwksSource::Url(_), None) => Err(JwtError::Address),
+            (JwksSource::File(path), _) => {
+                let read = std::fs::File::open(path).and_then(|file| {
+                    let mut bytes = Vec::new();
+                    let mut bounded = std::io::Read::take(file, SET_BYTES as u64 + 1);
+                    std::io::Read::read_to_end(&mut bounded, &mut bytes).map(|_| bytes)
+                });
+                let bytes = read.map_err(|source| JwtError::File {
+                    path: path.display().to_string(),
+                    source,
+                })?;
+                if bytes.len() > SET_BYTES {
+                    return Err(JwtError::TooLarge);
+                }
+                Ok(bytes)
+            }
+        }
+    }
+}
+
+fn unfetched(error: reqwest::Error) -> JwtError {
+    JwtError::Fetch(error.without_url())
+}
+
+async fn download(client: &reqwest::Client, url: &str) -> Result<Vec<u8>, JwtError> {
+    let mut response = client.get(url).send().await.map_err(unfetched)?;
+    if response.status() != reqwest::StatusCode::OK {
+        return Err(JwtError::Status(response.status().as_u16()));
+    }
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(unfetched)? {
+        if bytes.len() + chunk.len() > SET_BYTES {
+            return Err(JwtError::TooLarge);
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}

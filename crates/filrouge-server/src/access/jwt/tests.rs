@@ -1,0 +1,140 @@
+//! Rotation of an issuer's keys, by a clock that the test moves.
+
+use std::path::Path;
+
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{EncodingKey, Header, encode};
+use serde_json::json;
+
+use super::*;
+
+const NOW: i64 = 1_000_000_000;
+
+/// An Ed25519 key of a seed, in the form that private keys are kept in (RFC 8410).
+fn signer(seed: u8) -> EncodingKey {
+    let mut der = vec![
+        0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04,
+        0x20,
+    ];
+    der.extend_from_slice(&[seed; 32]);
+    EncodingKey::from_ed_der(&der)
+}
+
+fn token(seed: u8, subject: &str) -> String {
+    let mut header = Header::new(Algorithm::EdDSA);
+    header.kid = Some(seed.to_string());
+    let claims =
+        json!({ "iss": "i", "aud": "a", "sub": subject, "tenant": "t", "exp": NOW + 100_000 });
+    encode(&header, &claims, &signer(seed)).unwrap()
+}
+
+fn show(path: &Path, seeds: &[u8]) {
+    let keys = seeds.iter().map(|seed| {
+        let mut jwk = Jwk::from_encoding_key(&signer(*seed), Algorithm::EdDSA).unwrap();
+        jwk.common.key_id = Some(seed.to_string());
+        jwk
+    });
+    let keys: Vec<_> = keys.collect();
+    std::fs::write(path, json!({ "keys": keys }).to_string()).unwrap();
+}
+
+fn settings(path: &Path) -> JwtSettings {
+    JwtSettings {
+        jwks: JwksSource::File(path.to_owned()),
+        issuer: "i".to_owned(),
+        audience: "a".to_owned(),
+        tenant: None,
+        tenant_claim: "tenant".to_owned(),
+        identity_claim: "sub".to_owned(),
+        role_claim: None,
+        leeway: Duration::from_secs(30),
+        algorithms: JwtAlgorithm::all(),
+    }
+}
+
+async fn accepts(verifier: &Verifier, token: &str) -> bool {
+    let now = Timestamp::from_micros(NOW * 1_000_000);
+    verifier.verify(token, now).await.is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_come_and_go_with_their_issuer() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("jwks.json");
+    show(&path, &[1]);
+    let verifier = Verifier::start(settings(&path)).await.unwrap();
+    assert!(accepts(&verifier, &token(1, "ada")).await);
+
+    show(&path, &[1, 2]);
+    assert!(
+        !accepts(&verifier, &token(2, "ada")).await,
+        "asked a moment ago"
+    );
+    tokio::time::advance(FETCH_GAP).await;
+    assert!(accepts(&verifier, &token(2, "ada")).await);
+    assert!(accepts(&verifier, &token(1, "bob")).await);
+
+    std::fs::remove_file(&path).unwrap();
+    tokio::time::advance(FETCH_EVERY).await;
+    verifier.refresh_if_old().await;
+    assert!(verifier.failure().is_some());
+    assert_eq!(verifier.failures(), 1);
+    verifier.refresh_if_old().await;
+    assert_eq!(verifier.failures(), 1, "not before the gap is over");
+    assert!(
+        accepts(&verifier, &token(1, "eve")).await,
+        "what is known goes on"
+    );
+
+    show(&path, &[2]);
+    tokio::time::advance(FETCH_GAP).await;
+    verifier.refresh_if_old().await;
+    assert_eq!(verifier.failure(), None);
+    assert!(
+        !accepts(&verifier, &token(1, "ada")).await,
+        "also one that was seen before"
+    );
+    assert!(accepts(&verifier, &token(2, "ada")).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_unknown_keys_at_once_cost_one_fetch() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("jwks.json");
+    show(&path, &[1]);
+    let verifier = Arc::new(Verifier::start(settings(&path)).await.unwrap());
+    tokio::time::advance(FETCH_GAP).await;
+    std::fs::remove_file(&path).unwrap();
+    let asking = (0..20).map(|n| {
+        let verifier = verifier.clone();
+        tokio::spawn(async move { accepts(&verifier, &token(2, &n.to_string())).await })
+    });
+    for one in asking.collect::<Vec<_>>() {
+        assert!(!one.await.unwrap());
+    }
+    assert_eq!(verifier.failures(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_was_seen_before_expires_as_well() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("jwks.json");
+    show(&path, &[1]);
+    let verifier = Verifier::start(settings(&path)).await.unwrap();
+    let token = token(1, "ada");
+    for (seconds, accepted) in [(0, true), (100_029, true), (100_030, false), (0, true)] {
+        let now = Timestamp::from_micros((NOW + seconds) * 1_000_000);
+        let known = verifier.verify(&token, now).await;
+        assert_eq!(known.is_some(), accepted, "{seconds}");
+    }
+    let now = Timestamp::from_micros((NOW + 100_030) * 1_000_000);
+    let fresh = Verifier::start(settings(&path)).await.unwrap();
+    assert!(fresh.verify(&token, now).await.is_none());
+    // A token without a key's name takes the only key that fits.
+    let claims = json!({ "iss": "i", "aud": "a", "sub": "s", "tenant": "t", "exp": NOW + 1 });
+    let unnamed = encode(&Header::new(Algorithm::EdDSA), &claims, &signer(1)).unwrap();
+    assert!(accepts(&fresh, &unnamed).await);
+    show(&path, &[1, 2]);
+    let two = Verifier::start(settings(&path)).await.unwrap();
+    assert!(!accepts(&two, &unnamed).await);
+}

@@ -1,0 +1,74 @@
+//! The loopback rule: without keys only this machine is answered, and only under its own name, so that a page
+//! in a browser cannot reach the server by a rebound name (DESIGN §8).
+
+use axum::http::{HeaderMap, HeaderValue, header};
+use filrouge_types::ErrorCode;
+
+use crate::problem::Problem;
+
+fn is_loopback_name(authority: &str) -> bool {
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or(""),
+        None => authority.split(':').next().unwrap_or(""),
+    };
+    host.eq_ignore_ascii_case("localhost")
+        || host
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+/// Refuses what does not come by a name of this machine.
+pub(super) fn check(headers: &HeaderMap) -> Result<(), Problem> {
+    let text = |name| {
+        headers
+            .get(name)
+            .map(|v: &HeaderValue| v.to_str().unwrap_or(""))
+    };
+    if let Some(host) = text(header::HOST)
+        && !is_loopback_name(host)
+    {
+        return Err(Problem::new(
+            ErrorCode::Forbidden,
+            format!("the Host {host:?} is not this machine"),
+        ));
+    }
+    if let Some(origin) = text(header::ORIGIN) {
+        let authority = origin.split_once("://").map_or("", |(_, a)| a);
+        if !is_loopback_name(authority) {
+            return Err(Problem::new(
+                ErrorCode::Forbidden,
+                format!("the Origin {origin:?} is not this machine"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine() {
+        for host in [
+            "localhost",
+            "LOCALHOST:80",
+            "127.0.0.1:7717",
+            "127.9.9.9",
+            "[::1]:7717",
+            "[::1]",
+        ] {
+            assert!(is_loopback_name(host), "{host}");
+        }
+        for host in [
+            "",
+            "example.org",
+            "localhost.example.org",
+            "10.0.0.1",
+            "[::2]:1",
+            "127.0.0.1.example.org",
+        ] {
+            assert!(!is_loopback_name(host), "{host}");
+        }
+    }
+}

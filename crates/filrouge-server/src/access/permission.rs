@@ -1,0 +1,200 @@
+//! Who may do what: one table, which routes enforce and `docs/access.md` shows.
+
+use filrouge_engine::api_keys::Role;
+
+/// What a caller is: the role of its key or token, or nobody in particular on a server without keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// The holder of a key or token.
+    Role(Role),
+    /// Whoever reaches a server that has no keys.
+    Local,
+}
+
+impl Holder {
+    const fn column(self) -> usize {
+        match self {
+            Self::Role(Role::Service) => 0,
+            Self::Role(Role::User) => 1,
+            Self::Role(Role::Auditor) => 2,
+            Self::Role(Role::Admin) => 3,
+            Self::Local => 4,
+        }
+    }
+
+    /// Whether it sees the whole tenant when it acts for no end user.
+    pub(crate) const fn sees_the_tenant(self) -> bool {
+        matches!(self, Self::Role(Role::Auditor | Role::Admin))
+    }
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Role(role) => role.as_str(),
+            Self::Local => "local",
+        }
+    }
+}
+
+/// Whether a permission is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Grant {
+    No,
+    Yes,
+    /// Only without `Filrouge-Identity`: not on behalf of an end user.
+    Alone,
+}
+
+/// A permission as a type, so that a route states it in its signature.
+pub(crate) trait Needs: Send + Sync + 'static {
+    const PERMISSION: Permission;
+}
+
+macro_rules! permissions {
+    ($($name:ident $word:literal $covers:literal $service:ident $user:ident $auditor:ident $admin:ident $local:ident;)+) => {
+        /// What a request may need.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Permission { $($name),+ }
+
+        impl Permission {
+            #[cfg(test)]
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            const fn row(self) -> [Grant; 5] {
+                match self {
+                    $(Self::$name => [Grant::$service, Grant::$user, Grant::$auditor, Grant::$admin, Grant::$local]),+
+                }
+            }
+
+            pub(crate) const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $word),+ }
+            }
+
+            #[cfg(test)]
+            const fn covers(self) -> &'static str {
+                match self { $(Self::$name => $covers),+ }
+            }
+        }
+
+        /// The permissions as types.
+        pub(crate) mod may {
+            $(
+                #[doc = $covers]
+                #[allow(dead_code, reason = "a permission may be asked for as a value alone")]
+                pub(crate) struct $name;
+                impl super::Needs for $name {
+                    const PERMISSION: super::Permission = super::Permission::$name;
+                }
+            )+
+        }
+    };
+}
+
+permissions! {
+    //                                                                              service user auditor admin local
+    Read "read" "sessions, turns, items, contexts, exports, lineage, events, one session's verification" Yes Yes Yes Yes Yes;
+    Write "write" "make, change and close sessions; start, append, finalize, fail, cancel, replace; post events" Yes Yes No Yes Yes;
+    Redact "redact" "erase contents of a turn; that it was done stays" Yes Yes No Yes Yes;
+    Erase "erase" "delete a session" Yes Yes No Yes Yes;
+    Link "link" "give an anonymous session its owner" Yes Yes No Yes Yes;
+    IncludeRedacted "include_redacted" "see in lists that redacted turns were there" No No Alone Alone Alone;
+    ReadTenant "read_tenant" "what spans identities: the whole change feed, turns of any identity, the audit; an end user sees their own there" Alone No Alone Alone Alone;
+    Observe "observe" "metrics, and what is wrong when `/readyz` is degraded" No No Alone Alone Alone;
+}
+
+/// Why a permission is not given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The role does not have it.
+    Role,
+    /// The role has it, but not on behalf of an end user.
+    ForIdentity,
+}
+
+impl Permission {
+    /// Whether `holder` has it, `for_identity` saying that it acts for an end user.
+    pub(crate) const fn check(self, holder: Holder, for_identity: bool) -> Result<(), Refused> {
+        match self.row()[holder.column()] {
+            Grant::Yes => Ok(()),
+            Grant::Alone if !for_identity => Ok(()),
+            Grant::Alone => Err(Refused::ForIdentity),
+            Grant::No => Err(Refused::Role),
+        }
+    }
+
+    /// Whether it is about the tenant and not about what one caller owns.
+    pub(crate) const fn spans_identities(self) -> bool {
+        matches!(
+            self,
+            Self::IncludeRedacted | Self::ReadTenant | Self::Observe
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+    use std::path::Path;
+
+    use super::*;
+
+    fn documented() -> String {
+        let mut table = String::from(
+            "| permission | covers | service | user | auditor | admin | no keys |\n|---|---|---|---|---|---|---|\n",
+        );
+        for permission in Permission::ALL {
+            let word = permission.as_str();
+            write!(table, "| `{word}` | {} |", permission.covers()).unwrap();
+            for grant in permission.row() {
+                table.push_str(match grant {
+                    Grant::No => " – |",
+                    Grant::Yes => " yes |",
+                    Grant::Alone => " alone |",
+                });
+            }
+            table.push('\n');
+        }
+        table
+    }
+
+    #[test]
+    fn the_document_shows_the_table_that_is_enforced() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/access.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let expected = documented();
+        assert!(
+            text.contains(&expected),
+            "docs/access.md must hold this table:\n{expected}"
+        );
+    }
+
+    #[test]
+    fn an_auditor_changes_nothing_and_only_the_tenants_own_see_across_identities() {
+        let changes = [
+            Permission::Write,
+            Permission::Redact,
+            Permission::Erase,
+            Permission::Link,
+        ];
+        for permission in Permission::ALL {
+            let auditor = permission.check(Holder::Role(Role::Auditor), false);
+            assert_eq!(
+                auditor.is_err(),
+                changes.contains(permission),
+                "{permission:?}"
+            );
+            let admin = permission.check(Holder::Role(Role::Admin), false);
+            assert_eq!(admin, Ok(()), "{permission:?}");
+            if permission.spans_identities() {
+                assert!(permission.check(Holder::Role(Role::User), true).is_err());
+                assert!(permission.check(Holder::Role(Role::User), false).is_err());
+                for role in Role::ALL {
+                    assert!(permission.check(Holder::Role(role), true).is_err());
+                }
+                assert_eq!(
+                    permission.check(Holder::Local, true),
+                    Err(Refused::ForIdentity)
+                );
+            }
+        }
+    }
+}

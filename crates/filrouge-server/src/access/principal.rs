@@ -1,0 +1,181 @@
+//! Who makes a request, and what that lets it see.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use filrouge_store::command::SessionToken;
+use filrouge_store::{Scope, Viewer};
+use filrouge_types::{ErrorCode, IdentityId, TenantId, Timestamp};
+
+use super::authority::Authority;
+use super::permission::{Holder, Permission, Refused};
+use crate::problem::Problem;
+
+/// What names the holder of valid credentials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// Whoever reaches a server without keys.
+    Local,
+    /// The id of an API key.
+    Key(Box<str>),
+    /// Tenant and subject of a token.
+    Token(Box<str>),
+}
+
+/// What valid credentials stand for; made when they are first seen, shared by all requests that bear them.
+#[derive(Debug)]
+pub(super) struct Credential {
+    pub(super) tenant: TenantId,
+    pub(super) holder: Holder,
+    pub(super) subject: Subject,
+    /// The end user that the holder is.
+    pub(super) identity: Option<IdentityId>,
+    /// From when on they stand for nothing.
+    pub(super) expires_at: Option<Timestamp>,
+}
+
+/// The caller of a request.
+#[derive(Clone)]
+pub(crate) struct Principal {
+    credential: Arc<Credential>,
+    authority: Authority,
+}
+
+impl Principal {
+    pub(super) const fn new(credential: Arc<Credential>, authority: Authority) -> Self {
+        Self {
+            credential,
+            authority,
+        }
+    }
+
+    /// Names the holder without any secret, as rates and streams are counted: a key's id, or a token's tenant and
+    /// subject; `None` on a server without keys.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match &self.credential.subject {
+            Subject::Local => None,
+            Subject::Key(name) | Subject::Token(name) => Some(name),
+        }
+    }
+
+    /// Whether the credentials would still be accepted; what stays open long waits for
+    /// [`Self::ended`] as well.
+    pub(crate) fn still_valid(&self) -> bool {
+        self.authority.accepts(&self.credential)
+    }
+
+    /// Waits until the credentials are not accepted any more.
+    pub(crate) async fn ended(&self) {
+        let mut changes = self.authority.changes();
+        while self.still_valid() {
+            let expired = async {
+                match self.expires_in() {
+                    Some(left) => tokio::time::sleep(left).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() {
+                    std::future::pending::<()>().await;
+                },
+                () = expired => {}
+            }
+        }
+    }
+
+    /// The answer to a request that has waited when its credentials ended.
+    pub(crate) fn no_longer_valid() -> Problem {
+        Problem::new(
+            ErrorCode::Unauthenticated,
+            "the credentials stopped being valid while the request waited",
+        )
+    }
+
+    pub(super) fn expires_in(&self) -> Option<Duration> {
+        let left = self.credential.expires_at?.as_micros() - self.authority.now().as_micros();
+        Some(Duration::from_micros(u64::try_from(left).unwrap_or(0)))
+    }
+
+    /// Whether the caller has a permission, `for_identity` saying that it acts for an end user.
+    pub(super) fn has(&self, permission: Permission, for_identity: bool) -> bool {
+        permission
+            .check(self.credential.holder, for_identity)
+            .is_ok()
+    }
+
+    /// Whom the request is for: the end user of the header, or the one that the caller is.
+    ///
+    /// # Errors
+    /// `invalid` for a header that holds no identity, `forbidden` when the caller is somebody else.
+    pub(crate) fn acts_for(&self, headers: &HeaderMap) -> Result<Option<IdentityId>, Problem> {
+        let asked = identity_header(headers)?;
+        match (&self.credential.identity, asked) {
+            (Some(own), Some(asked)) if *own != asked => Err(Problem::new(
+                ErrorCode::Forbidden,
+                "these credentials are another end user's than Filrouge-Identity",
+            )),
+            (Some(own), _) => Ok(Some(own.clone())),
+            (None, asked) => Ok(asked),
+        }
+    }
+
+    /// What the caller sees when it acts for `identity` and needs `permission`.
+    ///
+    /// # Errors
+    /// `forbidden` when it does not have the permission.
+    pub(crate) fn scope(
+        &self,
+        permission: Permission,
+        identity: Option<IdentityId>,
+        token: Option<SessionToken>,
+    ) -> Result<Scope, Problem> {
+        let holder = self.credential.holder;
+        permission
+            .check(holder, identity.is_some())
+            .map_err(|refused| refusal(permission, holder, refused))?;
+        let viewer = match identity {
+            Some(identity) => Viewer::EndUser(Some(identity)),
+            None if holder.sees_the_tenant() || permission.spans_identities() => Viewer::Operator,
+            None => Viewer::EndUser(None),
+        };
+        Ok(Scope {
+            tenant: self.credential.tenant.clone(),
+            viewer,
+            token,
+        })
+    }
+}
+
+fn refusal(permission: Permission, holder: Holder, refused: Refused) -> Problem {
+    let (word, holder) = (permission.as_str(), holder.as_str());
+    let (detail, hint) = match refused {
+        Refused::Role => (
+            format!("the role {holder} does not have the permission {word}"),
+            "docs/access.md shows what each role may do",
+        ),
+        Refused::ForIdentity => (
+            format!("the permission {word} is not given on behalf of an end user"),
+            "leave the header Filrouge-Identity out",
+        ),
+    };
+    let mut problem = Problem::new(ErrorCode::Forbidden, detail);
+    problem.0.hint = Some(hint.to_owned());
+    problem
+}
+
+fn identity_header(headers: &HeaderMap) -> Result<Option<IdentityId>, Problem> {
+    let mut values = headers.get_all("filrouge-identity").iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let invalid = |what: String| Problem::new(ErrorCode::Invalid, what);
+    if values.next().is_some() {
+        return Err(invalid("there are several Filrouge-Identity".to_owned()));
+    }
+    let text = std::str::from_utf8(value.as_bytes())
+        .map_err(|_| invalid("Filrouge-Identity is not UTF-8".to_owned()))?;
+    IdentityId::new(text)
+        .map(Some)
+        .map_err(|e| invalid(format!("Filrouge-Identity: {e}")))
+}

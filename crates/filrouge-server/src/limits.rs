@@ -1,0 +1,158 @@
+//! What one caller, one request and one connection may take (DESIGN §8): so that memory is bounded whatever
+//! is sent, and nobody takes the place of all others.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_types::{ErrorCode, Failure};
+
+use crate::metrics::Metrics;
+
+mod answers;
+mod budget;
+mod rate;
+mod streams;
+
+pub use answers::LargeAnswer;
+pub(crate) use budget::{Budget, Reservation};
+pub use rate::{RateSubject, Retry};
+pub use streams::StreamSlot;
+
+/// How many requests per second, and how many at once after a rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Requests per second in the long run.
+    pub per_second: NonZeroU32,
+    /// Requests at once after a rest.
+    pub burst: NonZeroU32,
+}
+
+/// The bounds that are configured, section `[limits]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitSettings {
+    /// Bytes of one request body, as sent and as decompressed.
+    pub body_bytes: usize,
+    /// Bytes of all request bodies that are held at one time.
+    pub bodies_in_flight_bytes: usize,
+    /// How long the head of a request may take from its first byte.
+    pub header_timeout: Duration,
+    /// How long the body of a request may take.
+    pub body_timeout: Duration,
+    /// How long an answer may take to begin once the body may be there; streams go on as they like.
+    pub answer_timeout: Duration,
+    /// How long a peer may leave an answer unread before its connection is given up.
+    pub write_stall: Duration,
+    /// Connections at one time; further ones are answered 503.
+    pub connections: usize,
+    /// Streams that one API key may hold open; all callers without a key count as one.
+    pub streams_per_key: usize,
+    /// Large answers (exports, contexts) that are built and sent at one time.
+    pub large_answers: usize,
+    /// Requests of one API key; `None` is no bound.
+    pub rate_per_key: Option<Rate>,
+    /// Requests of one identity.
+    pub rate_per_identity: Option<Rate>,
+    /// Requests to one session.
+    pub rate_per_session: Option<Rate>,
+}
+
+impl Default for LimitSettings {
+    fn default() -> Self {
+        Self {
+            body_bytes: 32 << 20,
+            bodies_in_flight_bytes: 256 << 20,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(60),
+            answer_timeout: Duration::from_secs(60),
+            write_stall: Duration::from_secs(30),
+            connections: 16_384,
+            streams_per_key: 16_384,
+            large_answers: 4,
+            rate_per_key: None,
+            rate_per_identity: None,
+            rate_per_session: None,
+        }
+    }
+}
+
+/// The bounds at work.
+pub struct Limits {
+    settings: LimitSettings,
+    bodies: Arc<Budget>,
+    rates: rate::Rates,
+    streams: Arc<streams::StreamSlots>,
+    answers: answers::LargeAnswers,
+    metrics: Arc<Metrics>,
+}
+
+impl Limits {
+    pub(crate) fn new(settings: LimitSettings, metrics: Arc<Metrics>) -> Self {
+        Self {
+            bodies: Budget::new(settings.bodies_in_flight_bytes),
+            rates: rate::Rates::new(&settings),
+            streams: streams::StreamSlots::new(settings.streams_per_key),
+            answers: answers::LargeAnswers::new(settings.large_answers),
+            settings,
+            metrics,
+        }
+    }
+
+    /// What is configured.
+    #[must_use]
+    pub fn settings(&self) -> &LimitSettings {
+        &self.settings
+    }
+
+    /// Room for one request's body, empty at first.
+    pub(crate) fn body(&self) -> Reservation {
+        self.bodies.reservation()
+    }
+
+    /// Bytes of request bodies that are held now.
+    #[must_use]
+    pub fn body_bytes_in_flight(&self) -> usize {
+        self.bodies.used()
+    }
+
+    /// Counts one request of the subject against its rates: first the key's, then the identity's, then the
+    /// session's. A request that one of them refuses has been counted by those before it.
+    ///
+    /// # Errors
+    /// [`Retry`] with the time after which the same request is let through, if no other comes before.
+    pub fn check(&self, subject: &RateSubject<'_>) -> Result<(), Retry> {
+        self.rates
+            .check(subject)
+            .inspect_err(|retry| self.metrics.rate_limited(retry.kind()))
+    }
+
+    /// A place for one more stream of the key; given back when dropped.
+    ///
+    /// # Errors
+    /// [`Retry`] when the key holds as many as it may.
+    pub fn stream(&self, key: Option<&str>) -> Result<StreamSlot, Retry> {
+        let slot = self.streams.acquire(key, &self.metrics);
+        slot.inspect_err(|retry| self.metrics.rate_limited(retry.kind()))
+    }
+
+    /// Leave to build a large answer: waits for its turn, up to the answer timeout. It is given back when
+    /// dropped, or with [`LargeAnswer::hold_in`] once the answer has been sent.
+    ///
+    /// # Errors
+    /// `overloaded` when no turn came.
+    pub async fn large_answer(&self) -> Result<LargeAnswer, Failure> {
+        let turn = self.answers.acquire();
+        match tokio::time::timeout(self.settings.answer_timeout / 2, turn).await {
+            Ok(Some(leave)) => Ok(leave),
+            Ok(None) | Err(_) => Err(Failure::new(
+                ErrorCode::Overloaded,
+                "too many large answers are being built",
+            )),
+        }
+    }
+
+    /// Forgets callers that have been silent long enough to be as good as new.
+    pub(crate) fn shrink(&self) {
+        self.rates.shrink();
+    }
+}

@@ -1,0 +1,233 @@
+//! Request rates per key, identity and session (DESIGN §8).
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use filrouge_types::ErrorCode;
+use governor::clock::{Clock, DefaultClock};
+use governor::state::keyed::DefaultKeyedStateStore;
+use governor::{Quota, RateLimiter};
+
+use super::{LimitSettings, Rate};
+use crate::problem::Problem;
+
+/// Callers remembered per kind of subject. A caller is remembered until its burst is whole again, so that
+/// this many are only reached by this many requests within that time.
+const SUBJECTS_MAX: usize = 1 << 20;
+
+/// Who a request is counted for; what is not known is left out.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RateSubject<'a> {
+    /// The API key's id.
+    pub key: Option<&'a str>,
+    /// The identity.
+    pub identity: Option<&'a str>,
+    /// The session.
+    pub session: Option<&'a str>,
+}
+
+/// Too many requests: what was exceeded, and when to come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    what: &'static str,
+    kind: &'static str,
+    after: Duration,
+}
+
+impl Retry {
+    pub(crate) const fn new(what: &'static str, kind: &'static str, after: Duration) -> Self {
+        Self { what, kind, after }
+    }
+
+    /// What was exceeded: `key`, `identity`, `session` or `streams`.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// Whole seconds to wait, as `Retry-After` tells them: at least 1.
+    #[must_use]
+    pub fn seconds(&self) -> u32 {
+        let whole = self.after.as_secs() + u64::from(self.after.subsec_nanos() > 0);
+        u32::try_from(whole).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+impl From<Retry> for Problem {
+    fn from(retry: Retry) -> Self {
+        let mut problem =
+            Self::new(ErrorCode::RateLimited, retry.what).retry_after(retry.seconds());
+        problem.0.hint = Some("wait as long as Retry-After says, then send it again".to_owned());
+        problem
+    }
+}
+
+type Keyed = RateLimiter<u64, DefaultKeyedStateStore<u64>, DefaultClock>;
+
+/// One kind of subject. Subjects are told apart by a 64-bit hash with a secret of this process.
+struct Kind {
+    what: &'static str,
+    name: &'static str,
+    limiter: Keyed,
+    hasher: RandomState,
+    clock: DefaultClock,
+    began: Instant,
+    /// Second of the last sweep that was needed because the bound was reached.
+    swept: AtomicU64,
+}
+
+impl Kind {
+    fn new(what: &'static str, name: &'static str, rate: Option<Rate>) -> Option<Self> {
+        let rate = rate?;
+        let quota = Quota::per_second(rate.per_second).allow_burst(rate.burst);
+        Some(Self {
+            what,
+            name,
+            limiter: RateLimiter::keyed(quota),
+            hasher: RandomState::new(),
+            clock: DefaultClock::default(),
+            began: Instant::now(),
+            swept: AtomicU64::new(0),
+        })
+    }
+
+    fn check(&self, subject: &str) -> Result<(), Retry> {
+        if self.limiter.len() >= SUBJECTS_MAX && !self.make_room() {
+            return Err(Retry::new(self.what, self.name, Duration::from_secs(1)));
+        }
+        self.limiter
+            .check_key(&self.hasher.hash_one(subject))
+            .map_err(|until| {
+                let after = until.wait_time_from(self.clock.now());
+                Retry::new(self.what, self.name, after)
+            })
+    }
+
+    /// Sweeps once a second at most: a sweep looks at every subject.
+    fn make_room(&self) -> bool {
+        let now = self.began.elapsed().as_secs() + 1;
+        if self.swept.swap(now, Ordering::Relaxed) != now {
+            self.limiter.retain_recent();
+        }
+        self.limiter.len() < SUBJECTS_MAX
+    }
+}
+
+/// All three kinds; those that are not configured are free.
+pub(crate) struct Rates {
+    key: Option<Kind>,
+    identity: Option<Kind>,
+    session: Option<Kind>,
+}
+
+impl Rates {
+    pub(crate) fn new(settings: &LimitSettings) -> Self {
+        Self {
+            key: Kind::new(
+                "too many requests with this key",
+                "key",
+                settings.rate_per_key,
+            ),
+            identity: Kind::new(
+                "too many requests of this identity",
+                "identity",
+                settings.rate_per_identity,
+            ),
+            session: Kind::new(
+                "too many requests to this session",
+                "session",
+                settings.rate_per_session,
+            ),
+        }
+    }
+
+    pub(crate) fn check(&self, subject: &RateSubject<'_>) -> Result<(), Retry> {
+        for (kind, name) in [
+            (&self.key, subject.key),
+            (&self.identity, subject.identity),
+            (&self.session, subject.session),
+        ] {
+            if let (Some(kind), Some(name)) = (kind, name) {
+                kind.check(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn shrink(&self) {
+        for kind in [&self.key, &self.identity, &self.session]
+            .into_iter()
+            .flatten()
+        {
+            kind.limiter.retain_recent();
+            kind.limiter.shrink_to_fit();
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use super::*;
+    use std::num::NonZeroU32;
+
+    fn rates(per_second: u32, burst: u32) -> Rates {
+        let rate = Rate {
+            per_second: NonZeroU32::new(per_second).unwrap(),
+            burst: NonZeroU32::new(burst).unwrap(),
+        };
+        Rates::new(&LimitSettings {
+            rate_per_identity: Some(rate),
+            ..LimitSettings::default()
+        })
+    }
+
+    fn identity(name: &str) -> RateSubject<'_> {
+        RateSubject {
+            identity: Some(name),
+            ..RateSubject::default()
+        }
+    }
+
+    #[test]
+    fn each_subject_has_its_own_burst() {
+        let rates = rates(1, 3);
+        for name in ["a", "b"] {
+            for _ in 0..3 {
+                rates.check(&identity(name)).unwrap();
+            }
+            let retry = rates.check(&identity(name)).unwrap_err();
+            assert_eq!((retry.kind(), retry.seconds()), ("identity", 1));
+        }
+        let other = RateSubject {
+            session: Some("a"),
+            key: Some("a"),
+            ..RateSubject::default()
+        };
+        for _ in 0..100 {
+            rates.check(&other).unwrap();
+        }
+    }
+
+    #[test]
+    fn silent_subjects_are_forgotten() {
+        let rates = rates(1_000_000, 1);
+        for n in 0..1000 {
+            rates.check(&identity(&n.to_string())).unwrap();
+        }
+        let kind = rates.identity.as_ref().unwrap();
+        assert_eq!(kind.limiter.len(), 1000);
+        std::thread::sleep(Duration::from_millis(20));
+        rates.shrink();
+        assert_eq!(kind.limiter.len(), 0);
+    }
+
+    #[test]
+    fn waiting_is_told_in_whole_seconds() {
+        for (millis, seconds) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (59_999, 60)] {
+            let retry = Retry::new("", "", Duration::from_millis(millis));
+            assert_eq!(retry.seconds(), seconds);
+        }
+    }
+}

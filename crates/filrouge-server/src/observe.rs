@@ -1,0 +1,140 @@
+//! Around every request: its name, its span, its line in the log, its numbers, a bound on its time, and a
+//! wall that a panic does not pass.
+//!
+//! Logs hold the route's template, never the path, the query, a header or a body.
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{Method, Response};
+use axum::middleware::Next;
+use axum::response::IntoResponse;
+use filrouge_types::ErrorCode;
+use tracing::{Instrument, Span, field};
+
+use crate::problem::Problem;
+use crate::request_id::HttpRequestId;
+use crate::serve::App;
+
+/// What a request's future panicked with is not told anywhere: it may quote what was sent.
+struct Panicked;
+
+/// The future's result, or that it panicked.
+async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Panicked> {
+    let mut future = pin!(future);
+    poll_fn(
+        |cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+            Ok(poll) => poll.map(Ok),
+            Err(_) => Poll::Ready(Err(Panicked)),
+        },
+    )
+    .await
+}
+
+/// Methods are labels: those that nobody knows are one.
+fn method_label(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::HEAD => "HEAD",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
+}
+
+/// The layer around all routes.
+pub(crate) async fn request(
+    State(app): State<App>,
+    mut request: Request,
+    next: Next,
+) -> Response<Body> {
+    let began = Instant::now();
+    let under_way = app.metrics().enter();
+    let id = HttpRequestId::of(request.headers());
+    let method = method_label(request.method());
+    let route = request.extensions().get::<MatchedPath>();
+    let route = route.map_or_else(|| "unmatched".to_owned(), |path| path.as_str().to_owned());
+    let span = tracing::info_span!(
+        "request",
+        request_id = id.as_str(),
+        method,
+        route,
+        status = field::Empty,
+        duration_ms = field::Empty
+    );
+    #[cfg(feature = "otel")]
+    crate::telemetry::begin(&span, &request, method, &route);
+    // The bytes of the body are given back when what was made of them is gone, too.
+    let body = Arc::new(app.limits().body());
+    request.extensions_mut().insert(body.clone());
+    let mut response = answer(&app, request, next).instrument(span.clone()).await;
+    drop(body);
+    drop(under_way);
+    id.put(response.headers_mut());
+    #[cfg(feature = "otel")]
+    crate::telemetry::end(&span, &response);
+    let (status, took) = (response.status().as_u16(), began.elapsed());
+    app.metrics().answered(method, &route, status, took);
+    finish(&span, status, took.as_secs_f64() * 1000.0);
+    response
+}
+
+async fn answer(app: &App, request: Request, next: Next) -> Response<Body> {
+    let settings = app.limits().settings();
+    let within = settings.body_timeout + settings.answer_timeout;
+    match tokio::time::timeout(within, caught(next.run(request))).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(Panicked)) => {
+            app.metrics().panicked();
+            Problem::new(ErrorCode::Internal, "the program is at fault").into_response()
+        }
+        Err(_) => {
+            let mut problem = Problem::new(
+                ErrorCode::Overloaded,
+                "no answer in time; whether a write was done is not known",
+            );
+            problem.0.hint = Some("repeat it with the same keys".to_owned());
+            problem.into_response()
+        }
+    }
+}
+
+fn finish(span: &Span, status: u16, duration_ms: f64) {
+    span.record("status", status);
+    span.record("duration_ms", duration_ms);
+    span.in_scope(|| {
+        if status >= 500 {
+            tracing::info!("request answered");
+        } else {
+            tracing::debug!("request answered");
+        }
+    });
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_caught_also_after_a_pause() {
+        let result: Result<(), Panicked> = caught(async { panic!("at once") }).await;
+        assert!(result.is_err());
+        let late = async {
+            tokio::task::yield_now().await;
+            panic!("later")
+        };
+        let result: Result<(), Panicked> = caught(late).await;
+        assert!(result.is_err());
+        assert!(matches!(caught(async { 7 }).await, Ok(7)));
+    }
+}

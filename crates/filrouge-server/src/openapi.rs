@@ -1,0 +1,24 @@
+//! The OpenAPI document, made from the annotated handlers: router and document cannot drift apart.
+//!
+//! What every operation has in common (who asks, request ids, examples, links) is put in by [`finish`], so that an
+//! annotation tells only what is special.
+
+mod answers;
+mod finish;
+mod links;
+mod parameters;
+mod problems;
+mod schemas;
+
+pub(crate) use answers::{Created, Listed, Made, Shown, Tagged, Tailed, Written};
+pub(crate) use finish::finish;
+pub(crate) use parameters::{IfMatch, LastEventId, SessionPath, TurnPath};
+pub(crate) use problems::{
+    Answering, Appending, Asked, Called, Conditional, Ending, InOpenSession, Large, LinkingSession,
+    MakingSession, OfSession, OfTurn, Problems, Recording, Redacting, Replacing, Starting, Stored,
+    WithBody, Writing,
+};
+pub(crate) use schemas::{Bundle, Context, Document, ReplaceTurn, VerifyReport};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! Successful answers, for `responses(…)`.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+
+use serde_json::{Map, Value, json};
+use utoipa::openapi::extensions::{Extensions, ExtensionsBuilder};
+use utoipa::openapi::response::Response;
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
+use utoipa::{IntoResponses, ToSchema};
+
+use super::problems::{header, raw};
+
+type Responses = BTreeMap<String, RefOr<Response>>;
+
+/// 200 with a `T`.
+pub(crate) struct Shown<T>(PhantomData<T>);
+/// 200 with a page of `T`.
+pub(crate) struct Listed<T>(PhantomData<T>);
+/// 200 with a page of `T`, or with a stream of what comes.
+pub(crate) struct Tailed<T>(PhantomData<T>);
+/// 200 with what was written.
+pub(crate) struct Written<T>(PhantomData<T>);
+/// 200 with what was written and the `ETag` of its new state.
+pub(crate) struct Tagged<T>(PhantomData<T>);
+/// 201 with what is new, 200 with what was there already, and its `ETag`.
+pub(crate) struct Made<T>(PhantomData<T>);
+/// 201 with what is new, 200 with what was there already.
+pub(crate) struct Created<T>(PhantomData<T>);
+
+/// The member under which an answer carries the schemas that its own refers to.
+pub(super) const COMPONENTS: &str = "x-components";
+
+fn components<T: ToSchema>() -> Extensions {
+    let mut all = vec![(T::name().into_owned(), T::schema())];
+    T::schemas(&mut all);
+    let all: Map<String, Value> = all
+        .into_iter()
+        .map(|(name, schema)| (name, json!(schema)))
+        .collect();
+    ExtensionsBuilder::new().add(COMPONENTS, all).build()
+}
+
+fn one(status: &str, response: ResponseBuilder) -> Responses {
+    BTreeMap::from([(status.to_owned(), RefOr::T(response.build()))])
+}
+
+fn shown<T: ToSchema>(description: &str) -> ResponseBuilder {
+    let schema = Ref::from_schema_name(T::name());
+    ResponseBuilder::new()
+        .description(description)
+        .content(
+            "application/json",
+            ContentBuilder::new().schema(Some(schema)).build(),
+        )
+        .extensions(Some(components::<T>()))
+}
+
+fn durable(response: ResponseBuilder) -> ResponseBuilder {
+    let mut durability = header("What the write has survived.", "string");
+    durability.schema =
+        Some(raw(json!({"type": "string", "enum": ["flushed", "buffered"]})).into());
+    response.header("Filrouge-Durability", durability)
+}
+
+impl<T: ToSchema> IntoResponses for Shown<T> {
+    fn responses() -> Responses {
+        one("200", shown::<T>("As it stands."))
+    }
+}
+
+impl<T: ToSchema> IntoResponses for Written<T> {
+    fn responses() -> Responses {
+        one(
+            "200",
+            durable(shown::<T>(
+                "Written, or written before by the same request.",
+            )),
+        )
+    }
+}
+
+fn tagged(response: ResponseBuilder) -> ResponseBuilder {
+    let tag = header("Names the state of what a patch can change.", "string");
+    durable(response).header("ETag", tag)
+}
+
+impl<T: ToSchema> IntoResponses for Tagged<T> {
+    fn responses() -> Responses {
+        one("200", tagged(shown::<T>("As it stands now.")))
+    }
+}
+
+impl<T: ToSchema> IntoResponses for Made<T> {
+    fn responses() -> Responses {
+        let mut both = one("201", tagged(shown::<T>("New.")));
+        let known = shown::<T>("It is the caller's already: as it stands now.");
+        both.extend(one("200", tagged(known)));
+        both
+    }
+}
+
+impl<T: ToSchema> IntoResponses for Created<T> {
+    fn responses() -> Responses {
+        let mut both = one("201", durable(shown::<T>("New.")));
+        both.extend(one(
+            "200",
+            durable(shown::<T>("It was there already: the first answer again.")),
+        ));
+        both
+    }
+}
+
+impl<T: ToSchema> IntoResponses for Listed<T> {
+    fn responses() -> Responses {
+        one("200", page::<T>())
+    }
+}
+
+impl<T: ToSchema> IntoResponses for Tailed<T> {
+    fn responses() -> Responses {
+        let stream = json!({
+            "type": "string",
+            "description": "Server-sent events without an end: `item` with the seq as its id, and `erased`.",
+        });
+        let stream = ContentBuilder::new().schema(Some(raw(stream))).build();
+        one("200", page::<T>().content("text/event-stream", stream))
+    }
+}
+
+fn page<T: ToSchema>() -> ResponseBuilder {
+    let schema = json!({
+        "type": "object",
+        "required": ["data", "next_cursor"],
+        "properties": {
+            "data": {"type": "array", "items": Ref::from_schema_name(T::name())},
+            "next_cursor": {
+                "type": ["string", "null"],
+                "description": "Give it as `cursor` for the next page; `null` on the last one.",
+            },
+        },
+    });
+    let content = ContentBuilder::new().schema(Some(raw(schema))).build();
+    ResponseBuilder::new()
+        .description("A page.")
+        .content("application/json", content)
+        .extensions(Some(components::<T>()))
+}

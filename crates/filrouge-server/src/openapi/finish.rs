@@ -1,0 +1,236 @@
+//! What all operations have in common.
+
+use serde_json::{Map, Value, json};
+use utoipa::OpenApi as _;
+use utoipa::openapi::OpenApi;
+
+use super::answers::COMPONENTS;
+use super::links::link;
+use super::problems::RAW;
+use super::schemas::{Components, complete};
+
+/// Requests and answers by operation id.
+const EXAMPLES: &str = include_str!("examples.json");
+
+/// Operations that anybody may call (DESIGN §8).
+const PUBLIC: &[&str] = &["getHealth", "getReadiness", "getOpenApi"];
+
+/// Where a problem's response names its codes.
+pub(super) const CODES: &str =
+    "/content/application~1problem+json/schema/allOf/1/properties/code/enum";
+
+/// Makes the document whole.
+pub(crate) fn finish(mut api: OpenApi) -> Value {
+    api.merge(Components::openapi());
+    let mut document = json!(api);
+    let mut carried = Map::new();
+    unpack(&mut document, &mut carried);
+    if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
+        schemas.extend(carried);
+    }
+    document["info"] = info();
+    document["servers"] = json!([{"url": "/", "description": "This server."}]);
+    document["tags"] = tags();
+    document["components"]["securitySchemes"] = json!({
+        "bearer": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "An API key or a JWT. A server without keys answers its own machine only, without it.",
+        },
+    });
+    document["components"]["headers"] = headers();
+    document["components"]["parameters"] = parameters();
+    if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
+        complete(schemas);
+    }
+    let examples: Value = serde_json::from_str(EXAMPLES).unwrap_or_default();
+    for item in members(&mut document["paths"]) {
+        for operation in members(item) {
+            complete_operation(operation, &examples);
+        }
+    }
+    share_problems(&mut document);
+    document
+}
+
+/// Puts schemas that were carried as extensions where they belong.
+fn unpack(value: &mut Value, components: &mut Map<String, Value>) {
+    match value {
+        Value::Object(object) => {
+            if let Some(written) = object.remove(RAW) {
+                *value = written;
+                return unpack(value, components);
+            }
+            if let Some(Value::Object(mut carried)) = object.remove(COMPONENTS) {
+                carried
+                    .values_mut()
+                    .for_each(|schema| unpack(schema, components));
+                components.extend(carried);
+            }
+            object
+                .values_mut()
+                .for_each(|member| unpack(member, components));
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(|e| unpack(e, components)),
+        _ => {}
+    }
+}
+
+fn members(value: &mut Value) -> impl Iterator<Item = &mut Value> {
+    value.as_object_mut().into_iter().flat_map(Map::values_mut)
+}
+
+fn info() -> Value {
+    json!({
+        "title": "filrouge",
+        "version": env!("CARGO_PKG_VERSION"),
+        "description": include_str!("description.md"),
+        "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+    })
+}
+
+fn tags() -> Value {
+    json!([
+        {"name": "sessions", "description": "Conversations."},
+        {"name": "turns", "description": "Requests and all that answers them."},
+        {"name": "items", "description": "The journal's entries."},
+        {"name": "events", "description": "What happened in a session, for key figures."},
+        {"name": "reading", "description": "A conversation as a whole: context, export, verification."},
+        {"name": "server", "description": "The server itself."},
+    ])
+}
+
+fn headers() -> Value {
+    json!({
+        "RequestId": {
+            "description": "The request's id, as the server's log has it.",
+            "schema": {"type": "string"},
+        },
+    })
+}
+
+/// Who asks (DESIGN §8).
+fn parameters() -> Value {
+    let visible = r"^[!-~]([ -~]*[!-~])?$";
+    json!({
+        "Identity": {
+            "name": "Filrouge-Identity",
+            "in": "header",
+            "description": "The end user on whose behalf a service asks; other characters as UTF-8.",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 256, "pattern": visible},
+        },
+        "SessionToken": {
+            "name": "Filrouge-Session-Token",
+            "in": "header",
+            "description": "The secret of an anonymous session, where the server asks for one.",
+            "schema": {"type": "string", "minLength": 16, "maxLength": 256, "pattern": "^[!-~]+$"},
+        },
+    })
+}
+
+fn complete_operation(operation: &mut Value, examples: &Value) {
+    let id = operation["operationId"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    let mut parameters = match operation.get_mut("parameters").map(Value::take) {
+        Some(Value::Array(parameters)) => parameters,
+        _ => Vec::new(),
+    };
+    parameters.iter_mut().for_each(without_null);
+    parameters.iter_mut().for_each(bounded);
+    if PUBLIC.contains(&id.as_str()) {
+        operation["security"] = json!([]);
+    } else {
+        operation["security"] = json!([{"bearer": []}]);
+        if id != "getMetrics" {
+            let asking = ["Identity", "SessionToken"];
+            parameters.extend(asking.map(|name| refer("parameters", name)));
+        }
+    }
+    operation["parameters"] = parameters.into();
+    let own = &examples[&id];
+    if let Some(body) = operation.get_mut("requestBody") {
+        for content in members(&mut body["content"]) {
+            without_null(content);
+            content["example"] = own["request"].clone();
+        }
+    }
+    complete_responses(&mut operation["responses"], own);
+    link(&id, &mut operation["responses"]);
+}
+
+fn refer(kind: &str, name: &str) -> Value {
+    json!({"$ref": format!("#/components/{kind}/{name}")})
+}
+
+fn complete_responses(responses: &mut Value, examples: &Value) {
+    for (status, response) in responses.as_object_mut().into_iter().flatten() {
+        response["headers"]["Filrouge-Request-Id"] = refer("headers", "RequestId");
+        let example = &examples[status.as_str()];
+        let by_media = example
+            .as_object()
+            .is_some_and(|e| e.keys().any(|name| name.contains('/')));
+        for (media, content) in response["content"].as_object_mut().into_iter().flatten() {
+            let example = if by_media {
+                &example[media.as_str()]
+            } else {
+                example
+            };
+            if content.get("example").is_none() && !example.is_null() {
+                content["example"] = example.clone();
+            }
+        }
+    }
+}
+
+/// Puts what several operations answer alike in one place: each set of problem codes is a response of its own.
+fn share_problems(document: &mut Value) {
+    let mut shared = Map::new();
+    for item in members(&mut document["paths"]) {
+        for operation in members(item) {
+            for (status, response) in operation["responses"].as_object_mut().into_iter().flatten() {
+                let codes = response.pointer(CODES).and_then(Value::as_array);
+                let words = codes.into_iter().flatten().filter_map(Value::as_str);
+                let name: String = words.flat_map(|word| [".", word]).collect();
+                if !name.is_empty() {
+                    let name = format!("{status}{name}");
+                    let reference = refer("responses", &name);
+                    shared.insert(name, std::mem::replace(response, reference));
+                }
+            }
+        }
+    }
+    document["components"]["responses"] = shared.into();
+}
+
+/// Numbers of a parameter end where the server's do.
+fn bounded(parameter: &mut Value) {
+    if let Some(schema) = parameter.get_mut("schema")
+        && schema["type"] == "integer"
+        && schema.get("maximum").is_none()
+    {
+        schema["maximum"] = json!(u64::MAX);
+    }
+}
+
+/// A parameter or body is left out and never null.
+fn without_null(parameter: &mut Value) {
+    let Some(schema) = parameter.get_mut("schema") else {
+        return;
+    };
+    let not_null = |of: &Value, is_null: fn(&Value) -> bool| {
+        let all = of.as_array()?.iter().filter(|one| !is_null(one));
+        let mut rest: Vec<Value> = all.cloned().collect();
+        if rest.len() == 1 { rest.pop() } else { None }
+    };
+    if let Some(kind) = not_null(&schema["type"], |kind| kind == "null") {
+        schema["type"] = kind;
+    }
+    if let Some(mut only) = not_null(&schema["oneOf"], |one| one["type"] == "null") {
+        if let Some(description) = schema.get("description") {
+            only["description"] = description.clone();
+        }
+        *schema = only;
+    }
+}

@@ -1,0 +1,45 @@
+//! What paths name, for `params(…)`.
+
+use filrouge_types::SessionId;
+use utoipa::IntoParams;
+
+/// The session of the path.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "the fields are read by the derive")]
+pub(crate) struct SessionPath {
+    /// The session; percent-encoded, so that an id may hold `/`.
+    session_id: SessionId,
+}
+
+/// The turn of the path.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "the fields are read by the derive")]
+pub(crate) struct TurnPath {
+    /// The session; percent-encoded, so that an id may hold `/`.
+    session_id: SessionId,
+    /// The turn, as its start answered it.
+    #[param(value_type = String, format = "uuid")]
+    turn_id: String,
+}
+
+/// A condition on the state of what is changed.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "the fields are read by the derive")]
+pub(crate) struct IfMatch {
+    /// The `ETag` that the session must still have.
+    #[param(rename = "If-Match", value_type = Option<String>, example = "*")]
+    if_match: Option<String>,
+}
+
+/// Where a stream goes on.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "the fields are read by the derive")]
+pub(crate) struct LastEventId {
+    /// For a stream: the seq that was seen last.
+    #[param(rename = "Last-Event-ID", value_type = Option<String>, example = "2")]
+    last_event_id: Option<String>,
+}

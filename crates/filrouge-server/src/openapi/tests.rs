@@ -1,0 +1,163 @@
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::finish;
+use super::finish::CODES;
+use super::links::named;
+
+fn document() -> Value {
+    finish(crate::routes::api().into_openapi())
+}
+
+fn operations(document: &Value) -> Vec<(String, &Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let all = paths.values().flat_map(|item| item.as_object().unwrap());
+    all.map(|(_, operation)| {
+        (
+            operation["operationId"].as_str().unwrap().to_owned(),
+            operation,
+        )
+    })
+    .collect()
+}
+
+fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
+    match schema["$ref"].as_str() {
+        Some(reference) => document.pointer(&reference[1..]).unwrap(),
+        None => schema,
+    }
+}
+
+fn references(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match (name.as_str(), member.as_str()) {
+                    ("$ref", Some(reference)) => found.push(reference.to_owned()),
+                    _ => references(member, found),
+                }
+            }
+        }
+        Value::Array(elements) => elements.iter().for_each(|e| references(e, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    let document = document();
+    let mut found = Vec::new();
+    references(&document, &mut found);
+    assert!(found.len() > 100);
+    for reference in found {
+        assert!(document.pointer(&reference[1..]).is_some(), "{reference}");
+    }
+}
+
+#[test]
+fn links_lead_to_operations_that_there_are() {
+    let document = document();
+    let known: BTreeSet<String> = operations(&document)
+        .into_iter()
+        .map(|(id, _)| id)
+        .collect();
+    for name in named() {
+        assert!(known.contains(name), "{name}");
+    }
+}
+
+#[test]
+fn operations_are_described_once_and_with_examples() {
+    let document = document();
+    let mut ids = BTreeSet::new();
+    for (id, operation) in operations(&document) {
+        assert!(ids.insert(id.clone()), "{id} twice");
+        let summary = operation["summary"].as_str();
+        assert!(
+            summary.is_some_and(|s| s.ends_with('.')),
+            "{id} has no summary"
+        );
+        assert!(operation["tags"][0].is_string(), "{id} has no tag");
+        let body = operation["requestBody"]["content"].as_object();
+        for (media, content) in body.into_iter().flatten() {
+            assert!(
+                content["example"].is_object(),
+                "{id}: {media} without an example"
+            );
+        }
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let response = resolved(&document, response);
+            for (media, content) in response["content"].as_object().into_iter().flatten() {
+                has_example(&document, content, &format!("{id} {status} {media}"));
+            }
+        }
+    }
+}
+
+fn has_example(document: &Value, content: &Value, at: &str) {
+    let schema = content["schema"]["$ref"].as_str().unwrap_or_default();
+    if ["Bundle", "Document"]
+        .iter()
+        .any(|name| schema.ends_with(&format!("/{name}")))
+    {
+        return;
+    }
+    assert!(!content["example"].is_null(), "{at} without an example");
+    same_members(document, &content["schema"], &content["example"], at);
+}
+
+/// An example has the members that its schema requires, and no others.
+fn same_members(document: &Value, schema: &Value, example: &Value, at: &str) {
+    let schema = resolved(document, schema);
+    let (Some(members), Some(known)) = (example.as_object(), schema["properties"].as_object())
+    else {
+        return;
+    };
+    let open = schema["additionalProperties"] == true;
+    for name in members.keys().filter(|_| !open) {
+        assert!(
+            known.contains_key(name),
+            "{at}: {name} is not in the schema"
+        );
+    }
+    for name in schema["required"].as_array().into_iter().flatten() {
+        assert!(
+            members.contains_key(name.as_str().unwrap()),
+            "{at}: no {name}"
+        );
+    }
+    for (name, inner) in known {
+        let at = format!("{at}.{name}");
+        match members.get(name) {
+            Some(Value::Array(elements)) => elements
+                .iter()
+                .for_each(|e| same_members(document, &inner["items"], e, &at)),
+            Some(member) => same_members(document, inner, member, &at),
+            None => {}
+        }
+    }
+}
+
+#[test]
+fn every_error_code_is_told_of() {
+    let mut told = BTreeSet::new();
+    let document = document();
+    for (_, operation) in operations(&document) {
+        for response in operation["responses"].as_object().unwrap().values() {
+            let codes = resolved(&document, response)
+                .pointer(CODES)
+                .and_then(Value::as_array);
+            told.extend(codes.into_iter().flatten().filter_map(Value::as_str));
+        }
+    }
+    // What no operation answers: these say that there is none.
+    let none = ["route_not_found", "method_not_allowed"];
+    for code in filrouge_types::ErrorCode::ALL {
+        assert_ne!(
+            told.contains(code.as_str()),
+            none.contains(&code.as_str()),
+            "{code}"
+        );
+    }
+}

@@ -1,0 +1,95 @@
+//! The name of one HTTP request, told to the caller and in every log line about it.
+//!
+//! It has nothing to do with the `request_id` of a turn.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+
+/// The header that names the request in the answer.
+pub(crate) const FILROUGE_REQUEST_ID: HeaderName = HeaderName::from_static("filrouge-request-id");
+/// The header that proxies use, taken and echoed.
+pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Longest name that is taken from a caller, in bytes.
+const MAX: usize = 128;
+
+/// A name of 1 to 128 visible ASCII characters.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpRequestId(HeaderValue);
+
+impl HttpRequestId {
+    /// The caller's, if it is sane; else a new one.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let mut given = headers.get_all(&X_REQUEST_ID).iter();
+        match (given.next(), given.next()) {
+            (Some(one), None) if sane(one.as_bytes()) => Self(one.clone()),
+            _ => Self::new(),
+        }
+    }
+
+    /// A new one: 32 hexadecimal digits.
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        static SECRETS: OnceLock<[RandomState; 2]> = OnceLock::new();
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let halves = SECRETS
+            .get_or_init(|| [RandomState::new(), RandomState::new()])
+            .each_ref()
+            .map(|secret| secret.hash_one(number));
+        let text = format!("{:016x}{:016x}", halves[0], halves[1]);
+        let value = HeaderValue::from_str(&text);
+        Self(value.unwrap_or(const { HeaderValue::from_static("none") }))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        self.0.to_str().unwrap_or_default()
+    }
+
+    pub(crate) fn put(&self, headers: &mut HeaderMap) {
+        headers.insert(FILROUGE_REQUEST_ID, self.0.clone());
+        headers.insert(X_REQUEST_ID, self.0.clone());
+    }
+}
+
+fn sane(text: &[u8]) -> bool {
+    (1..=MAX).contains(&text.len()) && text.iter().all(u8::is_ascii_graphic)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[&[u8]]) -> String {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(X_REQUEST_ID, HeaderValue::from_bytes(value).unwrap());
+        }
+        HttpRequestId::of(&headers).as_str().to_owned()
+    }
+
+    #[test]
+    fn sane_ones_are_taken_and_others_replaced() {
+        let long = "x".repeat(MAX);
+        for good in ["a", "trace-1/2:3", &long] {
+            assert_eq!(of(&[good.as_bytes()]), good);
+        }
+        let longer = "x".repeat(MAX + 1);
+        let bad: [&[&[u8]]; 6] = [
+            &[],
+            &[b""],
+            &[b"a b"],
+            &[b"\xc3\xa9"],
+            &[longer.as_bytes()],
+            &[b"a", b"b"],
+        ];
+        for values in bad {
+            let made = of(values);
+            assert_eq!(made.len(), 32, "{values:?}");
+            assert!(made.bytes().all(|b| b.is_ascii_hexdigit()));
+        }
+        assert_ne!(of(&[]), of(&[]));
+    }
+}

@@ -1,0 +1,78 @@
+//! `/api/v1/sessions/{sid}/events`: what happened in a session, for key figures.
+
+use axum::body::Body as HttpBody;
+use axum::extract::State;
+use axum::http::{Response, StatusCode};
+use filrouge_engine::RecordEvent;
+use filrouge_types::SessionEvent;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::access::may;
+use crate::answer::{Page, created, json, written};
+use crate::extract::{Body, InSession, NoParameters, Query, limit};
+use crate::openapi::{
+    Called, Created, Listed, OfSession, Problems, Recording, SessionPath, Stored, WithBody, Writing,
+};
+use crate::problem::Problem;
+use crate::serve::App;
+
+/// Records an event of a session, once for each key.
+///
+/// With the same key and body the first answer comes again; with another body it is a conflict.
+#[utoipa::path(
+    post,
+    path = "/api/v1/sessions/{session_id}/events",
+    operation_id = "recordEvent",
+    tag = "events",
+    params(SessionPath),
+    request_body = RecordEvent,
+    responses(Created<SessionEvent>, Problems<(Called, Stored, WithBody, Writing, OfSession, Recording)>)
+)]
+pub(super) async fn record(
+    State(app): State<App>,
+    at: InSession<may::Write>,
+    _: Query<NoParameters>,
+    Body(request): Body<RecordEvent>,
+) -> Result<Response<HttpBody>, Problem> {
+    let (event, new) = app
+        .engine()
+        .record_event(&at.scope, at.session, request)
+        .await?;
+    written(&app, created(new), &event)
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListQuery {
+    /// At most so many.
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<i64>,
+    /// The `next_cursor` of the page before.
+    cursor: Option<u64>,
+}
+
+/// Lists a session's events in the order they were recorded.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sessions/{session_id}/events",
+    operation_id = "listEvents",
+    tag = "events",
+    params(SessionPath, ListQuery),
+    responses(Listed<SessionEvent>, Problems<(Called, Stored, OfSession)>)
+)]
+pub(super) async fn list(
+    State(app): State<App>,
+    at: InSession<may::Read>,
+    Query(query): Query<ListQuery>,
+) -> Result<Response<HttpBody>, Problem> {
+    let limit = limit(query.limit)?;
+    let after = query.cursor.unwrap_or(0);
+    let (data, next_cursor) = app
+        .engine()
+        .ledger()
+        .events(&at.scope, &at.session, after, limit)
+        .await?;
+    json(StatusCode::OK, &Page { data, next_cursor })
+}

@@ -1,0 +1,71 @@
+//! `/api/v1/turns`.
+
+use axum::body::Body as HttpBody;
+use axum::extract::State;
+use axum::http::{Response, StatusCode};
+use filrouge_engine::IdentityTurns;
+use filrouge_store::{Scope, Viewer};
+use filrouge_types::{IdentityId, Turn, TurnStatus};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::access::{Permission, may};
+use crate::answer::{Page, json};
+use crate::extract::{Caller, Cursor, Query, limit};
+use crate::openapi::{Called, Listed, Problems, Stored};
+use crate::problem::Problem;
+use crate::serve::App;
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListQuery {
+    /// Whose sessions.
+    identity_id: IdentityId,
+    /// Those that stand so.
+    status: Option<TurnStatus>,
+    /// At most so many.
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<i64>,
+    /// The `next_cursor` of the page before.
+    #[param(value_type = Option<String>, pattern = "^[0-9]{1,19}$")]
+    cursor: Option<Cursor>,
+}
+
+/// Lists the turns of all sessions of an end user: sessions newest first, in each the newest turn first.
+///
+/// Replaced and redacted turns are left out. The work for a page is bounded: it may hold fewer turns than asked for,
+/// even none, and still have a `next_cursor`. Somebody else's identity looks like one that never was.
+#[utoipa::path(
+    get,
+    path = "/api/v1/turns",
+    operation_id = "listTurnsOfIdentity",
+    tag = "turns",
+    params(ListQuery),
+    responses(Listed<Turn>, Problems<(Called, Stored)>)
+)]
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller<may::Read>,
+    Query(query): Query<ListQuery>,
+) -> Result<Response<HttpBody>, Problem> {
+    let query = IdentityTurns {
+        identity_id: query.identity_id,
+        status: query.status,
+        cursor: query.cursor.map(Into::into),
+        limit: limit(query.limit)?,
+    };
+    let scope = scope(caller);
+    let (data, next_cursor) = app.engine().turns_of_identity(&scope, query).await?;
+    json(StatusCode::OK, &Page { data, next_cursor })
+}
+
+/// Who acts for no end user sees every identity of the tenant, if it may; else what it sees anyway.
+fn scope(caller: Caller<may::Read>) -> Scope {
+    if caller.scope.viewer != Viewer::EndUser(None) {
+        return caller.scope;
+    }
+    let token = caller.scope.token;
+    let tenant = caller.principal.scope(Permission::ReadTenant, None, token);
+    tenant.unwrap_or(caller.scope)
+}

@@ -1,0 +1,99 @@
+//! `/api/v1/info`: what this server is and can do.
+
+use axum::body::Body as HttpBody;
+use axum::extract::State;
+use axum::http::{Response, StatusCode};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::access::may;
+use crate::answer::json;
+use crate::extract::{Caller, NoParameters, Query};
+use crate::openapi::{Called, Problems, Shown};
+use crate::problem::Problem;
+use crate::serve::App;
+
+/// What a server is and can do.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Info {
+    /// Always `filrouge`.
+    #[schema(value_type = String, example = "filrouge")]
+    name: &'static str,
+    /// The version of the program.
+    #[schema(value_type = String, example = "0.1.0")]
+    version: &'static str,
+    /// The caller's tenant.
+    tenant_id: String,
+    /// Whom the caller acts for; `null` for nobody.
+    identity_id: Option<String>,
+    /// What an answered write has survived.
+    #[schema(value_type = String, example = "flushed")]
+    durability: &'static str,
+    /// What contexts can be rendered for.
+    context_formats: Vec<String>,
+    /// What sessions can be exported as.
+    #[schema(value_type = Vec<String>)]
+    export_formats: [&'static str; 3],
+    /// Upper bounds.
+    limits: Bounds,
+}
+
+/// Upper bounds of what is taken.
+#[derive(Serialize, ToSchema)]
+struct Bounds {
+    /// Bytes of a body.
+    body_bytes: u64,
+    /// Bytes of an item.
+    item_bytes: u64,
+    /// Bytes of a title, a state, a reason and the like.
+    label_bytes: u64,
+    /// Bytes of an id.
+    id_bytes: u64,
+    /// Items of a turn.
+    turn_items: u64,
+    /// Levels of JSON within JSON.
+    nesting: u64,
+    /// Rows of a page.
+    page_rows: u64,
+    /// Milliseconds of a long poll.
+    wait_ms: u64,
+}
+
+/// Tells what this server is, and its bounds.
+#[utoipa::path(
+    get,
+    path = "/api/v1/info",
+    operation_id = "getInfo",
+    tag = "server",
+    responses(Shown<Info>, Problems<(Called,)>)
+)]
+pub(super) async fn show(
+    State(app): State<App>,
+    caller: Caller<may::Read>,
+    _: Query<NoParameters>,
+) -> Result<Response<HttpBody>, Problem> {
+    let limits = app.engine().limits();
+    let info = Info {
+        name: "filrouge",
+        version: env!("CARGO_PKG_VERSION"),
+        tenant_id: caller.scope.tenant.to_string(),
+        identity_id: caller.scope.viewer.identity().map(ToString::to_string),
+        durability: app.engine().ledger().durability().as_str(),
+        context_formats: filrouge_transcode::Format::ALL
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
+        export_formats: ["json", "md", "html"],
+        limits: Bounds {
+            body_bytes: app.limits().settings().body_bytes as u64,
+            item_bytes: limits.item_bytes as u64,
+            label_bytes: limits.label_bytes as u64,
+            id_bytes: 256,
+            turn_items: filrouge_store::rules::TURN_ITEMS_MAX,
+            nesting: filrouge_types::MAX_NESTING as u64,
+            page_rows: 500,
+            wait_ms: crate::extract::WAIT_MAX_MS,
+        },
+    };
+    json(StatusCode::OK, &info)
+}

@@ -1,0 +1,33 @@
+//! `/api/v1/sessions/{sid}/lineage`.
+
+use axum::body::Body as HttpBody;
+use axum::extract::State;
+use axum::http::{Response, StatusCode};
+use filrouge_engine::Lineage;
+
+use crate::access::may;
+use crate::answer::json;
+use crate::extract::{InSession, NoParameters, Query};
+use crate::openapi::{Called, OfSession, Problems, SessionPath, Shown, Stored};
+use crate::problem::Problem;
+use crate::serve::App;
+
+/// Shows where a session comes from and what it has started.
+///
+/// What is not the caller's looks absent: a parent is a gap then, others are not listed.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sessions/{session_id}/lineage",
+    operation_id = "getLineage",
+    tag = "reading",
+    params(SessionPath),
+    responses(Shown<Lineage>, Problems<(Called, Stored, OfSession)>)
+)]
+pub(super) async fn show(
+    State(app): State<App>,
+    at: InSession<may::Read>,
+    _: Query<NoParameters>,
+) -> Result<Response<HttpBody>, Problem> {
+    let lineage = app.engine().lineage(&at.scope, &at.session).await?;
+    json(StatusCode::OK, &lineage)
+}

@@ -1,0 +1,59 @@
+//! `/metrics`: OpenMetrics text for Prometheus (DESIGN §12).
+
+use axum::body::Body as HttpBody;
+use axum::extract::State;
+use axum::http::{HeaderValue, Response, header};
+use filrouge_types::ErrorCode;
+
+use crate::access::may;
+use crate::extract::Caller;
+use crate::metrics::StoreState;
+use crate::openapi::{Called, Problems};
+use crate::problem::Problem;
+use crate::serve::App;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Gives counters and gauges in the words of OpenMetrics.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    operation_id = "getMetrics",
+    tag = "server",
+    responses(
+        (
+            status = 200,
+            description = "Counters and gauges.",
+            content((String = "application/openmetrics-text")),
+        ),
+        Problems<(Called,)>,
+    )
+)]
+pub(super) async fn show(
+    State(app): State<App>,
+    _: Caller<may::Observe>,
+) -> Result<Response<HttpBody>, Problem> {
+    let ledger = app.engine().ledger();
+    let health = ledger.health();
+    let load = ledger.load();
+    let state = StoreState {
+        read_only: health.read_only.is_some(),
+        integrity: health.integrity.is_some(),
+        anchor: app.anchor_failure().is_some(),
+        commit: ledger.position().commit_no,
+        statements: load.statements,
+        queued_writes: load.queued_writes,
+        unauthenticated: app.authority().refused(),
+        runtime_context_dropped: app.engine().runtime_context_dropped(),
+        body_bytes: app.limits().body_bytes_in_flight(),
+    };
+    let text = app
+        .metrics()
+        .render(state)
+        .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
+    let mut response = Response::new(HttpBody::from(text));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(OPEN_METRICS));
+    Ok(response)
+}

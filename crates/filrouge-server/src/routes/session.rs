@@ -1,0 +1,254 @@
+//! `/api/v1/sessions/{sid}`: changed, linked, ended, erased.
+
+use axum::body::Body as HttpBody;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use filrouge_engine::{CloseSession, ErasureReceipt, LinkSession, PatchSession};
+use filrouge_types::{ErrorCode, Session, SessionId, Timestamp};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::access::may;
+use crate::answer::written;
+use crate::extract::{Body, InSession, NoParameters, OptionalBody, Query};
+use crate::openapi::{
+    Called, Conditional, IfMatch, LinkingSession, OfSession, Problems, SessionPath, Stored, Tagged,
+    WithBody, Writing, Written,
+};
+use crate::problem::Problem;
+use crate::serve::App;
+
+/// Changes a session.
+///
+/// What is absent stays, `null` takes a value away, `metadata` is merged (RFC 7396). With `If-Match` only if nobody
+/// has patched it since that `ETag` was given; what is said in the session does not change its `ETag`.
+#[utoipa::path(
+    patch,
+    path = "/api/v1/sessions/{session_id}",
+    operation_id = "patchSession",
+    tag = "sessions",
+    params(SessionPath, IfMatch),
+    request_body = PatchSession,
+    responses(Tagged<Session>, Problems<(Called, Stored, WithBody, Writing, OfSession, Conditional)>)
+)]
+pub(super) async fn patch(
+    State(app): State<App>,
+    at: InSession<may::Write>,
+    headers: HeaderMap,
+    _: Query<NoParameters>,
+    Body(request): Body<PatchSession>,
+) -> Result<Response<HttpBody>, Problem> {
+    let versions = if_match(&headers)?;
+    let session = app
+        .engine()
+        .patch_session(&at.scope, at.session, request, versions)
+        .await?;
+    tagged(written(&app, StatusCode::OK, &session)?, &session)
+}
+
+/// Ends a session: no turn begins in it any more, open ones may end.
+///
+/// Doing it again changes nothing. A patch of `status` to `active` opens it again.
+#[utoipa::path(
+    post,
+    path = "/api/v1/sessions/{session_id}/close",
+    operation_id = "closeSession",
+    tag = "sessions",
+    params(SessionPath),
+    request_body(content = Option<CloseSession>),
+    responses(Tagged<Session>, Problems<(Called, Stored, WithBody, Writing, OfSession)>)
+)]
+pub(super) async fn close(
+    State(app): State<App>,
+    at: InSession<may::Write>,
+    _: Query<NoParameters>,
+    OptionalBody(request): OptionalBody<CloseSession>,
+) -> Result<Response<HttpBody>, Problem> {
+    let session = app
+        .engine()
+        .close_session(&at.scope, at.session, request.reason)
+        .await?;
+    tagged(written(&app, StatusCode::OK, &session)?, &session)
+}
+
+/// Gives an anonymous session its owner, once and for all.
+///
+/// The same owner again changes nothing; another one is a conflict. From then on the session is absent to everybody
+/// else.
+#[utoipa::path(
+    put,
+    path = "/api/v1/sessions/{session_id}/link",
+    operation_id = "linkSession",
+    tag = "sessions",
+    params(SessionPath),
+    request_body = LinkSession,
+    responses(Tagged<Session>, Problems<(Called, Stored, WithBody, Writing, OfSession, LinkingSession)>)
+)]
+pub(super) async fn link(
+    State(app): State<App>,
+    at: InSession<may::Link>,
+    _: Query<NoParameters>,
+    Body(request): Body<LinkSession>,
+) -> Result<Response<HttpBody>, Problem> {
+    at.only_for(&request.identity_id)?;
+    let session = app
+        .engine()
+        .link_session(&at.scope, at.session, request.identity_id)
+        .await?;
+    tagged(written(&app, StatusCode::OK, &session)?, &session)
+}
+
+/// What was erased.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Receipt {
+    /// The session.
+    session_id: SessionId,
+    /// When.
+    erased_at: Timestamp,
+    /// How many items it had.
+    items: u64,
+    /// How many turns it had.
+    turns: u64,
+    /// Where it was erased.
+    stores: Vec<StoreReceipt>,
+}
+
+/// One store's part in an erasure.
+#[derive(Serialize, ToSchema)]
+struct StoreReceipt {
+    /// Which store.
+    #[schema(value_type = String, example = "ledger")]
+    store: &'static str,
+    /// What became of the session in it.
+    #[schema(value_type = String, example = "erased")]
+    status: &'static str,
+}
+
+impl From<ErasureReceipt> for Receipt {
+    fn from(receipt: ErasureReceipt) -> Self {
+        Self {
+            session_id: receipt.session_id,
+            erased_at: receipt.erased_at,
+            items: receipt.items,
+            turns: receipt.turns,
+            stores: vec![StoreReceipt {
+                store: "ledger",
+                status: "erased",
+            }],
+        }
+    }
+}
+
+/// Erases a session for good.
+///
+/// Nothing of it stays but its name, which is not given again; its owner finds it gone (410). Doing it again gives
+/// the first receipt.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/sessions/{session_id}",
+    operation_id = "eraseSession",
+    tag = "sessions",
+    params(SessionPath),
+    responses(Written<Receipt>, Problems<(Called, Stored, Writing, OfSession)>)
+)]
+pub(super) async fn erase(
+    State(app): State<App>,
+    at: InSession<may::Erase>,
+    _: Query<NoParameters>,
+) -> Result<Response<HttpBody>, Problem> {
+    let receipt = app.engine().erase_session(&at.scope, at.session).await?;
+    written(&app, StatusCode::OK, &Receipt::from(receipt))
+}
+
+/// An answer that shows a session, with its `ETag`.
+pub(super) fn tagged(
+    mut response: Response<HttpBody>,
+    session: &Session,
+) -> Result<Response<HttpBody>, Problem> {
+    let tag = HeaderValue::from_str(&format!("\"{}\"", hex(&session.version)))
+        .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
+    response.headers_mut().insert(header::ETAG, tag);
+    Ok(response)
+}
+
+fn hex(version: &[u8; 16]) -> String {
+    format!("{:032x}", u128::from_be_bytes(*version))
+}
+
+/// What stands between entity tags, which may hold commas themselves.
+const BETWEEN: [char; 3] = [',', ' ', '\t'];
+
+/// The versions that `If-Match` names; `None` without it, and for `*`. A weak tag matches nothing (RFC 9110).
+fn if_match(headers: &HeaderMap) -> Result<Option<Vec<[u8; 16]>>, Problem> {
+    let mut given = headers.get_all(header::IF_MATCH).iter().peekable();
+    if given.peek().is_none() {
+        return Ok(None);
+    }
+    let mut versions = Vec::new();
+    for value in given {
+        let text = value.to_str().map_err(|_| no_tags())?;
+        if text.trim() == "*" {
+            return Ok(None);
+        }
+        let mut rest = text.trim_start_matches(BETWEEN);
+        while !rest.is_empty() {
+            let opaque = rest.strip_prefix("W/").unwrap_or(rest);
+            let strong = opaque.len() == rest.len();
+            let inner = opaque.strip_prefix('"').and_then(|t| t.split_once('"'));
+            let (tag, after) = inner.ok_or_else(no_tags)?;
+            if !(after.is_empty() || after.starts_with(BETWEEN)) {
+                return Err(no_tags());
+            }
+            let version = u128::from_str_radix(tag, 16).ok();
+            let version = version.filter(|_| strong && tag.len() == 32);
+            versions.extend(version.map(u128::to_be_bytes));
+            rest = after.trim_start_matches(BETWEEN);
+        }
+    }
+    Ok(Some(versions))
+}
+
+fn no_tags() -> Problem {
+    let mut problem = Problem::new(ErrorCode::BadRequest, "If-Match holds no entity tags");
+    problem.0.hint = Some("send the ETag of an answer as it came, with its quotes".to_owned());
+    problem
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entity_tags_are_read_as_http_says() {
+        let of = |values: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(header::IF_MATCH, HeaderValue::from_str(value).unwrap());
+            }
+            if_match(&headers)
+        };
+        let one = format!("\"{}\"", hex(&[7; 16]));
+        assert_eq!(of(&[]).unwrap(), None);
+        assert_eq!(of(&["*"]).unwrap(), None);
+        assert_eq!(of(&[&one]).unwrap(), Some(vec![[7; 16]]));
+        assert_eq!(
+            of(&[&format!("\"x\" , {one}")]).unwrap(),
+            Some(vec![[7; 16]])
+        );
+        assert_eq!(of(&["\"x\"", &one]).unwrap(), Some(vec![[7; 16]]));
+        assert_eq!(of(&[&format!("W/{one}")]).unwrap(), Some(vec![]));
+        assert_eq!(of(&[""]).unwrap(), Some(vec![]));
+        assert_eq!(
+            of(&[&format!("\"a,b\",{one}")]).unwrap(),
+            Some(vec![[7; 16]])
+        );
+        for bad in ["x", "\"", "W/", "\"a\"\"b\"", "*, x"] {
+            assert_eq!(
+                of(&[bad]).unwrap_err().0.code,
+                ErrorCode::BadRequest,
+                "{bad}"
+            );
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! `/api/v1/sessions/{sid}/stats`.
+
+use axum::body::Body as HttpBody;
+use axum::extract::State;
+use axum::http::{Response, StatusCode};
+use filrouge_engine::SessionStatistics;
+
+use crate::access::may;
+use crate::answer::json;
+use crate::extract::{InSession, NoParameters, Query};
+use crate::openapi::{Called, OfSession, Problems, SessionPath, Shown, Stored};
+use crate::problem::Problem;
+use crate::serve::App;
+
+/// Counts what a session amounts to: by itself, with all it has started, and without what was copied.
+///
+/// The five counts of tokens do not overlap, whatever the shape of the recorded `usage`.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sessions/{session_id}/stats",
+    operation_id = "getStatistics",
+    tag = "reading",
+    params(SessionPath),
+    responses(Shown<SessionStatistics>, Problems<(Called, Stored, OfSession)>)
+)]
+pub(super) async fn show(
+    State(app): State<App>,
+    at: InSession<may::Read>,
+    _: Query<NoParameters>,
+) -> Result<Response<HttpBody>, Problem> {
+    let statistics = app.engine().statistics(&at.scope, &at.session).await?;
+    json(StatusCode::OK, &statistics)
+}

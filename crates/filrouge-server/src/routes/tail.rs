@@ -1,0 +1,263 @@
+//! The live tail: a session's items as server-sent events, from any seq on (DESIGN §12).
+//!
+//! A stream holds a position and nothing else. It reads the next items from the ledger when its socket has room for
+//! them, so that a reader that is slow costs no memory, and one that comes back with `Last-Event-ID`, after whatever
+//! has happened, goes on exactly where it was.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body as HttpBody, Bytes};
+use axum::http::{HeaderMap, HeaderValue, Response, header};
+use filrouge_engine::live::Follower;
+use filrouge_store::Scope;
+use filrouge_types::{ErrorCode, Failure, Item, SessionId};
+use hyper::body::{Body, Frame};
+
+use crate::access::{Principal, may};
+use crate::extract::InSession;
+use crate::limits::StreamSlot;
+use crate::problem::Problem;
+use crate::serve::App;
+
+/// How often an idle stream shows that it is alive.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Items read at once.
+const ITEMS: usize = 64;
+/// What a client waits before it comes back, in milliseconds.
+const RETRY: &str = "retry: 1000\n\n";
+
+/// Whether the caller asks for a stream.
+pub(super) fn wanted(headers: &HeaderMap) -> bool {
+    let accepts = headers.get_all(header::ACCEPT).iter();
+    let mut ranges = accepts
+        .filter_map(|v| v.to_str().ok())
+        .flat_map(|v| v.split(','));
+    ranges.any(|range| {
+        let essence = range.split(';').next().unwrap_or("").trim();
+        essence.eq_ignore_ascii_case("text/event-stream")
+    })
+}
+
+/// The seq that a client has seen last.
+fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    let Some(value) = headers.get("last-event-id") else {
+        return Ok(None);
+    };
+    let seq = value.to_str().ok().and_then(|text| text.parse().ok());
+    seq.map(Some).ok_or_else(|| {
+        let mut problem = Problem::new(ErrorCode::Invalid, "Last-Event-ID is no seq");
+        problem.0.hint =
+            Some("send the id of the last event that came, or leave it out".to_owned());
+        problem
+    })
+}
+
+/// Opens a stream: behind `Last-Event-ID`, else behind `after`, else at the session's end.
+pub(super) async fn open(
+    app: App,
+    at: InSession<may::Read>,
+    headers: &HeaderMap,
+    after: Option<u64>,
+) -> Result<Response<HttpBody>, Problem> {
+    let asked = last_event_id(headers)?.or(after);
+    let slot = app.limits().stream(at.principal.name())?;
+    let ledger = app.engine().ledger();
+    let follower = app.live().follow(ledger, &at.scope, &at.session).await?;
+    let position = match asked {
+        Some(seq) => seq,
+        None => ledger.session(&at.scope, &at.session).await?.last_seq,
+    };
+    let tail = Tail {
+        app,
+        scope: at.scope,
+        session: at.session,
+        principal: at.principal,
+        position,
+        follower,
+        caught_up: false,
+        _slot: slot,
+    };
+    let stream = Stream(Box::pin(step(tail, Bytes::from_static(RETRY.as_bytes()))));
+    let mut response = Response::new(HttpBody::new(stream));
+    for (name, value) in [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    // Proxies that gather answers would hold events back.
+    response
+        .headers_mut()
+        .insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+struct Tail {
+    app: App,
+    scope: Scope,
+    session: SessionId,
+    principal: Principal,
+    position: u64,
+    follower: Follower,
+    /// Whether all items were read since the follower last woke.
+    caught_up: bool,
+    _slot: StreamSlot,
+}
+
+/// What a stream does next.
+enum Next {
+    /// It sends this.
+    Send(Bytes),
+    /// It sends this and ends.
+    Last(Bytes),
+    /// It ends.
+    End,
+}
+
+impl Tail {
+    async fn next(&mut self) -> Next {
+        loop {
+            // Also while there is always something to read.
+            if *self.app.stopping().borrow() {
+                return Next::End;
+            }
+            if !self.principal.still_valid() {
+                return self.ended("credentials");
+            }
+            if !self.caught_up {
+                match self.read().await {
+                    Ok(Some(events)) => return Next::Send(events),
+                    Ok(None) => self.caught_up = true,
+                    Err(failure) => return self.failed(&failure),
+                }
+            }
+            tokio::select! {
+                () = self.follower.changed() => self.caught_up = false,
+                () = self.app.stopped() => {}
+                () = self.principal.ended() => {}
+                () = tokio::time::sleep(HEARTBEAT) => {
+                    return Next::Send(Bytes::from_static(b": heartbeat\n\n"));
+                }
+            }
+        }
+    }
+
+    /// The next items as events; `None` when there are none yet.
+    async fn read(&mut self) -> Result<Option<Bytes>, Failure> {
+        let ledger = self.app.engine().ledger();
+        let page = ledger.items(&self.scope, &self.session, self.position, ITEMS);
+        let (items, _) = page.await?;
+        let Some(last) = items.last() else {
+            return Ok(None);
+        };
+        self.position = last.seq;
+        let mut out = Vec::new();
+        for item in &items {
+            write_item(&mut out, item)?;
+        }
+        Ok(Some(out.into()))
+    }
+
+    fn failed(&self, failure: &Failure) -> Next {
+        match failure.code {
+            ErrorCode::SessionErased => {
+                let name = filrouge_types::JsonText::from_plain(self.session.as_str());
+                let event = format!(
+                    "event: erased\ndata: {{\"session_id\":{}}}\n\n",
+                    name.as_token()
+                );
+                self.ended("erased");
+                Next::Last(event.into())
+            }
+            // It is somebody else's now: linked by its owner.
+            ErrorCode::SessionNotFound => self.ended("owner"),
+            _ => {
+                tracing::warn!(code = failure.code.as_str(), detail = %failure.detail, "a tail was ended");
+                self.ended("failure")
+            }
+        }
+    }
+
+    fn ended(&self, reason: &'static str) -> Next {
+        self.app.metrics().tail_dropped(reason);
+        Next::End
+    }
+}
+
+/// One event. An item's JSON may hold line ends where JSON allows white space: each line is a line of data.
+fn write_item(out: &mut Vec<u8>, item: &Item) -> Result<(), Failure> {
+    let json =
+        serde_json::to_vec(item).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
+    out.extend_from_slice(format!("event: item\nid: {}\n", item.seq).as_bytes());
+    for line in json.split(|b| *b == b'\n' || *b == b'\r') {
+        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(line);
+        out.push(b'\n');
+    }
+    out.push(b'\n');
+    Ok(())
+}
+
+type Step = Pin<Box<dyn Future<Output = Option<(Bytes, Option<Tail>)>> + Send>>;
+
+/// First sends `first`, then whatever the tail has.
+async fn step(tail: Tail, first: Bytes) -> Option<(Bytes, Option<Tail>)> {
+    Some((first, Some(tail)))
+}
+
+async fn advance(mut tail: Tail) -> Option<(Bytes, Option<Tail>)> {
+    match tail.next().await {
+        Next::Send(events) => Some((events, Some(tail))),
+        Next::Last(events) => Some((events, None)),
+        Next::End => None,
+    }
+}
+
+/// The body: asks the tail for more only when there is room to send it.
+struct Stream(Step);
+
+impl Body for Stream {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let Some((events, tail)) = std::task::ready!(self.0.as_mut().poll(cx)) else {
+            return Poll::Ready(None);
+        };
+        self.0 = match tail {
+            Some(tail) => Box::pin(advance(tail)),
+            None => Box::pin(std::future::ready(None)),
+        };
+        Poll::Ready(Some(Ok(Frame::data(events))))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn asks(accept: &[&str]) -> bool {
+        let mut headers = HeaderMap::new();
+        for value in accept {
+            headers.append(header::ACCEPT, HeaderValue::from_str(value).unwrap());
+        }
+        wanted(&headers)
+    }
+
+    #[test]
+    fn a_stream_is_asked_for_by_its_media_type() {
+        assert!(asks(&["text/event-stream"]));
+        assert!(asks(&["application/json;q=0.1, Text/Event-Stream; q=1"]));
+        assert!(asks(&["application/json", "text/event-stream"]));
+        assert!(!asks(&[]));
+        assert!(!asks(&["*/*", "text/event-streams"]));
+    }
+}

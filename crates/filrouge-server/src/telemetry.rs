@@ -1,0 +1,76 @@
+//! Requests as OpenTelemetry sees them: part of the caller's trace, with the names of its conventions.
+//!
+//! Whoever installs the subscriber decides where spans go; without a layer for them this does nothing.
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, Response};
+use opentelemetry::global::get_text_map_propagator;
+use opentelemetry::propagation::Extractor;
+use opentelemetry::trace::Status;
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+/// Attribute names of the semantic conventions 1.37; those of GenAI are still in development there.
+mod names {
+    pub(super) const CONVERSATION_ID: &str = "gen_ai.conversation.id";
+    pub(super) const METHOD: &str = "http.request.method";
+    pub(super) const ROUTE: &str = "http.route";
+    pub(super) const STATUS: &str = "http.response.status_code";
+}
+
+/// The headers of a trace's context, and no others.
+struct Context<'a>(&'a HeaderMap);
+
+impl Extractor for Context<'_> {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        vec!["traceparent", "tracestate"]
+    }
+}
+
+/// The session's id as the path has it: what stands behind the route's first parameter.
+fn conversation<'a>(route: &str, path: &'a str) -> Option<&'a str> {
+    let (before, _) = route.split_once("{session_id}")?;
+    path.strip_prefix(before)?.split('/').next()
+}
+
+/// Continues the caller's trace, and names route and conversation.
+pub(crate) fn begin(span: &Span, request: &Request, method: &'static str, route: &str) {
+    let parent = get_text_map_propagator(|p| p.extract(&Context(request.headers())));
+    // Without a layer for spans there is nothing to continue.
+    let _ = span.set_parent(parent);
+    span.set_attribute(names::METHOD, method);
+    span.set_attribute(names::ROUTE, route.to_owned());
+    if let Some(session) = conversation(route, request.uri().path()) {
+        span.set_attribute(names::CONVERSATION_ID, session.to_owned());
+    }
+}
+
+/// Tells how it ended.
+pub(crate) fn end<B>(span: &Span, response: &Response<B>) {
+    let status = response.status();
+    span.set_attribute(names::STATUS, i64::from(status.as_u16()));
+    if status.is_server_error() {
+        span.set_status(Status::error(status.as_str().to_owned()));
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_conversation_is_the_session_of_the_path() {
+        let turns = "/api/v1/sessions/{session_id}/turns";
+        assert_eq!(
+            conversation(turns, "/api/v1/sessions/a%2Fb/turns"),
+            Some("a%2Fb")
+        );
+        assert_eq!(conversation("/api/v1/sessions", "/api/v1/sessions"), None);
+        assert_eq!(conversation("/healthz", "/healthz"), None);
+    }
+}

@@ -1,0 +1,273 @@
+//! A TCP stream that gives up peers that are too slow.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::own_answer;
+use super::phase::Phase;
+use crate::limits::LimitSettings;
+use crate::metrics::Metrics;
+
+/// How long a connection may be silent between two requests.
+const IDLE: Duration = Duration::from_secs(75);
+/// How long what a refused request still sends is read and thrown away, so that its sender gets to see the
+/// answer: closing at once would make the system reset the connection.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// A deadline that is made once and then moved.
+#[derive(Default)]
+struct Deadline {
+    sleep: Option<Pin<Box<Sleep>>>,
+    armed: bool,
+}
+
+impl Deadline {
+    fn arm(&mut self, within: Duration) {
+        let at = Instant::now() + within;
+        match &mut self.sleep {
+            Some(sleep) => sleep.as_mut().reset(at),
+            None => self.sleep = Some(Box::pin(sleep_until(at))),
+        }
+        self.armed = true;
+    }
+
+    fn disarm(&mut self) {
+        self.armed = false;
+    }
+
+    /// Whether it is armed and over; else the task is woken when it is.
+    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        match &mut self.sleep {
+            Some(sleep) if self.armed => sleep.as_mut().poll(cx).is_ready(),
+            _ => false,
+        }
+    }
+}
+
+/// What a read is waiting for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// Bytes of a request that is at work: bounded elsewhere.
+    Request,
+    /// The first byte of a head.
+    Idle,
+    /// The rest of a head.
+    Head,
+}
+
+/// The stream of one connection.
+pub(super) struct Socket {
+    stream: TcpStream,
+    phase: Phase,
+    metrics: Arc<Metrics>,
+    header_timeout: Duration,
+    write_stall: Duration,
+    reading: Reading,
+    read_deadline: Deadline,
+    write_deadline: Deadline,
+    linger: Deadline,
+    /// What is written instead of the protocol's own refusal.
+    own: Bytes,
+}
+
+fn timed_out() -> io::Error {
+    io::ErrorKind::TimedOut.into()
+}
+
+impl Socket {
+    pub(super) fn new(
+        stream: TcpStream,
+        phase: Phase,
+        settings: &LimitSettings,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self {
+            stream,
+            phase,
+            metrics,
+            header_timeout: settings.header_timeout,
+            write_stall: settings.write_stall,
+            reading: Reading::Request,
+            read_deadline: Deadline::default(),
+            write_deadline: Deadline::default(),
+            linger: Deadline::default(),
+            own: Bytes::new(),
+        }
+    }
+
+    /// Bounds a read that brought `bytes`, or nothing yet.
+    fn watch_read(&mut self, bytes: usize) {
+        if !self.phase.is_waiting() {
+            self.reading = Reading::Request;
+            self.read_deadline.disarm();
+        } else if bytes > 0 {
+            if self.reading != Reading::Head {
+                self.reading = Reading::Head;
+                self.read_deadline.arm(self.header_timeout);
+            }
+        } else if self.reading == Reading::Request {
+            self.reading = Reading::Idle;
+            self.read_deadline.arm(IDLE);
+        }
+    }
+
+    /// The peer said nothing for too long.
+    fn give_up_reading(&mut self) -> io::Error {
+        if self.reading == Reading::Head {
+            self.metrics.connection_dropped("head");
+            // Nothing is owed to this peer, so the answer cannot fall into another one; whether it takes it
+            // is its own affair.
+            let _ = self.stream.try_write(&own_answer::too_slow());
+        }
+        timed_out()
+    }
+
+    /// Bounds a write that waits for the peer.
+    fn watch_write<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if poll.is_ready() {
+            self.write_deadline.disarm();
+            return poll;
+        }
+        if !self.write_deadline.armed {
+            self.write_deadline.arm(self.write_stall);
+        }
+        if self.write_deadline.is_over(cx) {
+            self.metrics.connection_dropped("write");
+            return Poll::Ready(Err(timed_out()));
+        }
+        Poll::Pending
+    }
+
+    /// Takes the protocol's own refusal for something that callers can read.
+    fn takes(&mut self, first: &[u8]) -> bool {
+        if !self.phase.is_waiting() {
+            return false;
+        }
+        match own_answer::instead_of(first) {
+            Some(own) => {
+                self.metrics.connection_refused("head");
+                self.phase.leave_unread();
+                self.own = own;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn poll_own(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.own.is_empty() {
+            let poll = Pin::new(&mut self.stream).poll_write(cx, &self.own);
+            let written = ready!(self.watch_write(cx, poll))?;
+            let _ = self.own.split_to(written);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads what is still sent and throws it away, until it ends or [`LINGER`] is over.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.linger.armed {
+            self.linger.arm(LINGER);
+        }
+        let mut scratch = [0; 16 << 10];
+        // A bound on the rounds lets other connections have their turn.
+        for _ in 0..16 {
+            let mut buffer = ReadBuf::new(&mut scratch);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending if self.linger.is_over(cx) => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        if self.linger.is_over(cx) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        let poll = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        this.watch_read(buffer.filled().len() - before);
+        if poll.is_pending() && this.read_deadline.is_over(cx) {
+            return Poll::Ready(Err(this.give_up_reading()));
+        }
+        poll
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        if this.takes(bytes) {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        let poll = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        this.watch_write(cx, poll)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        if slices.first().is_some_and(|first| this.takes(first)) {
+            return Poll::Ready(Ok(slices.iter().map(|s| s.len()).sum()));
+        }
+        let poll = Pin::new(&mut this.stream).poll_write_vectored(cx, slices);
+        this.watch_write(cx, poll)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(this.poll_own(cx))?;
+        ready!(Pin::new(&mut this.stream).poll_flush(cx))?;
+        this.phase.flushed();
+        // The next read may come long after the answer is out: silence counts from here.
+        this.watch_read(0);
+        if this.read_deadline.is_over(cx) {
+            return Poll::Ready(Err(this.give_up_reading()));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(this.poll_own(cx))?;
+        ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
+        if this.phase.is_unread() {
+            ready!(this.poll_linger(cx));
+        }
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,144 @@
+//! Webhooks: the change feed, sent to receivers (DESIGN §10).
+//!
+//! In order, one batch at a time, at least once. What a receiver has confirmed is a note of the store, so that any
+//! process that serves the store goes on where another has stopped; of several that serve it, one sends at a time.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_store::read::ChangeKind;
+use filrouge_store::{Ledger, OsEntropy};
+use filrouge_types::{SystemClock, TenantId};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+mod address;
+mod backoff;
+mod batch;
+mod claim;
+mod counters;
+mod dead;
+mod message;
+mod post;
+mod redelivery;
+mod secret;
+mod state;
+mod status;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+pub use address::{WebhookName, WebhookNameError, WebhookUrl, WebhookUrlError};
+pub use secret::{SecretError, WebhookSecret, WebhookSecrets};
+pub use status::{DeadLetter, WebhookAction, WebhookStatus, change_webhook, webhook_status};
+
+use crate::metrics::Metrics;
+use backoff::Backoff;
+use counters::Counters;
+use post::HttpPost;
+use worker::Worker;
+
+/// Where a webhook begins that the store does not know yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WebhookStart {
+    /// Behind the newest commit: the past is not sent.
+    #[default]
+    Newest,
+    /// With the store's first commit.
+    Beginning,
+}
+
+/// What a webhook tells of.
+#[derive(Debug, Clone)]
+pub struct WebhookFeed {
+    /// Names it and its notes; a webhook under another name begins anew.
+    pub name: WebhookName,
+    /// Whose changes.
+    pub tenant: TenantId,
+    /// Which changes; `None` for all.
+    pub kinds: Option<Vec<ChangeKind>>,
+    /// Most changes of one message.
+    pub batch: usize,
+}
+
+/// A webhook as it is configured.
+#[derive(Debug, Clone)]
+pub struct WebhookSettings {
+    /// What it tells of.
+    pub feed: WebhookFeed,
+    /// Whom it tells.
+    pub url: WebhookUrl,
+    /// What messages are signed with; several while one takes the place of another.
+    pub secrets: WebhookSecrets,
+    /// How long the receiver may take to answer one.
+    pub timeout: Duration,
+    /// After so many attempts a batch goes to the dead letters.
+    pub max_attempts: NonZeroU32,
+    /// Where it begins.
+    pub from: WebhookStart,
+}
+
+/// Why nothing can be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum WebhookError {
+    /// The system's certificates cannot be used.
+    #[error("no HTTPS client: {0}")]
+    Client(#[from] reqwest::Error),
+    /// There is no randomness.
+    #[error("no randomness: {0}")]
+    Entropy(String),
+}
+
+/// The webhooks of a server, not yet at work.
+#[derive(Default)]
+pub struct Webhooks {
+    all: Vec<(WebhookSettings, HttpPost)>,
+    holder: String,
+}
+
+impl Webhooks {
+    /// Takes the webhooks that are configured.
+    ///
+    /// # Errors
+    /// [`WebhookError`].
+    pub fn new(settings: Vec<WebhookSettings>) -> Result<Self, WebhookError> {
+        let mut all = Vec::with_capacity(settings.len());
+        for webhook in settings {
+            let post = HttpPost::new(&webhook.url, webhook.timeout)?;
+            all.push((webhook, post));
+        }
+        let holder = state::new_holder(&OsEntropy).map_err(WebhookError::Entropy)?;
+        Ok(Self { all, holder })
+    }
+
+    /// Sends until `stopping` turns true. What is under way then is given a moment.
+    pub(crate) fn start(
+        self,
+        ledger: &Arc<dyn Ledger>,
+        metrics: &Metrics,
+        stopping: &watch::Receiver<bool>,
+    ) -> JoinSet<()> {
+        let mut all = JoinSet::new();
+        if self.all.is_empty() {
+            return all;
+        }
+        let counters = Counters::registered(metrics);
+        for (settings, post) in self.all {
+            let worker = Worker {
+                counters: counters.of(settings.feed.name.as_str()),
+                settings,
+                ledger: ledger.clone(),
+                post,
+                clock: Arc::new(SystemClock),
+                backoff: Backoff::new(Arc::new(OsEntropy)),
+                holder: self.holder.clone(),
+                position: None,
+                failing: None,
+            };
+            all.spawn(worker.run(stopping.clone()));
+        }
+        all
+    }
+}

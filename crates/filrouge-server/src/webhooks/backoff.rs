@@ -1,0 +1,81 @@
+//! How long to wait before a message is sent again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_store::Entropy;
+
+/// The longest that a receiver's `Retry-After` is honoured.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+
+/// Doubles from a second to ten minutes; half of it is chance, so that receivers that come back are not overrun by
+/// all senders at once.
+#[derive(Clone)]
+pub(super) struct Backoff {
+    first: Duration,
+    longest: Duration,
+    entropy: Arc<dyn Entropy>,
+}
+
+impl Backoff {
+    pub(super) fn new(entropy: Arc<dyn Entropy>) -> Self {
+        Self {
+            first: Duration::from_secs(1),
+            longest: Duration::from_secs(600),
+            entropy,
+        }
+    }
+
+    /// After `attempts` failures, from 1.
+    pub(super) fn after(&self, attempts: u32, retry_after: Option<Duration>) -> Duration {
+        let doubled = 2_u32.saturating_pow(attempts.saturating_sub(1));
+        let whole = self.first.saturating_mul(doubled).min(self.longest);
+        let mut random = [0; 4];
+        // Without chance the wait is a whole one.
+        let share = match self.entropy.fill(&mut random) {
+            Ok(()) => f64::from(u32::from_le_bytes(random)) / f64::from(u32::MAX),
+            Err(_) => 1.0,
+        };
+        let own = whole.mul_f64(0.5 + 0.5 * share);
+        own.max(retry_after.unwrap_or_default().min(RETRY_AFTER_MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fixed(u8);
+
+    impl Entropy for Fixed {
+        fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+            bytes.fill(self.0);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn doubles_up_to_ten_minutes_and_half_is_chance() {
+        let seconds = |chance, attempts| {
+            Backoff::new(Arc::new(Fixed(chance)))
+                .after(attempts, None)
+                .as_secs_f64()
+        };
+        let whole: Vec<f64> = (1..=12).map(|n| seconds(0xff, n)).collect();
+        let expected = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600].map(f64::from);
+        assert_eq!(whole, expected);
+        assert_eq!(seconds(0, 3), 2.0);
+        assert_eq!(seconds(0xff, u32::MAX), 600.0);
+    }
+
+    #[test]
+    fn a_receivers_wish_is_honoured_up_to_an_hour() {
+        let backoff = Backoff::new(Arc::new(Fixed(0xff)));
+        let wish = |seconds| {
+            backoff
+                .after(1, Some(Duration::from_secs(seconds)))
+                .as_secs()
+        };
+        assert_eq!([wish(0), wish(30), wish(100_000)], [1, 30, 3600]);
+    }
+}

@@ -1,0 +1,109 @@
+//! Of several processes that serve a store one sends at a time: by a claim in the webhook's note that lapses.
+
+use std::time::Duration;
+
+use filrouge_types::{Failure, Timestamp};
+use tokio::time::sleep;
+
+use super::post::{Post, Refusal};
+use super::state::{Claim, State, Stored, later, load, note_name, put};
+use super::worker::{Next, POLL, Worker};
+
+/// How much longer a claim lasts than a receiver may take.
+const CLAIM_MORE: Duration = Duration::from_secs(2);
+
+impl<P: Post> Worker<P> {
+    /// Until when somebody else sends.
+    pub(super) fn foreign(&self, state: &State, now: Timestamp) -> Option<Timestamp> {
+        let claim = state.live_claim(now)?;
+        (claim.holder != self.holder).then_some(claim.until)
+    }
+
+    pub(super) fn new_claim(&self) -> Claim {
+        Claim {
+            holder: self.holder.clone(),
+            until: later(self.clock.now(), self.settings.timeout + CLAIM_MORE),
+        }
+    }
+
+    /// Takes the right to send one message, or tells what to do without it.
+    pub(super) async fn claim(
+        &self,
+        mut stored: Stored<State>,
+    ) -> Result<Result<Stored<State>, Next>, Failure> {
+        let now = self.clock.now();
+        if let Some(until) = self.foreign(&stored.value, now) {
+            return Ok(Err(Next::At(until)));
+        }
+        let needed = later(now, self.settings.timeout);
+        let held = stored.value.live_claim(now);
+        if held.is_some_and(|claim| claim.until >= needed) {
+            return Ok(Ok(stored));
+        }
+        stored.value.claim = Some(self.new_claim());
+        let note = note_name(&self.settings.feed.name);
+        if put(self.ledger.as_ref(), &note, stored.version, &stored.value).await? {
+            stored.version += 1;
+            return Ok(Ok(stored));
+        }
+        Ok(Err(Next::Again))
+    }
+
+    /// Keeps what was done, as long as it is this process that sends. While the store takes no writes it waits:
+    /// what was taken must not be sent again and again.
+    pub(super) async fn save(&mut self, mut stored: Stored<State>, change: impl Fn(&mut State)) {
+        let note = note_name(&self.settings.feed.name);
+        let cursor = stored.value.cursor.clone();
+        loop {
+            let mut state = stored.value.clone();
+            change(&mut state);
+            let (ledger, version) = (self.ledger.clone(), stored.version);
+            match put(ledger.as_ref(), &note, version, &state).await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(failure) => {
+                    self.tell(&failure);
+                    sleep(POLL).await;
+                }
+            }
+            match load::<State>(ledger.as_ref(), &note).await {
+                Ok(Some(now)) => stored = now,
+                Ok(None) => return,
+                Err(failure) => {
+                    self.tell(&failure);
+                    continue;
+                }
+            }
+            let claimed = stored.value.claim.as_ref().map(|claim| &claim.holder);
+            if stored.value.cursor != cursor || claimed != Some(&self.holder) {
+                tracing::warn!(webhook = %self.settings.feed.name, "another process sends for the webhook now");
+                return;
+            }
+        }
+    }
+
+    /// Lets others send at once when this process stops.
+    pub(super) async fn release(&self) {
+        let note = note_name(&self.settings.feed.name);
+        let Ok(Some(stored)) = load::<State>(self.ledger.as_ref(), &note).await else {
+            return;
+        };
+        let held = stored.value.live_claim(self.clock.now());
+        if held.is_some_and(|claim| claim.holder == self.holder) {
+            let mut state = stored.value;
+            state.claim = None;
+            if let Err(failure) = put(self.ledger.as_ref(), &note, stored.version, &state).await {
+                tracing::warn!(webhook = %self.settings.feed.name, %failure, "the webhook's claim lapses by itself");
+            }
+        }
+    }
+}
+
+impl State {
+    /// A message was refused; whoever is first may send the next.
+    pub(super) fn refused(&mut self, why: Refusal) {
+        self.failures += 1;
+        self.last_error = Some(why.to_string());
+        self.claim = None;
+    }
+}

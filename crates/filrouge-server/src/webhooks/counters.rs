@@ -1,0 +1,78 @@
+//! What is counted of webhooks; their names are the configuration's.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+
+use crate::metrics::Metrics;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DeliveryLabels {
+    webhook: String,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WebhookLabels {
+    webhook: String,
+}
+
+/// The counters of all webhooks.
+#[derive(Default)]
+pub(super) struct Counters {
+    deliveries: Family<DeliveryLabels, Counter>,
+    dead: Family<WebhookLabels, Counter>,
+    lag: Family<WebhookLabels, Gauge>,
+}
+
+impl Counters {
+    pub(super) fn registered(metrics: &Metrics) -> Self {
+        let all = Self::default();
+        metrics.register(|r| {
+            let sent = "Messages to receivers of webhooks, by how they ended";
+            r.register("webhook_deliveries", sent, all.deliveries.clone());
+            let dead = "Batches that were given up after all attempts";
+            r.register("webhook_dead_letters", dead, all.dead.clone());
+            let lag = "Commits that were not looked at yet";
+            r.register("webhook_lag_commits", lag, all.lag.clone());
+        });
+        all
+    }
+
+    pub(super) fn of(&self, webhook: &str) -> WebhookCounters {
+        let labels = WebhookLabels {
+            webhook: webhook.to_owned(),
+        };
+        WebhookCounters {
+            dead: self.dead.get_or_create(&labels).clone(),
+            lag: self.lag.get_or_create(&labels).clone(),
+            deliveries: self.deliveries.clone(),
+            webhook: labels.webhook,
+        }
+    }
+}
+
+/// The counters of one webhook.
+pub(super) struct WebhookCounters {
+    webhook: String,
+    deliveries: Family<DeliveryLabels, Counter>,
+    pub(super) dead: Counter,
+    lag: Gauge,
+}
+
+impl WebhookCounters {
+    /// A message ended so.
+    pub(super) fn sent(&self, outcome: &'static str) {
+        let labels = DeliveryLabels {
+            webhook: self.webhook.clone(),
+            outcome,
+        };
+        self.deliveries.get_or_create(&labels).inc();
+    }
+
+    /// So many commits are yet to be looked at.
+    pub(super) fn lag(&self, commits: u64) {
+        self.lag.set(i64::try_from(commits).unwrap_or(i64::MAX));
+    }
+}

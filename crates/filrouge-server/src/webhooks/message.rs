@@ -1,0 +1,70 @@
+//! The bytes of a message, and the name that stays the same however often it is sent.
+
+use std::fmt::Write as _;
+
+use filrouge_types::{ErrorCode, Failure, Timestamp};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::WebhookSettings;
+use super::batch::Batch;
+use filrouge_store::read::SessionChange;
+
+/// A request to a receiver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Message {
+    pub(super) id: String,
+    /// Seconds since 1970.
+    pub(super) timestamp: i64,
+    pub(super) signature: String,
+    pub(super) body: Vec<u8>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    webhook: &'a str,
+    data: &'a [SessionChange],
+    next_cursor: String,
+}
+
+/// The same changes have the same id in every process of the store.
+fn id(store: &str, webhook: &str, changes: &[SessionChange]) -> String {
+    let mut hash = Sha256::new();
+    let ends = [changes.first(), changes.last()];
+    let ends = ends.map(|end| end.map_or("", |change| change.cursor.as_str()));
+    for part in [store, webhook, ends[0], ends[1]] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    let mut text = String::from("msg_");
+    for byte in hash.finalize().iter().take(16) {
+        // Writing to a String does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+impl Message {
+    pub(super) fn new(
+        settings: &WebhookSettings,
+        store: &str,
+        batch: &Batch,
+        now: Timestamp,
+    ) -> Result<Self, Failure> {
+        let body = Body {
+            webhook: settings.feed.name.as_str(),
+            data: &batch.changes,
+            next_cursor: batch.next.to_string(),
+        };
+        let body = serde_json::to_vec(&body)
+            .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
+        let id = id(store, settings.feed.name.as_str(), &batch.changes);
+        let timestamp = now.as_micros().div_euclid(1_000_000);
+        Ok(Self {
+            signature: settings.secrets.sign(&id, timestamp, &body),
+            id,
+            timestamp,
+            body,
+        })
+    }
+}

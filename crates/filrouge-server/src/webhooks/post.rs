@@ -1,0 +1,193 @@
+//! Sending a message, and what became of it.
+
+use std::fmt;
+use std::future::Future;
+use std::time::{Duration, UNIX_EPOCH};
+
+use filrouge_types::Timestamp;
+use reqwest::StatusCode;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
+
+use super::WebhookUrl;
+use super::message::Message;
+use crate::outgoing;
+
+/// As much of an answer is read, so that its connection serves again.
+const ANSWER_BYTES: usize = 16 << 10;
+
+/// Why a message was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The receiver answered so; redirects are not followed.
+    Status(u16),
+    /// It did not answer in time.
+    Timeout,
+    /// It cannot be reached.
+    Connect,
+    /// The connection ended, or what came was no HTTP.
+    Broken,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status) => write!(f, "status_{status}"),
+            other => f.write_str(other.label()),
+        }
+    }
+}
+
+impl Refusal {
+    /// One of few words.
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Status(_) => "refused",
+            Self::Timeout => "timeout",
+            Self::Connect => "connect",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// The receiver has it.
+    Taken,
+    /// The receiver wants no more, ever.
+    Gone,
+    /// It was not taken.
+    Refused {
+        why: Refusal,
+        retry_after: Option<RetryAfter>,
+    },
+}
+
+/// When a receiver wants to be asked again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RetryAfter {
+    In(Duration),
+    At(Timestamp),
+}
+
+impl RetryAfter {
+    fn read(headers: &HeaderMap) -> Option<Self> {
+        let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+        if let Ok(seconds) = text.parse() {
+            return Some(Self::In(Duration::from_secs(seconds)));
+        }
+        let since = httpdate::parse_http_date(text)
+            .ok()?
+            .duration_since(UNIX_EPOCH)
+            .ok()?;
+        let micros = i64::try_from(since.as_micros()).ok()?;
+        Some(Self::At(Timestamp::from_micros(micros)))
+    }
+
+    /// From `now` on.
+    pub(super) fn wait(self, now: Timestamp) -> Duration {
+        match self {
+            Self::In(wait) => wait,
+            Self::At(at) => {
+                let left = at.as_micros() - now.as_micros();
+                Duration::from_micros(u64::try_from(left).unwrap_or(0))
+            }
+        }
+    }
+}
+
+/// Something that takes messages to a receiver.
+pub(super) trait Post: Send + Sync + 'static {
+    fn post(&self, message: Message) -> impl Future<Output = Sent> + Send;
+}
+
+/// Over HTTP.
+pub(super) struct HttpPost {
+    client: reqwest::Client,
+    url: reqwest::Url,
+}
+
+impl HttpPost {
+    pub(super) fn new(url: &WebhookUrl, timeout: Duration) -> Result<Self, reqwest::Error> {
+        Ok(Self {
+            client: outgoing::client(timeout)?,
+            url: url.0.clone(),
+        })
+    }
+}
+
+fn refused(error: reqwest::Error) -> Sent {
+    let why = if error.is_timeout() {
+        Refusal::Timeout
+    } else if error.is_connect() {
+        Refusal::Connect
+    } else {
+        Refusal::Broken
+    };
+    Sent::Refused {
+        why,
+        retry_after: None,
+    }
+}
+
+impl Post for HttpPost {
+    async fn post(&self, message: Message) -> Sent {
+        let request = self
+            .client
+            .post(self.url.clone())
+            .header(USER_AGENT, concat!("filrouge/", env!("CARGO_PKG_VERSION")))
+            .header(CONTENT_TYPE, "application/json")
+            .header("webhook-id", message.id)
+            .header("webhook-timestamp", message.timestamp)
+            .header("webhook-signature", message.signature)
+            .body(message.body);
+        let mut response = match request.send().await {
+            Ok(response) => response,
+            Err(error) => return refused(error),
+        };
+        let status = response.status();
+        let retry_after = RetryAfter::read(response.headers());
+        let mut read = 0;
+        // What it says beside the status is of no use to anybody here.
+        while let Ok(Some(chunk)) = response.chunk().await {
+            read += chunk.len();
+            if read > ANSWER_BYTES {
+                break;
+            }
+        }
+        match status {
+            StatusCode::GONE => Sent::Gone,
+            status if status.is_success() => Sent::Taken,
+            status => Sent::Refused {
+                why: Refusal::Status(status.as_u16()),
+                retry_after: retry_after.filter(|_| {
+                    let waits = [
+                        StatusCode::TOO_MANY_REQUESTS,
+                        StatusCode::SERVICE_UNAVAILABLE,
+                    ];
+                    waits.contains(&status)
+                }),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let read = |text: &str| {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]);
+            RetryAfter::read(&headers)
+        };
+        let now = Timestamp::from_micros(784_111_770_000_000);
+        let wait = |text| read(text).map(|wait| wait.wait(now).as_secs());
+        assert_eq!(wait("120"), Some(120));
+        assert_eq!(wait("Sun, 06 Nov 1994 08:49:37 GMT"), Some(7));
+        assert_eq!(wait("Sun, 06 Nov 1994 08:49:00 GMT"), Some(0));
+        assert_eq!(wait("-1"), None);
+        assert_eq!(wait("soon"), None);
+    }
+}

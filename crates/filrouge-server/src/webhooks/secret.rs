@@ -1,0 +1,146 @@
+//! What messages are signed with, by the Standard Webhooks specification.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use secrecy::{ExposeSecret, SecretSlice};
+use sha2::Sha256;
+
+/// What a secret begins with.
+const PREFIX: &str = "whsec_";
+/// Bytes of a secret: by the specification.
+const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+/// Most secrets of a webhook.
+const SECRETS_MAX: usize = 4;
+
+/// Why a text holds no secrets; never with the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// There is none, or more than four.
+    #[error(
+        "a webhook has one secret, or two to {SECRETS_MAX} while one takes the place of another"
+    )]
+    Number,
+    /// One is not as it must be.
+    #[error("a webhook's secret is {PREFIX} and 24 to 64 bytes in base64")]
+    Malformed,
+}
+
+/// A secret that messages are signed with; shown to nobody.
+#[derive(Clone)]
+pub struct WebhookSecret(SecretSlice<u8>);
+
+impl fmt::Debug for WebhookSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WebhookSecret")
+    }
+}
+
+impl WebhookSecret {
+    fn parse(text: &str) -> Result<Self, SecretError> {
+        let coded = text.strip_prefix(PREFIX).ok_or(SecretError::Malformed)?;
+        let bytes = STANDARD.decode(coded).map_err(|_| SecretError::Malformed)?;
+        if BYTES.contains(&bytes.len()) {
+            Ok(Self(bytes.into()))
+        } else {
+            Err(SecretError::Malformed)
+        }
+    }
+
+    fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> Option<String> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.0.expose_secret()).ok()?;
+        mac.update(format!("{id}.{timestamp}.").as_bytes());
+        mac.update(body);
+        let signature = STANDARD.encode(mac.finalize().into_bytes());
+        Some(format!("v1,{signature}"))
+    }
+}
+
+/// The secrets of a webhook, the newest first.
+#[derive(Debug, Clone)]
+pub struct WebhookSecrets(Vec<WebhookSecret>);
+
+impl std::str::FromStr for WebhookSecrets {
+    type Err = SecretError;
+
+    /// Secrets with white space between them.
+    fn from_str(text: &str) -> Result<Self, SecretError> {
+        let all: Result<Vec<_>, _> = text.split_whitespace().map(WebhookSecret::parse).collect();
+        match all? {
+            all if (1..=SECRETS_MAX).contains(&all.len()) => Ok(Self(all)),
+            _ => Err(SecretError::Number),
+        }
+    }
+}
+
+impl WebhookSecrets {
+    /// The header `webhook-signature`: a signature by each secret.
+    pub(super) fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
+        let signatures: Vec<String> = self
+            .0
+            .iter()
+            .filter_map(|secret| secret.sign(id, timestamp, body))
+            .collect();
+        signatures.join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signs_as_the_specifications_example() {
+        let secrets: WebhookSecrets = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".parse().unwrap();
+        let (id, at) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330);
+        assert_eq!(
+            secrets.sign(id, at, br#"{"test": 2432232314}"#),
+            "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+        );
+    }
+
+    #[test]
+    fn several_sign_for_a_rotation_and_none_is_shown() {
+        let (one, two) = (
+            "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+            "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+        );
+        let secrets: WebhookSecrets = format!(" {two}\n{one}\n").parse().unwrap();
+        let both = secrets.sign("id", 1, b"{}");
+        let parts: Vec<&str> = both.split(' ').collect();
+        assert_eq!(parts.len(), 2);
+        assert_ne!(parts[0], parts[1]);
+        let alone: WebhookSecrets = one.parse().unwrap();
+        assert_eq!(parts[1], alone.sign("id", 1, b"{}"));
+        assert_eq!(
+            format!("{secrets:?}"),
+            "WebhookSecrets([WebhookSecret, WebhookSecret])"
+        );
+    }
+
+    #[test]
+    fn what_is_no_secret_is_refused_without_being_told() {
+        for bad in [
+            "secret",
+            "whsec_",
+            "whsec_AAAA",
+            "whsec_!!!!",
+            "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        ] {
+            let error = bad.parse::<WebhookSecrets>().unwrap_err();
+            assert_eq!(error, SecretError::Malformed);
+            assert!(!error.to_string().contains("AAAA"));
+        }
+        assert_eq!(
+            "".parse::<WebhookSecrets>().unwrap_err(),
+            SecretError::Number
+        );
+        let five = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"; 5].join(" ");
+        assert_eq!(
+            five.parse::<WebhookSecrets>().unwrap_err(),
+            SecretError::Number
+        );
+    }
+}

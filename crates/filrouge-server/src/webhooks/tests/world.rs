@@ -1,0 +1,166 @@
+//! A store in memory, a clock that stands, chance that is none, and a receiver that says what it is told.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use filrouge_engine::{CreateSession, Engine, Settings};
+use filrouge_store::memory::MemoryLedger;
+use filrouge_store::{Entropy, Keyring, Ledger, OsEntropy, Scope, Viewer};
+use filrouge_types::{Clock, FixedClock, TenantId};
+use serde_json::Value;
+
+use crate::metrics::Metrics;
+use crate::webhooks::backoff::Backoff;
+use crate::webhooks::counters::Counters;
+use crate::webhooks::message::Message;
+use crate::webhooks::post::{Post, Refusal, Sent};
+use crate::webhooks::worker::Worker;
+use crate::webhooks::{WebhookFeed, WebhookSettings, WebhookStart, WebhookStatus, webhook_status};
+
+struct NoChance;
+
+impl Entropy for NoChance {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+        bytes.fill(0xff);
+        Ok(())
+    }
+}
+
+/// Answers what it is told, then takes everything; remembers what it was sent.
+#[derive(Clone, Default)]
+pub(super) struct Receiver {
+    answers: Arc<Mutex<VecDeque<Sent>>>,
+    got: Arc<Mutex<Vec<Message>>>,
+}
+
+impl Post for Receiver {
+    async fn post(&self, message: Message) -> Sent {
+        self.got.lock().unwrap().push(message);
+        self.answers
+            .lock()
+            .unwrap()
+            .pop_front()
+            .unwrap_or(Sent::Taken)
+    }
+}
+
+impl Receiver {
+    pub(super) fn will(&self, answers: impl IntoIterator<Item = Sent>) {
+        self.answers.lock().unwrap().extend(answers);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.got.lock().unwrap().len()
+    }
+
+    pub(super) fn ids(&self) -> Vec<String> {
+        self.got
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|m| m.id.clone())
+            .collect()
+    }
+
+    /// The sessions that were told of, message by message.
+    pub(super) fn sessions(&self) -> Vec<Vec<String>> {
+        let got = self.got.lock().unwrap();
+        let of = |message: &Message| {
+            let body: Value = serde_json::from_slice(&message.body).unwrap();
+            let data = body["data"].as_array().unwrap().clone();
+            data.iter()
+                .map(|change| change["session_id"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        got.iter().map(of).collect()
+    }
+}
+
+pub(super) fn refused(status: u16) -> Sent {
+    Sent::Refused {
+        why: Refusal::Status(status),
+        retry_after: None,
+    }
+}
+
+pub(super) struct World {
+    pub(super) clock: Arc<FixedClock>,
+    engine: Engine,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) receiver: Receiver,
+    pub(super) metrics: Metrics,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
+        let keyring = Arc::new(Keyring::single([1; 32]));
+        let ledger: Arc<dyn Ledger> = Arc::new(MemoryLedger::new(
+            keyring,
+            Arc::new(OsEntropy),
+            clock.clone(),
+        ));
+        let engine = Engine::new(
+            ledger.clone(),
+            Arc::new(OsEntropy),
+            clock.clone(),
+            Settings::default(),
+        );
+        Self {
+            clock,
+            engine,
+            ledger,
+            receiver: Receiver::default(),
+            metrics: Metrics::default(),
+        }
+    }
+
+    pub(super) fn feed(&self) -> WebhookFeed {
+        WebhookFeed {
+            name: "crm".parse().unwrap(),
+            tenant: TenantId::default_tenant(),
+            kinds: None,
+            batch: 2,
+        }
+    }
+
+    pub(super) fn worker(&self, holder: &str) -> Worker<Receiver> {
+        Worker {
+            settings: WebhookSettings {
+                feed: self.feed(),
+                url: "https://example.org/hook".parse().unwrap(),
+                secrets: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".parse().unwrap(),
+                timeout: Duration::from_secs(10),
+                max_attempts: NonZeroU32::new(3).unwrap(),
+                from: WebhookStart::Newest,
+            },
+            ledger: self.ledger.clone(),
+            post: self.receiver.clone(),
+            clock: self.clock.clone(),
+            backoff: Backoff::new(Arc::new(NoChance)),
+            counters: Counters::registered(&self.metrics).of("crm"),
+            holder: holder.to_owned(),
+            position: None,
+            failing: None,
+        }
+    }
+
+    pub(super) async fn session(&self, id: &str) {
+        let request: CreateSession =
+            serde_json::from_value(serde_json::json!({ "session_id": id })).unwrap();
+        let scope = Scope::new(TenantId::default_tenant(), Viewer::Operator);
+        self.engine.create_session(&scope, request).await.unwrap();
+    }
+
+    pub(super) fn pass(&self, seconds: i64) {
+        self.clock.advance(seconds * 1_000_000);
+    }
+
+    pub(super) async fn status(&self) -> WebhookStatus {
+        webhook_status(self.ledger.as_ref(), &self.feed(), self.clock.now())
+            .await
+            .unwrap()
+    }
+}

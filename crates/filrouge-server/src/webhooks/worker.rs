@@ -1,0 +1,354 @@
+//! One webhook at work: reads the feed, sends, and keeps what was taken.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_store::Ledger;
+use filrouge_store::read::ChangeCursor;
+use filrouge_types::{Clock, ErrorCode, Failure, Timestamp};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::backoff::Backoff;
+use super::batch::{Batch, place};
+use super::counters::WebhookCounters;
+use super::dead::{self, DeadLetter};
+use super::message::Message;
+use super::post::{Post, Refusal, RetryAfter, Sent};
+use super::state::{Retry, State, Stored, later, load, note_name, put};
+use super::{WebhookSettings, WebhookStart};
+
+/// Changes that follow each other quicker than this are sent together.
+const GATHER: Duration = Duration::from_millis(20);
+/// How often the note is looked at while there is nothing to do but wait.
+pub(super) const POLL: Duration = Duration::from_secs(1);
+/// The cursor is kept when so many commits without anything for the webhook lie behind it, so that a restart need
+/// not look at them all again.
+const KEPT_WITHIN: u64 = 4096;
+/// How long a message that is under way may take when the server stops.
+const LAST_MOMENT: Duration = Duration::from_secs(3);
+
+/// What is to be done next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Look again.
+    Again,
+    /// Wait for a commit.
+    Commit,
+    /// Wait until then.
+    At(Timestamp),
+}
+
+/// A webhook at work.
+pub(super) struct Worker<P> {
+    pub(super) settings: WebhookSettings,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) post: P,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) backoff: Backoff,
+    pub(super) counters: WebhookCounters,
+    /// Names this process.
+    pub(super) holder: String,
+    /// Between the stored cursor and here there is nothing for the webhook.
+    pub(super) position: Option<ChangeCursor>,
+    /// Why the store could not be asked the last time.
+    pub(super) failing: Option<ErrorCode>,
+}
+
+impl<P: Post> Worker<P> {
+    pub(super) async fn run(mut self, mut stopping: watch::Receiver<bool>) {
+        let mut commits = self.ledger.commits();
+        while !*stopping.borrow() {
+            commits.borrow_and_update();
+            let step = tokio::select! {
+                step = self.step() => step,
+                () = last_moment(&mut stopping) => break,
+            };
+            let idle = async {
+                match self.next(step) {
+                    Next::Again => {}
+                    Next::Commit => {
+                        // A ledger that is gone has no more commits.
+                        if commits.changed().await.is_err() {
+                            std::future::pending::<()>().await;
+                        }
+                        sleep(GATHER).await;
+                    }
+                    Next::At(time) => sleep(self.left(time).min(POLL)).await,
+                }
+            };
+            tokio::select! {
+                () = idle => {}
+                () = stopped(&mut stopping) => {}
+            }
+        }
+        self.release().await;
+    }
+
+    fn left(&self, time: Timestamp) -> Duration {
+        let left = time.as_micros() - self.clock.now().as_micros();
+        Duration::from_micros(u64::try_from(left).unwrap_or(0))
+    }
+
+    fn next(&mut self, step: Result<Next, Failure>) -> Next {
+        match step {
+            Ok(next) => {
+                if self.failing.take().is_some() {
+                    tracing::info!(webhook = %self.settings.feed.name, "the webhook goes on");
+                }
+                next
+            }
+            Err(failure) => {
+                self.tell(&failure);
+                if let Some(position) = self.position {
+                    self.count_lag(position);
+                }
+                Next::At(later(self.clock.now(), POLL))
+            }
+        }
+    }
+
+    /// Tells of a failure of the store, once while it lasts.
+    pub(super) fn tell(&mut self, failure: &Failure) {
+        if self.failing.replace(failure.code) != Some(failure.code) {
+            tracing::error!(webhook = %self.settings.feed.name, %failure, "the webhook waits: the store cannot be asked");
+        }
+    }
+
+    /// Does what there is to do.
+    pub(super) async fn step(&mut self) -> Result<Next, Failure> {
+        let stored = self.stored().await?;
+        let state = &stored.value;
+        let now = self.clock.now();
+        if state.disabled_at.is_some() {
+            return Ok(Next::At(later(now, POLL)));
+        }
+        if state.redeliver {
+            return self.redeliver(stored).await;
+        }
+        if let Some(retry) = state.retry.as_ref().filter(|retry| now < retry.at) {
+            return Ok(Next::At(retry.at));
+        }
+        let bound: Option<ChangeCursor> = match &state.retry {
+            Some(retry) => Some(retry.next_cursor.parse()?),
+            None => None,
+        };
+        let after = self.after(state.cursor()?);
+        let batch = Batch::read(self.ledger.as_ref(), &self.settings.feed, after, bound).await?;
+        self.count_lag(after);
+        if batch.changes.is_empty() {
+            return self.nothing(stored, &batch, bound).await;
+        }
+        let stored = match self.claim(stored).await? {
+            Ok(stored) => stored,
+            Err(next) => return Ok(next),
+        };
+        let sent = self.send(&batch).await?;
+        self.settle(stored, batch, sent).await
+    }
+
+    /// Where to read on: this process may have looked further than the note says.
+    fn after(&self, cursor: ChangeCursor) -> ChangeCursor {
+        match self.position {
+            Some(position) if place(position) > place(cursor) => position,
+            _ => cursor,
+        }
+    }
+
+    fn count_lag(&self, after: ChangeCursor) {
+        let newest = self.ledger.position().commit_no;
+        self.counters.lag(newest.saturating_sub(after.commit_no));
+    }
+
+    /// The state; made when the store does not know the webhook yet.
+    pub(super) async fn stored(&self) -> Result<Stored<State>, Failure> {
+        let note = note_name(&self.settings.feed.name);
+        loop {
+            if let Some(stored) = load(self.ledger.as_ref(), &note).await? {
+                return Ok(stored);
+            }
+            let start = match self.settings.from {
+                WebhookStart::Beginning => ChangeCursor::default(),
+                WebhookStart::Newest => ChangeCursor::behind(self.ledger.position().commit_no),
+            };
+            let state = State::beginning(start);
+            if put(self.ledger.as_ref(), &note, 0, &state).await? {
+                tracing::info!(webhook = %self.settings.feed.name, cursor = state.cursor, "the webhook begins");
+            }
+        }
+    }
+
+    /// Remembers that there is nothing, here and, seldom, in the note: its commit is itself one to look at.
+    async fn nothing(
+        &mut self,
+        stored: Stored<State>,
+        batch: &Batch,
+        bound: Option<ChangeCursor>,
+    ) -> Result<Next, Failure> {
+        let now = self.clock.now();
+        let cursor = stored.value.cursor()?;
+        self.position = Some(batch.next);
+        self.count_lag(batch.next);
+        let behind = batch.next.commit_no.saturating_sub(cursor.commit_no);
+        // Other kinds are asked for than when the batch was refused.
+        let stale = bound.is_some_and(|bound| place(batch.next) >= place(bound));
+        if (stale || behind >= KEPT_WITHIN) && self.foreign(&stored.value, now).is_none() {
+            let mut state = stored.value;
+            state.cursor = batch.next.to_string();
+            state.retry = None;
+            let note = note_name(&self.settings.feed.name);
+            // Whoever else was first has not lost anything by it.
+            put(self.ledger.as_ref(), &note, stored.version, &state).await?;
+        }
+        Ok(if batch.more {
+            Next::Again
+        } else {
+            Next::Commit
+        })
+    }
+
+    pub(super) async fn send(&self, batch: &Batch) -> Result<Sent, Failure> {
+        let store = self.ledger.store_id();
+        let message = Message::new(&self.settings, store, batch, self.clock.now())?;
+        let id = message.id.clone();
+        let sent = self.post.post(message).await;
+        self.counters.sent(match sent {
+            Sent::Taken => "taken",
+            Sent::Gone => "gone",
+            Sent::Refused { why, .. } => why.label(),
+        });
+        let webhook = self.settings.feed.name.as_str();
+        match sent {
+            Sent::Taken => {
+                tracing::debug!(
+                    webhook,
+                    id,
+                    changes = batch.changes.len(),
+                    "a webhook's message was taken"
+                );
+            }
+            Sent::Gone => tracing::error!(
+                webhook,
+                id,
+                "the receiver answers 410: the webhook is disabled until `filrouge doctor webhooks --enable` is run"
+            ),
+            Sent::Refused { why, .. } => {
+                tracing::warn!(webhook, id, error = %why, "a webhook's message was not taken");
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Keeps what became of a batch.
+    async fn settle(
+        &mut self,
+        stored: Stored<State>,
+        batch: Batch,
+        sent: Sent,
+    ) -> Result<Next, Failure> {
+        match sent {
+            Sent::Taken => {
+                let claim = self.new_claim();
+                self.save(stored, |state| {
+                    state.cursor = batch.next.to_string();
+                    state.retry = None;
+                    state.claim = Some(claim.clone());
+                    (state.failures, state.last_error) = (0, None);
+                })
+                .await;
+                Ok(Next::Again)
+            }
+            Sent::Gone => Ok(self.disable(stored).await),
+            Sent::Refused { why, retry_after } => {
+                let attempts = stored
+                    .value
+                    .retry
+                    .as_ref()
+                    .map_or(0, |retry| retry.attempts)
+                    + 1;
+                if attempts >= self.settings.max_attempts.get() {
+                    return self.give_up(stored, &batch, attempts, why).await;
+                }
+                Ok(self
+                    .again_later(stored, &batch, attempts, why, retry_after)
+                    .await)
+            }
+        }
+    }
+
+    async fn again_later(
+        &mut self,
+        stored: Stored<State>,
+        batch: &Batch,
+        attempts: u32,
+        why: Refusal,
+        retry_after: Option<RetryAfter>,
+    ) -> Next {
+        let now = self.clock.now();
+        let wish = retry_after.map(|wish| wish.wait(now));
+        let at = later(now, self.backoff.after(attempts, wish));
+        self.save(stored, |state| {
+            state.retry = Some(Retry {
+                next_cursor: batch.next.to_string(),
+                attempts,
+                at,
+            });
+            state.refused(why);
+        })
+        .await;
+        Next::At(at)
+    }
+
+    async fn give_up(
+        &mut self,
+        stored: Stored<State>,
+        batch: &Batch,
+        attempts: u32,
+        why: Refusal,
+    ) -> Result<Next, Failure> {
+        let letter = DeadLetter {
+            after: batch.after.to_string(),
+            next_cursor: batch.next.to_string(),
+            attempts,
+            error: why.to_string(),
+            at: self.clock.now(),
+        };
+        let webhook = &self.settings.feed.name;
+        tracing::error!(%webhook, after = letter.after, next_cursor = letter.next_cursor, error = letter.error, attempts,
+            "changes were given up: they are among the dead letters (`filrouge doctor webhooks`)");
+        // Before the feed moves on: twice among the dead letters is better than never.
+        dead::change(self.ledger.as_ref(), webhook, |dead| {
+            dead.put(letter.clone());
+        })
+        .await?;
+        self.counters.dead.inc();
+        self.save(stored, |state| {
+            state.cursor = batch.next.to_string();
+            state.retry = None;
+            state.refused(why);
+        })
+        .await;
+        Ok(Next::Again)
+    }
+
+    pub(super) async fn disable(&mut self, stored: Stored<State>) -> Next {
+        let now = self.clock.now();
+        self.save(stored, |state| {
+            state.refused(Refusal::Status(410));
+            state.disabled_at = Some(now);
+            state.redeliver = false;
+        })
+        .await;
+        Next::At(later(now, POLL))
+    }
+}
+
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // A sender that is gone means the same.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+async fn last_moment(stopping: &mut watch::Receiver<bool>) {
+    stopped(stopping).await;
+    sleep(LAST_MOMENT).await;
+}

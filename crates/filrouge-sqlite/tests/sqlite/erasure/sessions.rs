@@ -1,0 +1,183 @@
+//! What was said in an erased session, and about it, is in no file any more.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use filrouge_store::command::{NewEvent, NewSession, SessionPatch, Write};
+use filrouge_store::contract::asks::{event, json, patch};
+use filrouge_store::contract::fixture::{Fixture, anyone, item, keyed, sid, user};
+use filrouge_store::rows::{event_key, item_key};
+use filrouge_types::{Channel, EventKey, ItemId, NewItem, ProjectId};
+use rusqlite::Connection;
+
+use super::{block_on, bytes, found, needles, noted, wal};
+use crate::{keyring, on};
+
+/// Told to the process that dies: the folder it works in.
+const FOLDER: &str = "FILROUGE_TEST_SESSION_ERASURE";
+
+/// What is said about the victim, older versions of it included; each stands nowhere else.
+const WORDS: [&str; 14] = [
+    "first-title-9d1",
+    "second-title-9d2",
+    "first-state-9d3",
+    "second-state-9d4",
+    "project-one-9d5",
+    "project-two-9d6",
+    "metadata-9d7",
+    "more-metadata-9d8",
+    "agent-name-9d9",
+    "event-detail-9da",
+    "event-kind-9db",
+    "event-key-9dc",
+    "parent-9de",
+    "owner-9df",
+];
+
+async fn victim(f: &Fixture) {
+    let who = user(WORDS[13]);
+    let new = NewSession {
+        title: Some(WORDS[0].into()),
+        project_id: ProjectId::new(WORDS[4]).ok(),
+        parent_session_id: Some(sid(WORDS[12])),
+        metadata: json(&format!(r#"{{"{}":"{}"}}"#, WORDS[6], WORDS[6])),
+        ..NewSession::bare(sid("victim"))
+    };
+    f.write(&who, Write::CreateSession(new)).await.unwrap();
+    for (title, state, project) in [(1, 2, 5), (1, 3, 5)] {
+        let change = SessionPatch {
+            title: Some(Some(WORDS[title].into())),
+            state: Some(Some(WORDS[state].into())),
+            project_id: Some(ProjectId::new(WORDS[project]).ok()),
+            metadata: Some(Some(json(&format!(r#"{{"{}":1}}"#, WORDS[7])))),
+            ..SessionPatch::default()
+        };
+        f.session_of(&who, patch("victim", change)).await.unwrap();
+    }
+    let made = NewEvent {
+        key: EventKey::new(WORDS[11]).unwrap(),
+        detail: Some(json(&format!(r#"{{"what":"{}"}}"#, WORDS[9]))),
+        ..event("victim", "k", WORDS[10])
+    };
+    f.record(&who, made).await.unwrap();
+    let turn = f.start(&who, "victim", "request").await;
+    for n in 0..30 {
+        let secret = super::words("victim", n, 20 + n * 700);
+        let said = NewItem {
+            agent: Some(WORDS[8].into()),
+            ..item(Channel::Thought, &secret)
+        };
+        f.append(&who, &turn, vec![said, keyed(&format!("key{n}"), "k")])
+            .await
+            .unwrap();
+    }
+}
+
+/// What must not be found again: words, contents, and the hashes of keys.
+async fn secrets(f: &Fixture, path: &Path) -> Vec<Vec<u8>> {
+    let items = f.items(&user(WORDS[13]), "victim", 500).await;
+    let all: Vec<u64> = items.iter().map(|i| i.seq).collect();
+    let mut gone = needles(path, "victim", &all, &items);
+    assert!(gone.len() > 1000);
+    gone.extend(WORDS.iter().map(|w| w.as_bytes().to_vec()));
+    gone.push(event_key(&EventKey::new(WORDS[11]).unwrap()).to_vec());
+    for n in 0..30 {
+        gone.push(item_key(&ItemId::new(format!("key{n}")).unwrap()).to_vec());
+    }
+    let files = bytes(path);
+    let small: Vec<Vec<u8>> = gone[gone.len() - 45..].to_vec();
+    for one in small.iter().step_by(4) {
+        let there = found(&files, std::slice::from_ref(one));
+        assert!(there > 0, "it can be found");
+    }
+    gone
+}
+
+#[test]
+fn nothing_of_it_is_left_in_any_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f.db");
+    let f = on(&path, keyring());
+    block_on(async {
+        f.whole(&anyone(), "before", "r", "an answer").await;
+        victim(&f).await;
+        f.whole(&anyone(), "behind", "r", "an answer").await;
+        let others = [
+            f.items(&anyone(), "before", 500).await,
+            f.items(&anyone(), "behind", 500).await,
+        ];
+        let gone = secrets(&f, &path).await;
+        f.erase(&user(WORDS[13]), "victim").await.unwrap();
+        assert_eq!(found(&bytes(&path), &gone), 0, "at once, while it runs");
+        assert_eq!(noted(&path), 0);
+        assert!(
+            found(&bytes(&path), &[b"victim".to_vec()]) > 0,
+            "its name stays"
+        );
+        assert_eq!(f.items(&anyone(), "before", 500).await, others[0]);
+        assert_eq!(f.items(&anyone(), "behind", 500).await, others[1]);
+        f.intact().await;
+        f.ledger.close().await;
+        drop(f);
+        let f = on(&path, keyring());
+        f.intact().await;
+        assert_eq!(found(&bytes(&path), &gone), 0);
+        f.ledger.close().await;
+    });
+}
+
+/// The other process: erases while a reader holds up the WAL, and dies.
+#[test]
+fn dies_behind_an_erasure() {
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        return;
+    };
+    let path = Path::new(&folder).join("f.db");
+    let f = on(&path, keyring());
+    block_on(async {
+        let reader = Connection::open(&path).unwrap();
+        reader
+            .execute_batch("BEGIN; SELECT count(*) FROM record")
+            .unwrap();
+        f.erase(&user(WORDS[13]), "victim").await.unwrap();
+        std::process::abort();
+    });
+}
+
+#[test]
+fn a_kill_leaves_the_rest_to_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f.db");
+    let f = on(&path, keyring());
+    let mut gone = Vec::new();
+    block_on(async {
+        victim(&f).await;
+        gone = secrets(&f, &path).await;
+    });
+    // The ledger stays open, so that nothing but the erasure empties the WAL.
+    let killed = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "erasure::sessions::dies_behind_an_erasure",
+            "--nocapture",
+        ])
+        .env(FOLDER, folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(!killed.success());
+    assert!(wal(&path) > 0);
+    assert_eq!(noted(&path), 1);
+    assert!(found(&bytes(&path), &gone) > 0, "in the WAL it left");
+    let next = on(&path, keyring());
+    assert_eq!((found(&bytes(&path), &gone), noted(&path)), (0, 0));
+    block_on(async {
+        let receipt = next.erase(&user(WORDS[13]), "victim").await.unwrap();
+        assert_eq!((receipt.items, receipt.turns), (61, 1));
+        next.intact().await;
+        f.intact().await;
+        f.ledger.close().await;
+        next.ledger.close().await;
+    });
+}

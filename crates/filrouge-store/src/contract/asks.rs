@@ -1,0 +1,164 @@
+//! Short ways to write to sessions as a whole, to their events, and to notes.
+
+use filrouge_types::{EventKey, Failure, IdentityId, RawJson, Session, SessionEvent, Timestamp};
+
+use super::fixture::{Fixture, anyone, sid};
+use crate::command::{
+    Adopt, CloseSession, Erase, Erased, Link, NewEvent, Outcome, Patch, PutNote, Scope,
+    SessionPatch, Write,
+};
+use crate::read::SessionChange;
+
+pub fn json(text: &str) -> RawJson {
+    RawJson::parse(text).unwrap()
+}
+
+/// `who`, showing a secret.
+pub fn showing(f: &Fixture, who: &Scope, secret: &str) -> Scope {
+    Scope {
+        token: Some(f.keyring.session_token(secret)),
+        ..who.clone()
+    }
+}
+
+/// An anonymous caller who knows a secret.
+pub fn knowing(f: &Fixture, secret: &str) -> Scope {
+    showing(f, &anyone(), secret)
+}
+
+pub fn patch(session: &str, change: SessionPatch) -> Write {
+    patch_if(session, change, None)
+}
+
+pub fn patch_if(session: &str, change: SessionPatch, versions: Option<Vec<[u8; 16]>>) -> Write {
+    Write::Patch(Box::new(Patch {
+        session_id: sid(session),
+        patch: change,
+        versions,
+        metadata_max: 200,
+    }))
+}
+
+pub fn title(text: &str) -> SessionPatch {
+    SessionPatch {
+        title: Some(Some(text.into())),
+        ..SessionPatch::default()
+    }
+}
+
+pub fn metadata(text: &str) -> SessionPatch {
+    SessionPatch {
+        metadata: Some(Some(json(text))),
+        ..SessionPatch::default()
+    }
+}
+
+pub fn close_session(session: &str, reason: Option<&str>) -> Write {
+    Write::CloseSession(CloseSession {
+        session_id: sid(session),
+        reason: reason.map(Into::into),
+    })
+}
+
+pub fn link(session: &str, identity: &str) -> Write {
+    Write::Link(Link {
+        session_id: sid(session),
+        identity_id: IdentityId::new(identity).unwrap(),
+    })
+}
+
+pub fn erase(session: &str) -> Write {
+    Write::Erase(Erase {
+        session_id: sid(session),
+    })
+}
+
+pub fn event(session: &str, key: &str, kind: &str) -> NewEvent {
+    NewEvent {
+        session_id: sid(session),
+        key: EventKey::new(key).unwrap(),
+        kind: kind.into(),
+        at: None,
+        detail: None,
+    }
+}
+
+pub fn put_note(name: &str, expected: u64, value: &[u8]) -> Write {
+    Write::PutNote(PutNote {
+        name: name.into(),
+        expected,
+        value: value.to_vec(),
+    })
+}
+
+impl Fixture {
+    /// A write that answers with the session.
+    pub async fn session_of(&self, who: &Scope, write: Write) -> Result<Session, Failure> {
+        match self.write(who, write).await? {
+            Outcome::Session { session, .. } => Ok(*session),
+            other => panic!("expected a session, got {other:?}"),
+        }
+    }
+
+    pub async fn session(&self, who: &Scope, session: &str) -> Result<Session, Failure> {
+        self.ledger.session(who, &sid(session)).await
+    }
+
+    pub async fn erase(&self, who: &Scope, session: &str) -> Result<Erased, Failure> {
+        match self.write(who, erase(session)).await? {
+            Outcome::Erased(erased) => Ok(erased),
+            other => panic!("expected a receipt, got {other:?}"),
+        }
+    }
+
+    pub async fn record(
+        &self,
+        who: &Scope,
+        event: NewEvent,
+    ) -> Result<(SessionEvent, bool), Failure> {
+        match self.write(who, Write::RecordEvent(Box::new(event))).await? {
+            Outcome::Event { event, created } => Ok((*event, created)),
+            other => panic!("expected an event, got {other:?}"),
+        }
+    }
+
+    /// All of the feed, page by page.
+    pub async fn feed(&self, who: &Scope, page: usize) -> Vec<SessionChange> {
+        self.feed_behind(who, "0", page).await
+    }
+
+    /// All of the feed behind a cursor, page by page.
+    pub async fn feed_behind(&self, who: &Scope, cursor: &str, page: usize) -> Vec<SessionChange> {
+        let (mut all, mut after) = (Vec::new(), cursor.parse().unwrap());
+        loop {
+            let found = self.ledger.changes(who, after, page).await.unwrap();
+            assert!(found.data.len() <= page && found.next >= after);
+            assert_eq!(found.next.to_string().parse(), Ok(found.next));
+            assert!(!found.more || found.next > after, "a page goes on");
+            all.extend(found.data);
+            after = found.next;
+            if !found.more {
+                return all;
+            }
+        }
+    }
+
+    /// What taking a session in from elsewhere would bring.
+    pub async fn brought(&self, who: &Scope, session: &str) -> Adopt {
+        let (who, id) = (who.clone(), sid(session));
+        let ask = self.ledger.ask(move |sight| {
+            let session = sight.get(&who, &id)?;
+            let mut items = Vec::new();
+            sight.each_chained(&session, |one| {
+                items.push(one);
+                Ok(())
+            })?;
+            Ok(Adopt {
+                session: session.row,
+                updated_at: Timestamp::from_micros(7),
+                items,
+            })
+        });
+        ask.await.unwrap()
+    }
+}

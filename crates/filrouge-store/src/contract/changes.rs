@@ -1,0 +1,321 @@
+//! The change feed: every commit once and in order, to who may see it (DESIGN §10).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use filrouge_types::{Channel, ErrorCode};
+use tokio::task::JoinSet;
+
+use super::asks::{close_session, event, knowing, link, patch, title};
+use super::fixture::{
+    Fixture, anyone, append, cmd, code, interrupt, item, keyed, operator, redact_items, sid, user,
+};
+use crate::command::{Scope, Viewer, Write};
+use crate::read::{ChangeCursor, ChangeKind, SessionChange};
+
+fn short(change: &SessionChange) -> (ChangeKind, String, Option<u64>, Option<u64>) {
+    let id = change.session_id.to_string();
+    (change.kind, id, change.first_seq, change.last_seq)
+}
+
+pub async fn each_kind_of_change(f: &Fixture) {
+    use ChangeKind::{Created, Erased, Event, Items, Patched};
+    let who = anyone();
+    f.create(&who, "s").await.unwrap();
+    let turn = f.start(&who, "s", "r").await;
+    let two = vec![keyed("k", "x"), item(Channel::Plan, "y")];
+    f.append(&who, &turn, two.clone()).await.unwrap();
+    f.append(&who, &turn, two[..1].to_vec()).await.unwrap();
+    f.session_of(&who, patch("s", title("t"))).await.unwrap();
+    f.session_of(&who, patch("s", title("t"))).await.unwrap();
+    f.record(&who, event("s", "e", "kind")).await.unwrap();
+    f.record(&who, event("s", "e", "kind")).await.unwrap();
+    f.write(&who, interrupt("s", turn.turn_id, i64::MAX))
+        .await
+        .unwrap();
+    f.whole(&who, "w", "r", "a").await;
+    f.redacted(&who, redact_items("s", &[(2, 2)]))
+        .await
+        .unwrap();
+    f.session_of(&who, close_session("s", None)).await.unwrap();
+    f.ledger.put_note("n", 0, Vec::new()).await.unwrap();
+    f.session_of(&who, link("s", "ann")).await.unwrap();
+    f.erase(&user("ann"), "s").await.unwrap();
+    let s = |kind, first, last| (kind, "s".to_owned(), first, last);
+    let expected = [
+        s(Created, None, None),
+        s(Items, Some(1), Some(1)),
+        s(Items, Some(2), Some(3)),
+        s(Patched, None, None),
+        s(Event, None, None),
+        s(Items, Some(4), Some(4)),
+        (Created, "w".to_owned(), Some(1), Some(2)),
+        s(Items, Some(5), Some(5)),
+        s(Items, Some(6), Some(6)),
+        s(Items, Some(7), Some(7)),
+        s(Erased, None, None),
+    ];
+    for page in [1, 2, 5, 100] {
+        let all = f.feed(&operator("t"), page).await;
+        assert_eq!(all.iter().map(short).collect::<Vec<_>>(), expected);
+        assert!(all.is_sorted_by_key(|c| c.at));
+    }
+    f.intact().await;
+}
+
+/// Many writers at once, so that a ledger that commits in groups has groups with several changes.
+async fn crowd(f: &Fixture) {
+    let mut tasks = JoinSet::new();
+    for n in 0..40 {
+        let ledger = f.ledger.clone();
+        let who = if n % 2 == 0 { user("ann") } else { anyone() };
+        tasks.spawn(async move {
+            let session = format!("s{n}");
+            let made = super::fixture::start(&who, &session, "r", "q");
+            let turn =
+                ledger
+                    .keyring()
+                    .turn_id(&who.tenant, &sid(&session), &made.event.request_id);
+            for write in [
+                Write::Start(Box::new(made)),
+                append(&session, turn, vec![item(Channel::Plan, "a"); 2], None),
+                patch(&session, title("t")),
+                append(&session, turn, vec![item(Channel::Plan, "b")], None),
+            ] {
+                ledger.write(cmd(&who, write)).await.unwrap();
+            }
+        });
+    }
+    tasks.join_all().await;
+}
+
+pub async fn every_change_once_whatever_the_page(f: &Fixture) {
+    crowd(f).await;
+    let operator = operator("t");
+    let all = f.feed(&operator, 1000).await;
+    assert_eq!(all.len(), 160);
+    let mut next = BTreeMap::new();
+    for change in &all {
+        let (Some(first), Some(last)) = (change.first_seq, change.last_seq) else {
+            assert_eq!(change.kind, ChangeKind::Patched);
+            continue;
+        };
+        let expected = next.insert(change.session_id.clone(), last + 1);
+        assert_eq!(
+            first,
+            expected.unwrap_or(1),
+            "a session's changes in their order"
+        );
+        assert_eq!(change.kind == ChangeKind::Created, first == 1);
+    }
+    assert!(next.len() == 40 && next.values().all(|n| *n == 5));
+    let cursors: Vec<ChangeCursor> = all.iter().map(|c| c.cursor.parse().unwrap()).collect();
+    let place = |c: &ChangeCursor| (c.commit_no, c.taken.unwrap_or(usize::MAX));
+    assert!(
+        cursors.is_sorted_by(|a, b| place(a) < place(b)),
+        "no cursor twice"
+    );
+    for page in [1, 2, 3, 7, 159, 160] {
+        assert_eq!(f.feed(&operator, page).await, all, "pages of {page}");
+    }
+    for (behind, change) in all.iter().enumerate().step_by(3) {
+        let rest = f.feed_behind(&operator, &change.cursor, 13).await;
+        assert_eq!(rest, all[behind + 1..], "behind {}", change.cursor);
+    }
+    for who in [user("ann"), anyone()] {
+        let hers: Vec<SessionChange> = f.feed(&who, 1000).await;
+        let even = who.viewer.identity().is_some();
+        let of = |c: &&SessionChange| {
+            let n: u32 = c.session_id.as_str()[1..].parse().unwrap();
+            n.is_multiple_of(2) == even
+        };
+        assert_eq!(hers, all.iter().filter(of).cloned().collect::<Vec<_>>());
+        for page in [1, 2, 9] {
+            assert_eq!(f.feed(&who, page).await, hers);
+        }
+        for change in hers.iter().step_by(5) {
+            let rest = f.feed_behind(&who, &change.cursor, 1).await;
+            assert!(
+                rest.iter()
+                    .all(|c| hers.contains(c) && c.cursor != change.cursor)
+            );
+        }
+    }
+    f.intact().await;
+}
+
+pub async fn a_reader_beside_writers_misses_nothing(f: &Fixture) {
+    let reader = {
+        let (ledger, who) = (f.ledger.clone(), operator("t"));
+        tokio::spawn(async move {
+            let (mut all, mut after) = (Vec::new(), ChangeCursor::default());
+            let mut commits = ledger.commits();
+            while all.len() < 160 {
+                let page = ledger.changes(&who, after, 7).await.unwrap();
+                all.extend(page.data);
+                after = page.next;
+                if !page.more {
+                    let _ =
+                        tokio::time::timeout(Duration::from_millis(20), commits.changed()).await;
+                }
+            }
+            all
+        })
+    };
+    crowd(f).await;
+    let seen = tokio::time::timeout(Duration::from_secs(60), reader).await;
+    assert_eq!(seen.unwrap().unwrap(), f.feed(&operator("t"), 1000).await);
+}
+
+pub async fn cursors_of_the_feed(f: &Fixture) {
+    let who = operator("t");
+    let empty = f
+        .ledger
+        .changes(&who, ChangeCursor::default(), 5)
+        .await
+        .unwrap();
+    assert_eq!(
+        (empty.data.len(), empty.next, empty.more),
+        (0, ChangeCursor::default(), false)
+    );
+    f.create(&anyone(), "s").await.unwrap();
+    f.create(&anyone(), "t").await.unwrap();
+    assert_eq!(f.feed_behind(&who, "0", 5).await.len(), 2);
+    assert_eq!(f.feed_behind(&who, "1", 5).await.len(), 1);
+    assert_eq!(f.feed_behind(&who, "2", 5).await.len(), 0);
+    let end = f
+        .ledger
+        .changes(&who, ChangeCursor::behind(2), 5)
+        .await
+        .unwrap();
+    assert_eq!((end.next, end.more), (ChangeCursor::behind(2), false));
+    // Each of these commits holds one change: there is no place within it.
+    for behind in [
+        "3",
+        "99",
+        "18446744073709551615",
+        "0.1",
+        "1.0",
+        "1.1",
+        "2.1",
+        "3.1",
+        "3.0",
+        "9.1",
+        "18446744073709551615.1",
+        "1.18446744073709551615",
+    ] {
+        let refused = f.ledger.changes(&who, behind.parse().unwrap(), 5).await;
+        let refused = refused.expect_err(behind);
+        assert_eq!(refused.code, ErrorCode::Invalid, "{behind}");
+        assert!(refused.hint.is_some());
+    }
+    for text in [
+        "",
+        "x",
+        "-1",
+        "+1",
+        "1.",
+        ".1",
+        "1.+1",
+        "1.2.3",
+        "1 ",
+        "18446744073709551616",
+        "1.x",
+        "٣",
+    ] {
+        let refused = text.parse::<ChangeCursor>();
+        assert_eq!(code(refused), ErrorCode::Invalid, "{text:?}");
+    }
+    for (commit_no, taken) in [(0, None), (7, None), (7, Some(3))] {
+        let cursor = ChangeCursor { commit_no, taken };
+        assert_eq!(cursor.to_string().parse(), Ok(cursor));
+    }
+}
+
+pub async fn everybody_sees_their_own(f: &Fixture) {
+    let (ann, bob) = (user("ann"), user("bob"));
+    let other = Scope::new(operator("u").tenant, Viewer::EndUser(None));
+    f.create(&ann, "a").await.unwrap();
+    f.create(&anyone(), "n").await.unwrap();
+    f.create(&knowing(f, "secret"), "k").await.unwrap();
+    f.create(&bob, "b").await.unwrap();
+    f.create(&other, "n").await.unwrap();
+    f.session_of(&operator("t"), patch("a", title("t")))
+        .await
+        .unwrap();
+    let told = async |who: &Scope| -> Vec<String> {
+        let feed = f.feed(who, 1).await;
+        feed.iter().map(|c| c.session_id.to_string()).collect()
+    };
+    assert_eq!(told(&ann).await, ["a", "a"]);
+    assert_eq!(told(&bob).await, ["b"]);
+    assert_eq!(told(&user("eve")).await, Vec::<String>::new());
+    assert_eq!(told(&anyone()).await, ["n"]);
+    assert_eq!(told(&knowing(f, "secret")).await, ["k"]);
+    assert_eq!(told(&knowing(f, "another")).await, Vec::<String>::new());
+    assert_eq!(told(&operator("t")).await, ["a", "n", "k", "b", "a"]);
+    assert_eq!(told(&other).await, ["n"]);
+    assert_eq!(told(&operator("u")).await, ["n"]);
+    assert_eq!(told(&operator("v")).await, Vec::<String>::new());
+    // What becomes somebody's is told to them, with how it began.
+    f.session_of(&user("eve"), link("n", "eve")).await.unwrap();
+    assert_eq!(told(&user("eve")).await, ["n", "n"]);
+    assert_eq!(told(&anyone()).await, Vec::<String>::new());
+}
+
+pub async fn pages_without_anything_to_see_go_on(f: &Fixture) {
+    f.create(&anyone(), "n").await.unwrap();
+    for n in 0..30 {
+        f.create(&user("bob"), &format!("b{n}")).await.unwrap();
+        f.ledger.put_note("n", n, Vec::new()).await.unwrap();
+    }
+    let eve = f
+        .ledger
+        .changes(&user("eve"), ChangeCursor::default(), 1)
+        .await
+        .unwrap();
+    assert_eq!(
+        (eve.data.len(), eve.next.commit_no, eve.more),
+        (0, 61, false)
+    );
+    f.ledger.put_note("n", 30, Vec::new()).await.unwrap();
+    let notes = f.ledger.changes(&operator("t"), eve.next, 1).await.unwrap();
+    assert_eq!(
+        (notes.data.len(), notes.next.commit_no, notes.more),
+        (0, 62, false)
+    );
+    f.create(&user("eve"), "e").await.unwrap();
+    let found = f.ledger.changes(&user("eve"), notes.next, 1).await.unwrap();
+    assert_eq!(
+        (found.data.len(), found.next.commit_no, found.more),
+        (1, 63, false)
+    );
+    assert_eq!(
+        f.feed(&operator("t"), 4).await.len(),
+        32,
+        "notes are in no feed"
+    );
+}
+
+pub async fn commits_are_told(f: &Fixture) {
+    let (mut early, who) = (f.ledger.commits(), anyone());
+    assert_eq!(*early.borrow_and_update(), 0);
+    let turn = f.start(&who, "s", "r").await;
+    assert_eq!(*early.borrow_and_update(), 1);
+    assert!(f.start(&who, "s", "r").await.replayed);
+    assert!(!early.has_changed().unwrap(), "a replay is no commit");
+    let mut late = f.ledger.commits();
+    assert_eq!(*late.borrow_and_update(), 1, "what was is known at once");
+    let waiting = tokio::spawn(async move {
+        late.changed().await.unwrap();
+        *late.borrow()
+    });
+    let more = vec![item(Channel::Plan, "p")];
+    f.append(&who, &turn, more).await.unwrap();
+    assert_eq!(*early.borrow_and_update(), f.ledger.position().commit_no);
+    let told = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+    assert_eq!(told.unwrap().unwrap(), 2);
+    f.ledger.put_note("n", 0, Vec::new()).await.unwrap();
+    f.erase(&who, "s").await.unwrap();
+    assert_eq!(*early.borrow(), 4);
+}

@@ -1,0 +1,326 @@
+//! Erasure: nothing of a session stays but its name, under which nothing is written any more (DESIGN §9).
+
+use filrouge_types::{Channel, ErrorCode, NewItem, SessionStatus, Timestamp};
+use tokio::task::JoinSet;
+
+use super::asks::{close_session, event, knowing, link, patch, showing, title};
+use super::fixture::{
+    Fixture, anyone, append, cancel, cmd, code, finalize, interrupt, item, keyed, operator, redact,
+    replacement, rid, sid, start, user,
+};
+use crate::command::{NewSession, Outcome, Scope, SessionFilter, Target, Write};
+use crate::read::{ChangeKind, TurnQuery};
+
+/// A session with something of everything; gives its number.
+async fn fill(f: &Fixture, who: &Scope, session: &str) -> u64 {
+    let new = NewSession {
+        title: Some("a title".into()),
+        metadata: super::asks::json(r#"{"a":1}"#),
+        ..NewSession::bare(sid(session))
+    };
+    f.write(who, Write::CreateSession(new)).await.unwrap();
+    f.whole(who, session, "whole", "an answer").await;
+    let turn = f.start(who, session, "open").await;
+    let said = NewItem {
+        agent: Some("planner".into()),
+        ..keyed("k", "words")
+    };
+    f.append(who, &turn, vec![said]).await.unwrap();
+    f.record(who, event(session, "e", "call_started"))
+        .await
+        .unwrap();
+    let (tenant, name) = (who.tenant.clone(), sid(session));
+    let ask = f
+        .ledger
+        .ask(move |sight| Ok(sight.view.session(&tenant, &name, None)?.unwrap().pk));
+    ask.await.unwrap()
+}
+
+/// Every read and write of a session is refused with `expected`, and one that would make it with `creating`.
+async fn refused(f: &Fixture, who: &Scope, s: &str, expected: ErrorCode, creating: ErrorCode) {
+    let turn = f.keyring.turn_id(&who.tenant, &sid(s), &rid("open"));
+    let (id, position) = (sid(s), f.ledger.position());
+    assert_eq!(code(f.session(who, s).await), expected);
+    assert_eq!(code(f.ledger.items(who, &id, 0, 9).await), expected);
+    let query = TurnQuery {
+        limit: 9,
+        ..TurnQuery::default()
+    };
+    assert_eq!(code(f.ledger.turns(who, &id, query).await), expected);
+    assert_eq!(code(f.ledger.turn(who, &id, turn).await), expected);
+    assert_eq!(code(f.ledger.events(who, &id, 0, 9).await), expected);
+    let verify = f.ledger.verify(Some((who.clone(), id.clone()))).await;
+    assert_eq!(code(verify), expected);
+    for write in [
+        append(s, turn, vec![item(Channel::Plan, "late")], None),
+        append(s, turn, vec![keyed("k", "words")], None),
+        finalize(s, turn, Some("late")),
+        cancel(s, turn),
+        interrupt(s, turn, i64::MAX),
+        redact(s, Target::Turn(turn)),
+        replacement(who, s, "new", turn, "late"),
+        patch(s, title("late")),
+        close_session(s, None),
+        Write::RecordEvent(Box::new(event(s, "late", "kind"))),
+    ] {
+        let what = format!("{write:?}");
+        assert_eq!(code(f.write(who, write).await), expected, "{what}");
+    }
+    assert_eq!(code(f.create(who, s).await), creating);
+    for request in ["whole", "open", "new"] {
+        let late = f.try_start(who, start(who, s, request, request)).await;
+        assert_eq!(code(late), creating);
+    }
+    assert_eq!(f.ledger.position(), position, "nothing was written");
+}
+
+pub async fn nothing_stays_but_the_name(f: &Fixture) {
+    let (ann, bob) = (user("ann"), user("bob"));
+    let pk = fill(f, &ann, "s").await;
+    fill(f, &ann, "other").await;
+    let others = f.items(&ann, "other", 50).await;
+    let brought = f.brought(&ann, "s").await;
+    f.clock.advance(1000);
+    let now = filrouge_types::Clock::now(&*f.clock);
+    let receipt = f.erase(&ann, "s").await.unwrap();
+    assert_eq!((receipt.items, receipt.turns, receipt.at), (4, 2, now));
+    f.clock.advance(1000);
+    refused(
+        f,
+        &ann,
+        "s",
+        ErrorCode::SessionErased,
+        ErrorCode::SessionErased,
+    )
+    .await;
+    refused(
+        f,
+        &operator("t"),
+        "s",
+        ErrorCode::SessionErased,
+        ErrorCode::SessionErased,
+    )
+    .await;
+    for who in [&bob, &anyone(), &knowing(f, "x")] {
+        refused(
+            f,
+            who,
+            "s",
+            ErrorCode::SessionNotFound,
+            ErrorCode::SessionConflict,
+        )
+        .await;
+        assert_eq!(code(f.erase(who, "s").await), ErrorCode::SessionNotFound);
+    }
+    let mine = f.write(&ann, Write::Adopt(Box::new(brought.clone()))).await;
+    assert_eq!(code(mine), ErrorCode::SessionErased);
+    let theirs = f.write(&bob, Write::Adopt(Box::new(brought))).await;
+    assert_eq!(code(theirs), ErrorCode::SessionConflict);
+    for who in [&ann, &bob] {
+        let name = who.viewer.identity().unwrap().as_str().to_owned();
+        let expected = if who == &ann {
+            ErrorCode::SessionErased
+        } else {
+            ErrorCode::SessionNotFound
+        };
+        assert_eq!(code(f.session_of(who, link("s", &name)).await), expected);
+    }
+    let planner = SessionFilter {
+        agent: Some("planner".into()),
+        ..SessionFilter::default()
+    };
+    for (who, filter) in [
+        (&ann, SessionFilter::default()),
+        (&ann, planner),
+        (&operator("t"), SessionFilter::default()),
+    ] {
+        let (list, _) = f.ledger.sessions(who, filter, None, 9).await.unwrap();
+        assert!(list.iter().all(|s| s.session_id != sid("s")));
+    }
+    gone(f, pk).await;
+    assert_eq!(f.items(&ann, "other", 50).await, others);
+    f.intact().await;
+}
+
+/// The rows themselves.
+async fn gone(f: &Fixture, pk: u64) {
+    let ask = f.ledger.ask(move |sight| {
+        let view = sight.view;
+        let stored = view.session_by_pk(pk)?.unwrap();
+        assert!(view.records(pk, 1, 9)?.is_empty() && view.events(pk, 0, 9)?.is_empty());
+        assert_eq!((view.newest_seq(pk)?, view.turn_rows(pk)?), (0, 0));
+        assert_eq!((view.item_keys(pk)?, view.newest_event(pk)?), (0, 0));
+        assert!(
+            view.silent_turns(Timestamp::from_micros(i64::MAX), 9)?
+                .iter()
+                .all(|(p, _)| *p != pk)
+        );
+        Ok((stored.row, stored.head.unwrap()))
+    });
+    let (row, head) = ask.await.unwrap();
+    assert_eq!((row.title, row.identity_id, row.token), (None, None, None));
+    assert_eq!(
+        (row.metadata.as_str(), row.status),
+        ("{}", SessionStatus::Closed)
+    );
+    assert!(row.erased.is_some());
+    assert_eq!(
+        (
+            head.last_seq,
+            head.turn_count,
+            head.turn_rows,
+            head.open_turns
+        ),
+        (0, 0, 0, 0)
+    );
+}
+
+pub async fn erasing_again_gives_the_first_receipt(f: &Fixture) {
+    let ann = user("ann");
+    f.whole(&ann, "s", "r", "a").await;
+    let receipt = f.erase(&ann, "s").await.unwrap();
+    let position = f.ledger.position();
+    f.clock.advance(99);
+    for who in [&ann, &operator("t"), &ann] {
+        assert_eq!(f.erase(who, "s").await.unwrap(), receipt);
+    }
+    assert_eq!(f.ledger.position(), position, "nothing more is written");
+    assert_eq!(
+        code(f.erase(&ann, "absent").await),
+        ErrorCode::SessionNotFound
+    );
+    assert_eq!(
+        code(f.erase(&operator("u"), "s").await),
+        ErrorCode::SessionNotFound
+    );
+    f.intact().await;
+}
+
+pub async fn who_is_told(f: &Fixture) {
+    let holder = knowing(f, "secret");
+    let known = showing(f, &user("ann"), "secret");
+    f.start(&holder, "kept", "r").await;
+    f.start(&anyone(), "open", "r").await;
+    f.start(&user("bob"), "theirs", "r").await;
+    assert_eq!(
+        code(f.erase(&anyone(), "kept").await),
+        ErrorCode::SessionNotFound
+    );
+    assert_eq!(
+        code(f.erase(&user("ann"), "theirs").await),
+        ErrorCode::SessionNotFound
+    );
+    // Who shows the secret sees the session, and so what became of it, whoever they are by now.
+    let receipt = f.erase(&known, "kept").await.unwrap();
+    for who in [&known, &holder, &operator("t")] {
+        assert_eq!(f.erase(who, "kept").await.unwrap(), receipt);
+        assert_eq!(code(f.session(who, "kept").await), ErrorCode::SessionErased);
+    }
+    for who in [anyone(), user("ann"), knowing(f, "another")] {
+        refused(
+            f,
+            &who,
+            "kept",
+            ErrorCode::SessionNotFound,
+            ErrorCode::SessionConflict,
+        )
+        .await;
+    }
+    // What was nobody's was everybody's to see.
+    f.erase(&user("ann"), "open").await.unwrap();
+    for who in [anyone(), user("bob"), holder, operator("t")] {
+        assert_eq!(
+            code(f.session(&who, "open").await),
+            ErrorCode::SessionErased
+        );
+        assert_eq!(code(f.create(&who, "open").await), ErrorCode::SessionErased);
+    }
+    f.erase(&operator("t"), "theirs").await.unwrap();
+    assert_eq!(
+        code(f.session(&user("bob"), "theirs").await),
+        ErrorCode::SessionErased
+    );
+    assert_eq!(
+        code(f.session(&user("ann"), "theirs").await),
+        ErrorCode::SessionNotFound
+    );
+    f.intact().await;
+}
+
+pub async fn the_feed_tells_its_owner(f: &Fixture) {
+    let (ann, bob) = (user("ann"), user("bob"));
+    f.whole(&ann, "hers", "r", "a").await;
+    f.start(&anyone(), "open", "r").await;
+    f.start(&knowing(f, "secret"), "kept", "r").await;
+    for s in ["hers", "open", "kept"] {
+        f.erase(&operator("t"), s).await.unwrap();
+    }
+    let told = async |who: &Scope| -> Vec<String> {
+        let feed = f.feed(who, 2).await;
+        let erased = feed.iter().filter(|c| c.kind == ChangeKind::Erased);
+        let all: Vec<_> = erased.map(|c| c.session_id.to_string()).collect();
+        assert_eq!(feed.len(), all.len() * 2, "made and erased");
+        all
+    };
+    assert_eq!(told(&ann).await, ["hers"]);
+    assert_eq!(told(&anyone()).await, ["open"]);
+    assert_eq!(told(&knowing(f, "secret")).await, ["kept"]);
+    assert_eq!(told(&operator("t")).await, ["hers", "open", "kept"]);
+    for who in [bob, operator("u"), knowing(f, "another")] {
+        assert_eq!(told(&who).await, Vec::<String>::new());
+    }
+}
+
+pub async fn a_session_of_many_records(f: &Fixture) {
+    let ann = user("ann");
+    let turn = f.start(&ann, "s", "r").await;
+    for n in 0..40 {
+        let batch = (0..70)
+            .map(|i| keyed(&format!("{n}-{i}"), "words"))
+            .collect();
+        f.append(&ann, &turn, batch).await.unwrap();
+    }
+    for n in 0..60 {
+        f.whole(&ann, "s", &format!("r{n}"), &"a".repeat(3000))
+            .await;
+        f.record(&ann, event("s", &format!("e{n}"), "kind"))
+            .await
+            .unwrap();
+    }
+    let who = ann.clone();
+    let ask = f
+        .ledger
+        .ask(move |sight| Ok(sight.get(&who, &sid("s"))?.pk));
+    let pk = ask.await.unwrap();
+    let receipt = f.erase(&ann, "s").await.unwrap();
+    assert_eq!((receipt.items, receipt.turns), (1 + 40 * 70 + 120, 61));
+    gone(f, pk).await;
+    f.intact().await;
+}
+
+/// Appends that run beside an erasure are either before it or find it done.
+pub async fn late_writes_find_it_gone(f: &Fixture) {
+    let ann = user("ann");
+    let turn = f.start(&ann, "s", "r").await;
+    let mut tasks = JoinSet::new();
+    for n in 0..24 {
+        let (ledger, ann, id) = (f.ledger.clone(), ann.clone(), turn.turn_id);
+        tasks.spawn(async move {
+            let write = match n {
+                12 => super::asks::erase("s"),
+                _ => append("s", id, vec![keyed(&format!("{n}"), "x")], None),
+            };
+            ledger.write(cmd(&ann, write)).await
+        });
+    }
+    let (mut before, mut items) = (0, 0);
+    for outcome in tasks.join_all().await {
+        match outcome {
+            Ok(Outcome::Erased(receipt)) => items = receipt.items,
+            Ok(_) => before += 1,
+            Err(failure) => assert_eq!(failure.code, ErrorCode::SessionErased),
+        }
+    }
+    assert_eq!(items, 1 + before);
+    f.intact().await;
+}

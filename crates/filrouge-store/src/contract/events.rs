@@ -1,0 +1,188 @@
+//! Events of a session: once for each key, in the order they were recorded (DESIGN §6).
+
+use filrouge_types::{ErrorCode, SessionEvent, Timestamp};
+use tokio::task::JoinSet;
+
+use super::asks::{close_session, event, json};
+use super::fixture::{Fixture, anyone, cmd, code, operator, sid, user};
+use crate::command::{NewEvent, Outcome, Scope, Write};
+
+async fn events(f: &Fixture, who: &Scope, session: &str, page: usize) -> Vec<SessionEvent> {
+    let (mut all, mut after) = (Vec::new(), 0);
+    loop {
+        let found = f.ledger.events(who, &sid(session), after, page).await;
+        let (found, next) = found.unwrap();
+        assert!(found.len() <= page);
+        all.extend(found);
+        match next {
+            Some(next) => after = next.parse().unwrap(),
+            None => return all,
+        }
+    }
+}
+
+fn detailed(key: &str, detail: &str) -> NewEvent {
+    NewEvent {
+        at: Some(Timestamp::from_micros(5)),
+        detail: Some(json(detail)),
+        ..event("s", key, "transferred")
+    }
+}
+
+pub async fn once_for_each_key(f: &Fixture) {
+    let who = user("ann");
+    f.create(&who, "s").await.unwrap();
+    let detail = r#"{ "to": "queue", "n": 1.0 }"#;
+    let (first, created) = f.record(&who, detailed("k", detail)).await.unwrap();
+    assert!(created);
+    assert_eq!(first.detail.as_ref().unwrap().as_str(), detail, "as posted");
+    assert_eq!(first.at, Timestamp::from_micros(5));
+    let (plain, _) = f
+        .record(&who, event("s", "plain", "call_started"))
+        .await
+        .unwrap();
+    assert_eq!((plain.at, &plain.detail), (plain.created_at, &None));
+    let position = f.ledger.position();
+    f.clock.advance(50);
+    let again = f.record(&who, detailed("k", detail)).await.unwrap();
+    assert_eq!(again, (first.clone(), false));
+    // A time that is not said is no other time.
+    let unsaid = NewEvent {
+        at: None,
+        ..detailed("k", detail)
+    };
+    assert_eq!(
+        f.record(&who, unsaid).await.unwrap(),
+        (first.clone(), false)
+    );
+    let again = f
+        .record(&who, event("s", "plain", "call_started"))
+        .await
+        .unwrap();
+    assert_eq!(again, (plain.clone(), false));
+    for other in [
+        detailed("k", r#"{"to":"queue","n":1.0}"#),
+        NewEvent {
+            kind: "call_ended".into(),
+            ..detailed("k", detail)
+        },
+        NewEvent {
+            at: Some(Timestamp::from_micros(6)),
+            ..detailed("k", detail)
+        },
+        NewEvent {
+            detail: None,
+            ..detailed("k", detail)
+        },
+        NewEvent {
+            key: plain.key.clone(),
+            ..detailed("k", detail)
+        },
+    ] {
+        let refused = f.record(&who, other).await;
+        assert_eq!(code(refused), ErrorCode::IdempotencyMismatch);
+    }
+    assert_eq!(f.ledger.position(), position);
+    assert_eq!(events(f, &who, "s", 9).await, [first, plain]);
+    // The same key in another session is another event.
+    f.create(&who, "t").await.unwrap();
+    assert!(f.record(&who, event("t", "k", "kind")).await.unwrap().1);
+    assert_eq!(f.session(&who, "s").await.unwrap().last_seq, 0, "no item");
+    f.intact().await;
+}
+
+pub async fn events_page_in_order(f: &Fixture) {
+    let who = user("ann");
+    f.create(&who, "s").await.unwrap();
+    f.create(&who, "other").await.unwrap();
+    for n in 0..23 {
+        // Keys that fall, so that no order but that of recording can be meant.
+        let key = format!("k{:02}", 99 - n);
+        f.clock.advance(if n % 3 == 0 { -7 } else { 5 });
+        f.record(&who, event("s", &key, "kind")).await.unwrap();
+        f.record(&who, event("other", &key, "kind")).await.unwrap();
+    }
+    let keys: Vec<String> = (0..23).map(|n| format!("k{:02}", 99 - n)).collect();
+    for page in [1, 2, 7, 22, 23, 24, 500] {
+        let found = events(f, &who, "s", page).await;
+        let found: Vec<&str> = found.iter().map(|e| e.key.as_str()).collect();
+        assert_eq!(found, keys, "pages of {page}");
+    }
+    for after in [23, 24, u64::MAX] {
+        let (none, next) = f.ledger.events(&who, &sid("s"), after, 5).await.unwrap();
+        assert_eq!((none.len(), next), (0, None));
+    }
+    f.intact().await;
+}
+
+pub async fn strangers_see_and_record_none(f: &Fixture) {
+    let who = user("ann");
+    f.create(&who, "s").await.unwrap();
+    f.record(&who, event("s", "k", "kind")).await.unwrap();
+    for stranger in [user("bob"), anyone(), operator("u")] {
+        for (session, key) in [("s", "k"), ("s", "new"), ("absent", "k")] {
+            let refused = f.record(&stranger, event(session, key, "kind")).await;
+            assert_eq!(code(refused), ErrorCode::SessionNotFound);
+        }
+        let refused = f.ledger.events(&stranger, &sid("s"), 0, 9).await;
+        assert_eq!(code(refused), ErrorCode::SessionNotFound);
+    }
+    assert_eq!(events(f, &operator("t"), "s", 9).await.len(), 1);
+    assert!(
+        !f.record(&operator("t"), event("s", "k", "kind"))
+            .await
+            .unwrap()
+            .1
+    );
+    // How a call has ended is told after it has.
+    f.session_of(&who, close_session("s", None)).await.unwrap();
+    assert!(
+        f.record(&who, event("s", "end", "call_ended"))
+            .await
+            .unwrap()
+            .1
+    );
+    f.intact().await;
+}
+
+pub async fn a_session_has_so_many_events(f: &Fixture) {
+    let who = user("ann");
+    f.create(&who, "s").await.unwrap();
+    let mut tasks = JoinSet::new();
+    for task in 0..50 {
+        let (ledger, who) = (f.ledger.clone(), who.clone());
+        tasks.spawn(async move {
+            for n in 0..200 {
+                let made = event("s", &format!("{task} {n}"), "kind");
+                let write = Write::RecordEvent(Box::new(made));
+                ledger.write(cmd(&who, write)).await.unwrap();
+            }
+        });
+    }
+    tasks.join_all().await;
+    let refused = f.record(&who, event("s", "one more", "kind")).await;
+    assert_eq!(code(refused), ErrorCode::LimitExceeded);
+    assert!(!f.record(&who, event("s", "0 0", "kind")).await.unwrap().1);
+    f.intact().await;
+}
+
+pub async fn one_of_many_recordings_is_new(f: &Fixture) {
+    let who = user("ann");
+    f.create(&who, "s").await.unwrap();
+    let mut tasks = JoinSet::new();
+    for n in 0..60 {
+        let (ledger, who) = (f.ledger.clone(), who.clone());
+        let made = event("s", &format!("k{}", n % 6), "kind");
+        tasks.spawn(async move {
+            let write = Write::RecordEvent(Box::new(made));
+            ledger.write(cmd(&who, write)).await.unwrap()
+        });
+    }
+    let all = tasks.join_all().await;
+    let new = all
+        .iter()
+        .filter(|o| matches!(o, Outcome::Event { created: true, .. }));
+    assert_eq!(new.count(), 6);
+    assert_eq!(events(f, &who, "s", 4).await.len(), 6);
+    f.intact().await;
+}

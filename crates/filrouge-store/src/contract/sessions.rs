@@ -1,0 +1,289 @@
+//! Sessions end, are found, and keep their secrets.
+
+use filrouge_types::{Channel, ErrorCode, NewItem, ProjectId, SessionStatus, TurnStatus};
+
+use super::asks::{close_session, knowing, patch, showing, title};
+use super::fixture::{
+    Fixture, anyone, append, code, finalize, item, operator, replacement, sid, start, user,
+};
+use crate::command::{NewSession, Scope, SessionFilter, SessionPatch, Write};
+
+fn active() -> SessionPatch {
+    SessionPatch {
+        status: Some(SessionStatus::Active),
+        ..SessionPatch::default()
+    }
+}
+
+pub async fn closing(f: &Fixture) {
+    let who = user("ann");
+    f.whole(&who, "s", "r", "a").await;
+    let before = f.session(&who, "s").await.unwrap();
+    f.clock.advance(5);
+    let write = || close_session("s", Some("done \"here\""));
+    let closed = f.session_of(&who, write()).await.unwrap();
+    assert_eq!((closed.status, closed.last_seq), (SessionStatus::Closed, 3));
+    assert_ne!(closed.version, before.version);
+    let note = f.items(&who, "s", 10).await.pop().unwrap();
+    assert_eq!((note.turn_id, note.channel), (None, Channel::SystemNote));
+    assert_eq!(
+        note.parts.as_str(),
+        r#"[{"type":"session_closed","reason":"done \"here\""}]"#
+    );
+    let position = f.ledger.position();
+    for reason in [None, Some("again"), Some("done \"here\"")] {
+        let again = f.session_of(&who, close_session("s", reason)).await;
+        assert_eq!(again.unwrap(), closed, "it stays as it ended");
+    }
+    assert_eq!(f.ledger.position(), position);
+    for stranger in [user("bob"), anyone(), operator("u")] {
+        let refused = f.session_of(&stranger, write()).await;
+        assert_eq!(code(refused), ErrorCode::SessionNotFound);
+    }
+    let empty = f.create(&who, "empty").await;
+    empty.unwrap();
+    f.session_of(&operator("t"), close_session("empty", None))
+        .await
+        .unwrap();
+    let items = f.items(&who, "empty", 10).await;
+    assert_eq!(
+        items[0].parts.as_str(),
+        r#"[{"type":"session_closed","reason":null}]"#
+    );
+    f.intact().await;
+}
+
+pub async fn a_closed_session_begins_no_turn(f: &Fixture) {
+    let who = user("ann");
+    let done = f.whole(&who, "s", "done", "a").await;
+    let open = f.start(&who, "s", "open").await;
+    f.session_of(&who, close_session("s", None)).await.unwrap();
+    let position = f.ledger.position();
+    let refused = f.try_start(&who, start(&who, "s", "new", "q")).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::SessionClosed);
+    assert!(refused.hint.is_some());
+    assert_eq!(f.ledger.position(), position);
+    let again = f.whole(&who, "s", "done", "a").await;
+    assert!(again.replayed && again.turn_id == done.turn_id);
+    let again = f.start(&who, "s", "open").await;
+    assert!(again.replayed && again.status == TurnStatus::Open);
+    let more = vec![item(Channel::Plan, "p")];
+    f.append(&who, &open, more).await.unwrap();
+    let ended = f.turn_of(&who, finalize("s", open.turn_id, Some("a")));
+    assert_eq!(ended.await.unwrap().status, TurnStatus::Finalized);
+    let newer = replacement(&who, "s", "newer", done.turn_id, "better");
+    assert_eq!(f.turn_of(&who, newer).await.unwrap().record_version, 2);
+    // A stranger is not told that it is closed.
+    let bob = user("bob");
+    let refused = f.try_start(&bob, start(&bob, "s", "new", "q")).await;
+    assert_eq!(code(refused), ErrorCode::SessionConflict);
+    f.session_of(&who, patch("s", active())).await.unwrap();
+    f.start(&who, "s", "new").await;
+    let closed = f.session_of(&who, close_session("s", Some("again"))).await;
+    let items = f.items(&who, "s", 50).await;
+    assert_eq!(closed.unwrap().last_seq, items.len() as u64);
+    let told = items
+        .iter()
+        .filter(|i| i.parts.as_str().contains("session_closed"));
+    assert_eq!(told.count(), 2);
+    f.intact().await;
+}
+
+async fn ids(f: &Fixture, who: &Scope, filter: SessionFilter) -> Vec<String> {
+    // By pages of two, which must come to the same.
+    let (mut all, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = f.ledger.sessions(who, filter.clone(), cursor, 2);
+        let (page, next) = page.await.unwrap();
+        all.extend(page.into_iter().map(|s| s.session_id.to_string()));
+        match next {
+            Some(next) => cursor = Some(next),
+            None => return all,
+        }
+    }
+}
+
+async fn make(f: &Fixture, who: &Scope, name: &str, title: Option<&str>, parent: Option<&str>) {
+    let new = NewSession {
+        title: title.map(Into::into),
+        parent_session_id: parent.map(sid),
+        project_id: ProjectId::new("p").ok().filter(|_| name.len() == 1),
+        ..NewSession::bare(sid(name))
+    };
+    f.write(who, Write::CreateSession(new)).await.unwrap();
+}
+
+async fn say(f: &Fixture, who: &Scope, session: &str, agents: &[&str]) {
+    let turn = f.start(who, session, "r").await;
+    let by = |agent: &&str| NewItem {
+        agent: Some((*agent).into()),
+        ..item(Channel::Thought, agent)
+    };
+    let items = agents.iter().map(by).collect();
+    f.append(who, &turn, items).await.unwrap();
+}
+
+pub async fn filters(f: &Fixture) {
+    let (ann, bob) = (user("ann"), user("bob"));
+    make(f, &ann, "a", Some("Die Größe"), None).await;
+    make(f, &ann, "b", Some("the SIZE of it"), Some("a")).await;
+    make(f, &ann, "child", None, Some("a")).await;
+    make(f, &bob, "theirs", Some("size"), Some("a")).await;
+    make(f, &ann, "gone", Some("size"), Some("a")).await;
+    say(f, &ann, "a", &["planner", "coder", "planner"]).await;
+    say(f, &ann, "b", &["planner"]).await;
+    say(f, &bob, "theirs", &["planner"]).await;
+    say(f, &ann, "gone", &["planner"]).await;
+    f.erase(&ann, "gone").await.unwrap();
+    let none = SessionFilter::default;
+    let agent = |name: &str| SessionFilter {
+        agent: Some(name.into()),
+        ..none()
+    };
+    let titled = |words: &str| SessionFilter {
+        title: Some(words.into()),
+        ..none()
+    };
+    let parent = |name: &str| SessionFilter {
+        parent_session_id: Some(sid(name)),
+        ..none()
+    };
+    let both = SessionFilter {
+        title: Some("si".into()),
+        parent_session_id: Some(sid("a")),
+        ..agent("planner")
+    };
+    let project = SessionFilter {
+        project_id: ProjectId::new("p").ok(),
+        ..agent("planner")
+    };
+    for (filter, hers, all) in [
+        (agent("planner"), vec!["b", "a"], vec!["theirs", "b", "a"]),
+        (agent("coder"), vec!["a"], vec!["a"]),
+        (agent("Coder"), vec![], vec![]),
+        (agent("plan"), vec![], vec![]),
+        (titled("size"), vec!["b"], vec!["theirs", "b"]),
+        (titled("gRö"), vec!["a"], vec!["a"]),
+        (titled("GRÖ"), vec![], vec![]),
+        (titled("%"), vec![], vec![]),
+        (
+            titled(""),
+            vec!["child", "b", "a"],
+            vec!["theirs", "child", "b", "a"],
+        ),
+        (
+            parent("a"),
+            vec!["child", "b"],
+            vec!["theirs", "child", "b"],
+        ),
+        (parent("none"), vec![], vec![]),
+        (both, vec!["b"], vec!["theirs", "b"]),
+        (project, vec!["b", "a"], vec!["b", "a"]),
+        (
+            none(),
+            vec!["child", "b", "a"],
+            vec!["theirs", "child", "b", "a"],
+        ),
+    ] {
+        assert_eq!(ids(f, &ann, filter.clone()).await, hers, "{filter:?}");
+        assert_eq!(
+            ids(f, &operator("t"), filter.clone()).await,
+            all,
+            "{filter:?}"
+        );
+        assert_eq!(ids(f, &anyone(), filter).await, Vec::<String>::new());
+    }
+    f.session_of(&ann, patch("a", title("now of a size")))
+        .await
+        .unwrap();
+    assert_eq!(ids(f, &ann, titled("SIZE")).await, ["b", "a"]);
+    f.intact().await;
+}
+
+/// Every way to come by session `s` and its turn `r`, which must all be refused as for one that is not there.
+async fn invisible(f: &Fixture, who: &Scope) {
+    let turn = f
+        .keyring
+        .turn_id(&who.tenant, &sid("s"), &super::fixture::rid("r"));
+    let not_found = ErrorCode::SessionNotFound;
+    assert_eq!(code(f.session(who, "s").await), not_found);
+    assert_eq!(code(f.ledger.items(who, &sid("s"), 0, 9).await), not_found);
+    assert_eq!(code(f.ledger.turn(who, &sid("s"), turn).await), not_found);
+    assert_eq!(code(f.ledger.events(who, &sid("s"), 0, 9).await), not_found);
+    let verify = f.ledger.verify(Some((who.clone(), sid("s")))).await;
+    assert_eq!(code(verify), not_found);
+    for write in [
+        append("s", turn, vec![item(Channel::Plan, "p")], None),
+        finalize("s", turn, Some("a")),
+        close_session("s", None),
+        patch("s", title("mine")),
+        super::asks::erase("s"),
+        Write::RecordEvent(Box::new(super::asks::event("s", "k", "kind"))),
+    ] {
+        assert_eq!(code(f.write(who, write).await), not_found);
+    }
+    assert_eq!(code(f.create(who, "s").await), ErrorCode::SessionConflict);
+    let refused = f.try_start(who, start(who, "s", "r", "r")).await;
+    assert_eq!(code(refused), ErrorCode::SessionConflict);
+    assert!(
+        !ids(f, who, SessionFilter::default())
+            .await
+            .contains(&"s".to_owned())
+    );
+    assert!(
+        f.feed(who, 9)
+            .await
+            .iter()
+            .all(|c| c.session_id != sid("s"))
+    );
+}
+
+pub async fn a_secret_keeps_an_anonymous_session(f: &Fixture) {
+    let holder = knowing(f, "the secret");
+    let turn = f.start(&holder, "s", "r").await;
+    let before = f.session(&holder, "s").await.unwrap();
+    for who in [
+        anyone(),
+        user("ann"),
+        knowing(f, "another"),
+        showing(f, &user("ann"), "another"),
+    ] {
+        invisible(f, &who).await;
+    }
+    assert_eq!(f.session(&holder, "s").await.unwrap(), before);
+    for who in [holder.clone(), showing(f, &user("ann"), "the secret")] {
+        let more = vec![item(Channel::Plan, "p")];
+        f.append(&who, &turn, more).await.unwrap();
+        assert_eq!(
+            f.items(&who, "s", 9).await[0].parts.as_str(),
+            super::fixture::text("r").as_str()
+        );
+    }
+    assert_eq!(ids(f, &holder, SessionFilter::default()).await, ["s"]);
+    assert_eq!(
+        ids(f, &operator("t"), SessionFilter::default()).await,
+        ["s"]
+    );
+    assert!(f.start(&holder, "s", "r").await.replayed);
+    f.intact().await;
+}
+
+pub async fn a_secret_opens_what_has_none(f: &Fixture) {
+    // Sessions of nobody are found by their ids whatever else is shown, and listed to who shows nothing.
+    f.start(&anyone(), "open", "r").await;
+    let holder = knowing(f, "s");
+    f.create(&holder, "mine").await.unwrap();
+    f.session(&holder, "open").await.unwrap();
+    assert_eq!(ids(f, &holder, SessionFilter::default()).await, ["mine"]);
+    assert_eq!(ids(f, &anyone(), SessionFilter::default()).await, ["open"]);
+    // Who is known has no need of a secret: what they make is theirs.
+    let ann = showing(f, &user("ann"), "s");
+    f.create(&ann, "hers").await.unwrap();
+    f.session(&user("ann"), "hers").await.unwrap();
+    assert_eq!(
+        code(f.session(&holder, "hers").await),
+        ErrorCode::SessionNotFound
+    );
+    assert_eq!(ids(f, &ann, SessionFilter::default()).await, ["hers"]);
+}

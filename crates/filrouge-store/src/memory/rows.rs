@@ -1,0 +1,338 @@
+//! The rows, in maps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use filrouge_types::{
+    EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
+};
+
+use crate::command::{Scope, SessionFilter};
+use crate::record::RecordRow;
+use crate::rows::{
+    EventRow, HeadRow, LogRow, NoteRow, RECORDS_BYTES, SessionPk, SessionRow, Stored, TurnRow, Tx,
+    View,
+};
+
+#[derive(Default)]
+pub(super) struct Rows {
+    sessions: BTreeMap<SessionPk, SessionRow>,
+    names: BTreeMap<(TenantId, SessionId), SessionPk>,
+    heads: BTreeMap<SessionPk, HeadRow>,
+    turns: BTreeMap<(SessionPk, u64), TurnRow>,
+    turn_ids: BTreeMap<TurnId, (SessionPk, u64)>,
+    records: BTreeMap<(SessionPk, u64), RecordRow>,
+    keys: BTreeMap<(SessionPk, ItemId), u64>,
+    requests: BTreeMap<(SessionPk, RequestId), u64>,
+    pub(super) log: BTreeMap<u64, LogRow>,
+    events: BTreeMap<(SessionPk, u64), EventRow>,
+    event_keys: BTreeMap<(SessionPk, EventKey), u64>,
+    agents: BTreeSet<(SessionPk, Box<str>)>,
+    notes: BTreeMap<Box<str>, NoteRow>,
+}
+
+impl SessionFilter {
+    /// Whether a session is to be shown, by all but its agents.
+    #[must_use]
+    pub fn takes(&self, row: &SessionRow) -> bool {
+        self.project_id
+            .as_ref()
+            .is_none_or(|p| row.project_id.as_ref() == Some(p))
+            && self
+                .identity_id
+                .as_ref()
+                .is_none_or(|i| row.identity_id.as_ref() == Some(i))
+            && self.status.is_none_or(|s| row.status == s)
+            && self.since.is_none_or(|t| row.created_at >= t)
+            && self.until.is_none_or(|t| row.created_at < t)
+            && self
+                .parent_session_id
+                .as_ref()
+                .is_none_or(|p| row.parent_session_id.as_ref() == Some(p))
+            && self.title.as_ref().is_none_or(|t| {
+                let title = row.title.as_deref().unwrap_or_default();
+                title.to_ascii_lowercase().contains(&t.to_ascii_lowercase())
+            })
+    }
+}
+
+impl Rows {
+    fn stored(&self, pk: SessionPk) -> Option<Stored> {
+        let row = self.sessions.get(&pk)?.clone();
+        Some(Stored {
+            pk,
+            row,
+            head: self.heads.get(&pk).cloned(),
+        })
+    }
+}
+
+impl View for Rows {
+    fn session(
+        &self,
+        tenant: &TenantId,
+        id: &SessionId,
+        scope: Option<&Scope>,
+    ) -> Result<Option<Stored>, Failure> {
+        let pk = self.names.get(&(tenant.clone(), id.clone()));
+        let stored = pk.and_then(|pk| self.stored(*pk));
+        Ok(stored.filter(|s| scope.is_none_or(|scope| scope.sees(&s.row))))
+    }
+
+    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<Stored>, Failure> {
+        Ok(self.stored(pk))
+    }
+
+    fn sessions(
+        &self,
+        scope: &Scope,
+        filter: &SessionFilter,
+        before: Option<SessionPk>,
+        limit: usize,
+    ) -> Result<Vec<Stored>, Failure> {
+        let rows = self
+            .sessions
+            .range(..before.unwrap_or(SessionPk::MAX))
+            .rev();
+        let by = |pk: &SessionPk, agent: &str| self.agents.contains(&(*pk, agent.into()));
+        let shown = rows.filter(|(pk, row)| {
+            row.tenant_id == scope.tenant
+                && row.erased.is_none()
+                && scope.lists(row)
+                && filter.takes(row)
+                && filter.agent.as_ref().is_none_or(|agent| by(pk, agent))
+        });
+        Ok(shown
+            .take(limit)
+            .filter_map(|(pk, _)| self.stored(*pk))
+            .collect())
+    }
+
+    fn turn(&self, id: &TurnId) -> Result<Option<(SessionPk, TurnRow)>, Failure> {
+        let place = self.turn_ids.get(id);
+        Ok(place.and_then(|place| Some((place.0, self.turns.get(place)?.clone()))))
+    }
+
+    fn turns(
+        &self,
+        pk: SessionPk,
+        from: u64,
+        to: u64,
+        descending: bool,
+        limit: usize,
+    ) -> Result<Vec<TurnRow>, Failure> {
+        if from > to {
+            return Ok(Vec::new());
+        }
+        let range = self
+            .turns
+            .range((pk, from)..=(pk, to))
+            .map(|(_, row)| row.clone());
+        Ok(if descending {
+            range.rev().take(limit).collect()
+        } else {
+            range.take(limit).collect()
+        })
+    }
+
+    fn turn_rows(&self, pk: SessionPk) -> Result<u64, Failure> {
+        Ok(self.turns.range((pk, 0)..=(pk, u64::MAX)).count() as u64)
+    }
+
+    fn silent_turns(
+        &self,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
+        let silent = |row: &TurnRow| row.status == TurnStatus::Open && row.touched_at < before;
+        let mut rows: Vec<_> = self
+            .turns
+            .iter()
+            .filter(|(_, row)| silent(row))
+            .map(|((pk, _), row)| (*pk, row.clone()))
+            .collect();
+        rows.sort_by_key(|(_, row)| row.touched_at);
+        rows.truncate(limit);
+        Ok(rows)
+    }
+
+    fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>, Failure> {
+        let first = self
+            .records
+            .range((pk, 0)..=(pk, seq))
+            .next_back()
+            .map_or(seq, |((_, first), _)| *first);
+        let rows = self.records.range((pk, first)..=(pk, u64::MAX));
+        let mut bytes = 0;
+        let within = |row: &&RecordRow| {
+            let before = bytes;
+            bytes += row.body.len();
+            before < RECORDS_BYTES
+        };
+        let rows = rows.map(|(_, row)| row).take(limit).take_while(within);
+        Ok(rows.cloned().collect())
+    }
+
+    fn structure(&self) -> Result<Vec<String>, Failure> {
+        Ok(Vec::new())
+    }
+
+    fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
+        Ok(self
+            .records
+            .range((pk, 0)..=(pk, u64::MAX))
+            .next_back()
+            .map_or(0, |(_, row)| row.last_seq()))
+    }
+
+    fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {
+        Ok(self.keys.get(&(pk, id.clone())).copied())
+    }
+
+    fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure> {
+        Ok(self.requests.get(&(pk, id.clone())).copied())
+    }
+
+    fn item_keys(&self, pk: SessionPk) -> Result<u64, Failure> {
+        let items = self.keys.keys().filter(|(p, _)| *p == pk).count();
+        let requests = self.requests.keys().filter(|(p, _)| *p == pk).count();
+        Ok((items + requests) as u64)
+    }
+
+    fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
+        Ok(self
+            .log
+            .range(after + 1..)
+            .map(|(_, row)| row.clone())
+            .take(limit)
+            .collect())
+    }
+
+    fn newest_log(&self) -> Result<Option<LogRow>, Failure> {
+        Ok(self.log.values().next_back().cloned())
+    }
+
+    fn each_session(&self, see: &mut dyn FnMut(SessionPk, Option<Stored>)) -> Result<(), Failure> {
+        for pk in self.sessions.keys() {
+            see(*pk, self.stored(*pk));
+        }
+        Ok(())
+    }
+
+    fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>, Failure> {
+        let number = self.event_keys.get(&(pk, key.clone()));
+        Ok(number.and_then(|n| self.events.get(&(pk, *n)).cloned()))
+    }
+
+    fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure> {
+        let from = after.saturating_add(1);
+        let rows = self.events.range((pk, from)..=(pk, u64::MAX));
+        Ok(rows.map(|(_, row)| row.clone()).take(limit).collect())
+    }
+
+    fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure> {
+        let newest = self.events.range((pk, 0)..=(pk, u64::MAX)).next_back();
+        Ok(newest.map_or(0, |((_, number), _)| *number))
+    }
+
+    fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure> {
+        Ok(self.notes.get(name).cloned())
+    }
+
+    fn notes(&self) -> Result<Vec<Option<NoteRow>>, Failure> {
+        Ok(self.notes.values().cloned().map(Some).collect())
+    }
+
+    fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {
+        Ok(self.sessions.keys().copied().collect())
+    }
+}
+
+impl Tx for Rows {
+    fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
+        let pk = self.sessions.keys().next_back().map_or(1, |pk| pk + 1);
+        self.names
+            .insert((row.tenant_id.clone(), row.session_id.clone()), pk);
+        self.sessions.insert(pk, row.clone());
+        Ok(pk)
+    }
+
+    fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
+        self.heads.insert(pk, head.clone());
+        Ok(())
+    }
+
+    fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
+        self.turn_ids.insert(row.turn_id, (pk, row.place()));
+        self.turns.insert((pk, row.place()), row.clone());
+        Ok(())
+    }
+
+    fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
+        self.turns.insert((pk, row.place()), row.clone());
+        Ok(())
+    }
+
+    fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+        self.records.insert((pk, row.first_seq), row.clone());
+        Ok(())
+    }
+
+    fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+        self.records.insert((pk, row.first_seq), row.clone());
+        Ok(())
+    }
+
+    fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {
+        self.keys.insert((pk, id.clone()), seq);
+        Ok(())
+    }
+
+    fn insert_request_key(
+        &mut self,
+        pk: SessionPk,
+        id: &RequestId,
+        seq: u64,
+    ) -> Result<(), Failure> {
+        self.requests.insert((pk, id.clone()), seq);
+        Ok(())
+    }
+
+    fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
+        self.sessions.insert(pk, row.clone());
+        Ok(())
+    }
+
+    fn note_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
+        self.agents.insert((pk, agent.into()));
+        Ok(())
+    }
+
+    fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
+        self.event_keys
+            .insert((pk, row.event.key.clone()), row.number);
+        self.events.insert((pk, row.number), row.clone());
+        Ok(())
+    }
+
+    fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure> {
+        self.notes.insert(row.name.clone(), row.clone());
+        Ok(())
+    }
+
+    fn erase(&mut self, pk: SessionPk) -> Result<(), Failure> {
+        self.records.retain(|(p, _), _| *p != pk);
+        self.keys.retain(|(p, _), _| *p != pk);
+        self.requests.retain(|(p, _), _| *p != pk);
+        self.turns.retain(|(p, _), _| *p != pk);
+        self.turn_ids.retain(|_, (p, _)| *p != pk);
+        self.events.retain(|(p, _), _| *p != pk);
+        self.event_keys.retain(|(p, _), _| *p != pk);
+        self.agents.retain(|(p, _)| *p != pk);
+        Ok(())
+    }
+
+    fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
+        self.log.insert(row.commit_no, row.clone());
+        Ok(())
+    }
+}

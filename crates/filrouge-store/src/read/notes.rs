@@ -1,0 +1,86 @@
+//! Notes and events, verified.
+
+use filrouge_types::{ErrorCode, Failure, SessionEvent, SessionId};
+
+use super::{Loaded, Sight, in_session, key_missing};
+use crate::command::Scope;
+use crate::ledger::Note;
+use crate::record::Check;
+use crate::rows::{EventRow, NoteRow, View};
+
+impl<V: View + ?Sized> Sight<'_, V> {
+    /// A note, verified.
+    ///
+    /// # Errors
+    /// `integrity_error`, `key_missing`.
+    pub fn note(&self, name: &str) -> Result<Option<Note>, Failure> {
+        let row = self.note_row(name)?;
+        Ok(row.map(|row| Note {
+            version: row.version,
+            value: row.value,
+        }))
+    }
+
+    pub(crate) fn note_row(&self, name: &str) -> Result<Option<NoteRow>, Failure> {
+        self.suspects.check_note(name)?;
+        let Some(row) = self.view.note(name)? else {
+            return Ok(None);
+        };
+        match row.verified(self.keyring) {
+            _ if self.check == Check::Unverified => Ok(Some(row)),
+            Some(true) => Ok(Some(row)),
+            Some(false) => Err(Failure::new(
+                ErrorCode::IntegrityError,
+                format!("note {name:?} was changed"),
+            )),
+            None => Err(Failure::new(
+                ErrorCode::KeyMissing,
+                format!("note {name:?} was written with a key that is not in the keyring"),
+            )),
+        }
+    }
+
+    /// A page of a session's events in the order they were recorded, and the cursor of the next page.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`.
+    pub fn events(
+        &self,
+        scope: &Scope,
+        id: &SessionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<(Vec<SessionEvent>, Option<String>), Failure> {
+        let session = self.get(scope, id)?;
+        let page = || {
+            let rows = self
+                .view
+                .events(session.pk, after, limit.saturating_add(1))?;
+            let more = rows.len() > limit;
+            let mut next = None;
+            let mut page = Vec::with_capacity(rows.len().min(limit));
+            for (row, number) in rows.into_iter().take(limit).zip(after.saturating_add(1)..) {
+                if row.number != number {
+                    return Err(session.broken(None, format!("event {number} is missing")));
+                }
+                next = Some(number.to_string());
+                page.push(self.verified_event(&session, row)?);
+            }
+            Ok((page, next.filter(|_| more)))
+        };
+        in_session(id, page())
+    }
+
+    pub(crate) fn verified_event(
+        &self,
+        session: &Loaded,
+        row: EventRow,
+    ) -> Result<SessionEvent, Failure> {
+        match row.verified(self.keyring, session.pk) {
+            _ if self.check == Check::Unverified => Ok(row.event),
+            Some(true) => Ok(row.event),
+            Some(false) => Err(session.broken(None, format!("event {} was changed", row.number))),
+            None => Err(key_missing(session.name())),
+        }
+    }
+}

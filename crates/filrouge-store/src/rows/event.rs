@@ -1,0 +1,105 @@
+//! Events of a session, for key figures (DESIGN §6): numbered, found by their key, each under a MAC of its own.
+
+use filrouge_types::{EventKey, RawJson, SessionEvent};
+
+use super::SessionPk;
+use crate::codec::{Malformed, Reader, Write};
+use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventRow {
+    /// Dense in its session, from 1.
+    pub number: u64,
+    /// The event.
+    pub event: SessionEvent,
+    key_id: KeyId,
+    mac: [u8; MAC_BYTES],
+}
+
+impl EventRow {
+    /// Signs an event with the active key.
+    #[must_use]
+    pub fn sealed(number: u64, event: SessionEvent, keyring: &Keyring, pk: SessionPk) -> Self {
+        let mut row = Self {
+            number,
+            event,
+            key_id: keyring.active(),
+            mac: [0; MAC_BYTES],
+        };
+        row.mac = row.expected(keyring, pk).unwrap_or_default();
+        row
+    }
+
+    fn expected(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
+        let place = [pk.to_be_bytes(), self.number.to_be_bytes()];
+        let pieces: [&[u8]; 2] = [place.as_flattened(), &self.body()];
+        keyring.mac(self.key_id, Domain::Event, &pieces)
+    }
+
+    /// Checks the MAC; `None` when the key is missing.
+    #[must_use]
+    pub fn verified(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
+        Some(equal_macs(&self.expected(keyring, pk)?, &self.mac))
+    }
+
+    fn body(&self) -> Vec<u8> {
+        let mut out = vec![crate::record::FORMAT];
+        out.extend_from_slice(&self.key_id.to_be_bytes());
+        out.text(self.event.key.as_str());
+        out.text(&self.event.kind);
+        out.time(self.event.at);
+        match &self.event.detail {
+            Some(detail) => {
+                out.byte(1);
+                out.text(detail.as_str());
+            }
+            None => out.byte(0),
+        }
+        out.time(self.event.created_at);
+        out
+    }
+
+    /// The stored bytes, without the number, which is the row's key.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = self.body();
+        out.extend_from_slice(&self.mac);
+        out
+    }
+
+    /// Reads stored bytes; `None` when they are malformed.
+    #[must_use]
+    pub fn decode(number: u64, bytes: &[u8]) -> Option<Self> {
+        Self::read(number, bytes).ok()
+    }
+
+    fn read(number: u64, bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut r = Reader(bytes);
+        if r.byte()? != crate::record::FORMAT {
+            return Err(Malformed);
+        }
+        let key_id = KeyId::from_be_bytes(r.array()?);
+        let event = SessionEvent {
+            key: EventKey::new(r.text()?).map_err(|_| Malformed)?,
+            kind: r.text()?.into(),
+            at: r.time()?,
+            detail: match r.byte()? {
+                0 => None,
+                1 => Some(RawJson::from_checked(r.text()?)),
+                _ => return Err(Malformed),
+            },
+            created_at: r.time()?,
+        };
+        let mac = r.array()?;
+        if !r.is_empty() {
+            return Err(Malformed);
+        }
+        Ok(Self {
+            number,
+            event,
+            key_id,
+            mac,
+        })
+    }
+}

@@ -1,0 +1,93 @@
+//! Notes: small named values of the store, outside of any session. The newest commit vouches for all of them
+//! together with the heads, so that none can be changed, taken away or put back unnoticed.
+
+use crate::codec::{Malformed, Reader, Write};
+use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
+
+/// Most bytes of a note's value.
+pub const NOTE_MAX: usize = 1 << 20;
+
+/// A note as it stands in a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoteRow {
+    /// Its name.
+    pub name: Box<str>,
+    /// How often it was put, from 1.
+    pub version: u64,
+    /// Its value.
+    pub value: Vec<u8>,
+    key_id: KeyId,
+    /// Over all of the above.
+    pub mac: [u8; MAC_BYTES],
+}
+
+impl NoteRow {
+    /// Signs a note with the active key.
+    #[must_use]
+    pub fn sealed(name: Box<str>, version: u64, value: Vec<u8>, keyring: &Keyring) -> Self {
+        let mut row = Self {
+            name,
+            version,
+            value,
+            key_id: keyring.active(),
+            mac: [0; MAC_BYTES],
+        };
+        row.mac = row.expected(keyring).unwrap_or_default();
+        row
+    }
+
+    fn expected(&self, keyring: &Keyring) -> Option<[u8; MAC_BYTES]> {
+        let mut name = Vec::new();
+        name.text(&self.name);
+        keyring.mac(self.key_id, Domain::Note, &[&name, &self.body()])
+    }
+
+    /// Checks the MAC; `None` when the key is missing.
+    #[must_use]
+    pub fn verified(&self, keyring: &Keyring) -> Option<bool> {
+        Some(equal_macs(&self.expected(keyring)?, &self.mac))
+    }
+
+    fn body(&self) -> Vec<u8> {
+        let mut out = vec![crate::record::FORMAT];
+        out.extend_from_slice(&self.key_id.to_be_bytes());
+        out.number(self.version);
+        out.bytes(&self.value);
+        out
+    }
+
+    /// The stored bytes, without the name, which is the row's key.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = self.body();
+        out.extend_from_slice(&self.mac);
+        out
+    }
+
+    /// Reads stored bytes; `None` when they are malformed.
+    #[must_use]
+    pub fn decode(name: &str, bytes: &[u8]) -> Option<Self> {
+        Self::read(name, bytes).ok()
+    }
+
+    fn read(name: &str, bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut r = Reader(bytes);
+        if r.byte()? != crate::record::FORMAT {
+            return Err(Malformed);
+        }
+        let key_id = KeyId::from_be_bytes(r.array()?);
+        let version = r.number()?;
+        let value = r.bytes()?.to_vec();
+        let mac = r.array()?;
+        if !r.is_empty() {
+            return Err(Malformed);
+        }
+        Ok(Self {
+            name: name.into(),
+            version,
+            value,
+            key_id,
+            mac,
+        })
+    }
+}

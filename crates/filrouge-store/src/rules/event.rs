@@ -1,0 +1,68 @@
+//! Events of a session: once for each key (DESIGN §6).
+
+use filrouge_types::{ErrorCode, Failure, SessionEvent};
+
+use super::{Change, Context, Group};
+use crate::command::{NewEvent, Outcome, Scope};
+use crate::rows::{EventRow, LogEntry, Tx};
+
+/// Most events of a session.
+const EVENTS_MAX: u64 = 10_000;
+
+pub(super) fn apply<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    new: &NewEvent,
+) -> Result<Outcome, Failure> {
+    let sight = ctx.sight(tx);
+    let session = sight.get(scope, &new.session_id)?;
+    if let Some(row) = tx.event(session.pk, &new.key)? {
+        let event = sight.verified_event(&session, row)?;
+        if event.key != new.key {
+            return Err(session.broken(None, "an event's key leads to another event"));
+        }
+        let same = event.kind == new.kind
+            && event.detail == new.detail
+            && new.at.is_none_or(|at| at == event.at);
+        if !same {
+            let what = format!("event {:?} came before with another body", new.key.as_str());
+            return Err(Failure::new(ErrorCode::IdempotencyMismatch, what)
+                .with_hint("give every event a key of its own"));
+        }
+        return Ok(Outcome::Event {
+            event: Box::new(event),
+            created: false,
+        });
+    }
+    let number = tx.newest_event(session.pk)? + 1;
+    if number > EVENTS_MAX {
+        return Err(Failure::new(
+            ErrorCode::LimitExceeded,
+            format!("a session has at most {EVENTS_MAX} events"),
+        ));
+    }
+    let event = SessionEvent {
+        key: new.key.clone(),
+        kind: new.kind.clone(),
+        at: new.at.unwrap_or(ctx.now),
+        detail: new.detail.clone(),
+        created_at: ctx.now,
+    };
+    let row = EventRow::sealed(number, event.clone(), ctx.keyring, session.pk);
+    tx.insert_event(session.pk, &row)?;
+    let mut half = [0; 8];
+    half.copy_from_slice(&session.head.mac[..8]);
+    group.entries.push(LogEntry {
+        pk: session.pk,
+        first_seq: number,
+        count: 0,
+        head: half,
+        change: Change::Event,
+    });
+    Ok(Outcome::Event {
+        event: Box::new(event),
+        created: true,
+    })
+}

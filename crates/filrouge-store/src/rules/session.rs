@@ -1,0 +1,175 @@
+//! Sessions as a whole: made, changed, ended.
+
+use filrouge_types::{
+    Channel, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, SessionStatus, merge_patch,
+};
+
+use super::{
+    Change, Context, Group, check_tail, insert_session, put_batch, put_changed, put_head,
+    session_conflict,
+};
+use crate::command::{CloseSession, NewSession, Outcome, Patch, Scope};
+use crate::read::Loaded;
+use crate::record::{Batch, Entry};
+use crate::rows::{SessionRow, Tx};
+
+pub(super) fn create<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    new: &NewSession,
+) -> Result<Outcome, Failure> {
+    if let Some(found) = ctx.sight(tx).find_any(scope, &new.session_id)? {
+        return if scope.sees(&found.row) {
+            let session = Box::new(found.row.with_head(&found.head));
+            Ok(Outcome::Session {
+                session,
+                created: false,
+            })
+        } else {
+            Err(session_conflict())
+        };
+    }
+    let made = insert_session(tx, ctx, scope, new)?;
+    let made = put_head(tx, group, ctx, made, (0, 0), true)?;
+    Ok(Outcome::Session {
+        session: Box::new(made.row.with_head(&made.head)),
+        created: true,
+    })
+}
+
+/// Changes what is listed; a patch that changes nothing writes nothing.
+pub(super) fn patch<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    patch: &Patch,
+) -> Result<Outcome, Failure> {
+    let session = ctx.sight(tx).get(scope, &patch.session_id)?;
+    let version = session.row.clone().with_head(&session.head).version;
+    if patch
+        .versions
+        .as_ref()
+        .is_some_and(|v| !v.contains(&version))
+    {
+        return Err(Failure::new(
+            ErrorCode::PreconditionFailed,
+            "the session is not as If-Match says any more",
+        )
+        .with_hint("get it again, look at what has changed, and send its new ETag"));
+    }
+    let row = patched(&session.row, patch)?;
+    if row == session.row {
+        return Ok(unchanged(session));
+    }
+    put_row(tx, group, ctx, session, row, (0, 0), Change::Patched)
+}
+
+fn patched(row: &SessionRow, patch: &Patch) -> Result<SessionRow, Failure> {
+    let (mut row, change) = (row.clone(), &patch.patch);
+    if let Some(title) = &change.title {
+        row.title = title.clone();
+    }
+    if let Some(status) = change.status {
+        row.status = status;
+    }
+    if let Some(state) = &change.state {
+        row.state = state.clone();
+    }
+    if let Some(project_id) = &change.project_id {
+        row.project_id = project_id.clone();
+    }
+    if let Some(metadata) = &change.metadata {
+        let merged = match metadata {
+            Some(metadata) => merge_patch(&row.metadata, metadata),
+            None => RawJson::from_checked("{}"),
+        };
+        // Merging writes without white space; that alone is no change.
+        if !same_json(&merged, &row.metadata) {
+            row.metadata = merged;
+        }
+        let (bytes, most) = (row.metadata.as_str().len(), patch.metadata_max);
+        if bytes > most {
+            let what = format!("metadata would have {bytes} bytes, at most {most} are allowed");
+            return Err(Failure::new(ErrorCode::LimitExceeded, what)
+                .with_hint("take members away by setting them to null"));
+        }
+    }
+    Ok(row)
+}
+
+/// Whether two documents are spelled alike but for white space between their tokens.
+fn same_json(a: &RawJson, b: &RawJson) -> bool {
+    let significant = |json: &RawJson| {
+        let (mut inside, mut escaped) = (false, false);
+        let mut kept = Vec::with_capacity(json.as_str().len());
+        for byte in json.as_str().bytes() {
+            if inside || !byte.is_ascii_whitespace() {
+                kept.push(byte);
+            }
+            inside ^= byte == b'"' && !escaped;
+            escaped = inside && byte == b'\\' && !escaped;
+        }
+        kept
+    };
+    significant(a) == significant(b)
+}
+
+/// Ends a session; one that has ended stays as it is.
+pub(super) fn close<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    close: &CloseSession,
+) -> Result<Outcome, Failure> {
+    let mut session = ctx.sight(tx).get(scope, &close.session_id)?;
+    if session.row.status == SessionStatus::Closed {
+        return Ok(unchanged(session));
+    }
+    check_tail(tx, &session, 1)?;
+    let batch = note_item(ctx, close.reason.as_deref())?;
+    let (first, _) = put_batch(tx, ctx, &mut session, None, &batch)?;
+    let row = SessionRow {
+        status: SessionStatus::Closed,
+        ..session.row.clone()
+    };
+    put_row(tx, group, ctx, session, row, (first, 1), Change::Items)
+}
+
+/// Tells in the journal that the session was closed, and why.
+fn note_item(ctx: &Context<'_>, reason: Option<&str>) -> Result<Batch, Failure> {
+    let reason = reason.map_or("null".to_owned(), |r| {
+        JsonText::from_plain(r).as_token().to_owned()
+    });
+    let parts = format!(r#"[{{"type":"session_closed","reason":{reason}}}]"#);
+    let parts = RawJson::from_checked(parts);
+    let entry = Entry::from(NewItem::new(Role::System, Channel::SystemNote, parts));
+    Batch::seal(&[entry], ctx.entropy)
+}
+
+fn unchanged(session: Loaded) -> Outcome {
+    Outcome::Session {
+        session: Box::new(session.row.with_head(&session.head)),
+        created: false,
+    }
+}
+
+/// Writes a session's changed row, and the head that vouches for it.
+pub(super) fn put_row<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    mut session: Loaded,
+    row: SessionRow,
+    seqs: (u64, u64),
+    change: Change,
+) -> Result<Outcome, Failure> {
+    tx.update_session(session.pk, &row)?;
+    session.head.session = row.fingerprint();
+    session.head.updated_at = ctx.now;
+    session.row = row;
+    put_changed(tx, group, ctx, session, seqs, change).map(unchanged)
+}

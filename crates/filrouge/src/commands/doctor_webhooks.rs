@@ -1,0 +1,189 @@
+//! `filrouge doctor webhooks`, and what `filrouge doctor` tells of webhooks.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use filrouge_server::{WebhookAction, WebhookName, WebhookStatus, change_webhook, webhook_status};
+use filrouge_store::Ledger;
+use filrouge_types::{Clock, SystemClock};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::cli::DoctorWebhooks;
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::open::{Need, open, refuse_unverified};
+use crate::output::{document, printable, stdout};
+
+/// A webhook as it is configured and as it stands.
+#[derive(Debug, Serialize)]
+pub(super) struct WebhookStanding {
+    enabled: bool,
+    #[serde(flatten)]
+    status: WebhookStatus,
+}
+
+/// All webhooks of the configuration.
+pub(super) async fn standings(
+    config: &Config,
+    ledger: &dyn Ledger,
+) -> anyhow::Result<Vec<WebhookStanding>> {
+    let mut all = Vec::with_capacity(config.webhooks.len());
+    for webhook in &config.webhooks {
+        let feed = webhook.feed(&config.tenant.value);
+        all.push(WebhookStanding {
+            enabled: webhook.enabled,
+            status: webhook_status(ledger, &feed, SystemClock.now()).await?,
+        });
+    }
+    Ok(all)
+}
+
+impl WebhookStanding {
+    pub(super) fn name(&self) -> String {
+        format!("webhook {}", self.status.name)
+    }
+
+    pub(super) fn is_well(&self) -> bool {
+        let s = &self.status;
+        !self.enabled || (s.disabled_at.is_none() && s.failures == 0 && s.dead_letters.is_empty())
+    }
+
+    /// In a line.
+    pub(super) fn detail(&self) -> String {
+        let s = &self.status;
+        let mut parts = Vec::new();
+        if !self.enabled {
+            parts.push("not enabled".to_owned());
+        }
+        match &s.cursor {
+            Some(cursor) => {
+                parts.push(format!("cursor {cursor}, {} commits behind", s.lag_commits));
+            }
+            None => parts.push("has not begun".to_owned()),
+        }
+        if let Some(holder) = &s.holder {
+            parts.push(format!("sent by {holder}"));
+        }
+        if let Some(at) = s.disabled_at {
+            parts.push(format!("disabled since {at}: the receiver answers 410"));
+        }
+        if s.failures > 0 {
+            let error = s.last_error.as_deref().unwrap_or("unknown");
+            parts.push(format!(
+                "{} failures in a row, the last {error}",
+                s.failures
+            ));
+        }
+        if let Some(at) = s.retry_at {
+            parts.push(format!("again at {at}"));
+        }
+        if !s.dead_letters.is_empty() {
+            parts.push(format!("{} dead letters", s.dead_letters.len()));
+        }
+        if s.dead_letters_dropped > 0 {
+            parts.push(format!("{} older ones not kept", s.dead_letters_dropped));
+        }
+        if s.redelivering {
+            parts.push("being sent again".to_owned());
+        }
+        parts.join("; ")
+    }
+
+    pub(super) fn hint(&self) -> Option<String> {
+        let s = &self.status;
+        let run = |flag: &str| Some(format!("filrouge doctor webhooks --{flag} {}", s.name));
+        if self.is_well() {
+            None
+        } else if s.disabled_at.is_some() {
+            run("enable")
+        } else if !s.dead_letters.is_empty() {
+            run("redeliver")
+        } else {
+            Some("the receiver is asked again; look at its log".to_owned())
+        }
+    }
+}
+
+fn action(what: &DoctorWebhooks) -> Option<(WebhookAction, &str)> {
+    let asked = [
+        (WebhookAction::Redeliver, &what.redeliver),
+        (WebhookAction::Discard, &what.discard),
+        (WebhookAction::Enable, &what.enable),
+    ];
+    asked
+        .into_iter()
+        .find_map(|(action, name)| Some((action, name.as_deref()?)))
+}
+
+async fn change(config: &Config, action: WebhookAction, name: &str) -> anyhow::Result<ExitCode> {
+    refuse_unverified(config)?;
+    let name: WebhookName = name.parse().map_err(|e| Usage::new(format!("{e}")))?;
+    let opened = open(config, Need::Existing).await?;
+    let done = change_webhook(opened.ledger.as_ref(), &name, action).await;
+    opened.close().await;
+    let letters = done?;
+    let (word, text) = match action {
+        WebhookAction::Redeliver => (
+            "redeliver",
+            format!(
+                "{letters} dead letters are sent again by the server that runs, or the next that starts"
+            ),
+        ),
+        WebhookAction::Discard => (
+            "discard",
+            format!("{letters} dead letters were thrown away"),
+        ),
+        WebhookAction::Enable => ("enable", format!("webhook {name} goes on where it stopped")),
+    };
+    if config.json {
+        document(&json!({ "webhook": name.as_str(), "action": word, "dead_letters": letters }))?;
+    } else {
+        let mut out = stdout();
+        writeln!(out, "{text}")?;
+        out.flush()?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn run(config: &Config, what: &DoctorWebhooks) -> anyhow::Result<ExitCode> {
+    if let Some((action, name)) = action(what) {
+        return change(config, action, name).await;
+    }
+    let opened = open(config, Need::Existing).await?;
+    let found = standings(config, opened.ledger.as_ref()).await;
+    opened.close().await;
+    let all = found?;
+    if config.json {
+        document(&json!({ "webhooks": all }))?;
+    } else {
+        let mut out = stdout();
+        if all.is_empty() {
+            writeln!(out, "no webhooks are configured")?;
+        }
+        for webhook in &all {
+            writeln!(
+                out,
+                "{}: {}",
+                webhook.status.name,
+                printable(&webhook.detail())
+            )?;
+            for letter in &webhook.status.dead_letters {
+                writeln!(
+                    out,
+                    "  dead: behind {} to {}, {} attempts, {}, given up {}",
+                    letter.after, letter.next_cursor, letter.attempts, letter.error, letter.at
+                )?;
+            }
+            if let Some(hint) = webhook.hint() {
+                writeln!(out, "  hint: {hint}")?;
+            }
+        }
+        out.flush()?;
+    }
+    Ok(if all.iter().all(WebhookStanding::is_well) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}

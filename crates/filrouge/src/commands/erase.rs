@@ -1,0 +1,151 @@
+//! `filrouge erase --session ID | --identity ID | --all-of-tenant`: a receipt for each session.
+//!
+//! A session is erased in one transaction. Whoever is interrupted between two runs the command again: what was
+//! erased is not met any more, and a single session gives its first receipt again.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+
+use filrouge_engine::ErasureReceipt;
+use filrouge_types::{IdError, IdentityId, SessionId, TenantId};
+use serde_json::json;
+
+use crate::cli::Erase;
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::open::{Need, open, operator, refuse_unverified};
+
+/// What is to be erased.
+enum What {
+    Session(SessionId),
+    Identity(IdentityId),
+    Tenant(TenantId),
+}
+
+pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<ExitCode> {
+    let what = what(config, asked)?;
+    refuse_unverified(config)?;
+    if !asked.yes {
+        let stdin = io::stdin();
+        if !stdin.is_terminal() {
+            return Err(
+                Usage::new("erasing cannot be undone, and nobody can be asked")
+                    .with_hint("give --yes")
+                    .into(),
+            );
+        }
+        if !confirmed(&what, &mut stdin.lock(), &mut io::stderr())? {
+            anyhow::bail!("nothing was erased");
+        }
+    }
+    let opened = open(config, Need::Existing).await?;
+    let scope = operator(config);
+    let mut receipts = Receipts {
+        json: config.json,
+        failed: None,
+    };
+    let mut tell = |receipt: &ErasureReceipt| {
+        receipts.tell(receipt);
+        Ok(())
+    };
+    let erased = match what {
+        What::Session(id) => {
+            let receipt = opened.engine.erase_session(&scope, id).await;
+            receipt.and_then(|receipt| tell(&receipt).map(|()| 1))
+        }
+        What::Identity(id) => {
+            let sessions = opened.engine.erase_sessions(&scope, Some(id), &mut tell);
+            sessions.await
+        }
+        What::Tenant(_) => opened.engine.erase_sessions(&scope, None, &mut tell).await,
+    };
+    opened.close().await;
+    let erased = erased?;
+    if let Some(error) = receipts.failed {
+        return Err(error.into());
+    }
+    if erased == 0 {
+        tracing::warn!("there was nothing to erase");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn what(config: &Config, asked: &Erase) -> Result<What, Usage> {
+    let usage = |e: IdError| Usage::new(e.to_string());
+    Ok(match (&asked.target.session, &asked.target.identity) {
+        (Some(id), _) => What::Session(id.parse().map_err(usage)?),
+        (None, Some(id)) => What::Identity(id.parse().map_err(usage)?),
+        (None, None) => What::Tenant(config.tenant.value.clone()),
+    })
+}
+
+/// Whether the answer is yes.
+fn confirmed(what: &What, answers: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<bool> {
+    let named = match what {
+        What::Session(id) => format!("session {id}"),
+        What::Identity(id) => format!("all sessions of identity {id}"),
+        What::Tenant(id) => format!("ALL sessions of tenant {id}"),
+    };
+    write!(out, "Erase {named} for good? [yes/no] ")?;
+    out.flush()?;
+    let mut answer = String::new();
+    answers.read_line(&mut answer)?;
+    Ok(answer.trim() == "yes")
+}
+
+/// Writes receipts as they come, so that whoever is interrupted has those of what was erased.
+struct Receipts {
+    json: bool,
+    /// Why receipts cannot be written; erasing goes on, for half an erasure helps nobody.
+    failed: Option<io::Error>,
+}
+
+impl Receipts {
+    fn tell(&mut self, receipt: &ErasureReceipt) {
+        let ErasureReceipt {
+            session_id,
+            erased_at,
+            items,
+            turns,
+        } = receipt;
+        let line = if self.json {
+            json!({
+                "session_id": session_id, "erased_at": erased_at, "items": items, "turns": turns,
+            })
+            .to_string()
+        } else {
+            format!("erased: session {session_id}, {turns} turns, {items} items, {erased_at}")
+        };
+        let mut out = io::stdout().lock();
+        let written = writeln!(out, "{line}").and_then(|()| out.flush());
+        if let Err(error) = written {
+            self.failed.get_or_insert(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_whole_yes_confirms() {
+        for (answer, erases) in [
+            ("yes\n", true),
+            (" yes \r\n", true),
+            ("yes", true),
+            ("y\n", false),
+            ("no\n", false),
+            ("YES\n", false),
+            ("\nyes\n", false),
+            ("", false),
+        ] {
+            let what = What::Identity("ada".parse().unwrap());
+            let mut out = Vec::new();
+            let said = confirmed(&what, &mut answer.as_bytes(), &mut out).unwrap();
+            assert_eq!(said, erases, "{answer:?}");
+            let asked = String::from_utf8(out).unwrap();
+            assert!(asked.contains("all sessions of identity ada"), "{asked}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! `filrouge keys create|list|revoke`
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use comfy_table::{Table, presets::NOTHING};
+use filrouge_engine::api_keys::{ApiKey, NewApiKey, Role};
+use filrouge_types::{Clock, IdentityId, SystemClock, TenantId, Timestamp};
+use serde::Serialize;
+
+use crate::cli::{Keys, NewKey};
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::open::{Need, open, refuse_unverified};
+use crate::output::{document, first_line, stdout};
+
+/// A key as it is shown: without what is kept of its secret.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    key_id: &'a str,
+    name: Option<&'a str>,
+    tenant_id: &'a TenantId,
+    role: Role,
+    identity_id: Option<&'a IdentityId>,
+    status: &'static str,
+    created_at: Timestamp,
+    expires_at: Option<Timestamp>,
+    revoked_at: Option<Timestamp>,
+}
+
+impl<'a> Shown<'a> {
+    fn of(key: &'a ApiKey, text: Option<&'a str>) -> Self {
+        Self {
+            key: text,
+            key_id: &key.key_id,
+            name: key.name.as_deref(),
+            tenant_id: &key.tenant_id,
+            role: key.role,
+            identity_id: key.identity_id.as_ref(),
+            status: status(key),
+            created_at: key.created_at,
+            expires_at: key.expires_at,
+            revoked_at: key.revoked_at,
+        }
+    }
+}
+
+fn status(key: &ApiKey) -> &'static str {
+    if key.revoked_at.is_some() {
+        "revoked"
+    } else if key.is_valid(SystemClock.now()) {
+        "valid"
+    } else {
+        "expired"
+    }
+}
+
+pub(super) async fn run(config: &Config, what: Keys) -> anyhow::Result<ExitCode> {
+    match what {
+        Keys::Create(new) => create(config, new).await,
+        Keys::List => list(config).await,
+        Keys::Revoke { key_id } => revoke(config, &key_id).await,
+    }
+}
+
+async fn create(config: &Config, new: NewKey) -> anyhow::Result<ExitCode> {
+    let new = NewApiKey {
+        name: new.name,
+        tenant_id: config.tenant.value.clone(),
+        role: new.role,
+        identity_id: new
+            .identity
+            .map(|id| {
+                id.parse()
+                    .map_err(|e| Usage::new(format!("--identity: {e}")))
+            })
+            .transpose()?,
+        expires_at: new
+            .expires
+            .map(|text| expiry(&text, SystemClock.now()))
+            .transpose()?,
+    };
+    let opened = open(config, Need::Any).await?;
+    let (key, text) = opened.engine.create_api_key(new).await?;
+    if config.json {
+        document(&Shown::of(&key, Some(text.expose())))?;
+    } else {
+        let mut out = stdout();
+        writeln!(out, "{}", text.expose())?;
+        out.flush()?;
+    }
+    tracing::warn!(
+        key_id = key.key_id,
+        "this is the only time that the key is shown; a server on this store asks everybody for a key from now on"
+    );
+    opened.close().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn list(config: &Config) -> anyhow::Result<ExitCode> {
+    let opened = open(config, Need::Existing).await?;
+    let keys = opened.engine.api_keys(&config.tenant.value).await?;
+    if config.json {
+        let data: Vec<_> = keys.iter().map(|key| Shown::of(key, None)).collect();
+        document(&serde_json::json!({ "data": data }))?;
+    } else {
+        let mut table = Table::new();
+        table.load_style(NOTHING).set_header([
+            "KEY", "ROLE", "IDENTITY", "STATUS", "CREATED", "EXPIRES", "NAME",
+        ]);
+        let minute = |time: Timestamp| time.to_string().chars().take(16).collect::<String>();
+        for key in &keys {
+            table.add_row([
+                key.key_id.clone(),
+                key.role.to_string(),
+                first_line(key.identity_id.as_ref().map_or("", IdentityId::as_str), 60),
+                status(key).to_owned(),
+                minute(key.created_at),
+                key.expires_at.map(minute).unwrap_or_default(),
+                first_line(key.name.as_deref().unwrap_or(""), 60),
+            ]);
+        }
+        let mut out = stdout();
+        writeln!(out, "{table}")?;
+        out.flush()?;
+    }
+    opened.close().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn revoke(config: &Config, key_id: &str) -> anyhow::Result<ExitCode> {
+    refuse_unverified(config)?;
+    let opened = open(config, Need::Existing).await?;
+    let tenant = &config.tenant.value;
+    let key = opened.engine.revoke_api_key(tenant, key_id).await?;
+    if config.json {
+        document(&Shown::of(&key, None))?;
+    } else {
+        tracing::warn!(key_id, "revoked: running servers refuse it within seconds");
+    }
+    opened.close().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A time, or how long from now: a number with s, m, h, d or w.
+fn expiry(text: &str, now: Timestamp) -> Result<Timestamp, Usage> {
+    if let Ok(time) = text.parse() {
+        return Ok(time);
+    }
+    let seconds = text
+        .split_at_checked(text.len().saturating_sub(1))
+        .and_then(|(number, unit)| {
+            let seconds: u64 = match unit {
+                "s" => 1,
+                "m" => 60,
+                "h" => 3600,
+                "d" => 86_400,
+                "w" => 7 * 86_400,
+                _ => return None,
+            };
+            number.parse::<u64>().ok()?.checked_mul(seconds)
+        });
+    let end = seconds.and_then(|seconds| {
+        let micros = i64::try_from(Duration::from_secs(seconds).as_micros()).ok()?;
+        now.as_micros().checked_add(micros)
+    });
+    end.map(Timestamp::from_micros).ok_or_else(|| {
+        Usage::new(format!("--expires: {text:?} is no time"))
+            .with_hint("write a time such as 2027-01-31T00:00:00Z, or how long: 12h, 30d, 8w")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_or_how_long() {
+        let now = Timestamp::from_micros(5);
+        let after = |seconds: i64| Timestamp::from_micros(5 + seconds * 1_000_000);
+        for (text, expected) in [
+            ("1s", after(1)),
+            ("90m", after(5400)),
+            ("12h", after(43_200)),
+            ("30d", after(2_592_000)),
+            ("2w", after(1_209_600)),
+            ("1970-01-01T00:00:07Z", Timestamp::from_micros(7_000_000)),
+        ] {
+            assert_eq!(expiry(text, now).unwrap(), expected, "{text}");
+        }
+        for wrong in [
+            "",
+            "d",
+            "30",
+            "-1d",
+            "1.5d",
+            "30 d",
+            "1y",
+            "9999999999999999d",
+            "é",
+        ] {
+            assert!(expiry(wrong, now).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Spans for OpenTelemetry, sent to the collector that `FILROUGE_OTLP_ENDPOINT` names (OTLP over HTTP).
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing::{Level, Subscriber};
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::Layer;
+use tracing_subscriber::registry::LookupSpan;
+
+/// How long a collector may take.
+const WITHIN: Duration = Duration::from_secs(10);
+
+static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
+
+/// A client that goes where it is told and nowhere else. It brings a runtime of its own, which must not be made
+/// within another.
+fn client() -> anyhow::Result<reqwest::blocking::Client> {
+    // One that is installed already serves as well.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let make = || {
+        reqwest::blocking::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .timeout(WITHIN)
+            .build()
+    };
+    let made = std::thread::spawn(make).join();
+    Ok(made.map_err(|_| anyhow::anyhow!("no HTTP client for spans"))??)
+}
+
+/// The layer that sends spans to `endpoint`, such as `http://127.0.0.1:4318`. Only what filrouge itself says at
+/// level info or above is sent: other people's code tells headers.
+///
+/// # Errors
+/// When the exporter cannot be made.
+pub(crate) fn layer<S>(endpoint: &str) -> anyhow::Result<impl Layer<S> + use<S>>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    let exporter = SpanExporter::builder()
+        .with_http()
+        .with_http_client(client()?)
+        .with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')))
+        .with_timeout(WITHIN)
+        .build()?;
+    let version = opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+    let resource = Resource::builder_empty()
+        .with_service_name("filrouge")
+        .with_attribute(version)
+        .build();
+    let provider = SdkTracerProvider::builder()
+        .with_batch_exporter(exporter)
+        .with_resource(resource)
+        .build();
+    opentelemetry::global::set_text_map_propagator(TraceContextPropagator::new());
+    let tracer = provider.tracer("filrouge");
+    // The log is started once.
+    let _ = PROVIDER.set(provider);
+    Ok(tracing_opentelemetry::layer()
+        .with_tracer(tracer)
+        .with_location(false)
+        .with_threads(false)
+        .with_filter(filter_fn(|line| {
+            line.target().starts_with("filrouge") && *line.level() <= Level::INFO
+        })))
+}
+
+/// Sends what is left, as long as the collector takes it within its time.
+pub(crate) async fn finish() {
+    let Some(provider) = PROVIDER.get().cloned() else {
+        return;
+    };
+    let sent = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(WITHIN)).await;
+    if !matches!(sent, Ok(Ok(()))) {
+        tracing::warn!("the last spans could not be sent");
+    }
+}

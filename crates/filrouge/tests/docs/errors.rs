@@ -1,0 +1,36 @@
+//! The table of error codes.
+
+use filrouge_types::ErrorCode;
+
+use crate::page::Page;
+use crate::table::rows;
+
+#[test]
+fn the_table_of_errors_is_the_programs() {
+    let page = Page::read("docs/errors.md");
+    let told: Vec<_> = rows(page.text(), "All codes")
+        .into_iter()
+        .map(|row| {
+            assert!(
+                row.len() == 5 && row.iter().all(|c| !c.is_empty()),
+                "{row:?}"
+            );
+            row[..4].to_vec()
+        })
+        .collect();
+    let known: Vec<_> = ErrorCode::ALL
+        .iter()
+        .map(|code| {
+            let again = if code.retry() { "yes" } else { "no" };
+            [
+                code.as_str(),
+                &code.status().to_string(),
+                again,
+                code.title(),
+            ]
+            .map(str::to_owned)
+            .to_vec()
+        })
+        .collect();
+    assert_eq!(told, known);
+}

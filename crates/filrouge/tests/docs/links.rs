@@ -1,0 +1,91 @@
+//! Who comes by the README finds every page, and no link leads nowhere.
+
+use crate::page::{Page, root};
+
+fn pages() -> Vec<String> {
+    let entries = std::fs::read_dir(root().join("docs")).unwrap();
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".md"))
+        .collect()
+}
+
+/// The text without code.
+fn prose(text: &str) -> String {
+    let mut fenced = false;
+    let mut out = String::new();
+    for line in text.lines() {
+        if line.starts_with("```") {
+            fenced = !fenced;
+        } else if !fenced {
+            line.split('`').step_by(2).for_each(|s| out.push_str(s));
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// Where a page points to within the repository: file and section.
+fn targets(name: &str) -> Vec<(String, String)> {
+    let prose = prose(Page::read(name).text());
+    let pieces = prose.split("](").skip(1);
+    pieces
+        .filter_map(|piece| piece.split(')').next())
+        .filter(|target| !target.contains("://"))
+        .map(|target| match target.split_once('#') {
+            Some((file, section)) => (file.to_owned(), section.to_owned()),
+            None => (target.to_owned(), String::new()),
+        })
+        .collect()
+}
+
+/// The names of a page's sections, as they are linked to.
+fn sections(text: &str) -> Vec<String> {
+    let titles = text.lines().filter(|line| line.starts_with('#'));
+    titles
+        .map(|title| {
+            let title = title.trim_start_matches('#').trim().to_lowercase();
+            title
+                .chars()
+                .filter(|c| c.is_alphanumeric() || " -_".contains(*c))
+                .map(|c| if c == ' ' { '-' } else { c })
+                .collect()
+        })
+        .collect()
+}
+
+#[test]
+fn every_page_is_within_reach() {
+    let files = |name| targets(name).into_iter().map(|(file, _)| file);
+    let index: Vec<_> = files("docs/README.md").collect();
+    for page in pages().into_iter().filter(|page| page != "README.md") {
+        assert!(index.contains(&page), "docs/README.md does not name {page}");
+    }
+    assert!(files("README.md").any(|file| file == "docs/README.md"));
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let first = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"].map(str::to_owned);
+    let pages = pages().into_iter().map(|page| format!("docs/{page}"));
+    for name in first.into_iter().chain(pages) {
+        let here = root().join(&name);
+        for (file, section) in targets(&name) {
+            let there = match file.as_str() {
+                "" => here.clone(),
+                file => here.parent().unwrap().join(file),
+            };
+            assert!(
+                there.exists(),
+                "{name} points to {file}, which is not there"
+            );
+            if !section.is_empty() {
+                let known = sections(&std::fs::read_to_string(&there).unwrap());
+                assert!(
+                    known.contains(&section),
+                    "{name} points to {file}#{section}, which is not among {known:?}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What the documents say is tried: every `console` block is run as it stands, page by page, and every table that
+//! the program knows better is compared with the program.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod errors;
+mod links;
+mod metrics;
+mod page;
+mod settings;
+mod table;
+mod terminal;
+
+use page::{Page, Step};
+use terminal::Terminal;
+
+/// Pages without a `console` block: they are looked up, not followed.
+const REFERENCE: &[&str] = &[
+    "docs/README.md",
+    "docs/bench.md",
+    "docs/context.md",
+    "docs/format.md",
+];
+
+/// Follows a page from its first command to its last, in a home and with a server of its own.
+fn follow(name: &str) {
+    let page = Page::read(name);
+    let steps = page.steps();
+    assert!(!steps.is_empty(), "{name} has no console block");
+    let mut terminal = Terminal::new();
+    for step in steps {
+        match step {
+            Step::Configure { text, .. } => terminal.configure(&text),
+            Step::Run {
+                line,
+                command,
+                output,
+            } => {
+                let printed = terminal.run(&command);
+                assert!(
+                    page::fits(&output, &printed),
+                    "{name}:{line}\n$ {command}\nis said to print:\n{output}\nand prints:\n{printed}"
+                );
+            }
+        }
+    }
+}
+
+macro_rules! pages {
+    ($($test:ident $name:literal;)+) => {
+        const FOLLOWED: &[&str] = &[$($name),+];
+        $(#[test] fn $test() { follow($name); })+
+    };
+}
+
+pages! {
+    readme "README.md";
+    access "docs/access.md";
+    api "docs/api.md";
+    changes "docs/changes.md";
+    errors_page "docs/errors.md";
+    events "docs/events.md";
+    identities "docs/identities.md";
+    limits "docs/limits.md";
+    operations "docs/operations.md";
+    sessions "docs/sessions.md";
+    tail "docs/tail.md";
+    turns "docs/turns.md";
+}
+
+#[test]
+fn every_page_is_followed_or_a_reference() {
+    let mut names = vec!["README.md".to_owned()];
+    for entry in std::fs::read_dir(page::root().join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".md") {
+            names.push(format!("docs/{name}"));
+        }
+    }
+    names.sort();
+    let mut known: Vec<_> = [FOLLOWED, REFERENCE].concat();
+    known.sort_unstable();
+    assert_eq!(names, known, "a page is followed, or a reference");
+    for name in REFERENCE {
+        let steps = Page::read(name).steps();
+        assert!(steps.is_empty(), "{name} has commands: let it be followed");
+    }
+}
+
+#[test]
+fn pages_stay_short() {
+    for name in FOLLOWED.iter().filter(|n| n.starts_with("docs/")) {
+        let lines = Page::read(name).text().lines().count();
+        assert!(lines <= 200, "{name} has {lines} lines");
+    }
+}

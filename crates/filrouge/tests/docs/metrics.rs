@@ -1,0 +1,59 @@
+//! The list of metrics.
+
+use std::collections::BTreeMap;
+
+use crate::page::Page;
+use crate::table::rows;
+use crate::terminal::Terminal;
+
+/// What makes a server count everything that it can count. Metrics with labels are told from their first count on.
+const CONFIGURATION: &str = r#"
+[limits]
+header_timeout_ms = 300
+requests_per_second_per_session = 1
+requests_burst_per_session = 2
+
+[[webhooks]]
+name = "nobody"
+url = "http://127.0.0.1:9/"
+secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+max_attempts = 1
+from = "beginning"
+"#;
+
+const PROVOCATION: &[&str] = &[
+    "curl -s localhost:7717/api/v1/sessions -H 'content-type: application/json' -d '{\"session_id\": \"s\"}'",
+    "curl -s localhost:7717/api/v1/sessions -H 'content-encoding: x' -d '{}'",
+    "timeout 30 curl -sN localhost:7717/api/v1/sessions/s/items -H 'accept: text/event-stream' > ~/tail &",
+    "until [ -s ~/tail ]; do sleep 0.05; done; curl -s -X DELETE localhost:7717/api/v1/sessions/s; wait",
+    "curl -s localhost:7717/api/v1/sessions/{s,s,s,s,s}",
+    "exec 3<>/dev/tcp/${address%:*}/${address#*:}; printf 'no http\\r\\n\\r\\n' >&3; cat <&3; exec 3>&-",
+    "exec 3<>/dev/tcp/${address%:*}/${address#*:}; printf 'GET / HT' >&3; cat <&3; exec 3>&-",
+    "until curl -s localhost:7717/metrics | grep webhook_dead_letters_total; do sleep 0.1; done",
+];
+
+#[test]
+fn the_list_of_metrics_is_that_of_a_scrape() {
+    let mut terminal = Terminal::new();
+    terminal.configure(CONFIGURATION);
+    terminal.run("address=localhost:7717");
+    let said: Vec<_> = PROVOCATION.iter().map(|c| terminal.run(c)).collect();
+    let scrape = terminal.run("curl -s localhost:7717/metrics");
+    let kinds: BTreeMap<&str, &str> = scrape
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
+        .collect();
+    let counted: BTreeMap<String, String> = kinds
+        .into_iter()
+        .map(|(name, kind)| {
+            let ending = if kind == "counter" { "_total" } else { "" };
+            (format!("{name}{ending}"), kind.to_owned())
+        })
+        .collect();
+    let page = Page::read("docs/operations.md");
+    let told: BTreeMap<String, String> = rows(page.text(), "Metrics")
+        .into_iter()
+        .map(|row| (row[0].clone(), row[1].clone()))
+        .collect();
+    assert_eq!(told, counted, "{said:#?}");
+}

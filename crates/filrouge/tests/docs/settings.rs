@@ -1,0 +1,74 @@
+//! The references of settings and of limits.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::page::Page;
+use crate::table::rows;
+
+/// A setting's value and where it comes from.
+type Shown = (String, String);
+
+/// What `config show` tells with these variables set, by name.
+fn shown(home: &str, variables: &[(String, String)]) -> BTreeMap<String, Shown> {
+    let output = Command::new(env!("CARGO_BIN_EXE_filrouge"))
+        .args(["config", "show", "--json"])
+        .env_clear()
+        .env("HOME", home)
+        .envs(variables.iter().cloned())
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let settings = report["settings"].as_object().unwrap();
+    settings
+        .iter()
+        .map(|(name, s)| (name.clone(), (text(&s["value"]), text(&s["origin"]))))
+        .collect()
+}
+
+fn values(settings: &BTreeMap<String, Shown>) -> BTreeMap<&str, &str> {
+    let pairs = settings.iter();
+    pairs.map(|(n, (v, _))| (n.as_str(), v.as_str())).collect()
+}
+
+#[test]
+fn the_table_of_settings_is_the_programs() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path().to_str().unwrap();
+    let page = Page::read("docs/operations.md");
+    let mut told: BTreeMap<String, Shown> = BTreeMap::new();
+    let mut variables = Vec::new();
+    for row in rows(page.text(), "Settings") {
+        let [name, variable, default, meaning] = &row[..] else {
+            panic!("four cells: {row:?}");
+        };
+        assert!(!meaning.is_empty(), "{name}");
+        let value = default.replace('~', home);
+        // What has no value unless it is set takes any of these.
+        let set = if value == "none" { "1" } else { &value };
+        variables.push((variable.clone(), set.to_owned()));
+        told.insert(name.clone(), (value, variable.clone()));
+    }
+    let defaults = shown(home, &[]);
+    assert_eq!(values(&told), values(&defaults), "names and defaults");
+    for (name, (_, origin)) in shown(home, &variables) {
+        assert_eq!(origin, told[&name].1, "the variable of {name}");
+    }
+}
+
+#[test]
+fn the_table_of_limits_is_the_programs() {
+    let home = tempfile::tempdir().unwrap();
+    let mut known = shown(home.path().to_str().unwrap(), &[]);
+    known.retain(|name, _| name.starts_with("limits."));
+    let page = Page::read("docs/limits.md");
+    let told: BTreeMap<String, Shown> = rows(page.text(), "What can be set")
+        .into_iter()
+        .map(|row| (row[0].clone(), (row[1].clone(), String::new())))
+        .collect();
+    assert_eq!(values(&told), values(&known));
+}

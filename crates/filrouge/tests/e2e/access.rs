@@ -1,0 +1,393 @@
+//! API keys and roles: who is let in, what they see, and what nobody learns (DESIGN §8).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::caller::{Caller, key, key_id, within_five_seconds};
+use crate::http::Reply;
+use crate::world::World;
+
+fn session(id: &str) -> Value {
+    json!({ "session_id": id })
+}
+
+fn ids(reply: &Reply) -> Vec<String> {
+    let page = reply.is(200);
+    let rows = page["data"].as_array().unwrap().iter();
+    rows.map(|s| s["session_id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// All of an answer that is not its moment or its number.
+fn shape(reply: &Reply) -> (u16, Vec<String>, String) {
+    let names = reply.headers.iter().map(|(n, v)| match n.as_str() {
+        "date" | "filrouge-request-id" | "x-request-id" => n.clone(),
+        _ => format!("{n}: {v}"),
+    });
+    (reply.status, names.collect(), reply.text.clone())
+}
+
+#[test]
+fn a_key_opens_its_tenant_and_no_other() {
+    let world = World::new();
+    let a = key(&world, &["--role", "admin", "--tenant", "a"]);
+    let b = key(&world, &["--role", "admin", "--tenant", "b"]);
+    let server = world.serve();
+    let (a, b) = (Caller::bearing(&server, &a), Caller::bearing(&server, &b));
+    a.post("", &session("s")).wrote(201);
+    assert_eq!(a.get("/s").is(200)["tenant_id"], "a");
+    assert_eq!(ids(&a.get("")), ["s"]);
+    assert!(ids(&b.get("")).is_empty());
+    b.get("/s").fails(404, "session_not_found");
+    b.post("", &session("s")).wrote(201);
+    assert_eq!(b.get("/s").is(200)["tenant_id"], "b");
+    b.of("ada").get("/s/items").is(200);
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn whatever_is_wrong_with_credentials_the_answer_is_the_same() {
+    let world = World::new();
+    let good = key(&world, &["--role", "admin"]);
+    let other = key(&world, &["--role", "admin", "--expires", "1s"]);
+    let revoked = key(&world, &["--role", "admin"]);
+    world.ok(&["keys", "revoke", key_id(&revoked)]);
+    let server = world.serve();
+    let nobody = Caller::nobody(&server);
+    Caller::bearing(&server, &good).get("").is(200);
+    within_five_seconds("a key expires", || {
+        Caller::bearing(&server, &other).get("").status == 401
+    });
+    let reference = nobody.get("");
+    reference.fails(401, "unauthenticated");
+    assert_eq!(reference.header("www-authenticate"), Some("Bearer"));
+    let secret = good.rsplit('_').next().unwrap();
+    let changed = format!("{}x", &good[..good.len() - 1]);
+    let elsewhere = format!("frk_{}_{secret}", key_id(&other));
+    for credentials in [
+        "Bearer".to_owned(),
+        "Bearer ".to_owned(),
+        format!("Basic {good}"),
+        good.clone(),
+        format!("Bearer {}", other),
+        format!("Bearer {}", revoked),
+        format!("Bearer {}", changed),
+        format!("Bearer {}", elsewhere),
+        format!("Bearer {}", &good[..good.len() - 1]),
+        format!("Bearer {good}, Bearer {good}"),
+        format!("Bearer {secret}"),
+        "Bearer frk_000000000000_0000000000000000000000000000000000000000000".to_owned(),
+        "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZGEifQ.".to_owned(),
+        "Bearer \u{1f511}".to_owned(),
+    ] {
+        let refused = nobody.with("authorization", &credentials).get("");
+        assert_eq!(shape(&refused), shape(&reference), "{credentials}");
+    }
+    let twice = Caller::bearing(&server, &good).with("authorization", &format!("Bearer {good}"));
+    assert_eq!(shape(&twice.get("")), shape(&reference));
+    for target in [
+        format!("/api/v1/sessions?access_token={good}"),
+        format!("/api/v1/sessions?api_key={good}"),
+        "/api/v1/nothing".to_owned(),
+        "/api/v1/sessions/x".to_owned(),
+        "/".to_owned(),
+    ] {
+        let refused = nobody.send("GET", &target, None);
+        assert_eq!(shape(&refused), shape(&reference), "{target}");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_revoked_key_is_refused_within_five_seconds() {
+    let world = World::new();
+    let text = key(&world, &["--role", "service"]);
+    let server = world.serve();
+    let caller = Caller::bearing(&server, &text);
+    caller.get("").is(200);
+    world.ok(&["keys", "revoke", key_id(&text)]);
+    within_five_seconds("a key is revoked", || caller.get("").status == 401);
+
+    let text = key(&world, &["--role", "service"]);
+    let late = Caller::bearing(&server, &text);
+    within_five_seconds("a key is made", || late.get("").status == 200);
+    caller.get("").fails(401, "unauthenticated");
+    server.stop();
+    let again = world.serve();
+    Caller::bearing(&again, key_id(&text))
+        .get("")
+        .fails(401, "unauthenticated");
+    again.stop();
+}
+
+#[test]
+fn the_first_key_closes_a_running_server() {
+    let world = World::new();
+    let server = world.serve();
+    let nobody = Caller::nobody(&server);
+    nobody.post("", &session("s")).wrote(201);
+    assert!(nobody.send("GET", "/readyz", None).is(200)["status"] == "ready");
+    let text = key(&world, &["--role", "service", "--tenant", "elsewhere"]);
+    let took = within_five_seconds("the first key counts", || nobody.get("").status == 401);
+    assert!(took.as_secs() < 2, "{took:?}");
+    nobody.get("/s").fails(401, "unauthenticated");
+    for path in ["/healthz", "/readyz"] {
+        nobody.send("GET", path, None).is(200);
+        let foreign = server.client().bare("GET", path, "host: example.org\r\n");
+        foreign.is(200);
+    }
+    // Host and Origin are for servers without keys.
+    let foreign = format!("host: example.org\r\nauthorization: Bearer {text}\r\n");
+    let client = server.client();
+    client.bare("GET", "/api/v1/sessions", &foreign).is(200);
+    world.ok(&["--tenant", "elsewhere", "keys", "revoke", key_id(&text)]);
+    let refused = Caller::bearing(&server, &text);
+    within_five_seconds("a key is revoked", || refused.get("").status == 401);
+    nobody.get("").fails(401, "unauthenticated");
+    server.stop();
+    let again = world.serve();
+    Caller::nobody(&again).get("").fails(401, "unauthenticated");
+    again.stop();
+}
+
+#[test]
+fn other_addresses_are_for_servers_with_keys() {
+    let world = World::new();
+    let open = ["serve", "--listen", "0.0.0.0:0"];
+    let refused = |done: crate::world::Done| {
+        assert_eq!(done.code, Some(2), "{done:?}");
+        assert!(done.stderr.contains("keys create"), "{done:?}");
+    };
+    refused(world.run(&open));
+    assert!(!world.store().exists());
+    world.serve().stop();
+    refused(world.run(&open));
+    let text = key(&world, &["--role", "service"]);
+    let server = world.serve_where(&[("FILROUGE_LISTEN", "0.0.0.0:0")], &[]);
+    Caller::nobody(&server)
+        .get("")
+        .fails(401, "unauthenticated");
+    Caller::bearing(&server, &text).get("").is(200);
+    server.stop();
+}
+
+#[test]
+fn a_user_is_one_end_user_and_a_service_acts_for_all() {
+    let world = World::new();
+    let user = key(&world, &["--role", "user", "--identity", "ada"]);
+    let service = key(&world, &["--role", "service"]);
+    let auditor = key(&world, &["--role", "auditor"]);
+    let server = world.serve();
+    let user = Caller::bearing(&server, &user);
+    let service = Caller::bearing(&server, &service);
+    let auditor = Caller::bearing(&server, &auditor);
+    let made = user.post("", &session("hers")).wrote(201);
+    assert_eq!(made["identity_id"], "ada");
+    user.of("ada").get("/hers").is(200);
+    user.of("bob").get("/hers").fails(403, "forbidden");
+    user.of("bob")
+        .post("", &session("x"))
+        .fails(403, "forbidden");
+    user.of("ada").of("bob").get("/hers").fails(422, "invalid");
+
+    service.of("bob").post("", &session("his")).wrote(201);
+    service.post("", &session("open")).wrote(201);
+    service.of("ada").get("/hers").is(200);
+    service
+        .of("bob")
+        .get("/hers")
+        .fails(404, "session_not_found");
+    service.get("/hers").fails(404, "session_not_found");
+    user.get("/his").fails(404, "session_not_found");
+    assert_eq!(ids(&service.get("")), ["open"]);
+    assert_eq!(ids(&service.of("bob").get("")), ["his"]);
+    assert_eq!(ids(&user.get("")), ["hers"]);
+    assert_eq!(ids(&user.get("?identity_id=bob")), [""; 0]);
+
+    let mut all = ids(&auditor.get(""));
+    all.sort();
+    assert_eq!(all, ["hers", "his", "open"]);
+    auditor.get("/hers/items").is(200);
+    assert_eq!(ids(&auditor.of("bob").get("")), ["his"]);
+    auditor.post("", &session("x")).fails(403, "forbidden");
+    server.stop();
+    world.verify();
+}
+
+/// The table of `docs/access.md`: permission → role → cell.
+fn documented() -> BTreeMap<String, BTreeMap<String, String>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/access.md");
+    let text = fs::read_to_string(path).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with('|'));
+    let mut rows = rows.map(|line| {
+        let cells = line.trim_matches('|').split('|');
+        cells.map(|c| c.trim().to_owned()).collect::<Vec<_>>()
+    });
+    let head = rows.next().unwrap();
+    rows.skip(1)
+        .map(|cells| {
+            let grants = head.iter().cloned().zip(cells.clone()).skip(2);
+            (cells[0].trim_matches('`').to_owned(), grants.collect())
+        })
+        .collect()
+}
+
+/// Routes with what they need; the session is absent, so that what is allowed changes nothing.
+const ROUTES: [(&str, &str, &str, Option<&str>); 15] = [
+    ("read", "GET", "/api/v1/sessions", None),
+    ("read", "GET", "/api/v1/sessions/absent", None),
+    ("read", "GET", "/api/v1/sessions/absent/items", None),
+    ("read", "GET", "/api/v1/sessions/absent/turns", None),
+    ("read", "GET", "/api/v1/sessions/absent/context", None),
+    ("read", "GET", "/api/v1/sessions/absent/export", None),
+    ("read", "GET", "/api/v1/sessions/absent/verify", None),
+    ("write", "POST", "/api/v1/sessions/absent/turns", Some("{}")),
+    (
+        "write",
+        "POST",
+        "/api/v1/sessions/absent/turns/11111111-1111-8111-8111-111111111111/items",
+        Some(r#"{"items":[{"item_id":"i","role":"user","channel":"plan","parts":[]}]}"#),
+    ),
+    (
+        "write",
+        "POST",
+        "/api/v1/sessions/absent/turns/11111111-1111-8111-8111-111111111111/finalize",
+        Some(r#"{"answer_neutral":"!"}"#),
+    ),
+    (
+        "redact",
+        "POST",
+        "/api/v1/sessions/absent/turns/11111111-1111-8111-8111-111111111111/redact",
+        Some(r#"{"reason":"x"}"#),
+    ),
+    ("erase", "DELETE", "/api/v1/sessions/absent", None),
+    (
+        "link",
+        "PUT",
+        "/api/v1/sessions/absent/link",
+        Some(r#"{"identity_id":"ada"}"#),
+    ),
+    (
+        "include_redacted",
+        "GET",
+        "/api/v1/sessions/absent/turns?include_redacted=true",
+        None,
+    ),
+    ("observe", "GET", "/metrics", None),
+];
+
+fn check_roles(role: &str, caller: &Caller) {
+    let table = documented();
+    for (permission, method, target, body) in ROUTES {
+        for (acting, caller) in [(false, caller.clone()), (true, caller.of("ada"))] {
+            let reply = caller.send(method, target, body);
+            let grant = table[permission][role].as_str();
+            let allowed = match grant {
+                "yes" => true,
+                "alone" => !acting,
+                _ => false,
+            };
+            let told =
+                format!("{role} (acting for an end user: {acting}) {method} {target}: {reply:?}");
+            if allowed {
+                assert!(![401, 403, 405].contains(&reply.status), "{told}");
+                assert_ne!(reply.header("content-type"), None, "{told}");
+            } else {
+                reply.fails(403, "forbidden");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_role_may_do_what_the_table_says() {
+    let world = World::new();
+    let without = World::new();
+    let open = without.serve();
+    check_roles("no keys", &Caller::nobody(&open));
+    open.stop();
+    let keys = ["service", "user", "auditor", "admin"].map(|role| {
+        let identity: &[&str] = if role == "user" {
+            &["--identity", "ada"]
+        } else {
+            &[]
+        };
+        (role, key(&world, &[&["--role", role], identity].concat()))
+    });
+    let server = world.serve();
+    for (role, text) in &keys {
+        check_roles(role, &Caller::bearing(&server, text));
+    }
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn keys_are_made_listed_and_revoked_by_the_command_line() {
+    let world = World::new();
+    let made = world.json(&[
+        "keys",
+        "create",
+        "--role",
+        "user",
+        "--identity",
+        "ada",
+        "--name",
+        "Ada's",
+    ]);
+    let text = made["key"].as_str().unwrap().to_owned();
+    assert_eq!(made["key_id"], key_id(&text));
+    let plain = world.run(&["keys", "create", "--role", "service", "--expires", "30d"]);
+    assert!(plain.stdout.starts_with("frk_") && plain.stdout.lines().count() == 1);
+    assert!(!plain.stderr.contains(plain.stdout.trim_end()), "{plain:?}");
+    assert_eq!(
+        world.json(&["--tenant", "other", "keys", "list"])["data"],
+        json!([])
+    );
+    let listed = world.json(&["keys", "list"])["data"].clone();
+    assert_eq!(listed.as_array().unwrap().len(), 2);
+    assert_eq!(
+        (
+            &listed[0]["identity_id"],
+            &listed[0]["name"],
+            &listed[0]["status"]
+        ),
+        (&json!("ada"), &json!("Ada's"), &json!("valid"))
+    );
+    assert!(listed[1]["expires_at"].is_string());
+    let elsewhere = ["--tenant", "other", "keys", "revoke", key_id(&text)];
+    assert_eq!(world.run(&elsewhere).code, Some(2));
+    let revoked = world.json(&["keys", "revoke", key_id(&text)]);
+    assert!(revoked["revoked_at"].is_string());
+    assert_eq!(world.json(&["keys", "revoke", key_id(&text)]), revoked);
+    let table = world.ok(&["keys", "list"]);
+    assert!(
+        table.contains("revoked") && table.contains("service"),
+        "{table}"
+    );
+    let secret = text.rsplit('_').next().unwrap();
+    assert!(!format!("{listed}{table}{revoked}").contains(secret));
+    let stored = fs::read(world.store()).unwrap();
+    assert!(!stored.windows(secret.len()).any(|w| w == secret.as_bytes()));
+    for wrong in [
+        &["--role", "king"][..],
+        &["--role", "user"],
+        &["--role", "service", "--identity", "ada"],
+        &["--role", "admin", "--expires", "yesterday"],
+        &["--role", "admin", "--expires", "2020-01-01T00:00:00Z"],
+        &["--role", "admin", "--name", "a\tb"],
+        &[],
+    ] {
+        let done = world.run(&[&["keys", "create"], wrong].concat());
+        assert_eq!(
+            (done.code, done.stdout.as_str()),
+            (Some(2), ""),
+            "{wrong:?}: {done:?}"
+        );
+    }
+    world.verify();
+}

@@ -1,0 +1,93 @@
+//! A caller with credentials: any method, any header, each request on a connection of its own.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::http::{Client, Reply};
+use crate::world::{Server, World};
+
+/// Headers that go with every request.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    client: Client,
+    headers: String,
+}
+
+impl Caller {
+    pub(crate) fn nobody(server: &Server) -> Self {
+        Self {
+            client: server.client(),
+            headers: String::new(),
+        }
+    }
+
+    /// With a key or token.
+    pub(crate) fn bearing(server: &Server, credentials: &str) -> Self {
+        Self::nobody(server).with("authorization", &format!("Bearer {credentials}"))
+    }
+
+    /// With one more header.
+    pub(crate) fn with(&self, name: &str, value: &str) -> Self {
+        Self {
+            headers: format!("{}{name}: {value}\r\n", self.headers),
+            ..self.clone()
+        }
+    }
+
+    /// On behalf of an end user.
+    pub(crate) fn of(&self, identity: &str) -> Self {
+        self.with("filrouge-identity", identity)
+    }
+
+    pub(crate) fn send(&self, method: &str, target: &str, body: Option<&str>) -> Reply {
+        let body = body.map_or_else(String::new, |body| {
+            format!(
+                "content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            )
+        });
+        let end = if body.is_empty() { "\r\n" } else { "" };
+        let text = format!(
+            "{method} {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{}{body}{end}",
+            self.headers
+        );
+        self.client.raw(text.as_bytes())
+    }
+
+    /// `path` is below `/api/v1/sessions`.
+    pub(crate) fn get(&self, path: &str) -> Reply {
+        self.send("GET", &format!("/api/v1/sessions{path}"), None)
+    }
+
+    /// `path` is below `/api/v1/sessions`.
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
+        let target = format!("/api/v1/sessions{path}");
+        self.send("POST", &target, Some(&body.to_string()))
+    }
+}
+
+/// Asks again until `reached`, for at most 5 seconds; gives how long it took.
+#[track_caller]
+pub(crate) fn within_five_seconds(what: &str, mut reached: impl FnMut() -> bool) -> Duration {
+    let began = Instant::now();
+    while !reached() {
+        assert!(
+            began.elapsed() < Duration::from_secs(5),
+            "not in 5 s: {what}"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    began.elapsed()
+}
+
+/// Makes a key with `arguments`; gives its text.
+pub(crate) fn key(world: &World, arguments: &[&str]) -> String {
+    let made = world.ok(&[&["keys", "create"], arguments].concat());
+    made.trim_end().to_owned()
+}
+
+/// The id in a key's text.
+pub(crate) fn key_id(key: &str) -> &str {
+    key.split('_').nth(1).unwrap()
+}

@@ -1,0 +1,123 @@
+//! Credentials reach no log, answer or metric, however they are sent (DESIGN §8).
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::caller::{Caller, key, within_five_seconds};
+use crate::world::World;
+
+const CANARY: &str = "c4n4ryT0k3n";
+
+/// Requests that carry the canary where credentials are, or where somebody may put them by mistake.
+fn send_all(nobody: &Caller, valid: &Caller) -> Vec<String> {
+    let mut answers = Vec::new();
+    for (name, value) in [
+        ("authorization", format!("Bearer {CANARY}")),
+        (
+            "authorization",
+            format!("Bearer frk_{CANARY}0_{CANARY:0<43}"),
+        ),
+        (
+            "authorization",
+            format!("Bearer {CANARY}.{CANARY}.{CANARY}"),
+        ),
+        ("authorization", format!("Basic {CANARY}")),
+        ("authorization", CANARY.to_owned()),
+        ("authorization", format!("Bearer {CANARY}, Bearer {CANARY}")),
+        ("authorization", format!("Bearer \u{e9}{CANARY}")),
+        ("proxy-authorization", format!("Basic {CANARY}")),
+        ("cookie", format!("session={CANARY}")),
+        ("x-api-key", CANARY.to_owned()),
+        ("filrouge-session-token", format!("{CANARY}-{CANARY}")),
+        ("filrouge-session-token", CANARY.to_owned()),
+        (
+            "filrouge-session-token",
+            format!("{CANARY} \u{e9} {CANARY}"),
+        ),
+    ] {
+        for caller in [nobody, valid] {
+            let caller = caller.with(name, &value);
+            for target in [
+                "/api/v1/sessions",
+                "/api/v1/sessions/s/turns",
+                "/readyz",
+                "/metrics",
+                "/x",
+            ] {
+                answers.push(caller.send("GET", target, None).text);
+            }
+        }
+    }
+    for caller in [nobody, valid] {
+        for target in [
+            format!("/api/v1/sessions?access_token={CANARY}"),
+            format!("/api/v1/sessions?limit={CANARY}"),
+            format!("/api/v1/sessions/s/turns?api_key={CANARY}&token={CANARY}"),
+            format!("/healthz?token={CANARY}"),
+            format!("/api/v1/nothing?token={CANARY}"),
+        ] {
+            answers.push(caller.send("GET", &target, None).text);
+        }
+        for body in [
+            json!({ "request_id": "a", "question_neutral": "?", "runtime_context": { "token": CANARY } }),
+            json!({ "request_id": "b", "question_neutral": "?",
+                "runtime_context": { "headers": { "authorization": [CANARY] }, "channel": "web" } }),
+        ] {
+            answers.push(caller.post("/s/turns", &body).text);
+        }
+        answers.push(caller.send("GET", "/api/v1/sessions/s/items", None).text);
+        answers.push(caller.send("GET", "/api/v1/sessions/s/export", None).text);
+    }
+    answers
+}
+
+#[test]
+fn credentials_are_nowhere_but_in_the_request() {
+    let world = World::new();
+    let environment = [
+        ("FILROUGE_LISTEN", "127.0.0.1:0"),
+        ("FILROUGE_LOG", "trace"),
+        ("FILROUGE_REQUIRE_SESSION_TOKEN", "true"),
+    ];
+    let server = world.serve_where(&environment, &[]);
+    let nobody = Caller::nobody(&server);
+    let mut answers = send_all(&nobody, &nobody.of("ada"));
+    let text = key(&world, &["--role", "admin"]);
+    within_five_seconds("the first key counts", || nobody.get("").status == 401);
+    let admin = Caller::bearing(&server, &text);
+    answers.extend(send_all(&nobody, &admin));
+    let metrics = admin.send("GET", "/metrics", None);
+    assert_eq!(metrics.status, 200, "{metrics:?}");
+    answers.push(metrics.text);
+    let secret = text.rsplit('_').next().unwrap();
+    for answer in &answers {
+        assert!(
+            !answer.contains(CANARY) && !answer.contains(secret),
+            "{answer}"
+        );
+    }
+    let log = server.log();
+    assert!(
+        log.contains("TRACE") || log.contains("DEBUG") || log.contains("INFO"),
+        "{log}"
+    );
+    server.stop();
+    for told in [CANARY, secret] {
+        let lines: Vec<_> = log.lines().filter(|line| line.contains(told)).collect();
+        assert!(lines.is_empty(), "{lines:?}");
+    }
+    let mut files = vec![world.path("data"), world.path("state")];
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            files.extend(fs::read_dir(path).unwrap().map(|e| e.unwrap().path()));
+        } else {
+            let bytes = fs::read(&path).unwrap();
+            for told in [CANARY, secret] {
+                let found = bytes.windows(told.len()).any(|w| w == told.as_bytes());
+                assert!(!found, "{told} in {}", path.display());
+            }
+        }
+    }
+    world.verify();
+}

@@ -1,0 +1,368 @@
+//! The change feed: nothing skipped, nothing twice, in the order of commits, to whom it concerns.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rand::Rng;
+use serde_json::{Value, json};
+
+use crate::caller::{Caller, key};
+use crate::http::{Client, text_item};
+use crate::world::World;
+
+/// One page behind a cursor.
+#[track_caller]
+pub(crate) fn page(client: &Client, after: &str, limit: usize) -> (Vec<Value>, String) {
+    let path = format!("/api/v1/changes?after={after}&limit={limit}");
+    let mut page = client.see(&path);
+    let next = page["next_cursor"].as_str().unwrap().to_owned();
+    assert_eq!(page.as_object().unwrap().len(), 2, "{page}");
+    let data = page["data"].as_array_mut().unwrap();
+    assert!(data.len() <= limit);
+    (std::mem::take(data), next)
+}
+
+/// All changes that are there now.
+pub(crate) fn all(client: &Client) -> Vec<Value> {
+    let (mut rows, mut after) = (Vec::new(), "0".to_owned());
+    loop {
+        let (data, next) = page(client, &after, 500);
+        if data.is_empty() && next == after {
+            return rows;
+        }
+        rows.extend(data);
+        after = next;
+    }
+}
+
+/// A cursor's place: behind a whole commit is behind every part of it.
+pub(crate) fn place(change: &Value) -> (u64, u64) {
+    let cursor = change["cursor"].as_str().unwrap();
+    match cursor.split_once('.') {
+        Some((commit, taken)) => (commit.parse().unwrap(), taken.parse().unwrap()),
+        None => (cursor.parse().unwrap(), u64::MAX),
+    }
+}
+
+/// In the order of commits, and every session's items without a gap; gives how many items there are.
+fn whole(changes: &[Value]) -> u64 {
+    for two in changes.windows(2) {
+        assert!(place(&two[0]) < place(&two[1]), "{two:?}");
+    }
+    let mut last: BTreeMap<&str, u64> = BTreeMap::new();
+    for change in changes {
+        let Some(first) = change["first_seq"].as_u64() else {
+            continue;
+        };
+        let seq = last
+            .entry(change["session_id"].as_str().unwrap())
+            .or_default();
+        assert_eq!(first, *seq + 1, "{change}");
+        *seq = change["last_seq"].as_u64().unwrap();
+    }
+    last.values().sum()
+}
+
+fn write(client: &Client, name: &str, turns: usize) -> u64 {
+    let mut items = 0;
+    for n in 0..turns {
+        // Half of the writes go to a session that all write to.
+        let session = if n % 2 == 0 { name } else { "shared" };
+        let body = json!({ "request_id": format!("{name}-{n}"), "question_neutral": "?" });
+        let turn = client.post(&format!("/{session}/turns"), &body).wrote(201);
+        let path = format!(
+            "/{session}/turns/{}/items",
+            turn["turn_id"].as_str().unwrap()
+        );
+        let more =
+            ["a", "b"].map(|x| text_item(&format!("{name}-{n}-{x}"), "assistant", "thought", "t"));
+        client.post(&path, &json!({ "items": more })).wrote(201);
+        items += 3;
+    }
+    items
+}
+
+#[test]
+fn a_reader_of_random_pages_sees_a_storm_whole_and_in_order() {
+    let world = World::new();
+    let servers = [world.serve(), world.serve()];
+    let done = AtomicBool::new(false);
+    let (written, seen) = std::thread::scope(|scope| {
+        let readers: Vec<_> = servers
+            .iter()
+            .map(|server| {
+                let (client, done) = (server.client(), &done);
+                scope.spawn(move || {
+                    let (mut rows, mut after) = (Vec::new(), "0".to_owned());
+                    loop {
+                        let last = done.load(Ordering::SeqCst);
+                        let limit = rand::rng().random_range(1..=17);
+                        let (data, next) = page(&client, &after, limit);
+                        if data.is_empty() && next == after && last {
+                            return rows;
+                        }
+                        rows.extend(data);
+                        after = next;
+                    }
+                })
+            })
+            .collect();
+        let writers: Vec<_> = (0..4)
+            .map(|n| {
+                let client = servers[n % 2].client();
+                scope.spawn(move || write(&client, &format!("w{n}"), 40))
+            })
+            .collect();
+        let written: u64 = writers.into_iter().map(|w| w.join().unwrap()).sum();
+        done.store(true, Ordering::SeqCst);
+        let seen: Vec<_> = readers.into_iter().map(|r| r.join().unwrap()).collect();
+        (written, seen)
+    });
+    assert_eq!(whole(&seen[0]), written);
+    assert_eq!(seen[0], seen[1], "both servers tell the same");
+    assert_eq!(all(&servers[0].client()), seen[0], "and the same later");
+    let made = seen[0].iter().filter(|c| c["kind"] == "created").count();
+    assert_eq!(made, 5);
+    // A place within a commit is as good as one between two.
+    let inner = seen[0]
+        .iter()
+        .position(|c| c["cursor"].as_str().unwrap().contains('.'));
+    if let Some(at) = inner {
+        let after = seen[0][at]["cursor"].as_str().unwrap();
+        let (data, _) = page(&servers[1].client(), after, 1);
+        assert_eq!(data[0], seen[0][at + 1]);
+    }
+    for server in servers {
+        server.stop();
+    }
+    world.verify();
+}
+
+#[test]
+fn every_kind_is_told_and_erasure_hides_nothing_of_it() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    client.post("", &json!({ "session_id": "s" })).wrote(201);
+    let body = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
+    client.post("/s/turns", &body).wrote(201);
+    client.patch("/s", &json!({ "title": "t" })).wrote(200);
+    client
+        .post("/s/events", &json!({ "key": "k", "kind": "call_started" }))
+        .wrote(201);
+    client.delete("/s").is(200);
+    let kinds: Vec<_> = all(&client)
+        .iter()
+        .map(|c| {
+            assert_eq!(c["session_id"], "s");
+            let members: Vec<_> = c.as_object().unwrap().keys().cloned().collect();
+            assert_eq!(
+                members,
+                [
+                    "at",
+                    "cursor",
+                    "first_seq",
+                    "kind",
+                    "last_seq",
+                    "session_id"
+                ]
+            );
+            c["kind"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(kinds, ["created", "items", "patched", "event", "erased"]);
+}
+
+#[test]
+fn an_end_user_is_told_of_their_own_alone() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    for who in ["ada", "bob"] {
+        let body = json!({ "request_id": "r", "question_neutral": "?" });
+        client
+            .of(who)
+            .post(&format!("/of-{who}/turns"), &body)
+            .wrote(201);
+    }
+    client
+        .post("", &json!({ "session_id": "of-nobody" }))
+        .wrote(201);
+    let sessions = |client: &Client| -> Vec<String> {
+        all(client)
+            .iter()
+            .map(|c| c["session_id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(sessions(&client), ["of-ada", "of-bob", "of-nobody"]);
+    assert_eq!(sessions(&client.of("ada")), ["of-ada"]);
+    assert_eq!(sessions(&client.of("eve")), [""; 0]);
+    // Owners are told of the end, and nobody else.
+    client.of("ada").delete("/of-ada").is(200);
+    assert_eq!(all(&client.of("ada")).last().unwrap()["kind"], "erased");
+    assert_eq!(sessions(&client.of("bob")), ["of-bob"]);
+
+    let seen = |caller: &Caller| {
+        let reply = caller.send("GET", "/api/v1/changes", None);
+        (
+            reply.status,
+            reply.body()["data"].as_array().map_or(0, Vec::len),
+        )
+    };
+    let whole = all(&client).len();
+    let keys = [("service", whole), ("auditor", whole), ("admin", whole)];
+    let keys = keys.map(|(role, sees)| (key(&world, &["--role", role]), sees));
+    let user = key(&world, &["--role", "user", "--identity", "bob"]);
+    let other = key(&world, &["--role", "admin", "--tenant", "other"]);
+    drop(server);
+    let server = world.serve();
+    for (key, sees) in &keys {
+        let caller = Caller::bearing(&server, key);
+        assert_eq!(seen(&caller), (200, *sees));
+        assert_eq!(seen(&caller.of("bob")), (200, 1));
+    }
+    assert_eq!(seen(&Caller::bearing(&server, &user)), (200, 1));
+    assert_eq!(seen(&Caller::bearing(&server, &user).of("ada")).0, 403);
+    assert_eq!(seen(&Caller::bearing(&server, &other)), (200, 0));
+    assert_eq!(seen(&Caller::nobody(&server)).0, 401);
+}
+
+#[test]
+fn a_wait_ends_with_a_commit_of_any_process() {
+    let world = World::new();
+    let servers = [world.serve(), world.serve()];
+    let reader = servers[0].client().of("ada");
+    for (n, writer) in [0, 1, 0, 1].into_iter().enumerate() {
+        let after = reader.see("/api/v1/changes")["next_cursor"].clone();
+        let path = format!(
+            "/api/v1/changes?after={}&wait=20000",
+            after.as_str().unwrap()
+        );
+        let page = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| (reader.see(&path), Instant::now()));
+            std::thread::sleep(Duration::from_millis(300));
+            assert!(!waiting.is_finished());
+            let client = servers[writer].client().of("ada");
+            client
+                .post("", &json!({ "session_id": n.to_string() }))
+                .wrote(201);
+            let written = Instant::now();
+            let (page, told) = waiting.join().unwrap();
+            let took = told.saturating_duration_since(written);
+            assert!(took < Duration::from_secs(1), "{took:?}");
+            page
+        });
+        assert_eq!(page["data"].as_array().unwrap().len(), 1, "{page}");
+        assert_eq!(page["data"][0]["session_id"], n.to_string());
+    }
+}
+
+#[test]
+fn commits_of_others_neither_end_a_wait_nor_hold_anybody_up() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let (ada, bob) = (client.of("ada"), client.of("bob"));
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let began = Instant::now();
+                    (ada.see("/api/v1/changes?wait=2000"), began.elapsed())
+                })
+            })
+            .collect();
+        let writer = scope.spawn(|| {
+            let mut written = 0_u64;
+            while !ended.load(Ordering::Relaxed) {
+                bob.post("", &json!({ "session_id": format!("b{written}") }))
+                    .wrote(201);
+                written += 1;
+            }
+            written
+        });
+        for one in waiting {
+            let (page, took) = one.join().unwrap();
+            assert_eq!(page["data"], json!([]));
+            let range = Duration::from_millis(1900)..Duration::from_secs(6);
+            assert!(range.contains(&took), "{took:?}");
+            let next: u64 = page["next_cursor"].as_str().unwrap().parse().unwrap();
+            assert!(next > 5, "what others did is passed over: {next}");
+        }
+        ended.store(true, Ordering::Relaxed);
+        assert!(writer.join().unwrap() > 10);
+    });
+}
+
+#[test]
+fn a_wait_ends_when_the_server_stops() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let waiting = std::thread::spawn(move || client.see("/api/v1/changes?wait=60000"));
+    std::thread::sleep(Duration::from_millis(500));
+    let began = Instant::now();
+    server.stop();
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert_eq!(
+        waiting.join().unwrap(),
+        json!({ "data": [], "next_cursor": "0" })
+    );
+}
+
+#[test]
+fn what_is_no_cursor_is_refused_with_a_hint() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    client.post("", &json!({ "session_id": "s" })).wrote(201);
+    let empty = json!({ "data": [], "next_cursor": "1" });
+    assert_eq!(
+        client.see("/api/v1/changes?after=1"),
+        empty,
+        "nothing new yet"
+    );
+    assert_eq!(client.see("/api/v1/changes?cursor=1"), empty);
+    assert_eq!(client.see("/api/v1/changes?cursor=1&after=1"), empty);
+    for bad in [
+        "",
+        "x",
+        "-1",
+        "+1",
+        "1.",
+        ".1",
+        "1.2.3",
+        "0.1",
+        "2",
+        "2.1",
+        "1%20",
+        "%00",
+        "1'",
+        "9223372036854775808",
+        "18446744073709551615",
+        "99999999999999999999999",
+        "%D9%A1",
+    ] {
+        for name in ["after", "cursor"] {
+            let problem = client
+                .get(&format!("/api/v1/changes?{name}={bad}"))
+                .fails(422, "invalid");
+            assert!(problem["hint"].is_string(), "{bad}: {problem}");
+        }
+    }
+    for bad in [
+        "after=0&cursor=1",
+        "limit=0",
+        "limit=501",
+        "wait=60001",
+        "wait=-1",
+        "wait=x",
+        "since=1",
+    ] {
+        client
+            .get(&format!("/api/v1/changes?{bad}"))
+            .fails(422, "invalid");
+    }
+}

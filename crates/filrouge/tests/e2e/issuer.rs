@@ -1,0 +1,129 @@
+//! An issuer of tokens: its keys, its claims, and its key set behind an address.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use filrouge_types::{Clock, SystemClock};
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use serde_json::{Value, json};
+
+use crate::world::fixture;
+
+pub(crate) const ISSUER: &str = "https://id.example.org/";
+
+/// A key pair of the fixtures, by the name of its file.
+#[derive(Clone, Copy)]
+pub(crate) struct Signer(pub(crate) &'static str, pub(crate) Algorithm);
+
+pub(crate) const OLD: Signer = Signer("old", Algorithm::EdDSA);
+pub(crate) const NEW: Signer = Signer("new", Algorithm::EdDSA);
+pub(crate) const RSA: Signer = Signer("rsa", Algorithm::RS256);
+pub(crate) const PSS: Signer = Signer("rsa", Algorithm::PS256);
+pub(crate) const EC: Signer = Signer("ec", Algorithm::ES256);
+pub(crate) const WEAK: Signer = Signer("weak", Algorithm::RS256);
+
+impl Signer {
+    pub(crate) fn private(self) -> EncodingKey {
+        let pem = fs::read(fixture("jwt").join(format!("{}.pem", self.0))).unwrap();
+        match self.1 {
+            Algorithm::EdDSA => EncodingKey::from_ed_pem(&pem),
+            Algorithm::ES256 => EncodingKey::from_ec_pem(&pem),
+            _ => EncodingKey::from_rsa_pem(&pem),
+        }
+        .unwrap()
+    }
+
+    /// The public key as an issuer shows it, without saying for which algorithm.
+    pub(crate) fn public(self) -> Value {
+        let mut jwk = Jwk::from_encoding_key(&self.private(), self.1).unwrap();
+        jwk.common.key_algorithm = None;
+        jwk.common.key_id = Some(self.0.to_owned());
+        serde_json::to_value(jwk).unwrap()
+    }
+
+    pub(crate) fn sign(self, claims: &Value) -> String {
+        let mut header = Header::new(self.1);
+        header.kid = Some(self.0.to_owned());
+        encode(&header, claims, &self.private()).unwrap()
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> i64 {
+    SystemClock.now().as_micros() / 1_000_000
+}
+
+pub(crate) fn claims() -> Value {
+    json!({ "iss": ISSUER, "aud": "filrouge", "sub": "ada", "tenant": "acme", "exp": now() + 600 })
+}
+
+/// The good claims with some changed; null takes one away.
+pub(crate) fn but(changes: Value) -> Value {
+    let mut claims = claims();
+    for (name, value) in changes.as_object().unwrap() {
+        claims[name] = value.clone();
+    }
+    claims.as_object_mut().unwrap().retain(|_, v| !v.is_null());
+    claims
+}
+
+/// An issuer's key set behind an address.
+pub(crate) struct Issuer {
+    pub(crate) url: String,
+    set: Arc<Mutex<Option<String>>>,
+    asked: Arc<AtomicU32>,
+}
+
+impl Issuer {
+    pub(crate) fn start(keys: &[Signer]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/jwks.json", listener.local_addr().unwrap());
+        let set = Arc::new(Mutex::new(None));
+        let asked = Arc::new(AtomicU32::new(0));
+        let (shown, counted) = (set.clone(), asked.clone());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                let _head: Vec<_> = lines
+                    .map_while(Result::ok)
+                    .take_while(|line| !line.is_empty())
+                    .collect();
+                counted.fetch_add(1, Ordering::SeqCst);
+                let set: Option<String> = shown.lock().unwrap().clone();
+                let (status, body) = set.map_or(("503 Down", String::new()), |s| ("200 OK", s));
+                let length = body.len();
+                write!(
+                    stream,
+                    "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+                )
+                .ok();
+            }
+        });
+        let issuer = Self { url, set, asked };
+        issuer.shows(keys);
+        issuer
+    }
+
+    pub(crate) fn shows(&self, keys: &[Signer]) {
+        *self.set.lock().unwrap() = Some(set(keys));
+    }
+
+    /// How often it was asked for its keys.
+    pub(crate) fn asked(&self) -> u32 {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn is_down(&self) {
+        *self.set.lock().unwrap() = None;
+    }
+}
+
+pub(crate) fn set(keys: &[Signer]) -> String {
+    let keys: Vec<_> = keys.iter().map(|k| k.public()).collect();
+    json!({ "keys": keys }).to_string()
+}

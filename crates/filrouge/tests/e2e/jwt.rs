@@ -1,0 +1,334 @@
+//! Tokens of an issuer: which are believed, and what they stand for (DESIGN §8).
+
+use std::fs;
+
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use serde_json::{Value, json};
+
+use crate::caller::{Caller, key, within_five_seconds};
+use crate::issuer::{EC, ISSUER, Issuer, NEW, OLD, PSS, RSA, Signer, WEAK, but, claims, now, set};
+use crate::world::{Server, World, fixture};
+
+fn serve(world: &World, jwks: &str, more: &str) -> Server {
+    let text =
+        format!("[jwt]\njwks = {jwks:?}\nissuer = {ISSUER:?}\naudience = \"filrouge\"\n{more}\n");
+    fs::write(world.path("jwt.toml"), text).unwrap();
+    world.serve_with(&["--config", "jwt.toml"])
+}
+
+pub(crate) fn serve_file(world: &World, keys: &[Signer], more: &str) -> Server {
+    fs::write(world.path("jwks.json"), set(keys)).unwrap();
+    serve(world, world.path("jwks.json").to_str().unwrap(), more)
+}
+
+fn status(server: &Server, token: &str) -> u16 {
+    let reply = Caller::bearing(server, token).get("");
+    if reply.status != 200 {
+        reply.fails(401, "unauthenticated");
+    }
+    reply.status
+}
+
+#[test]
+fn a_good_token_is_an_end_user_of_its_tenant() {
+    let world = World::new();
+    let server = serve_file(&world, &[OLD, RSA, EC], "");
+    for signer in [OLD, RSA, PSS, EC] {
+        assert_eq!(
+            status(&server, &signer.sign(&claims())),
+            200,
+            "{:?}",
+            signer.1
+        );
+    }
+    let ada = Caller::bearing(&server, &OLD.sign(&claims()));
+    let made = ada.post("", &json!({ "session_id": "s" })).wrote(201);
+    assert_eq!(
+        (&made["identity_id"], &made["tenant_id"]),
+        (&json!("ada"), &json!("acme"))
+    );
+    ada.of("bob").get("/s").fails(403, "forbidden");
+    let bob = Caller::bearing(&server, &EC.sign(&but(json!({ "sub": "bob" }))));
+    bob.get("/s").fails(404, "session_not_found");
+    let elsewhere = Caller::bearing(&server, &EC.sign(&but(json!({ "tenant": "other" }))));
+    elsewhere.get("/s").fails(404, "session_not_found");
+    let list = but(json!({ "aud": ["x", "filrouge"] }));
+    assert_eq!(status(&server, &RSA.sign(&list)), 200);
+    Caller::nobody(&server)
+        .get("")
+        .fails(401, "unauthenticated");
+    Caller::nobody(&server)
+        .send("GET", "/healthz", None)
+        .is(200);
+
+    let text = key(&world, &["--role", "auditor", "--tenant", "acme"]);
+    let auditor = Caller::bearing(&server, &text);
+    within_five_seconds("a key works beside tokens", || {
+        auditor.get("/s").status == 200
+    });
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn a_token_that_is_not_as_configured_is_refused() {
+    let world = World::new();
+    let server = serve_file(&world, &[OLD, RSA], "");
+    assert_eq!(status(&server, &OLD.sign(&claims())), 200);
+    for changes in [
+        json!({ "iss": "https://elsewhere.example.org/" }),
+        json!({ "iss": [ISSUER] }),
+        json!({ "iss": null }),
+        json!({ "aud": "another" }),
+        json!({ "aud": ["another", "filrouge2"] }),
+        json!({ "aud": null }),
+        json!({ "exp": now() - 60 }),
+        json!({ "exp": null }),
+        json!({ "exp": "never" }),
+        json!({ "nbf": now() + 60 }),
+        json!({ "nbf": "later" }),
+        json!({ "tenant": null }),
+        json!({ "tenant": "" }),
+        json!({ "tenant": ["acme"] }),
+        json!({ "sub": null }),
+        json!({ "sub": "a\u{0}b" }),
+        json!({ "sub": 7 }),
+    ] {
+        assert_eq!(
+            status(&server, &OLD.sign(&but(changes.clone()))),
+            401,
+            "{changes}"
+        );
+    }
+    for changes in [
+        json!({ "exp": now() - 10 }),
+        json!({ "nbf": now() + 10 }),
+        json!({ "nbf": now() - 10, "exp": 99_999_999_999_999_u64 }),
+        // Roles are for issuers that are configured to give them.
+        json!({ "role": "admin" }),
+    ] {
+        assert_eq!(
+            status(&server, &OLD.sign(&but(changes.clone()))),
+            200,
+            "{changes}"
+        );
+    }
+    let admin = Caller::bearing(&server, &OLD.sign(&but(json!({ "role": "admin" }))));
+    admin.of("bob").get("").fails(403, "forbidden");
+    server.stop();
+}
+
+/// A token with any header, signed by nobody.
+fn forged(header: &Value, claims: &Value, signature: &str) -> String {
+    let part = |value: &Value| encode_part(value.to_string().as_bytes());
+    format!("{}.{}.{signature}", part(header), part(claims))
+}
+
+fn encode_part(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let bits = (0..3).fold(0_u32, |bits, n| {
+            bits << 8 | u32::from(*chunk.get(n).unwrap_or(&0))
+        });
+        for n in 0..=chunk.len() {
+            let sextet = (bits >> (18 - 6 * n)) & 63;
+            text.push(char::from(ALPHABET[sextet as usize]));
+        }
+    }
+    text
+}
+
+#[test]
+fn confusions_of_algorithm_and_key_are_refused() {
+    let world = World::new();
+    let server = serve_file(
+        &world,
+        &[OLD, RSA, WEAK],
+        "algorithms = [\"EdDSA\", \"RS256\"]",
+    );
+    assert_eq!(status(&server, &RSA.sign(&claims())), 200);
+    assert_eq!(
+        status(&server, &PSS.sign(&claims())),
+        401,
+        "not on the list"
+    );
+    assert_eq!(status(&server, &WEAK.sign(&claims())), 401, "1024 bits");
+    assert_eq!(status(&server, &NEW.sign(&claims())), 401, "unknown key");
+
+    // A public key as a shared secret, in each form that a server may hold it in.
+    let pem = fs::read(fixture("jwt").join("rsa.pem")).unwrap();
+    let public = OLD.public();
+    let secrets = [
+        public["x"].as_str().unwrap().as_bytes().to_vec(),
+        RSA.public()["n"].as_str().unwrap().as_bytes().to_vec(),
+        public.to_string().into_bytes(),
+        pem,
+        Vec::new(),
+    ];
+    for secret in secrets {
+        for algorithm in [Algorithm::HS256, Algorithm::HS384, Algorithm::HS512] {
+            for kid in ["old", "rsa"] {
+                let mut header = Header::new(algorithm);
+                header.kid = Some(kid.to_owned());
+                let key = EncodingKey::from_secret(&secret);
+                let token = encode(&header, &claims(), &key).unwrap();
+                assert_eq!(status(&server, &token), 401, "{algorithm:?}");
+            }
+        }
+    }
+
+    let good = OLD.sign(&claims());
+    let signature = good.rsplit('.').next().unwrap();
+    for header in [
+        json!({ "alg": "none" }),
+        json!({ "alg": "None", "kid": "old" }),
+        json!({ "alg": "", "kid": "old" }),
+        json!({ "kid": "old" }),
+        json!({ "alg": "RS256", "kid": "old" }),
+        json!({ "alg": "EdDSA", "kid": "rsa" }),
+        json!({ "alg": "EdDSA", "kid": ["old"] }),
+        json!({ "alg": "EdDSA", "kid": "old", "jwk": NEW.public() }),
+    ] {
+        for signature in ["", signature] {
+            assert_eq!(
+                status(&server, &forged(&header, &claims(), signature)),
+                401,
+                "{header}"
+            );
+        }
+    }
+    let mut critical = Header::new(Algorithm::EdDSA);
+    critical.kid = Some("old".to_owned());
+    critical.crit = Some(vec!["exp".to_owned()]);
+    let token = encode(&critical, &claims(), &OLD.private()).unwrap();
+    assert_eq!(
+        status(&server, &token),
+        401,
+        "critical extensions are not understood"
+    );
+    // Another's claims under a good signature.
+    let head = good.split('.').next().unwrap();
+    let claims = encode_part(but(json!({ "sub": "bob" })).to_string().as_bytes());
+    assert_eq!(
+        status(&server, &format!("{head}.{claims}.{signature}")),
+        401
+    );
+    for broken in [
+        "a.b",
+        "..",
+        ".",
+        "a.b.c",
+        "a.b.c.d",
+        &good[..good.len() - 2],
+        &format!("{good}.x"),
+    ] {
+        assert_eq!(status(&server, broken), 401, "{broken}");
+    }
+    server.stop();
+}
+
+#[test]
+fn roles_and_a_fixed_tenant_are_for_the_configuration_to_allow() {
+    let world = World::new();
+    let more = "role_claim = \"filrouge_role\"\ntenant = \"acme\"\nidentity_claim = \"email\"";
+    let server = serve_file(&world, &[OLD], more);
+    let of = |changes: Value| OLD.sign(&but(changes));
+    let ada = of(json!({ "tenant": null, "email": "ada@example.org" }));
+    let ada = Caller::bearing(&server, &ada);
+    let made = ada.post("", &json!({ "session_id": "s" })).wrote(201);
+    assert_eq!(
+        (&made["identity_id"], &made["tenant_id"]),
+        (&json!("ada@example.org"), &json!("acme"))
+    );
+    let auditor = of(json!({ "filrouge_role": "auditor" }));
+    let auditor = Caller::bearing(&server, &auditor);
+    auditor.get("/s").is(200);
+    auditor.post("", &json!({})).fails(403, "forbidden");
+    for refused in [
+        json!({ "email": null }),
+        json!({ "tenant": "other", "email": "ada@example.org" }),
+        json!({ "filrouge_role": "king" }),
+        json!({ "filrouge_role": ["admin"] }),
+    ] {
+        assert_eq!(status(&server, &of(refused.clone())), 401, "{refused}");
+    }
+    server.stop();
+}
+
+#[test]
+fn the_issuer_is_asked_seldom_and_its_keys_work_while_it_is_down() {
+    let world = World::new();
+    let issuer = Issuer::start(&[OLD]);
+    let server = serve(&world, &issuer.url, "");
+    assert_eq!(status(&server, &OLD.sign(&claims())), 200);
+    assert_eq!(issuer.asked(), 1);
+    issuer.shows(&[OLD, NEW]);
+    // The set was fetched a moment ago: unknown keys do not make the server ask again and again.
+    for _ in 0..20 {
+        assert_eq!(status(&server, &NEW.sign(&claims())), 401);
+    }
+    assert_eq!(issuer.asked(), 1);
+    issuer.is_down();
+    assert_eq!(
+        status(&server, &OLD.sign(&but(json!({ "sub": "bob" })))),
+        200
+    );
+    server.stop();
+}
+
+#[test]
+fn a_server_starts_without_its_issuer_and_lets_nobody_in() {
+    let world = World::new();
+    let issuer = Issuer::start(&[OLD]);
+    issuer.is_down();
+    let server = serve(&world, &issuer.url, "");
+    assert_eq!(status(&server, &OLD.sign(&claims())), 401);
+    Caller::nobody(&server)
+        .get("")
+        .fails(401, "unauthenticated");
+    let ready = Caller::nobody(&server).send("GET", "/readyz", None).is(200);
+    assert_eq!(
+        (&ready["status"], &ready["issuer"]),
+        (&json!("degraded"), &Value::Null)
+    );
+    assert!(server.log().contains("the issuer's keys cannot be had"));
+    server.stop();
+}
+
+#[test]
+fn half_an_issuer_is_refused() {
+    let world = World::new();
+    fs::write(world.path("jwks.json"), set(&[OLD])).unwrap();
+    fs::write(world.path("weak.json"), set(&[WEAK])).unwrap();
+    fs::write(world.path("none.json"), "{}").unwrap();
+    let whole = format!("jwks = \"jwks.json\"\nissuer = {ISSUER:?}\naudience = \"filrouge\"\n");
+    for (text, word) in [
+        (String::new(), "needs jwks"),
+        ("jwks = \"jwks.json\"\n".to_owned(), "needs jwks"),
+        ("tenant = \"acme\"\n".to_owned(), "needs jwks"),
+        (whole.replace("jwks.json", "absent.json"), "absent.json"),
+        (whole.replace("jwks.json", "weak.json"), "no public key"),
+        (
+            whole.replace("jwks.json", "none.json"),
+            "no JSON Web Key Set",
+        ),
+        (
+            whole.replace("jwks.json", "https://user:pass@example.org/"),
+            "user name",
+        ),
+        (format!("{whole}algorithms = [\"HS256\"]\n"), "HS256"),
+        (format!("{whole}algorithms = [\"none\"]\n"), "none"),
+        (format!("{whole}leeway_s = 301\n"), "up to 300"),
+        (format!("{whole}secret = \"x\"\n"), "secret"),
+    ] {
+        fs::write(world.path("bad.toml"), format!("[jwt]\n{text}")).unwrap();
+        let done = world.run(&["--config", "bad.toml", "serve", "--listen", "127.0.0.1:0"]);
+        assert_eq!(
+            (done.code, done.stdout.as_str()),
+            (Some(2), ""),
+            "{text}: {done:?}"
+        );
+        assert!(done.stderr.contains(word), "{text}: {done:?}");
+    }
+}

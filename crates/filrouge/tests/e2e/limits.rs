@@ -1,0 +1,396 @@
+//! Large, slow and many: what is sent is bounded in bytes, in time and in number, and the server lives on.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::json;
+
+use crate::http::{Client, Reply, parse};
+use crate::world::{Server, World};
+
+pub(crate) const MIB: usize = 1 << 20;
+/// Longer than anything here may take on a slow machine; what hangs does not end within it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server with the section `[limits]`.
+pub(crate) fn limited(world: &World, limits: &str) -> Server {
+    let file = world.path("limits.toml");
+    std::fs::write(&file, format!("[limits]\n{limits}\n")).unwrap();
+    world.serve_with(&["--store", "memory:", "--config", file.to_str().unwrap()])
+}
+
+pub(crate) fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(server.origin().strip_prefix("http://").unwrap()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+fn head(headers: &str) -> String {
+    format!(
+        "POST /api/v1/sessions/s/turns HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{headers}\r\n"
+    )
+}
+
+/// All that the server says until it closes.
+pub(crate) fn rest(stream: &mut TcpStream) -> String {
+    let mut answer = Vec::new();
+    // A reset after the answer is no less an end.
+    stream.read_to_end(&mut answer).ok();
+    String::from_utf8(answer).unwrap()
+}
+
+pub(crate) fn start(request: &str) -> serde_json::Value {
+    json!({ "request_id": request, "question_neutral": "?" })
+}
+
+fn lives(server: &Server) {
+    assert_eq!(server.client().see("/healthz")["status"], "ok");
+}
+
+/// A metric's value; 0 when nothing was counted yet.
+pub(crate) fn metric(client: &Client, name: &str) -> f64 {
+    let text = client.bare("GET", "/metrics", "").text;
+    let line = text
+        .lines()
+        .find_map(|l| l.strip_prefix(name)?.strip_prefix(' '));
+    line.map_or(0.0, |value| value.parse().unwrap())
+}
+
+#[track_caller]
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_body_announced_too_large_is_refused_before_it_comes() {
+    let world = World::new();
+    let server = limited(&world, "");
+    lives(&server);
+    let before = server.memory_peak();
+    let begin = Instant::now();
+    let mut stream = connect(&server);
+    let head = head("content-length: 104857600\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 413");
+    assert!(begin.elapsed() < PATIENCE / 2);
+    drop(stream);
+    // Who sends it all the same gets to read why not.
+    let reply = server
+        .client()
+        .raw(&[head.as_bytes(), &vec![b' '; 100 * MIB]].concat());
+    reply.fails(413, "payload_too_large");
+    let grown = server.memory_peak() - before;
+    assert!(grown < 16 * MIB, "{grown} bytes more");
+    lives(&server);
+    server.stop();
+}
+
+#[test]
+fn a_body_without_end_is_cut() {
+    let world = World::new();
+    let server = limited(&world, "body_bytes = 1048576");
+    let mut stream = connect(&server);
+    stream
+        .write_all(head("transfer-encoding: chunked\r\n").as_bytes())
+        .unwrap();
+    let mut reader = stream.try_clone().unwrap();
+    let answer = std::thread::spawn(move || rest(&mut reader));
+    let chunk = [b"10000\r\n".as_slice(), &vec![b' '; 0x10000], b"\r\n"].concat();
+    let begin = Instant::now();
+    while stream.write_all(&chunk).is_ok() {
+        assert!(begin.elapsed() < PATIENCE, "it is read for ever");
+    }
+    parse(&answer.join().unwrap()).fails(413, "payload_too_large");
+    lives(&server);
+    server.stop();
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn post_packed(client: &Client, encoding: &str, body: &[u8]) -> Reply {
+    let length = body.len();
+    let head = head(&format!(
+        "content-encoding: {encoding}\r\ncontent-length: {length}\r\nconnection: close\r\n"
+    ));
+    client.raw(&[head.as_bytes(), body].concat())
+}
+
+#[test]
+fn gzip_is_unfolded_within_bounds() {
+    let world = World::new();
+    let server = limited(&world, "");
+    let client = server.client();
+    let body = packed(start("r").to_string().as_bytes());
+    assert_eq!(post_packed(&client, "gzip", &body).status, 201);
+    assert_eq!(post_packed(&client, "x-gzip", &body).status, 200);
+    let before = server.memory_peak();
+    let bomb = packed(&vec![b' '; 64 * MIB]);
+    assert!(bomb.len() * 900 < 64 * MIB);
+    post_packed(&client, "gzip", &bomb).fails(413, "payload_too_large");
+    let twice = packed(&bomb);
+    post_packed(&client, "gzip", &twice).fails(400, "bad_request");
+    let grown = server.memory_peak() - before;
+    assert!(grown < 24 * MIB, "{grown} bytes more");
+    post_packed(&client, "gzip", b"{}").fails(400, "bad_request");
+    for other in [
+        "br",
+        "zstd",
+        "deflate",
+        "gzip, gzip",
+        "gzip\r\ncontent-encoding: gzip",
+    ] {
+        let problem = post_packed(&client, other, &body).fails(415, "unsupported_media_type");
+        assert!(
+            problem["hint"].as_str().unwrap().contains("gzip"),
+            "{problem}"
+        );
+    }
+    server.stop();
+}
+
+#[test]
+fn a_body_that_trickles_is_cut() {
+    let world = World::new();
+    let server = limited(&world, "body_timeout_ms = 300");
+    let mut stream = connect(&server);
+    stream
+        .write_all(head("content-length: 1000\r\n").as_bytes())
+        .unwrap();
+    let mut writer = stream.try_clone().unwrap();
+    let begin = Instant::now();
+    let drip = std::thread::spawn(move || {
+        while writer.write_all(b" ").is_ok() && begin.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    parse(&rest(&mut stream)).fails(408, "request_timeout");
+    drip.join().unwrap();
+    assert!(begin.elapsed() < PATIENCE, "it was not cut");
+    assert_eq!(
+        metric(
+            &server.client(),
+            r#"filrouge_http_bodies_refused_total{reason="too_slow"}"#
+        ),
+        1.0
+    );
+    server.stop();
+}
+
+#[test]
+fn many_bodies_at_once_stay_within_the_budget() {
+    const BODIES: usize = 200;
+    let world = World::new();
+    let budget = 64 * MIB;
+    let server = limited(&world, &format!("bodies_in_flight_bytes = {budget}"));
+    lives(&server);
+    let before = server.memory_peak();
+    let text = "x".repeat(30 * MIB);
+    let body = json!({ "request_id": "r", "question_neutral": text }).to_string();
+    let head = head(&format!(
+        "content-length: {}\r\nconnection: close\r\n",
+        body.len()
+    ));
+    let (first, second) = body.as_bytes().split_at(MIB);
+    let (together, overloaded, read) = (
+        Barrier::new(BODIES),
+        AtomicUsize::new(0),
+        AtomicUsize::new(0),
+    );
+    std::thread::scope(|scope| {
+        for _ in 0..BODIES {
+            scope.spawn(|| {
+                let mut stream = connect(&server);
+                stream.write_all(head.as_bytes()).ok();
+                stream.write_all(first).ok();
+                together.wait();
+                stream.write_all(second).ok();
+                let answer = rest(&mut stream);
+                if answer.starts_with("HTTP/1.1 503") {
+                    let reply = parse(&answer);
+                    reply.fails(503, "overloaded");
+                    assert!(reply.header("retry-after").is_some());
+                    overloaded.fetch_add(1, Ordering::Relaxed);
+                } else {
+                    parse(&answer).fails(422, "limit_exceeded");
+                    read.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let (overloaded, read) = (overloaded.into_inner(), read.into_inner());
+    assert!(
+        overloaded > 0 && overloaded + read == BODIES,
+        "{overloaded} refused, {read} read"
+    );
+    // A body that is being read stands there as sent and as parsed; buffers of sockets come on top.
+    let grown = server.memory_peak() - before;
+    assert!(grown < 2 * budget + 256 * MIB, "{grown} bytes more");
+    let client = server.client();
+    until("bytes are given back", || {
+        metric(&client, "filrouge_http_bodies_bytes") == 0.0
+    });
+    let refused = metric(
+        &client,
+        r#"filrouge_http_bodies_refused_total{reason="no_room"}"#,
+    );
+    assert!(refused >= overloaded as f64);
+    client.post("/s/turns", &start("after")).is(201);
+    server.stop();
+}
+
+#[test]
+fn requests_are_named() {
+    let world = World::new();
+    let server = limited(&world, "");
+    let client = server.client();
+    for target in ["/healthz", "/nowhere", "/api/v1/sessions/none"] {
+        let reply = client.bare("GET", target, "x-request-id: trace-1:2\r\n");
+        assert_eq!(
+            reply.header("filrouge-request-id"),
+            Some("trace-1:2"),
+            "{reply:?}"
+        );
+        assert_eq!(reply.header("x-request-id"), Some("trace-1:2"));
+    }
+    let long = "x".repeat(129);
+    let mut seen = std::collections::BTreeSet::new();
+    for bad in ["", "a b", "\u{e9}", &long] {
+        let reply = client.bare("GET", "/healthz", &format!("x-request-id: {bad}\r\n"));
+        let made = reply.header("filrouge-request-id").unwrap().to_owned();
+        assert!(
+            made.len() == 32 && made.bytes().all(|b| b.is_ascii_hexdigit()),
+            "{made}"
+        );
+        assert_eq!(reply.header("x-request-id"), Some(made.as_str()));
+        assert!(seen.insert(made));
+    }
+    server.stop();
+}
+
+#[test]
+fn rates_are_bounded_and_the_wait_is_told() {
+    let world = World::new();
+    let server = limited(
+        &world,
+        "requests_per_second_per_identity = 1\nrequests_burst_per_identity = 3",
+    );
+    let ann = server.client().of("ann");
+    let refused = (0..20)
+        .map(|_| ann.get(""))
+        .find(|reply| reply.status != 200)
+        .unwrap();
+    refused.fails(429, "rate_limited");
+    let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=3).contains(&wait), "{wait}");
+    server.client().of("bob").see("");
+    std::thread::sleep(Duration::from_secs(wait));
+    ann.see("");
+    assert!(
+        metric(
+            &server.client(),
+            r#"filrouge_rate_limited_total{subject="identity"}"#
+        ) >= 1.0
+    );
+    server.stop();
+}
+
+#[test]
+fn bounds_are_configured_and_shown() {
+    let world = World::new();
+    let server = limited(&world, "item_bytes = 1000\nbody_bytes = 5000");
+    let client = server.client();
+    let question =
+        |bytes: usize| json!({ "request_id": "r", "question_neutral": "x".repeat(bytes) });
+    client
+        .post("/s/turns", &question(1100))
+        .fails(422, "limit_exceeded");
+    client
+        .post("/s/turns", &question(5100))
+        .fails(413, "payload_too_large");
+    client.post("/s/turns", &question(500)).is(201);
+    server.stop();
+
+    let file = world.path("limits.toml");
+    let shown = world.json(&["--config", file.to_str().unwrap(), "config", "show"]);
+    let settings = &shown["settings"];
+    assert_eq!(
+        settings["limits.item_bytes"],
+        json!({ "value": "1000", "origin": file })
+    );
+    assert_eq!(
+        settings["limits.connections"],
+        json!({ "value": "16384", "origin": "default" })
+    );
+    assert_eq!(
+        settings["limits.requests_per_second_per_key"]["value"],
+        "none"
+    );
+    let mut command = world.command(&["config", "show", "--json"]);
+    command.env("FILROUGE_LIMITS_CONNECTIONS", "7");
+    let text = crate::world::finish(command, "config show").stdout;
+    let shown: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        shown["settings"]["limits.connections"],
+        json!({ "value": "7", "origin": "FILROUGE_LIMITS_CONNECTIONS" })
+    );
+    for bad in [
+        "bodybytes = 1",
+        "body_bytes = 0",
+        "body_bytes = -1",
+        "connections = \"many\"",
+    ] {
+        std::fs::write(&file, format!("[limits]\n{bad}\n")).unwrap();
+        let done = world.run(&["--config", file.to_str().unwrap(), "config", "show"]);
+        assert_eq!(done.code, Some(2), "{bad}: {done:?}");
+    }
+}
+
+#[test]
+fn logs_hold_nothing_of_what_is_sent() {
+    const CANARY: &str = "canary-7f3a91";
+    let world = World::new();
+    let environment = [
+        ("FILROUGE_LISTEN", "127.0.0.1:0"),
+        (
+            "FILROUGE_LOG",
+            "trace,hyper=trace,hyper_util=trace,tokio=trace",
+        ),
+    ];
+    let server = world.serve_where(&environment, &[]);
+    let client = server.client();
+    let headers =
+        format!("authorization: Bearer {CANARY}\r\ncookie: {CANARY}\r\nx-api-key: {CANARY}\r\n");
+    for target in ["/healthz", "/api/v1/sessions", "/nowhere"] {
+        client.bare("GET", &format!("{target}?token={CANARY}"), &headers);
+        client.bare("GET", &format!("{target}/{CANARY}"), &headers);
+    }
+    let body = json!({ "request_id": "r", "question_neutral": CANARY, "runtime_context": { "token": CANARY } });
+    client.post("/s/turns", &body).wrote(201);
+    client
+        .post_text("/s/turns", &format!("{{\"{CANARY}\": "))
+        .fails(400, "bad_request");
+    client
+        .post("/s/turns", &json!({ CANARY: CANARY }))
+        .fails(422, "invalid");
+    let metrics = client.bare("GET", "/metrics", "").text;
+    server.ask_to_stop();
+    let log = server.ended();
+    assert!(log.contains("request answered"), "{log}");
+    assert!(!log.contains(CANARY), "{log}");
+    assert!(!metrics.contains(CANARY), "{metrics}");
+}

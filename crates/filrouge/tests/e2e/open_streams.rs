@@ -1,0 +1,82 @@
+//! Credentials that end also end the streams they have opened (DESIGN §8).
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::caller::{Caller, key, key_id, within_five_seconds};
+use crate::issuer::{OLD, but, now};
+use crate::jwt::serve_file;
+use crate::tail_client::Tail;
+use crate::world::{Server, World};
+
+fn bearer(credentials: &str) -> String {
+    format!("Bearer {credentials}")
+}
+
+/// An open stream of the session `s` that has shown its first item.
+fn tail(server: &Server, headers: &[(&str, &str)]) -> Tail {
+    let mut tail = Tail::open(server.origin(), "/s/items?after=0", headers);
+    assert_eq!(tail.status(), 200, "{}", tail.head);
+    assert_eq!(tail.take(1)[0].id, Some(1));
+    tail
+}
+
+#[track_caller]
+fn ends_within(limit: Duration, mut tail: Tail) {
+    let began = Instant::now();
+    while tail.next().is_some() {}
+    let took = began.elapsed();
+    assert!(took < limit, "{took:?}");
+}
+
+#[test]
+fn a_stream_ends_when_its_key_is_revoked_and_others_go_on() {
+    let world = World::new();
+    let text = key(&world, &["--role", "service"]);
+    let other = key(&world, &["--role", "auditor"]);
+    let server = world.serve();
+    let caller = Caller::bearing(&server, &text);
+    let turn = json!({ "request_id": "r", "question_neutral": "?" });
+    caller.post("/s/turns", &turn).wrote(201);
+    let open = tail(&server, &[("authorization", &bearer(&text))]);
+    let mut kept = tail(&server, &[("authorization", &bearer(&other))]);
+    world.ok(&["keys", "revoke", key_id(&text)]);
+    ends_within(Duration::from_secs(5), open);
+    let third = Caller::bearing(&server, &key(&world, &["--role", "service"]));
+    let turn = json!({ "request_id": "q", "question_neutral": "?" });
+    within_five_seconds("a key is made", || {
+        third.post("/s/turns", &turn).status == 201
+    });
+    assert_eq!(kept.take(1)[0].id, Some(2));
+    server.stop();
+}
+
+#[test]
+fn a_stream_without_a_key_ends_when_the_first_one_is_made() {
+    let world = World::new();
+    let server = world.serve();
+    let turn = json!({ "request_id": "r", "question_neutral": "?" });
+    Caller::nobody(&server).post("/s/turns", &turn).wrote(201);
+    let open = tail(&server, &[]);
+    key(&world, &["--role", "service"]);
+    ends_within(Duration::from_secs(5), open);
+    server.stop();
+}
+
+#[test]
+fn a_stream_ends_when_its_token_expires() {
+    let world = World::new();
+    let server = serve_file(&world, &[OLD], "leeway_s = 0");
+    let token = OLD.sign(&but(json!({ "exp": now() + 3 })));
+    let turn = json!({ "request_id": "r", "question_neutral": "?" });
+    Caller::bearing(&server, &token)
+        .post("/s/turns", &turn)
+        .wrote(201);
+    let open = tail(&server, &[("authorization", &bearer(&token))]);
+    ends_within(Duration::from_secs(5), open);
+    Caller::bearing(&server, &token)
+        .get("/s")
+        .fails(401, "unauthenticated");
+    server.stop();
+}

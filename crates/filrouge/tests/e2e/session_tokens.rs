@@ -1,0 +1,105 @@
+//! The secret of an anonymous session (DESIGN §7).
+
+use serde_json::json;
+
+use crate::caller::Caller;
+use crate::world::World;
+
+const REQUIRED: [(&str, &str); 2] = [
+    ("FILROUGE_LISTEN", "127.0.0.1:0"),
+    ("FILROUGE_REQUIRE_SESSION_TOKEN", "true"),
+];
+const TOKEN: &str = "filrouge-session-token";
+
+#[test]
+fn a_session_is_given_a_secret_that_reading_and_linking_need() {
+    let world = World::new();
+    let server = world.serve_where(&REQUIRED, &[]);
+    let nobody = Caller::nobody(&server);
+    let made = nobody.post("", &json!({ "session_id": "s" }));
+    made.wrote(201);
+    let secret = made.header(TOKEN).unwrap().to_owned();
+    assert!(secret.len() >= 43, "{secret}");
+    assert!(!made.text.contains(&secret));
+    let owner = nobody.with(TOKEN, &secret);
+    let again = owner.post("", &json!({ "session_id": "s" }));
+    again.wrote(200);
+    assert_eq!(again.header(TOKEN), None);
+    let guess = nobody.with(TOKEN, &"0".repeat(64));
+    for stranger in [&nobody, &guess, &nobody.of("ada")] {
+        stranger.get("/s").fails(404, "session_not_found");
+        stranger.get("/s/items").fails(404, "session_not_found");
+        let taken = stranger.post("", &json!({ "session_id": "s" }));
+        taken.fails(409, "session_conflict");
+        assert_eq!(taken.header(TOKEN), None);
+        let link = json!({ "identity_id": "ada" }).to_string();
+        let linked = stranger.send("PUT", "/api/v1/sessions/s/link", Some(&link));
+        linked.fails(404, "session_not_found");
+    }
+    let turn = json!({ "request_id": "r", "question_neutral": "?" });
+    owner.post("/s/turns", &turn).wrote(201);
+    assert_eq!(owner.get("/s").is(200)["turn_count"], 1);
+    let link = json!({ "identity_id": "ada" }).to_string();
+    let linked = owner
+        .of("ada")
+        .send("PUT", "/api/v1/sessions/s/link", Some(&link));
+    assert_eq!(linked.status, 200, "{linked:?}");
+    nobody.of("ada").get("/s").is(200);
+    owner.get("/s").fails(404, "session_not_found");
+    let log = server.log();
+    assert!(!log.contains(&secret), "{log}");
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn ones_own_secret_makes_a_retry_safe() {
+    let world = World::new();
+    let server = world.serve_where(&REQUIRED, &[]);
+    let nobody = Caller::nobody(&server);
+    let own = nobody.with(TOKEN, "a secret of my own".replace(' ', "-").as_str());
+    let turn = json!({ "request_id": "r", "question_neutral": "?" });
+    let first = own.post("/s/turns", &turn);
+    first.wrote(201);
+    assert_eq!(first.header(TOKEN), None);
+    own.post("/s/turns", &turn).wrote(200);
+    nobody.get("/s").fails(404, "session_not_found");
+    assert_eq!(own.get("/s").is(200)["turn_count"], 1);
+
+    let made = nobody.post("/t/turns", &turn);
+    made.wrote(201);
+    let given = made.header(TOKEN).expect("a secret").to_owned();
+    nobody.get("/t").fails(404, "session_not_found");
+    let mine = nobody.with(TOKEN, &given);
+    assert_eq!(mine.get("/t").is(200)["turn_count"], 1);
+    let second = json!({ "request_id": "q", "question_neutral": "?" });
+    assert_eq!(mine.post("/t/turns", &second).header(TOKEN), None);
+
+    let hers = nobody.of("ada").post("", &json!({ "session_id": "u" }));
+    hers.wrote(201);
+    assert_eq!(hers.header(TOKEN), None, "owned sessions need none");
+    for wrong in ["short", "with a space in it", &"x".repeat(257)] {
+        let refused = nobody.with(TOKEN, wrong).get("/s");
+        let body = refused.fails(422, "invalid");
+        assert!(!body.to_string().contains("space in it"));
+    }
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn without_the_option_a_secret_is_kept_when_one_is_brought() {
+    let world = World::new();
+    let server = world.serve();
+    let nobody = Caller::nobody(&server);
+    let made = nobody.post("", &json!({ "session_id": "open" }));
+    made.wrote(201);
+    assert_eq!(made.header(TOKEN), None);
+    nobody.get("/open").is(200);
+    let own = nobody.with(TOKEN, "0123456789abcdef");
+    own.post("", &json!({ "session_id": "closed" })).wrote(201);
+    nobody.get("/closed").fails(404, "session_not_found");
+    own.get("/closed").is(200);
+    server.stop();
+    world.verify();
+}

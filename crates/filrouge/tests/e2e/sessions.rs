@@ -1,0 +1,319 @@
+//! Sessions as a whole: changed, linked, ended, erased; their events; and what the server tells of itself.
+
+use serde_json::{Value, json};
+
+use crate::http::{Client, Reply};
+use crate::world::World;
+
+fn etag(reply: &Reply) -> String {
+    reply.header("etag").expect("an ETag").to_owned()
+}
+
+fn with_tag(client: &Client, tag: &str, body: &Value) -> Reply {
+    client.send("PATCH", "/s", Some(body), &[("if-match", tag)])
+}
+
+fn turn(client: &Client, session: &str, request: &str) -> Reply {
+    let body = json!({"request_id": request, "question_neutral": "q", "answer_neutral": "a"});
+    client.post(&format!("/{session}/turns"), &body)
+}
+
+#[test]
+fn a_patch_changes_what_it_names_and_nothing_else() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let made = json!({"session_id": "s", "title": "t", "project_id": "p",
+        "metadata": {"keep": 1.0, "deep": {"a": 1, "b": 2}}});
+    client.post("", &made).wrote(201);
+    let patch =
+        json!({"title": null, "state": "WAIT", "metadata": {"deep": {"a": null}, "new": [1]}});
+    let patched = client.patch("/s", &patch).wrote(200);
+    assert_eq!(patched["title"], Value::Null);
+    assert_eq!(patched["state"], "WAIT");
+    assert_eq!(
+        (&patched["project_id"], &patched["status"]),
+        (&json!("p"), &json!("active"))
+    );
+    let text = client.get("/s").text;
+    assert!(
+        text.contains(r#""metadata":{"deep":{"b":2},"keep":1.0,"new":[1]}"#),
+        "{text}"
+    );
+    assert_eq!(
+        client.patch("/s", &json!({"metadata": null})).wrote(200)["metadata"],
+        json!({})
+    );
+    for bad in [
+        json!({"status": "gone"}),
+        json!({"last_seq": 1}),
+        json!({"title": 1}),
+        json!({"status": null, "x": 0}),
+        json!({"metadata": []}),
+        json!({"project_id": ""}),
+        json!({"title": "x".repeat(5000)}),
+        json!({"state": "\0"}),
+    ] {
+        assert_eq!(client.patch("/s", &bad).status, 422, "{bad}");
+    }
+    client
+        .patch("/absent", &json!({}))
+        .fails(404, "session_not_found");
+    client
+        .of("eve")
+        .of("ada")
+        .post("", &json!({"session_id": "hers"}))
+        .wrote(201);
+    client
+        .of("eve")
+        .patch("/hers", &json!({"title": "x"}))
+        .fails(404, "session_not_found");
+    world.verify();
+}
+
+#[test]
+fn of_two_patches_of_one_state_the_second_is_refused() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    client
+        .post("", &json!({"session_id": "s", "title": "t"}))
+        .wrote(201);
+    let tag = etag(&client.get("/s"));
+    turn(&client, "s", "r").wrote(201);
+    assert_eq!(
+        etag(&client.get("/s")),
+        tag,
+        "what is said does not change it"
+    );
+    let first = with_tag(&client, &tag, &json!({"title": "one"}));
+    first.wrote(200);
+    assert_ne!(etag(&first), tag);
+    let second = with_tag(&client, &tag, &json!({"title": "two"}));
+    assert!(second.fails(412, "precondition_failed")["hint"].is_string());
+    with_tag(&client, "*", &json!({"title": "three"})).wrote(200);
+    with_tag(&client, &format!("W/{tag}"), &json!({})).fails(412, "precondition_failed");
+    with_tag(&client, "bare", &json!({})).fails(400, "bad_request");
+    assert_eq!(client.see("/s")["title"], "three");
+    let clients: Vec<_> = (0..8).map(|_| server.client()).collect();
+    let tag = etag(&client.get("/s"));
+    let won = std::thread::scope(|scope| {
+        let tries: Vec<_> = clients
+            .iter()
+            .enumerate()
+            .map(|(n, c)| {
+                let tag = &tag;
+                scope.spawn(move || with_tag(c, tag, &json!({"title": format!("by {n}")})).status)
+            })
+            .collect();
+        let statuses = tries.into_iter().map(|t| t.join().unwrap());
+        statuses.filter(|s| *s == 200).count()
+    });
+    assert_eq!(won, 1);
+}
+
+#[test]
+fn a_closed_session_begins_no_turns() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let open = client
+        .post(
+            "/s/turns",
+            &json!({"request_id": "open", "question_neutral": "q"}),
+        )
+        .wrote(201);
+    turn(&client, "s", "done").wrote(201);
+    let closed = client
+        .post("/s/close", &json!({"reason": "hung up"}))
+        .wrote(200);
+    assert_eq!(closed["status"], "closed");
+    assert_eq!(
+        client.post_text("/s/close", "").wrote(200),
+        closed,
+        "again: the same"
+    );
+    assert!(turn(&client, "s", "new").fails(409, "session_closed")["hint"].is_string());
+    turn(&client, "s", "done").wrote(200);
+    let path = format!("/s/turns/{}/finalize", open["turn_id"].as_str().unwrap());
+    client
+        .post(&path, &json!({"answer_neutral": "a"}))
+        .wrote(200);
+    let items = client.see("/s/items");
+    let note = items["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|i| i["channel"] == "system_note")
+        .unwrap();
+    assert_eq!(
+        note["parts"][0],
+        json!({"type": "session_closed", "reason": "hung up"})
+    );
+    client.patch("/s", &json!({"status": "active"})).wrote(200);
+    turn(&client, "s", "new").wrote(201);
+    world.verify();
+}
+
+#[test]
+fn a_login_gives_a_session_its_owner_once() {
+    let world = World::new();
+    let server = world.serve();
+    let (nobody, ada, bob) = (
+        server.client(),
+        server.client().of("ada"),
+        server.client().of("bob"),
+    );
+    turn(&nobody, "s", "r").wrote(201);
+    bob.put("/s/link", &json!({"identity_id": "ada"}))
+        .fails(403, "forbidden");
+    assert_eq!(
+        ada.put("/s/link", &json!({"identity_id": "ada"}))
+            .wrote(200)["identity_id"],
+        "ada"
+    );
+    ada.put("/s/link", &json!({"identity_id": "ada"}))
+        .wrote(200);
+    let refused = bob.put("/s/link", &json!({"identity_id": "bob"}));
+    assert!(!refused.text.contains("ada"), "whose it is is not told");
+    refused.fails(409, "session_linked");
+    for stranger in [&nobody, &bob] {
+        stranger.get("/s").fails(404, "session_not_found");
+        stranger.get("/s/items").fails(404, "session_not_found");
+    }
+    nobody
+        .put("/none/link", &json!({"identity_id": "ada"}))
+        .fails(404, "session_not_found");
+    nobody
+        .put("/s/link", &json!({"identity_id": ""}))
+        .fails(422, "invalid");
+    let items = ada.see("/s/items");
+    let link = items["data"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(
+        (&link["channel"], &link["turn_id"]),
+        (&json!("link"), &Value::Null)
+    );
+    world.verify();
+}
+
+#[test]
+fn of_two_logins_at_once_one_wins_also_from_two_servers() {
+    let world = World::new();
+    let (one, two) = (world.serve(), world.serve());
+    for n in 0..20 {
+        let (session, path) = (format!("s{n}"), format!("/s{n}/link"));
+        turn(&one.client(), &session, "r").wrote(201);
+        let link = |server: &crate::world::Server, who: &str| {
+            server
+                .client()
+                .of(who)
+                .put(&path, &json!({"identity_id": who}))
+                .status
+        };
+        let (a, b) = std::thread::scope(|scope| {
+            let a = scope.spawn(|| link(&one, "ada"));
+            let b = scope.spawn(|| link(&two, "bob"));
+            (a.join().unwrap(), b.join().unwrap())
+        });
+        assert!([(200, 409), (409, 200)].contains(&(a, b)), "{a} {b}");
+        let owner = if a == 200 { "ada" } else { "bob" };
+        assert_eq!(
+            two.client().of(owner).see(&format!("/{session}"))["identity_id"],
+            owner
+        );
+    }
+}
+
+#[test]
+fn an_erased_session_leaves_its_name() {
+    let world = World::new();
+    let server = world.serve();
+    let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
+    turn(&ada, "s", "r").wrote(201);
+    ada.post("/s/events", &json!({"key": "k", "kind": "call_started"}))
+        .wrote(201);
+    bob.delete("/s").fails(404, "session_not_found");
+    let receipt = ada.delete("/s").wrote(200);
+    assert_eq!(
+        (&receipt["items"], &receipt["turns"]),
+        (&json!(2), &json!(1))
+    );
+    assert_eq!(
+        ada.delete("/s").wrote(200),
+        receipt,
+        "again: the first receipt"
+    );
+    ada.get("/s").fails(410, "session_erased");
+    turn(&ada, "s", "late").fails(410, "session_erased");
+    ada.post("", &json!({"session_id": "s"}))
+        .fails(410, "session_erased");
+    bob.get("/s").fails(404, "session_not_found");
+    turn(&bob, "s", "x").fails(409, "session_conflict");
+    assert_eq!(ada.see("")["data"], json!([]));
+    world.verify();
+    drop(server);
+    assert_eq!(
+        world.serve().client().of("ada").delete("/s").wrote(200),
+        receipt
+    );
+}
+
+#[test]
+fn events_are_recorded_once_for_each_key() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    client
+        .post("/s/events", &json!({"key": "k", "kind": "x"}))
+        .fails(404, "session_not_found");
+    turn(&client, "s", "r").wrote(201);
+    let event = json!({"key": "k1", "kind": "call_started", "at": "2026-11-21T09:00:00Z", "detail": {"n": 1.0}});
+    let first = client.post("/s/events", &event).wrote(201);
+    assert_eq!(first["at"], "2026-11-21T09:00:00.000000Z");
+    assert_eq!(client.post("/s/events", &event).wrote(200), first);
+    let other = json!({"key": "k1", "kind": "call_ended"});
+    client
+        .post("/s/events", &other)
+        .fails(409, "idempotency_mismatch");
+    for n in 2..=30 {
+        client
+            .post(
+                "/s/events",
+                &json!({"key": format!("k{n}"), "kind": "unknown_state"}),
+            )
+            .wrote(201);
+    }
+    let all = client.all("/s/events", 7);
+    let keys: Vec<String> = all
+        .iter()
+        .map(|e| e["key"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(keys, (1..=30).map(|n| format!("k{n}")).collect::<Vec<_>>());
+    for bad in [
+        json!({"kind": "x"}),
+        json!({"key": "", "kind": "x"}),
+        json!({"key": "x", "kind": ""}),
+        json!({"key": "x", "kind": "x", "at": "yesterday"}),
+        json!({"key": "x", "kind": "x", "detail": []}),
+    ] {
+        assert_eq!(client.post("/s/events", &bad).status, 422, "{bad}");
+    }
+    world.verify();
+}
+
+#[test]
+fn the_server_tells_what_it_is_and_its_bounds() {
+    let world = World::new();
+    let info = world.serve().client().of("ada").see("/api/v1/info");
+    assert_eq!(
+        (&info["name"], &info["identity_id"]),
+        (&json!("filrouge"), &json!("ada"))
+    );
+    assert_eq!(info["limits"]["body_bytes"], 32 << 20);
+    assert!(
+        info["context_formats"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("anthropic"))
+    );
+}

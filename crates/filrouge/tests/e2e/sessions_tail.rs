@@ -1,0 +1,181 @@
+//! `filrouge sessions tail`: items as they come, also those that a server on the same file writes.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::http::{Client, text_item};
+use crate::world::World;
+
+/// No line may take longer, whatever the machine.
+const LIMIT: Duration = Duration::from_secs(30);
+
+struct Tail {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Tail {
+    fn start(world: &World, arguments: &[&str]) -> Self {
+        let mut child = world
+            .command(&[&["sessions", "tail"], arguments].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let (tell, lines) = channel();
+        std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                if tell.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, lines }
+    }
+
+    #[track_caller]
+    fn next(&self) -> String {
+        self.lines.recv_timeout(LIMIT).expect("a line")
+    }
+
+    fn items(&self, n: usize) -> Vec<Value> {
+        (0..n)
+            .map(|_| serde_json::from_str(&self.next()).unwrap())
+            .collect()
+    }
+
+    /// Ctrl-C; gives its exit code and what it said on stderr.
+    fn interrupt(self) -> (Option<i32>, String) {
+        let kill = format!("kill -INT {}", self.child.id());
+        assert!(
+            Command::new("sh")
+                .arg("-c")
+                .arg(kill)
+                .status()
+                .unwrap()
+                .success()
+        );
+        self.ended()
+    }
+
+    fn ended(mut self) -> (Option<i32>, String) {
+        let status = self.child.wait().unwrap();
+        let mut said = String::new();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        assert_eq!(self.lines.recv_timeout(LIMIT).ok(), None, "no line is left");
+        (status.code(), said)
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn start(client: &Client, request: &str) -> String {
+    let body = json!({ "request_id": request, "question_neutral": "?" });
+    let turn = client.post("/s/turns", &body).wrote(201);
+    format!("/s/turns/{}", turn["turn_id"].as_str().unwrap())
+}
+
+#[test]
+fn what_a_server_writes_is_seen_at_once_and_once() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let turn = start(&client, "r0");
+    let tail = Tail::start(&world, &["s", "--after", "0", "--json"]);
+    let mut seen = tail.items(1);
+    for n in 0..40 {
+        let items = [0, 1].map(|i| text_item(&format!("{n}-{i}"), "assistant", "thought", "t"));
+        client
+            .post(&format!("{turn}/items"), &json!({ "items": items }))
+            .wrote(201);
+        if n % 10 == 0 {
+            start(&client, &format!("r{n}-next"));
+        }
+    }
+    server.stop();
+    let server = world.serve();
+    client_of(&server, &turn);
+    seen.extend(tail.items(85));
+    let all = server.client().all("/s/items", 500);
+    assert_eq!(seen, all, "no gap, none twice, the same members");
+    let (code, said) = tail.interrupt();
+    assert_eq!(code, Some(0), "{said}");
+    server.stop();
+    world.verify();
+}
+
+fn client_of(server: &crate::world::Server, turn: &str) {
+    let end = json!({ "answer_neutral": "!" });
+    server
+        .client()
+        .post(&format!("{turn}/finalize"), &end)
+        .wrote(200);
+}
+
+#[test]
+fn without_a_place_it_begins_with_what_comes() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    start(&client, "before");
+    let tail = Tail::start(&world, &["s"]);
+    // It is not known when it has begun to follow: what is written goes on until the first line comes.
+    let mut n = 0;
+    let first = loop {
+        start(&client, &format!("r{n}"));
+        n += 1;
+        if let Ok(line) = tail.lines.recv_timeout(Duration::from_millis(100)) {
+            break line;
+        }
+        assert!(n < 300, "no line");
+    };
+    let words: Vec<&str> = first.split_whitespace().collect();
+    assert_eq!(words[1..], ["user", "question", "?"], "{first}");
+    let seq: usize = words[0].parse().unwrap();
+    assert!(seq > 1, "what was there before is not shown: {first}");
+    for later in seq + 1..=n + 1 {
+        assert!(tail.next().trim_start().starts_with(&later.to_string()));
+    }
+    let (code, said) = tail.interrupt();
+    assert_eq!(code, Some(0), "{said}");
+    server.stop();
+}
+
+#[test]
+fn it_ends_when_the_session_is_erased() {
+    let world = World::new();
+    let server = world.serve();
+    start(&server.client(), "r");
+    let tail = Tail::start(&world, &["s", "--after", "0"]);
+    tail.next();
+    server.client().delete("/s").is(200);
+    let (code, said) = tail.ended();
+    assert!(
+        code == Some(1) && said.contains("session_erased"),
+        "{code:?} {said}"
+    );
+    for (arguments, code) in [(["none"], 1), ([""], 2)] {
+        let done = world.run(&[&["sessions", "tail"][..], &arguments].concat());
+        assert_eq!(
+            (done.code, done.stdout.as_str()),
+            (Some(code), ""),
+            "{done:?}"
+        );
+    }
+    server.stop();
+}

@@ -1,0 +1,225 @@
+"""What the document cannot say about requests, which refusals of good requests are right, and one more check.
+
+README.md tells the reasons.
+"""
+
+import itertools
+import json
+import os
+import re
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from zlib import crc32
+
+import requests
+import schemathesis
+from hypothesis import strategies as st
+from schemathesis.generation.meta import negated_parameters
+
+USERS = {
+    user["name"]: {header["name"]: header["value"] for header in user["fixedHeaders"]}
+    for user in json.loads(Path("users.json").read_text())["auth"]
+}
+
+# The session of the document's examples.
+EXAMPLE = "call/2026-11-21/1"
+
+NUMBERS = itertools.count()
+
+# Formats -------------------------------------------------------------------------------------------------------------
+
+VISIBLE = st.characters(codec="utf-8", exclude_categories=("Cc", "Cs"))
+ASCII = st.characters(min_codepoint=0x20, max_codepoint=0x7E)
+NO_NUL = st.characters(codec="utf-8", min_codepoint=1, exclude_categories=("Cs",))
+
+
+def within(limit, wide, smallest):
+    """Texts of every plane of Unicode, and longer ones of one byte a character: never over `limit` bytes."""
+    return st.one_of(
+        st.text(wide, min_size=smallest, max_size=limit // 4),
+        st.text(ASCII, min_size=smallest, max_size=limit),
+    )
+
+
+schemathesis.openapi.format("utf8-64", within(64, VISIBLE, 1))
+schemathesis.openapi.format("utf8-256", within(256, VISIBLE, 1))
+schemathesis.openapi.format("utf8-4096", within(4096, NO_NUL, 0))
+
+# Who asks ------------------------------------------------------------------------------------------------------------
+
+
+def reach_a_turn(case):
+    """Seven of eight calls about a turn get one that is there: an id cannot be guessed. And so for erasures."""
+    user = owner_of(case)
+    number = next(NUMBERS)
+    if user not in ("ada", "bob") or number % 8 == 0 or case.meta is None or case.meta.phase.name.value == "stateful":
+        return
+    session = f"reached/{user}/{number}"
+    question = {"request_id": f"request-{number}", "question_neutral": "?"}
+    if case.path.endswith(("/replace", "/redact")):
+        question["answer_neutral"] = "!"
+    url = f"{os.environ['FILROUGE_ORIGIN']}/api/v1/sessions/{quote(session, safe='')}/turns"
+    turn = requests.post(url, json=question, headers=USERS[user], timeout=30)
+    turn.raise_for_status()
+    case.path_parameters["session_id"] = quote(session, safe="")
+    if "turn_id" in case.path_parameters:
+        case.path_parameters["turn_id"] = turn.json()["turn_id"]
+
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    """Leaves out most of what would end a request before it has begun.
+
+    A user's key acts for that user alone: whoever names another one is refused, so most requests name nobody. The session
+    that all examples speak of is not erased: else most of what follows would find it gone. Long polls are short.
+    """
+    negated = {name for name, _ in negated_parameters(case.meta)}
+    for name in ("Filrouge-Identity", "Filrouge-Session-Token"):
+        value = (case.headers or {}).get(name)
+        if isinstance(value, str) and name not in negated and crc32(value.encode("utf-8", "surrogatepass")) % 8:
+            del case.headers[name]
+    named = set(case.path_parameters or {})
+    about_one = "turn_id" in named or ("session_id" in named and case.method == "DELETE")
+    if about_one and not negated & {"session_id", "turn_id"}:
+        reach_a_turn(case)
+    wait = str((case.query or {}).get("wait"))
+    if wait.isdecimal() and int(wait) <= 60_000:
+        case.query["wait"] = int(wait) % 1000
+    if case.method == "DELETE" and unquote(str((case.path_parameters or {}).get("session_id"))) == EXAMPLE:
+        case.path_parameters["session_id"] = quote(f"{EXAMPLE}/erased", safe="")
+
+
+# Right refusals ------------------------------------------------------------------------------------------------------
+
+
+def problem(response):
+    try:
+        return response.json().get("code")
+    except (ValueError, AttributeError):
+        return None
+
+
+def items_of(case):
+    body = case.body
+    items = body.get("items") if isinstance(body, dict) else None
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def repeats_an_item_id(case):
+    ids = [item["item_id"] for item in items_of(case) if item.get("item_id") is not None]
+    return len(ids) != len(set(ids))
+
+
+def writes_an_integer_as_a_fraction(case):
+    return isinstance(case.body, dict) and isinstance(case.body.get("expected_seq"), float)
+
+
+def right_refusal(case, response):
+    code = problem(response)
+    if code == "answer_missing":
+        return "whether the turn holds an answer to promote is not in the request"
+    if code == "session_erased":
+        return "the session was erased before"
+    if code == "invalid" and case.path == "/api/v1/changes" and {"after", "cursor"} & set(case.query or {}):
+        return "which cursors the feed has given out is not in the request"
+    if code == "invalid" and writes_an_integer_as_a_fraction(case):
+        return "JSON Schema calls 1.0 an integer"
+    if code == "precondition_failed":
+        return "the session is not in the state that If-Match names"
+    if code == "invalid" and repeats_an_item_id(case):
+        return "JSON Schema cannot say that a member is unique among the elements of an array"
+    return None
+
+
+def at(body, pointer):
+    """The value that a JSON pointer leads to."""
+    for name in pointer.strip("/").split("/"):
+        if name == "properties":
+            continue
+        body = body.get(name) if isinstance(body, dict) else None
+    return body
+
+
+def only_the_format_is_negated(case, message):
+    """Formats of one's own cannot be negated: what is made may fit them all the same."""
+    negated = message.partition("Invalid component:")[2]
+    pointers = re.findall(r"violates `format` at (\S+)", negated)
+    if not pointers or len(re.findall(r"(?:^|\s)- ", negated)) != len(pointers):
+        return False
+    texts = [at(case.body, pointer) for pointer in pointers]
+    return all(isinstance(t, str) and "\0" not in t and len(t.encode("utf-8", "replace")) <= 4096 for t in texts)
+
+
+@schemathesis.hook
+def filter_failure(context, failure, case, response):
+    if type(failure).__name__ == "RejectedPositiveData":
+        return right_refusal(case, response) is None
+    if type(failure).__name__ == "AcceptedNegativeData":
+        return not only_the_format_is_negated(case, failure.message)
+    return True
+
+
+# Somebody else's ids look absent -------------------------------------------------------------------------------------
+
+NEVER = "5f0c2b8e-5a61-8d7e-9b1c-2d4e6f708192"
+VARYING = {"date", "filrouge-request-id", "x-request-id", "content-length"}
+# Creating under an id that is taken says so (DESIGN §1, P6).
+TELLS = {"startTurn": "session_conflict"}
+SESSION = re.compile(r"^(/api/v1/sessions/)([^/]+)(/turns/([^/]+))?")
+
+
+def send(prepared, user, url):
+    """The same request by somebody else."""
+    again = prepared.copy()
+    for name in {name for headers in USERS.values() for name in headers}:
+        again.headers.pop(name, None)
+    again.headers.update(USERS[user])
+    again.url = url
+    with requests.Session() as session:
+        return session.send(again, timeout=30, allow_redirects=False)
+
+
+def shape(response, ids, quoted):
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    body = response.json()
+    detail = body.pop("detail")
+    if not quoted:
+        for name in ids:
+            detail = detail.replace(name, "ID")
+        body["detail"] = detail
+    return response.status_code, {n: v for n, v in headers.items() if n not in VARYING}, body
+
+
+def owner_of(request):
+    for name, headers in USERS.items():
+        if all(request.headers.get(header) == value for header, value in headers.items()):
+            return name
+    return None
+
+
+@schemathesis.check
+def foreign_ids_look_absent(ctx, response, case):
+    """Whoever asks for a session of somebody else's learns as little as of one that never was."""
+    prepared = response.request
+    parts = urlsplit(prepared.url)
+    place = SESSION.match(parts.path)
+    owner = owner_of(prepared)
+    if place is None or owner is None or not 200 <= response.status_code < 300 or case.method == "DELETE":
+        return
+    stranger = next(name for name in USERS if name != owner)
+    foreign = send(prepared, stranger, prepared.url)
+    operation = case.operation.definition.raw.get("operationId")
+    if operation in TELLS:
+        assert problem(foreign) == TELLS[operation], f"{stranger} got {foreign.status_code}: {foreign.text}"
+        return
+    never = place[1] + NEVER + (f"/turns/{NEVER}" if place[3] else "")
+    url = urlunsplit(parts._replace(path=never + parts.path[place.end():]))
+    absent = send(prepared, stranger, url)
+    ids = [unquote(place[2])] + ([unquote(place[4])] if place[4] else [])
+    # How an id is quoted differs with its characters.
+    quoted = not all(re.fullmatch(r"[ !#-\[\]-~]+", name) for name in ids)
+    assert shape(foreign, ids, quoted) == shape(absent, [NEVER], quoted), (
+        f"{stranger} can tell {owner}'s session from none:\n{foreign.status_code} {foreign.text}\n"
+        f"{absent.status_code} {absent.text}"
+    )
+    return
