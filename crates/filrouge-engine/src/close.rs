@@ -24,7 +24,7 @@ impl Engine {
     ) -> Result<Turn, Failure> {
         self.settings
             .limits
-            .object(request.metadata.as_ref(), "metadata")?;
+            .metadata(request.metadata.as_ref(), "metadata")?;
         self.settings
             .limits
             .text(request.answer_neutral.as_ref(), "answer_neutral")?;

@@ -18,7 +18,7 @@ use filrouge_types::{
 
 use crate::close::finalize_fingerprint;
 use crate::requests::{AppendItems, FinalizeTurn, ReplaceTurn, StartTurn};
-use crate::validate::Limits;
+use crate::validate::{Author, Limits};
 
 /// How the engine behaves.
 #[derive(Debug, Clone)]
@@ -200,11 +200,11 @@ impl Engine {
     ) -> Result<Start, Failure> {
         self.settings
             .limits
-            .object(request.metadata.as_ref(), "metadata")?;
+            .metadata(request.metadata.as_ref(), "metadata")?;
         self.settings
             .limits
-            .object(request.runtime_context.as_ref(), "runtime_context")?;
-        self.settings.limits.items(&request.items)?;
+            .metadata(request.runtime_context.as_ref(), "runtime_context")?;
+        self.settings.limits.items(&request.items, Author::Caller)?;
         for (field, text) in [
             ("pipeline_name", &request.pipeline_name),
             ("consultant", &request.consultant),
@@ -308,7 +308,7 @@ impl Engine {
         mut last: Option<Event>,
         reopen: bool,
     ) -> Result<Start, Failure> {
-        self.settings.limits.items(&items)?;
+        self.settings.limits.items(&items, Author::Engine)?;
         event.fingerprint = self.keyed(event.fingerprint);
         if let Some(Event::Close(close)) = &mut last {
             close.fingerprint = self.keyed(close.fingerprint);
@@ -360,7 +360,7 @@ impl Engine {
         if request.items.is_empty() {
             return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
         }
-        self.settings.limits.items(&request.items)?;
+        self.settings.limits.items(&request.items, Author::Caller)?;
         let entries: Vec<Entry> = request.items.into_iter().map(Into::into).collect();
         let batch = Batch::seal(&entries, self.entropy.as_ref())?;
         let append = Append {

@@ -1,8 +1,8 @@
 //! The turns of all sessions of an identity.
 
 use filrouge_store::command::{Scope, SessionFilter};
-use filrouge_store::read::{Loaded, Sight, TurnPage, in_session};
-use filrouge_store::rows::{SessionPk, TurnRow, View};
+use filrouge_store::read::{Loaded, Sight, TurnPage, in_session, turn_len};
+use filrouge_store::rows::{RECORDS_BYTES, SessionPk, TurnRow, View};
 use filrouge_types::{Failure, IdentityId, Turn, TurnStatus};
 
 use crate::engine::Engine;
@@ -33,7 +33,7 @@ impl Engine {
     ///
     /// Cursors name a session and an ordinal, which never change, so that paging neither skips nor repeats while
     /// others write. At most 200 sessions and 4,096 turns are looked at for one page: it may hold fewer turns than
-    /// asked for, even none, and still have a cursor.
+    /// asked for, even none, and still have a cursor; so may one whose turns have [`RECORDS_BYTES`].
     ///
     /// # Errors
     /// `integrity_error`, and the ledger's.
@@ -73,6 +73,7 @@ impl Place {
 struct Filling<'a> {
     query: &'a IdentityTurns,
     turns: Vec<Turn>,
+    bytes: usize,
     rows: usize,
 }
 
@@ -91,6 +92,7 @@ fn page<V: View + ?Sized>(
     let mut filling = Filling {
         query,
         turns: Vec::new(),
+        bytes: 0,
         rows: 0,
     };
     let mut looked_at = 0;
@@ -143,18 +145,27 @@ impl Filling<'_> {
                 if row.ordinal == ordinal {
                     continue;
                 }
-                if self.turns.len() == self.query.limit || self.rows > ROWS_MAX {
+                if self.full() {
                     return Ok(Some(ordinal));
                 }
                 ordinal = row.ordinal;
                 if self.takes(&row) {
-                    self.turns.push(sight.project(session, &row)?);
+                    let turn = sight.project(session, &row)?;
+                    self.bytes += turn_len(&turn);
+                    self.turns.push(turn);
                 }
             }
         }
+    }
+
+    fn full(&self) -> bool {
+        self.turns.len() == self.query.limit || self.bytes >= RECORDS_BYTES || self.rows > ROWS_MAX
     }
 
     fn takes(&self, row: &TurnRow) -> bool {
         self.query.status.is_none_or(|s| s == row.status) && row.redacted_by == 0
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,6 +33,6 @@ pub use requests::{
     AppendItems, CancelTurn, CloseSession, CreateSession, ErrorBody, FailTurn, FinalizeTurn,
     LinkSession, PatchSession, RecordEvent, RedactTurn, ReplaceTurn, StartTurn,
 };
-pub use sessions::ErasureReceipt;
+pub use sessions::{ErasureReceipt, StoreReceipt};
 pub use stats::{SessionStatistics, Statistics, Tokens, TurnsByStatus};
 pub use validate::Limits;

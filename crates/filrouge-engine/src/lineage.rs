@@ -17,7 +17,7 @@ pub const RELATIVES_MAX: usize = 1000;
 const PAGE: usize = 50;
 
 /// What a lineage tells of a session: who it is. Its metadata, which may have megabytes, is left to
-/// `GET …/sessions/{sid}`, so that a thousand relatives stay a small answer.
+/// `GET …/sessions/{session_id}`, so that a thousand relatives stay a small answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Relative {
@@ -79,7 +79,7 @@ pub struct Lineage {
     pub descendants: Vec<Descendant>,
     /// The others with the same parent, in the order they were made; at most 1,000.
     pub siblings: Vec<Relative>,
-    /// Those that began as a part of this one (DESIGN §3). No call makes such sessions.
+    /// Those that began as a part of this one. No call makes such sessions.
     pub forks: Vec<Relative>,
     /// Ids named as a parent under which the caller has no session.
     pub gaps: Vec<SessionId>,

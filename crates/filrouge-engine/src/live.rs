@@ -143,7 +143,7 @@ async fn wake(ledger: Arc<dyn Ledger>, followed: Arc<Followed>) {
 /// The sessions that commits behind `after` have touched, and the last commit that was looked at.
 async fn touched(ledger: &dyn Ledger, after: u64) -> Result<(Vec<SessionPk>, u64), Failure> {
     ledger
-        .ask(move |sight| {
+        .ask_apart(move |sight| {
             let rows = sight.view.log(after, COMMITS)?;
             let Some(last) = rows.last().map(|r| r.commit_no) else {
                 let what = format!("commit {} is missing", after + 1);

@@ -63,7 +63,7 @@ pub struct StartTurn {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<RawJson>,
-    /// Allow-listed members become metadata of the question; all others are forgotten (DESIGN §8).
+    /// Allow-listed members become metadata of the question; all others are forgotten.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub runtime_context: Option<RawJson>,
@@ -114,7 +114,7 @@ pub struct FinalizeTurn {
 /// What went wrong.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TurnError))]
 pub struct ErrorBody {
     /// A word for it.
     #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Word))]
@@ -173,7 +173,8 @@ pub struct PatchSession {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
     pub title: Option<Option<Box<str>>>,
     /// Whether it goes on.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "not_null")]
+    #[cfg_attr(feature = "openapi", schema(value_type = SessionStatus, required = false))]
     pub status: Option<SessionStatus>,
     /// The application's label.
     #[serde(default, deserialize_with = "present")]
@@ -239,4 +240,9 @@ fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     d: D,
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::<T>::deserialize(d).map(Some)
+}
+
+/// A value that can be left out and not be taken away.
+fn not_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(d).map(Some)
 }

@@ -8,6 +8,8 @@ use filrouge_types::{
     ErrorCode, Failure, IdentityId, RawJson, Session, SessionEvent, SessionId, Timestamp, TurnId,
 };
 
+use serde::Serialize;
+
 use crate::engine::{Engine, unexpected};
 use crate::requests::{CreateSession, PatchSession, RecordEvent};
 
@@ -15,7 +17,8 @@ use crate::requests::{CreateSession, PatchSession, RecordEvent};
 const ERASED_AT_ONCE: usize = 100;
 
 /// What was erased, for whoever asked for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErasureReceipt {
     /// The session.
     pub session_id: SessionId,
@@ -25,6 +28,20 @@ pub struct ErasureReceipt {
     pub items: u64,
     /// How many turns it had.
     pub turns: u64,
+    /// Where it was erased.
+    pub stores: Vec<StoreReceipt>,
+}
+
+/// One store's part in an erasure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StoreReceipt {
+    /// Which store.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "ledger"))]
+    pub store: &'static str,
+    /// What became of the session in it.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "erased"))]
+    pub status: &'static str,
 }
 
 impl ErasureReceipt {
@@ -34,6 +51,10 @@ impl ErasureReceipt {
             erased_at: erased.at,
             items: erased.items,
             turns: erased.turns,
+            stores: vec![StoreReceipt {
+                store: "ledger",
+                status: "erased",
+            }],
         }
     }
 }
@@ -50,7 +71,7 @@ impl Engine {
     ) -> Result<(Session, bool), Failure> {
         self.settings
             .limits
-            .object(request.metadata.as_ref(), "metadata")?;
+            .metadata(request.metadata.as_ref(), "metadata")?;
         self.settings
             .limits
             .label(request.title.as_deref(), "title")?;
@@ -99,7 +120,7 @@ impl Engine {
         limits.label(text(&request.title).as_deref(), "title")?;
         limits.label(text(&request.state).as_deref(), "state")?;
         let metadata = request.metadata;
-        limits.object(metadata.iter().flatten().next(), "metadata")?;
+        limits.metadata(metadata.iter().flatten().next(), "metadata")?;
         let patch = Patch {
             session_id,
             patch: SessionPatch {
@@ -110,7 +131,7 @@ impl Engine {
                 metadata,
             },
             versions,
-            metadata_max: limits.item_bytes,
+            metadata_max: limits.metadata_bytes,
         };
         self.write_session(scope, Write::Patch(Box::new(patch)))
             .await
@@ -231,7 +252,7 @@ impl Engine {
         if request.kind.is_empty() {
             return Err(Failure::new(ErrorCode::Invalid, "kind must not be empty"));
         }
-        limits.object(request.detail.as_ref(), "detail")?;
+        limits.metadata(request.detail.as_ref(), "detail")?;
         let event = NewEvent {
             session_id,
             key: request.key,

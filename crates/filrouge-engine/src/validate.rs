@@ -9,6 +9,8 @@ use serde::Deserialize;
 pub struct Limits {
     /// Bytes of one item: content, usage and metadata.
     pub item_bytes: usize,
+    /// Bytes of what an application keeps with a session, a turn or an event: lists show it.
+    pub metadata_bytes: usize,
     /// Bytes of a title, an agent's or a model's name, and the like.
     pub label_bytes: usize,
 }
@@ -17,6 +19,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             item_bytes: 16 << 20,
+            metadata_bytes: 1 << 20,
             label_bytes: 4096,
         }
     }
@@ -32,9 +35,21 @@ struct PartShape {
     kind: Box<str>,
 }
 
+/// Parts that filrouge alone writes: whoever could post them could tell of a redaction that never was.
+const RESERVED: [&str; 4] = ["redaction", "session_closed", "session_link", "turn_status"];
+
+/// Whose items are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Author {
+    /// A caller.
+    Caller,
+    /// filrouge, or a history that is brought in.
+    Engine,
+}
+
 impl Limits {
     /// Items that one turn can hold, each of them within the limits.
-    pub(crate) fn items(&self, items: &[NewItem]) -> Result<(), Failure> {
+    pub(crate) fn items(&self, items: &[NewItem], author: Author) -> Result<(), Failure> {
         if items.len() as u64 > TURN_ITEMS_MAX {
             return Err(Failure::new(
                 ErrorCode::LimitExceeded,
@@ -44,13 +59,20 @@ impl Limits {
         items
             .iter()
             .enumerate()
-            .try_for_each(|(index, item)| self.item(item, index))
+            .try_for_each(|(index, item)| self.item(item, index, author))
     }
 
     /// An item whose parts are an array of objects with a `type`, within the limits.
-    pub(crate) fn item(&self, item: &NewItem, index: usize) -> Result<(), Failure> {
+    pub(crate) fn item(&self, item: &NewItem, index: usize, author: Author) -> Result<(), Failure> {
         let parts: Result<Vec<Object<PartShape>>, _> = serde_json::from_str(item.parts.as_str());
+        let reserved = |kind: &str| author == Author::Caller && RESERVED.contains(&kind);
         match parts {
+            Ok(parts) if parts.iter().any(|p| reserved(&p.0.kind)) => {
+                let what = "parts of this type are written by filrouge alone";
+                return Err(invalid(format!("items[{index}].parts: {what}")).with_hint(
+                    "use the call that does it: …/redact, …/link, …/close, …/finalize; or another word",
+                ));
+            }
             Ok(parts) if parts.iter().all(|p| !p.0.kind.is_empty()) => {}
             Ok(_) => {
                 return Err(invalid(format!(
@@ -95,6 +117,19 @@ impl Limits {
             Some(json) => self.size(json.as_str().len(), field),
             None => Ok(()),
         }
+    }
+
+    /// The metadata of a session or a turn, or an event's detail: an object of a bounded size, or nothing.
+    pub(crate) fn metadata(&self, json: Option<&RawJson>, field: &str) -> Result<(), Failure> {
+        self.object(json, field)?;
+        let bytes = json.map_or(0, |j| j.as_str().len());
+        if bytes <= self.metadata_bytes {
+            return Ok(());
+        }
+        let most = self.metadata_bytes;
+        let detail = format!("{field} has {bytes} bytes, at most {most} are allowed");
+        Err(Failure::new(ErrorCode::LimitExceeded, detail)
+            .with_hint("lists show it with every row: put what is large into an item"))
     }
 
     /// A text of a bounded size, or nothing.

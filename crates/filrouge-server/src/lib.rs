@@ -3,6 +3,7 @@
 mod access;
 mod answer;
 mod extract;
+mod holding;
 mod limits;
 mod metrics;
 mod observe;

@@ -15,7 +15,7 @@ mod rate;
 mod streams;
 
 pub use answers::LargeAnswer;
-pub(crate) use budget::{Budget, Reservation};
+pub(crate) use budget::{Budget, Reservation, SMALL_BODY};
 pub use rate::{RateSubject, Retry};
 pub use streams::StreamSlot;
 
@@ -33,17 +33,20 @@ pub struct Rate {
 pub struct LimitSettings {
     /// Bytes of one request body, as sent and as decompressed.
     pub body_bytes: usize,
-    /// Bytes of all request bodies that are held at one time.
+    /// Bytes of all request bodies that are held at one time. One caller gets a quarter of them, or one body if
+    /// that is more; a sixteenth is kept for bodies of at most 1 MiB.
     pub bodies_in_flight_bytes: usize,
     /// How long the head of a request may take from its first byte.
     pub header_timeout: Duration,
-    /// How long the body of a request may take.
+    /// How long the body of a request may take. It must come at 16 KiB/s, too, and is at
+    /// most 10 s behind.
     pub body_timeout: Duration,
     /// How long an answer may take to begin once the body may be there; streams go on as they like.
     pub answer_timeout: Duration,
-    /// How long a peer may leave an answer unread before its connection is given up.
+    /// How long a peer may leave an answer unread before its connection is given up. All of an answer whose length
+    /// is known must be taken within twice this and a second for each 64 KiB.
     pub write_stall: Duration,
-    /// Connections at one time; further ones are answered 503.
+    /// Connections at one time; further ones are answered 503. More than one key's streams, so that no key takes all.
     pub connections: usize,
     /// Streams that one API key may hold open; all callers without a key count as one.
     pub streams_per_key: usize,
@@ -53,7 +56,7 @@ pub struct LimitSettings {
     pub rate_per_key: Option<Rate>,
     /// Requests of one identity.
     pub rate_per_identity: Option<Rate>,
-    /// Requests to one session.
+    /// Requests of one caller to one session: strangers neither use up an owner's, nor see that it is used.
     pub rate_per_session: Option<Rate>,
 }
 
@@ -66,7 +69,7 @@ impl Default for LimitSettings {
             body_timeout: Duration::from_secs(60),
             answer_timeout: Duration::from_secs(60),
             write_stall: Duration::from_secs(30),
-            connections: 16_384,
+            connections: 20_480,
             streams_per_key: 16_384,
             large_answers: 4,
             rate_per_key: None,
@@ -89,7 +92,7 @@ pub struct Limits {
 impl Limits {
     pub(crate) fn new(settings: LimitSettings, metrics: Arc<Metrics>) -> Self {
         Self {
-            bodies: Budget::new(settings.bodies_in_flight_bytes),
+            bodies: Budget::new(settings.bodies_in_flight_bytes, settings.body_bytes),
             rates: rate::Rates::new(&settings),
             streams: streams::StreamSlots::new(settings.streams_per_key),
             answers: answers::LargeAnswers::new(settings.large_answers),
@@ -136,7 +139,7 @@ impl Limits {
     }
 
     /// Leave to build a large answer: waits for its turn, up to the answer timeout. It is given back when
-    /// dropped, or with [`LargeAnswer::hold_in`] once the answer has been sent.
+    /// dropped, or with [`LargeAnswer::hold_in`] once the answer was handed to the system.
     ///
     /// # Errors
     /// `overloaded` when no turn came.

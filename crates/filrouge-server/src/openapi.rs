@@ -10,7 +10,7 @@ mod parameters;
 mod problems;
 mod schemas;
 
-pub(crate) use answers::{Created, Listed, Made, Shown, Tagged, Tailed, Written};
+pub(crate) use answers::{Created, Listed, Made, Shown, Tagged, TaggedWrite, Tailed, Written};
 pub(crate) use finish::finish;
 pub(crate) use parameters::{IfMatch, LastEventId, SessionPath, TurnPath};
 pub(crate) use problems::{

@@ -1,7 +1,12 @@
 //! The routes of DESIGN §12; one file a group.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use axum::Router;
+use axum::extract::MatchedPath;
 use filrouge_types::ErrorCode;
+use utoipa::openapi::{PathItem, Paths};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -59,17 +64,51 @@ pub(crate) fn api() -> OpenApiRouter<App> {
 
 /// All routes over `app`.
 pub fn router(app: App) -> Router {
-    Router::from(api())
-        .fallback(async || Problem::new(ErrorCode::RouteNotFound, "there is no such route"))
-        .method_not_allowed_fallback(async || {
-            Problem::new(
+    let (routes, document) = api().split_for_parts();
+    let methods: Arc<Methods> = Arc::new(methods(&document.paths));
+    routes
+        .fallback(async || {
+            let problem = Problem::new(ErrorCode::RouteNotFound, "there is no such route");
+            hinted(problem, "/openapi.json shows all routes".to_owned())
+        })
+        .method_not_allowed_fallback(async move |path: Option<MatchedPath>| {
+            let problem = Problem::new(
                 ErrorCode::MethodNotAllowed,
                 "the route does not know this method",
-            )
+            );
+            match path.and_then(|path| methods.get(path.as_str()).cloned()) {
+                Some(known) => hinted(problem, format!("known methods: {known}")),
+                None => problem,
+            }
         })
         .layer(axum::middleware::from_fn_with_state(
             app.clone(),
             access::authenticate,
         ))
         .with_state(app)
+}
+
+fn hinted(mut problem: Problem, hint: String) -> Problem {
+    problem.0.hint = Some(hint);
+    problem
+}
+
+/// The methods of each path.
+type Methods = BTreeMap<String, String>;
+
+fn methods(paths: &Paths) -> Methods {
+    let of = |item: &PathItem| {
+        let all = [
+            ("GET, HEAD", &item.get),
+            ("POST", &item.post),
+            ("PUT", &item.put),
+            ("PATCH", &item.patch),
+            ("DELETE", &item.delete),
+        ];
+        let known = all.iter().filter(|(_, operation)| operation.is_some());
+        let names: Vec<&str> = known.map(|(name, _)| *name).collect();
+        names.join(", ")
+    };
+    let all = paths.paths.iter();
+    all.map(|(path, item)| (path.clone(), of(item))).collect()
 }

@@ -37,6 +37,8 @@ pub(crate) struct Guard {
     committing: AtomicBool,
     suspects: RwLock<Arc<Suspects>>,
     read_only: Mutex<Option<String>>,
+    /// Whether the newest write found no room.
+    full: AtomicBool,
     /// Tells of the newest commit's number as it grows.
     commits: watch::Sender<u64>,
 }
@@ -83,6 +85,7 @@ impl Guard {
             committing: AtomicBool::new(false),
             suspects: RwLock::new(Arc::default()),
             read_only: Mutex::default(),
+            full: AtomicBool::new(false),
             commits: watch::Sender::new(0),
         };
         let mut watch = locked(&guard.watch);
@@ -124,6 +127,18 @@ impl Guard {
 
     pub(crate) fn read_only(&self) -> Option<String> {
         locked(&self.read_only).clone()
+    }
+
+    /// Whether the newest write found room on the disk.
+    pub(crate) fn found_room(&self, room: bool) {
+        self.full.store(!room, Ordering::Relaxed);
+    }
+
+    /// Why no write is taken now, if none is.
+    pub(crate) fn takes_no_writes(&self) -> Option<String> {
+        let full = || "the disk is full; writes are taken again once there is room".to_owned();
+        self.read_only()
+            .or_else(|| self.full.load(Ordering::Relaxed).then(full))
     }
 
     /// No write is acknowledged any more by this process.

@@ -41,6 +41,8 @@ struct Shared {
 pub struct SqliteLedger {
     shared: Arc<Shared>,
     slots: Arc<Semaphore>,
+    /// For the server's own questions.
+    slot_apart: Arc<Semaphore>,
     requests: Mutex<Option<mpsc::Sender<Request>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     store_id: String,
@@ -101,10 +103,24 @@ impl SqliteLedger {
                 readers: Mutex::new(readers),
             }),
             slots,
+            slot_apart: Arc::new(Semaphore::new(1)),
             requests: Mutex::new(Some(sender)),
             writer: Mutex::new(Some(thread)),
             store_id,
         })
+    }
+
+    /// Puts a question once one of `slots` is free.
+    async fn put(&self, slots: Arc<Semaphore>, question: Inspect) -> Result<(), Failure> {
+        let slot = slots.acquire_owned().await.map_err(|_| closed())?;
+        let shared = self.shared.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let result = shared.inspect(question);
+            drop(slot);
+            result
+        });
+        work.await
+            .map_err(|e| Failure::new(ErrorCode::Internal, format!("a read failed: {e}")))?
     }
 
     fn sender(&self) -> Option<mpsc::Sender<Request>> {
@@ -216,20 +232,11 @@ impl Ledger for SqliteLedger {
     }
 
     async fn inspect(&self, question: Inspect) -> Result<(), Failure> {
-        let slot = self
-            .slots
-            .clone()
-            .acquire_owned()
-            .await
-            .map_err(|_| closed())?;
-        let shared = self.shared.clone();
-        let work = tokio::task::spawn_blocking(move || {
-            let result = shared.inspect(question);
-            drop(slot);
-            result
-        });
-        work.await
-            .map_err(|e| Failure::new(ErrorCode::Internal, format!("a read failed: {e}")))?
+        self.put(self.slots.clone(), question).await
+    }
+
+    async fn inspect_apart(&self, question: Inspect) -> Result<(), Failure> {
+        self.put(self.slot_apart.clone(), question).await
     }
 
     fn commits(&self) -> watch::Receiver<u64> {
@@ -251,7 +258,7 @@ impl Ledger for SqliteLedger {
     fn health(&self) -> Health {
         let suspects = self.shared.guard.suspects();
         Health {
-            read_only: self.shared.guard.read_only(),
+            read_only: self.shared.guard.takes_no_writes(),
             integrity: (!suspects.is_empty()).then(|| suspects.to_string()),
         }
     }
@@ -270,6 +277,7 @@ impl Ledger for SqliteLedger {
 
     async fn close(&self) {
         self.slots.close();
+        self.slot_apart.close();
         if let Some(thread) = self.stop() {
             let joined = tokio::task::spawn_blocking(move || thread.join()).await;
             if !matches!(joined, Ok(Ok(()))) {

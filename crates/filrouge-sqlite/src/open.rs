@@ -9,7 +9,7 @@ use filrouge_types::{Clock, ErrorCode, Failure};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::error::failure;
+use crate::error::{failure, is_io_failure};
 
 /// The oldest SQLite that is accepted: 3.51.3 mends a WAL reset fault.
 pub const SQLITE_MIN: i32 = 3_051_003;
@@ -51,7 +51,7 @@ impl Options {
             entropy,
             clock,
             busy_timeout: Duration::from_secs(10),
-            readers: 4,
+            readers: 8,
             check: filrouge_store::record::Check::Keyed,
         }
     }
@@ -128,10 +128,10 @@ fn checkpoint_when_large(
         return Ok(());
     }
     match wal.checkpoint() {
-        // Another process is at it.
-        Err(rusqlite::Error::SqliteFailure(e, _))
-            if e.code == rusqlite::ffi::ErrorCode::DatabaseBusy =>
-        {
+        // What is committed is committed: only what leaves the files in doubt must reach the writer. Another process
+        // may be at it, or the disk is full; the next commit tries again.
+        Err(error) if !is_io_failure(&error) => {
+            tracing::debug!(%error, "the WAL was not copied back; it is tried again");
             Ok(())
         }
         other => other,

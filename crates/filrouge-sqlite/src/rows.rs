@@ -18,6 +18,7 @@ use crate::error::{failure, malformed};
 mod event;
 mod note;
 mod order;
+mod page;
 mod session;
 
 use order::in_order;

@@ -86,7 +86,13 @@ impl Writer {
 
     /// Answers all; when one of several writes spoils their transaction, each is done by itself.
     fn serve_group(&mut self, group: &mut Vec<Request>) {
-        match self.transact(group) {
+        let done = self.transact(group);
+        if let Err(Spoiled::ByOne(failure) | Spoiled::ForAll(failure)) = &done {
+            self.guard.found_room(failure.code != ErrorCode::StoreFull);
+        } else {
+            self.guard.found_room(true);
+        }
+        match done {
             Ok(outcomes) => {
                 for (request, outcome) in group.drain(..).zip(outcomes) {
                     answer(request.reply, outcome);

@@ -85,6 +85,12 @@ pub trait Ledger: Send + Sync {
     /// Shows one consistent sight of the store to `question`.
     async fn inspect(&self, question: Inspect) -> Result<(), Failure>;
 
+    /// As [`Self::inspect`], but never behind the questions of callers: for the small ones that a server has itself,
+    /// such as which keys are good.
+    async fn inspect_apart(&self, question: Inspect) -> Result<(), Failure> {
+        self.inspect(question).await
+    }
+
     /// What an answered write has survived.
     fn durability(&self) -> Durability {
         Durability::Flushed
@@ -119,6 +125,24 @@ pub trait Ledger: Send + Sync {
     async fn close(&self);
 }
 
+/// A question that puts its answer where it can be taken once it was put.
+fn answered<R, F>(question: F) -> (Inspect, mpsc::Receiver<Result<R, Failure>>)
+where
+    R: Send + 'static,
+    F: for<'a> FnOnce(&Sight<'a, dyn View + 'a>) -> Result<R, Failure> + Send + 'static,
+{
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let put: Inspect = Box::new(move |sight| {
+        // Whoever has given the question up takes no answer.
+        let _ = sender.send(question(sight));
+    });
+    (put, receiver)
+}
+
+fn not_put() -> Failure {
+    Failure::new(ErrorCode::Internal, "the store did not put the question")
+}
+
 impl dyn Ledger + '_ {
     /// Asks one consistent sight of the store.
     ///
@@ -129,15 +153,23 @@ impl dyn Ledger + '_ {
         R: Send + 'static,
         F: for<'a> FnOnce(&Sight<'a, dyn View + 'a>) -> Result<R, Failure> + Send + 'static,
     {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        self.inspect(Box::new(move |sight| {
-            // The receiver lives until the answer is taken below.
-            let _ = sender.send(question(sight));
-        }))
-        .await?;
-        receiver
-            .try_recv()
-            .map_err(|_| Failure::new(ErrorCode::Internal, "the store did not put the question"))?
+        let (question, answer) = answered(question);
+        self.inspect(question).await?;
+        answer.try_recv().map_err(|_| not_put())?
+    }
+
+    /// As [`Self::ask`], but never behind the questions of callers.
+    ///
+    /// # Errors
+    /// Those of the question, and of the store.
+    pub async fn ask_apart<R, F>(&self, question: F) -> Result<R, Failure>
+    where
+        R: Send + 'static,
+        F: for<'a> FnOnce(&Sight<'a, dyn View + 'a>) -> Result<R, Failure> + Send + 'static,
+    {
+        let (question, answer) = answered(question);
+        self.inspect_apart(question).await?;
+        answer.try_recv().map_err(|_| not_put())?
     }
 
     /// One session.
@@ -248,7 +280,7 @@ impl dyn Ledger + '_ {
     /// `integrity_error`, and the store's.
     pub async fn note(&self, name: &str) -> Result<Option<Note>, Failure> {
         let name = name.to_owned();
-        self.ask(move |sight| sight.note(&name)).await
+        self.ask_apart(move |sight| sight.note(&name)).await
     }
 
     /// Puts a note that is at version `expected`, 0 for one that is not there yet; `false` when it is at another.

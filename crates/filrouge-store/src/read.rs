@@ -13,6 +13,7 @@ use crate::verify::Suspects;
 mod agents;
 mod changes;
 mod decode_many;
+mod items;
 mod lists;
 mod notes;
 mod project;
@@ -22,8 +23,10 @@ mod text;
 
 pub use agents::agents;
 pub use changes::{ChangeCursor, ChangeKind, ChangePage, SessionChange};
-pub use lists::{ItemPage, SessionPage, TurnOrder, TurnPage, TurnQuery};
+pub use items::ItemPage;
+pub use lists::{SessionPage, TurnOrder, TurnPage, TurnQuery};
 pub(crate) use project::Fresh;
+pub use project::turn_len;
 pub(crate) use redactions::{Redactions, named_by};
 pub use text::{merged, text_of};
 
@@ -274,17 +277,6 @@ impl<V: View + ?Sized> Sight<'_, V> {
         match fault.what {
             FaultKind::KeyMissing(_) => key_missing(session.name()),
             what => session.broken(Some(fault.seq), what),
-        }
-    }
-
-    /// The record that holds `seq`, verified; whoever asks looks at its redactions.
-    pub(crate) fn record_at(&self, session: &Loaded, seq: u64) -> Result<Decoded, Failure> {
-        let rows = self.view.records(session.pk, seq, 1)?;
-        match rows.first() {
-            Some(row) if row.first_seq <= seq && seq <= row.last_seq() => {
-                self.decode_alone(session, row)
-            }
-            _ => Err(session.broken(Some(seq), FaultKind::Missing)),
         }
     }
 

@@ -95,6 +95,14 @@ impl SessionRow {
         fingerprint(&pieces)
     }
 
+    /// The bytes of what callers wrote in it: its labels and metadata.
+    #[must_use]
+    pub fn content_len(&self) -> usize {
+        let labels = [&self.team_id, &self.title, &self.state];
+        let labels = labels.into_iter().flatten().map(|l| l.len());
+        labels.sum::<usize>() + self.metadata.as_str().len()
+    }
+
     /// The row that stays of an erased session: its name and nothing that was said about it.
     #[must_use]
     pub fn tombstone(&self, erased: Erased) -> Self {
@@ -185,8 +193,29 @@ pub struct Stored {
     pub head: Option<HeadRow>,
 }
 
-/// How many packed bytes of records are read at once: bounds memory.
+/// How many bytes of rows are read at once, and how many a page has before it ends: bounds memory and answers.
 pub const RECORDS_BYTES: usize = 8 << 20;
+
+/// Rows up to and with the first behind those that have [`RECORDS_BYTES`]: enough for a page that ends there and
+/// for knowing that there is another one.
+///
+/// # Errors
+/// Those of the rows.
+pub fn until_full<T>(
+    rows: impl IntoIterator<Item = Result<T, Failure>>,
+    len: impl Fn(&T) -> usize,
+) -> Result<Vec<T>, Failure> {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for row in rows {
+        let (row, full) = (row?, bytes >= RECORDS_BYTES);
+        bytes += len(&row);
+        found.push(row);
+        if full {
+            break;
+        }
+    }
+    Ok(found)
+}
 
 /// One consistent sight of a ledger. All answers are rows as stored, not yet verified.
 ///
@@ -203,6 +232,7 @@ pub trait View {
     /// The session with number `pk`.
     fn session_by_pk(&self, pk: SessionPk) -> Result<Option<Stored>, Failure>;
     /// The sessions that `scope` lists, newest first, below `before`, at most `limit`; none that was erased.
+    /// It may stop earlier, as [`until_full`] does.
     fn sessions(
         &self,
         scope: &Scope,
@@ -254,6 +284,7 @@ pub trait View {
     /// The event of a session with this key.
     fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>, Failure>;
     /// The events of a session numbered above `after`, ascending, at most `limit`.
+    /// It may stop earlier, as [`until_full`] does.
     fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure>;
     /// The number of a session's newest event; 0 when there is none.
     fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure>;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use filrouge_types::{ErrorCode, Failure, Timestamp, TurnId};
 
 use crate::chain::Digest;
-use crate::command::{Command, NewSession, Outcome, Scope, Viewer, Write};
+use crate::command::{Command, NewSession, Outcome, Scope, Write};
 use crate::keyring::{Entropy, Keyring};
 use crate::read::{Fresh, Loaded, Sight, in_session, session_conflict};
 use crate::record::{Batch, Check, Placement};
@@ -144,10 +144,7 @@ fn insert_session<T: Tx>(
         state: None,
         metadata: new.metadata.clone(),
         created_at: ctx.now,
-        token: match scope.viewer {
-            Viewer::EndUser(None) => scope.token,
-            _ => None,
-        },
+        token: scope.token.filter(|_| scope.viewer.identity().is_none()),
         erased: None,
     };
     let pk = tx.insert_session(&row)?;

@@ -258,7 +258,8 @@ impl NewItem {
     }
 }
 
-/// An item as it stands in the journal. Field order is that of the public JSON (DESIGN §12).
+// Field order is that of the public JSON (DESIGN §12).
+/// An item as it stands in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Item {

@@ -1,5 +1,6 @@
 //! Merging JSON objects without touching the spelling of their values.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
@@ -50,58 +51,112 @@ impl Members {
     }
 }
 
-/// Whether two names are one however they are escaped; names that Unicode cannot hold only when spelled alike.
-fn same_name(a: &RawValue, b: &RawValue) -> bool {
-    let plain = |name: &RawValue| serde_json::from_str::<String>(name.get()).ok();
-    a.get() == b.get() || plain(a).is_some_and(|a| plain(b) == Some(a))
+/// What tells names apart: two are one however they are escaped; names that Unicode cannot hold only when they are
+/// spelled alike.
+#[derive(PartialEq, Eq, Hash)]
+enum Name {
+    Plain(String),
+    Spelled(String),
+}
+
+impl Name {
+    fn of(name: &RawValue) -> Self {
+        match serde_json::from_str(name.get()) {
+            Ok(plain) => Self::Plain(plain),
+            Err(_) => Self::Spelled(name.get().to_owned()),
+        }
+    }
+}
+
+/// Members that can be found by their names: each change costs the same whatever stands beside it.
+struct Named {
+    members: Vec<Option<(Box<RawValue>, Box<RawValue>)>>,
+    /// Where each name stands, first to last.
+    places: HashMap<Name, Vec<usize>>,
+}
+
+impl Named {
+    fn of(json: &RawJson) -> Self {
+        let members = Members::of(json).0;
+        let mut places: HashMap<Name, Vec<usize>> = HashMap::with_capacity(members.len());
+        for (at, (name, _)) in members.iter().enumerate() {
+            places.entry(Name::of(name)).or_default().push(at);
+        }
+        let members = members.into_iter().map(Some).collect();
+        Self { members, places }
+    }
+
+    /// The value that readers take of a name: the last one.
+    fn get(&self, name: &Name) -> Option<&RawValue> {
+        let at = *self.places.get(name)?.last()?;
+        self.members[at].as_ref().map(|(_, value)| value.as_ref())
+    }
+
+    /// Puts a value where the name first stands, or at the end; other places of the name go.
+    fn put(&mut self, name: Box<RawValue>, key: Name, value: Box<RawValue>) {
+        match self.places.get_mut(&key) {
+            Some(places) => {
+                for at in places.drain(1..) {
+                    self.members[at] = None;
+                }
+                // A name that is known has a place.
+                if let Some(member) = places.first().and_then(|at| self.members[*at].as_mut()) {
+                    member.1 = value;
+                }
+            }
+            None => {
+                self.places.insert(key, vec![self.members.len()]);
+                self.members.push(Some((name, value)));
+            }
+        }
+    }
+
+    fn remove(&mut self, name: &Name) {
+        for at in self.places.remove(name).unwrap_or_default() {
+            self.members[at] = None;
+        }
+    }
+
+    fn write(self) -> RawJson {
+        Members(self.members.into_iter().flatten().collect()).write()
+    }
 }
 
 /// `first` with the members of `second` put over it, as a shallow merge; what is no object counts as `{}`.
 #[must_use]
 pub fn merge_objects(first: &RawJson, second: &RawJson) -> RawJson {
-    let mut all = Members::of(first).0;
+    let mut all = Named::of(first);
     for (name, value) in Members::of(second).0 {
-        match all.iter().position(|(n, _)| same_name(n, &name)) {
-            Some(at) => {
-                // Of a name that stands twice, readers take the last one.
-                let after = all.split_off(at + 1);
-                all.extend(after.into_iter().filter(|(n, _)| !same_name(n, &name)));
-                all[at].1 = value;
-            }
-            None => all.push((name, value)),
-        }
+        let key = Name::of(&name);
+        all.put(name, key, value);
     }
-    Members(all).write()
+    all.write()
 }
 
 /// `target` changed as a JSON merge patch says (RFC 7396): members that are `null` go, objects are merged, all else
 /// is put in place. What is no object counts as `{}`.
 #[must_use]
 pub fn merge_patch(target: &RawJson, patch: &RawJson) -> RawJson {
-    let mut all = Members::of(target).0;
+    let mut all = Named::of(target);
     for (name, value) in Members::of(patch).0 {
-        let before = all.iter().rposition(|(n, _)| same_name(n, &name));
-        let old = before.map(|at| all[at].1.clone());
-        let value = match value.get().as_bytes().first() {
-            Some(b'n') => None,
+        let key = Name::of(&name);
+        match value.get().as_bytes().first() {
+            Some(b'n') => all.remove(&key),
             Some(b'{') => {
-                let old = old.map_or("{}".to_owned(), |old| old.get().to_owned());
+                let old = all.get(&key).map_or("{}", RawValue::get).to_owned();
                 let merged = merge_patch(
                     &RawJson::from_checked(old),
-                    &RawJson::from_checked(value.get().to_owned()),
+                    &RawJson::from_checked(value.get()),
                 );
                 // It was made of values that are JSON.
-                RawValue::from_string(merged.as_str().to_owned()).ok()
+                if let Ok(merged) = RawValue::from_string(merged.as_str().to_owned()) {
+                    all.put(name, key, merged);
+                }
             }
-            _ => Some(value),
-        };
-        let first = all.iter().position(|(n, _)| same_name(n, &name));
-        all.retain(|(n, _)| !same_name(n, &name));
-        if let Some(value) = value {
-            all.insert(first.unwrap_or(all.len()).min(all.len()), (name, value));
+            _ => all.put(name, key, value),
         }
     }
-    Members(all).write()
+    all.write()
 }
 
 /// The members of an object whose names are listed, and how many others there are.
@@ -177,6 +232,23 @@ mod tests {
             );
             assert_eq!(merge_patch(&target, &patch).as_str(), result);
         }
+    }
+
+    /// With a search for every member this would take minutes.
+    #[test]
+    fn objects_of_very_many_members_are_merged() {
+        let object = |letter: char| {
+            let members: Vec<String> = (0..200_000).map(|n| format!("\"{letter}{n}\":1")).collect();
+            RawJson::from_checked(format!("{{{}}}", members.join(",")))
+        };
+        let (a, b) = (object('a'), object('b'));
+        let merged = merge_patch(&a, &b);
+        assert_eq!(
+            merged.as_str().len(),
+            a.as_str().len() + b.as_str().len() - 1
+        );
+        assert_eq!(merge_objects(&a, &b), merged);
+        assert_eq!(merge_objects(&merged, &a), merged);
     }
 
     #[test]

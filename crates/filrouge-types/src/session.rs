@@ -18,7 +18,8 @@ closed_words!(
     Closed = 2 "closed",
 });
 
-/// One conversation. Field order is that of the public JSON (DESIGN §12).
+// Field order is that of the public JSON (DESIGN §12).
+/// One conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Session {
@@ -26,7 +27,7 @@ pub struct Session {
     pub session_id: SessionId,
     /// Its tenant.
     pub tenant_id: TenantId,
-    /// Its owner; `None` while it is anonymous.
+    /// Its owner; absent while it is anonymous.
     pub identity_id: Option<IdentityId>,
     /// The session that started it.
     pub parent_session_id: Option<SessionId>,
@@ -56,7 +57,7 @@ pub struct Session {
     pub version: [u8; 16],
 }
 
-/// Something that happened in a session, for key figures (DESIGN §6).
+/// Something that happened in a session, for key figures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionEvent {

@@ -30,7 +30,8 @@ impl TurnStatus {
     }
 }
 
-/// A turn as its items tell it. Field order is that of the public JSON (DESIGN §12).
+// Field order is that of the public JSON (DESIGN §12).
+/// A turn as its items tell it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Turn {

@@ -23,6 +23,7 @@ pub(crate) struct Cli {
 
 /// Options that every command takes; each also from the environment and the configuration file.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Options {
     /// Where the journal is: sqlite:PATH or memory: [env: FILROUGE_STORE]
     #[arg(long, global = true, value_name = "URL")]

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use filrouge_engine::{Limits, Settings};
+use filrouge_engine::Settings;
+use filrouge_server::{AccessSettings, Webhooks};
 use filrouge_store::command::ConcurrentTurns;
 use filrouge_types::TenantId;
 use serde::{Deserialize, Serialize};
@@ -285,15 +286,24 @@ impl Config {
         })
     }
 
+    /// Who is let in and who is told of changes, as a server takes it.
+    ///
+    /// # Errors
+    /// What `serve` refuses to start with.
+    pub(crate) fn served(&self) -> anyhow::Result<(AccessSettings, Webhooks)> {
+        let access = self.access.settings(&self.tenant.value)?;
+        let enabled = self.webhooks.iter().filter(|webhook| webhook.enabled);
+        let webhooks = enabled.map(|webhook| webhook.settings(&self.tenant.value));
+        let webhooks = Webhooks::new(webhooks.collect::<Result<_, _>>()?)?;
+        Ok((access, webhooks))
+    }
+
     /// What the engine is told.
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             concurrent_turns: self.concurrent_turns.value,
             turn_timeout: self.turn_timeout.value,
-            limits: Limits {
-                item_bytes: self.limits.item_bytes(),
-                ..Limits::default()
-            },
+            limits: self.limits.engine(),
             ..Settings::default()
         }
     }

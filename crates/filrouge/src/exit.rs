@@ -29,6 +29,40 @@ impl Usage {
     }
 }
 
+/// What was named is not there; `detail` and `hint` say what.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.detail)]
+pub(crate) struct Absent(Failure);
+
+impl Absent {
+    /// Takes the failure of a call that is [`ErrorCode::Invalid`] for one reason alone: what it names is not there.
+    pub(crate) fn told(failure: Failure) -> anyhow::Error {
+        if failure.code == ErrorCode::Invalid {
+            Self(failure).into()
+        } else {
+            failure.into()
+        }
+    }
+}
+
+/// What went wrong, with its causes, and what to do about it. A cause that is quoted already is not told twice.
+pub(crate) fn told(error: &anyhow::Error) -> (String, Option<String>) {
+    let absent = error.downcast_ref::<Absent>().map(|absent| &absent.0);
+    if let Some(failure) = error.downcast_ref::<Failure>().or(absent) {
+        return (failure.detail.clone(), failure.hint.clone());
+    }
+    let hint = error
+        .downcast_ref::<Usage>()
+        .and_then(|usage| usage.hint.clone());
+    let mut detail = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !detail.ends_with(&cause) {
+            detail = format!("{detail}: {cause}");
+        }
+    }
+    (detail, hint)
+}
+
 /// Tells a failure on stderr, with its hint on a line of its own, and gives the exit code.
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     if error.chain().any(is_broken_pipe) {
@@ -36,13 +70,16 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     }
     let failure = error.downcast_ref::<Failure>();
     let usage = error.downcast_ref::<Usage>();
-    let hint = failure
-        .and_then(|f| f.hint.as_deref())
-        .or(usage.and_then(|u| u.hint.as_deref()));
-    let detail = failure.map_or_else(|| format!("{error:#}"), |f| f.detail.clone());
-    let code = failure.map_or(if usage.is_some() { "usage" } else { "failed" }, |f| {
-        f.code.as_str()
-    });
+    let (detail, hint) = told(error);
+    let code = if let Some(failure) = failure {
+        failure.code.as_str()
+    } else if usage.is_some() {
+        "usage"
+    } else if error.is::<Absent>() {
+        "not_found"
+    } else {
+        "failed"
+    };
     let mut stderr = io::stderr().lock();
     // There is nowhere left to tell of a stderr that is gone.
     let _ = if json {

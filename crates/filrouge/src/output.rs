@@ -18,6 +18,12 @@ pub(crate) fn document<T: Serialize>(value: &T) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A sentence for whoever runs the command, on stderr.
+pub(crate) fn say(text: impl std::fmt::Display) {
+    // There is nowhere left to tell of a stderr that is gone.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
 /// Text with no control characters but line feeds and tabs: what was said must not steer a terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars()

@@ -10,15 +10,12 @@ use super::{Lineage, RELATIVES_MAX, Relative};
 use crate::{CreateSession, Engine, Settings};
 
 fn engine() -> Engine {
+    let mut settings = Settings::default();
+    settings.limits.metadata_bytes = 16 << 20;
     let keyring = Arc::new(Keyring::single([7; 32]));
     let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
     let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
-    Engine::new(
-        Arc::new(ledger),
-        Arc::new(OsEntropy),
-        clock,
-        Settings::default(),
-    )
+    Engine::new(Arc::new(ledger), Arc::new(OsEntropy), clock, settings)
 }
 
 fn of(name: &str) -> Scope {
@@ -29,6 +26,18 @@ fn of(name: &str) -> Scope {
 fn run<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.unwrap().block_on(future)
+}
+
+/// Its metadata is larger than a page of rows, so each page of children holds one.
+fn make_large(engine: &Engine, scope: &Scope, id: &str, parent: Option<&str>) {
+    let large = format!(r#"{{"k":"{}"}}"#, "x".repeat(9 << 20));
+    let request = CreateSession {
+        session_id: Some(id.parse().unwrap()),
+        parent_session_id: parent.map(|p| p.parse().unwrap()),
+        metadata: Some(filrouge_types::RawJson::parse(&large).unwrap()),
+        ..CreateSession::default()
+    };
+    run(engine.create_session(scope, request)).unwrap();
 }
 
 fn make(engine: &Engine, scope: &Scope, id: &str, parent: Option<&str>) {
@@ -201,4 +210,19 @@ fn more_than_a_thousand_relatives_are_told_of() {
         first.descendants[RELATIVES_MAX - 1].depth,
         RELATIVES_MAX as u64
     );
+}
+
+#[test]
+fn relatives_with_much_metadata() {
+    let (engine, ada) = (engine(), of("ada"));
+    make_large(&engine, &ada, "root", None);
+    for id in ["a", "b", "c", "d"] {
+        make_large(&engine, &ada, id, Some("root"));
+    }
+    make(&engine, &ada, "c1", Some("c"));
+    let root = ask(&engine, &ada, "root");
+    let all = [("a", 1), ("b", 1), ("c", 1), ("d", 1), ("c1", 2)];
+    assert_eq!(below(&root), all);
+    assert!(!root.truncated && !root.cycle);
+    assert_eq!(ids(&ask(&engine, &ada, "b").siblings), ["a", "c", "d"]);
 }

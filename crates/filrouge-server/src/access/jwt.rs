@@ -288,8 +288,8 @@ impl Verifier {
             _ => None,
         };
         let subject = text("sub").or_else(|| text(&settings.identity_claim));
-        // No key's id holds a colon.
-        let name = format!("{tenant}:{}", subject.unwrap_or(""));
+        // Neither a tenant nor a key's id holds NUL.
+        let name = format!("{tenant}\0{}", subject.unwrap_or(""));
         Some(Credential {
             tenant,
             holder: Holder::Role(role),

@@ -1,7 +1,7 @@
 //! `Filrouge-Session-Token`: the secret of an anonymous session (DESIGN §7).
 
 use axum::http::{HeaderMap, HeaderValue, Response};
-use filrouge_store::{Entropy, Scope, Viewer};
+use filrouge_store::{Entropy, Scope};
 use filrouge_types::{ErrorCode, Failure};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -43,7 +43,8 @@ impl FreshToken {
         entropy: &dyn Entropy,
         scope: &mut Scope,
     ) -> Result<Option<Self>, Problem> {
-        let anonymous = matches!(scope.viewer, Viewer::EndUser(None));
+        // An operator's session is anonymous too: nobody is its owner.
+        let anonymous = scope.viewer.identity().is_none();
         if !app.authority().require_session_token() || !anonymous || scope.token.is_some() {
             return Ok(None);
         }

@@ -1,15 +1,16 @@
 //! Request bodies: JSON, within the bounds of DESIGN §8 on bytes, time and what a compressed one unfolds to.
 
 use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Method, header};
 use filrouge_types::{ErrorCode, Object};
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
 
 use crate::problem::Problem;
 use crate::serve::App;
 
 mod gzip;
 mod receive;
+mod refusal;
 
 /// A JSON body.
 pub(crate) struct Body<T>(pub(crate) T);
@@ -18,7 +19,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &App) -> Result<Self, Problem> {
-        content_type(request.headers())?;
+        content_type(request.method(), request.headers())?;
         let bytes = receive::whole(request, state).await?;
         parse(&bytes).map(Self)
     }
@@ -31,7 +32,7 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &App) -> Result<Self, Problem> {
-        let typed = content_type(request.headers());
+        let typed = content_type(request.method(), request.headers());
         let bytes = receive::whole(request, state).await?;
         if bytes.is_empty() {
             return Ok(Self(T::default()));
@@ -41,33 +42,80 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
     }
 }
 
-/// Only JSON: a form posted by some page in a browser must not write (DESIGN §8).
-fn content_type(headers: &HeaderMap) -> Result<(), Problem> {
+/// Only JSON in UTF-8: a form posted by some page in a browser must not write (DESIGN §8). A patch is a merge patch,
+/// and may say so.
+fn content_type(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
     let given = headers
         .get(header::CONTENT_TYPE)
         .and_then(|v| v.to_str().ok())
         .unwrap_or("");
-    let essence = given.split(';').next().unwrap_or("").trim();
-    if essence.eq_ignore_ascii_case("application/json") {
+    let mut parts = given.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or("");
+    let json = essence.eq_ignore_ascii_case("application/json")
+        || method == Method::PATCH && essence.eq_ignore_ascii_case("application/merge-patch+json");
+    let mut charsets = parts.filter_map(|part| {
+        let (name, value) = part.split_once('=')?;
+        let charset = name.trim().eq_ignore_ascii_case("charset");
+        charset.then(|| value.trim().trim_matches('"'))
+    });
+    let hint = if !json {
+        "send the header content-type: application/json"
+    } else if charsets.any(|charset| !charset.eq_ignore_ascii_case("utf-8")) {
+        "send JSON in UTF-8; the header content-type needs no charset"
+    } else {
         return Ok(());
-    }
+    };
     let mut problem = Problem::new(
         ErrorCode::UnsupportedMediaType,
         format!("content-type is {given:?}"),
     );
-    problem.0.hint = Some("send the header content-type: application/json".to_owned());
+    problem.0.hint = Some(hint.to_owned());
     Err(problem)
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice::<Object<T>>(bytes)
         .map(|body| body.0)
-        .map_err(|e| {
-            // What is no JSON at all may have met something unacceptable first.
-            match serde_json::from_slice::<IgnoredAny>(bytes) {
-                Ok(_) if e.is_data() => Problem::new(ErrorCode::Invalid, e.to_string()),
-                Ok(_) => Problem::new(ErrorCode::BadRequest, e.to_string()),
-                Err(syntax) => Problem::new(ErrorCode::BadRequest, syntax.to_string()),
-            }
-        })
+        .map_err(|_| refusal::refusal::<T>(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn only_json_in_utf_8_is_taken() {
+        let hint = |method: Method, given: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(given));
+            let refused = content_type(&method, &headers).err();
+            refused.and_then(|problem| problem.0.hint)
+        };
+        for given in [
+            "application/json",
+            "Application/JSON; Charset=UTF-8",
+            "application/json;charset=\"utf-8\"; x=y",
+        ] {
+            assert_eq!(hint(Method::POST, given), None, "{given}");
+        }
+        let merge = "application/merge-patch+json; charset=utf-8";
+        assert_eq!(hint(Method::PATCH, merge), None);
+        for (method, given, word) in [
+            (Method::POST, merge, "application/json"),
+            (Method::PATCH, "text/plain", "application/json"),
+            (Method::POST, "application/json; charset=latin1", "UTF-8"),
+            (
+                Method::POST,
+                "application/json; charset=utf-8; charset=utf-16",
+                "UTF-8",
+            ),
+        ] {
+            assert!(
+                hint(method, given).is_some_and(|hint| hint.contains(word)),
+                "{given}"
+            );
+        }
+    }
 }

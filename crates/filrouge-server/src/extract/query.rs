@@ -7,8 +7,12 @@ use axum::http::request::Parts;
 use filrouge_types::ErrorCode;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
-use utoipa::IntoParams;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
 
+use super::pairs::{Refusal, read};
+use super::words::Words;
 use crate::problem::Problem;
 use crate::serve::App;
 
@@ -19,13 +23,28 @@ impl<T: DeserializeOwned + IntoParams> FromRequestParts<App> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
-        axum::extract::Query::<T>::try_from_uri(&parts.uri)
-            .map(|q| Self(q.0))
-            .map_err(|e| {
-                let mut problem = Problem::new(ErrorCode::Invalid, e.body_text());
-                problem.0.hint = Some(known::<T>());
-                problem
-            })
+        let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
+            .map_err(|e| Problem::new(ErrorCode::Invalid, e.body_text()))?;
+        read(&pairs.0).map(Self).map_err(|refusal| {
+            let mut problem = Problem::new(ErrorCode::Invalid, refusal.to_string());
+            problem.0.hint = Some(hint::<T>(refusal));
+            problem
+        })
+    }
+}
+
+fn hint<T: IntoParams>(refusal: Refusal) -> String {
+    match refusal {
+        Refusal::Value { spaced: true, .. } => {
+            "a + in a query stands for a space: write + as %2B".to_owned()
+        }
+        Refusal::Value {
+            words: Words {
+                known: Some(known), ..
+            },
+            ..
+        } => format!("known: {known}"),
+        _ => known::<T>(),
     }
 }
 
@@ -55,6 +74,18 @@ impl IntoParams for NoParameters {
     }
 }
 
+macro_rules! schemas {
+    ($($type:ident: $schema:expr;)+) => {$(
+        impl PartialSchema for $type {
+            fn schema() -> RefOr<Schema> {
+                RefOr::T(Schema::Object($schema))
+            }
+        }
+
+        impl ToSchema for $type {}
+    )+};
+}
+
 /// A `next_cursor` as it was given: 1 to 19 digits.
 pub(crate) struct Cursor(u64);
 
@@ -74,11 +105,59 @@ impl<'de> Deserialize<'de> for Cursor {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = String::deserialize(d)?;
         let digits = text.len() <= 19 && text.bytes().all(|b| b.is_ascii_digit());
-        text.parse().ok().filter(|_| digits).map(Self).ok_or_else(|| {
-            D::Error::custom(format!(
-                "{text:?} is no cursor; pass a next_cursor as it came, or leave it out for the first page"
-            ))
-        })
+        text.parse()
+            .ok()
+            .filter(|_| digits)
+            .map(Self)
+            .ok_or_else(|| {
+                D::Error::custom(
+                    "no cursor; pass a next_cursor as it came, or leave it out for the first page",
+                )
+            })
+    }
+}
+
+schemas! {
+    Cursor: ObjectBuilder::new()
+        .schema_type(Type::String)
+        .pattern(Some("^[0-9]{1,19}$"))
+        .build();
+    Limit: ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .minimum(Some(1))
+        .maximum(Some(LIMIT_MAX))
+        .default(Some(LIMIT_DEFAULT.into()))
+        .build();
+}
+
+/// How many rows a list gives unless asked (DESIGN §12).
+const LIMIT_DEFAULT: usize = 50;
+/// Most rows that a list gives (DESIGN §12).
+pub(crate) const LIMIT_MAX: usize = 500;
+
+/// How many rows a list gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limit(usize);
+
+impl Default for Limit {
+    fn default() -> Self {
+        Self(LIMIT_DEFAULT)
+    }
+}
+
+impl From<Limit> for usize {
+    fn from(limit: Limit) -> Self {
+        limit.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        let number = text.parse().ok().filter(|n| (1..=LIMIT_MAX).contains(n));
+        number
+            .map(Self)
+            .ok_or_else(|| D::Error::custom(format_args!("no whole number from 1 to {LIMIT_MAX}")))
     }
 }
 
@@ -90,21 +169,102 @@ pub(crate) fn wait(asked: Option<u64>) -> Result<Duration, Problem> {
     match asked {
         None => Ok(Duration::ZERO),
         Some(ms @ 0..=WAIT_MAX_MS) => Ok(Duration::from_millis(ms)),
-        Some(ms) => Err(Problem::new(
+        Some(_) => Err(Problem::new(
             ErrorCode::Invalid,
-            format!("wait is {ms}; it must be 0 to {WAIT_MAX_MS} milliseconds"),
+            format!("wait: no whole number of milliseconds from 0 to {WAIT_MAX_MS}"),
         )),
     }
 }
 
-/// How many rows a list gives: 50 unless asked, at most 500 (DESIGN §12).
-pub(crate) fn limit(asked: Option<i64>) -> Result<usize, Problem> {
-    match asked {
-        None => Ok(50),
-        Some(n @ 1..=500) => Ok(usize::try_from(n).unwrap_or(50)),
-        Some(n) => Err(Problem::new(
-            ErrorCode::Invalid,
-            format!("limit is {n}; it must be 1 to 500"),
-        )),
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use filrouge_types::{IdentityId, Timestamp, TurnStatus};
+
+    use super::*;
+
+    #[derive(Debug, Deserialize, IntoParams)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "they are read")]
+    struct Asked {
+        identity_id: IdentityId,
+        status: Option<TurnStatus>,
+        since: Option<Timestamp>,
+        after: Option<u64>,
+        #[serde(default)]
+        limit: Limit,
+        #[serde(default)]
+        all: bool,
+        #[serde(default)]
+        #[param(inline)]
+        format: Format,
+    }
+
+    #[derive(Debug, Default, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    enum Format {
+        #[default]
+        Md,
+        Html,
+    }
+
+    fn asked(query: &str) -> Result<Asked, (String, String)> {
+        let uri = format!("/x?{query}").parse().unwrap();
+        let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&uri).unwrap();
+        read(&pairs.0).map_err(|refusal: Refusal| (refusal.to_string(), hint::<Asked>(refusal)))
+    }
+
+    #[test]
+    fn what_is_right_is_read() {
+        let query = "identity_id=a%20b&status=open&since=2026-11-21T09:30:00%2B01:00&after=7&all=true&format=html";
+        let asked = asked(query).unwrap();
+        assert_eq!(asked.identity_id.as_str(), "a b");
+        assert_eq!(
+            asked.since.unwrap().to_string(),
+            "2026-11-21T08:30:00.000000Z"
+        );
+        assert_eq!(
+            (asked.after, asked.limit, asked.all),
+            (Some(7), Limit(50), true)
+        );
+        assert!(matches!(asked.format, Format::Html));
+    }
+
+    #[test]
+    fn the_parameter_is_named() {
+        let known = "known parameters, each at most once: identity_id, status, since, after, limit, all, format";
+        for (query, detail, hint) in [
+            ("", "the parameter `identity_id` is missing", known),
+            ("a=1", r#"there is no parameter "a""#, known),
+            (
+                "all=true&all=true",
+                "the parameter `all` is there twice",
+                known,
+            ),
+            (
+                "identity_id=",
+                "identity_id: an id must not be empty",
+                known,
+            ),
+            ("limit=abc", "limit: no whole number from 1 to 500", known),
+            ("limit=501", "limit: no whole number from 1 to 500", known),
+            ("after=x", "after: no whole number, 0 or more", known),
+            ("all=1", "all: neither true nor false", known),
+            ("format=pdf", "format: not known", "known: md, html"),
+            (
+                "status=done",
+                r#"status: unknown turn status "done""#,
+                "known: open, interrupted, finalized, failed, cancelled",
+            ),
+            (
+                "since=2026-11-21T09:30:00+01:00",
+                "since: not an RFC 3339 time such as 2026-11-21T09:30:00Z",
+                "a + in a query stands for a space: write + as %2B",
+            ),
+        ] {
+            let refused = asked(query).unwrap_err();
+            assert_eq!(refused, (detail.to_owned(), hint.to_owned()), "{query}");
+        }
     }
 }

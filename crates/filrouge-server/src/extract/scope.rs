@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path};
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use filrouge_store::{OsEntropy, Scope, Viewer};
 use filrouge_types::{ErrorCode, IdError, IdentityId, SessionId, TurnId};
@@ -71,20 +72,40 @@ fn scope<P: Needs>(parts: &Parts, state: &App) -> Result<(Principal, Scope), Pro
     let token = shown_session_token(&parts.headers)?.map(|text| keyring.session_token(text));
     let identity = principal.acts_for(&parts.headers)?;
     let scope = principal.scope(P::PERMISSION, identity, token)?;
+    not_fenced(&parts.headers)?;
     Ok((principal.clone(), scope))
 }
 
-/// Counts a request for its caller and its session.
+/// Refuses whoever believes that a fence keeps others from writing: there are no leases that would.
+fn not_fenced(headers: &HeaderMap) -> Result<(), Problem> {
+    if !headers.contains_key("filrouge-fence") {
+        return Ok(());
+    }
+    let mut problem = Problem::new(
+        ErrorCode::Invalid,
+        "Filrouge-Fence is given, and this server has no leases: it would fence nobody off",
+    );
+    problem.0.hint =
+        Some("leave the header out; expected_seq tells whether others wrote".to_owned());
+    Err(problem)
+}
+
+/// Counts a request for its caller and for the session as this caller sees it: what strangers send must neither
+/// lock the owner out nor tell that there is a session. `session` is as given, so that bad ids are counted, too.
 fn count(
     state: &App,
     principal: &Principal,
     scope: &Scope,
-    session: Option<&SessionId>,
+    session: Option<&str>,
 ) -> Result<(), Problem> {
     // Another tenant may use the same ids; none holds NUL.
     let in_tenant = |id: &str| format!("{}\0{id}", scope.tenant);
     let identity = scope.viewer.identity().map(|id| in_tenant(id.as_str()));
-    let session = session.map(|id| in_tenant(id.as_str()));
+    let viewer = match (scope.viewer.identity(), principal.name()) {
+        (Some(identity), _) => format!("identity\0{identity}"),
+        (None, name) => format!("caller\0{}", name.unwrap_or_default()),
+    };
+    let session = session.map(|id| in_tenant(&format!("{viewer}\0{id}")));
     state.limits().check(&RateSubject {
         key: principal.name(),
         identity: identity.as_deref(),
@@ -112,11 +133,13 @@ impl<P: Needs> FromRequestParts<App> for InSession<P> {
 
     async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
         let (principal, scope) = scope::<P>(parts, state)?;
-        let Path(session) = Path::<String>::from_request_parts(parts, state)
+        let path = Path::<String>::from_request_parts(parts, state)
             .await
-            .map_err(path_rejection)?;
+            .map_err(path_rejection);
+        let given = path.as_ref().ok().map(|Path(session)| session.as_str());
+        count(state, &principal, &scope, given)?;
+        let Path(session) = path?;
         let session = SessionId::new(session).map_err(id_problem)?;
-        count(state, &principal, &scope, Some(&session))?;
         Ok(Self {
             scope,
             session,
@@ -131,12 +154,15 @@ impl<P: Needs> FromRequestParts<App> for InTurn<P> {
 
     async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
         let (principal, scope) = scope::<P>(parts, state)?;
-        let Path((session, turn)) = Path::<(String, String)>::from_request_parts(parts, state)
+        let path = Path::<(String, String)>::from_request_parts(parts, state)
             .await
-            .map_err(path_rejection)?;
+            .map_err(path_rejection);
+        let given = path.as_ref().ok();
+        let given = given.map(|Path((session, _))| session.as_str());
+        count(state, &principal, &scope, given)?;
+        let Path((session, turn)) = path?;
         let session = SessionId::new(session).map_err(id_problem)?;
         let turn = turn_id(&turn)?;
-        count(state, &principal, &scope, Some(&session))?;
         Ok(Self {
             scope,
             session,
@@ -172,15 +198,24 @@ impl<P: Needs> InSession<P> {
         fresh_token(app, &mut self.scope)
     }
 
-    /// Whether the session is not to be seen without the secret that the scope holds.
+    /// Whether nobody sees the session without the secret that the scope holds, and with it anybody does. An
+    /// operator, who sees every session, is asked as nobody.
     pub(crate) async fn needs_token(&self, app: &App) -> bool {
-        let without = Scope {
-            token: None,
+        let with = Scope {
+            viewer: Viewer::EndUser(None),
             ..self.scope.clone()
         };
-        let seen = app.engine().ledger().session(&without, &self.session).await;
+        let without = Scope {
+            token: None,
+            ..with.clone()
+        };
+        let ledger = app.engine().ledger();
         // When it cannot be told, a secret too many does no harm, and one that is missing loses the session.
-        seen.is_err()
+        ledger.session(&without, &self.session).await.is_err()
+            && match ledger.session(&with, &self.session).await {
+                Ok(_) => true,
+                Err(failure) => failure.code != ErrorCode::SessionNotFound,
+            }
     }
 
     /// What the caller sees with one more permission.

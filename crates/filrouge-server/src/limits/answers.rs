@@ -2,11 +2,15 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Bytes that are handed to the connection at one time: it takes no more before these are written, whatever the
+/// peer does.
+const FRAME: usize = 64 << 10;
 
 /// The turns of large answers.
 #[derive(Debug)]
@@ -32,15 +36,34 @@ pub struct LargeAnswer {
 }
 
 impl LargeAnswer {
-    /// The body, which gives the leave back only once it has been sent or given up.
+    /// The body, which gives the leave back only once its last byte was handed to the system, or it was given up.
     pub fn hold_in(self, body: Body) -> Body {
-        Body::new(Held { body, _leave: self })
+        Body::new(Held {
+            body,
+            rest: Bytes::new(),
+            leave: Arc::new(self),
+        })
     }
 }
 
+/// A body that gives small frames, each of which holds the leave: a connection that has taken the last frame still
+/// keeps its bytes, and those are slices of all of the answer.
 struct Held {
     body: Body,
-    _leave: LargeAnswer,
+    rest: Bytes,
+    leave: Arc<LargeAnswer>,
+}
+
+/// Bytes of the answer, with the leave that they are held by.
+struct Owned {
+    bytes: Bytes,
+    _leave: Arc<LargeAnswer>,
+}
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl HttpBody for Held {
@@ -51,15 +74,37 @@ impl HttpBody for Held {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(cx)
+        let this = self.get_mut();
+        if this.rest.is_empty() {
+            match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(bytes) => {
+                        this.rest = Bytes::from_owner(Owned {
+                            bytes,
+                            _leave: this.leave.clone(),
+                        });
+                    }
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                },
+                other => return Poll::Ready(other),
+            }
+        }
+        let next = this.rest.split_to(this.rest.len().min(FRAME));
+        Poll::Ready(Some(Ok(Frame::data(next))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (inner, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let mut hint = SizeHint::new();
+        hint.set_lower(inner.lower() + rest);
+        if let Some(upper) = inner.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint
     }
 }
 
@@ -70,11 +115,39 @@ mod tests {
     use http_body_util::BodyExt;
 
     #[tokio::test]
-    async fn a_leave_is_held_until_the_body_is_gone() {
+    async fn a_leave_is_held_until_the_last_byte_is_gone() {
+        let answers = LargeAnswers::new(1);
+        let text: Vec<u8> = (0..2 * FRAME + 1).map(|n| (n % 251) as u8).collect();
+        let mut body = answers
+            .acquire()
+            .await
+            .unwrap()
+            .hold_in(Body::from(text.clone()));
+        let (mut all, mut last) = (Vec::new(), Bytes::new());
+        while let Some(frame) = body.frame().await {
+            last = frame.unwrap().into_data().unwrap();
+            assert!(last.len() <= FRAME);
+            all.extend_from_slice(&last);
+            let left = (text.len() - all.len()) as u64;
+            assert_eq!(HttpBody::size_hint(&body).exact(), Some(left));
+        }
+        assert!(all == text && HttpBody::is_end_stream(&body));
+        drop(body);
+        assert_eq!(
+            answers.0.available_permits(),
+            0,
+            "its bytes are still there"
+        );
+        drop(last);
+        assert_eq!(answers.0.available_permits(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_given_up_gives_the_leave_back() {
         let answers = LargeAnswers::new(1);
         let body = answers.acquire().await.unwrap().hold_in(Body::from("text"));
         assert_eq!(answers.0.available_permits(), 0);
-        assert_eq!(body.collect().await.unwrap().to_bytes(), "text");
+        drop(body);
         assert_eq!(answers.0.available_permits(), 1);
     }
 }

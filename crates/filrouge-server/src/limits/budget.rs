@@ -1,31 +1,63 @@
 //! Bytes of request bodies that are held at one time, over all connections.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of a body that may use what is kept back from larger ones.
+pub(crate) const SMALL_BODY: usize = 1 << 20;
 
 /// A number of bytes that requests take from and give back to.
 #[derive(Debug)]
 pub(crate) struct Budget {
     total: usize,
-    used: AtomicUsize,
+    /// What one caller may hold.
+    share: usize,
+    /// What only small bodies may use.
+    reserve: usize,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    all: usize,
+    by_caller: HashMap<Arc<str>, usize>,
 }
 
 impl Budget {
-    pub(crate) fn new(total: usize) -> Arc<Self> {
+    /// One caller may hold a quarter of `total`, or one body of `body` bytes if that is more.
+    pub(crate) fn new(total: usize, body: usize) -> Arc<Self> {
         Arc::new(Self {
             total,
-            used: AtomicUsize::new(0),
+            share: (total / 4).max(body),
+            reserve: total / 16,
+            held: Mutex::default(),
         })
     }
 
-    pub(crate) fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
+    /// All of it for anybody.
+    #[cfg(test)]
+    pub(crate) fn without_shares(total: usize) -> Arc<Self> {
+        Arc::new(Self {
+            total,
+            share: total,
+            reserve: 0,
+            held: Mutex::default(),
+        })
     }
 
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn used(&self) -> usize {
+        self.held().all
+    }
+
+    /// Room of nobody in particular, for a large body until something else is said.
     pub(crate) fn reservation(self: &Arc<Self>) -> Reservation {
         Reservation {
             budget: self.clone(),
-            taken: AtomicUsize::new(0),
+            taken: Mutex::default(),
         }
     }
 }
@@ -34,33 +66,68 @@ impl Budget {
 #[derive(Debug)]
 pub(crate) struct Reservation {
     budget: Arc<Budget>,
-    taken: AtomicUsize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    bytes: usize,
+    caller: Arc<str>,
+    small: bool,
 }
 
 impl Reservation {
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says whose share is taken, and whether the body is announced as no larger than [`SMALL_BODY`]. What was
+    /// taken before stays with whom it was taken for, so this comes first.
+    pub(crate) fn is_for(&self, caller: &str, small: bool) {
+        let mut taken = self.taken();
+        if taken.bytes == 0 {
+            taken.caller = caller.into();
+            taken.small = small;
+        }
+    }
+
     /// Takes `bytes` more, or nothing when they are not there: never waits, because a request that waited
     /// would hold what the others wait for.
     #[must_use]
     pub(crate) fn grow(&self, bytes: usize) -> bool {
-        let total = self.budget.total;
-        let taken = self
-            .budget
-            .used
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-                used.checked_add(bytes).filter(|sum| *sum <= total)
-            });
-        if taken.is_ok() {
-            self.taken.fetch_add(bytes, Ordering::Relaxed);
+        let budget = &self.budget;
+        let mut taken = self.taken();
+        let Some(mine) = taken.bytes.checked_add(bytes) else {
+            return false;
+        };
+        let small = taken.small && mine <= SMALL_BODY;
+        let most = budget.total - if small { 0 } else { budget.reserve };
+        let mut held = budget.held();
+        let callers = held.by_caller.get(&taken.caller).copied().unwrap_or(0);
+        let sums = callers.checked_add(bytes).zip(held.all.checked_add(bytes));
+        match sums.filter(|(callers, all)| *callers <= budget.share && *all <= most) {
+            Some((callers, all)) => {
+                held.all = all;
+                held.by_caller.insert(taken.caller.clone(), callers);
+                taken.bytes = mine;
+                true
+            }
+            None => false,
         }
-        taken.is_ok()
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.budget
-            .used
-            .fetch_sub(*self.taken.get_mut(), Ordering::Relaxed);
+        let taken = self.taken();
+        let mut held = self.budget.held();
+        held.all -= taken.bytes;
+        match held.by_caller.get_mut(&taken.caller) {
+            Some(callers) if *callers > taken.bytes => *callers -= taken.bytes,
+            _ => {
+                held.by_caller.remove(&taken.caller);
+            }
+        }
     }
 }
 
@@ -68,9 +135,15 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
 
+    fn of(budget: &Arc<Budget>, caller: &str, small: bool) -> Reservation {
+        let room = budget.reservation();
+        room.is_for(caller, small);
+        room
+    }
+
     #[test]
     fn what_is_taken_is_given_back_and_never_more_than_all() {
-        let budget = Budget::new(100);
+        let budget = Budget::without_shares(100);
         let one = budget.reservation();
         assert!(one.grow(60));
         let two = budget.reservation();
@@ -83,16 +156,42 @@ mod tests {
         assert!(one.grow(40));
         drop(one);
         assert_eq!(budget.used(), 0);
+        assert!(budget.held().by_caller.is_empty());
+    }
+
+    #[test]
+    fn a_caller_has_a_share_and_small_bodies_have_a_reserve() {
+        const MIB: usize = 1 << 20;
+        let budget = Budget::new(256 * MIB, 32 * MIB);
+        let ann = [of(&budget, "ann", false), of(&budget, "ann", true)];
+        assert!(ann[0].grow(64 * MIB));
+        assert!(!ann[0].grow(1) && !ann[1].grow(1));
+        let others: Vec<_> = (0..4).map(|n| of(&budget, &n.to_string(), false)).collect();
+        let taken = others.iter().filter(|room| room.grow(44 * MIB)).count();
+        assert_eq!((taken, budget.used()), (4, 240 * MIB));
+        assert!(!of(&budget, "bob", false).grow(1));
+        let bob = of(&budget, "bob", true);
+        assert!(bob.grow(MIB), "what is kept back");
+        assert!(!bob.grow(1), "it is not small any more");
+        drop(ann);
+        assert!(bob.grow(1));
+    }
+
+    #[test]
+    fn one_body_is_never_more_than_a_share() {
+        let budget = Budget::new(64, 32);
+        assert!(of(&budget, "ann", false).grow(32));
     }
 
     #[test]
     fn threads_never_exceed_it() {
-        let budget = Budget::new(1000);
+        let budget = Budget::without_shares(1000);
         std::thread::scope(|scope| {
-            for _ in 0..8 {
-                scope.spawn(|| {
+            for caller in 0..8 {
+                let budget = &budget;
+                scope.spawn(move || {
                     for n in 0..5000 {
-                        let mine = budget.reservation();
+                        let mine = of(budget, &(caller % 3).to_string(), false);
                         let _ = mine.grow(n % 400);
                         let _ = mine.grow(n % 300);
                         assert!(budget.used() <= 1000);

@@ -23,7 +23,7 @@ pub struct RateSubject<'a> {
     pub key: Option<&'a str>,
     /// The identity.
     pub identity: Option<&'a str>,
-    /// The session.
+    /// The session, with the caller it is seen by.
     pub session: Option<&'a str>,
 }
 

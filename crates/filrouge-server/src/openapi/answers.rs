@@ -21,8 +21,10 @@ pub(crate) struct Listed<T>(PhantomData<T>);
 pub(crate) struct Tailed<T>(PhantomData<T>);
 /// 200 with what was written.
 pub(crate) struct Written<T>(PhantomData<T>);
-/// 200 with what was written and the `ETag` of its new state.
+/// 200 with a `T` and the `ETag` of its state.
 pub(crate) struct Tagged<T>(PhantomData<T>);
+/// 200 with what was written and the `ETag` of its new state.
+pub(crate) struct TaggedWrite<T>(PhantomData<T>);
 /// 201 with what is new, 200 with what was there already, and its `ETag`.
 pub(crate) struct Made<T>(PhantomData<T>);
 /// 201 with what is new, 200 with what was there already.
@@ -31,14 +33,17 @@ pub(crate) struct Created<T>(PhantomData<T>);
 /// The member under which an answer carries the schemas that its own refers to.
 pub(super) const COMPONENTS: &str = "x-components";
 
-fn components<T: ToSchema>() -> Extensions {
+/// A type's schema and those that it refers to.
+fn components<T: ToSchema>() -> Map<String, Value> {
     let mut all = vec![(T::name().into_owned(), T::schema())];
     T::schemas(&mut all);
-    let all: Map<String, Value> = all
-        .into_iter()
+    all.into_iter()
         .map(|(name, schema)| (name, json!(schema)))
-        .collect();
-    ExtensionsBuilder::new().add(COMPONENTS, all).build()
+        .collect()
+}
+
+fn carry(components: Map<String, Value>) -> Extensions {
+    ExtensionsBuilder::new().add(COMPONENTS, components).build()
 }
 
 fn one(status: &str, response: ResponseBuilder) -> Responses {
@@ -53,7 +58,7 @@ fn shown<T: ToSchema>(description: &str) -> ResponseBuilder {
             "application/json",
             ContentBuilder::new().schema(Some(schema)).build(),
         )
-        .extensions(Some(components::<T>()))
+        .extensions(Some(carry(components::<T>())))
 }
 
 fn durable(response: ResponseBuilder) -> ResponseBuilder {
@@ -82,20 +87,26 @@ impl<T: ToSchema> IntoResponses for Written<T> {
 
 fn tagged(response: ResponseBuilder) -> ResponseBuilder {
     let tag = header("Names the state of what a patch can change.", "string");
-    durable(response).header("ETag", tag)
+    response.header("ETag", tag)
 }
 
 impl<T: ToSchema> IntoResponses for Tagged<T> {
     fn responses() -> Responses {
-        one("200", tagged(shown::<T>("As it stands now.")))
+        one("200", tagged(shown::<T>("As it stands.")))
+    }
+}
+
+impl<T: ToSchema> IntoResponses for TaggedWrite<T> {
+    fn responses() -> Responses {
+        one("200", durable(tagged(shown::<T>("As it stands now."))))
     }
 }
 
 impl<T: ToSchema> IntoResponses for Made<T> {
     fn responses() -> Responses {
-        let mut both = one("201", tagged(shown::<T>("New.")));
+        let mut both = one("201", durable(tagged(shown::<T>("New."))));
         let known = shown::<T>("It is the caller's already: as it stands now.");
-        both.extend(one("200", tagged(known)));
+        both.extend(one("200", durable(tagged(known))));
         both
     }
 }
@@ -129,20 +140,34 @@ impl<T: ToSchema> IntoResponses for Tailed<T> {
 }
 
 fn page<T: ToSchema>() -> ResponseBuilder {
+    let row = T::name();
+    let name = match row.as_ref() {
+        "SessionEvent" => "EventPage".to_owned(),
+        row => format!("{row}Page"),
+    };
     let schema = json!({
         "type": "object",
+        "description": "A page of a list.",
         "required": ["data", "next_cursor"],
         "properties": {
-            "data": {"type": "array", "items": Ref::from_schema_name(T::name())},
+            "data": {
+                "type": "array",
+                "items": Ref::from_schema_name(row),
+                "description": "What is listed, in the order of the list.",
+            },
             "next_cursor": {
                 "type": ["string", "null"],
                 "description": "Give it as `cursor` for the next page; `null` on the last one.",
             },
         },
     });
-    let content = ContentBuilder::new().schema(Some(raw(schema))).build();
+    let content = ContentBuilder::new()
+        .schema(Some(Ref::from_schema_name(&name)))
+        .build();
+    let mut carried = components::<T>();
+    carried.insert(name, schema);
     ResponseBuilder::new()
         .description("A page.")
         .content("application/json", content)
-        .extensions(Some(components::<T>()))
+        .extensions(Some(carry(carried)))
 }

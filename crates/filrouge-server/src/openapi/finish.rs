@@ -9,7 +9,7 @@ use super::links::link;
 use super::problems::RAW;
 use super::schemas::{Components, complete};
 
-/// Requests and answers by operation id.
+/// Requests and answers by operation id; `requests` are several, by name.
 const EXAMPLES: &str = include_str!("examples.json");
 
 /// Operations that anybody may call (DESIGN §8).
@@ -95,6 +95,7 @@ fn tags() -> Value {
         {"name": "turns", "description": "Requests and all that answers them."},
         {"name": "items", "description": "The journal's entries."},
         {"name": "events", "description": "What happened in a session, for key figures."},
+        {"name": "changes", "description": "The feed of what happened in sessions, in the order of commits."},
         {"name": "reading", "description": "A conversation as a whole: context, export, verification."},
         {"name": "server", "description": "The server itself."},
     ])
@@ -153,7 +154,10 @@ fn complete_operation(operation: &mut Value, examples: &Value) {
     if let Some(body) = operation.get_mut("requestBody") {
         for content in members(&mut body["content"]) {
             without_null(content);
-            content["example"] = own["request"].clone();
+            match own.get("requests") {
+                Some(several) => content["examples"] = several.clone(),
+                None => content["example"] = own["request"].clone(),
+            }
         }
     }
     complete_responses(&mut operation["responses"], own);

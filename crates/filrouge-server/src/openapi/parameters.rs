@@ -30,7 +30,7 @@ pub(crate) struct TurnPath {
 #[expect(dead_code, reason = "the fields are read by the derive")]
 pub(crate) struct IfMatch {
     /// The `ETag` that the session must still have.
-    #[param(rename = "If-Match", value_type = Option<String>, example = "*")]
+    #[param(rename = "If-Match", value_type = Option<String>, example = "\"5b1d0a52c4e84f6f9a7e3c21d8b06f94\"")]
     if_match: Option<String>,
 }
 

@@ -81,10 +81,18 @@ fn operations_are_described_once_and_with_examples() {
         assert!(operation["tags"][0].is_string(), "{id} has no tag");
         let body = operation["requestBody"]["content"].as_object();
         for (media, content) in body.into_iter().flatten() {
-            assert!(
-                content["example"].is_object(),
-                "{id}: {media} without an example"
-            );
+            let several = content["examples"].as_object();
+            let several = several
+                .into_iter()
+                .flatten()
+                .map(|(_, named)| &named["value"]);
+            let all: Vec<&Value> = several.chain(content.get("example")).collect();
+            assert!(!all.is_empty(), "{id}: {media} without an example");
+            for example in all {
+                let at = format!("{id} {media}");
+                assert!(example.is_object(), "{at}");
+                same_members(&document, &content["schema"], example, &at);
+            }
         }
         for (status, response) in operation["responses"].as_object().unwrap() {
             let response = resolved(&document, response);
@@ -159,5 +167,83 @@ fn every_error_code_is_told_of() {
             none.contains(&code.as_str()),
             "{code}"
         );
+    }
+}
+
+/// What a reader of the document cannot know: papers of this project, values of its language, names of its routes'
+/// parameters that are not those of the document.
+#[test]
+fn texts_are_for_those_who_do_not_know_the_program() {
+    let mut texts = Vec::new();
+    described(&document(), &mut texts);
+    assert!(texts.len() > 200);
+    for text in texts {
+        for word in [
+            "DESIGN", "`None`", "`Some`", "{sid}", "{tid}", "§", "[`", "::",
+        ] {
+            assert!(!text.contains(word), "{word} in {text:?}");
+        }
+    }
+}
+
+fn described(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match (name.as_str(), member.as_str()) {
+                    ("description" | "summary" | "title", Some(text)) => {
+                        found.push(text.to_owned());
+                    }
+                    _ => described(member, found),
+                }
+            }
+        }
+        Value::Array(elements) => elements.iter().for_each(|e| described(e, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn tags_are_declared_and_pages_have_names() {
+    let document = document();
+    let declared: BTreeSet<&str> = document["tags"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tag| tag["name"].as_str().unwrap())
+        .collect();
+    let mut pages = BTreeSet::new();
+    for (id, operation) in operations(&document) {
+        let tag = operation["tags"][0].as_str().unwrap();
+        assert!(declared.contains(tag), "{id}: {tag}");
+        let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
+        let members = &resolved(&document, schema)["properties"];
+        if members["data"].is_object() && members["next_cursor"].is_object() {
+            let name = schema["$ref"].as_str().unwrap();
+            pages.insert(name.rsplit('/').next().unwrap().to_owned());
+        }
+    }
+    let named = [
+        "ChangePage",
+        "EventPage",
+        "ItemPage",
+        "SessionPage",
+        "TurnPage",
+    ];
+    assert!(pages.iter().eq(named), "{pages:?}");
+}
+
+#[test]
+fn only_writes_promise_durability() {
+    let document = document();
+    for path in document["paths"].as_object().unwrap().values() {
+        for (method, operation) in path.as_object().unwrap() {
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                if status.starts_with('2') {
+                    let promised = response["headers"]["Filrouge-Durability"].is_object();
+                    assert_eq!(promised, method != "get", "{}", operation["operationId"]);
+                }
+            }
+        }
     }
 }

@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::access::{Permission, Principal, may};
 use crate::answer::json;
-use crate::extract::{Caller, Query, limit, wait};
+use crate::extract::{Caller, Limit, Query, wait};
 use crate::openapi::{Called, Problems, Shown, Stored};
 use crate::problem::Problem;
 use crate::serve::App;
@@ -74,6 +74,7 @@ impl From<SessionChange> for Change {
 
 /// A page of the feed.
 #[derive(Serialize, ToSchema)]
+#[schema(as = ChangePage)]
 pub(crate) struct Changes {
     /// Changes in the order of commits.
     data: Vec<Change>,
@@ -102,8 +103,9 @@ pub(super) struct ListQuery {
     #[param(pattern = r"^[0-9]+(\.[0-9]+)?$")]
     cursor: Option<String>,
     /// At most so many.
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<i64>,
+    #[serde(default)]
+    #[param(inline)]
+    limit: Limit,
     /// Wait so many milliseconds for a change when there is none yet: a long poll.
     #[param(minimum = 0, maximum = 60_000, default = 0)]
     wait: Option<u64>,
@@ -148,7 +150,7 @@ pub(super) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
     let scope = visible(&caller)?;
-    let (after, limit, wait) = (after(&query)?, limit(query.limit)?, wait(query.wait)?);
+    let (after, limit, wait) = (after(&query)?, query.limit.into(), wait(query.wait)?);
     let ledger = app.engine().ledger();
     let page = if wait.is_zero() {
         ledger.changes(&scope, after, limit).await?

@@ -10,7 +10,7 @@ use utoipa::IntoParams;
 
 use crate::access::may;
 use crate::answer::{Page, created, json, written};
-use crate::extract::{Body, InSession, NoParameters, Query, limit};
+use crate::extract::{Body, Cursor, InSession, Limit, NoParameters, Query};
 use crate::openapi::{
     Called, Created, Listed, OfSession, Problems, Recording, SessionPath, Stored, WithBody, Writing,
 };
@@ -47,10 +47,12 @@ pub(super) async fn record(
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
     /// At most so many.
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<i64>,
+    #[serde(default)]
+    #[param(inline)]
+    limit: Limit,
     /// The `next_cursor` of the page before.
-    cursor: Option<u64>,
+    #[param(inline)]
+    cursor: Option<Cursor>,
 }
 
 /// Lists a session's events in the order they were recorded.
@@ -67,8 +69,8 @@ pub(super) async fn list(
     at: InSession<may::Read>,
     Query(query): Query<ListQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let limit = limit(query.limit)?;
-    let after = query.cursor.unwrap_or(0);
+    let limit = query.limit.into();
+    let after = query.cursor.map_or(0, Into::into);
     let (data, next_cursor) = app
         .engine()
         .ledger()

@@ -14,8 +14,9 @@ use crate::openapi::{Asked, Problems, Shown, Stored};
 use crate::problem::Problem;
 use crate::serve::App;
 
-/// Alive.
+/// The server is alive.
 #[derive(Serialize, ToSchema)]
+#[schema(as = Health)]
 pub(super) struct Alive {
     /// `ok`.
     status: &'static str,
@@ -35,6 +36,7 @@ pub(super) async fn alive() -> Result<Response<HttpBody>, Problem> {
 
 /// Whether the server can do its work.
 #[derive(Serialize, ToSchema)]
+#[schema(as = Readiness)]
 pub(super) struct Ready {
     /// `ready`, or `degraded` when one of the others says why.
     status: &'static str,

@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 
 use crate::access::{Permission, may};
 use crate::answer::{Page, json};
-use crate::extract::{Caller, Cursor, Query, limit};
+use crate::extract::{Caller, Cursor, Limit, Query};
 use crate::openapi::{Called, Listed, Problems, Stored};
 use crate::problem::Problem;
 use crate::serve::App;
@@ -25,10 +25,11 @@ pub(super) struct ListQuery {
     /// Those that stand so.
     status: Option<TurnStatus>,
     /// At most so many.
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<i64>,
+    #[serde(default)]
+    #[param(inline)]
+    limit: Limit,
     /// The `next_cursor` of the page before.
-    #[param(value_type = Option<String>, pattern = "^[0-9]{1,19}$")]
+    #[param(inline)]
     cursor: Option<Cursor>,
 }
 
@@ -53,7 +54,7 @@ pub(super) async fn list(
         identity_id: query.identity_id,
         status: query.status,
         cursor: query.cursor.map(Into::into),
-        limit: limit(query.limit)?,
+        limit: query.limit.into(),
     };
     let scope = scope(caller);
     let (data, next_cursor) = app.engine().turns_of_identity(&scope, query).await?;

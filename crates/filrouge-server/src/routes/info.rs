@@ -45,6 +45,8 @@ struct Bounds {
     body_bytes: u64,
     /// Bytes of an item.
     item_bytes: u64,
+    /// Bytes of the metadata of a session or a turn, and of an event's detail.
+    metadata_bytes: u64,
     /// Bytes of a title, a state, a reason and the like.
     label_bytes: u64,
     /// Bytes of an id.
@@ -87,11 +89,12 @@ pub(super) async fn show(
         limits: Bounds {
             body_bytes: app.limits().settings().body_bytes as u64,
             item_bytes: limits.item_bytes as u64,
+            metadata_bytes: limits.metadata_bytes as u64,
             label_bytes: limits.label_bytes as u64,
             id_bytes: 256,
             turn_items: filrouge_store::rules::TURN_ITEMS_MAX,
             nesting: filrouge_types::MAX_NESTING as u64,
-            page_rows: 500,
+            page_rows: crate::extract::LIMIT_MAX as u64,
             wait_ms: crate::extract::WAIT_MAX_MS,
         },
     };

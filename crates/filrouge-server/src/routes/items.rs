@@ -4,13 +4,13 @@ use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{HeaderMap, Response, StatusCode};
 use filrouge_engine::AppendItems;
-use filrouge_types::Item;
+use filrouge_types::{ErrorCode, Item};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::access::may;
 use crate::answer::{Page, created, json, written};
-use crate::extract::{Body, Cursor, InSession, InTurn, NoParameters, Query, limit};
+use crate::extract::{Body, Cursor, InSession, InTurn, Limit, NoParameters, Query};
 use crate::openapi::{
     Appending, Called, Created, LastEventId, OfSession, OfTurn, Problems, SessionPath, Stored,
     Tailed, TurnPath, WithBody, Writing,
@@ -21,6 +21,7 @@ use crate::serve::App;
 
 /// Where appended items stand.
 #[derive(Serialize, ToSchema)]
+#[schema(as = AppendedItems)]
 pub(super) struct Appended {
     /// The first one's seq.
     first_seq: u64,
@@ -65,10 +66,11 @@ pub(super) struct ListQuery {
     /// Those behind this seq.
     after: Option<u64>,
     /// At most so many.
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<i64>,
+    #[serde(default)]
+    #[param(inline)]
+    limit: Limit,
     /// The `next_cursor` of the page before.
-    #[param(value_type = Option<String>, pattern = "^[0-9]{1,19}$")]
+    #[param(inline)]
     cursor: Option<Cursor>,
 }
 
@@ -91,8 +93,15 @@ pub(super) async fn list(
     headers: HeaderMap,
     Query(query): Query<ListQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let limit = limit(query.limit)?;
-    if tail::wanted(&headers) {
+    let limit = query.limit.into();
+    let stream = tail::wanted(&headers);
+    if query.cursor.is_some() && (stream || query.after.is_some()) {
+        let mut problem = Problem::new(ErrorCode::Invalid, "cursor: only for pages, without after");
+        problem.0.hint =
+            Some("a page goes on by cursor alone, a stream begins by after".to_owned());
+        return Err(problem);
+    }
+    if stream {
         return tail::open(app, at, &headers, query.after).await;
     }
     let after = query.cursor.map(Into::into).or(query.after).unwrap_or(0);

@@ -28,6 +28,8 @@ pub(super) async fn show(
     at: InSession<may::Read>,
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {
+    // It reads a whole session or many: not too many of them at a time.
+    let _leave = app.limits().large_answer().await?;
     let lineage = app.engine().lineage(&at.scope, &at.session).await?;
     json(StatusCode::OK, &lineage)
 }

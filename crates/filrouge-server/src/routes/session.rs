@@ -1,19 +1,17 @@
-//! `/api/v1/sessions/{sid}`: changed, linked, ended, erased.
+//! `/api/v1/sessions/{session_id}`: changed, linked, ended, erased.
 
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use filrouge_engine::{CloseSession, ErasureReceipt, LinkSession, PatchSession};
-use filrouge_types::{ErrorCode, Session, SessionId, Timestamp};
-use serde::Serialize;
-use utoipa::ToSchema;
+use filrouge_types::{ErrorCode, Session};
 
 use crate::access::may;
 use crate::answer::written;
 use crate::extract::{Body, InSession, NoParameters, OptionalBody, Query};
 use crate::openapi::{
-    Called, Conditional, IfMatch, LinkingSession, OfSession, Problems, SessionPath, Stored, Tagged,
-    WithBody, Writing, Written,
+    Called, Conditional, IfMatch, LinkingSession, OfSession, Problems, SessionPath, Stored,
+    TaggedWrite, WithBody, Writing, Written,
 };
 use crate::problem::Problem;
 use crate::serve::App;
@@ -28,8 +26,11 @@ use crate::serve::App;
     operation_id = "patchSession",
     tag = "sessions",
     params(SessionPath, IfMatch),
-    request_body = PatchSession,
-    responses(Tagged<Session>, Problems<(Called, Stored, WithBody, Writing, OfSession, Conditional)>)
+    request_body(content(
+        (PatchSession = "application/json"),
+        (PatchSession = "application/merge-patch+json"),
+    )),
+    responses(TaggedWrite<Session>, Problems<(Called, Stored, WithBody, Writing, OfSession, Conditional)>)
 )]
 pub(super) async fn patch(
     State(app): State<App>,
@@ -56,7 +57,7 @@ pub(super) async fn patch(
     tag = "sessions",
     params(SessionPath),
     request_body(content = Option<CloseSession>),
-    responses(Tagged<Session>, Problems<(Called, Stored, WithBody, Writing, OfSession)>)
+    responses(TaggedWrite<Session>, Problems<(Called, Stored, WithBody, Writing, OfSession)>)
 )]
 pub(super) async fn close(
     State(app): State<App>,
@@ -82,7 +83,7 @@ pub(super) async fn close(
     tag = "sessions",
     params(SessionPath),
     request_body = LinkSession,
-    responses(Tagged<Session>, Problems<(Called, Stored, WithBody, Writing, OfSession, LinkingSession)>)
+    responses(TaggedWrite<Session>, Problems<(Called, Stored, WithBody, Writing, OfSession, LinkingSession)>)
 )]
 pub(super) async fn link(
     State(app): State<App>,
@@ -98,47 +99,6 @@ pub(super) async fn link(
     tagged(written(&app, StatusCode::OK, &session)?, &session)
 }
 
-/// What was erased.
-#[derive(Serialize, ToSchema)]
-pub(super) struct Receipt {
-    /// The session.
-    session_id: SessionId,
-    /// When.
-    erased_at: Timestamp,
-    /// How many items it had.
-    items: u64,
-    /// How many turns it had.
-    turns: u64,
-    /// Where it was erased.
-    stores: Vec<StoreReceipt>,
-}
-
-/// One store's part in an erasure.
-#[derive(Serialize, ToSchema)]
-struct StoreReceipt {
-    /// Which store.
-    #[schema(value_type = String, example = "ledger")]
-    store: &'static str,
-    /// What became of the session in it.
-    #[schema(value_type = String, example = "erased")]
-    status: &'static str,
-}
-
-impl From<ErasureReceipt> for Receipt {
-    fn from(receipt: ErasureReceipt) -> Self {
-        Self {
-            session_id: receipt.session_id,
-            erased_at: receipt.erased_at,
-            items: receipt.items,
-            turns: receipt.turns,
-            stores: vec![StoreReceipt {
-                store: "ledger",
-                status: "erased",
-            }],
-        }
-    }
-}
-
 /// Erases a session for good.
 ///
 /// Nothing of it stays but its name, which is not given again; its owner finds it gone (410). Doing it again gives
@@ -149,7 +109,7 @@ impl From<ErasureReceipt> for Receipt {
     operation_id = "eraseSession",
     tag = "sessions",
     params(SessionPath),
-    responses(Written<Receipt>, Problems<(Called, Stored, Writing, OfSession)>)
+    responses(Written<ErasureReceipt>, Problems<(Called, Stored, Writing, OfSession)>)
 )]
 pub(super) async fn erase(
     State(app): State<App>,
@@ -157,7 +117,7 @@ pub(super) async fn erase(
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {
     let receipt = app.engine().erase_session(&at.scope, at.session).await?;
-    written(&app, StatusCode::OK, &Receipt::from(receipt))
+    written(&app, StatusCode::OK, &receipt)
 }
 
 /// An answer that shows a session, with its `ETag`.

@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 
 use crate::access::may;
 use crate::answer::{Page, created, json, written};
-use crate::extract::{Caller, Cursor, InSession, NoParameters, OptionalBody, Query, limit};
+use crate::extract::{Caller, Cursor, InSession, Limit, NoParameters, OptionalBody, Query};
 use crate::openapi::{
     Called, Listed, Made, MakingSession, OfSession, Problems, SessionPath, Shown, Stored, Tagged,
     VerifyReport, WithBody, Writing,
@@ -68,10 +68,11 @@ pub(super) struct ListQuery {
     /// Those whose title holds this text; ASCII letters match in either case.
     q: Option<Box<str>>,
     /// At most so many.
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<i64>,
+    #[serde(default)]
+    #[param(inline)]
+    limit: Limit,
     /// The `next_cursor` of the page before.
-    #[param(value_type = Option<String>, pattern = "^[0-9]{1,19}$")]
+    #[param(inline)]
     cursor: Option<Cursor>,
 }
 
@@ -99,7 +100,7 @@ pub(super) async fn list(
         agent: query.agent,
         title: query.q,
     };
-    let limit = limit(query.limit)?;
+    let limit = query.limit.into();
     let (data, next_cursor) = app
         .engine()
         .ledger()
@@ -148,6 +149,8 @@ pub(super) async fn verify(
     at: InSession<may::Read>,
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {
+    // It reads a whole session or many: not too many of them at a time.
+    let _leave = app.limits().large_answer().await?;
     let report = app
         .engine()
         .ledger()

@@ -18,7 +18,7 @@ use crate::serve::App;
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/stats",
-    operation_id = "getStatistics",
+    operation_id = "getStats",
     tag = "reading",
     params(SessionPath),
     responses(Shown<SessionStatistics>, Problems<(Called, Stored, OfSession)>)
@@ -28,6 +28,8 @@ pub(super) async fn show(
     at: InSession<may::Read>,
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {
+    // It reads a whole session or many: not too many of them at a time.
+    let _leave = app.limits().large_answer().await?;
     let statistics = app.engine().statistics(&at.scope, &at.session).await?;
     json(StatusCode::OK, &statistics)
 }

@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 use crate::access::{Permission, Principal, may};
 use crate::answer::{Page, created, json, written};
 use crate::extract::{
-    Body, Cursor, InSession, InTurn, NoParameters, OptionalBody, Query, limit, wait,
+    Body, Cursor, InSession, InTurn, Limit, NoParameters, OptionalBody, Query, wait,
 };
 use crate::openapi::{
     Answering, Called, Created, Ending, InOpenSession, Listed, MakingSession, OfSession, OfTurn,
@@ -68,10 +68,11 @@ pub(super) struct ListQuery {
     #[serde(default)]
     include_redacted: bool,
     /// At most so many.
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<i64>,
+    #[serde(default)]
+    #[param(inline)]
+    limit: Limit,
     /// The `next_cursor` of the page before.
-    #[param(value_type = Option<String>, pattern = "^[0-9]{1,19}$")]
+    #[param(inline)]
     cursor: Option<Cursor>,
 }
 
@@ -94,7 +95,7 @@ pub(super) async fn list(
     if query.include_redacted {
         at.scope = at.with(Permission::IncludeRedacted)?;
     }
-    let limit = limit(query.limit)?;
+    let limit = query.limit.into();
     let ledger = app.engine().ledger();
     if let Some(request) = query.request_id {
         let (scope, session) = (at.scope.clone(), at.session.clone());

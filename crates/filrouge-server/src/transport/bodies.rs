@@ -3,7 +3,6 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use axum::body::Body;
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 
 use super::phase::Phase;
@@ -48,40 +47,11 @@ impl Drop for Asked {
     }
 }
 
-/// An answer's body.
-pub(super) struct Answered {
-    body: Body,
-    phase: Phase,
-}
+/// An answer's end: its connection is told when the body has been sent or given up.
+pub(super) struct AnswerEnd(pub(super) Phase);
 
-impl Answered {
-    pub(super) fn new(body: Body, phase: Phase) -> Self {
-        Self { body, phase }
-    }
-}
-
-impl HttpBody for Answered {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for Answered {
+impl Drop for AnswerEnd {
     fn drop(&mut self) {
-        self.phase.end();
+        self.0.end();
     }
 }

@@ -2,8 +2,9 @@
 
 use std::convert::Infallible;
 use std::pin::pin;
+use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -13,15 +14,25 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 
 use super::Transport;
-use super::bodies::{Answered, Asked};
+use super::bodies::{AnswerEnd, Asked};
 use super::phase::Phase;
 use super::socket::Socket;
+use crate::holding::Holding;
 
 /// Bytes that a request's head may always have, that are read at once, and that wait to be written. A head is
 /// refused when this much has come without its end, so that none is twice as large.
 const HEAD_MAX: usize = 32 << 10;
 /// Most headers of a request.
 const HEADERS_MAX: usize = 100;
+/// The slowest that an answer may be taken, after a grace of twice the time that a write may stall: what is not
+/// taken is held.
+const BYTES_PER_SECOND: u64 = 64 << 10;
+
+/// How long all of an answer may take; `None` for a stream, which has no length.
+fn out_within(body: &Body, write_stall: Duration) -> Option<Duration> {
+    let bytes = body.size_hint().exact()?;
+    Some(write_stall.saturating_mul(2) + Duration::from_secs(bytes.div_ceil(BYTES_PER_SECOND)))
+}
 
 pub(super) async fn serve(stream: TcpStream, transport: &Transport) {
     transport.metrics.connections.inc();
@@ -32,6 +43,7 @@ pub(super) async fn serve(stream: TcpStream, transport: &Transport) {
         &transport.settings,
         transport.metrics.clone(),
     );
+    let write_stall = transport.settings.write_stall;
     let service = service_fn(|request: Request<Incoming>| {
         phase.begin();
         let asked = request.map(|body| Body::new(Asked::new(body, phase.clone())));
@@ -39,7 +51,10 @@ pub(super) async fn serve(stream: TcpStream, transport: &Transport) {
         let phase = phase.clone();
         async move {
             let response: Response<Body> = router.call(asked).await?;
-            Ok::<_, Infallible>(response.map(|body| Answered::new(body, phase)))
+            if let Some(time) = out_within(response.body(), write_stall) {
+                phase.out_within(time);
+            }
+            Ok::<_, Infallible>(response.map(|body| Holding::new(body, AnswerEnd(phase))))
         }
     });
     let connection = http1::Builder::new()

@@ -1,7 +1,8 @@
 //! Where a connection is: what its socket and its requests tell each other.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 const WAITING: u8 = 0;
 const BUSY: u8 = 1;
@@ -16,12 +17,30 @@ pub(super) struct Phase(Arc<Inner>);
 struct Inner {
     at: AtomicU8,
     unread: AtomicBool,
+    out_within: Mutex<Option<Duration>>,
 }
 
 impl Phase {
     /// A request's head is there.
     pub(super) fn begin(&self) {
         self.0.at.store(BUSY, Ordering::Release);
+    }
+
+    /// All of the answer must be written within this time from its first byte.
+    pub(super) fn out_within(&self, time: Duration) {
+        *self.lock() = Some(time);
+    }
+
+    /// The bound on an answer that is about to be written, once.
+    pub(super) fn take_out_within(&self) -> Option<Duration> {
+        self.lock().take()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Duration>> {
+        self.0
+            .out_within
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The answer's body is gone.

@@ -74,6 +74,7 @@ pub(super) struct Socket {
     reading: Reading,
     read_deadline: Deadline,
     write_deadline: Deadline,
+    answer_deadline: Deadline,
     linger: Deadline,
     /// What is written instead of the protocol's own refusal.
     own: Bytes,
@@ -99,6 +100,7 @@ impl Socket {
             reading: Reading::Request,
             read_deadline: Deadline::default(),
             write_deadline: Deadline::default(),
+            answer_deadline: Deadline::default(),
             linger: Deadline::default(),
             own: Bytes::new(),
         }
@@ -131,12 +133,16 @@ impl Socket {
         timed_out()
     }
 
-    /// Bounds a write that waits for the peer.
+    /// Bounds a write that waits for the peer: each alone, and all of an answer together, which a peer that takes a
+    /// few bytes now and then would never end.
     fn watch_write<T>(
         &mut self,
         cx: &mut Context<'_>,
         poll: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
+        if let Some(within) = self.phase.take_out_within() {
+            self.answer_deadline.arm(within);
+        }
         if poll.is_ready() {
             self.write_deadline.disarm();
             return poll;
@@ -144,7 +150,7 @@ impl Socket {
         if !self.write_deadline.armed {
             self.write_deadline.arm(self.write_stall);
         }
-        if self.write_deadline.is_over(cx) {
+        if self.write_deadline.is_over(cx) || self.answer_deadline.is_over(cx) {
             self.metrics.connection_dropped("write");
             return Poll::Ready(Err(timed_out()));
         }
@@ -253,6 +259,9 @@ impl AsyncWrite for Socket {
         ready!(this.poll_own(cx))?;
         ready!(Pin::new(&mut this.stream).poll_flush(cx))?;
         this.phase.flushed();
+        if this.phase.is_waiting() {
+            this.answer_deadline.disarm();
+        }
         // The next read may come long after the answer is out: silence counts from here.
         this.watch_read(0);
         if this.read_deadline.is_over(cx) {
@@ -269,5 +278,57 @@ impl AsyncWrite for Socket {
             ready!(this.poll_linger(cx));
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+
+    /// An answer without end to a peer that reads a little every 20 ms.
+    async fn answering(within: Option<Duration>) -> Result<io::Error, tokio::time::error::Elapsed> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let settings = LimitSettings {
+            write_stall: Duration::from_secs(5),
+            ..LimitSettings::default()
+        };
+        let phase = Phase::default();
+        let mut socket = Socket::new(stream, phase.clone(), &settings, Arc::default());
+        phase.begin();
+        if let Some(time) = within {
+            phase.out_within(time);
+        }
+        let reader = tokio::spawn(async move {
+            let mut piece = vec![0; 256 << 10];
+            while peer.read(&mut piece).await.is_ok_and(|n| n > 0) {
+                sleep(Duration::from_millis(20)).await;
+            }
+        });
+        let writing = async {
+            loop {
+                if let Err(error) = socket.write_all(&[b' '; 1 << 16]).await {
+                    return error;
+                }
+            }
+        };
+        let ended = timeout(Duration::from_secs(2), writing).await;
+        reader.abort();
+        ended
+    }
+
+    #[tokio::test]
+    async fn all_of_an_answer_is_bounded_and_a_stream_is_not() {
+        let error = answering(Some(Duration::from_millis(300))).await.unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(answering(None).await.is_err(), "it goes on");
     }
 }

@@ -33,8 +33,9 @@ pub(super) fn page(
     limit: usize,
 ) -> Result<Vec<EventRow>, Failure> {
     let sql = "SELECT number, data FROM event WHERE session_pk = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
-    let found = rows.many(sql, [int(pk), int(after), int(limit as u64)], read)?;
-    found.into_iter().map(known).collect()
+    let params = [int(pk), int(after), int(limit as u64)];
+    let read = |row: &Row<'_>| read(row).map(known);
+    rows.page(sql, params, read, EventRow::content_len)
 }
 
 pub(super) fn newest(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure> {

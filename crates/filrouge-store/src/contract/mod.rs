@@ -23,6 +23,7 @@ pub mod differential;
 pub mod erasure;
 pub mod events;
 pub mod finals;
+pub mod full_pages;
 pub mod idempotency;
 pub mod life;
 pub mod limits;
@@ -77,6 +78,7 @@ macro_rules! contract_tests {
                 promotion, missing_answer, translated_and_fallback, supplied_translation_wins,
                 neutral_copy, one_final_per_variant, a_final_without_text_is_promoted,
             }
+            full_pages { large_sessions, large_events, large_turns }
             idempotency {
                 start_again, start_again_with_another_body, append_again, append_again_with_another_body,
                 partial_replays, finalize_again, fail_and_cancel_again, replay_after_the_turn_closed,

@@ -10,7 +10,7 @@ use crate::command::{Scope, SessionFilter};
 use crate::record::RecordRow;
 use crate::rows::{
     EventRow, HeadRow, LogRow, NoteRow, RECORDS_BYTES, SessionPk, SessionRow, Stored, TurnRow, Tx,
-    View,
+    View, until_full,
 };
 
 #[derive(Default)]
@@ -101,10 +101,10 @@ impl View for Rows {
                 && filter.takes(row)
                 && filter.agent.as_ref().is_none_or(|agent| by(pk, agent))
         });
-        Ok(shown
+        let stored = shown
             .take(limit)
-            .filter_map(|(pk, _)| self.stored(*pk))
-            .collect())
+            .filter_map(|(pk, _)| self.stored(*pk).map(Ok));
+        until_full(stored, |s| s.row.content_len())
     }
 
     fn turn(&self, id: &TurnId) -> Result<Option<(SessionPk, TurnRow)>, Failure> {
@@ -226,7 +226,8 @@ impl View for Rows {
     fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure> {
         let from = after.saturating_add(1);
         let rows = self.events.range((pk, from)..=(pk, u64::MAX));
-        Ok(rows.map(|(_, row)| row.clone()).take(limit).collect())
+        let rows = rows.map(|(_, row)| Ok(row.clone())).take(limit);
+        until_full(rows, EventRow::content_len)
     }
 
     fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure> {

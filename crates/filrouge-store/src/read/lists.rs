@@ -1,51 +1,19 @@
-//! Pages of sessions, turns and items. Cursors stand on immutable keys, so that paging neither skips
-//! nor repeats while others write (DESIGN §12).
+//! Pages of sessions and turns. Cursors stand on immutable keys, so that paging neither skips
+//! nor repeats while others write (DESIGN §12). A page ends early once it has [`RECORDS_BYTES`].
 
-use filrouge_types::{ErrorCode, Failure, Item, Session, SessionId, Turn, TurnId, TurnStatus};
+use filrouge_types::{ErrorCode, Failure, Session, SessionId, Turn, TurnId, TurnStatus};
 
-use super::{ALL_PLACES, Loaded, Redactions, Sight, genesis_for, in_session, turn_not_found};
-use crate::chain::Link;
+use super::{ALL_PLACES, Loaded, Sight, in_session, turn_not_found};
 use crate::command::{Scope, SessionFilter};
-use crate::record::{FaultKind, RecordRow};
-use crate::rows::{RECORDS_BYTES, SEQ_MAX, TurnRow, View};
-
-/// Records fetched first, and at most at once.
-const CHUNK_FIRST: usize = 32;
-const CHUNK_MAX: usize = 4096;
+use crate::rows::{RECORDS_BYTES, TurnRow, View};
 
 /// Turns projected at once when all of a session are shown.
 const EACH_TURN: usize = 500;
-
-/// How many of the records hold the `wanted` items from `next` on, within the page's bytes; at least one.
-fn enough(rows: &[RecordRow], next: u64, wanted: usize, bytes: &mut usize) -> usize {
-    let last = next.saturating_add(wanted as u64) - 1;
-    let mut taken = 0;
-    for row in rows {
-        taken += 1;
-        *bytes += row.unpacked_len();
-        if *bytes >= RECORDS_BYTES || row.last_seq() >= last {
-            break;
-        }
-    }
-    taken
-}
-
-/// How many items these records hold each, rounded down; at least one.
-fn items_each(rows: &[RecordRow]) -> usize {
-    let items: u64 = rows.iter().map(|r| r.count).sum();
-    usize::try_from(items)
-        .unwrap_or(1)
-        .div_euclid(rows.len().max(1))
-        .max(1)
-}
 
 /// Sessions, newest first, and the cursor of the next page.
 pub type SessionPage = (Vec<Session>, Option<String>);
 /// Turns in order, and the cursor of the next page.
 pub type TurnPage = (Vec<Turn>, Option<String>);
-/// Items in order, and the cursor of the next page.
-pub type ItemPage = (Vec<Item>, Option<String>);
-
 /// A turn of a page, with the next version that the page has come across.
 pub(super) struct Listed {
     pub(super) row: TurnRow,
@@ -69,6 +37,18 @@ pub enum TurnOrder {
     Oldest,
     /// The newest page first, each page oldest first; replaced turns are left out.
     Newest,
+}
+
+impl TurnOrder {
+    /// The cursor of the page that begins with this turn.
+    fn cursor_at(self, row: &TurnRow) -> String {
+        let place = match self {
+            Self::Oldest => row.place(),
+            // From the newest version of the turn on, whichever that will be.
+            Self::Newest => (row.ordinal << 8) | 0xff,
+        };
+        place.to_string()
+    }
 }
 
 /// Which turns a page shows.
@@ -113,7 +93,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         Ok(loaded.row.with_head(&loaded.head))
     }
 
-    /// A page of sessions, newest first.
+    /// A page of sessions, newest first; it ends early once their rows have [`RECORDS_BYTES`], not before the first.
     ///
     /// # Errors
     /// `invalid` for a cursor that is none, `integrity_error`.
@@ -129,15 +109,17 @@ impl<V: View + ?Sized> Sight<'_, V> {
         let rows = self
             .view
             .sessions(scope, filter, before, limit.saturating_add(1))?;
-        let more = rows.len() > limit;
-        let mut next = None;
-        let mut page = Vec::with_capacity(rows.len().min(limit));
-        for stored in rows.into_iter().take(limit) {
+        let (mut page, mut next, mut bytes) = (Vec::new(), None, 0);
+        for stored in rows {
+            if page.len() == limit || bytes >= RECORDS_BYTES {
+                return Ok((page, next));
+            }
             next = Some(stored.pk.to_string());
+            bytes += stored.row.content_len();
             let loaded = self.load(stored)?;
             page.push(loaded.row.with_head(&loaded.head));
         }
-        Ok((page, next.filter(|_| more)))
+        Ok((page, None))
     }
 
     /// One turn.
@@ -155,7 +137,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         in_session(session, turn())
     }
 
-    /// A page of turns, by ordinal and version.
+    /// A page of turns, by ordinal and version; it ends early once they have [`RECORDS_BYTES`], not before the first.
     ///
     /// # Errors
     /// `session_not_found`, `invalid` for a cursor that is none, `integrity_error`.
@@ -166,14 +148,23 @@ impl<V: View + ?Sized> Sight<'_, V> {
         query: &TurnQuery,
     ) -> Result<TurnPage, Failure> {
         let loaded = self.get(scope, session)?;
-        let page = || {
-            let (rows, next) = match query.order {
-                TurnOrder::Oldest => self.oldest_turns(&loaded, query)?,
-                TurnOrder::Newest => self.newest_turns(&loaded, query)?,
-            };
-            Ok((self.project_all(&loaded, &rows)?, next))
+        in_session(session, self.turn_page(&loaded, query))
+    }
+
+    fn turn_page(&self, session: &Loaded, query: &TurnQuery) -> Result<TurnPage, Failure> {
+        let (rows, next) = match query.order {
+            TurnOrder::Oldest => self.oldest_turns(session, query)?,
+            TurnOrder::Newest => self.newest_turns(session, query)?,
         };
-        in_session(session, page())
+        let mut page = self.project_page(session, &rows)?;
+        // The first turn that had no room begins the next page.
+        let next = rows
+            .get(page.len())
+            .map_or(next, |left| Some(query.order.cursor_at(&left.row)));
+        if query.order == TurnOrder::Newest {
+            page.reverse();
+        }
+        Ok((page, next))
     }
 
     /// Shows every turn of a session at hand by ordinal and version, replaced and redacted ones as well.
@@ -192,8 +183,8 @@ impl<V: View + ?Sized> Sight<'_, V> {
             ..TurnQuery::default()
         };
         loop {
-            let (rows, next) = self.oldest_turns(session, &query)?;
-            for turn in self.project_all(session, &rows)? {
+            let (page, next) = self.turn_page(session, &query)?;
+            for turn in page {
                 see(turn)?;
             }
             if next.is_none() {
@@ -234,7 +225,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
                     last.replaced_by = Some(row.turn_id);
                 }
                 if page.len() == query.limit && query.takes(&row) {
-                    return Ok((page, Some(row.place().to_string())));
+                    return Ok((page, Some(query.order.cursor_at(&row))));
                 }
                 ordinal = row.ordinal;
                 from = row.place() + 1;
@@ -253,6 +244,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         }
     }
 
+    /// The newest first.
     fn newest_turns(
         &self,
         session: &Loaded,
@@ -281,7 +273,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
                     continue;
                 }
                 if page.len() == query.limit {
-                    next = Some(((row.ordinal << 8) | 0xff).to_string());
+                    next = Some(query.order.cursor_at(&row));
                     break 'pages;
                 }
                 page.push(Listed::new(row));
@@ -294,7 +286,6 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 break;
             }
         }
-        page.reverse();
         Ok((page, next))
     }
 
@@ -307,90 +298,5 @@ impl<V: View + ?Sized> Sight<'_, V> {
             return Ok(());
         }
         Err(session.broken(None, "turns are missing or were added"))
-    }
-
-    /// A page of items after `after`.
-    ///
-    /// # Errors
-    /// `session_not_found`, `integrity_error` naming the first seq that is not what was written.
-    pub fn items(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        after: u64,
-        limit: usize,
-    ) -> Result<ItemPage, Failure> {
-        let loaded = self.get(scope, session)?;
-        in_session(session, self.items_of(&loaded, after, limit))
-    }
-
-    /// As [`Self::items`], of a session at hand.
-    ///
-    /// # Errors
-    /// `integrity_error`.
-    pub fn items_of(
-        &self,
-        session: &Loaded,
-        after: u64,
-        limit: usize,
-    ) -> Result<ItemPage, Failure> {
-        let mut page: Vec<Item> = Vec::with_capacity(limit.min(1024));
-        let mut bytes = 0;
-        let mut redactions = Redactions::default();
-        // A position behind any item stands for the end.
-        let mut next = after.min(SEQ_MAX) + 1;
-        let mut previous: Option<Link> = genesis_for(next).copied();
-        let mut chunk = CHUNK_FIRST;
-        while next <= session.head.last_seq && page.len() < limit && bytes < RECORDS_BYTES {
-            let wanted = limit - page.len();
-            let rows = self.view.records(session.pk, next, chunk.min(wanted))?;
-            if rows.is_empty() {
-                return Err(session.broken(Some(next), FaultKind::Missing));
-            }
-            let taken = enough(&rows, next, wanted, &mut bytes);
-            // Most records hold several items; once it is known how many, few are fetched in vain.
-            chunk = CHUNK_MAX.min(wanted.div_ceil(items_each(&rows[..taken])));
-            for decoded in self.decode_many(session, &rows[..taken]) {
-                let decoded = decoded?;
-                self.check_redactions(session, &decoded.redacted, &mut redactions)?;
-                let first = decoded.items.first().map_or(0, |(i, _)| i.seq);
-                let last = decoded.items.last().map_or(0, |(i, _)| i.seq);
-                if first > next || last < next {
-                    return Err(session.broken(Some(next), FaultKind::Missing));
-                }
-                if previous.is_some_and(|p| p != decoded.previous) {
-                    return Err(session.broken(Some(first), FaultKind::Gap));
-                }
-                previous = Some(decoded.last);
-                let skip = usize::try_from(next - first).unwrap_or(usize::MAX);
-                page.extend(decoded.items.into_iter().skip(skip).map(|(item, _)| item));
-                next = last + 1;
-            }
-        }
-        if next > session.head.last_seq {
-            self.check_end(session, next - 1, previous)?;
-        }
-        page.truncate(limit);
-        let end = page.last().map_or(after, |i| i.seq);
-        let more = end < session.head.last_seq && !page.is_empty();
-        Ok((page, more.then(|| end.to_string())))
-    }
-
-    /// The last item read must be the head's, and nothing may stand behind it.
-    fn check_end(&self, session: &Loaded, last: u64, link: Option<Link>) -> Result<(), Failure> {
-        if last == session.head.last_seq && link.is_some_and(|l| l != session.head.link) {
-            return Err(session.broken(Some(last), FaultKind::Gap));
-        }
-        let newest = self.view.newest_seq(session.pk)?;
-        if newest != session.head.last_seq {
-            let first = newest.min(session.head.last_seq) + 1;
-            let what = if newest < session.head.last_seq {
-                "the item is missing"
-            } else {
-                "an item was added"
-            };
-            return Err(session.broken(Some(first), what));
-        }
-        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use super::{Loaded, Sight, in_session, key_missing};
 use crate::command::Scope;
 use crate::ledger::Note;
 use crate::record::Check;
-use crate::rows::{EventRow, NoteRow, View};
+use crate::rows::{EventRow, NoteRow, RECORDS_BYTES, View};
 
 impl<V: View + ?Sized> Sight<'_, V> {
     /// A note, verified.
@@ -40,7 +40,8 @@ impl<V: View + ?Sized> Sight<'_, V> {
         }
     }
 
-    /// A page of a session's events in the order they were recorded, and the cursor of the next page.
+    /// A page of a session's events in the order they were recorded, and the cursor of the next page. It ends early
+    /// once they have [`RECORDS_BYTES`], not before the first.
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error`.
@@ -56,17 +57,19 @@ impl<V: View + ?Sized> Sight<'_, V> {
             let rows = self
                 .view
                 .events(session.pk, after, limit.saturating_add(1))?;
-            let more = rows.len() > limit;
-            let mut next = None;
-            let mut page = Vec::with_capacity(rows.len().min(limit));
-            for (row, number) in rows.into_iter().take(limit).zip(after.saturating_add(1)..) {
+            let (mut page, mut next, mut bytes) = (Vec::new(), None, 0);
+            for (row, number) in rows.into_iter().zip(after.saturating_add(1)..) {
+                if page.len() == limit || bytes >= RECORDS_BYTES {
+                    return Ok((page, next));
+                }
                 if row.number != number {
                     return Err(session.broken(None, format!("event {number} is missing")));
                 }
                 next = Some(number.to_string());
+                bytes += row.content_len();
                 page.push(self.verified_event(&session, row)?);
             }
-            Ok((page, next.filter(|_| more)))
+            Ok((page, None))
         };
         in_session(id, page())
     }

@@ -7,8 +7,8 @@ use filrouge_types::{
 use super::lists::Listed;
 use super::redactions::{Redactions, named_by};
 use super::{Loaded, Sight, merged, text_of};
-use crate::record::{Batch, CloseEvent, Event, FaultKind, StartEvent};
-use crate::rows::{TurnRow, View};
+use crate::record::{Batch, CloseEvent, Event, FaultKind, RecordRow, StartEvent};
+use crate::rows::{RECORDS_BYTES, TurnRow, View};
 
 impl<V: View + ?Sized> Sight<'_, V> {
     /// The public record of a turn, from its items.
@@ -20,17 +20,31 @@ impl<V: View + ?Sized> Sight<'_, V> {
         Pages::new(self, session).project(row, newer.map(|n| n.turn_id))
     }
 
-    /// The public records of a page of turns. Turns that lie close together are read in one go.
-    pub(super) fn project_all(
+    /// The public records of the first turns of a page, up to and with the one that fills [`RECORDS_BYTES`]. Turns
+    /// that lie close together are read in one go.
+    pub(super) fn project_page(
         &self,
         session: &Loaded,
         page: &[Listed],
     ) -> Result<Vec<Turn>, Failure> {
+        let (mut turns, mut bytes) = (Vec::new(), 0);
         let mut pages = Pages::new(self, session);
-        pages.prefetch(page)?;
-        page.iter()
-            .map(|turn| pages.project(&turn.row, turn.replaced_by))
-            .collect()
+        for chunk in page.chunks(TURNS_AT_ONCE) {
+            pages.forget();
+            pages.prefetch(chunk)?;
+            for listed in chunk {
+                if bytes >= RECORDS_BYTES {
+                    return Ok(turns);
+                }
+                if pages.bytes >= RECORDS_BYTES {
+                    pages.forget();
+                }
+                let turn = pages.project(&listed.row, listed.replaced_by)?;
+                bytes += turn_len(&turn);
+                turns.push(turn);
+            }
+        }
+        Ok(turns)
     }
 
     /// As [`Self::project`], for a turn that has just been written to: what was put need not be read back.
@@ -95,6 +109,24 @@ pub(crate) struct Fresh<'a> {
     pub(crate) created_at: Timestamp,
 }
 
+/// The bytes of what callers wrote in a turn's public record: its texts, labels and metadata.
+#[must_use]
+pub fn turn_len(turn: &Turn) -> usize {
+    let texts = [
+        &turn.question_neutral,
+        &turn.question_translated,
+        &turn.answer_neutral,
+        &turn.answer_translated,
+    ];
+    let labels = [&turn.pipeline_name, &turn.consultant, &turn.repository];
+    let texts = texts.into_iter().flatten().map(|t| t.as_token().len());
+    let labels = labels.into_iter().flatten().map(|l| l.len());
+    texts.chain(labels).sum::<usize>() + turn.metadata.as_str().len()
+}
+
+/// Turns of a page whose records are read in one go.
+const TURNS_AT_ONCE: usize = 128;
+
 /// Items a turn, on average, up to which a page's turns are read in one go.
 const CLOSE_BY: u64 = 16;
 
@@ -108,6 +140,8 @@ struct Pages<'a, 'b, V: ?Sized> {
     runs: Vec<Entries>,
     /// Where the last one was found: turns are projected in order.
     recent: usize,
+    /// Bytes of the records that were looked at one by one since the runs were last dropped.
+    bytes: usize,
     redactions: Redactions,
 }
 
@@ -119,24 +153,39 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
             fresh: None,
             runs: Vec::new(),
             recent: 0,
+            bytes: 0,
             redactions: Redactions::default(),
         }
     }
 
-    /// Reads the records of all the page's turns at once, when few others lie between them.
+    /// Drops the items, which bounds what a long page holds.
+    fn forget(&mut self) {
+        self.runs.clear();
+        self.recent = 0;
+        self.bytes = 0;
+    }
+
+    /// Reads the records of all these turns at once, when few others lie between them; of large ones the first, up
+    /// to [`RECORDS_BYTES`] unpacked.
     fn prefetch(&mut self, page: &[Listed]) -> Result<(), Failure> {
         let first = page.iter().map(|t| t.row.first_seq).min().unwrap_or(0);
         let last = page.iter().map(|t| t.row.last_seq).max().unwrap_or(0);
         if page.len() < 2 || last - first >= CLOSE_BY * page.len() as u64 {
             return Ok(());
         }
-        let mut next = first;
-        while next <= last {
+        let (mut next, mut bytes) = (first, 0);
+        while next <= last && bytes < RECORDS_BYTES {
             let rows = self
                 .sight
                 .view
                 .records(self.session.pk, next, page.len() + 1)?;
-            let taken = rows.iter().take_while(|r| r.first_seq <= last).count();
+            let wanted = rows.iter().take_while(|r| r.first_seq <= last);
+            let fitting = wanted.take_while(|row| {
+                let before = bytes;
+                bytes += row.unpacked_len();
+                before < RECORDS_BYTES
+            });
+            let taken = fitting.count();
             let Some(newest) = rows[..taken].last() else {
                 return Err(self.session.broken(Some(next), FaultKind::Missing));
             };
@@ -241,7 +290,13 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
         {
             return Ok(vec![entry]);
         }
-        let decoded = self.sight.record_at(self.session, seq)?;
+        let rows = self.sight.view.records(self.session.pk, seq, 1)?;
+        let holds = |row: &&RecordRow| row.first_seq <= seq && seq <= row.last_seq();
+        let Some(row) = rows.first().filter(holds) else {
+            return Err(self.session.broken(Some(seq), FaultKind::Missing));
+        };
+        self.bytes += row.unpacked_len();
+        let decoded = self.sight.decode_alone(self.session, row)?;
         self.sight
             .check_redactions(self.session, &decoded.redacted, &mut self.redactions)?;
         Ok(decoded.items)

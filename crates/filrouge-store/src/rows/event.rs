@@ -43,6 +43,13 @@ impl EventRow {
         Some(equal_macs(&self.expected(keyring, pk)?, &self.mac))
     }
 
+    /// The bytes of what callers wrote in it.
+    #[must_use]
+    pub fn content_len(&self) -> usize {
+        let detail = self.event.detail.as_ref().map_or(0, |d| d.as_str().len());
+        self.event.key.as_str().len() + self.event.kind.len() + detail
+    }
+
     fn body(&self) -> Vec<u8> {
         let mut out = vec![crate::record::FORMAT];
         out.extend_from_slice(&self.key_id.to_be_bytes());

@@ -48,6 +48,11 @@ pub(super) fn patch<T: Tx>(
     patch: &Patch,
 ) -> Result<Outcome, Failure> {
     let session = ctx.sight(tx).get(scope, &patch.session_id)?;
+    let row = patched(&session.row, patch)?;
+    // What is so already is answered whatever the condition: a retry finds its own doing.
+    if row == session.row {
+        return Ok(unchanged(session));
+    }
     let version = session.row.clone().with_head(&session.head).version;
     if patch
         .versions
@@ -59,10 +64,6 @@ pub(super) fn patch<T: Tx>(
             "the session is not as If-Match says any more",
         )
         .with_hint("get it again, look at what has changed, and send its new ETag"));
-    }
-    let row = patched(&session.row, patch)?;
-    if row == session.row {
-        return Ok(unchanged(session));
     }
     put_row(tx, group, ctx, session, row, (0, 0), Change::Patched)
 }

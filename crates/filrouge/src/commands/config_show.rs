@@ -7,7 +7,8 @@ use filrouge_store::command::ConcurrentTurns;
 use serde_json::json;
 
 use crate::config::{Config, Setting};
-use crate::output::{document, stdout};
+use crate::exit::told;
+use crate::output::{document, say, stdout};
 
 pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     fn row<T>(
@@ -21,6 +22,9 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
         ConcurrentTurns::Allow => "allow",
         ConcurrentTurns::Reject => "reject",
     };
+    if let Err(e) = config.served() {
+        say(format_args!("`serve` refuses this: {}", told(&e).0));
+    }
     let mut rows = vec![
         row("store", &config.store, config.store.value.to_string()),
         row("listen", &config.listen, config.listen.value.to_string()),
@@ -65,12 +69,15 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = stdout();
-    for (name, value, origin) in rows {
-        writeln!(out, "{name:<17} {value}  ({origin})")?;
-    }
-    for webhook in shown {
-        let name = format!("webhooks.{}", webhook.name);
-        writeln!(out, "{name:<17} {webhook}")?;
+    let mut lines: Vec<_> = rows
+        .into_iter()
+        .map(|(name, value, origin)| (name.to_owned(), format!("{value}  ({origin})")))
+        .collect();
+    lines.extend(shown.map(|webhook| (format!("webhooks.{}", webhook.name), webhook.to_string())));
+    let longest = lines.iter().map(|(name, _)| name.chars().count()).max();
+    let longest = longest.unwrap_or(0);
+    for (name, text) in lines {
+        writeln!(out, "{name:<longest$} {text}")?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

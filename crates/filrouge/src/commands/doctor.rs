@@ -4,16 +4,19 @@ use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use filrouge_engine::anchor::Standing;
 use filrouge_engine::keyfile;
-use filrouge_types::Failure;
+use filrouge_server::{AccessSettings, Authority};
+use filrouge_types::SystemClock;
 use serde::Serialize;
 use serde_json::json;
 
 use super::doctor_webhooks::{WebhookStanding, standings};
 use crate::config::{Config, StoreUrl};
-use crate::open::{Need, open};
+use crate::exit::told;
+use crate::open::{Need, Opened, open};
 use crate::output::{document, printable, stdout};
 
 #[derive(Serialize)]
@@ -34,12 +37,12 @@ fn passed(name: &'static str, detail: impl Into<String>) -> Check {
 }
 
 fn failed(name: &'static str, error: &anyhow::Error) -> Check {
-    let failure = error.downcast_ref::<Failure>();
+    let (detail, hint) = told(error);
     Check {
         name: name.into(),
         ok: false,
-        detail: failure.map_or_else(|| format!("{error:#}"), |f| f.detail.clone()),
-        hint: failure.and_then(|f| f.hint.clone()),
+        detail,
+        hint,
     }
 }
 
@@ -68,8 +71,21 @@ fn check_keyring(path: &Path) -> Check {
     }
 }
 
+/// The issuer's keys must be such that a server starts with them.
+async fn check_issuer(opened: &Opened, access: Option<AccessSettings>, checks: &mut Vec<Check>) {
+    let name = "issuer";
+    let Some(access) = access.filter(|access| access.jwt.is_some()) else {
+        return;
+    };
+    match Authority::start(opened.engine.clone(), Arc::new(SystemClock), access).await {
+        Ok(_) => checks.push(passed(name, "its keys can verify tokens")),
+        Err(e) => checks.push(failed(name, &anyhow::Error::new(e).context("[jwt]"))),
+    }
+}
+
 async fn check_store(
     config: &Config,
+    access: Option<AccessSettings>,
     checks: &mut Vec<Check>,
     webhooks: &mut Vec<WebhookStanding>,
 ) {
@@ -109,6 +125,7 @@ async fn check_store(
             hint: Some("`filrouge verify` names every place".to_owned()),
         }),
     }
+    check_issuer(&opened, access, checks).await;
     match standings(config, opened.ledger.as_ref()).await {
         Ok(all) => *webhooks = all,
         Err(e) => checks.push(failed("webhooks", &e)),
@@ -127,12 +144,16 @@ pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
         .file
         .as_ref()
         .map_or_else(|| "no file".to_owned(), |f| f.display().to_string());
-    let mut checks = vec![passed("configuration", source)];
+    let name = "configuration";
+    let (mut checks, access) = match config.served() {
+        Ok((access, _)) => (vec![passed(name, source)], Some(access)),
+        Err(e) => (vec![failed(name, &e)], None),
+    };
     if let StoreUrl::Sqlite(_) = config.store.value {
         checks.push(check_keyring(&config.keyring.value));
     }
     let mut webhooks = Vec::new();
-    check_store(config, &mut checks, &mut webhooks).await;
+    check_store(config, access, &mut checks, &mut webhooks).await;
     let ok = checks.iter().all(|c| c.ok);
     if config.json {
         document(&json!({ "ok": ok, "checks": checks, "webhooks": webhooks }))?;

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::cli::DoctorWebhooks;
 use crate::config::Config;
-use crate::exit::Usage;
+use crate::exit::{Absent, Usage};
 use crate::open::{Need, open, refuse_unverified};
 use crate::output::{document, printable, stdout};
 
@@ -122,7 +122,7 @@ async fn change(config: &Config, action: WebhookAction, name: &str) -> anyhow::R
     let opened = open(config, Need::Existing).await?;
     let done = change_webhook(opened.ledger.as_ref(), &name, action).await;
     opened.close().await;
-    let letters = done?;
+    let letters = done.map_err(Absent::told)?;
     let (word, text) = match action {
         WebhookAction::Redeliver => (
             "redeliver",

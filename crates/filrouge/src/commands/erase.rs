@@ -14,6 +14,7 @@ use crate::cli::Erase;
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::open::{Need, open, operator, refuse_unverified};
+use crate::output::say;
 
 /// What is to be erased.
 enum What {
@@ -65,7 +66,7 @@ pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<ExitCo
         return Err(error.into());
     }
     if erased == 0 {
-        tracing::warn!("there was nothing to erase");
+        say("there was nothing to erase");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -102,19 +103,13 @@ struct Receipts {
 
 impl Receipts {
     fn tell(&mut self, receipt: &ErasureReceipt) {
-        let ErasureReceipt {
-            session_id,
-            erased_at,
-            items,
-            turns,
-        } = receipt;
         let line = if self.json {
-            json!({
-                "session_id": session_id, "erased_at": erased_at, "items": items, "turns": turns,
-            })
-            .to_string()
+            json!(receipt).to_string()
         } else {
-            format!("erased: session {session_id}, {turns} turns, {items} items, {erased_at}")
+            format!(
+                "erased: session {}, {} turns, {} items, {}",
+                receipt.session_id, receipt.turns, receipt.items, receipt.erased_at
+            )
         };
         let mut out = io::stdout().lock();
         let written = writeln!(out, "{line}").and_then(|()| out.flush());

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::cli::Keyring;
 use crate::config::Config;
-use crate::output::{document, stdout};
+use crate::output::{document, say, stdout};
 
 pub(super) fn run(config: &Config, what: &Keyring) -> anyhow::Result<ExitCode> {
     let path = &config.keyring.value;
@@ -42,8 +42,8 @@ pub(super) fn run(config: &Config, what: &Keyring) -> anyhow::Result<ExitCode> {
         writeln!(out, "key {id}  {note}  bundles signed by {}", public(*id))?;
     }
     if matches!(what, Keyring::Rotate) {
-        tracing::warn!(
-            "start every running server again: until then it cannot read what others write with the new key"
+        say(
+            "start every running server again: until then it cannot read what others write with the new key",
         );
     }
     out.flush()?;

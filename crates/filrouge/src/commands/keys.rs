@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use crate::cli::{Keys, NewKey};
 use crate::config::Config;
-use crate::exit::Usage;
+use crate::exit::{Absent, Usage};
 use crate::open::{Need, open, refuse_unverified};
-use crate::output::{document, first_line, stdout};
+use crate::output::{document, first_line, say, stdout};
 
 /// A key as it is shown: without what is kept of its secret.
 #[derive(Serialize)]
@@ -92,9 +92,8 @@ async fn create(config: &Config, new: NewKey) -> anyhow::Result<ExitCode> {
         writeln!(out, "{}", text.expose())?;
         out.flush()?;
     }
-    tracing::warn!(
-        key_id = key.key_id,
-        "this is the only time that the key is shown; a server on this store asks everybody for a key from now on"
+    say(
+        "this is the only time that the key is shown; a server on this store asks everybody for a key from now on",
     );
     opened.close().await;
     Ok(ExitCode::SUCCESS)
@@ -135,13 +134,20 @@ async fn revoke(config: &Config, key_id: &str) -> anyhow::Result<ExitCode> {
     refuse_unverified(config)?;
     let opened = open(config, Need::Existing).await?;
     let tenant = &config.tenant.value;
-    let key = opened.engine.revoke_api_key(tenant, key_id).await?;
+    let revoked = opened.engine.revoke_api_key(tenant, key_id).await;
+    opened.close().await;
+    let key = revoked.map_err(Absent::told)?;
     if config.json {
         document(&Shown::of(&key, None))?;
-    } else {
-        tracing::warn!(key_id, "revoked: running servers refuse it within seconds");
+        return Ok(ExitCode::SUCCESS);
     }
-    opened.close().await;
+    let mut out = stdout();
+    let at = key.revoked_at.map(|at| at.to_string()).unwrap_or_default();
+    let name = first_line(key.name.as_deref().unwrap_or(""), 60);
+    let line = format!("revoked: key {key_id}, role {}, {at}  {name}", key.role);
+    writeln!(out, "{}", line.trim_end())?;
+    out.flush()?;
+    say("running servers refuse it within seconds");
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,7 +9,7 @@ use filrouge_types::{IdError, SessionId};
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::open::{Need, open, operator};
-use crate::output::{document, first_line, stdout};
+use crate::output::{document, first_line, say, stdout};
 
 pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
     let id: SessionId = id.parse().map_err(|e: IdError| Usage::new(e.to_string()))?;
@@ -23,10 +23,10 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
         print(&lineage)?;
     }
     if lineage.cycle {
-        tracing::warn!("the parents lead round in a circle");
+        say("the parents lead round in a circle");
     }
     if lineage.truncated {
-        tracing::warn!("there are more relatives than are shown");
+        say("there are more relatives than are shown");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use filrouge_server::{App, Authority, ListenError, Webhooks, bind, serve};
+use filrouge_server::{App, Authority, ListenError, bind, serve};
 use filrouge_types::SystemClock;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -16,8 +16,7 @@ use crate::output::stdout;
 
 pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
     let address = config.listen.value;
-    let access = config.access.settings(&config.tenant.value)?;
-    let webhooks = webhooks(config)?;
+    let (access, webhooks) = config.served()?;
     // A store that is not there has no keys, and is not made for a server that does not start.
     if access.jwt.is_none() && !address.ip().is_loopback() && !store_exists(config) {
         return Err(not_started(ListenError::NotLoopback(address)));
@@ -57,12 +56,6 @@ pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
     #[cfg(feature = "otel")]
     crate::telemetry::finish().await;
     Ok(ExitCode::SUCCESS)
-}
-
-fn webhooks(config: &Config) -> anyhow::Result<Webhooks> {
-    let enabled = config.webhooks.iter().filter(|webhook| webhook.enabled);
-    let settings = enabled.map(|webhook| webhook.settings(&config.tenant.value));
-    Ok(Webhooks::new(settings.collect::<Result<_, _>>()?)?)
 }
 
 fn store_exists(config: &Config) -> bool {

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use comfy_table::{Table, presets::NOTHING};
 use filrouge_store::command::SessionFilter;
-use filrouge_types::{IdError, Session, SessionStatus, UnknownName};
+use filrouge_types::{IdError, IdentityId, Session, SessionStatus, UnknownName};
 use serde::Serialize;
 
 use crate::cli::ListSessions;
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::open::{Need, open, operator};
-use crate::output::{document, first_line, stdout};
+use crate::output::{document, first_line, say, stdout};
 
 #[derive(Serialize)]
 struct Page<'a> {
@@ -61,13 +61,15 @@ pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<
         })?;
     } else {
         let mut table = Table::new();
-        table
-            .load_style(NOTHING)
-            .set_header(["SESSION", "TURNS", "ITEMS", "UPDATED", "TITLE"]);
+        table.load_style(NOTHING).set_header([
+            "SESSION", "STATUS", "OWNER", "TURNS", "ITEMS", "UPDATED", "TITLE",
+        ]);
         for s in &sessions {
             let updated = s.updated_at.to_string();
             table.add_row([
                 first_line(s.session_id.as_str(), 256),
+                s.status.to_string(),
+                first_line(s.identity_id.as_ref().map_or("", IdentityId::as_str), 60),
                 s.turn_count.to_string(),
                 s.last_seq.to_string(),
                 updated.split('.').next().unwrap_or("").replace('T', " "),
@@ -78,7 +80,7 @@ pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<
         writeln!(out, "{table}")?;
         out.flush()?;
         if let Some(cursor) = next {
-            tracing::warn!("there are more: --cursor {cursor}");
+            say(format_args!("there are more: --cursor {cursor}"));
         }
     }
     opened.close().await;

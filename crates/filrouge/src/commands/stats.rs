@@ -10,7 +10,7 @@ use filrouge_types::{IdError, SessionId};
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::open::{Need, open, operator};
-use crate::output::{document, first_line, stdout};
+use crate::output::{document, first_line, say, stdout};
 
 pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
     let id: SessionId = id.parse().map_err(|e: IdError| Usage::new(e.to_string()))?;
@@ -24,7 +24,7 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
         print(&statistics)?;
     }
     if statistics.truncated {
-        tracing::warn!("there is more than was counted");
+        say("there is more than was counted");
     }
     Ok(ExitCode::SUCCESS)
 }

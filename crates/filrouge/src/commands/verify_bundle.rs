@@ -9,7 +9,7 @@ use filrouge_store::verify::Verdict;
 use serde_json::json;
 
 use crate::exit::{Usage, report as tell};
-use crate::output::{document, printable, stdout};
+use crate::output::{document, printable, say, stdout};
 
 /// Largest file in bytes that is read as a bundle: it stands in memory.
 const BUNDLE_MAX: u64 = 4 << 30;
@@ -29,8 +29,8 @@ pub(super) fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 /// Says that a signature alone does not tell whose it is.
 pub(super) fn warn_of_signer(by: &SignedBy) {
     if !by.trusted {
-        tracing::warn!(
-            "nothing was changed since the holder of this key signed it; give --public-key to check whose it is"
+        say(
+            "nothing was changed since the holder of this key signed it; give --public-key to check whose it is",
         );
     }
 }

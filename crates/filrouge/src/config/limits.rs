@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use filrouge_engine::Limits as EngineLimits;
 use filrouge_server::{LimitSettings, Rate};
 use serde::Deserialize;
 
@@ -51,13 +52,13 @@ macro_rules! limits {
         impl LimitsConfig {
             pub(super) fn read(layers: &Layers<'_>, file: &LimitsFile) -> Result<Self, Usage> {
                 let defaults = LimitSettings::default();
-                let item_bytes = filrouge_engine::Settings::default().limits.item_bytes;
+                let engine = EngineLimits::default();
                 Ok(Self {
                     $($number: layers.pick(
                         None,
                         $number_variable,
                         file.$number.map(|n| n.to_string()),
-                        || Ok($default(&defaults, item_bytes)),
+                        || Ok($default(&defaults, &engine)),
                         |text| number(text).map_err(|e| format!("limits.{}: {e}", stringify!($number))),
                     )?,)+
                     $($rate: layers.pick(
@@ -92,7 +93,8 @@ limits! {
     numbers {
         body_bytes "FILROUGE_LIMITS_BODY_BYTES" = |s: &LimitSettings, _| s.body_bytes as u64;
         bodies_in_flight_bytes "FILROUGE_LIMITS_BODIES_IN_FLIGHT_BYTES" = |s: &LimitSettings, _| s.bodies_in_flight_bytes as u64;
-        item_bytes "FILROUGE_LIMITS_ITEM_BYTES" = |_: &LimitSettings, item_bytes| item_bytes as u64;
+        item_bytes "FILROUGE_LIMITS_ITEM_BYTES" = |_: &LimitSettings, e: &EngineLimits| e.item_bytes as u64;
+        metadata_bytes "FILROUGE_LIMITS_METADATA_BYTES" = |_: &LimitSettings, e: &EngineLimits| e.metadata_bytes as u64;
         header_timeout_ms "FILROUGE_LIMITS_HEADER_TIMEOUT_MS" = |s: &LimitSettings, _| millis(s.header_timeout);
         body_timeout_ms "FILROUGE_LIMITS_BODY_TIMEOUT_MS" = |s: &LimitSettings, _| millis(s.body_timeout);
         answer_timeout_ms "FILROUGE_LIMITS_ANSWER_TIMEOUT_MS" = |s: &LimitSettings, _| millis(s.answer_timeout);
@@ -155,8 +157,12 @@ impl LimitsConfig {
         }
     }
 
-    /// What the engine is told of one item.
-    pub(crate) fn item_bytes(&self) -> usize {
-        size(&self.item_bytes)
+    /// What the engine is told.
+    pub(crate) fn engine(&self) -> EngineLimits {
+        EngineLimits {
+            item_bytes: size(&self.item_bytes),
+            metadata_bytes: size(&self.metadata_bytes),
+            ..EngineLimits::default()
+        }
     }
 }

@@ -67,18 +67,17 @@ impl Caller {
     }
 }
 
-/// Asks again until `reached`, for at most 5 seconds; gives how long it took.
+/// What is promised within 5 seconds is given twice as long, for machines that do much else meanwhile.
+pub(crate) const PROMISED: Duration = Duration::from_secs(10);
+
+/// Asks again until `reached`, for at most [`PROMISED`].
 #[track_caller]
-pub(crate) fn within_five_seconds(what: &str, mut reached: impl FnMut() -> bool) -> Duration {
+pub(crate) fn within_five_seconds(what: &str, mut reached: impl FnMut() -> bool) {
     let began = Instant::now();
     while !reached() {
-        assert!(
-            began.elapsed() < Duration::from_secs(5),
-            "not in 5 s: {what}"
-        );
+        assert!(began.elapsed() < PROMISED, "not in {PROMISED:?}: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
-    began.elapsed()
 }
 
 /// Makes a key with `arguments`; gives its text.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::caller::{Caller, key};
 use crate::http::{Client, text_item};
+use crate::limits::PATIENCE;
 use crate::world::World;
 
 /// One page behind a cursor.
@@ -236,11 +237,11 @@ fn a_wait_ends_with_a_commit_of_any_process() {
     for (n, writer) in [0, 1, 0, 1].into_iter().enumerate() {
         let after = reader.see("/api/v1/changes")["next_cursor"].clone();
         let path = format!(
-            "/api/v1/changes?after={}&wait=20000",
+            "/api/v1/changes?after={}&wait=60000",
             after.as_str().unwrap()
         );
         let page = std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| (reader.see(&path), Instant::now()));
+            let waiting = scope.spawn(|| reader.see(&path));
             std::thread::sleep(Duration::from_millis(300));
             assert!(!waiting.is_finished());
             let client = servers[writer].client().of("ada");
@@ -248,9 +249,8 @@ fn a_wait_ends_with_a_commit_of_any_process() {
                 .post("", &json!({ "session_id": n.to_string() }))
                 .wrote(201);
             let written = Instant::now();
-            let (page, told) = waiting.join().unwrap();
-            let took = told.saturating_duration_since(written);
-            assert!(took < Duration::from_secs(1), "{took:?}");
+            let page = waiting.join().unwrap();
+            assert!(written.elapsed() < PATIENCE, "it was not woken");
             page
         });
         assert_eq!(page["data"].as_array().unwrap().len(), 1, "{page}");
@@ -286,8 +286,11 @@ fn commits_of_others_neither_end_a_wait_nor_hold_anybody_up() {
         for one in waiting {
             let (page, took) = one.join().unwrap();
             assert_eq!(page["data"], json!([]));
-            let range = Duration::from_millis(1900)..Duration::from_secs(6);
-            assert!(range.contains(&took), "{took:?}");
+            assert!(
+                took >= Duration::from_secs(2),
+                "others ended it after {took:?}"
+            );
+            assert!(took < PATIENCE, "others held it up");
             let next: u64 = page["next_cursor"].as_str().unwrap().parse().unwrap();
             assert!(next > 5, "what others did is passed over: {next}");
         }
@@ -305,7 +308,7 @@ fn a_wait_ends_when_the_server_stops() {
     std::thread::sleep(Duration::from_millis(500));
     let began = Instant::now();
     server.stop();
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < PATIENCE);
     assert_eq!(
         waiting.join().unwrap(),
         json!({ "data": [], "next_cursor": "0" })

@@ -34,6 +34,18 @@ fn sessions_are_listed_and_shown() {
         lines[0].trim_start().starts_with("SESSION") && lines.len() == 3,
         "{list}"
     );
+    for (line, words) in [(0, "SESSION STATUS OWNER TURNS"), (1, "t active 1 1")] {
+        let cells: Vec<&str> = lines[line].split_whitespace().collect();
+        assert!(cells.join(" ").starts_with(words), "{list}");
+    }
+    let server = world.serve();
+    let hers = json!({ "session_id": "u" });
+    server.client().of("ada").post("", &hers).wrote(201);
+    server.stop();
+    let newest = world.ok(&["sessions", "list", "--limit", "1"]);
+    let cells: Vec<&str> = newest.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(cells[..3], ["u", "active", "ada"]);
+    world.ok(&["erase", "--session", "u", "--yes"]);
     assert!(
         lines[1].trim_start().starts_with("t ") && lines[2].trim_start().starts_with("s "),
         "{list}"
@@ -242,10 +254,12 @@ fn help_tells_what_there_is() {
     for command in commands {
         assert!(help.contains(command), "{command}: {help}");
         let text = world.ok(&[command, "--help"]);
-        assert!(
-            text.contains(&format!("filrouge {command}")) && text.contains("--store"),
-            "{text}"
-        );
+        assert!(text.contains(&format!("filrouge {command}")), "{text}");
+        let (own, global) = text.split_once("\nGlobal options:\n").expect(&text);
+        for option in ["--store", "--tenant", "--config", "--json", "--unverified"] {
+            assert!(global.contains(option) && !own.contains(option), "{text}");
+        }
+        assert!(!global.contains(":\n"), "the global ones come last: {text}");
     }
     assert!(help.contains("Exit codes"));
     for word in ["FILROUGE_STORE", "FILROUGE_TENANT", "FILROUGE_CONFIG"] {

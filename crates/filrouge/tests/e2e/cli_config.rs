@@ -81,7 +81,9 @@ fn the_stronger_layer_wins_and_is_named() {
     command.env("FILROUGE_CONFIG", &other);
     assert_eq!(setting(&show(command), "tenant").0, "other");
     let text = world.ok(&["--config", other.to_str().unwrap(), "config", "show"]);
-    assert!(text.contains("tenant            other"), "{text}");
+    let tenant = text.lines().find(|l| l.starts_with("tenant ")).unwrap();
+    let cells: Vec<&str> = tenant.split_whitespace().collect();
+    assert_eq!(cells[1], "other", "{text}");
 }
 
 #[test]
@@ -169,4 +171,100 @@ fn wrong_usage_is_told_with_a_hint() {
     refused(&world.run(&["sessions", "list", "--cursor", "x"]), "cursor");
     refused(&world.run(&["sessions", "show", ""]), "empty");
     refused(&world.run(&["export", ""]), "empty");
+}
+
+#[test]
+fn doctor_refuses_what_serve_refuses() {
+    let world = World::new();
+    world.serve().stop();
+    let webhook = "[[webhooks]]\nname = \"crm\"\nurl = \"http://127.0.0.1:9/\"\n";
+    for (text, word) in [
+        ("[jwt]\n".to_owned(), "[jwt] needs"),
+        ("[jwt]\nissuer = \"x\"\n".to_owned(), "[jwt] needs"),
+        (format!("{webhook}secret = \"foo\"\n"), "webhook \"crm\""),
+        (
+            format!("{webhook}secret_file = \"absent\"\n"),
+            "webhook \"crm\"",
+        ),
+        (
+            "[jwt]\njwks = \"absent\"\nissuer = \"x\"\naudience = \"x\"\n".to_owned(),
+            "absent",
+        ),
+    ] {
+        fs::write(world.path("bad.toml"), &text).unwrap();
+        let with = |arguments: &[&str]| world.run(&[&["--config", "bad.toml"], arguments].concat());
+        refused(&with(&["serve", "--listen", "127.0.0.1:0"]), word);
+        let done = with(&["doctor"]);
+        let what = if text.contains("jwks") {
+            "issuer"
+        } else {
+            "configuration"
+        };
+        let line = done.stdout.lines().find(|l| l.starts_with("FAILED"));
+        let line = line.unwrap_or_default();
+        assert_eq!(done.code, Some(1), "{text}{done:?}");
+        assert!(
+            line.starts_with(&format!("FAILED  {what}")) && line.contains(word),
+            "{text}{done:?}"
+        );
+        assert!(!done.stdout.contains("foo"), "{done:?}");
+        let shown = with(&["config", "show"]);
+        assert_eq!(shown.code, Some(0), "{shown:?}");
+        let told = shown.stderr.contains("`serve` refuses this: ");
+        assert_eq!(told, what == "configuration", "{text}{shown:?}");
+    }
+    // What is not enabled needs no secret.
+    let off = format!("{webhook}secret = \"foo\"\nenabled = false\n");
+    fs::write(world.path("off.toml"), off).unwrap();
+    world.ok(&["--config", "off.toml", "doctor"]);
+}
+
+#[test]
+fn settings_stand_in_columns() {
+    let world = World::new();
+    let text = world.ok(&["config", "show"]);
+    let longest = text.lines().map(|l| l.find(' ').unwrap()).max().unwrap();
+    for line in text.lines() {
+        let (name, value) = line.split_at(longest + 1);
+        assert!(
+            !name.trim_end().contains(' ') && !value.starts_with(' '),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn an_address_that_is_taken_is_told_once() {
+    let world = World::new();
+    let server = world.serve();
+    let address = server.origin().strip_prefix("http://").unwrap();
+    let done = world.run(&["serve", "--listen", address]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert_eq!(done.stderr.matches("in use").count(), 1, "{done:?}");
+    let told = format!("error[failed]: cannot listen on {address}: ");
+    assert!(done.stderr.contains(&told), "{done:?}");
+}
+
+#[test]
+fn what_is_absent_is_one_exit_code() {
+    let world = World::new();
+    world.serve().stop();
+    for arguments in [
+        &["sessions", "show", "nope"][..],
+        &["export", "nope"],
+        &["keys", "revoke", "nope"],
+        &["doctor", "webhooks", "--redeliver", "nope"],
+        &["doctor", "webhooks", "--enable", "nope"],
+    ] {
+        let done = world.run(arguments);
+        assert_eq!(
+            (done.code, done.stdout.as_str()),
+            (Some(1), ""),
+            "{arguments:?}: {done:?}"
+        );
+        assert!(
+            done.stderr.contains("_not_found]") || done.stderr.contains("[not_found]"),
+            "{done:?}"
+        );
+    }
 }

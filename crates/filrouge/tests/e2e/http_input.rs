@@ -1,5 +1,7 @@
 //! What is refused, and how it is said.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::http::{Client, Reply};
@@ -195,6 +197,8 @@ fn only_json_is_taken() {
         "content-type: text/plain\r\n",
         "content-type: application/x-www-form-urlencoded\r\n",
         "content-type: application/jsonp\r\n",
+        "content-type: application/merge-patch+json\r\n",
+        "content-type: application/json; charset=latin1\r\n",
     ] {
         let problem = post_bytes(&client, "/s/turns", header, body.as_bytes());
         assert!(problem.fails(415, "unsupported_media_type")["hint"].is_string());
@@ -202,6 +206,16 @@ fn only_json_is_taken() {
     }
     let exact = "content-type: Application/JSON; charset=utf-8\r\n";
     post_bytes(&client, "/s/turns", exact, body.as_bytes()).wrote(201);
+    let patch = r#"{"title":"T"}"#;
+    let patched = client.raw(
+        format!(
+            "PATCH /api/v1/sessions/s HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/merge-patch+json\r\n\
+             content-length: {}\r\nconnection: close\r\n\r\n{patch}",
+            patch.len()
+        )
+        .as_bytes(),
+    );
+    assert_eq!(patched.wrote(200)["title"], "T");
     server.stop();
 }
 
@@ -250,7 +264,8 @@ fn unknown_routes_and_methods() {
         "/api/v1/sessions/s/nothing",
         "/v1/x",
     ] {
-        client.bare("GET", target, "").fails(404, "route_not_found");
+        let problem = client.bare("GET", target, "").fails(404, "route_not_found");
+        assert!(problem["hint"].as_str().unwrap().contains("/openapi.json"));
     }
     for (method, target) in [
         ("PUT", "/api/v1/sessions"),
@@ -261,8 +276,12 @@ fn unknown_routes_and_methods() {
         ("BREW", "/api/v1/sessions"),
     ] {
         let reply = client.bare(method, target, "content-length: 0\r\n");
-        reply.fails(405, "method_not_allowed");
-        assert!(reply.header("allow").is_some(), "{reply:?}");
+        let problem = reply.fails(405, "method_not_allowed");
+        let hint = problem["hint"].as_str().unwrap().to_owned();
+        let hinted = hint.strip_prefix("known methods: ").unwrap().split(", ");
+        let allowed = reply.header("allow").unwrap().split(',').map(str::trim);
+        let (hinted, allowed): (BTreeSet<_>, BTreeSet<_>) = (hinted.collect(), allowed.collect());
+        assert_eq!(hinted, allowed, "{method} {target}");
     }
     server.stop();
 }
@@ -364,5 +383,60 @@ fn a_problem_tells_when_to_come_back() {
     let body = reply.fails(404, "session_not_found");
     assert_eq!(body["hint"], Value::Null);
     assert_eq!(reply.header("retry-after"), None);
+    server.stop();
+}
+
+#[test]
+fn whoever_believes_to_be_fenced_is_told_otherwise() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let body = json!({ "request_id": "r", "question_neutral": "?" }).to_string();
+    let fenced = format!("{JSON}filrouge-fence: 7\r\n");
+    let problem = post_bytes(&client, "/s/turns", &fenced, body.as_bytes()).fails(422, "invalid");
+    assert!(
+        problem["hint"]
+            .as_str()
+            .unwrap()
+            .contains("leave the header out")
+    );
+    post_bytes(&client, "", &fenced, b"{}").fails(422, "invalid");
+    let list = client.bare("GET", "/api/v1/sessions", "filrouge-fence: 7\r\n");
+    list.fails(422, "invalid");
+    client.get("/s").fails(404, "session_not_found");
+    server.stop();
+}
+
+#[test]
+fn a_refusal_names_what_is_wrong() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let items = format!("{}/items", open_turn(&client));
+    let good = json!({ "role": "user", "channel": "plan", "parts": [] });
+    let robot = json!({ "role": "robot", "channel": "plan", "parts": [] });
+    let problem = client
+        .post(&items, &json!({ "items": [good, good, robot] }))
+        .fails(422, "invalid");
+    assert_eq!(problem["detail"], r#"items[2].role: unknown role "robot""#);
+    assert_eq!(problem["hint"], "known: user, assistant, tool, system");
+    let problem = client
+        .post("", &json!({ "session_id": 5 }))
+        .fails(422, "invalid");
+    assert_eq!(
+        problem["detail"],
+        "session_id: invalid type: integer `5`, expected a string"
+    );
+    for (query, detail) in [
+        ("?limit=abc", "limit: no whole number from 1 to 500"),
+        ("?limit=0", "limit: no whole number from 1 to 500"),
+        (
+            "/s/events?cursor=x",
+            "cursor: no cursor; pass a next_cursor as it came, or leave it out for the first page",
+        ),
+    ] {
+        let problem = client.get(query).fails(422, "invalid");
+        assert_eq!(problem["detail"], detail);
+    }
     server.stop();
 }

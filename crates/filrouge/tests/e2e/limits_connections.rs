@@ -1,13 +1,14 @@
-//! Slow and large heads, readers that stall, and too many connections.
+//! Slow and large heads, readers that stall, too many connections, and callers that are in others' way.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::http::{parse, text_item};
+use crate::caller::Caller;
+use crate::http::{Reply, parse, text_item};
 use crate::limits::{MIB, PATIENCE, connect, limited, metric, rest, start, until};
-use crate::world::World;
+use crate::world::{Server, World};
 
 #[test]
 fn a_slow_head_is_cut_and_a_silent_connection_is_not() {
@@ -122,5 +123,150 @@ fn connections_are_bounded() {
     });
     drop(held);
     until("there is room again", || ask().starts_with("HTTP/1.1 200"));
+    server.stop();
+}
+
+#[test]
+fn large_answers_are_few_also_while_nobody_takes_them() {
+    let world = World::new();
+    let server = limited(&world, "large_answers = 2\nwrite_stall_ms = 3000");
+    let client = server.client();
+    let text = "x".repeat(12 * MIB);
+    let turn = json!({ "request_id": "r", "question_neutral": text, "answer_neutral": text });
+    client.post("/s/turns", &turn).is(201);
+    let get =
+        "GET /api/v1/sessions/s/context HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    assert_eq!(client.raw(get.as_bytes()).status, 200);
+    let before = server.memory_peak();
+    let slow: Vec<_> = (0..8).map(|_| connect(&server)).collect();
+    for mut reader in &slow {
+        reader.write_all(get.as_bytes()).unwrap();
+        reader.set_nonblocking(true).unwrap();
+    }
+    let answered = || {
+        let begun = slow.iter().filter(|reader| reader.peek(&mut [0]).is_ok());
+        begun.count()
+    };
+    until("two are answered", || answered() >= 2);
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(answered(), 2);
+    let reply = client.raw(get.as_bytes());
+    assert_eq!(reply.status, 200);
+    assert!(reply.text.len() > 24 * MIB);
+    let grown = server.memory_peak() - before;
+    assert!(grown < 150 * MIB, "{grown} bytes more");
+    server.stop();
+}
+
+/// The head of a turn with a body of `bytes`, but for its end.
+fn announced(identity: &str, bytes: usize) -> String {
+    format!(
+        "POST /api/v1/sessions/s/turns HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nfilrouge-identity: {identity}\r\ncontent-length: {bytes}\r\n"
+    )
+}
+
+#[test]
+fn one_caller_does_not_take_the_room_of_all_bodies() {
+    let world = World::new();
+    let server = limited(
+        &world,
+        "bodies_in_flight_bytes = 67108864\nbody_bytes = 4194304",
+    );
+    let bytes = 3 * MIB;
+    let half: Vec<_> = (0..30)
+        .map(|_| {
+            let mut stream = connect(&server);
+            let head = announced("ann", bytes + 1) + "\r\n";
+            stream.write_all(head.as_bytes()).unwrap();
+            stream.write_all(&vec![b' '; bytes]).ok();
+            stream
+        })
+        .collect();
+    let client = server.client();
+    let held = || metric(&client, "filrouge_http_bodies_bytes");
+    let refused = r#"filrouge_http_bodies_refused_total{reason="no_room"}"#;
+    until("her share is taken", || metric(&client, refused) >= 25.0);
+    assert!(held() >= bytes as f64 && held() <= (16 * MIB) as f64);
+    let text = "x".repeat(2 * MIB);
+    let turn = json!({ "request_id": "r", "question_neutral": text });
+    client.of("bob").post("/b/turns", &turn).is(201);
+    until("a body that stands still is cut", || held() == 0.0);
+    drop(half);
+    server.stop();
+}
+
+#[test]
+fn empty_gzip_members_keep_nobody_waiting() {
+    let world = World::new();
+    let server = limited(&world, "");
+    let empty = [
+        0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    let body = empty.repeat((32 * MIB) / empty.len());
+    let post = |identity: &str| -> Reply {
+        let head =
+            announced(identity, body.len()) + "content-encoding: gzip\r\nconnection: close\r\n\r\n";
+        server.client().raw(&[head.as_bytes(), &body].concat())
+    };
+    std::thread::scope(|scope| {
+        let post = &post;
+        let posts = ["a", "b", "c"].map(|identity| scope.spawn(move || post(identity)));
+        while !posts.iter().all(|post| post.is_finished()) {
+            let begin = Instant::now();
+            server.client().see("/healthz");
+            assert!(begin.elapsed() < Duration::from_secs(2));
+        }
+        for post in posts {
+            post.join().unwrap().fails(400, "bad_request");
+        }
+    });
+    server.stop();
+}
+
+#[test]
+fn a_strangers_flood_does_not_touch_the_owner() {
+    let world = World::new();
+    let server = limited(
+        &world,
+        "requests_per_second_per_session = 1\nrequests_burst_per_session = 5",
+    );
+    let ann = Caller::nobody(&server).of("ann");
+    ann.post("", &json!({ "session_id": "hers" })).is(201);
+    let bob = Caller::nobody(&server).of("bob");
+    let flood = |session: &str| -> Vec<u16> { (0..15).map(|_| bob.get(session).status).collect() };
+    for statuses in [flood("/hers"), flood("/none")] {
+        assert_eq!(statuses[..5], [404; 5]);
+        assert!(statuses[5..].contains(&429), "{statuses:?}");
+    }
+    for _ in 0..5 {
+        ann.get("/hers").is(200);
+    }
+    let bad = flood("/a%00b");
+    assert!(bad.contains(&422) && bad.contains(&429), "{bad:?}");
+    server.stop();
+}
+
+#[test]
+fn a_body_with_two_lengths_is_the_last_of_its_connection() {
+    fn asked(server: &Server, headers: &str) -> String {
+        let mut stream = connect(server);
+        let text = format!(
+            "POST /api/v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{headers}\r\n2\r\n{{}}\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        );
+        stream.write_all(text.as_bytes()).unwrap();
+        rest(&mut stream)
+    }
+    let world = World::new();
+    let server = limited(&world, "");
+    let (length, chunked) = ("content-length: 7\r\n", "transfer-encoding: chunked\r\n");
+    for headers in [[length, chunked], [chunked, length]] {
+        let answer = asked(&server, &headers.concat());
+        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
+        let reply = parse(&answer);
+        assert_eq!(
+            (reply.status, reply.header("connection")),
+            (201, Some("close"))
+        );
+    }
     server.stop();
 }

@@ -16,6 +16,7 @@ mod canary;
 mod changes;
 mod cli;
 mod cli_config;
+mod cli_keys;
 mod context;
 mod erase;
 mod http;

@@ -1,10 +1,10 @@
 //! Credentials that end also end the streams they have opened (DESIGN §8).
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::json;
 
-use crate::caller::{Caller, key, key_id, within_five_seconds};
+use crate::caller::{Caller, PROMISED, key, key_id, within_five_seconds};
 use crate::issuer::{OLD, but, now};
 use crate::jwt::serve_file;
 use crate::tail_client::Tail;
@@ -23,11 +23,11 @@ fn tail(server: &Server, headers: &[(&str, &str)]) -> Tail {
 }
 
 #[track_caller]
-fn ends_within(limit: Duration, mut tail: Tail) {
+fn ends(mut tail: Tail) {
     let began = Instant::now();
     while tail.next().is_some() {}
     let took = began.elapsed();
-    assert!(took < limit, "{took:?}");
+    assert!(took < PROMISED, "{took:?}");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_stream_ends_when_its_key_is_revoked_and_others_go_on() {
     let open = tail(&server, &[("authorization", &bearer(&text))]);
     let mut kept = tail(&server, &[("authorization", &bearer(&other))]);
     world.ok(&["keys", "revoke", key_id(&text)]);
-    ends_within(Duration::from_secs(5), open);
+    ends(open);
     let third = Caller::bearing(&server, &key(&world, &["--role", "service"]));
     let turn = json!({ "request_id": "q", "question_neutral": "?" });
     within_five_seconds("a key is made", || {
@@ -60,7 +60,7 @@ fn a_stream_without_a_key_ends_when_the_first_one_is_made() {
     Caller::nobody(&server).post("/s/turns", &turn).wrote(201);
     let open = tail(&server, &[]);
     key(&world, &["--role", "service"]);
-    ends_within(Duration::from_secs(5), open);
+    ends(open);
     server.stop();
 }
 
@@ -74,7 +74,7 @@ fn a_stream_ends_when_its_token_expires() {
         .post("/s/turns", &turn)
         .wrote(201);
     let open = tail(&server, &[("authorization", &bearer(&token))]);
-    ends_within(Duration::from_secs(5), open);
+    ends(open);
     Caller::bearing(&server, &token)
         .get("/s")
         .fails(401, "unauthenticated");

@@ -91,9 +91,13 @@ impl Operation<'_> {
         if !query.is_empty() {
             target = format!("{target}?{}", query.join("&"));
         }
-        let body = match &self.told["requestBody"]["content"]["application/json"]["example"] {
-            Value::Null => String::new(),
-            example => example.to_string(),
+        let told = &self.told["requestBody"]["content"]["application/json"];
+        let several = told["examples"].as_object();
+        let first = several.and_then(|all| all.values().next());
+        let body = match (&told["example"], first) {
+            (Value::Null, None) => String::new(),
+            (Value::Null, Some(named)) => named["value"].to_string(),
+            (example, _) => example.to_string(),
         };
         let kind = if body.is_empty() {
             ""
@@ -307,6 +311,8 @@ fn a_query_that_is_not_understood_is_told_what_is_known() {
         ("?offset=1", "project_id, identity_id, parent_session_id"),
         ("?limit=1&limit=2", "each at most once"),
         ("?cursor=%2B1", "known parameters"),
+        ("?status=done", "known: active, paused, closed"),
+        ("?since=2026-11-21T09:30:00+01:00", "write + as %2B"),
         ("/s?verbose=1", "takes no parameters"),
     ] {
         let told = server.client().get(query).fails(422, "invalid");

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::http::{Client, text_item};
+use crate::limits::{PATIENCE, metric, until};
 use crate::world::World;
 
 #[test]
@@ -73,9 +74,12 @@ fn a_request_under_way_is_answered() {
         body.len()
     );
     std::io::Write::write_all(&mut stream, head.as_bytes()).unwrap();
-    std::thread::sleep(Duration::from_millis(200));
+    let client = server.client();
+    until("its body is awaited", || {
+        metric(&client, "filrouge_http_bodies_bytes") > 0.0
+    });
     server.ask_to_stop();
-    std::thread::sleep(Duration::from_millis(200));
+    until("the server stops", || server.log().contains("stopping"));
     std::io::Write::write_all(&mut stream, second.as_bytes()).unwrap();
     let mut answer = String::new();
     std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
@@ -266,11 +270,7 @@ fn a_silent_turn_is_interrupted_and_opens_again() {
     let path = format!("/s/turns/{}", turn["turn_id"].as_str().unwrap());
     let begin = std::time::Instant::now();
     while client.see(&path)["status"] != "interrupted" {
-        assert!(
-            begin.elapsed() < Duration::from_secs(20),
-            "{}",
-            client.see(&path)
-        );
+        assert!(begin.elapsed() < PATIENCE, "{}", client.see(&path));
         std::thread::sleep(Duration::from_millis(20));
     }
     let items = json!({ "items": [text_item("late", "assistant", "thought", "?")] });

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::caller::Caller;
+use crate::caller::{Caller, key};
 use crate::world::World;
 
 const REQUIRED: [(&str, &str); 2] = [
@@ -48,6 +48,45 @@ fn a_session_is_given_a_secret_that_reading_and_linking_need() {
     owner.get("/s").fails(404, "session_not_found");
     let log = server.log();
     assert!(!log.contains(&secret), "{log}");
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn an_operators_session_is_given_one_too() {
+    let world = World::new();
+    let text = key(&world, &["--role", "admin"]);
+    let service = key(&world, &["--role", "service"]);
+    let server = world.serve_where(&REQUIRED, &[]);
+    let (admin, service) = (
+        Caller::bearing(&server, &text),
+        Caller::bearing(&server, &service),
+    );
+    let turn = json!({ "request_id": "r", "question_neutral": "?" });
+    for (session, made) in [
+        ("s", admin.post("", &json!({ "session_id": "s" }))),
+        ("t", admin.post("/t/turns", &turn)),
+    ] {
+        made.wrote(201);
+        let path = format!("/{session}");
+        let secret = made.header(TOKEN).expect("a secret").to_owned();
+        for stranger in [&service, &service.of("ada")] {
+            stranger.get(&path).fails(404, "session_not_found");
+            let link = json!({ "identity_id": "ada" }).to_string();
+            let target = format!("/api/v1/sessions/{session}/link");
+            let linked = stranger.send("PUT", &target, Some(&link));
+            linked.fails(404, "session_not_found");
+        }
+        service.with(TOKEN, &secret).get(&path).is(200);
+        admin.get(&path).is(200);
+    }
+    // No secret is told that opens nothing: the first turn was made before, or the session has an owner.
+    let again = admin.post("/t/turns", &turn);
+    again.wrote(200);
+    assert_eq!(again.header(TOKEN), None);
+    let hers = service.of("ada").post("", &json!({ "session_id": "u" }));
+    hers.wrote(201);
+    assert_eq!(admin.post("/u/turns", &turn).header(TOKEN), None);
     server.stop();
     world.verify();
 }

@@ -92,7 +92,8 @@ fn of_two_patches_of_one_state_the_second_is_refused() {
     let second = with_tag(&client, &tag, &json!({"title": "two"}));
     assert!(second.fails(412, "precondition_failed")["hint"].is_string());
     with_tag(&client, "*", &json!({"title": "three"})).wrote(200);
-    with_tag(&client, &format!("W/{tag}"), &json!({})).fails(412, "precondition_failed");
+    with_tag(&client, &format!("W/{tag}"), &json!({"title": "weak"}))
+        .fails(412, "precondition_failed");
     with_tag(&client, "bare", &json!({})).fails(400, "bad_request");
     assert_eq!(client.see("/s")["title"], "three");
     let clients: Vec<_> = (0..8).map(|_| server.client()).collect();
@@ -316,4 +317,31 @@ fn the_server_tells_what_it_is_and_its_bounds() {
             .unwrap()
             .contains(&json!("anthropic"))
     );
+}
+
+/// What filrouge writes of redactions, links and ends cannot be posted by anybody.
+#[test]
+fn nobody_forges_what_the_journal_tells_of_itself() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let open = client
+        .post(
+            "/s/turns",
+            &json!({"request_id": "r", "question_neutral": "q"}),
+        )
+        .wrote(201);
+    let path = format!("/s/turns/{}/items", open["turn_id"].as_str().unwrap());
+    for kind in ["redaction", "session_link", "session_closed", "turn_status"] {
+        let item = json!({"role": "system", "channel": "redaction", "parts": [
+            {"type": "text", "text": "x"}, {"type": kind, "seqs": [[1, 2]], "by": "operator", "reason": "why"}]});
+        let refused = client.post(&path, &json!({ "items": [item.clone()] }));
+        assert!(refused.fails(422, "invalid")["hint"].is_string());
+        let whole = json!({"request_id": kind, "question_neutral": "q", "items": [item], "answer_neutral": "a"});
+        client.post("/s/turns", &whole).fails(422, "invalid");
+    }
+    assert_eq!(client.see("/s")["last_seq"], 1);
+    client
+        .patch("/s", &json!({"status": null}))
+        .fails(422, "invalid");
 }

@@ -204,3 +204,16 @@ fn long_polls_end_with_the_turn_or_with_their_time() {
         "finalized"
     );
 }
+
+#[test]
+fn a_stream_begins_behind_one_place() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    whole_turn(&client, "s", 1);
+    let refused = Tail::open(server.origin(), "/s/items?cursor=1", &[]);
+    assert_eq!(refused.status(), 422);
+    client
+        .get("/s/items?after=0&cursor=1")
+        .fails(422, "invalid");
+}

@@ -3,6 +3,7 @@
 use std::fs;
 
 use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
@@ -81,7 +82,7 @@ fn is_index(bytes: &[u8], page: usize) -> bool {
     matches!(bytes[header], 0x02 | 0x0a)
 }
 
-/// Changes some bytes of index pages or of all others; gives where. An empty page of the free list has none.
+/// Changes some bytes of index pages or of all others; gives where.
 fn damage(path: &std::path::Path, rng: &mut StdRng, of_index: bool) -> String {
     let mut bytes = fs::read(path).unwrap();
     let pages: Vec<usize> = (0..bytes.len() / PAGE)
@@ -97,7 +98,10 @@ fn damage(path: &std::path::Path, rng: &mut StdRng, of_index: bool) -> String {
         // Most of a page may be empty.
         let page = pages[rng.random_range(0..pages.len())] * PAGE;
         let used: Vec<usize> = (page..page + PAGE).filter(|at| bytes[*at] != 0).collect();
-        let at = used[rng.random_range(0..used.len())];
+        // An index without entries is a few bytes, which the damage before may have taken.
+        let Some(at) = used.choose(rng).copied() else {
+            continue;
+        };
         match rng.random_range(0..3) {
             0 => bytes[at] ^= 1 << rng.random_range(0..8),
             1 => bytes[at..(at + 16).min(page + PAGE)].fill(0),

@@ -57,7 +57,7 @@ fn what_is_given_up_is_shown_and_sent_again_when_asked() {
     });
     assert!(world.ok(&["doctor"]).contains("webhook crm"));
     let unknown = world.run(&["doctor", "webhooks", "--redeliver", "other"]);
-    assert_eq!(unknown.code, Some(2), "{unknown:?}");
+    assert_eq!(unknown.code, Some(1), "{unknown:?}");
 }
 
 #[test]

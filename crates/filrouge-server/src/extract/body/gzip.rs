@@ -1,8 +1,8 @@
 //! Gzip, unfolded within bounds: a few bytes must not become all memory.
 
-use std::io::{ErrorKind, Read};
+use std::io::{self, BufRead, ErrorKind, Read};
 
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 use super::receive::Refusal;
 use crate::limits::Reservation;
@@ -11,8 +11,39 @@ use crate::limits::Reservation;
 const ALWAYS: usize = 1 << 20;
 /// How many times its packed size a body may have beyond that: text packs some 3 to 20 times.
 const RATIO: usize = 100;
-/// Bytes that are unfolded before others get their turn.
+/// Bytes that are read or unfolded before others get their turn.
 const STEP: usize = 64 << 10;
+/// Members of one body (RFC 1952 §2.2). Each costs a decoder of its own, and may be empty.
+const MEMBERS: usize = 64;
+
+/// What is left to read. It has to be asked again after every [`STEP`]: input may be long and unfold to nothing.
+struct Packed<'a> {
+    rest: &'a [u8],
+    turn: usize,
+}
+
+impl Read for Packed<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let n = self.fill_buf()?.read(into)?;
+        self.consume(n);
+        Ok(n)
+    }
+}
+
+impl BufRead for Packed<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.turn == 0 && !self.rest.is_empty() {
+            self.turn = STEP;
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        Ok(self.rest.get(..self.turn).unwrap_or(self.rest))
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.rest = self.rest.get(bytes..).unwrap_or_default();
+        self.turn = self.turn.saturating_sub(bytes);
+    }
+}
 
 /// What `packed` was; at most `most` bytes, and not more than a hundred times what was sent.
 pub(super) async fn unfold(
@@ -21,19 +52,28 @@ pub(super) async fn unfold(
     room: &Reservation,
 ) -> Result<Vec<u8>, Refusal> {
     let most = most.min(ALWAYS.max(packed.len().saturating_mul(RATIO)));
-    let mut decoder = MultiGzDecoder::new(packed);
+    let mut members = 1;
+    let mut decoder = GzDecoder::new(Packed {
+        rest: packed,
+        turn: STEP,
+    });
     let mut step = vec![0; STEP];
     let mut out = Vec::new();
     loop {
         match decoder.read(&mut step) {
-            Ok(0) => return Ok(out),
+            Ok(0) if decoder.get_ref().rest.is_empty() => return Ok(out),
+            Ok(0) if members == MEMBERS => return Err(Refusal::Members { most: MEMBERS }),
+            Ok(0) => {
+                members += 1;
+                decoder = GzDecoder::new(decoder.into_inner());
+            }
             Ok(n) if n > most - out.len() => return Err(Refusal::Unfolds { most }),
             Ok(n) if !room.grow(n) => {
                 tracing::debug!(bytes = n, "no room for a body that unfolds");
                 return Err(Refusal::NoRoom);
             }
             Ok(n) => out.extend_from_slice(step.get(..n).unwrap_or_default()),
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
             Err(_) => return Err(Refusal::NotGzip),
         }
         tokio::task::yield_now().await;
@@ -56,7 +96,7 @@ mod tests {
     }
 
     async fn unfolded(packed: &[u8], most: usize, total: usize) -> Result<Vec<u8>, Refusal> {
-        let room = Budget::new(total).reservation();
+        let room = Budget::without_shares(total).reservation();
         unfold(packed, most, &room).await
     }
 
@@ -69,6 +109,37 @@ mod tests {
         );
         let two = [pack(b"a"), pack(b"b")].concat();
         assert_eq!(unfolded(&two, 10, 10).await.unwrap(), b"ab");
+    }
+
+    #[tokio::test]
+    async fn members_are_few() {
+        let one = pack(b"a");
+        assert_eq!(
+            unfolded(&one.repeat(MEMBERS), 9999, 9999).await.unwrap(),
+            b"a".repeat(MEMBERS)
+        );
+        for many in [one, pack(b"")] {
+            assert_eq!(
+                unfolded(&many.repeat(MEMBERS + 1), 9999, 9999).await,
+                Err(Refusal::Members { most: MEMBERS })
+            );
+        }
+    }
+
+    /// One member of many blocks that hold nothing (RFC 1951 §3.2.4).
+    #[tokio::test]
+    async fn others_get_their_turn_while_nothing_unfolds() {
+        let mut hollow = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+        hollow.extend_from_slice(&[0, 0, 0, 0xff, 0xff].repeat(STEP));
+        hollow.extend_from_slice(&[1, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let mut unfolding = std::pin::pin!(unfolded(&hollow, 9999, 9999));
+        let mut turns = 0;
+        let all = std::future::poll_fn(|cx| {
+            turns += 1;
+            unfolding.as_mut().poll(cx)
+        });
+        assert_eq!(all.await, Ok(Vec::new()));
+        assert!(turns >= 5, "{turns}");
     }
 
     #[tokio::test]

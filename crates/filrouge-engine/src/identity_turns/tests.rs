@@ -1,0 +1,75 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::Arc;
+
+use filrouge_store::memory::MemoryLedger;
+use filrouge_store::read::turn_len;
+use filrouge_store::rows::RECORDS_BYTES;
+use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_types::{FixedClock, JsonText, RawJson, TenantId};
+
+use super::IdentityTurns;
+use crate::{Engine, Settings, StartTurn};
+
+fn engine() -> Engine {
+    let keyring = Arc::new(Keyring::single([7; 32]));
+    let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
+    let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
+    let mut settings = Settings::default();
+    settings.limits.metadata_bytes = 16 << 20;
+    Engine::new(Arc::new(ledger), Arc::new(OsEntropy), clock, settings)
+}
+
+#[tokio::test]
+async fn pages_end_once_they_have_enough_bytes() {
+    let engine = engine();
+    let ada = Viewer::EndUser(Some("ada".parse().unwrap()));
+    let ada = Scope::new(TenantId::default_tenant(), ada);
+    // Three sessions; a turn of 9 MiB is more than a page by itself.
+    let sizes = [[3, 0, 4, 2], [1, 9, 0, 3], [4, 4, 0, 0]];
+    let mut expected = Vec::new();
+    for (session, sizes) in ["s0", "s1", "s2"].into_iter().zip(sizes) {
+        for (n, mib) in sizes.into_iter().enumerate() {
+            let large = format!(r#"{{"k":"{}"}}"#, "x".repeat(mib << 20));
+            let start = StartTurn {
+                request_id: format!("r{n}").parse().unwrap(),
+                question_neutral: Some(JsonText::from_plain("q")),
+                question_translated: None,
+                translate_chat: false,
+                pipeline_name: None,
+                consultant: None,
+                repository: None,
+                metadata: Some(RawJson::parse(&large).unwrap()),
+                runtime_context: None,
+                items: Vec::new(),
+                answer_neutral: Some(JsonText::from_plain("a")),
+            };
+            let turn = engine.start_turn(&ada, session.parse().unwrap(), start);
+            expected.insert(0, turn.await.unwrap().turn_id);
+        }
+    }
+    for limit in [1, 2, 5, 12, 500] {
+        let (mut seen, mut cursor, mut pages) = (Vec::new(), None, 0);
+        loop {
+            let query = IdentityTurns {
+                identity_id: "ada".parse().unwrap(),
+                status: None,
+                cursor,
+                limit,
+            };
+            let (page, next) = engine.turns_of_identity(&ada, query).await.unwrap();
+            assert!(!page.is_empty() && page.len() <= limit);
+            let but_last = &page[..page.len() - 1];
+            assert!(but_last.iter().map(turn_len).sum::<usize>() < RECORDS_BYTES);
+            seen.extend(page.into_iter().map(|t| t.turn_id));
+            pages += 1;
+            match next {
+                Some(next) => cursor = Some(next.parse().unwrap()),
+                None => break,
+            }
+        }
+        assert_eq!(seen, expected, "{limit} a page");
+        // 30 MiB do not fit into fewer.
+        assert!(pages >= 3, "{limit} a page: {pages} pages");
+    }
+}

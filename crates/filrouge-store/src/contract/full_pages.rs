@@ -1,0 +1,191 @@
+//! Pages end once they have enough bytes, and the next one begins right there.
+
+use filrouge_types::{Channel, RawJson, Timestamp, TurnStatus};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+
+use super::asks::{event, json};
+use super::fixture::{Fixture, anyone, finalize, item, operator, replacement, sid, start_with};
+use crate::command::{NewEvent, NewSession, SessionFilter, Write};
+use crate::read::{TurnOrder, TurnQuery, turn_len};
+use crate::rows::RECORDS_BYTES;
+
+const MIB: usize = 1 << 20;
+const LIMITS: [usize; 5] = [1, 2, 3, 7, 500];
+
+/// A JSON object of about so many MiB.
+fn object(mib: usize) -> RawJson {
+    json(&format!(r#"{{"k":"{}"}}"#, "x".repeat(mib * MIB)))
+}
+
+/// Sizes in MiB: most are small, one is more than a page by itself.
+fn sizes(runner: &mut TestRunner) -> Vec<usize> {
+    let drawn = proptest::collection::vec(0..5_usize, 8..14).new_tree(runner);
+    let mut sizes = drawn.unwrap().current();
+    sizes.insert(3, 9);
+    sizes
+}
+
+/// A page of so many bytes, with the bytes of its last row, holds no more than it may, and no less without a reason.
+fn check_page(lens: &[usize], limit: usize, more: bool) {
+    let (bytes, last) = (lens.iter().sum::<usize>(), lens.last().copied());
+    assert!(lens.len() <= limit);
+    assert!(bytes - last.unwrap_or(0) < RECORDS_BYTES, "{lens:?}");
+    let full = bytes >= RECORDS_BYTES || lens.len() == limit;
+    assert!(full || !more, "{lens:?} of {limit}");
+}
+
+pub async fn large_sessions(f: &Fixture) {
+    let (who, mut runner) = (operator("t"), TestRunner::deterministic());
+    let mut names = Vec::new();
+    for (n, mib) in sizes(&mut runner).into_iter().enumerate() {
+        let new = NewSession {
+            title: Some(if n % 3 == 0 { "third" } else { "other" }.into()),
+            metadata: object(mib),
+            ..NewSession::bare(sid(&format!("s{n:02}")))
+        };
+        names.insert(0, new.session_id.clone());
+        f.write(&who, Write::CreateSession(new)).await.unwrap();
+    }
+    let thirds = names.iter().rev().step_by(3).rev().cloned().collect();
+    for (title, expected) in [(None, names), (Some("THIRD"), thirds)] {
+        for limit in LIMITS {
+            let (mut seen, mut cursor) = (Vec::new(), None);
+            loop {
+                let filter = SessionFilter {
+                    title: title.map(Into::into),
+                    ..SessionFilter::default()
+                };
+                let page = f.ledger.sessions(&who, filter, cursor, limit);
+                let (page, next) = page.await.unwrap();
+                let lens = page.iter().map(|s| s.metadata.as_str().len() + 5);
+                check_page(&lens.collect::<Vec<_>>(), limit, next.is_some());
+                assert!(!page.is_empty(), "no page is for nothing");
+                seen.extend(page.into_iter().map(|s| s.session_id));
+                match next {
+                    Some(next) => cursor = Some(next),
+                    None => break,
+                }
+            }
+            assert_eq!(seen, expected, "{title:?}, {limit} a page");
+        }
+    }
+}
+
+pub async fn large_events(f: &Fixture) {
+    let (who, mut runner) = (anyone(), TestRunner::deterministic());
+    f.create(&who, "s").await.unwrap();
+    let mut all = Vec::new();
+    for (n, mib) in sizes(&mut runner).into_iter().enumerate() {
+        let new = NewEvent {
+            at: Some(Timestamp::from_micros(5)),
+            detail: Some(object(mib)),
+            ..event("s", &format!("k{n:02}"), "kind")
+        };
+        all.push(f.record(&who, new).await.unwrap().0);
+    }
+    for limit in LIMITS {
+        let (mut seen, mut after) = (Vec::new(), 0);
+        loop {
+            let page = f.ledger.events(&who, &sid("s"), after, limit).await;
+            let (page, next) = page.unwrap();
+            let lens = page
+                .iter()
+                .map(|e| e.detail.as_ref().unwrap().as_str().len() + e.key.as_str().len() + 4);
+            check_page(&lens.collect::<Vec<_>>(), limit, next.is_some());
+            assert!(!page.is_empty());
+            seen.extend(page);
+            match next {
+                Some(next) => after = next.parse().unwrap(),
+                None => break,
+            }
+        }
+        assert!(seen == all, "{limit} a page");
+    }
+    f.intact().await;
+}
+
+/// Turns of any size: what is large is shown, or lies in items that are not.
+async fn large_turns_of(f: &Fixture, session: &str, sizes: &[usize]) {
+    let who = anyone();
+    for (n, mib) in sizes.iter().enumerate() {
+        let request = format!("r{n}");
+        let start = start_with(&who, session, &request, "q", None, |event, _| {
+            event.metadata = (n % 3 != 1).then(|| object(*mib));
+        });
+        let turn = f.try_start(&who, start).await.unwrap();
+        if n % 3 == 1 {
+            let unseen = item(Channel::Observation, &"y".repeat(mib * MIB));
+            f.append(&who, &turn, vec![unseen]).await.unwrap();
+        }
+        // A turn that is replaced must be closed.
+        if n % 4 != 3 || n % 5 == 4 {
+            let words = "z".repeat(if n % 4 == 1 { mib * MIB } else { 1 });
+            let close = finalize(session, turn.turn_id, Some(&words));
+            f.turn_of(&who, close).await.unwrap();
+        }
+        if n % 5 == 4 {
+            let newer = replacement(&who, session, &format!("new{n}"), turn.turn_id, "w");
+            f.turn_of(&who, newer).await.unwrap();
+        }
+    }
+}
+
+async fn walk(f: &Fixture, session: &str, query: &TurnQuery) -> Vec<filrouge_types::Turn> {
+    let (who, id) = (anyone(), sid(session));
+    let (mut query, mut pages) = (query.clone(), Vec::new());
+    loop {
+        let page = f.ledger.turns(&who, &id, query.clone());
+        let (mut page, next) = page.await.unwrap();
+        if query.order == TurnOrder::Newest {
+            page.reverse();
+        }
+        let lens: Vec<usize> = page.iter().map(turn_len).collect();
+        check_page(&lens, query.limit, next.is_some());
+        pages.extend(page);
+        match next {
+            Some(next) => query.cursor = Some(next),
+            None => return pages,
+        }
+    }
+}
+
+pub async fn large_turns(f: &Fixture) {
+    let mut runner = TestRunner::deterministic();
+    for n in 0..2 {
+        let session = format!("s{n}");
+        large_turns_of(f, &session, &sizes(&mut runner)).await;
+        let (who, id) = (anyone(), sid(&session));
+        let ask = f.ledger.ask(move |sight| {
+            let mut all = Vec::new();
+            sight.each_turn(&sight.get(&who, &id)?, |turn| {
+                all.push(turn);
+                Ok(())
+            })?;
+            Ok(all)
+        });
+        let all = ask.await.unwrap();
+        for order in [TurnOrder::Oldest, TurnOrder::Newest] {
+            for status in [None, Some(TurnStatus::Finalized)] {
+                let shown = all.iter().filter(|t| status.is_none_or(|s| s == t.status));
+                let mut expected: Vec<_> = shown.cloned().collect();
+                if order == TurnOrder::Newest {
+                    expected.retain(|t| t.replaced_by_turn_id.is_none());
+                    expected.reverse();
+                }
+                for limit in LIMITS {
+                    let query = TurnQuery {
+                        status,
+                        order,
+                        limit,
+                        ..TurnQuery::default()
+                    };
+                    let found = walk(f, &session, &query).await;
+                    assert!(found == expected, "{order:?} {status:?} {limit}");
+                }
+            }
+        }
+    }
+    f.intact().await;
+}

@@ -1,0 +1,126 @@
+//! Pages of items.
+
+use filrouge_types::{Failure, Item, SessionId};
+
+use super::{Loaded, Redactions, Sight, genesis_for, in_session};
+use crate::chain::Link;
+use crate::command::Scope;
+use crate::record::{FaultKind, RecordRow};
+use crate::rows::{RECORDS_BYTES, SEQ_MAX, View};
+
+/// Records fetched first, and at most at once.
+const CHUNK_FIRST: usize = 32;
+const CHUNK_MAX: usize = 4096;
+
+/// Items in order, and the cursor of the next page.
+pub type ItemPage = (Vec<Item>, Option<String>);
+
+/// How many of the records hold the `wanted` items from `next` on, within the page's bytes; at least one.
+fn enough(rows: &[RecordRow], next: u64, wanted: usize, bytes: &mut usize) -> usize {
+    let last = next.saturating_add(wanted as u64) - 1;
+    let mut taken = 0;
+    for row in rows {
+        taken += 1;
+        *bytes += row.unpacked_len();
+        if *bytes >= RECORDS_BYTES || row.last_seq() >= last {
+            break;
+        }
+    }
+    taken
+}
+
+/// How many items these records hold each, rounded down; at least one.
+fn items_each(rows: &[RecordRow]) -> usize {
+    let items: u64 = rows.iter().map(|r| r.count).sum();
+    usize::try_from(items)
+        .unwrap_or(1)
+        .div_euclid(rows.len().max(1))
+        .max(1)
+}
+
+impl<V: View + ?Sized> Sight<'_, V> {
+    /// A page of items after `after`.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error` naming the first seq that is not what was written.
+    pub fn items(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<ItemPage, Failure> {
+        let loaded = self.get(scope, session)?;
+        in_session(session, self.items_of(&loaded, after, limit))
+    }
+
+    /// As [`Self::items`], of a session at hand.
+    ///
+    /// # Errors
+    /// `integrity_error`.
+    pub fn items_of(
+        &self,
+        session: &Loaded,
+        after: u64,
+        limit: usize,
+    ) -> Result<ItemPage, Failure> {
+        let mut page: Vec<Item> = Vec::with_capacity(limit.min(1024));
+        let mut bytes = 0;
+        let mut redactions = Redactions::default();
+        // A position behind any item stands for the end.
+        let mut next = after.min(SEQ_MAX) + 1;
+        let mut previous: Option<Link> = genesis_for(next).copied();
+        let mut chunk = CHUNK_FIRST;
+        while next <= session.head.last_seq && page.len() < limit && bytes < RECORDS_BYTES {
+            let wanted = limit - page.len();
+            let rows = self.view.records(session.pk, next, chunk.min(wanted))?;
+            if rows.is_empty() {
+                return Err(session.broken(Some(next), FaultKind::Missing));
+            }
+            let taken = enough(&rows, next, wanted, &mut bytes);
+            // Most records hold several items; once it is known how many, few are fetched in vain.
+            chunk = CHUNK_MAX.min(wanted.div_ceil(items_each(&rows[..taken])));
+            for decoded in self.decode_many(session, &rows[..taken]) {
+                let decoded = decoded?;
+                self.check_redactions(session, &decoded.redacted, &mut redactions)?;
+                let first = decoded.items.first().map_or(0, |(i, _)| i.seq);
+                let last = decoded.items.last().map_or(0, |(i, _)| i.seq);
+                if first > next || last < next {
+                    return Err(session.broken(Some(next), FaultKind::Missing));
+                }
+                if previous.is_some_and(|p| p != decoded.previous) {
+                    return Err(session.broken(Some(first), FaultKind::Gap));
+                }
+                previous = Some(decoded.last);
+                let skip = usize::try_from(next - first).unwrap_or(usize::MAX);
+                page.extend(decoded.items.into_iter().skip(skip).map(|(item, _)| item));
+                next = last + 1;
+            }
+        }
+        if next > session.head.last_seq {
+            self.check_end(session, next - 1, previous)?;
+        }
+        page.truncate(limit);
+        let end = page.last().map_or(after, |i| i.seq);
+        let more = end < session.head.last_seq && !page.is_empty();
+        Ok((page, more.then(|| end.to_string())))
+    }
+
+    /// The last item read must be the head's, and nothing may stand behind it.
+    fn check_end(&self, session: &Loaded, last: u64, link: Option<Link>) -> Result<(), Failure> {
+        if last == session.head.last_seq && link.is_some_and(|l| l != session.head.link) {
+            return Err(session.broken(Some(last), FaultKind::Gap));
+        }
+        let newest = self.view.newest_seq(session.pk)?;
+        if newest != session.head.last_seq {
+            let first = newest.min(session.head.last_seq) + 1;
+            let what = if newest < session.head.last_seq {
+                "the item is missing"
+            } else {
+                "an item was added"
+            };
+            return Err(session.broken(Some(first), what));
+        }
+        Ok(())
+    }
+}
