@@ -158,7 +158,7 @@ impl dyn Ledger + '_ {
         answer.try_recv().map_err(|_| not_put())?
     }
 
-    /// As [`Self::ask`], but never behind the questions of callers.
+    /// As `ask`, but never behind the questions of callers.
     ///
     /// # Errors
     /// Those of the question, and of the store.
