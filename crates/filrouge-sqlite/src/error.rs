@@ -36,6 +36,12 @@ pub(crate) fn is_io_failure(error: &rusqlite::Error) -> bool {
     matches!(error, rusqlite::Error::SqliteFailure(e, _) if e.code == ffi::ErrorCode::SystemIoFailure)
 }
 
+/// Whether another connection is at it: trying again can help.
+pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error, rusqlite::Error::SqliteFailure(e, _)
+        if matches!(e.code, ffi::ErrorCode::DatabaseBusy | ffi::ErrorCode::DatabaseLocked))
+}
+
 /// A stored row that cannot be read.
 pub(crate) fn malformed(what: &str) -> Failure {
     Failure::new(

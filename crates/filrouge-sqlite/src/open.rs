@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use filrouge_store::{Entropy, Keyring};
 use filrouge_types::{Clock, ErrorCode, Failure};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::error::{failure, is_io_failure};
+use crate::error::{failure, is_busy, is_io_failure};
 
 /// The oldest SQLite that is accepted: 3.51.3 mends a WAL reset fault.
 pub const SQLITE_MIN: i32 = 3_051_003;
@@ -57,6 +57,9 @@ impl Options {
     }
 }
 
+/// Between two tries to turn the WAL on.
+const WAL_RETRY: Duration = Duration::from_millis(5);
+
 /// Refuses a SQLite older than [`SQLITE_MIN`].
 pub(crate) fn check_version() -> Result<(), Failure> {
     if rusqlite::version_number() < SQLITE_MIN {
@@ -93,9 +96,7 @@ fn connect(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
 /// The connection of the writer thread: WAL, every commit flushed.
 pub(crate) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
     let mut conn = connect(path, busy_timeout)?;
-    let mode: String = conn
-        .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
-        .map_err(failure)?;
+    let mode = wal_mode(&conn, busy_timeout)?;
     if mode != "wal" {
         return Err(Failure::new(
             ErrorCode::StoreUnavailable,
@@ -118,6 +119,20 @@ pub(crate) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, 
     conn.wal_hook(Some(checkpoint_when_large))
         .map_err(failure)?;
     Ok(conn)
+}
+
+/// Turns the WAL on. SQLite does not wait for another process that is just doing the same, as it waits elsewhere.
+fn wal_mode(conn: &Connection, busy_timeout: Duration) -> Result<String, Failure> {
+    let until = Instant::now() + busy_timeout;
+    loop {
+        let mode = conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0));
+        match mode {
+            Err(error) if is_busy(&error) && Instant::now() < until => {
+                std::thread::sleep(WAL_RETRY);
+            }
+            mode => return mode.map_err(failure),
+        }
+    }
 }
 
 fn checkpoint_when_large(

@@ -123,10 +123,6 @@ fn parts_that_say_nothing() {
             json!({"type": "error", "code": "e", "message": "m"}),
             "error",
         ),
-        (
-            json!({"type": "turn_status", "status": "open"}),
-            "bookkeeping",
-        ),
         (json!({"type": "x-own", "text": "t"}), "unknown_part"),
         (json!({"type": "Text", "text": "t"}), "unknown_part"),
     ];
