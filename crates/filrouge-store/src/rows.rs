@@ -75,23 +75,32 @@ impl SessionRow {
             Some(text) => [b"1", text.as_bytes()].concat(),
             None => b"0".to_vec(),
         };
-        let mut pieces = vec![
-            b"session row".to_vec(),
-            self.tenant_id.as_str().as_bytes().to_vec(),
-            self.session_id.as_str().as_bytes().to_vec(),
-            optional(self.identity_id.as_ref().map(IdentityId::as_str)),
-            optional(self.parent_session_id.as_ref().map(SessionId::as_str)),
-            optional(self.project_id.as_ref().map(ProjectId::as_str)),
-            optional(self.team_id.as_deref()),
-            optional(self.title.as_deref()),
-            vec![self.status.code()],
-            optional(self.state.as_deref()),
-            self.metadata.as_str().as_bytes().to_vec(),
-            self.created_at.as_micros().to_be_bytes().to_vec(),
+        let identity = optional(self.identity_id.as_ref().map(IdentityId::as_str));
+        let parent = optional(self.parent_session_id.as_ref().map(SessionId::as_str));
+        let project = optional(self.project_id.as_ref().map(ProjectId::as_str));
+        let team = optional(self.team_id.as_deref());
+        let title = optional(self.title.as_deref());
+        let state = optional(self.state.as_deref());
+        let created_at = self.created_at.as_micros().to_be_bytes();
+        let status = [self.status.code()];
+        let token = self.token.map(|t| [b"t", t.0.as_slice()].concat());
+        let erased = self.erased.map(|e| [b"e", e.encode().as_slice()].concat());
+        let mut pieces: Vec<&[u8]> = vec![
+            b"session row",
+            self.tenant_id.as_str().as_bytes(),
+            self.session_id.as_str().as_bytes(),
+            &identity,
+            &parent,
+            &project,
+            &team,
+            &title,
+            &status,
+            &state,
+            self.metadata.as_str().as_bytes(),
+            &created_at,
         ];
-        pieces.extend(self.token.map(|t| [b"t", t.0.as_slice()].concat()));
-        pieces.extend(self.erased.map(|e| [b"e", e.encode().as_slice()].concat()));
-        let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+        pieces.extend(token.as_deref());
+        pieces.extend(erased.as_deref());
         fingerprint(&pieces)
     }
 
