@@ -143,10 +143,11 @@ fn checkpoint_when_large(
         return Ok(());
     }
     match wal.checkpoint() {
-        // What is committed is committed: only what leaves the files in doubt must reach the writer. Another process
-        // may be at it, or the disk is full; the next commit tries again.
+        // What is committed is committed: only what leaves the files in doubt must reach the writer. The next
+        // commit tries again.
+        Err(error) if is_busy(&error) => Ok(()),
         Err(error) if !is_io_failure(&error) => {
-            tracing::debug!(%error, "the WAL was not copied back; it is tried again");
+            tracing::warn!(%error, "the WAL was not copied back; it is tried again");
             Ok(())
         }
         other => other,

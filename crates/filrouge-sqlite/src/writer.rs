@@ -88,9 +88,10 @@ impl Writer {
     fn serve_group(&mut self, group: &mut Vec<Request>) {
         let done = self.transact(group);
         if let Err(Spoiled::ByOne(failure) | Spoiled::ForAll(failure)) = &done {
-            self.guard.found_room(failure.code != ErrorCode::StoreFull);
-        } else {
-            self.guard.found_room(true);
+            // Any other failure tells nothing about the disk.
+            if failure.code == ErrorCode::StoreFull {
+                self.guard.found_room(false);
+            }
         }
         match done {
             Ok(outcomes) => {
@@ -147,6 +148,9 @@ impl Writer {
         });
         match commit {
             Ok(()) => {
+                if commit_no.is_some() {
+                    self.guard.found_room(true);
+                }
                 let quiet = data_version(&self.conn).is_ok_and(|now| now == self.seen);
                 self.guard.committed(log, quiet);
                 Ok(())
