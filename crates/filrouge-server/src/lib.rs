@@ -3,7 +3,6 @@
 mod access;
 mod answer;
 mod extract;
-mod holding;
 mod limits;
 mod metrics;
 mod observe;

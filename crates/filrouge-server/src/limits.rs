@@ -118,6 +118,11 @@ impl Limits {
         self.bodies.used()
     }
 
+    /// Whether requests are counted against rates at all.
+    pub(crate) const fn counts(&self) -> bool {
+        self.rates.any()
+    }
+
     /// Counts one request of the subject against its rates: first the key's, then the identity's, then the
     /// session's. A request that one of them refuses has been counted by those before it.
     ///

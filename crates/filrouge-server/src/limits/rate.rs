@@ -142,6 +142,11 @@ impl Rates {
         }
     }
 
+    /// Whether any rate is configured: without one nobody has to be named.
+    pub(crate) const fn any(&self) -> bool {
+        self.key.is_some() || self.identity.is_some() || self.session.is_some()
+    }
+
     pub(crate) fn check(&self, subject: &RateSubject<'_>) -> Result<(), Retry> {
         for (kind, name) in [
             (&self.key, subject.key),

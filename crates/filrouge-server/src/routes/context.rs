@@ -1,4 +1,4 @@
-//! `/api/v1/sessions/{sid}/context`.
+//! `/api/v1/sessions/{session_id}/context`.
 
 use axum::body::Body as HttpBody;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `/api/v1/sessions/{sid}/events`: what happened in a session, for key figures.
+//! `/api/v1/sessions/{session_id}/events`: what happened in a session, for key figures.
 
 use axum::body::Body as HttpBody;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `/api/v1/sessions/{sid}/export`.
+//! `/api/v1/sessions/{session_id}/export`.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! `/api/v1/sessions/{sid}/items` and the items of a turn.
+//! `/api/v1/sessions/{session_id}/items` and the items of a turn.
 
 use axum::body::Body as HttpBody;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `/api/v1/sessions/{sid}/lineage`.
+//! `/api/v1/sessions/{session_id}/lineage`.
 
 use axum::body::Body as HttpBody;
 use axum::extract::State;

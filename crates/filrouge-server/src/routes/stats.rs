@@ -1,4 +1,4 @@
-//! `/api/v1/sessions/{sid}/stats`.
+//! `/api/v1/sessions/{session_id}/stats`.
 
 use axum::body::Body as HttpBody;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `/api/v1/sessions/{sid}/turns`.
+//! `/api/v1/sessions/{session_id}/turns`.
 
 use axum::body::Body as HttpBody;
 use axum::extract::State;

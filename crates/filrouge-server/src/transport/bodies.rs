@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use axum::body::Body;
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 
 use super::phase::Phase;
@@ -47,11 +48,40 @@ impl Drop for Asked {
     }
 }
 
-/// An answer's end: its connection is told when the body has been sent or given up.
-pub(super) struct AnswerEnd(pub(super) Phase);
+/// An answer's body.
+pub(super) struct Answered {
+    body: Body,
+    phase: Phase,
+}
 
-impl Drop for AnswerEnd {
+impl Answered {
+    pub(super) fn new(body: Body, phase: Phase) -> Self {
+        Self { body, phase }
+    }
+}
+
+impl HttpBody for Answered {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Answered {
     fn drop(&mut self) {
-        self.0.end();
+        self.phase.end();
     }
 }

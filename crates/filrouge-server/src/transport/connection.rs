@@ -14,10 +14,9 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 
 use super::Transport;
-use super::bodies::{AnswerEnd, Asked};
+use super::bodies::{Answered, Asked};
 use super::phase::Phase;
 use super::socket::Socket;
-use crate::holding::Holding;
 
 /// Bytes that a request's head may always have, that are read at once, and that wait to be written. A head is
 /// refused when this much has come without its end, so that none is twice as large.
@@ -54,7 +53,7 @@ pub(super) async fn serve(stream: TcpStream, transport: &Transport) {
             if let Some(time) = out_within(response.body(), write_stall) {
                 phase.out_within(time);
             }
-            Ok::<_, Infallible>(response.map(|body| Holding::new(body, AnswerEnd(phase))))
+            Ok::<_, Infallible>(response.map(|body| Answered::new(body, phase)))
         }
     });
     let connection = http1::Builder::new()
