@@ -2,7 +2,9 @@
 
 mod append;
 mod context;
+mod decode;
 mod flat;
+mod fuzz;
 mod http;
 mod load;
 mod product;
@@ -11,6 +13,7 @@ mod reads;
 mod report;
 mod size;
 mod stats;
+mod streams;
 mod workload;
 
 use std::io::Write;
@@ -70,6 +73,20 @@ enum Workload {
     Flat,
     /// Bytes on disk beside bytes received
     Size,
+    /// Providers' streams decoded, beside their JSON parsed and ignored
+    Decode,
+    /// Random damage to providers' streams: nothing a decoder is given may break it
+    FuzzDecoders {
+        /// How many inputs
+        #[arg(long, default_value_t = 1_000_000)]
+        inputs: u64,
+        /// What they are made from
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// The first of them
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+    },
     /// Part of http32: the callers
     #[command(hide = true)]
     ChildLoad {
@@ -128,14 +145,15 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
         Workload::Context => context::context(setup).await,
         Workload::Flat => flat::flat(setup).await,
         Workload::Size => size::size(setup).await,
+        Workload::Decode => decode::decode(setup),
         other => anyhow::bail!("{other:?} is no single workload"),
     }
 }
 
 async fn sections(setup: &Setup, command: &Workload, json: bool) -> Result<()> {
-    use Workload::{Append1, Append32, Context, Flat, Http32, Last20, Readall, Size};
+    use Workload::{Append1, Append32, Context, Decode, Flat, Http32, Last20, Readall, Size};
     let all = [
-        Append1, Append32, Http32, Last20, Readall, Context, Flat, Size,
+        Append1, Append32, Http32, Last20, Readall, Context, Flat, Size, Decode,
     ];
     let chosen = if *command == Workload::All {
         all.to_vec()
@@ -183,6 +201,12 @@ fn main() -> Result<()> {
     } = &command
     {
         return write_json(&load::load(address, *connections, *turns)?);
+    }
+    if let Workload::FuzzDecoders { inputs, seed, from } = command {
+        let found = fuzz::run(seed, from..from.saturating_add(inputs))?;
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{found}")?;
+        return found.into_result();
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -14,6 +14,7 @@ const SYLLABLES: &[&str] = &[
 ];
 
 /// Small, seeded, good enough for words (splitmix64).
+#[derive(Debug, Clone)]
 pub(crate) struct Rng(u64);
 
 impl Rng {
@@ -29,7 +30,8 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    /// An even draw from 0 up to `n`, which is not in it.
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 }
@@ -67,7 +69,7 @@ impl Turns {
     }
 
     /// Common words come more often: the square of an even draw.
-    fn text(&mut self, bytes: usize) -> String {
+    pub(crate) fn text(&mut self, bytes: usize) -> String {
         let mut text = String::with_capacity(bytes + 16);
         while text.len() < bytes {
             let draw = self.rng.below(VOCABULARY) * self.rng.below(VOCABULARY) / VOCABULARY;

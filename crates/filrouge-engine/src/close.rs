@@ -9,6 +9,7 @@ use filrouge_types::{
 
 use crate::engine::{Engine, optional_bytes, text_item};
 use crate::requests::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn};
+use crate::secrets::{Masked, Recorded};
 
 impl Engine {
     /// Ends a turn with an answer.
@@ -21,7 +22,7 @@ impl Engine {
         session_id: SessionId,
         turn_id: TurnId,
         request: FinalizeTurn,
-    ) -> Result<Turn, Failure> {
+    ) -> Result<Recorded<Turn>, Failure> {
         self.settings
             .limits
             .metadata(request.metadata.as_ref(), "metadata")?;
@@ -31,10 +32,14 @@ impl Engine {
         self.settings
             .limits
             .text(request.answer_translated.as_ref(), "answer_translated")?;
+        let fingerprint = self.keyed(finalize_fingerprint(&request));
+        let sieve = self.sieve(self.secrets_of(turn_id));
+        let (request, masked) = self.sift(sieve, |sieve| Ok(sieve.finalize(request)))?;
         let close = Close {
             session_id,
             turn_id,
-            fingerprint: self.keyed(finalize_fingerprint(&request)),
+            fingerprint,
+            stream: None,
             request_id: request.request_id,
             ending: Ending::Finalize {
                 neutral: request.answer_neutral,
@@ -43,7 +48,7 @@ impl Engine {
             },
             metadata: request.metadata,
         };
-        self.write_turn(scope, Write::Close(Box::new(close))).await
+        self.write_close(scope, close, &masked).await
     }
 
     /// Ends a turn with an error, after what was shown.
@@ -56,7 +61,7 @@ impl Engine {
         session_id: SessionId,
         turn_id: TurnId,
         request: FailTurn,
-    ) -> Result<Turn, Failure> {
+    ) -> Result<Recorded<Turn>, Failure> {
         self.settings
             .limits
             .text(request.error.message.as_ref(), "error.message")?;
@@ -69,6 +74,9 @@ impl Engine {
         let parts = error_parts(&request.error)?;
         let partial = request.partial_text.as_ref().map_or("", JsonText::as_token);
         let body = fingerprint(&[b"fail", parts.as_str().as_bytes(), partial.as_bytes()]);
+        let sieve = self.sieve(self.secrets_of(turn_id));
+        let (request, masked) = self.sift(sieve, |sieve| Ok(sieve.fail(request)))?;
+        let parts = error_parts(&request.error)?;
         let mut entries = partial_entries(request.partial_text.as_ref());
         entries.push(NewItem::new(Role::System, Channel::Error, parts).into());
         let ending = Ending::Fail(entries);
@@ -79,8 +87,9 @@ impl Engine {
             ending,
             metadata: None,
             fingerprint: self.keyed(body),
+            stream: None,
         };
-        self.write_turn(scope, Write::Close(Box::new(close))).await
+        self.write_close(scope, close, &masked).await
     }
 
     /// Ends a turn by the user's wish, after what was shown.
@@ -93,12 +102,14 @@ impl Engine {
         session_id: SessionId,
         turn_id: TurnId,
         request: CancelTurn,
-    ) -> Result<Turn, Failure> {
+    ) -> Result<Recorded<Turn>, Failure> {
         self.settings
             .limits
             .text(request.partial_text.as_ref(), "partial_text")?;
         let partial = request.partial_text.as_ref().map_or("", JsonText::as_token);
         let body = fingerprint(&[b"cancel", partial.as_bytes()]);
+        let sieve = self.sieve(self.secrets_of(turn_id));
+        let (request, masked) = self.sift(sieve, |sieve| Ok(sieve.cancel(request)))?;
         let mut entries = partial_entries(request.partial_text.as_ref());
         let parts = RawJson::from_checked(r#"[{"type":"turn_status","status":"cancelled"}]"#);
         entries.push(NewItem::new(Role::User, Channel::Cancelled, parts).into());
@@ -110,8 +121,23 @@ impl Engine {
             ending,
             metadata: None,
             fingerprint: self.keyed(body),
+            stream: None,
         };
-        self.write_turn(scope, Write::Close(Box::new(close))).await
+        self.write_close(scope, close, &masked).await
+    }
+
+    async fn write_close(
+        &self,
+        scope: &Scope,
+        close: Close,
+        masked: &Masked,
+    ) -> Result<Recorded<Turn>, Failure> {
+        let turn = self
+            .write_turn(scope, Write::Close(Box::new(close)))
+            .await?;
+        self.secrets().forget(turn.turn_id);
+        let replayed = turn.replayed;
+        Ok(self.recorded(turn, masked, replayed))
     }
 }
 

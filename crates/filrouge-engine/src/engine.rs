@@ -18,6 +18,8 @@ use filrouge_types::{
 
 use crate::close::finalize_fingerprint;
 use crate::requests::{AppendItems, FinalizeTurn, ReplaceTurn, StartTurn};
+use crate::secrets::{Counters, CredentialPolicy, Masked, Recorded, Registry, TurnSecrets};
+use crate::trace::Trace;
 use crate::validate::{Author, Limits};
 
 /// How the engine behaves.
@@ -27,8 +29,13 @@ pub struct Settings {
     pub concurrent_turns: ConcurrentTurns,
     /// Silence after which a turn counts as interrupted.
     pub turn_timeout: Duration,
+    /// Silence of who records a stream after which it counts as gone. Those who are there give a sign of life three
+    /// times as often, and at least every [`crate::stream::BEAT`]; all processes of a store need the same timeout.
+    pub stream_timeout: Duration,
     /// Members of `runtime_context` that become metadata of the question.
     pub runtime_context_allow: Vec<String>,
+    /// What is done with credentials in what users say and in parameters of tools.
+    pub credentials: CredentialPolicy,
     /// Upper bounds.
     pub limits: Limits,
 }
@@ -46,7 +53,9 @@ impl Default for Settings {
         Self {
             concurrent_turns: ConcurrentTurns::Allow,
             turn_timeout: Duration::from_secs(15 * 60),
+            stream_timeout: Duration::from_secs(30),
             runtime_context_allow: allow.map(str::to_owned).to_vec(),
+            credentials: CredentialPolicy::default(),
             limits: Limits::default(),
         }
     }
@@ -69,8 +78,13 @@ pub struct Engine {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
+    pub(crate) secrets: Registry,
+    pub(crate) credentials: Counters,
     runtime_context_dropped: AtomicU64,
 }
+
+/// A start that is ready to be written, and what was kept out of it.
+type Started = (Start, Masked, Option<Arc<TurnSecrets>>);
 
 pub(crate) fn unexpected() -> Failure {
     Failure::new(ErrorCode::Internal, "the ledger answered another question")
@@ -106,6 +120,8 @@ impl Engine {
             entropy,
             clock,
             settings,
+            secrets: Registry::default(),
+            credentials: Counters::default(),
             runtime_context_dropped: AtomicU64::new(0),
         }
     }
@@ -135,23 +151,18 @@ impl Engine {
     }
 
     pub(crate) async fn write(&self, scope: &Scope, write: Write) -> Result<Outcome, Failure> {
-        self.ledger
-            .write(Command {
-                scope: scope.clone(),
-                write,
-            })
-            .await
+        let trace = Trace::begin(scope, &write);
+        let scope = scope.clone();
+        let outcome = self.ledger.write(Command { scope, write }).await?;
+        if let Some(trace) = trace {
+            trace.done(&outcome);
+        }
+        Ok(outcome)
     }
 
     pub(crate) async fn write_turn(&self, scope: &Scope, write: Write) -> Result<Turn, Failure> {
         match self.write(scope, write).await? {
-            Outcome::Turn(turn) => {
-                tracing::info!(
-                    session_id = %turn.session_id, turn_id = %turn.turn_id, status = %turn.status,
-                    last_seq = turn.last_seq, replayed = turn.replayed, "[SESSIONS][PERSIST_TRACE]"
-                );
-                Ok(*turn)
-            }
+            Outcome::Turn(turn, _) => Ok(*turn),
             _ => Err(unexpected()),
         }
     }
@@ -159,15 +170,33 @@ impl Engine {
     /// Starts a turn, or records a whole one.
     ///
     /// # Errors
-    /// `session_conflict`, `turn_open`, `idempotency_mismatch`, `invalid`, `limit_exceeded`, and the ledger's.
+    /// `session_conflict`, `turn_open`, `idempotency_mismatch`, `invalid`, `limit_exceeded`, `credential_refused`, and
+    /// the ledger's.
     pub async fn start_turn(
         &self,
         scope: &Scope,
         session: SessionId,
         request: StartTurn,
-    ) -> Result<Turn, Failure> {
-        let start = self.start(scope, session, request, None)?;
-        self.write_turn(scope, Write::Start(Box::new(start))).await
+    ) -> Result<Recorded<Turn>, Failure> {
+        let started = self.start(scope, session, request, None)?;
+        self.write_start(scope, started).await
+    }
+
+    async fn write_start(
+        &self,
+        scope: &Scope,
+        (start, masked, secrets): Started,
+    ) -> Result<Recorded<Turn>, Failure> {
+        let turn = self
+            .write_turn(scope, Write::Start(Box::new(start)))
+            .await?;
+        if let Some(secrets) = secrets
+            && turn.status == TurnStatus::Open
+        {
+            self.secrets().hold(turn.turn_id, secrets, self.clock.now());
+        }
+        let replayed = turn.replayed;
+        Ok(self.recorded(turn, &masked, replayed))
     }
 
     /// Replaces a closed turn; nothing of it is edited.
@@ -180,15 +209,15 @@ impl Engine {
         session: SessionId,
         old: TurnId,
         request: ReplaceTurn,
-    ) -> Result<Turn, Failure> {
+    ) -> Result<Recorded<Turn>, Failure> {
         if request.answer_neutral.is_none() {
             return Err(Failure::new(
                 ErrorCode::AnswerMissing,
                 "a replacement needs answer_neutral",
             ));
         }
-        let start = self.start(scope, session, request, Some(old))?;
-        self.write_turn(scope, Write::Start(Box::new(start))).await
+        let started = self.start(scope, session, request, Some(old))?;
+        self.write_start(scope, started).await
     }
 
     fn start(
@@ -197,7 +226,7 @@ impl Engine {
         session: SessionId,
         request: StartTurn,
         replaces: Option<TurnId>,
-    ) -> Result<Start, Failure> {
+    ) -> Result<Started, Failure> {
         self.settings
             .limits
             .metadata(request.metadata.as_ref(), "metadata")?;
@@ -212,7 +241,17 @@ impl Engine {
         ] {
             self.settings.limits.label(text.as_deref(), field)?;
         }
+        // Of the request as it came: a retry is known by it, whatever is masked.
         let fingerprint = start_fingerprint(&request, replaces.as_ref());
+        let answered = request.answer_neutral.clone().map(|answer| {
+            finalize_fingerprint(&FinalizeTurn {
+                answer_neutral: Some(answer),
+                ..FinalizeTurn::default()
+            })
+        });
+        let secrets = self.starting_secrets(&request);
+        let sieve = self.sieve(secrets.clone());
+        let (request, masked) = self.sift(sieve, |sieve| sieve.start(request))?;
         let mut metadata = request.metadata;
         let question = match (&request.question_neutral, &request.question_translated) {
             (Some(neutral), _) => neutral.clone(),
@@ -275,13 +314,10 @@ impl Engine {
             repository: request.repository,
             metadata,
         };
-        let close = request.answer_neutral.map(|answer| {
+        let close = answered.map(|fingerprint| {
             Event::Close(Box::new(CloseEvent {
                 status: TurnStatus::Finalized,
-                fingerprint: finalize_fingerprint(&FinalizeTurn {
-                    answer_neutral: Some(answer),
-                    ..FinalizeTurn::default()
-                }),
+                fingerprint,
                 fallback,
                 metadata: None,
             }))
@@ -291,7 +327,9 @@ impl Engine {
         } else {
             TurnStatus::Open
         };
-        self.seal_start(NewSession::bare(session), event, items, status, close, true)
+        let session = NewSession::bare(session);
+        let start = self.seal_start(session, event, items, status, close, true)?;
+        Ok((start, masked, secrets))
     }
 
     /// A fingerprint as it goes to the ledger: without the keyring nobody can make it from a guessed request.
@@ -349,25 +387,28 @@ impl Engine {
     ///
     /// # Errors
     /// `seq_conflict`, `turn_closed`, `partial_replay`, `idempotency_mismatch`, `final_exists`, `invalid`,
-    /// `limit_exceeded`, `session_not_found`, `turn_not_found`, and the ledger's.
+    /// `limit_exceeded`, `credential_refused`, `session_not_found`, `turn_not_found`, and the ledger's.
     pub async fn append_items(
         &self,
         scope: &Scope,
         session_id: SessionId,
         turn_id: TurnId,
         request: AppendItems,
-    ) -> Result<Appended, Failure> {
+    ) -> Result<Recorded<Appended>, Failure> {
         if request.items.is_empty() {
             return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
         }
         self.settings.limits.items(&request.items, Author::Caller)?;
-        let entries: Vec<Entry> = request.items.into_iter().map(Into::into).collect();
+        let sieve = self.sieve(self.secrets_of(turn_id));
+        let (items, masked) = self.sift(sieve, |sieve| sieve.items(request.items))?;
+        let entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
         let batch = Batch::seal(&entries, self.entropy.as_ref())?;
         let append = Append {
             session_id: session_id.clone(),
             turn_id,
             batch,
             expected_seq: request.expected_seq,
+            progress: None,
         };
         match self.write(scope, Write::Append(Box::new(append))).await? {
             Outcome::Appended {
@@ -375,12 +416,12 @@ impl Engine {
                 last_seq,
                 replayed,
             } => {
-                tracing::info!(%session_id, %turn_id, first_seq, last_seq, replayed, "[SESSIONS][PERSIST_TRACE]");
-                Ok(Appended {
+                let appended = Appended {
                     first_seq,
                     last_seq,
                     replayed,
-                })
+                };
+                Ok(self.recorded(appended, &masked, replayed))
             }
             _ => Err(unexpected()),
         }

@@ -9,6 +9,7 @@ use filrouge_types::{
 };
 
 use crate::engine::Engine;
+use crate::secrets::Recorded;
 
 /// Items read at once.
 const PAGE: usize = 500;
@@ -38,7 +39,7 @@ pub enum RecordedTurn {
 }
 
 impl Engine {
-    /// Records a turn that happened elsewhere, whole.
+    /// Records a turn that happened elsewhere, whole; credentials in it are masked as in any other.
     ///
     /// # Errors
     /// As [`Engine::start_turn`]; `invalid` for a turn without items or one that is still open.
@@ -47,7 +48,7 @@ impl Engine {
         scope: &Scope,
         session: &SessionId,
         turn: ImportedTurn,
-    ) -> Result<RecordedTurn, Failure> {
+    ) -> Result<Recorded<RecordedTurn>, Failure> {
         if turn.items.is_empty() || turn.status == TurnStatus::Open {
             return Err(Failure::new(
                 ErrorCode::Invalid,
@@ -58,12 +59,13 @@ impl Engine {
         let first = self
             .record_version(scope, session, &turn, mark, None)
             .await?;
+        let outcome = |value, masked| Ok(Recorded { value, masked });
         if !first.replayed {
-            return Ok(RecordedTurn::Added);
+            return outcome(RecordedTurn::Added, first.masked);
         }
         let prefix = format!("{}~", turn.request_id);
         let mut unchanged = !first.differs;
-        let mut versions = vec![first];
+        let mut versions = vec![first.into_value()];
         while let Some(next) = versions.last().and_then(|t| t.replaced_by_turn_id) {
             let newest = self.ledger.turn(scope, session, next).await?;
             // A correction made by somebody else stands until the source changes.
@@ -74,7 +76,7 @@ impl Engine {
         }
         // What was redacted is never brought in again, whatever becomes of the source.
         if unchanged || self.redacted(scope, session, &versions).await? {
-            return Ok(RecordedTurn::Known);
+            return outcome(RecordedTurn::Known, 0);
         }
         let version = versions.len() as u64 + 1;
         let changed = versioned(turn, &version_suffix(mark, version))?;
@@ -82,9 +84,11 @@ impl Engine {
             .record_version(scope, session, &changed, mark, versions.last())
             .await;
         match replaced {
-            Ok(_) => Ok(RecordedTurn::Replaced),
+            Ok(new) => outcome(RecordedTurn::Replaced, new.masked),
             // It was redacted in between.
-            Err(failure) if failure.code == ErrorCode::TurnRedacted => Ok(RecordedTurn::Known),
+            Err(failure) if failure.code == ErrorCode::TurnRedacted => {
+                outcome(RecordedTurn::Known, 0)
+            }
             Err(failure) => Err(failure),
         }
     }
@@ -123,7 +127,7 @@ impl Engine {
         turn: &ImportedTurn,
         mark: [u8; 16],
         replaces: Option<&Turn>,
-    ) -> Result<Turn, Failure> {
+    ) -> Result<Recorded<Turn>, Failure> {
         let event = StartEvent {
             request_id: turn.request_id.clone(),
             identity_id: None,
@@ -145,15 +149,14 @@ impl Engine {
             })),
         };
         let session = NewSession::bare(session.clone());
-        let start = self.seal_start(
-            session,
-            event,
-            turn.items.clone(),
-            turn.status,
-            Some(last),
-            false,
-        )?;
-        self.write_turn(scope, Write::Start(Box::new(start))).await
+        let items = turn.items.clone();
+        let (items, masked) = self.sift(self.sieve(None), |sieve| sieve.items(items))?;
+        let start = self.seal_start(session, event, items, turn.status, Some(last), false)?;
+        let recorded = self
+            .write_turn(scope, Write::Start(Box::new(start)))
+            .await?;
+        let replayed = recorded.replayed;
+        Ok(self.recorded(recorded, &masked, replayed))
     }
 }
 

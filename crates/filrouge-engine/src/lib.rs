@@ -5,10 +5,14 @@
 
 pub mod anchor;
 pub mod api_keys;
+pub mod audit;
 pub mod bundle;
+pub mod diagnosis;
 pub mod keyfile;
 pub mod live;
 pub mod restore;
+pub mod stream;
+pub mod tail;
 
 mod close;
 mod conversation;
@@ -19,9 +23,11 @@ mod import;
 mod lineage;
 mod redact;
 mod requests;
+mod secrets;
 mod sessions;
 mod stats;
 mod sweep;
+mod trace;
 mod validate;
 
 pub use conversation::Conversation;
@@ -32,6 +38,10 @@ pub use lineage::{Descendant, Lineage, RELATIVES_MAX, Relative};
 pub use requests::{
     AppendItems, CancelTurn, CloseSession, CreateSession, ErrorBody, FailTurn, FinalizeTurn,
     LinkSession, PatchSession, RecordEvent, RedactTurn, ReplaceTurn, StartTurn,
+};
+pub use secrets::{
+    CredentialPolicy, MaskStream, Masked, Recorded, SecretStream, TurnSecrets, UnknownPolicy,
+    mask_json, mask_text,
 };
 pub use sessions::{ErasureReceipt, StoreReceipt};
 pub use stats::{SessionStatistics, Statistics, Tokens, TurnsByStatus};

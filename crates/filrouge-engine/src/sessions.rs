@@ -89,7 +89,9 @@ impl Engine {
                 .unwrap_or_else(|| RawJson::from_checked("{}")),
         };
         match self.write(scope, Write::CreateSession(new)).await? {
-            Outcome::Session { session, created } => Ok((*session, created)),
+            Outcome::Session {
+                session, created, ..
+            } => Ok((*session, created)),
             _ => Err(unexpected()),
         }
     }

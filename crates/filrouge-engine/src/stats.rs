@@ -45,7 +45,7 @@ pub struct TurnsByStatus {
 }
 
 impl TurnsByStatus {
-    const fn of(&mut self, status: TurnStatus) -> &mut u64 {
+    pub(crate) const fn of(&mut self, status: TurnStatus) -> &mut u64 {
         match status {
             TurnStatus::Open => &mut self.open,
             TurnStatus::Interrupted => &mut self.interrupted,

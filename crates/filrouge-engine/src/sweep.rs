@@ -1,5 +1,7 @@
 //! Turns whose owner is gone become interrupted (DESIGN §4.5).
 
+use std::time::Duration;
+
 use filrouge_store::command::{Interrupt, Outcome, Scope, Viewer, Write};
 use filrouge_store::rows::TurnRow;
 use filrouge_types::{Channel, Failure, SessionId, TenantId, Timestamp};
@@ -8,6 +10,8 @@ use crate::engine::{Engine, unexpected};
 
 /// Most turns looked at in one sweep.
 const SWEEP_MAX: usize = 100_000;
+/// Later than any sign of life.
+pub(crate) const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 /// Most items of a turn looked at for an open question to a human.
 const ITEMS_MAX: usize = 10_000;
 
@@ -18,14 +22,17 @@ struct Silent {
 }
 
 impl Engine {
-    /// Marks the turns that nobody has touched for the turn timeout; those that wait for a human are left.
-    /// Gives how many were marked.
+    /// Marks the turns that nobody works at any more: those that a stream is recorded into whose process is gone or
+    /// has given no sign of life for the stream timeout, with what the draft shows; and those that nobody has touched
+    /// for the turn timeout, but for those that wait for a human. Gives how many were marked.
     ///
     /// # Errors
     /// The ledger's; a single session that fails verification is logged and left alone.
     pub async fn sweep(&self) -> Result<u64, Failure> {
-        let timeout = i64::try_from(self.settings.turn_timeout.as_micros()).unwrap_or(i64::MAX);
-        let before = Timestamp::from_micros(self.clock.now().as_micros().saturating_sub(timeout));
+        let abandoned = self.sweep_streams().await?;
+        self.secrets()
+            .expire(self.clock.now(), self.settings.turn_timeout);
+        let before = self.ago(self.settings.turn_timeout);
         let silent = self
             .ledger
             .ask(move |sight| {
@@ -46,7 +53,7 @@ impl Engine {
                 Ok(silent)
             })
             .await?;
-        let mut marked = 0;
+        let mut marked = abandoned;
         for silent in silent {
             match self.interrupt(&silent, before).await {
                 Ok(true) => marked += 1,
@@ -54,6 +61,61 @@ impl Engine {
                 Err(error) => {
                     tracing::error!(session_id = %silent.session, turn_id = %silent.turn.turn_id, %error,
                         "a silent turn cannot be marked as interrupted");
+                }
+            }
+        }
+        Ok(marked)
+    }
+
+    fn ago(&self, time: Duration) -> Timestamp {
+        let time = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+        Timestamp::from_micros(self.clock.now().as_micros().saturating_sub(time))
+    }
+
+    /// Marks the turns that a stream is recorded into whose process is gone or has given no sign of life for the stream
+    /// timeout: the part of [`Self::sweep`] that is worth doing often. Gives how many were marked.
+    ///
+    /// # Errors
+    /// As [`Self::sweep`].
+    pub async fn sweep_streams(&self) -> Result<u64, Failure> {
+        let drafts = self
+            .ledger
+            .ask(|sight| {
+                let mut drafts = Vec::new();
+                for (pk, draft) in sight.view.all_drafts()? {
+                    // A draft whose session is gone or cannot be read is for `verify`.
+                    if let Ok(Some(stored)) = sight.view.session_by_pk(pk) {
+                        drafts.push((stored.row.tenant_id, stored.row.session_id, draft));
+                    }
+                }
+                Ok(drafts)
+            })
+            .await?;
+        let lapsed = self.ago(self.settings.stream_timeout);
+        let mut marked = 0;
+        for (tenant, session_id, draft) in drafts {
+            let gone = self.ledger.is_gone(&draft.writer);
+            if !gone && draft.beat_at >= lapsed {
+                continue;
+            }
+            let interrupt = Interrupt {
+                session_id: session_id.clone(),
+                turn_id: draft.turn_id,
+                before: if gone { NEVER } else { lapsed },
+                stream: Some(draft.stream),
+            };
+            let scope = Scope::new(tenant, Viewer::Operator);
+            let write = Write::Interrupt(interrupt);
+            let turn_id = draft.turn_id;
+            match self.write(&scope, write).await {
+                Ok(Outcome::Interrupted(put)) => {
+                    let done = put.is_some();
+                    tracing::info!(%session_id, %turn_id, stream = %draft.stream, gone, done, "a stream that nobody records was ended");
+                    marked += u64::from(done);
+                }
+                Ok(_) => return Err(unexpected()),
+                Err(error) => {
+                    tracing::error!(%session_id, %turn_id, %error, "a turn whose stream nobody records cannot be marked as interrupted");
                 }
             }
         }
@@ -73,9 +135,10 @@ impl Engine {
             session_id: silent.session.clone(),
             turn_id: silent.turn.turn_id,
             before,
+            stream: None,
         };
         match self.write(&scope, Write::Interrupt(interrupt)).await? {
-            Outcome::Interrupted(done) => Ok(done),
+            Outcome::Interrupted(put) => Ok(put.is_some()),
             _ => Err(unexpected()),
         }
     }

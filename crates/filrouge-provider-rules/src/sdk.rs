@@ -3,6 +3,8 @@
 //! [`check`] keeps a Python virtual environment with the pinned SDKs in a directory of the caller's and runs
 //! `sdk/check.py` in it. The types are closed there: a member they do not name is refused, as are wrong JSON types and
 //! missing members. What the types do not say (order, pairing, formats) is [`crate::check_history`]'s.
+//!
+//! [`streams`] asks the SDKs something else: what they make of a provider's answer.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -13,6 +15,8 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::Provider;
+
+pub mod streams;
 
 const SCRIPT: &str = include_str!("../sdk/check.py");
 const REQUIREMENTS: &str = include_str!("../sdk/requirements.txt");
@@ -53,15 +57,17 @@ pub enum SdkError {
         output: String,
     },
     /// The script failed, or its own test of the SDK types did (status 3).
-    #[error("sdk/check.py ended with {status:?}: {output}")]
+    #[error("sdk/{script} ended with {status:?}: {output}")]
     Script {
+        /// Its name.
+        script: &'static str,
         /// Its exit status; None if a signal ended it.
         status: Option<i32>,
         /// What it printed on standard error.
         output: String,
     },
     /// The script's answer is not of the agreed form, or leaves histories out.
-    #[error("sdk/check.py gave an unexpected answer: {0}")]
+    #[error("the script gave an unexpected answer: {0}")]
     Answer(String),
     /// The directory cannot be used.
     #[error("{path}: {source}")]
@@ -86,35 +92,48 @@ pub fn check(
     directory: &Path,
     histories: &[(Provider, Value)],
 ) -> Result<Vec<SdkViolation>, SdkError> {
-    let environment = environment(directory)?;
-    let script = &environment.script;
-    let mut child = Command::new(&environment.python)
-        .arg(script)
+    let lines = histories
+        .iter()
+        .map(|(provider, messages)| json!({"provider": provider.as_str(), "messages": messages}));
+    let stdout = ask(directory, "check", &[("check.py", SCRIPT)], lines)?;
+    answer(&stdout, histories)
+}
+
+/// Runs the first of the files of a script, which are kept in a folder of their own, with these JSON lines to read;
+/// gives what it prints.
+fn ask(
+    directory: &Path,
+    name: &str,
+    files: &[(&'static str, &str)],
+    lines: impl Iterator<Item = Value>,
+) -> Result<Vec<u8>, SdkError> {
+    let Environment { python, folder } = environment(directory, name, files)?;
+    let script = files.first().map_or("", |(file, _)| *file);
+    let path = folder.join(script);
+    let mut child = Command::new(python)
+        .arg(&path)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(SdkError::Python)?;
-    let output = feed(&mut child, histories)
+    let output = feed(&mut child, lines)
         .and_then(|()| child.wait_with_output())
-        .map_err(at(script))?;
-    if !output.status.success() {
-        return Err(SdkError::Script {
-            status: output.status.code(),
-            output: String::from_utf8_lossy(&output.stderr).into_owned(),
-        });
+        .map_err(at(&path))?;
+    if output.status.success() {
+        return Ok(output.stdout);
     }
-    answer(&output.stdout, histories)
+    Err(SdkError::Script {
+        script,
+        status: output.status.code(),
+        output: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
 }
 
-/// Starts the thread that writes the histories, so that neither side waits for the other. It ends when the script has read
+/// Starts the thread that writes the lines, so that neither side waits for the other. It ends when the script has read
 /// all or has ended, and the script's exit status tells which.
-fn feed(child: &mut Child, histories: &[(Provider, Value)]) -> io::Result<()> {
-    let mut text = String::new();
-    for (provider, messages) in histories {
-        text += &json!({"provider": provider.as_str(), "messages": messages}).to_string();
-        text.push('\n');
-    }
+fn feed(child: &mut Child, lines: impl Iterator<Item = Value>) -> io::Result<()> {
+    let text: String = lines.map(|line| format!("{line}\n")).collect();
     if let Some(mut stdin) = child.stdin.take() {
         thread::Builder::new().spawn(move || stdin.write_all(text.as_bytes()))?;
     }
@@ -152,32 +171,43 @@ fn answer(stdout: &[u8], histories: &[(Provider, Value)]) -> Result<Vec<SdkViola
 
 struct Environment {
     python: PathBuf,
-    script: PathBuf,
+    /// Where the script's files are.
+    folder: PathBuf,
 }
 
-fn environment(directory: &Path) -> Result<Environment, SdkError> {
+/// The virtual environment and the files of a script, made where they are not there yet, by one process at a time.
+fn environment(
+    directory: &Path,
+    name: &str,
+    files: &[(&'static str, &str)],
+) -> Result<Environment, SdkError> {
     fs::create_dir_all(directory).map_err(at(directory))?;
     let lock_path = directory.join("lock");
     let lock = File::create(&lock_path).map_err(at(&lock_path))?;
     lock.lock().map_err(at(&lock_path))?;
 
-    let name = digest(REQUIREMENTS);
-    let venv = directory.join(format!("venv-{name}"));
+    let pinned = digest(REQUIREMENTS);
+    let venv = directory.join(format!("venv-{pinned}"));
     let python = if cfg!(windows) {
         venv.join("Scripts").join("python.exe")
     } else {
         venv.join("bin").join("python")
     };
-    let stamp = directory.join(format!("{name}.stamp"));
+    let stamp = directory.join(format!("{pinned}.stamp"));
     if !(stamp.exists() && python.exists()) {
         install(directory, &venv, &python)?;
         fs::write(&stamp, REQUIREMENTS).map_err(at(&stamp))?;
     }
-    let script = directory.join(format!("check-{}.py", digest(SCRIPT)));
-    if !script.exists() {
-        write_whole(&script, SCRIPT)?;
+    let texts: String = files.iter().map(|(_, text)| *text).collect();
+    let folder = directory.join(format!("{name}-{}", digest(&texts)));
+    fs::create_dir_all(&folder).map_err(at(&folder))?;
+    for (file, text) in files {
+        let path = folder.join(file);
+        if !path.exists() {
+            write_whole(&path, text)?;
+        }
     }
-    Ok(Environment { python, script })
+    Ok(Environment { python, folder })
 }
 
 fn install(directory: &Path, venv: &Path, python: &Path) -> Result<(), SdkError> {

@@ -9,6 +9,8 @@ use crate::problem::Problem;
 use crate::serve::App;
 
 pub(crate) const DURABILITY: HeaderName = HeaderName::from_static("filrouge-durability");
+/// How many credentials were masked in what was written (DESIGN §8).
+const MASKED: HeaderName = HeaderName::from_static("filrouge-masked");
 
 /// What a list answers.
 #[derive(Serialize)]
@@ -41,6 +43,16 @@ pub(crate) fn written<T: Serialize>(
         HeaderValue::from_static(app.engine().ledger().durability().as_str()),
     );
     Ok(response)
+}
+
+/// The answer of a write in which credentials may have been masked: it tells how many, if there were any.
+pub(crate) fn masked(mut response: Response<Body>, count: u64) -> Response<Body> {
+    if count > 0 {
+        response
+            .headers_mut()
+            .insert(MASKED, HeaderValue::from(count));
+    }
+    response
 }
 
 pub(crate) const fn created(new: bool) -> StatusCode {

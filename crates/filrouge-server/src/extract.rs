@@ -6,6 +6,6 @@ mod query;
 mod scope;
 mod words;
 
-pub(crate) use body::{Body, OptionalBody};
+pub(crate) use body::{Body, OptionalBody, RawBody};
 pub(crate) use query::{Cursor, LIMIT_MAX, Limit, NoParameters, Query, WAIT_MAX_MS, wait};
 pub(crate) use scope::{Caller, InSession, InTurn};

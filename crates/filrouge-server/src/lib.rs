@@ -9,6 +9,7 @@ mod observe;
 mod openapi;
 mod outgoing;
 mod problem;
+mod recordings;
 mod request_id;
 mod routes;
 mod serve;

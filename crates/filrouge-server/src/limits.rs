@@ -48,6 +48,8 @@ pub struct LimitSettings {
     pub write_stall: Duration,
     /// Connections at one time; further ones are answered 503. More than one key's streams, so that no key takes all.
     pub connections: usize,
+    /// How long a provider's stream that is recorded may be silent.
+    pub stream_idle: Duration,
     /// Streams that one API key may hold open; all callers without a key count as one.
     pub streams_per_key: usize,
     /// Large answers (exports, contexts) that are built and sent at one time.
@@ -70,6 +72,7 @@ impl Default for LimitSettings {
             answer_timeout: Duration::from_secs(60),
             write_stall: Duration::from_secs(30),
             connections: 20_480,
+            stream_idle: Duration::from_secs(600),
             streams_per_key: 16_384,
             large_answers: 4,
             rate_per_key: None,

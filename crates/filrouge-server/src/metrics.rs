@@ -34,6 +34,14 @@ struct ReasonLabels {
     reason: &'static str,
 }
 
+/// What form a credential had.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CredentialLabels {
+    shape: &'static str,
+    /// `masked` or `refused`.
+    outcome: &'static str,
+}
+
 /// Whose rate was exceeded.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct SubjectLabels {
@@ -41,7 +49,7 @@ struct SubjectLabels {
 }
 
 /// How the store is at the moment of a scrape.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct StoreState {
     pub(crate) read_only: bool,
     pub(crate) integrity: bool,
@@ -51,6 +59,9 @@ pub(crate) struct StoreState {
     pub(crate) queued_writes: u64,
     pub(crate) unauthenticated: u64,
     pub(crate) runtime_context_dropped: u64,
+    pub(crate) runtime_context_lost: u64,
+    pub(crate) credentials_masked: Vec<(&'static str, u64)>,
+    pub(crate) credentials_refused: Vec<(&'static str, u64)>,
     pub(crate) body_bytes: usize,
 }
 
@@ -70,6 +81,8 @@ pub struct Metrics {
     pub(crate) tail_readers: Gauge,
     tail_drops: Family<ReasonLabels, Counter>,
     runtime_context_dropped: Counter,
+    runtime_context_lost: Counter,
+    credentials: Family<CredentialLabels, Counter>,
     store_read_only: Gauge,
     store_integrity_failed: Gauge,
     anchor_failed: Gauge,
@@ -107,6 +120,8 @@ impl Default for Metrics {
             tail_readers: Gauge::default(),
             tail_drops: Family::default(),
             runtime_context_dropped: Counter::default(),
+            runtime_context_lost: Counter::default(),
+            credentials: Family::default(),
             store_read_only: Gauge::default(),
             store_integrity_failed: Gauge::default(),
             anchor_failed: Gauge::default(),
@@ -119,6 +134,7 @@ impl Default for Metrics {
         metrics.register_requests();
         metrics.register_connections();
         metrics.register_store();
+        metrics.register_secrets();
         metrics
     }
 }
@@ -182,12 +198,6 @@ impl Metrics {
 
     fn register_store(&self) {
         let mut r = self.registry();
-        let forgotten = "Members of runtime_context that were forgotten";
-        r.register(
-            "runtime_context_dropped",
-            forgotten,
-            self.runtime_context_dropped.clone(),
-        );
         let states = [
             (
                 "store_read_only",
@@ -227,6 +237,21 @@ impl Metrics {
         );
         let refused = "Requests without valid credentials";
         r.register("unauthenticated", refused, self.unauthenticated.clone());
+    }
+
+    fn register_secrets(&self) {
+        let mut r = self.registry();
+        let forgotten = "Members of runtime_context that were forgotten";
+        r.register(
+            "runtime_context_dropped",
+            forgotten,
+            self.runtime_context_dropped.clone(),
+        );
+        let lost = "Values of runtime_context that could not be held to be masked";
+        let counter = self.runtime_context_lost.clone();
+        r.register("runtime_context_lost", lost, counter);
+        let met = "Credentials that were masked, or that writes were refused for, by shape";
+        r.register("credentials", met, self.credentials.clone());
     }
 
     /// Counts a request until the answer begins.
@@ -300,10 +325,21 @@ impl Metrics {
         self.store_queued_writes.set(whole(store.queued_writes));
         for (counter, count) in [
             (&self.runtime_context_dropped, store.runtime_context_dropped),
+            (&self.runtime_context_lost, store.runtime_context_lost),
             (&self.store_statements, store.statements),
             (&self.unauthenticated, store.unauthenticated),
         ] {
             counter.inner().store(count, Ordering::Relaxed);
+        }
+        for (outcome, counts) in [
+            ("masked", store.credentials_masked),
+            ("refused", store.credentials_refused),
+        ] {
+            for (shape, count) in counts {
+                let labels = CredentialLabels { shape, outcome };
+                let counter = self.credentials.get_or_create(&labels);
+                counter.inner().store(count, Ordering::Relaxed);
+            }
         }
         let mut out = String::new();
         text::encode(&mut out, &self.registry())?;

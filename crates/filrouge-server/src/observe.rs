@@ -20,6 +20,7 @@ use tracing::{Instrument, Span, field};
 
 use crate::problem::Problem;
 use crate::request_id::HttpRequestId;
+use crate::routes::stream;
 use crate::serve::App;
 
 /// What a request's future panicked with is not told anywhere: it may quote what was sent.
@@ -76,7 +77,10 @@ pub(crate) async fn request(
     // The bytes of the body are given back when what was made of them is gone, too.
     let body = Arc::new(app.limits().body());
     request.extensions_mut().insert(body.clone());
-    let mut response = answer(&app, request, next).instrument(span.clone()).await;
+    // A recorded stream takes as long as it flows, and has bounds of its own.
+    let bounded = route != stream::PATH;
+    let answering = answer(&app, bounded, request, next);
+    let mut response = answering.instrument(span.clone()).await;
     drop(body);
     drop(under_way);
     id.put(response.headers_mut());
@@ -88,10 +92,15 @@ pub(crate) async fn request(
     response
 }
 
-async fn answer(app: &App, request: Request, next: Next) -> Response<Body> {
+async fn answer(app: &App, bounded: bool, request: Request, next: Next) -> Response<Body> {
     let settings = app.limits().settings();
     let within = settings.body_timeout + settings.answer_timeout;
-    match tokio::time::timeout(within, caught(next.run(request))).await {
+    let answering = caught(next.run(request));
+    let answered = match bounded {
+        true => tokio::time::timeout(within, answering).await,
+        false => Ok(answering.await),
+    };
+    match answered {
         Ok(Ok(response)) => response,
         Ok(Err(Panicked)) => {
             app.metrics().panicked();

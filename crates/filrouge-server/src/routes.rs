@@ -14,6 +14,7 @@ use crate::access;
 use crate::problem::Problem;
 use crate::serve::App;
 
+mod audit;
 mod changes;
 mod context;
 mod events;
@@ -28,6 +29,7 @@ mod openapi;
 mod session;
 mod sessions;
 mod stats;
+pub(crate) mod stream;
 mod tail;
 mod turns;
 
@@ -41,9 +43,11 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(events::record, events::list))
         .routes(routes!(info::show))
         .routes(routes!(changes::list))
+        .routes(routes!(audit::list))
         .routes(routes!(turns::start, turns::list))
         .routes(routes!(turns::show))
         .routes(routes!(items::append))
+        .routes(routes!(stream::record))
         .routes(routes!(turns::finalize))
         .routes(routes!(turns::fail))
         .routes(routes!(turns::cancel))

@@ -17,14 +17,19 @@ use crate::access::Authority;
 use crate::limits::{LimitSettings, Limits};
 use crate::metrics::Metrics;
 use crate::observe;
+use crate::recordings::Recordings;
 use crate::routes::router;
 use crate::transport::{self, Transport};
 use crate::webhooks::Webhooks;
 
 /// How often callers that were silent are forgotten.
 const FORGET_EVERY: Duration = Duration::from_secs(10);
-/// How often silent turns are looked for.
-const SWEEP_EVERY: Duration = Duration::from_secs(30);
+/// How often turns are looked for whose streams nobody records any more.
+const SWEEP_STREAMS_EVERY: Duration = Duration::from_secs(5);
+/// How often silent turns are looked for, too: after so many looks for streams.
+const SWEEP_EVERY: u32 = 6;
+/// How long recordings may take to write their ends once no connection is left: longer than a store is waited for.
+const RECORDINGS_WITHIN: Duration = Duration::from_secs(15);
 
 /// What the routes work with.
 #[derive(Clone)]
@@ -37,6 +42,7 @@ struct Parts {
     anchor: Option<AnchorKeeper>,
     limits: Limits,
     metrics: Arc<Metrics>,
+    recordings: Recordings,
     stopping: watch::Sender<bool>,
 }
 
@@ -57,6 +63,7 @@ impl App {
             authority,
             anchor,
             limits: Limits::new(limits, metrics.clone()),
+            recordings: Recordings::new(&metrics),
             metrics,
             stopping: watch::Sender::new(false),
         }))
@@ -72,6 +79,11 @@ impl App {
     #[must_use]
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.0.metrics
+    }
+
+    /// The provider streams that are being recorded.
+    pub(crate) fn recordings(&self) -> &Recordings {
+        &self.0.recordings
     }
 
     /// Turns true when the server stops: streams end then, with a place to go on from. Whoever ignores it is
@@ -92,7 +104,7 @@ impl App {
         &self.0.live
     }
 
-    pub(crate) fn engine(&self) -> &Engine {
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.0.engine
     }
 
@@ -164,6 +176,13 @@ pub async fn serve(
     transport::run(listener, transport).await;
     app.0.stopping.send_replace(true);
     while deliveries.join_next().await.is_some() {}
+    let ended = app.recordings().ended();
+    if tokio::time::timeout(RECORDINGS_WITHIN, ended)
+        .await
+        .is_err()
+    {
+        tracing::warn!("streams are still being recorded; they are left to who looks after them");
+    }
     for task in [sweeper, forgetter, teller] {
         task.abort();
     }
@@ -185,12 +204,17 @@ async fn forget(app: App) {
 }
 
 async fn sweep(app: App) {
-    loop {
-        match app.engine().sweep().await {
+    for round in (0..SWEEP_EVERY).cycle() {
+        let engine = app.engine();
+        let swept = match round {
+            0 => engine.sweep().await,
+            _ => engine.sweep_streams().await,
+        };
+        match swept {
             Ok(0) => {}
             Ok(turns) => tracing::info!(turns, "silent turns were marked as interrupted"),
             Err(error) => tracing::error!(%error, "silent turns cannot be looked for"),
         }
-        tokio::time::sleep(SWEEP_EVERY).await;
+        tokio::time::sleep(SWEEP_STREAMS_EVERY).await;
     }
 }

@@ -19,6 +19,7 @@ use crate::erasure::Erasure;
 use crate::guard::{Guard, data_version, in_snapshot};
 use crate::migrate;
 use crate::open::{self, Options};
+use crate::presence::Presence;
 use crate::rows::statements;
 use crate::writer::{Request, Writer};
 
@@ -46,6 +47,7 @@ pub struct SqliteLedger {
     requests: Mutex<Option<mpsc::Sender<Request>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     store_id: String,
+    presence: Presence,
 }
 
 impl SqliteLedger {
@@ -62,6 +64,7 @@ impl SqliteLedger {
         let store_id = migrate::store_id(&conn)?;
         let erasure = Erasure::resume(&conn, options.busy_timeout)?;
         let seen = data_version(&conn)?;
+        let presence = Presence::new(&options.path, options.entropy.clone());
         let reader = || open::reader(&options.path, options.busy_timeout);
         let guard = Arc::new(Guard::new(
             reader()?,
@@ -107,6 +110,7 @@ impl SqliteLedger {
             requests: Mutex::new(Some(sender)),
             writer: Mutex::new(Some(thread)),
             store_id,
+            presence,
         })
     }
 
@@ -247,6 +251,14 @@ impl Ledger for SqliteLedger {
         self.shared.guard.position()
     }
 
+    fn writer(&self) -> String {
+        self.presence.name()
+    }
+
+    fn is_gone(&self, writer: &str) -> bool {
+        self.presence.is_gone(writer)
+    }
+
     fn store_id(&self) -> &str {
         &self.store_id
     }
@@ -285,6 +297,7 @@ impl Ledger for SqliteLedger {
             }
         }
         self.shared.pool().clear();
+        self.presence.leave();
     }
 }
 

@@ -7,6 +7,7 @@ mod guard;
 mod ledger;
 mod migrate;
 mod open;
+mod presence;
 mod rows;
 mod writer;
 

@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_journal.sql"),
     include_str!("migrations/0002_redaction.sql"),
     include_str!("migrations/0003_sessions.sql"),
+    include_str!("migrations/0004_drafts.sql"),
 ];
 
 /// The first schema whose writers erase what they delete.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use filrouge_store::command::{Scope, SessionFilter, Viewer};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    EventRow, HeadRow, LogRow, NoteRow, RECORDS_BYTES, SessionPk, SessionRow, Stored, TurnRow, Tx,
+    DraftChunk, DraftRow, EventRow, LogRow, NoteRow, RECORDS_BYTES, SessionPk, Stored, TurnRow,
     View, item_key, request_key,
 };
 use filrouge_types::{
@@ -15,11 +15,13 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, para
 
 use crate::error::{failure, malformed};
 
+mod draft;
 mod event;
 mod note;
 mod order;
 mod page;
 mod session;
+mod write;
 
 use order::in_order;
 use session::{SESSION_COLUMNS, read_stored};
@@ -357,10 +359,31 @@ impl View for Rows<'_> {
         note::all(self)
     }
 
+    fn draft(&self, pk: SessionPk, place: u64) -> Result<Option<DraftRow>, Failure> {
+        draft::get(self, pk, place)
+    }
+
+    fn drafts(&self, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
+        draft::of_session(self, pk)
+    }
+
+    fn draft_chunks(
+        &self,
+        pk: SessionPk,
+        place: u64,
+        after: u64,
+    ) -> Result<Vec<DraftChunk>, Failure> {
+        draft::chunks(self, pk, place, after)
+    }
+
+    fn all_drafts(&self) -> Result<Vec<(SessionPk, DraftRow)>, Failure> {
+        draft::all(self)
+    }
+
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {
         let sql = "SELECT pk FROM session UNION SELECT pk FROM head UNION SELECT id >> 32 FROM turn
              UNION SELECT session_pk FROM record_key UNION SELECT session_pk FROM item_key
-             UNION SELECT session_pk FROM event";
+             UNION SELECT session_pk FROM event UNION SELECT turn >> 32 FROM draft UNION SELECT turn >> 32 FROM draft_chunk";
         self.many(sql, [], |row| uint(row, 0))
     }
 }
@@ -369,106 +392,6 @@ fn select_session(condition: &str) -> String {
     format!(
         "SELECT {SESSION_COLUMNS} FROM session s LEFT JOIN head h ON h.pk = s.pk WHERE {condition}"
     )
-}
-
-impl Tx for Rows<'_> {
-    fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
-        session::insert(self, row)
-    }
-
-    fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
-        let sql = "INSERT INTO head (pk, data) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET data = ?2";
-        self.run(sql, params![int(pk), head.encode()])
-    }
-
-    fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
-        let sql = "INSERT INTO turn (id, turn_id, open_since, data) VALUES (?1, ?2, ?3, ?4)";
-        let id = packed(pk, row.place());
-        self.run(
-            sql,
-            params![id, row.turn_id.as_bytes(), open_since(row), row.encode()],
-        )
-    }
-
-    fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
-        let sql = "UPDATE turn SET open_since = ?2, data = ?3 WHERE id = ?1";
-        self.run(
-            sql,
-            params![packed(pk, row.place()), open_since(row), row.encode()],
-        )
-    }
-
-    fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
-        self.run(
-            "INSERT INTO record (head, body) VALUES (?1, ?2)",
-            params![row.head, row.body],
-        )?;
-        let id = self.0.last_insert_rowid();
-        let sql = "INSERT INTO record_key (session_pk, first_seq, count, record_id) VALUES (?1, ?2, ?3, ?4)";
-        self.run(
-            sql,
-            params![int(pk), int(row.first_seq), int(row.count), id],
-        )
-    }
-
-    fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
-        let sql = "UPDATE record SET head = ?3, body = ?4 WHERE id =
-             (SELECT record_id FROM record_key WHERE session_pk = ?1 AND first_seq = ?2)";
-        self.run(
-            sql,
-            params![int(pk), int(row.first_seq), row.head, row.body],
-        )
-    }
-
-    fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {
-        self.insert_key(pk, item_key(id), seq)
-    }
-
-    fn insert_request_key(
-        &mut self,
-        pk: SessionPk,
-        id: &RequestId,
-        seq: u64,
-    ) -> Result<(), Failure> {
-        self.insert_key(pk, request_key(id), seq)
-    }
-
-    fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
-        session::update(self, pk, row)
-    }
-
-    fn note_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
-        let sql = "INSERT OR IGNORE INTO session_agent (agent, session_pk) VALUES (?1, ?2)";
-        self.run(sql, params![agent, int(pk)])
-    }
-
-    fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
-        event::insert(self, pk, row)
-    }
-
-    fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure> {
-        note::put(self, row)
-    }
-
-    fn erase(&mut self, pk: SessionPk) -> Result<(), Failure> {
-        let of_pk = [
-            "DELETE FROM record WHERE id IN (SELECT record_id FROM record_key WHERE session_pk = ?1)",
-            "DELETE FROM record_key WHERE session_pk = ?1",
-            "DELETE FROM item_key WHERE session_pk = ?1",
-            "DELETE FROM event WHERE session_pk = ?1",
-            "DELETE FROM session_agent WHERE session_pk = ?1",
-        ];
-        for sql in of_pk {
-            self.run(sql, [int(pk)])?;
-        }
-        let sql = "DELETE FROM turn WHERE id BETWEEN ?1 AND ?2";
-        self.run(sql, [packed(pk, 0), packed(pk, u64::MAX)])
-    }
-
-    fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
-        let sql = "INSERT INTO commit_log (commit_no, data) VALUES (?1, ?2)";
-        self.run(sql, params![int(row.commit_no), row.encode()])
-    }
 }
 
 fn open_since(row: &TurnRow) -> Option<i64> {

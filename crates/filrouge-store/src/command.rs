@@ -1,15 +1,18 @@
 //! What a ledger is asked to write and how it answers (DESIGN §4).
 
 use filrouge_types::{
-    IdentityId, JsonText, ProjectId, RawJson, RequestId, Session, SessionEvent, SessionId,
-    SessionStatus, TenantId, Timestamp, Turn, TurnId, TurnStatus,
+    IdentityId, JsonText, ProjectId, RawJson, RequestId, SessionId, SessionStatus, TenantId,
+    Timestamp, Turn, TurnId, TurnStatus,
 };
 
+use crate::draft::{Delta, StreamId};
 use crate::record::{Batch, ChainedItem, Entry, Seqs, StartEvent};
 use crate::rows::SessionRow;
 
+mod outcome;
 mod session;
 
+pub use outcome::{Outcome, Put};
 pub use session::{
     CloseSession, Erase, Erased, Link, NewEvent, Patch, PutNote, SessionPatch, SessionToken,
 };
@@ -166,6 +169,40 @@ pub struct Append {
     pub batch: Batch,
     /// The seq the session must stand at.
     pub expected_seq: Option<u64>,
+    /// What becomes of the draft that the items come from.
+    pub progress: Option<Progress>,
+}
+
+/// What is left of a draft once some of it has become items.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// The recording.
+    pub stream: StreamId,
+    /// The number of the chunk that holds what is left.
+    pub number: u64,
+    /// What is left, whole.
+    pub rest: Vec<Delta>,
+    /// Whether the recording is over: the draft goes.
+    pub over: bool,
+}
+
+/// Adds to the draft of an open turn; the sign of life of who records it (DESIGN §4).
+#[derive(Debug, Clone)]
+pub struct PutDraft {
+    /// The session.
+    pub session_id: SessionId,
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The recording.
+    pub stream: StreamId,
+    /// Whether the recording begins with it: no other may be under way.
+    pub begins: bool,
+    /// The process that records.
+    pub writer: Box<str>,
+    /// The number of the chunk; one that is there already is not added again.
+    pub number: u64,
+    /// What has come; with nothing it is a sign of life alone.
+    pub deltas: Vec<Delta>,
 }
 
 /// How a turn is to end.
@@ -184,6 +221,8 @@ pub enum Ending {
     Fail(Vec<Entry>),
     /// By the user: the entries are what was shown, then the cancellation.
     Cancel(Vec<Entry>),
+    /// With the answer that a stream has brought: the entries are its last items, among them the final one.
+    Recorded(Vec<Entry>),
 }
 
 /// Ends a turn.
@@ -201,17 +240,21 @@ pub struct Close {
     pub metadata: Option<RawJson>,
     /// Of the request's body.
     pub fingerprint: [u8; 16],
+    /// The recording that ends the turn and has given what was shown; without one, what the draft shows is kept.
+    pub stream: Option<StreamId>,
 }
 
-/// Marks a turn whose owner is gone, if it was not touched since `before` (DESIGN §4.5).
+/// Marks a turn whose owner is gone, if it was not touched since `before` (DESIGN §4.5); what its draft shows is kept.
 #[derive(Debug, Clone)]
 pub struct Interrupt {
     /// The session.
     pub session_id: SessionId,
     /// The turn.
     pub turn_id: TurnId,
-    /// Silence since this moment.
+    /// Silence since this moment: of the turn, and of who records it.
     pub before: Timestamp,
+    /// The recording that is known to be over: how long the turn was silent does not matter then.
+    pub stream: Option<StreamId>,
 }
 
 /// What is to be redacted.
@@ -291,6 +334,8 @@ pub enum Write {
     RecordEvent(Box<NewEvent>),
     /// Puts a note.
     PutNote(PutNote),
+    /// Adds to a draft.
+    PutDraft(Box<PutDraft>),
 }
 
 impl Write {
@@ -310,6 +355,7 @@ impl Write {
             Self::Link(link) => &link.session_id,
             Self::Erase(erase) => &erase.session_id,
             Self::RecordEvent(event) => &event.session_id,
+            Self::PutDraft(draft) => &draft.session_id,
             Self::PutNote(_) => return None,
         })
     }
@@ -322,42 +368,4 @@ pub struct Command {
     pub scope: Scope,
     /// The write.
     pub write: Write,
-}
-
-/// What a write answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// The session, and whether this write made it.
-    Session {
-        /// The session.
-        session: Box<Session>,
-        /// Whether it is new.
-        created: bool,
-    },
-    /// The turn as it stands now.
-    Turn(Box<Turn>),
-    /// Where the items stand, and whether an earlier write put them there.
-    Appended {
-        /// The first one's seq.
-        first_seq: u64,
-        /// The last one's seq.
-        last_seq: u64,
-        /// Whether this repeats an earlier answer.
-        replayed: bool,
-    },
-    /// Whether the turn was interrupted by this write.
-    Interrupted(bool),
-    /// What was redacted.
-    Redacted(Redacted),
-    /// What was erased.
-    Erased(Erased),
-    /// The event as it stands, and whether this write put it there.
-    Event {
-        /// The event.
-        event: Box<SessionEvent>,
-        /// Whether it is new.
-        created: bool,
-    },
-    /// Whether the note was put: `false` when it is not at the version that was expected.
-    Note(bool),
 }

@@ -66,6 +66,8 @@ pub enum Domain {
     Event,
     /// A note.
     Note,
+    /// A draft, and a chunk of one.
+    Draft,
     /// What an anonymous session's secret and an erased session's owner are known by.
     Owner,
 }
@@ -82,6 +84,7 @@ impl Domain {
             Self::Anchor => b"filrouge anchor 1\0",
             Self::Event => b"filrouge event 1\0",
             Self::Note => b"filrouge note 1\0",
+            Self::Draft => b"filrouge draft 1\0",
             Self::Owner => b"filrouge owner 1\0",
         }
     }

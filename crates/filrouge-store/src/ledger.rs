@@ -1,5 +1,6 @@
 //! The ledger port: what the engine asks of a durable store (DESIGN §13).
 
+use std::collections::BTreeMap;
 use std::sync::mpsc;
 
 use async_trait::async_trait;
@@ -9,8 +10,11 @@ use filrouge_types::{
 use tokio::sync::watch;
 
 use crate::command::{Command, Outcome, PutNote, Scope, SessionFilter, Viewer, Write};
+use crate::draft::StreamId;
 use crate::keyring::{Keyring, MAC_BYTES};
-use crate::read::{ChangeCursor, ChangePage, ItemPage, SessionPage, Sight, TurnPage, TurnQuery};
+use crate::read::{
+    ChangeCursor, ChangePage, DraftNews, ItemPage, SessionPage, Sight, TurnPage, TurnQuery,
+};
 use crate::rows::View;
 use crate::verify::Report;
 
@@ -103,6 +107,18 @@ pub trait Ledger: Send + Sync {
     /// seen within a tenth of a second while somebody holds a receiver. A commit may be told before the write that
     /// made it is answered.
     fn commits(&self) -> watch::Receiver<u64>;
+
+    /// This process among those that record streams into the store. One of one process alone needs no name.
+    fn writer(&self) -> String {
+        String::new()
+    }
+
+    /// Whether a process that has recorded streams is certain not to be there any more; of one that is not known
+    /// its signs of life tell.
+    fn is_gone(&self, writer: &str) -> bool {
+        let _ = writer;
+        false
+    }
 
     /// The store's own name, given when it was made; names its anchor.
     fn store_id(&self) -> &str;
@@ -271,6 +287,21 @@ impl dyn Ledger + '_ {
     ) -> Result<(Vec<SessionEvent>, Option<String>), Failure> {
         let (scope, session) = (scope.clone(), session.clone());
         self.ask(move |sight| sight.events(&scope, &session, after, limit))
+            .await
+    }
+
+    /// The drafts of a session's open turns; `known` are the chunks that the reader has.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`.
+    pub async fn drafts(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        known: BTreeMap<StreamId, u64>,
+    ) -> Result<Vec<DraftNews>, Failure> {
+        let (scope, session) = (scope.clone(), session.clone());
+        self.ask(move |sight| sight.drafts(&scope, &session, &known))
             .await
     }
 

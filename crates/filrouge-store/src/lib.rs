@@ -9,6 +9,7 @@ pub mod chain;
 pub mod command;
 #[cfg(feature = "contract")]
 pub mod contract;
+pub mod draft;
 pub mod ledger;
 pub mod memory;
 pub mod read;

@@ -13,6 +13,7 @@ use crate::verify::Suspects;
 mod agents;
 mod changes;
 mod decode_many;
+mod drafts;
 mod items;
 mod lists;
 mod notes;
@@ -23,6 +24,7 @@ mod text;
 
 pub use agents::agents;
 pub use changes::{ChangeCursor, ChangeKind, ChangePage, SessionChange};
+pub use drafts::DraftNews;
 pub use items::ItemPage;
 pub use lists::{SessionPage, TurnOrder, TurnPage, TurnQuery};
 pub(crate) use project::Fresh;

@@ -10,6 +10,7 @@ use crate::codec::{Malformed, Reader, Write};
 use crate::command::{Erased, Scope, SessionFilter, SessionToken};
 use crate::record::RecordRow;
 
+mod draft;
 mod event;
 mod head;
 mod log;
@@ -18,6 +19,7 @@ mod note;
 mod tests;
 mod turn;
 
+pub use draft::{DraftChunk, DraftRow};
 pub use event::EventRow;
 pub use head::HeadRow;
 pub use log::{Change, LogEntry, LogRow};
@@ -301,6 +303,20 @@ pub trait View {
     fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure>;
     /// All notes; `None` for one that is malformed.
     fn notes(&self) -> Result<Vec<Option<NoteRow>>, Failure>;
+    /// The draft of the turn at this place.
+    fn draft(&self, pk: SessionPk, place: u64) -> Result<Option<DraftRow>, Failure>;
+    /// The drafts of a session's turns, by their places.
+    fn drafts(&self, pk: SessionPk) -> Result<Vec<DraftRow>, Failure>;
+    /// The chunks of a turn's draft numbered above `after`, ascending.
+    fn draft_chunks(
+        &self,
+        pk: SessionPk,
+        place: u64,
+        after: u64,
+    ) -> Result<Vec<DraftChunk>, Failure>;
+    /// All drafts of the store: as many as streams are being recorded, and those whose writers are gone. Rows that
+    /// cannot be read are told in the log and left out.
+    fn all_drafts(&self) -> Result<Vec<(SessionPk, DraftRow)>, Failure>;
     /// All session numbers that any row belongs to.
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure>;
 }
@@ -336,8 +352,21 @@ pub trait Tx: View {
     fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure>;
     /// Writes a note.
     fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure>;
-    /// Takes away all records, keys, turns, events and agents of a session; its row and head stay.
+    /// Takes away all records, keys, turns, drafts, events and agents of a session; its row and head stay.
     fn erase(&mut self, pk: SessionPk) -> Result<(), Failure>;
+    /// Writes the draft of a turn, with or without one being there.
+    fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure>;
+    /// Adds a chunk to a turn's draft.
+    fn insert_draft_chunk(
+        &mut self,
+        pk: SessionPk,
+        place: u64,
+        chunk: &DraftChunk,
+    ) -> Result<(), Failure>;
+    /// Takes all chunks of a turn's draft away.
+    fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure>;
+    /// Takes the draft of a turn away, with its chunks.
+    fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure>;
     /// Adds a row to the commit log.
     fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure>;
 }

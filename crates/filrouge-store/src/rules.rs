@@ -16,6 +16,7 @@ use crate::verify::Suspects;
 mod adopt;
 mod append;
 mod close;
+mod draft;
 mod erase;
 mod event;
 mod interrupt;
@@ -117,6 +118,7 @@ pub fn apply<T: Tx>(
         Write::Link(link) => link::apply(tx, group, ctx, scope, link),
         Write::Erase(erase) => erase::apply(tx, group, ctx, scope, erase),
         Write::RecordEvent(event) => event::apply(tx, group, ctx, scope, event),
+        Write::PutDraft(draft) => draft::put(tx, group, ctx, scope, draft),
         Write::PutNote(note) => note::apply(tx, group, ctx, note),
     };
     match command.write.session_id() {

@@ -169,6 +169,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
             return Err(session.broken(None, "there are item keys without items"));
         }
         self.compare_turns(session, &rebuilt, report)?;
+        self.verify_drafts(session)?;
         self.verify_events(session, report)
     }
 

@@ -8,10 +8,14 @@ mod format;
 mod json;
 mod labels;
 mod media;
+mod record;
 mod render;
 mod restore;
+mod stream;
 mod text;
 
 pub use format::Format;
+pub use record::{GiveUp, RecordStream, Recorder, client_gone, record};
 pub use render::{Context, render};
 pub use restore::restore;
+pub use stream::{Decoder, StreamFormat};

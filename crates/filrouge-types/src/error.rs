@@ -75,6 +75,10 @@ codes! {
     TurnMismatch = "turn_mismatch" 409 false "The turn belongs elsewhere",
     /// Another turn is open, and the session allows one at a time.
     TurnOpen = "turn_open" 409 true "Another turn is open",
+    /// The turn is being recorded.
+    StreamOpen = "stream_open" 409 true "The turn is being recorded",
+    /// The recording was ended by somebody else.
+    StreamLost = "stream_lost" 409 false "The recording was given up",
     /// The turn has a final item of this variant.
     FinalExists = "final_exists" 409 false "The turn has its final already",
     /// The turn was replaced already.
@@ -93,6 +97,8 @@ codes! {
     Invalid = "invalid" 422 false "The request is not acceptable",
     /// A limit of DESIGN §8 is reached.
     LimitExceeded = "limit_exceeded" 422 false "A limit is reached",
+    /// The policy is to refuse credentials, and the request holds one.
+    CredentialRefused = "credential_refused" 422 false "The request holds a credential",
     /// Finalizing needs an answer.
     AnswerMissing = "answer_missing" 422 false "There is no answer to finalize with",
     /// A rate of DESIGN §8 is exceeded.

@@ -12,7 +12,7 @@ use filrouge_engine::api_keys::Role;
     name = "filrouge",
     version,
     about,
-    after_help = "Exit codes: 0 done; 1 failed, or `verify` found something broken; 2 wrong usage, or `verify` cannot tell."
+    after_help = "Exit codes: 0 done; 1 failed, or `verify` or `doctor` found something wrong; 2 wrong usage, or `verify` cannot tell."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -81,6 +81,8 @@ pub(crate) enum Command {
         /// The session
         id: String,
     },
+    /// Show who said what, and which tool was called with which parameters, in order
+    Audit(Audit),
     /// Erase contents of a session for good; that it was done, by whom, when and why stays
     Redact(Redact),
     /// Erase whole sessions for good, with a receipt for each; safe to repeat
@@ -97,7 +99,7 @@ pub(crate) enum Command {
         #[arg(long, value_name = "HEX", requires = "bundle")]
         public_key: Option<String>,
     },
-    /// Check the installation: settings, keys, store, anchor, webhooks
+    /// Check the installation: settings, keys, store, anchor, webhooks; or one session
     Doctor {
         /// Only this
         #[command(subcommand)]
@@ -138,6 +140,9 @@ pub(crate) enum Sessions {
         /// Begin behind this seq; without it, with what comes from now on
         #[arg(long, value_name = "SEQ")]
         after: Option<u64>,
+        /// Show the text of streams as it grows, too
+        #[arg(long)]
+        drafts: bool,
     },
 }
 
@@ -164,6 +169,41 @@ pub(crate) struct ListSessions {
     /// Where to go on: the next_cursor of the page before
     #[arg(long)]
     pub(crate) cursor: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Audit {
+    /// Only this session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Only what this end user has asked, and what was answered
+    #[arg(long, value_name = "ID")]
+    pub(crate) identity: Option<String>,
+    /// Only calls of this tool, and their results
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// Only what this agent has said and done
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Only from this moment on: a time such as 2027-01-31T00:00:00Z, or how long ago, such as 7d
+    #[arg(long, value_name = "TIME|DURATION")]
+    pub(crate) since: Option<String>,
+    /// Only before this moment
+    #[arg(long, value_name = "TIME|DURATION")]
+    pub(crate) until: Option<String>,
+    /// The form [default: text; with --json jsonl]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<AuditFormat>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AuditFormat {
+    /// A line for each row, to read
+    Text,
+    /// Comma-separated values, with a line of names
+    Csv,
+    /// One JSON object a line
+    Jsonl,
 }
 
 #[derive(Debug, Args)]
@@ -233,6 +273,20 @@ pub(crate) enum ExportFormat {
 pub(crate) enum Doctor {
     /// Look at webhooks; send what was given up again
     Webhooks(DoctorWebhooks),
+    /// Show the exact state of a session: open turns, drafts, last items, unanswered calls, errors, what a restore sends
+    Session(DoctorSession),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorSession {
+    /// The session
+    pub(crate) id: String,
+    /// Show so many of the newest items
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) items: usize,
+    /// Restore in this format only: openai-chat, openai-responses, anthropic, gemini or pairs
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<filrouge_transcode::Format>,
 }
 
 #[derive(Debug, Args)]

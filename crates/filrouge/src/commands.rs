@@ -9,9 +9,11 @@ use crate::config::Config;
 use crate::exit::Usage;
 
 mod anchor;
+mod audit;
 mod completions;
 mod config_show;
 mod doctor;
+mod doctor_session;
 mod doctor_webhooks;
 mod erase;
 mod export;
@@ -45,8 +47,8 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sessions(crate::cli::Sessions::List(asked)) => {
             sessions_list::run(&config, asked).await
         }
-        Command::Sessions(crate::cli::Sessions::Tail { id, after }) => {
-            sessions_tail::run(&config, &id, after).await
+        Command::Sessions(crate::cli::Sessions::Tail { id, after, drafts }) => {
+            sessions_tail::run(&config, &id, after, drafts).await
         }
         Command::Sessions(crate::cli::Sessions::Show { id }) => {
             sessions_show::run(&config, &id).await
@@ -75,12 +77,16 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Verify { id, .. } => verify::run(&config, id).await,
         Command::Lineage { id } => lineage::run(&config, &id).await,
         Command::Stats { id } => stats::run(&config, &id).await,
+        Command::Audit(what) => audit::run(&config, what).await,
         Command::Redact(what) => redact::run(&config, &what).await,
         Command::Erase(what) => erase::run(&config, &what).await,
         Command::Doctor { what: None } => doctor::run(&config).await,
         Command::Doctor {
             what: Some(crate::cli::Doctor::Webhooks(what)),
         } => doctor_webhooks::run(&config, &what).await,
+        Command::Doctor {
+            what: Some(crate::cli::Doctor::Session(what)),
+        } => doctor_session::run(&config, &what).await,
         Command::Anchor(what) => anchor::run(&config, &what).await,
         Command::Keyring(what) => keyring::run(&config, &what),
         Command::Keys(what) => keys::run(&config, what).await,

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use filrouge_engine::Settings;
+use filrouge_engine::{CredentialPolicy, Settings};
 use filrouge_server::{AccessSettings, Webhooks};
 use filrouge_store::command::ConcurrentTurns;
 use filrouge_types::TenantId;
@@ -89,7 +89,9 @@ pub(crate) struct Config {
     pub(crate) keyring: Setting<PathBuf>,
     pub(crate) anchor: Setting<PathBuf>,
     pub(crate) turn_timeout: Setting<Duration>,
+    pub(crate) stream_timeout: Setting<Duration>,
     pub(crate) concurrent_turns: Setting<ConcurrentTurns>,
+    pub(crate) credentials: Setting<CredentialPolicy>,
     pub(crate) access: AccessConfig,
     pub(crate) limits: LimitsConfig,
     pub(crate) webhooks: Vec<WebhookConfig>,
@@ -107,7 +109,10 @@ struct File {
     keyring: Option<String>,
     anchor: Option<String>,
     turn_timeout_s: Option<u64>,
+    stream_timeout_s: Option<u64>,
     concurrent_turns: Option<String>,
+    #[serde(default)]
+    secrets: SecretsFile,
     #[serde(default)]
     access: access::AccessFile,
     jwt: Option<access::JwtFile>,
@@ -115,6 +120,13 @@ struct File {
     limits: limits::LimitsFile,
     #[serde(default)]
     webhooks: Vec<webhooks::WebhookFile>,
+}
+
+/// The section `[secrets]` in the file; unknown members are refused.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SecretsFile {
+    credentials: Option<String>,
 }
 
 /// A folder of the XDG base directory rules.
@@ -187,6 +199,13 @@ fn concurrent_turns(text: &str) -> Result<ConcurrentTurns, String> {
         other => Err(format!(
             "concurrent_turns is {other:?}; known: allow, reject"
         )),
+    }
+}
+
+fn stream_timeout(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
+        _ => Err(format!("{text:?} is no number of seconds above 0")),
     }
 }
 
@@ -270,12 +289,26 @@ impl Config {
                         .map_err(|_| format!("{t:?} is no number of seconds"))
                 },
             )?,
+            stream_timeout: layers.pick(
+                None,
+                "FILROUGE_STREAM_TIMEOUT_S",
+                file.stream_timeout_s.map(|s| s.to_string()),
+                || Ok(Settings::default().stream_timeout),
+                stream_timeout,
+            )?,
             concurrent_turns: layers.pick(
                 None,
                 "FILROUGE_CONCURRENT_TURNS",
                 file.concurrent_turns,
                 || Ok(ConcurrentTurns::Allow),
                 concurrent_turns,
+            )?,
+            credentials: layers.pick(
+                None,
+                "FILROUGE_CREDENTIALS",
+                file.secrets.credentials,
+                || Ok(CredentialPolicy::default()),
+                |t| t.parse().map_err(|e| format!("secrets.credentials: {e}")),
             )?,
             access: AccessConfig::read(&layers, &file.access, file.jwt)?,
             limits: LimitsConfig::read(&layers, &file.limits)?,
@@ -302,7 +335,9 @@ impl Config {
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             concurrent_turns: self.concurrent_turns.value,
+            credentials: self.credentials.value,
             turn_timeout: self.turn_timeout.value,
+            stream_timeout: self.stream_timeout.value,
             limits: self.limits.engine(),
             ..Settings::default()
         }

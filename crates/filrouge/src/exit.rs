@@ -1,6 +1,6 @@
 //! Exit codes and how failures are told.
 //!
-//! 0 done · 1 failed, or `verify` found something broken · 2 wrong usage, or `verify` cannot tell.
+//! 0 done · 1 failed, or `verify` or `doctor` found something wrong · 2 wrong usage, or `verify` cannot tell.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

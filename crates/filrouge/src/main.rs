@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod config;
 mod exit;
+mod moment;
 mod open;
 mod output;
 #[cfg(feature = "otel")]

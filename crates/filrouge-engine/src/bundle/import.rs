@@ -1,6 +1,6 @@
 //! Taking a bundle in: the same bytes come back, the chain stays as it is.
 
-use filrouge_store::command::{Command, Outcome, Scope, Write};
+use filrouge_store::command::{Outcome, Scope, Write};
 use filrouge_types::{ErrorCode, Failure, Place, Session};
 
 use super::sign::PublicKey;
@@ -34,12 +34,10 @@ impl Engine {
         let Checked {
             adopt, signed_by, ..
         } = check(bundle, key).await.map_err(failure)?;
-        let command = Command {
-            scope: scope.clone(),
-            write: Write::Adopt(Box::new(adopt)),
-        };
-        match self.ledger.write(command).await? {
-            Outcome::Session { session, created } => Ok(ImportedBundle {
+        match self.write(scope, Write::Adopt(Box::new(adopt))).await? {
+            Outcome::Session {
+                session, created, ..
+            } => Ok(ImportedBundle {
                 session: *session,
                 created,
                 signed_by,

@@ -56,7 +56,8 @@ impl World {
         let body = json!({ "request_id": request, "question_neutral": "?", "answer_neutral": "!", "items": items });
         let request: StartTurn = serde_json::from_value(body).unwrap();
         let session = session.parse().unwrap();
-        run(self.engine.start_turn(&self.scope, session, request)).unwrap()
+        let started = run(self.engine.start_turn(&self.scope, session, request));
+        started.unwrap().into_value()
     }
 
     fn ask(&self, id: &str) -> SessionStatistics {

@@ -93,17 +93,20 @@ const SHAPES: &[Shape] = &[
             "/prompt_tokens_details/cached_tokens",
             "/prompt_cache_hit_tokens",
         ],
-        cache_write: &[],
+        cache_write: &["/prompt_tokens_details/cache_write_tokens"],
         within: ALL_WITHIN,
     },
     // OpenAI responses.
     Shape {
-        known_by: &["/input_tokens_details", "/output_tokens_details"],
+        known_by: &[
+            "/input_tokens_details",
+            "/output_tokens_details/reasoning_tokens",
+        ],
         input: &["/input_tokens"],
         output: "/output_tokens",
         reasoning: &["/output_tokens_details/reasoning_tokens"],
         cache_read: &["/input_tokens_details/cached_tokens"],
-        cache_write: &[],
+        cache_write: &["/input_tokens_details/cache_write_tokens"],
         within: ALL_WITHIN,
     },
     // LangChain's usage_metadata.
@@ -121,10 +124,13 @@ const SHAPES: &[Shape] = &[
         known_by: &["/input_tokens", "/output_tokens"],
         input: &["/input_tokens"],
         output: "/output_tokens",
-        reasoning: &[],
+        reasoning: &["/output_tokens_details/thinking_tokens"],
         cache_read: &["/cache_read_input_tokens"],
         cache_write: &["/cache_creation_input_tokens"],
-        within: APART,
+        within: Within {
+            cache_in_input: false,
+            reasoning_in_output: true,
+        },
     },
     // Gemini, which counts the prompt of its own tools apart.
     Shape {
@@ -300,10 +306,28 @@ mod tests {
         let usage = r#"{"input_tokens":10,"cache_creation_input_tokens":200,"cache_read_input_tokens":3000,
             "cache_creation":{"ephemeral_5m_input_tokens":200},"output_tokens":40,"service_tier":"standard"}"#;
         assert_eq!(five(usage, None), Some([10, 40, 0, 3000, 200]));
+        let thinking = r#"{"input_tokens":10,"cache_creation_input_tokens":200,"cache_read_input_tokens":3000,
+            "output_tokens":40,"output_tokens_details":{"thinking_tokens":25}}"#;
+        assert_eq!(five(thinking, None), Some([10, 15, 25, 3000, 200]));
         let bare = r#"{"input_tokens":10,"output_tokens":4,"cache_read_input_tokens":null}"#;
         assert_eq!(five(bare, None), Some([10, 4, 0, 0, 0]));
         let tools = r#"{"promptTokenCount":5,"toolUsePromptTokenCount":7}"#;
         assert_eq!(five(tools, None), Some([12, 0, 0, 0, 0]));
+    }
+
+    #[test]
+    fn openai_counts_what_it_writes_to_its_cache_within_the_input() {
+        let chat = r#"{"prompt_tokens":5210,"completion_tokens":240,
+            "prompt_tokens_details":{"cached_tokens":1000,"cache_write_tokens":200}}"#;
+        let responses = r#"{"input_tokens":5210,"output_tokens":240,
+            "input_tokens_details":{"cached_tokens":1000,"cache_write_tokens":200}}"#;
+        for usage in [chat, responses] {
+            assert_eq!(
+                five(usage, None),
+                Some([4010, 240, 0, 1000, 200]),
+                "{usage}"
+            );
+        }
     }
 
     #[test]

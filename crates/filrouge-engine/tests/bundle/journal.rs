@@ -1,8 +1,8 @@
 //! Journals with all that can happen to a turn, and with contents that are hard to keep byte for byte.
 
 use filrouge_engine::{
-    AppendItems, CancelTurn, CreateSession, ErrorBody, FailTurn, FinalizeTurn, RedactTurn,
-    StartTurn,
+    AppendItems, CancelTurn, CreateSession, ErrorBody, FailTurn, FinalizeTurn, Recorded,
+    RedactTurn, StartTurn,
 };
 use filrouge_store::record::Seqs;
 use filrouge_types::{
@@ -91,7 +91,9 @@ pub(crate) fn whole(request: &str, question: &str, answer: &str) -> StartTurn {
 impl World {
     pub(crate) async fn start(&self, id: &str, request: StartTurn) -> Result<Turn, Failure> {
         self.clock.advance(1_001);
-        self.engine.start_turn(&operator(), sid(id), request).await
+        let owner = operator();
+        let started = self.engine.start_turn(&owner, sid(id), request);
+        started.await.map(Recorded::into_value)
     }
 
     pub(crate) async fn append(
@@ -120,6 +122,7 @@ impl World {
         engine
             .finalize_turn(&operator(), session, id, request)
             .await
+            .map(Recorded::into_value)
     }
 
     pub(crate) async fn fail(&self, turn: &Turn) -> Result<Turn, Failure> {
@@ -135,6 +138,7 @@ impl World {
         self.engine
             .fail_turn(&operator(), session, id, request)
             .await
+            .map(Recorded::into_value)
     }
 
     pub(crate) async fn cancel(&self, turn: &Turn) -> Result<Turn, Failure> {
@@ -143,6 +147,7 @@ impl World {
         self.engine
             .cancel_turn(&operator(), session, id, request)
             .await
+            .map(Recorded::into_value)
     }
 
     /// Lets so much time pass that every open turn is marked as interrupted.
@@ -156,6 +161,7 @@ impl World {
         self.engine
             .replace_turn(&operator(), session, id, request)
             .await
+            .map(Recorded::into_value)
     }
 
     pub(crate) async fn redact_turn(&self, turn: &Turn) -> Result<Turn, Failure> {
@@ -194,7 +200,8 @@ impl World {
         rich.consultant = Some("".into());
         rich.repository = Some("repo \\ \"".into());
         rich.metadata = Some(raw(ODD_OBJECT));
-        let one = self.engine.start_turn(&owner, sid(id), rich).await.unwrap();
+        let one = self.engine.start_turn(&owner, sid(id), rich).await;
+        let one = one.unwrap().into_value();
         let odd = odd_parts();
         let items = odd.iter().enumerate();
         let items = items.map(|(n, parts)| full(&format!("it/em {n}"), parts));

@@ -97,7 +97,8 @@ permissions! {
     Erase "erase" "delete a session" Yes Yes No Yes Yes;
     Link "link" "give an anonymous session its owner" Yes Yes No Yes Yes;
     IncludeRedacted "include_redacted" "see in lists that redacted turns were there" No No Alone Alone Alone;
-    ReadTenant "read_tenant" "what spans identities: the whole change feed, turns of any identity, the audit; an end user sees their own there" Alone No Alone Alone Alone;
+    ReadTenant "read_tenant" "what spans identities: the whole change feed, turns of any identity; an end user sees their own there" Alone No Alone Alone Alone;
+    Audit "audit" "who said and did what in all sessions" No No Alone Alone Alone;
     Observe "observe" "metrics, and what is wrong when `/readyz` is degraded" No No Alone Alone Alone;
 }
 
@@ -125,7 +126,7 @@ impl Permission {
     pub(crate) const fn spans_identities(self) -> bool {
         matches!(
             self,
-            Self::IncludeRedacted | Self::ReadTenant | Self::Observe
+            Self::IncludeRedacted | Self::ReadTenant | Self::Audit | Self::Observe
         )
     }
 }

@@ -9,8 +9,11 @@ use crate::problem::Problem;
 use crate::serve::App;
 
 mod gzip;
+mod raw;
 mod receive;
 mod refusal;
+
+pub(crate) use raw::RawBody;
 
 /// A JSON body.
 pub(crate) struct Body<T>(pub(crate) T);

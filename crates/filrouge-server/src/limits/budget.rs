@@ -91,6 +91,33 @@ impl Reservation {
         }
     }
 
+    /// Holds `bytes` in all from now on: gives back what is too much, or takes what is missing; `false` when that is
+    /// not there, and then what was held is held on.
+    #[must_use]
+    pub(crate) fn hold(&self, bytes: usize) -> bool {
+        let held = self.taken().bytes;
+        match bytes.checked_sub(held) {
+            Some(more) => self.grow(more),
+            None => {
+                self.give_back(held - bytes);
+                true
+            }
+        }
+    }
+
+    fn give_back(&self, bytes: usize) {
+        let mut taken = self.taken();
+        taken.bytes -= bytes;
+        let mut held = self.budget.held();
+        held.all -= bytes;
+        match held.by_caller.get_mut(&taken.caller) {
+            Some(callers) if *callers > bytes => *callers -= bytes,
+            _ => {
+                held.by_caller.remove(&taken.caller);
+            }
+        }
+    }
+
     /// Takes `bytes` more, or nothing when they are not there: never waits, because a request that waited
     /// would hold what the others wait for.
     #[must_use]
@@ -119,15 +146,8 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let taken = self.taken();
-        let mut held = self.budget.held();
-        held.all -= taken.bytes;
-        match held.by_caller.get_mut(&taken.caller) {
-            Some(callers) if *callers > taken.bytes => *callers -= taken.bytes,
-            _ => {
-                held.by_caller.remove(&taken.caller);
-            }
-        }
+        let held = self.taken().bytes;
+        self.give_back(held);
     }
 }
 
@@ -139,6 +159,22 @@ mod tests {
         let room = budget.reservation();
         room.is_for(caller, small);
         room
+    }
+
+    #[test]
+    fn what_is_held_grows_and_shrinks() {
+        let budget = Budget::without_shares(100);
+        let one = of(&budget, "a", false);
+        assert!(one.hold(60) && one.hold(80));
+        let two = of(&budget, "a", false);
+        assert!(!two.hold(30));
+        assert!(one.hold(10) && two.hold(90));
+        assert!(!one.hold(11));
+        assert_eq!(budget.used(), 100);
+        assert!(two.hold(0));
+        assert_eq!(budget.used(), 10);
+        drop((one, two));
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub(crate) struct Shown<T>(PhantomData<T>);
 pub(crate) struct Listed<T>(PhantomData<T>);
 /// 200 with a page of `T`, or with a stream of what comes.
 pub(crate) struct Tailed<T>(PhantomData<T>);
+/// 200 with a page of `T`, or with all rows as lines or as a table.
+pub(crate) struct Tabled<T>(PhantomData<T>);
 /// 200 with what was written.
 pub(crate) struct Written<T>(PhantomData<T>);
 /// 200 with a `T` and the `ETag` of its state.
@@ -65,7 +67,10 @@ fn durable(response: ResponseBuilder) -> ResponseBuilder {
     let mut durability = header("What the write has survived.", "string");
     durability.schema =
         Some(raw(json!({"type": "string", "enum": ["flushed", "buffered"]})).into());
-    response.header("Filrouge-Durability", durability)
+    let masked = "How many credentials were masked in what was written; absent when none was.";
+    response
+        .header("Filrouge-Durability", durability)
+        .header("Filrouge-Masked", header(masked, "integer"))
 }
 
 impl<T: ToSchema> IntoResponses for Shown<T> {
@@ -132,10 +137,27 @@ impl<T: ToSchema> IntoResponses for Tailed<T> {
     fn responses() -> Responses {
         let stream = json!({
             "type": "string",
-            "description": "Server-sent events without an end: `item` with the seq as its id, and `erased`.",
+            "description": "Server-sent events without an end: `item` with the seq as its id, `draft`, and `erased`.",
         });
         let stream = ContentBuilder::new().schema(Some(raw(stream))).build();
         one("200", page::<T>().content("text/event-stream", stream))
+    }
+}
+
+impl<T: ToSchema> IntoResponses for Tabled<T> {
+    fn responses() -> Responses {
+        let table = |description: &str| {
+            let schema = json!({"type": "string", "description": description});
+            ContentBuilder::new().schema(Some(raw(schema))).build()
+        };
+        let lines = table("All rows, one JSON object a line.");
+        let csv = table(
+            "All rows: a line with the names of the members, then a line for each (RFC 4180). Absent members are \
+             empty. A cell that a spreadsheet would take for a formula begins with an apostrophe, and so does one that \
+             begins with an apostrophe.",
+        );
+        let page = page::<T>().content("application/x-ndjson", lines);
+        one("200", page.content("text/csv", csv))
     }
 }
 
@@ -143,6 +165,7 @@ fn page<T: ToSchema>() -> ResponseBuilder {
     let row = T::name();
     let name = match row.as_ref() {
         "SessionEvent" => "EventPage".to_owned(),
+        "AuditRow" => "AuditPage".to_owned(),
         row => format!("{row}Page"),
     };
     let schema = json!({

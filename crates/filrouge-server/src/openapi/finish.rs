@@ -152,11 +152,11 @@ fn complete_operation(operation: &mut Value, examples: &Value) {
     operation["parameters"] = parameters.into();
     let own = &examples[&id];
     if let Some(body) = operation.get_mut("requestBody") {
-        for content in members(&mut body["content"]) {
+        for (media, content) in body["content"].as_object_mut().into_iter().flatten() {
             without_null(content);
             match own.get("requests") {
                 Some(several) => content["examples"] = several.clone(),
-                None => content["example"] = own["request"].clone(),
+                None => content["example"] = of_media(&own["request"], media).clone(),
             }
         }
     }
@@ -168,19 +168,22 @@ fn refer(kind: &str, name: &str) -> Value {
     json!({"$ref": format!("#/components/{kind}/{name}")})
 }
 
+/// An example, or the one for this media type where each has its own.
+fn of_media<'e>(example: &'e Value, media: &str) -> &'e Value {
+    let mut names = example.as_object().into_iter().flat_map(Map::keys);
+    if names.any(|name| name.contains('/')) {
+        &example[media]
+    } else {
+        example
+    }
+}
+
 fn complete_responses(responses: &mut Value, examples: &Value) {
     for (status, response) in responses.as_object_mut().into_iter().flatten() {
         response["headers"]["Filrouge-Request-Id"] = refer("headers", "RequestId");
         let example = &examples[status.as_str()];
-        let by_media = example
-            .as_object()
-            .is_some_and(|e| e.keys().any(|name| name.contains('/')));
         for (media, content) in response["content"].as_object_mut().into_iter().flatten() {
-            let example = if by_media {
-                &example[media.as_str()]
-            } else {
-                example
-            };
+            let example = of_media(example, media);
             if content.get("example").is_none() && !example.is_null() {
                 content["example"] = example.clone();
             }

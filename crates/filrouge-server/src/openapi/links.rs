@@ -57,6 +57,7 @@ const LEADS: &[Lead] = &[
         &[
             "getTurn",
             "appendItems",
+            "recordStream",
             "finalizeTurn",
             "failTurn",
             "cancelTurn",
@@ -111,6 +112,12 @@ const LEADS: &[Lead] = &[
         "finalizeTurn",
         &["200"],
         &["getTurn", "replaceTurn", "redactTurn"],
+        TURN,
+    ),
+    (
+        "recordStream",
+        &["200"],
+        &["getTurn", "appendItems", "replaceTurn"],
         TURN,
     ),
     ("failTurn", &["200"], &["getTurn", "replaceTurn"], TURN),

@@ -38,6 +38,8 @@ sets! {
     Stored: IntegrityError, KeyMissing, StoreUnavailable;
     /// Of what a session is named for.
     OfSession: SessionNotFound, SessionErased;
+    /// Of what a session may be asked for in a query.
+    InSessionAsked: SessionNotFound;
     /// Of what a turn is named for.
     OfTurn: TurnNotFound, TurnMismatch;
     /// Of what takes a body.
@@ -49,11 +51,13 @@ sets! {
     /// Of what a closed session refuses.
     InOpenSession: SessionClosed;
     /// Of a new turn.
-    Starting: TurnOpen, TurnRedacted, IdempotencyMismatch, PartialReplay, FinalExists;
+    Starting: TurnOpen, TurnRedacted, IdempotencyMismatch, PartialReplay, FinalExists, CredentialRefused;
     /// Of a turn put in the place of another.
     Replacing: TurnReplaced, AnswerMissing;
     /// Of items put to a turn.
-    Appending: SeqConflict, TurnClosed, PartialReplay, IdempotencyMismatch, FinalExists;
+    Appending: SeqConflict, TurnClosed, PartialReplay, IdempotencyMismatch, FinalExists, CredentialRefused;
+    /// Of a stream that is recorded into a turn.
+    Streaming: TurnClosed, StreamOpen, StreamLost, LimitExceeded, UnsupportedMediaType;
     /// Of a turn's end.
     Ending: TurnClosed, IdempotencyMismatch, FinalExists;
     /// Of an end with an answer.

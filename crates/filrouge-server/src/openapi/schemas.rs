@@ -161,7 +161,14 @@ fn start_turn() -> Value {
 }
 
 /// Answers in which every member is always there, `null` for absent (DESIGN §12).
-const WHOLE: &[&str] = &["Session", "Turn", "Item", "SessionEvent", "Readiness"];
+const WHOLE: &[&str] = &[
+    "Session",
+    "Turn",
+    "Item",
+    "SessionEvent",
+    "AuditRow",
+    "Readiness",
+];
 
 /// Puts in what the derives leave out.
 pub(super) fn complete(schemas: &mut Map<String, Value>) {

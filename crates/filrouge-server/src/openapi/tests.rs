@@ -90,7 +90,11 @@ fn operations_are_described_once_and_with_examples() {
             assert!(!all.is_empty(), "{id}: {media} without an example");
             for example in all {
                 let at = format!("{id} {media}");
-                assert!(example.is_object(), "{at}");
+                let as_text = content["schema"]["type"] == "string";
+                assert!(
+                    example.is_object() || as_text && example.is_string(),
+                    "{at}"
+                );
                 same_members(&document, &content["schema"], example, &at);
             }
         }
@@ -224,6 +228,7 @@ fn tags_are_declared_and_pages_have_names() {
         }
     }
     let named = [
+        "AuditPage",
         "ChangePage",
         "EventPage",
         "ItemPage",

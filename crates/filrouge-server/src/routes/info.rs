@@ -31,6 +31,9 @@ pub(super) struct Info {
     durability: &'static str,
     /// What contexts can be rendered for.
     context_formats: Vec<String>,
+    /// What streams can be recorded from.
+    #[schema(value_type = Vec<String>)]
+    stream_formats: [&'static str; 5],
     /// What sessions can be exported as.
     #[schema(value_type = Vec<String>)]
     export_formats: [&'static str; 3],
@@ -85,6 +88,8 @@ pub(super) async fn show(
             .iter()
             .map(ToString::to_string)
             .collect(),
+        stream_formats: filrouge_transcode::StreamFormat::ALL
+            .map(filrouge_transcode::StreamFormat::as_str),
         export_formats: ["json", "md", "html"],
         limits: Bounds {
             body_bytes: app.limits().settings().body_bytes as u64,

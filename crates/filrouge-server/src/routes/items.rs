@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::access::may;
-use crate::answer::{Page, created, json, written};
+use crate::answer::{Page, created, json, masked, written};
 use crate::extract::{Body, Cursor, InSession, InTurn, Limit, NoParameters, Query};
 use crate::openapi::{
     Appending, Called, Created, LastEventId, OfSession, OfTurn, Problems, SessionPath, Stored,
@@ -49,14 +49,12 @@ pub(super) async fn append(
         .engine()
         .append_items(&at.scope, at.session, at.turn, request)
         .await?;
-    written(
-        &app,
-        created(!done.replayed),
-        &Appended {
-            first_seq: done.first_seq,
-            last_seq: done.last_seq,
-        },
-    )
+    let appended = Appended {
+        first_seq: done.first_seq,
+        last_seq: done.last_seq,
+    };
+    let response = written(&app, created(!done.replayed), &appended)?;
+    Ok(masked(response, done.masked))
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -72,11 +70,14 @@ pub(super) struct ListQuery {
     /// The `next_cursor` of the page before.
     #[param(inline)]
     cursor: Option<Cursor>,
+    /// For a stream: whether it shows drafts, too. It does unless asked not to.
+    #[param(default = true)]
+    drafts: Option<bool>,
 }
 
 /// Lists a session's items by seq; with `Accept: text/event-stream` streams them as they come.
 ///
-/// The stream has the events `item`, whose id is the seq, and `erased`. It begins behind `Last-Event-ID`, else behind
+/// The stream has the events `item`, whose id is the seq, `draft` for text that is not an item yet, and `erased`. It begins behind `Last-Event-ID`, else behind
 /// `after`, else at the end of the session, and never leaves out or repeats an item, whatever lies between two
 /// connections.
 #[utoipa::path(
@@ -102,7 +103,7 @@ pub(super) async fn list(
         return Err(problem);
     }
     if stream {
-        return tail::open(app, at, &headers, query.after).await;
+        return tail::open(app, at, &headers, query.after, query.drafts.unwrap_or(true)).await;
     }
     let after = query.cursor.map(Into::into).or(query.after).unwrap_or(0);
     let (data, next_cursor) = app

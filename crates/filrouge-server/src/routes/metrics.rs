@@ -45,6 +45,9 @@ pub(super) async fn show(
         queued_writes: load.queued_writes,
         unauthenticated: app.authority().refused(),
         runtime_context_dropped: app.engine().runtime_context_dropped(),
+        runtime_context_lost: app.engine().runtime_context_lost(),
+        credentials_masked: app.engine().credentials_masked(),
+        credentials_refused: app.engine().credentials_refused(),
         body_bytes: app.limits().body_bytes_in_flight(),
     };
     let text = app

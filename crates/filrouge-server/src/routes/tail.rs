@@ -1,6 +1,7 @@
-//! The live tail: a session's items as server-sent events, from any seq on (DESIGN §12).
+//! The live tail: a session's items as server-sent events, from any seq on, and the drafts of its streams as they grow
+//! (DESIGN §12).
 //!
-//! A stream holds a position and nothing else. It reads the next items from the ledger when its socket has room for
+//! A stream holds a position, and how much of each draft it has shown. It reads the next items from the ledger when its socket has room for
 //! them, so that a reader that is slow costs no memory, and one that comes back with `Last-Event-ID`, after whatever
 //! has happened, goes on exactly where it was.
 
@@ -11,9 +12,11 @@ use std::time::Duration;
 use axum::body::{Body as HttpBody, Bytes};
 use axum::http::{HeaderMap, HeaderValue, Response, header};
 use filrouge_engine::live::Follower;
+use filrouge_engine::tail::{Tail as Reader, TailEvent};
 use filrouge_store::Scope;
-use filrouge_types::{ErrorCode, Failure, Item, SessionId};
+use filrouge_types::{ErrorCode, Failure, SessionId};
 use hyper::body::{Body, Frame};
+use serde::Serialize;
 
 use crate::access::{Principal, may};
 use crate::extract::InSession;
@@ -54,12 +57,13 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     })
 }
 
-/// Opens a stream: behind `Last-Event-ID`, else behind `after`, else at the session's end.
+/// Opens a stream: behind `Last-Event-ID`, else behind `after`, else at the session's end; with or without drafts.
 pub(super) async fn open(
     app: App,
     at: InSession<may::Read>,
     headers: &HeaderMap,
     after: Option<u64>,
+    drafts: bool,
 ) -> Result<Response<HttpBody>, Problem> {
     let asked = last_event_id(headers)?.or(after);
     let slot = app.limits().stream(at.principal.name())?;
@@ -74,7 +78,7 @@ pub(super) async fn open(
         scope: at.scope,
         session: at.session,
         principal: at.principal,
-        position,
+        reader: Reader::behind(position, drafts),
         follower,
         caught_up: false,
         _slot: slot,
@@ -101,9 +105,9 @@ struct Tail {
     scope: Scope,
     session: SessionId,
     principal: Principal,
-    position: u64,
+    reader: Reader,
     follower: Follower,
-    /// Whether all items were read since the follower last woke.
+    /// Whether everything was read since the follower last woke.
     caught_up: bool,
     _slot: StreamSlot,
 }
@@ -131,7 +135,7 @@ impl Tail {
             if !self.caught_up {
                 match self.read().await {
                     Ok(Some(events)) => return Next::Send(events),
-                    Ok(None) => self.caught_up = true,
+                    Ok(None) => continue,
                     Err(failure) => return self.failed(&failure),
                 }
             }
@@ -146,20 +150,20 @@ impl Tail {
         }
     }
 
-    /// The next items as events; `None` when there are none yet.
+    /// What comes next, as events; `None` when there is nothing yet.
     async fn read(&mut self) -> Result<Option<Bytes>, Failure> {
         let ledger = self.app.engine().ledger();
-        let page = ledger.items(&self.scope, &self.session, self.position, ITEMS);
-        let (items, _) = page.await?;
-        let Some(last) = items.last() else {
-            return Ok(None);
-        };
-        self.position = last.seq;
+        let next = self.reader.read(ledger, &self.scope, &self.session, ITEMS);
+        let (events, all) = next.await?;
+        self.caught_up = all;
         let mut out = Vec::new();
-        for item in &items {
-            write_item(&mut out, item)?;
+        for event in events {
+            match event {
+                TailEvent::Item(item) => write(&mut out, "item", Some(item.seq), &item)?,
+                TailEvent::Draft(draft) => write(&mut out, "draft", None, &draft)?,
+            }
         }
-        Ok(Some(out.into()))
+        Ok(Some(out).filter(|out| !out.is_empty()).map(Into::into))
     }
 
     fn failed(&self, failure: &Failure) -> Next {
@@ -189,10 +193,18 @@ impl Tail {
 }
 
 /// One event. An item's JSON may hold line ends where JSON allows white space: each line is a line of data.
-fn write_item(out: &mut Vec<u8>, item: &Item) -> Result<(), Failure> {
+fn write<T: Serialize>(
+    out: &mut Vec<u8>,
+    name: &str,
+    id: Option<u64>,
+    data: &T,
+) -> Result<(), Failure> {
     let json =
-        serde_json::to_vec(item).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
-    out.extend_from_slice(format!("event: item\nid: {}\n", item.seq).as_bytes());
+        serde_json::to_vec(data).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
+    out.extend_from_slice(format!("event: {name}\n").as_bytes());
+    if let Some(id) = id {
+        out.extend_from_slice(format!("id: {id}\n").as_bytes());
+    }
     for line in json.split(|b| *b == b'\n' || *b == b'\r') {
         out.extend_from_slice(b"data: ");
         out.extend_from_slice(line);

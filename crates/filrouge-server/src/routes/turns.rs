@@ -10,7 +10,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::access::{Permission, Principal, may};
-use crate::answer::{Page, created, json, written};
+use crate::answer::{Page, created, json, masked, written};
 use crate::extract::{
     Body, Cursor, InSession, InTurn, Limit, NoParameters, OptionalBody, Query, wait,
 };
@@ -46,7 +46,8 @@ pub(super) async fn start(
         .engine()
         .start_turn(&at.scope, at.session.clone(), request)
         .await?;
-    let mut response = written(&app, created(!turn.replayed), &turn)?;
+    let response = written(&app, created(!turn.replayed), &turn.value)?;
+    let mut response = masked(response, turn.masked);
     if let Some(fresh) = fresh
         && turn.first_seq == 1
         && at.needs_token(&app).await
@@ -201,7 +202,8 @@ pub(super) async fn finalize(
         .engine()
         .finalize_turn(&at.scope, at.session, at.turn, request)
         .await?;
-    written(&app, StatusCode::OK, &turn)
+    let response = written(&app, StatusCode::OK, &turn.value)?;
+    Ok(masked(response, turn.masked))
 }
 
 /// Ends a turn with an error, after what was shown so far.
@@ -224,7 +226,8 @@ pub(super) async fn fail(
         .engine()
         .fail_turn(&at.scope, at.session, at.turn, request)
         .await?;
-    written(&app, StatusCode::OK, &turn)
+    let response = written(&app, StatusCode::OK, &turn.value)?;
+    Ok(masked(response, turn.masked))
 }
 
 /// Ends a turn by the user's wish, after what was shown so far.
@@ -247,7 +250,8 @@ pub(super) async fn cancel(
         .engine()
         .cancel_turn(&at.scope, at.session, at.turn, request)
         .await?;
-    written(&app, StatusCode::OK, &turn)
+    let response = written(&app, StatusCode::OK, &turn.value)?;
+    Ok(masked(response, turn.masked))
 }
 
 /// Erases the contents of a turn; that it was there, and who redacted it, stays.
@@ -293,5 +297,6 @@ pub(super) async fn replace(
         .engine()
         .replace_turn(&at.scope, at.session, at.turn, request)
         .await?;
-    written(&app, created(!turn.replayed), &turn)
+    let response = written(&app, created(!turn.replayed), &turn.value)?;
+    Ok(masked(response, turn.masked))
 }

@@ -9,11 +9,11 @@ use rusqlite::Connection;
 
 use super::{keyring, on};
 
-/// Takes away what the third schema has added. What sessions, turns and records are did not change with it, as long
+/// Takes away what the third and the fourth schema have added. What sessions, turns and records are did not change with it, as long
 /// as nothing was written that is new.
 pub(crate) fn back_to(conn: &Connection, version: i64) {
     conn.execute_batch(&format!(
-        "DROP TABLE session_agent; DROP TABLE event; DROP TABLE note; DROP INDEX session_parent;
+        "DROP TABLE draft; DROP TABLE draft_chunk; DROP TABLE session_agent; DROP TABLE event; DROP TABLE note; DROP INDEX session_parent;
          ALTER TABLE session DROP COLUMN token; ALTER TABLE session DROP COLUMN erased;
          PRAGMA user_version = {version}; VACUUM;"
     ))

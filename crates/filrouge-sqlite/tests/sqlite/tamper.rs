@@ -13,6 +13,7 @@ use super::{keyring, on};
 
 mod beside;
 mod cases;
+mod drafts;
 mod flips;
 mod redaction;
 mod rollback;

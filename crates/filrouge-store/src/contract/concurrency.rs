@@ -22,7 +22,7 @@ pub async fn many_tasks_over_few_sessions(f: &Fixture) {
                 .write(cmd(&who, Write::Start(Box::new(made))))
                 .await
                 .unwrap();
-            let Outcome::Turn(turn) = made else {
+            let Outcome::Turn(turn, _) = made else {
                 panic!("a turn")
             };
             let mut seqs = vec![turn.first_seq];
@@ -110,7 +110,7 @@ pub async fn all_writes_at_once_twice_have_one_effect(f: &Fixture) {
                 replayed: false,
                 ..
             }
-        ) || matches!(o, Outcome::Turn(t) if !t.replayed)
+        ) || matches!(o, Outcome::Turn(t, _) if !t.replayed)
     };
     assert_eq!(outcomes.iter().filter(firsts).count(), 18);
     assert_eq!(f.last_seq(&who, "s0").await, 1 + 4 * 3 + 20);
@@ -130,7 +130,7 @@ pub async fn one_start_wins(f: &Fixture) {
                 .await
                 .unwrap()
             {
-                Outcome::Turn(turn) => *turn,
+                Outcome::Turn(turn, _) => *turn,
                 other => panic!("{other:?}"),
             }
         });

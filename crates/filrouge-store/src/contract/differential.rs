@@ -1,5 +1,6 @@
 //! Random writes have the same effect on every ledger, to the last byte.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use filrouge_types::{Channel, FixedClock, ItemId, NewItem, SessionStatus, Timestamp, TurnId};
@@ -8,6 +9,7 @@ use proptest::prelude::*;
 use super::asks::{
     close_session, erase, event, json, link, metadata, patch, patch_if, put_note, title,
 };
+use super::drafts;
 use super::fixture::{
     CountingEntropy, Fixture, anyone, append, body, cancel, close, cmd, fail, finalize, interrupt,
     item, operator, redact, redact_items, replacement, rid, sid, start, start_with, user,
@@ -25,7 +27,7 @@ pub type Step = (u8, u8, u8, u8, u8);
 
 /// Some writes.
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
-    proptest::collection::vec((0..30_u8, 0..6_u8, 0..3_u8, 0..4_u8, 0..4_u8), 1..60)
+    proptest::collection::vec((0..34_u8, 0..6_u8, 0..3_u8, 0..4_u8, 0..4_u8), 1..60)
 }
 
 fn caller(keyring: &Keyring, n: u8) -> Scope {
@@ -122,6 +124,7 @@ fn command(keyring: &Keyring, prefix: &str, step: Step, now: i64, log: &[Command
                 if more == 3 { "other" } else { "kind" },
             )
         })),
+        30..=33 => drafted(&s, id, kind - 30, request, more),
         25 | 26 => put_note(&format!("n{}", request / 2), u64::from(more), &[request]),
         _ => match log.get(usize::from(request) * 4 + usize::from(more)) {
             Some(earlier) => return earlier.clone(),
@@ -129,6 +132,19 @@ fn command(keyring: &Keyring, prefix: &str, step: Step, now: i64, log: &[Command
         },
     };
     cmd(&who, write)
+}
+
+/// A write of a recording of the turn.
+fn drafted(s: &str, id: TurnId, kind: u8, request: u8, more: u8) -> Write {
+    let (stream, number) = (drafts::stream(request / 2), u64::from(more));
+    let rest = || vec![drafts::delta(number, more != 1, "more")];
+    match kind {
+        0 => drafts::put(s, id, stream, 0, Vec::new()),
+        1 => drafts::put(s, id, stream, number, rest()),
+        2 if more == 3 => drafts::recorded(s, id, stream, "answer"),
+        2 => drafts::advance(s, id, stream, number + 5, (more > 0).then(rest)),
+        _ => drafts::abandon(s, id, stream, i64::from(more / 2) * i64::MAX),
+    }
 }
 
 /// A write that concerns session `s` as a whole.
@@ -225,6 +241,8 @@ async fn readings(f: &Fixture) -> Vec<String> {
         for s in ["s0", "s1", "s2"] {
             told.push(format!("{:?}", f.ledger.session(&who, &sid(s)).await));
             told.push(format!("{:?}", f.ledger.items(&who, &sid(s), 1, 30).await));
+            let drafts = f.ledger.drafts(&who, &sid(s), BTreeMap::new()).await;
+            told.push(format!("{drafts:?}"));
             let events = f.ledger.events(&who, &sid(s), 0, 2).await;
             told.push(format!("{events:?}"));
             for order in [TurnOrder::Oldest, TurnOrder::Newest] {

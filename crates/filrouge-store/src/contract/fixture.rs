@@ -195,6 +195,7 @@ pub fn append(session: &str, turn: TurnId, items: Vec<NewItem>, expected: Option
         turn_id: turn,
         batch: Batch::seal(&entries, &crate::OsEntropy).unwrap(),
         expected_seq: expected,
+        progress: None,
     }))
 }
 
@@ -206,6 +207,7 @@ pub fn close(session: &str, turn: TurnId, ending: Ending, fingerprint: [u8; 16])
         ending,
         metadata: None,
         fingerprint,
+        stream: None,
     }
 }
 
@@ -250,6 +252,7 @@ pub fn interrupt(session: &str, turn: TurnId, before: i64) -> Write {
         session_id: sid(session),
         turn_id: turn,
         before: filrouge_types::Timestamp::from_micros(before),
+        stream: None,
     })
 }
 
@@ -288,7 +291,7 @@ impl Fixture {
 
     pub async fn turn_of(&self, scope: &Scope, write: Write) -> Result<Turn, Failure> {
         match self.write(scope, write).await? {
-            Outcome::Turn(turn) => Ok(*turn),
+            Outcome::Turn(turn, _) => Ok(*turn),
             other => panic!("expected a turn, got {other:?}"),
         }
     }

@@ -5,7 +5,7 @@ use filrouge_types::{Channel, Clock, ErrorCode, Turn, TurnStatus};
 use super::fixture::{
     Fixture, anyone, append, cancel, code, fail, finalize, interrupt, item, replacement, start,
 };
-use crate::command::{ConcurrentTurns, Outcome, Write};
+use crate::command::{ConcurrentTurns, Outcome, Put, Write};
 
 const STATUSES: [TurnStatus; 5] = [
     TurnStatus::Open,
@@ -164,7 +164,7 @@ pub async fn interrupt_needs_silence(f: &Fixture) {
     let outcome = f.write(&who, interrupt("s", id, touched)).await.unwrap();
     assert_eq!(
         outcome,
-        Outcome::Interrupted(false),
+        Outcome::Interrupted(None),
         "touched at that very moment"
     );
     f.clock.advance(100);
@@ -177,16 +177,20 @@ pub async fn interrupt_needs_silence(f: &Fixture) {
         .unwrap();
     assert_eq!(
         outcome,
-        Outcome::Interrupted(false),
+        Outcome::Interrupted(None),
         "an append is a sign of life"
     );
     let outcome = f
         .write(&who, interrupt("s", id, touched + 101))
         .await
         .unwrap();
-    assert_eq!(outcome, Outcome::Interrupted(true));
+    let put = Put {
+        first_seq: 3,
+        last_seq: 3,
+    };
+    assert_eq!(outcome, Outcome::Interrupted(Some(put)));
     let outcome = f.write(&who, interrupt("s", id, i64::MAX)).await.unwrap();
-    assert_eq!(outcome, Outcome::Interrupted(false));
+    assert_eq!(outcome, Outcome::Interrupted(None));
     let items = f.items(&who, "s", 10).await;
     assert_eq!(items.last().unwrap().channel, Channel::Interrupted);
     f.intact().await;

@@ -20,6 +20,7 @@ pub mod changes;
 pub mod concurrency;
 pub mod conflicts;
 pub mod differential;
+pub mod drafts;
 pub mod erasure;
 pub mod events;
 pub mod finals;
@@ -65,6 +66,10 @@ macro_rules! contract_tests {
             conflicts {
                 expected_seq, unknown_and_foreign_turns, checks_come_in_their_order,
                 a_refused_write_leaves_nothing, wrong_request_id, empty_batches,
+            }
+            drafts {
+                growing, put_again, one_recording_at_a_time, becoming_items, kept_whoever_ends_the_turn,
+                what_the_caller_says_was_shown, signs_of_life, gone_with_the_session,
             }
             erasure {
                 nothing_stays_but_the_name, erasing_again_gives_the_first_receipt, who_is_told,

@@ -180,7 +180,7 @@ async fn journal(f: &Fixture, session: &str, steps: &[Step]) -> Vec<Turn> {
             7 => interrupt(session, id, i64::MAX),
             _ => replacement(&who, session, &new, id, &word(0)),
         };
-        if let Ok(crate::Outcome::Turn(turn)) = f.write(&who, write).await
+        if let Ok(crate::Outcome::Turn(turn, _)) = f.write(&who, write).await
             && !turns.iter().any(|t| t.turn_id == turn.turn_id)
         {
             turns.push(*turn);

@@ -9,8 +9,8 @@ use filrouge_types::{
 use crate::command::{Scope, SessionFilter};
 use crate::record::RecordRow;
 use crate::rows::{
-    EventRow, HeadRow, LogRow, NoteRow, RECORDS_BYTES, SessionPk, SessionRow, Stored, TurnRow, Tx,
-    View, until_full,
+    DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, RECORDS_BYTES, SessionPk, SessionRow,
+    Stored, TurnRow, Tx, View, until_full,
 };
 
 #[derive(Default)]
@@ -28,6 +28,8 @@ pub(super) struct Rows {
     event_keys: BTreeMap<(SessionPk, EventKey), u64>,
     agents: BTreeSet<(SessionPk, Box<str>)>,
     notes: BTreeMap<Box<str>, NoteRow>,
+    drafts: BTreeMap<(SessionPk, u64), DraftRow>,
+    draft_chunks: BTreeMap<(SessionPk, u64, u64), DraftChunk>,
 }
 
 impl SessionFilter {
@@ -243,6 +245,31 @@ impl View for Rows {
         Ok(self.notes.values().cloned().map(Some).collect())
     }
 
+    fn draft(&self, pk: SessionPk, place: u64) -> Result<Option<DraftRow>, Failure> {
+        Ok(self.drafts.get(&(pk, place)).cloned())
+    }
+
+    fn drafts(&self, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
+        let rows = self.drafts.range((pk, 0)..=(pk, u64::MAX));
+        Ok(rows.map(|(_, row)| row.clone()).collect())
+    }
+
+    fn draft_chunks(
+        &self,
+        pk: SessionPk,
+        place: u64,
+        after: u64,
+    ) -> Result<Vec<DraftChunk>, Failure> {
+        let from = (pk, place, after.saturating_add(1));
+        let chunks = self.draft_chunks.range(from..=(pk, place, u64::MAX));
+        Ok(chunks.map(|(_, chunk)| chunk.clone()).collect())
+    }
+
+    fn all_drafts(&self) -> Result<Vec<(SessionPk, DraftRow)>, Failure> {
+        let rows = self.drafts.iter();
+        Ok(rows.map(|((pk, _), row)| (*pk, row.clone())).collect())
+    }
+
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {
         Ok(self.sessions.keys().copied().collect())
     }
@@ -320,6 +347,33 @@ impl Tx for Rows {
         Ok(())
     }
 
+    fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure> {
+        self.drafts.insert((pk, row.place), row.clone());
+        Ok(())
+    }
+
+    fn insert_draft_chunk(
+        &mut self,
+        pk: SessionPk,
+        place: u64,
+        chunk: &DraftChunk,
+    ) -> Result<(), Failure> {
+        let key = (pk, place, chunk.number);
+        self.draft_chunks.insert(key, chunk.clone());
+        Ok(())
+    }
+
+    fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
+        self.draft_chunks
+            .retain(|(p, at, _), _| (*p, *at) != (pk, place));
+        Ok(())
+    }
+
+    fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
+        self.drafts.remove(&(pk, place));
+        self.clear_draft_chunks(pk, place)
+    }
+
     fn erase(&mut self, pk: SessionPk) -> Result<(), Failure> {
         self.records.retain(|(p, _), _| *p != pk);
         self.keys.retain(|(p, _), _| *p != pk);
@@ -329,6 +383,8 @@ impl Tx for Rows {
         self.events.retain(|(p, _), _| *p != pk);
         self.event_keys.retain(|(p, _), _| *p != pk);
         self.agents.retain(|(p, _)| *p != pk);
+        self.drafts.retain(|(p, _), _| *p != pk);
+        self.draft_chunks.retain(|(p, _, _), _| *p != pk);
         Ok(())
     }
 

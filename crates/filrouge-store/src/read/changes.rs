@@ -16,6 +16,8 @@ use crate::command::Scope;
 use crate::record::Check;
 use crate::rows::{Change, LogEntry, LogRow, SessionPk, View};
 
+mod search;
+
 /// Commits read at once.
 const COMMITS: usize = 256;
 /// Most commits that one page looks at: bounds what a page costs whose reader sees little of them.
@@ -237,7 +239,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
             Change::Patched => ChangeKind::Patched,
             Change::Erased => ChangeKind::Erased,
             Change::Event => ChangeKind::Event,
-            Change::Note(_) => return Ok(None),
+            Change::Note(_) | Change::Draft => return Ok(None),
         };
         let session = match seen.get(&entry.pk) {
             Some(known) => known.clone(),

@@ -81,7 +81,10 @@ impl<V: View + ?Sized> Sight<'_, V> {
     }
 
     /// What started a turn.
-    pub(crate) fn start_of(&self, session: &Loaded, row: &TurnRow) -> Result<StartEvent, Failure> {
+    ///
+    /// # Errors
+    /// `integrity_error`.
+    pub fn start_of(&self, session: &Loaded, row: &TurnRow) -> Result<StartEvent, Failure> {
         Pages::new(self, session).start(row)
     }
 

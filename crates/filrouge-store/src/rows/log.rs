@@ -22,6 +22,8 @@ pub enum Change {
     Event,
     /// A note was put, which belongs to no session; its name.
     Note(Box<str>),
+    /// A draft of the session has grown; the head stands as it was.
+    Draft,
 }
 
 /// What one write did to one session.
@@ -84,6 +86,7 @@ impl LogRow {
                     packed.byte(5);
                     packed.text(name);
                 }
+                Change::Draft => packed.byte(6),
             }
         }
         let mut row = Self {
@@ -191,6 +194,7 @@ fn read_entry(r: &mut Reader<'_>) -> Result<LogEntry, Malformed> {
             3 => Change::Erased,
             4 => Change::Event,
             5 => Change::Note(r.text()?.into()),
+            6 => Change::Draft,
             _ => return Err(Malformed),
         },
     })

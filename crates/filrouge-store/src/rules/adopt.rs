@@ -6,7 +6,7 @@ use filrouge_types::{ErrorCode, Failure, TurnId, TurnStatus};
 
 use super::{Context, Group, put_head, session_conflict};
 use crate::chain::{GENESIS, Link};
-use crate::command::{Adopt, Outcome, Scope};
+use crate::command::{Adopt, Outcome, Put, Scope};
 use crate::read::Loaded;
 use crate::record::{ChainedItem, Event, FaultKind, Proof, RecordRow, StartEvent, adopted};
 use crate::rows::{HeadRow, ORDINAL_MAX, PK_MAX, SEQ_MAX, TurnRow, Tx, VERSION_MAX};
@@ -65,6 +65,7 @@ pub(super) fn apply<T: Tx>(
     Ok(Outcome::Session {
         session: Box::new(session.row.with_head(&session.head)),
         created: true,
+        put: Put::new(1, adopt.items.len() as u64),
     })
 }
 
@@ -96,6 +97,7 @@ fn known<T: Tx>(
     Ok(Outcome::Session {
         session: Box::new(found.row.clone().with_head(&found.head)),
         created: false,
+        put: None,
     })
 }
 

@@ -3,7 +3,7 @@
 use filrouge_types::{ErrorCode, Failure, TurnStatus};
 
 use super::{
-    Context, Group, check_count, check_finals, check_some, check_tail, check_unique_ids,
+    Context, Group, check_count, check_finals, check_some, check_tail, check_unique_ids, draft,
     note_items, put_batch, put_head, turn_closed,
 };
 use crate::command::{Append, Outcome, Scope};
@@ -43,12 +43,20 @@ pub(super) fn apply<T: Tx>(
     if row.status != TurnStatus::Open {
         return Err(turn_closed(&row));
     }
+    let stream = append.progress.as_ref().map(|p| p.stream);
+    if stream.is_some() {
+        draft::own(tx, ctx, &session, &row, stream)?;
+    }
     check_finals(&append.batch, row.finals.map(|seq| seq != 0))?;
     check_count(row.items, &append.batch)?;
     check_tail(tx, &session, append.batch.count())?;
     let (first_seq, last_seq) = put_batch(tx, ctx, &mut session, Some(row.turn_id), &append.batch)?;
     note_items(&mut row, &append.batch, first_seq, ctx);
-    tx.update_turn(session.pk, &row.sealed(ctx.keyring, session.pk))?;
+    let row = row.sealed(ctx.keyring, session.pk);
+    tx.update_turn(session.pk, &row)?;
+    if let Some(progress) = &append.progress {
+        draft::advance(tx, ctx, &session, &row, progress)?;
+    }
     put_head(
         tx,
         group,

@@ -5,10 +5,10 @@ use filrouge_types::{
 };
 
 use super::{
-    Context, Group, check_count, check_some, check_tail, fresh, note_items, put_batch, put_head,
-    turn_closed,
+    Context, Group, check_count, check_finals, check_some, check_tail, check_unique_ids, draft,
+    fresh, note_items, put_batch, put_head, turn_closed,
 };
-use crate::command::{Close, Ending, Outcome, Scope};
+use crate::command::{Close, Ending, Outcome, Put, Scope};
 use crate::read::{Loaded, merged, text_of, turn_not_found};
 use crate::record::{Batch, CloseEvent, Entry, Event};
 use crate::rows::{TurnRow, Tx};
@@ -39,7 +39,7 @@ pub(super) fn apply<T: Tx>(
         }
     }
     let status = match close.ending {
-        Ending::Finalize { .. } => TurnStatus::Finalized,
+        Ending::Finalize { .. } | Ending::Recorded(_) => TurnStatus::Finalized,
         Ending::Fail(_) => TurnStatus::Failed,
         Ending::Cancel(_) => TurnStatus::Cancelled,
     };
@@ -49,7 +49,9 @@ pub(super) fn apply<T: Tx>(
     if row.status != TurnStatus::Open {
         return Err(turn_closed(&row));
     }
+    let kept = draft::ending(tx, ctx, &session, &row, close)?;
     let entries = match &close.ending {
+        Ending::Recorded(entries) => recorded(tx, ctx, &session, &row, close, entries)?,
         Ending::Finalize {
             neutral,
             translated,
@@ -63,11 +65,17 @@ pub(super) fn apply<T: Tx>(
             answers.entries(tx, ctx, &session, &row, close)?
         }
         Ending::Fail(entries) | Ending::Cancel(entries) => {
-            ending_with(entries.clone(), status, false, close, None)
+            let kept = kept.iter().flatten().cloned();
+            let entries = kept.chain(entries.iter().cloned()).collect();
+            ending_with(entries, status, false, close, None)
         }
     };
     let batch = Batch::seal(&entries, ctx.entropy)?;
     check_some(&batch)?;
+    if matches!(close.ending, Ending::Recorded(_)) {
+        check_unique_ids(&batch)?;
+        check_finals(&batch, row.finals.map(|seq| seq != 0))?;
+    }
     check_count(row.items.min(super::TURN_ITEMS_MAX - 8), &batch)?;
     check_tail(tx, &session, batch.count())?;
     let (first, last) = put_batch(tx, ctx, &mut session, Some(row.turn_id), &batch)?;
@@ -75,14 +83,16 @@ pub(super) fn apply<T: Tx>(
     row.status = status;
     let row = row.sealed(ctx.keyring, session.pk);
     tx.update_turn(session.pk, &row)?;
+    if kept.is_some() {
+        tx.delete_draft(session.pk, row.place())?;
+    }
     session.head.open_turns = session.head.open_turns.saturating_sub(1);
     session.head.updated_at = ctx.now;
     let session = put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
-    Ok(Outcome::Turn(Box::new(ctx.sight(tx).project_fresh(
-        &session,
-        &row,
-        fresh(ctx, &batch, row.turn_id, first),
-    )?)))
+    let fresh = fresh(ctx, &batch, row.turn_id, first);
+    let turn = ctx.sight(tx).project_fresh(&session, &row, fresh)?;
+    let put = Put::new(first, last + 1 - first);
+    Ok(Outcome::Turn(Box::new(turn), put))
 }
 
 fn replay<T: Tx>(
@@ -109,10 +119,11 @@ fn replay<T: Tx>(
         )
         .with_hint("replace the turn to correct it"));
     }
-    Ok(Outcome::Turn(Box::new(Turn {
+    let turn = Turn {
         replayed: true,
         ..turn
-    })))
+    };
+    Ok(Outcome::Turn(Box::new(turn), None))
 }
 
 /// Whether an answer of the turn was redacted: then nobody is told whether another one is the same.
@@ -147,6 +158,27 @@ fn equal_answer(turn: &Turn, close: &Close) -> bool {
         && same(translated, &turn.answer_translated)
         && fallback.is_none_or(|f| f == turn.answer_translated_is_fallback)
         && (metadata.is_none() || merged(Some(&turn.metadata), metadata) == turn.metadata)
+}
+
+/// What a stream has brought last, with a copy of its answer where a translation is wanted.
+fn recorded<T: Tx>(
+    tx: &T,
+    ctx: &Context<'_>,
+    session: &Loaded,
+    row: &TurnRow,
+    close: &Close,
+    entries: &[Entry],
+) -> Result<Vec<Entry>, Failure> {
+    let mut entries = entries.to_vec();
+    let wants_translation =
+        ctx.sight(tx).start_of(session, row)?.translate_chat && row.finals[1] == 0;
+    let answer = entries.iter().rfind(|e| e.item.channel == Channel::Final);
+    let text = answer.and_then(|e| text_of(&e.item.parts));
+    let copy = text.filter(|_| wants_translation);
+    let copied = copy.is_some();
+    entries.extend(copy.map(|text| answer_item(&text, Variant::Translated).into()));
+    let status = TurnStatus::Finalized;
+    Ok(ending_with(entries, status, copied, close, None))
 }
 
 /// Puts the close on the last entry.

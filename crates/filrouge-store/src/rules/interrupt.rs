@@ -2,8 +2,8 @@
 
 use filrouge_types::{Channel, Failure, NewItem, RawJson, Role, TurnStatus};
 
-use super::{Context, Group, check_tail, note_items, put_batch, put_head};
-use crate::command::{Interrupt, Outcome, Scope};
+use super::{Context, Group, check_tail, draft, note_items, put_batch, put_head};
+use crate::command::{Interrupt, Outcome, Put, Scope};
 use crate::read::turn_not_found;
 use crate::record::{Batch, Entry, Event};
 use crate::rows::Tx;
@@ -21,28 +21,29 @@ pub(super) fn apply<T: Tx>(
     let mut row = sight
         .find_turn(&session, scope, id)?
         .ok_or_else(|| turn_not_found(id))?;
-    if row.status != TurnStatus::Open || row.touched_at >= interrupt.before {
-        return Ok(Outcome::Interrupted(false));
+    if row.status != TurnStatus::Open || !draft::is_over(tx, ctx, &session, &row, interrupt)? {
+        return Ok(Outcome::Interrupted(None));
     }
     let item = NewItem::new(
         Role::System,
         Channel::Interrupted,
         RawJson::from_checked(r#"[{"type":"turn_status","status":"interrupted"}]"#),
     );
-    let batch = Batch::seal(
-        &[Entry {
-            item,
-            events: vec![Event::Interrupt],
-        }],
-        ctx.entropy,
-    )?;
-    check_tail(tx, &session, 1)?;
+    let mut entries = draft::shown(tx, ctx, &session, &row)?;
+    entries.push(Entry {
+        item,
+        events: vec![Event::Interrupt],
+    });
+    let batch = Batch::seal(&entries, ctx.entropy)?;
+    check_tail(tx, &session, batch.count())?;
     let (first, last) = put_batch(tx, ctx, &mut session, Some(row.turn_id), &batch)?;
     note_items(&mut row, &batch, first, ctx);
     row.status = TurnStatus::Interrupted;
-    tx.update_turn(session.pk, &row.sealed(ctx.keyring, session.pk))?;
+    let row = row.sealed(ctx.keyring, session.pk);
+    tx.update_turn(session.pk, &row)?;
+    tx.delete_draft(session.pk, row.place())?;
     session.head.open_turns = session.head.open_turns.saturating_sub(1);
     session.head.updated_at = ctx.now;
     put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
-    Ok(Outcome::Interrupted(true))
+    Ok(Outcome::Interrupted(Put::new(first, last + 1 - first)))
 }

@@ -33,6 +33,7 @@ pub(super) fn apply<T: Tx>(
             return Ok(Outcome::Session {
                 session: Box::new(session.row.with_head(&session.head)),
                 created: false,
+                put: None,
             });
         }
         // That it has an owner is told, not whose it is: the one exception besides creating (DESIGN §7).

@@ -8,7 +8,7 @@ use super::{
     Change, Context, Group, check_tail, insert_session, put_batch, put_changed, put_head,
     session_conflict,
 };
-use crate::command::{CloseSession, NewSession, Outcome, Patch, Scope};
+use crate::command::{CloseSession, NewSession, Outcome, Patch, Put, Scope};
 use crate::read::Loaded;
 use crate::record::{Batch, Entry};
 use crate::rows::{SessionRow, Tx};
@@ -26,6 +26,7 @@ pub(super) fn create<T: Tx>(
             Ok(Outcome::Session {
                 session,
                 created: false,
+                put: None,
             })
         } else {
             Err(session_conflict())
@@ -36,6 +37,7 @@ pub(super) fn create<T: Tx>(
     Ok(Outcome::Session {
         session: Box::new(made.row.with_head(&made.head)),
         created: true,
+        put: None,
     })
 }
 
@@ -155,6 +157,7 @@ fn unchanged(session: Loaded) -> Outcome {
     Outcome::Session {
         session: Box::new(session.row.with_head(&session.head)),
         created: false,
+        put: None,
     }
 }
 
@@ -172,5 +175,10 @@ pub(super) fn put_row<T: Tx>(
     session.head.session = row.fingerprint();
     session.head.updated_at = ctx.now;
     session.row = row;
-    put_changed(tx, group, ctx, session, seqs, change).map(unchanged)
+    let session = put_changed(tx, group, ctx, session, seqs, change)?;
+    Ok(Outcome::Session {
+        session: Box::new(session.row.with_head(&session.head)),
+        created: false,
+        put: Put::new(seqs.0, seqs.1),
+    })
 }

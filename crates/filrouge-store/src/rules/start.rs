@@ -8,7 +8,7 @@ use super::{
     Context, Group, check_count, check_finals, check_some, check_tail, check_unique_ids, fresh,
     insert_session, note_items, put_batch, put_head, session_conflict,
 };
-use crate::command::{ConcurrentTurns, Outcome, Scope, Start};
+use crate::command::{ConcurrentTurns, Outcome, Put, Scope, Start};
 use crate::read::{ALL_PLACES, Loaded, turn_not_found};
 use crate::record::{Batch, Entry, Event};
 use crate::rows::{ORDINAL_MAX, TurnRow, Tx, VERSION_MAX};
@@ -75,7 +75,8 @@ pub(super) fn apply<T: Tx>(
     let session = put_head(tx, group, ctx, session, (first, last + 1 - first), created)?;
     let fresh = fresh(ctx, &start.batch, turn_id, first);
     let turn = ctx.sight(tx).project_fresh(&session, &row, fresh)?;
-    Ok(Outcome::Turn(Box::new(turn)))
+    let put = Put::new(first, last + 1 - first);
+    Ok(Outcome::Turn(Box::new(turn), put))
 }
 
 /// A session that has ended begins no turns; those that are open may end.
@@ -196,17 +197,18 @@ fn replay<T: Tx>(
             ),
         ));
     }
-    let turn = if opens(ctx, tx, &session, &row, start)? {
+    let (turn, put) = if opens(ctx, tx, &session, &row, start)? {
         check_room(start, &session)?;
         reopen(tx, group, ctx, session, row)?
     } else {
-        ctx.sight(tx).project(&session, &row)?
+        (ctx.sight(tx).project(&session, &row)?, None)
     };
-    Ok(Outcome::Turn(Box::new(Turn {
+    let turn = Turn {
         replayed: true,
         differs,
         ..turn
-    })))
+    };
+    Ok(Outcome::Turn(Box::new(turn), put))
 }
 
 /// An interrupted turn opens for its owner, unless it was redacted or another one has taken its place.
@@ -229,7 +231,7 @@ fn reopen<T: Tx>(
     ctx: &Context<'_>,
     mut session: Loaded,
     mut row: TurnRow,
-) -> Result<Turn, Failure> {
+) -> Result<(Turn, Option<Put>), Failure> {
     let note = NewItem::new(
         Role::System,
         Channel::SystemNote,
@@ -250,5 +252,6 @@ fn reopen<T: Tx>(
     tx.update_turn(session.pk, &row)?;
     session.head.open_turns += 1;
     let session = put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
-    ctx.sight(tx).project(&session, &row)
+    let turn = ctx.sight(tx).project(&session, &row)?;
+    Ok((turn, Put::new(first, 1)))
 }

@@ -1,11 +1,11 @@
 //! What lies beside sessions' items: their events, and the store's notes.
 
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, TurnStatus};
 
 use super::{Finding, Report};
 use crate::read::{Loaded, Sight};
 use crate::record::Check;
-use crate::rows::View;
+use crate::rows::{TurnRow, View};
 
 /// Events read at once.
 const EVENTS: usize = 1024;
@@ -40,6 +40,25 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 next += 1;
             }
         }
+    }
+
+    /// A session's drafts: each of an open turn, and as it was put. They are not chained: that one is missing is
+    /// not seen.
+    pub(super) fn verify_drafts(&self, session: &Loaded) -> Result<(), Failure> {
+        for row in self.view.drafts(session.pk)? {
+            let turn = row.turn_id;
+            let row = self.verified_draft(session, row)?;
+            self.draft_pieces(session, &row)?;
+            let of = self
+                .view
+                .turns(session.pk, row.place, row.place, false, 1)?;
+            let open = |t: &TurnRow| t.turn_id == turn && t.status == TurnStatus::Open;
+            if !of.iter().any(open) {
+                let what = format!("a draft is there of turn {turn}, which is not open");
+                return Err(session.broken(None, what));
+            }
+        }
+        Ok(())
     }
 
     /// Each note as it was put; that it is the newest one is seen by the newest commit.

@@ -34,6 +34,10 @@ fn told(document: &str, heading: &str) -> BTreeSet<String> {
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
+        // What decoders read is no word of a context.
+        if path.ends_with("src/stream") {
+            continue;
+        }
         if path.is_dir() {
             sources(&path, found);
         } else if path.extension().is_some_and(|e| e == "rs") {
@@ -48,6 +52,7 @@ fn words() -> BTreeSet<String> {
     let mut files = Vec::new();
     sources(&crates.join("filrouge-engine/src/restore"), &mut files);
     sources(&crates.join("filrouge-transcode/src"), &mut files);
+    files.retain(|file| !file.ends_with("src/stream.rs") && !file.ends_with("src/record.rs"));
     let mut words = BTreeSet::new();
     for file in files {
         let code = fs::read_to_string(&file).unwrap();

@@ -22,7 +22,7 @@ use tokio::runtime::{Builder, Runtime};
 
 /// An engine over a ledger in memory, with one session.
 pub(crate) struct Journal {
-    pub(crate) engine: Engine,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) scope: Scope,
     pub(crate) session: SessionId,
     pub(crate) runtime: Runtime,
@@ -69,7 +69,12 @@ impl Journal {
         let ledger = MemoryLedger::new(keyring.clone(), Arc::new(OsEntropy), clock.clone());
         let entropy = Arc::new(OsEntropy);
         Self {
-            engine: Engine::new(Arc::new(ledger), entropy, clock, Settings::default()),
+            engine: Arc::new(Engine::new(
+                Arc::new(ledger),
+                entropy,
+                clock,
+                Settings::default(),
+            )),
             scope: Scope {
                 tenant: TenantId::new("default").unwrap(),
                 viewer: Viewer::Operator,
@@ -78,6 +83,16 @@ impl Journal {
             session: SessionId::new("s").unwrap(),
             runtime: Builder::new_current_thread().build().unwrap(),
             keyring,
+        }
+    }
+
+    /// One whose time passes only when it is told to.
+    pub(crate) fn paused() -> Self {
+        let mut runtime = Builder::new_current_thread();
+        let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+        Self {
+            runtime,
+            ..Self::new()
         }
     }
 
@@ -174,6 +189,7 @@ impl Journal {
             session_id: self.id(),
             turn_id: self.turn(request),
             before: Timestamp::from_micros(i64::MAX),
+            stream: None,
         });
         let scope = self.scope.clone();
         let done = self.engine.ledger().write(Command { scope, write });

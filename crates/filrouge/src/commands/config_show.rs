@@ -45,9 +45,19 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
             config.turn_timeout.value.as_secs().to_string(),
         ),
         row(
+            "stream_timeout_s",
+            &config.stream_timeout,
+            config.stream_timeout.value.as_secs().to_string(),
+        ),
+        row(
             "concurrent_turns",
             &config.concurrent_turns,
             turns.to_owned(),
+        ),
+        row(
+            "secrets.credentials",
+            &config.credentials,
+            config.credentials.value.to_string(),
         ),
     ];
     rows.extend(config.access.rows());

@@ -26,6 +26,7 @@ struct Summary {
     turns_known: u64,
     turns_replaced: u64,
     items: u64,
+    credentials_masked: u64,
     skipped: Vec<Skipped>,
     refused: Vec<Refused>,
 }
@@ -181,14 +182,16 @@ async fn import_turn(
     };
     match engine.record_turn(scope, &session.id, imported).await {
         Err(failure) => summary.refuse(&session.id, Some(turn.request_id), failure)?,
-        Ok(RecordedTurn::Added) => {
-            summary.turns_added += 1;
-            summary.items += count;
-        }
-        Ok(RecordedTurn::Known) => summary.turns_known += 1,
-        Ok(RecordedTurn::Replaced) => {
-            summary.turns_replaced += 1;
-            summary.items += count;
+        Ok(recorded) => {
+            match recorded.value {
+                RecordedTurn::Known => summary.turns_known += 1,
+                RecordedTurn::Added => summary.turns_added += 1,
+                RecordedTurn::Replaced => summary.turns_replaced += 1,
+            }
+            if recorded.value != RecordedTurn::Known {
+                summary.items += count;
+                summary.credentials_masked += recorded.masked;
+            }
         }
     }
     Ok(())
@@ -206,6 +209,10 @@ fn print(summary: &Summary) -> anyhow::Result<()> {
         summary.turns_replaced,
         summary.items
     )?;
+    if summary.credentials_masked > 0 {
+        let (masked, page) = (summary.credentials_masked, "docs/secrets.md");
+        writeln!(out, "masked {masked} credentials ({page})")?;
+    }
     for (reason, count) in count_by_reason(&summary.skipped) {
         writeln!(out, "skipped {count} ({reason}):")?;
         for skipped in summary.skipped.iter().filter(|s| s.reason == reason) {

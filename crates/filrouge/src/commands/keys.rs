@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use comfy_table::{Table, presets::NOTHING};
 use filrouge_engine::api_keys::{ApiKey, NewApiKey, Role};
@@ -12,6 +11,7 @@ use serde::Serialize;
 use crate::cli::{Keys, NewKey};
 use crate::config::Config;
 use crate::exit::{Absent, Usage};
+use crate::moment::{after, duration};
 use crate::open::{Need, open, refuse_unverified};
 use crate::output::{document, first_line, say, stdout};
 
@@ -156,24 +156,8 @@ fn expiry(text: &str, now: Timestamp) -> Result<Timestamp, Usage> {
     if let Ok(time) = text.parse() {
         return Ok(time);
     }
-    let seconds = text
-        .split_at_checked(text.len().saturating_sub(1))
-        .and_then(|(number, unit)| {
-            let seconds: u64 = match unit {
-                "s" => 1,
-                "m" => 60,
-                "h" => 3600,
-                "d" => 86_400,
-                "w" => 7 * 86_400,
-                _ => return None,
-            };
-            number.parse::<u64>().ok()?.checked_mul(seconds)
-        });
-    let end = seconds.and_then(|seconds| {
-        let micros = i64::try_from(Duration::from_secs(seconds).as_micros()).ok()?;
-        now.as_micros().checked_add(micros)
-    });
-    end.map(Timestamp::from_micros).ok_or_else(|| {
+    let end = duration(text).and_then(|long| after(now, long));
+    end.ok_or_else(|| {
         Usage::new(format!("--expires: {text:?} is no time"))
             .with_hint("write a time such as 2027-01-31T00:00:00Z, or how long: 12h, 30d, 8w")
     })

@@ -99,6 +99,7 @@ limits! {
         body_timeout_ms "FILROUGE_LIMITS_BODY_TIMEOUT_MS" = |s: &LimitSettings, _| millis(s.body_timeout);
         answer_timeout_ms "FILROUGE_LIMITS_ANSWER_TIMEOUT_MS" = |s: &LimitSettings, _| millis(s.answer_timeout);
         write_stall_ms "FILROUGE_LIMITS_WRITE_STALL_MS" = |s: &LimitSettings, _| millis(s.write_stall);
+        stream_idle_seconds "FILROUGE_LIMITS_STREAM_IDLE_SECONDS" = |s: &LimitSettings, _| s.stream_idle.as_secs();
         connections "FILROUGE_LIMITS_CONNECTIONS" = |s: &LimitSettings, _| s.connections as u64;
         streams_per_key "FILROUGE_LIMITS_STREAMS_PER_KEY" = |s: &LimitSettings, _| s.streams_per_key as u64;
         large_answers "FILROUGE_LIMITS_LARGE_ANSWERS" = |s: &LimitSettings, _| s.large_answers as u64;
@@ -140,6 +141,7 @@ impl LimitsConfig {
             answer_timeout: time(&self.answer_timeout_ms),
             write_stall: time(&self.write_stall_ms),
             connections: size(&self.connections),
+            stream_idle: Duration::from_secs(self.stream_idle_seconds.value),
             streams_per_key: size(&self.streams_per_key),
             large_answers: size(&self.large_answers),
             rate_per_key: rate_of(

@@ -149,6 +149,14 @@ pub(crate) fn points(record: &Path) -> u64 {
     2 * entries.filter(|e| !matches!(e.op, b'S' | b'F')).count() as u64
 }
 
+/// How many flushes of files and directories were begun in what was recorded.
+pub(crate) fn flushes(record: &Path) -> u64 {
+    let bytes = fs::read(record).expect("the record");
+    let mut rest = bytes.as_slice();
+    let entries = std::iter::from_fn(|| Entry::read(&mut rest));
+    entries.filter(|e| e.op == b'B').count() as u64
+}
+
 /// `struct record` of `disk.c`.
 struct Entry<'a> {
     op: u8,

@@ -6,10 +6,11 @@
 //! - `power`: what a disk would hold after a power cut is rebuilt from a record of all writes and flushes.
 //! - `full_disk`: no space, and flushes that fail.
 //! - `tails`: readers of live tails over many kills.
+//! - `streams`: SIGKILL and SIGSTOP while streams are recorded.
 //!
 //! Every random choice follows from one seed, which a failing test prints. The environment can change the amounts:
-//! `FILROUGE_CRASH_SEED`, `FILROUGE_CRASH_ROUNDS` and `FILROUGE_CRASH_TAIL_KILLS` (kills), `FILROUGE_CRASH_STEPS` (points of `kill_at`) and
-//! `FILROUGE_CRASH_CUTS` (power cuts). `scripts/torture` runs all of it with large numbers.
+//! `FILROUGE_CRASH_SEED`, `FILROUGE_CRASH_ROUNDS`, `FILROUGE_CRASH_TAIL_KILLS` and `FILROUGE_CRASH_STREAM_KILLS` (kills),
+//! `FILROUGE_CRASH_STEPS` (points of `kill_at`) and `FILROUGE_CRASH_CUTS` (power cuts). `scripts/torture` runs all of it with large numbers.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::expect_used,
@@ -27,6 +28,7 @@ mod model;
 mod op;
 mod power;
 mod server;
+mod streams;
 mod tails;
 mod workload;
 mod world;

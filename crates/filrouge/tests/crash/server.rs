@@ -170,10 +170,22 @@ impl Server {
             .unwrap_or_else(|e| panic!("the server does not start: {}\n{}", e.status, e.stderr))
     }
 
+    /// Starts a server with these variables of the environment.
+    pub(crate) fn start_set(home: &Home, variables: &[(&str, &str)]) -> Self {
+        Self::ready(home, |command| _ = command.envs(variables.iter().copied()))
+            .unwrap_or_else(|e| panic!("the server does not start: {}\n{}", e.status, e.stderr))
+    }
+
     /// Starts a server on a disk with `faults`, and waits until it is ready or has ended.
     pub(crate) fn start_with(home: &Home, faults: &Faults) -> Result<Self, NotStarted> {
+        Self::ready(home, |command| {
+            command.envs(faults.environment(&home.root()));
+        })
+    }
+
+    fn ready(home: &Home, set: impl FnOnce(&mut Command)) -> Result<Self, NotStarted> {
         let begin = Instant::now();
-        let mut child = spawn(home, faults);
+        let mut child = spawn(home, set);
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let (tell, told) = mpsc::channel();
         std::thread::spawn(move || {
@@ -209,7 +221,9 @@ impl Server {
 
     /// Starts a server and kills it after `life`, ready or not.
     pub(crate) fn start_and_kill(home: &Home, faults: &Faults, life: Duration) {
-        let mut child = spawn(home, faults);
+        let mut child = spawn(home, |command| {
+            command.envs(faults.environment(&home.root()));
+        });
         std::thread::sleep(life);
         child.kill().expect("kill the server");
         child.wait().expect("wait for the server");
@@ -231,13 +245,18 @@ impl Server {
         self.child.wait().expect("wait for the server");
     }
 
-    /// SIGTERM, and waits for the end.
-    pub(crate) fn stop(mut self) {
+    /// Sends a signal by its name, such as `STOP`.
+    pub(crate) fn signal(&self, name: &str) {
         let asked = Command::new("sh")
             .arg("-c")
-            .arg(format!("kill -TERM {}", self.child.id()))
+            .arg(format!("kill -{name} {}", self.child.id()))
             .status();
-        assert!(asked.is_ok_and(|s| s.success()), "SIGTERM cannot be sent");
+        assert!(asked.is_ok_and(|s| s.success()), "SIG{name} cannot be sent");
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub(crate) fn stop(mut self) {
+        self.signal("TERM");
         let status = self.child.wait().expect("wait for the server");
         assert!(
             status.success(),
@@ -253,12 +272,10 @@ impl Drop for Server {
     }
 }
 
-fn spawn(home: &Home, faults: &Faults) -> Child {
+fn spawn(home: &Home, set: impl FnOnce(&mut Command)) -> Child {
     let stderr = fs::File::create(home.beside("stderr")).expect("a file for stderr");
     let mut command = home.command(&["serve", "--listen", "127.0.0.1:0"]);
-    command
-        .envs(faults.environment(&home.root()))
-        .stdout(Stdio::piped())
-        .stderr(stderr);
+    set(&mut command);
+    command.stdout(Stdio::piped()).stderr(stderr);
     command.spawn().expect("start the server")
 }

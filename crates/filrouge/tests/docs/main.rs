@@ -56,13 +56,17 @@ pages! {
     readme "README.md";
     access "docs/access.md";
     api "docs/api.md";
+    audit "docs/audit.md";
     changes "docs/changes.md";
+    diagnosis "docs/diagnosis.md";
     errors_page "docs/errors.md";
     events "docs/events.md";
     identities "docs/identities.md";
     limits "docs/limits.md";
     operations "docs/operations.md";
+    secrets "docs/secrets.md";
     sessions "docs/sessions.md";
+    streams "docs/streams.md";
     tail "docs/tail.md";
     turns "docs/turns.md";
 }

@@ -22,6 +22,7 @@ from = "beginning"
 "#;
 
 const PROVOCATION: &[&str] = &[
+    "curl -s localhost:7717/api/v1/sessions/t/turns -H 'content-type: application/json' -d '{\"request_id\": \"r\", \"question_neutral\": \"redis://:secret@db/0\"}'",
     "curl -s localhost:7717/api/v1/sessions -H 'content-type: application/json' -d '{\"session_id\": \"s\"}'",
     "curl -s localhost:7717/api/v1/sessions -H 'content-encoding: x' -d '{}'",
     "timeout 30 curl -sN localhost:7717/api/v1/sessions/s/items -H 'accept: text/event-stream' > ~/tail &",
@@ -29,6 +30,8 @@ const PROVOCATION: &[&str] = &[
     "curl -s localhost:7717/api/v1/sessions/{s,s,s,s,s}",
     "exec 3<>/dev/tcp/${address%:*}/${address#*:}; printf 'no http\\r\\n\\r\\n' >&3; cat <&3; exec 3>&-",
     "exec 3<>/dev/tcp/${address%:*}/${address#*:}; printf 'GET / HT' >&3; cat <&3; exec 3>&-",
+    "turn=$(curl -s localhost:7717/api/v1/sessions/u/turns -H 'content-type: application/json' -d '{\"request_id\": \"r\", \"question_neutral\": \"?\"}' | grep -o '\"turn_id\":\"[^\"]*\"' | cut -d '\"' -f 4)",
+    "curl -s \"localhost:7717/api/v1/sessions/u/turns/$turn/stream?format=anthropic\" -H 'content-type: text/event-stream' -d 'data: x'",
     "until curl -s localhost:7717/metrics | grep webhook_dead_letters_total; do sleep 0.1; done",
 ];
 

@@ -283,7 +283,7 @@ fn documented() -> BTreeMap<String, BTreeMap<String, String>> {
 }
 
 /// Routes with what they need; the session is absent, so that what is allowed changes nothing.
-const ROUTES: [(&str, &str, &str, Option<&str>); 15] = [
+const ROUTES: [(&str, &str, &str, Option<&str>); 16] = [
     ("read", "GET", "/api/v1/sessions", None),
     ("read", "GET", "/api/v1/sessions/absent", None),
     ("read", "GET", "/api/v1/sessions/absent/items", None),
@@ -323,6 +323,7 @@ const ROUTES: [(&str, &str, &str, Option<&str>); 15] = [
         "/api/v1/sessions/absent/turns?include_redacted=true",
         None,
     ),
+    ("audit", "GET", "/api/v1/audit", None),
     ("observe", "GET", "/metrics", None),
 ];
 

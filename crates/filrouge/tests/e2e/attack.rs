@@ -159,6 +159,10 @@ fn where_a_number_or_a_word_is_meant_text_is_refused() {
         "/api/v1/changes?limit=",
         "/api/v1/changes?wait=",
         "/api/v1/turns?cursor=",
+        "/api/v1/audit?cursor=",
+        "/api/v1/audit?limit=",
+        "/api/v1/audit?format=",
+        "/api/v1/audit?since=",
     ];
     for text in TEXTS {
         for query in queries {

@@ -161,6 +161,7 @@ fn wrong_usage_is_told_with_a_hint() {
         "concurrent_turns = \"many\"\n",
         "listen = \"x\"\n",
         "turn_timeout_s = -1\n",
+        "stream_timeout_s = 0\n",
     ] {
         fs::write(world.path("bad.toml"), text).unwrap();
         let done = world.run(&["--config", "bad.toml", "config", "show"]);

@@ -23,7 +23,7 @@ const BYTES_PER_SECOND: u64 = 16 << 10;
 
 /// How the body is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Encoding {
+pub(super) enum Encoding {
     Plain,
     Gzip,
 }
@@ -42,7 +42,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    const fn reason(self) -> &'static str {
+    pub(super) const fn reason(self) -> &'static str {
         match self {
             Self::TooLarge { .. } => "too_large",
             Self::Unfolds { .. } => "unfolds",
@@ -138,7 +138,7 @@ async fn take(request: Request, app: &App) -> Result<Vec<u8>, Refusal> {
 
 /// Whose share of the room the body takes: the credentials' and the end user's together, so that neither the users of
 /// one service share one, nor the services of one user.
-fn caller(request: &Request) -> String {
+pub(super) fn caller(request: &Request) -> String {
     let principal = request.extensions().get::<Principal>();
     let name = principal.and_then(Principal::name).unwrap_or_default();
     // Who must not act for this end user has been refused.
@@ -147,7 +147,7 @@ fn caller(request: &Request) -> String {
     format!("{identity}\0{name}")
 }
 
-fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
+pub(super) fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
     let mut given = headers.get_all(header::CONTENT_ENCODING).iter();
     let is =
         |value: &HeaderValue, name: &str| value.as_bytes().eq_ignore_ascii_case(name.as_bytes());

@@ -1,0 +1,171 @@
+//! Chat Completions and Responses.
+
+use super::Told;
+
+pub(super) fn chat(mut told: Told) -> Vec<String> {
+    let mut deltas = vec![(
+        r#"{"role":"assistant","content":"","refusal":null}"#.to_owned(),
+        "null",
+    )];
+    let text =
+        |name: &'static str| move |text: &String| (format!(r#"{{"{name}":"{text}"}}"#), "null");
+    deltas.extend(told.reasoning.iter().map(text("reasoning_content")));
+    deltas.extend(told.answer.iter().map(text("content")));
+    for (index, pieces) in told.calls.iter().enumerate() {
+        deltas.push((format!(
+            r#"{{"tool_calls":[{{"index":{index},"id":"call_hGv1Gqz8Xk4pTl0sWc{index}","type":"function","function":{{"name":"search","arguments":""}}}}]}}"#
+        ), "null"));
+        deltas.extend(pieces.iter().map(|piece| {
+            let delta = format!(
+                r#"{{"tool_calls":[{{"index":{index},"function":{{"arguments":"{piece}"}}}}]}}"#
+            );
+            (delta, "null")
+        }));
+    }
+    deltas.push(("{}".to_owned(), r#""tool_calls""#));
+    let head = r#"{"id":"chatcmpl-BXk0hJ8aUqYcQ2nT5vWm7R1oZfE3d","object":"chat.completion.chunk","created":1741570283,"model":"gpt-4o-2024-08-06","service_tier":"default","system_fingerprint":"fp_eb9dce56a8","choices":["#;
+    let mut events: Vec<String> = deltas
+        .into_iter()
+        .map(|(delta, finish)| {
+            let padding = told.padding();
+            format!(
+                r#"{head}{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":{finish}}}],"usage":null,"obfuscation":"{padding}"}}"#
+            )
+        })
+        .collect();
+    events.push(format!(
+        r#"{head}],"usage":{{"prompt_tokens":812,"completion_tokens":7310,"total_tokens":8122,"prompt_tokens_details":{{"cached_tokens":512,"audio_tokens":0}},"completion_tokens_details":{{"reasoning_tokens":640,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}}},"obfuscation":""}}"#
+    ));
+    events
+}
+
+/// A growing list of events.
+struct Responses {
+    told: Told,
+    events: Vec<String>,
+    output: Vec<String>,
+}
+
+/// An output item: its id, how it stands at its beginning and its end, and what its text is called in events.
+struct Item {
+    id: String,
+    begun: String,
+    whole: String,
+    kind: &'static str,
+    place: &'static str,
+    member: &'static str,
+}
+
+impl Responses {
+    fn event(&mut self, kind: &str, rest: &str) {
+        let number = self.events.len();
+        self.events.push(format!(
+            r#"{{"type":"response.{kind}","sequence_number":{number},{rest}}}"#
+        ));
+    }
+
+    fn response(&mut self, kind: &str, status: &str, usage: &str) {
+        let output = self.output.join(",");
+        self.event(kind, &format!(
+            r#""response":{{"id":"resp_67c9fdcecf488190bdd9a0409de3a1ec07b8b0ad4e5eb654","object":"response","created_at":1741290958,"status":"{status}","error":null,"incomplete_details":null,"instructions":"You are a helpful assistant.","max_output_tokens":null,"model":"gpt-5.1","output":[{output}],"parallel_tool_calls":true,"previous_response_id":null,"reasoning":{{"effort":"medium","summary":"auto"}},"store":true,"temperature":1.0,"text":{{"format":{{"type":"text"}}}},"tool_choice":"auto","tools":[],"top_p":1.0,"truncation":"disabled","usage":{usage},"user":null,"metadata":{{}}}}"#
+        ));
+    }
+
+    fn item(&mut self, item: Item, pieces: &[String]) {
+        let Item {
+            id,
+            begun,
+            whole,
+            kind,
+            place,
+            member,
+        } = item;
+        let at = self.output.len();
+        let begins = format!(r#""output_index":{at},"item":{begun}"#);
+        self.event("output_item.added", &begins);
+        let place = format!(r#""item_id":"{id}","output_index":{at}{place}"#);
+        for piece in pieces {
+            let padding = self.told.padding();
+            let rest = format!(r#"{place},"delta":"{piece}","obfuscation":"{padding}""#);
+            self.event(&format!("{kind}.delta"), &rest);
+        }
+        let ends = format!(r#"{place},"{member}":"{}""#, pieces.concat());
+        self.event(&format!("{kind}.done"), &ends);
+        let ends = format!(r#""output_index":{at},"item":{whole}"#);
+        self.event("output_item.done", &ends);
+        self.output.push(whole);
+    }
+}
+
+pub(super) fn responses(mut told: Told) -> Vec<String> {
+    let reasoning = std::mem::take(&mut told.reasoning);
+    let answer = std::mem::take(&mut told.answer);
+    let calls = std::mem::take(&mut told.calls);
+    let mut to = Responses {
+        told,
+        events: Vec::new(),
+        output: Vec::new(),
+    };
+    to.response("created", "in_progress", "null");
+    to.response("in_progress", "in_progress", "null");
+    let id = "rs_67c9fdcf37fc8190ba82116e33fb28c507b8b0ad4e5eb654".to_owned();
+    let item =
+        |summary: &str| format!(r#"{{"id":"{id}","type":"reasoning","summary":[{summary}]}}"#);
+    let summary = format!(
+        r#"{{"type":"summary_text","text":"{}"}}"#,
+        reasoning.concat()
+    );
+    to.item(
+        Item {
+            begun: item(""),
+            whole: item(&summary),
+            id: id.clone(),
+            kind: "reasoning_summary_text",
+            place: r#","summary_index":0"#,
+            member: "text",
+        },
+        &reasoning,
+    );
+    let id = "msg_67c9fdcee10c8190bdd9a0409de3a1ec07b8b0ad4e5eb654".to_owned();
+    let item = |status: &str, content: &str| {
+        format!(
+            r#"{{"id":"{id}","type":"message","status":"{status}","content":[{content}],"role":"assistant"}}"#
+        )
+    };
+    let text = answer.concat();
+    let content =
+        format!(r#"{{"type":"output_text","annotations":[],"logprobs":[],"text":"{text}"}}"#);
+    to.item(
+        Item {
+            begun: item("in_progress", ""),
+            whole: item("completed", &content),
+            id: id.clone(),
+            kind: "output_text",
+            place: r#","content_index":0,"logprobs":[]"#,
+            member: "text",
+        },
+        &answer,
+    );
+    for (number, pieces) in calls.iter().enumerate() {
+        let id = format!("fc_67ca09c6bedc8190a7abfec07b1a1332096610f474011c{number}");
+        let item = |status: &str, args: &str| {
+            format!(
+                r#"{{"id":"{id}","type":"function_call","status":"{status}","arguments":"{args}","call_id":"call_unLAR8MvFNptuiZK6K6HCy{number}","name":"search"}}"#
+            )
+        };
+        to.item(
+            Item {
+                begun: item("in_progress", ""),
+                whole: item("completed", &pieces.concat()),
+                id: id.clone(),
+                kind: "function_call_arguments",
+                place: "",
+                member: "arguments",
+            },
+            pieces,
+        );
+    }
+    let usage = r#"{"input_tokens":812,"input_tokens_details":{"cached_tokens":512},"output_tokens":7310,"output_tokens_details":{"reasoning_tokens":640},"total_tokens":8122}"#;
+    to.response("completed", "completed", usage);
+    to.events
+}

@@ -1,0 +1,219 @@
+//! One row of the audit.
+
+use std::borrow::Cow;
+
+use filrouge_types::{
+    Channel, ErrorCode, Failure, IdentityId, ItemId, JsonText, RawJson, RequestId, Role, SessionId,
+    Timestamp, TurnId, Variant,
+};
+use serde::Serialize;
+
+/// What an error item tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AuditError {
+    /// Its code.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub code: Option<JsonText>,
+    /// What happened.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub message: Option<JsonText>,
+    /// Where it comes from.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub source: Option<JsonText>,
+    /// Whether it was worth trying again.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub retryable: Option<bool>,
+}
+
+// Field order is that of the public JSON, and of the columns of CSV.
+/// An item of the journal, or one of several calls and results of an item: who said or did what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AuditRow {
+    /// The session.
+    pub session_id: SessionId,
+    /// The item's position in it; absent for the erasure of a session.
+    pub seq: Option<u64>,
+    /// The turn.
+    pub turn_id: Option<TurnId>,
+    /// The request that the turn answers.
+    pub request_id: Option<RequestId>,
+    /// Who asked: the turn's end user, else the session's owner.
+    pub identity_id: Option<IdentityId>,
+    /// When it was committed, by the store that recorded it.
+    pub at: Timestamp,
+    /// The caller's time of it.
+    pub occurred_at: Option<Timestamp>,
+    /// Who it comes from.
+    pub role: Option<Role>,
+    /// What it is; absent for the erasure of a session.
+    pub channel: Option<Channel>,
+    /// The language it is in.
+    pub variant: Option<Variant>,
+    /// The agent that spoke.
+    pub agent: Option<Box<str>>,
+    /// The model that wrote it.
+    pub model: Option<Box<str>>,
+    /// What was said: the item's texts, in the first of its rows.
+    pub text: Option<JsonText>,
+    /// The tool that was called; of a result the tool whose call it answers.
+    pub tool: Option<JsonText>,
+    /// What names the call.
+    pub call_id: Option<JsonText>,
+    /// The parameters of the call, as recorded.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Value>))]
+    pub args: Option<RawJson>,
+    /// Whether the tool did it.
+    pub ok: Option<bool>,
+    /// How long it took, in milliseconds.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>))]
+    pub latency_ms: Option<RawJson>,
+    /// What the tool answered, as recorded.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Value>))]
+    pub result: Option<RawJson>,
+    /// The error that the item tells of.
+    pub error: Option<AuditError>,
+    /// Token counts and costs, in the first of the item's rows: sums over rows are right.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub usage: Option<RawJson>,
+    /// Why the model stopped.
+    pub finish_reason: Option<JsonText>,
+    /// Whether the content was redacted.
+    pub redacted: bool,
+    /// The caller's key of the item.
+    pub item_id: Option<ItemId>,
+    /// The item's parts that the other members do not show whole, as recorded: nothing of the content is left out.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Object>>))]
+    pub detail: Option<RawJson>,
+}
+
+impl AuditRow {
+    /// A row with nothing but its session and time.
+    pub(super) const fn bare(session_id: SessionId, at: Timestamp) -> Self {
+        Self {
+            session_id,
+            seq: None,
+            turn_id: None,
+            request_id: None,
+            identity_id: None,
+            at,
+            occurred_at: None,
+            role: None,
+            channel: None,
+            variant: None,
+            agent: None,
+            model: None,
+            text: None,
+            tool: None,
+            call_id: None,
+            args: None,
+            ok: None,
+            latency_ms: None,
+            result: None,
+            error: None,
+            usage: None,
+            finish_reason: None,
+            redacted: false,
+            item_id: None,
+            detail: None,
+        }
+    }
+
+    /// The names of the members, in their order: the columns of CSV.
+    pub const COLUMNS: [&'static str; 25] = [
+        "session_id",
+        "seq",
+        "turn_id",
+        "request_id",
+        "identity_id",
+        "at",
+        "occurred_at",
+        "role",
+        "channel",
+        "variant",
+        "agent",
+        "model",
+        "text",
+        "tool",
+        "call_id",
+        "args",
+        "ok",
+        "latency_ms",
+        "result",
+        "error",
+        "usage",
+        "finish_reason",
+        "redacted",
+        "item_id",
+        "detail",
+    ];
+
+    /// The members as plain text in the order of [`Self::COLUMNS`]; JSON as it was recorded, absent ones empty.
+    pub(super) fn cells(&self) -> Result<[Cow<'_, str>; 25], Failure> {
+        Ok([
+            self.session_id.as_str().into(),
+            shown(self.seq.as_ref()),
+            shown(self.turn_id.as_ref()),
+            word(self.request_id.as_ref().map(RequestId::as_str)),
+            word(self.identity_id.as_ref().map(IdentityId::as_str)),
+            self.at.to_string().into(),
+            shown(self.occurred_at.as_ref()),
+            word(self.role.map(Role::as_str)),
+            word(self.channel.as_ref().map(Channel::as_str)),
+            word(self.variant.map(Variant::as_str)),
+            word(self.agent.as_deref()),
+            word(self.model.as_deref()),
+            plain(self.text.as_ref()),
+            plain(self.tool.as_ref()),
+            plain(self.call_id.as_ref()),
+            raw(self.args.as_ref()),
+            shown(self.ok.as_ref()),
+            raw(self.latency_ms.as_ref()),
+            raw(self.result.as_ref()),
+            match &self.error {
+                Some(error) => json(error)?.into(),
+                None => "".into(),
+            },
+            raw(self.usage.as_ref()),
+            plain(self.finish_reason.as_ref()),
+            self.redacted.to_string().into(),
+            word(self.item_id.as_ref().map(ItemId::as_str)),
+            raw(self.detail.as_ref()),
+        ])
+    }
+
+    /// The row as JSON on one line, with its line feed.
+    ///
+    /// # Errors
+    /// `internal` when it cannot be written.
+    pub fn json_line(&self) -> Result<String, Failure> {
+        let mut line = json(self)?;
+        // What was recorded may hold line ends where JSON allows white space; within strings they are escaped.
+        if line.contains(['\n', '\r']) {
+            line = line.replace(['\n', '\r'], " ");
+        }
+        line.push('\n');
+        Ok(line)
+    }
+}
+
+fn json<T: Serialize>(value: &T) -> Result<String, Failure> {
+    serde_json::to_string(value).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
+}
+
+fn shown<T: ToString>(value: Option<&T>) -> Cow<'_, str> {
+    value.map_or("".into(), |v| v.to_string().into())
+}
+
+fn word(value: Option<&str>) -> Cow<'_, str> {
+    value.unwrap_or("").into()
+}
+
+fn plain(value: Option<&JsonText>) -> Cow<'_, str> {
+    value.map_or("".into(), |text| text.to_plain().into())
+}
+
+fn raw(value: Option<&RawJson>) -> Cow<'_, str> {
+    value.map_or("", RawJson::as_str).into()
+}

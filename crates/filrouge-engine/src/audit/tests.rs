@@ -1,0 +1,339 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod pages;
+
+use std::sync::Arc;
+
+use filrouge_store::memory::MemoryLedger;
+use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_types::{Channel, FixedClock, JsonText, NewItem, RawJson, Role, TenantId, Turn};
+
+use super::{AuditPage, AuditQuery, AuditRow};
+use crate::{AppendItems, Engine, Settings, StartTurn};
+
+/// An engine whose clock the test moves.
+struct World {
+    engine: Engine,
+    clock: Arc<FixedClock>,
+}
+
+const BEGIN: i64 = 1_700_000_000_000_000;
+const MINUTE: i64 = 60_000_000;
+
+fn operator() -> Scope {
+    Scope::new(TenantId::default_tenant(), Viewer::Operator)
+}
+
+fn user(name: &str) -> Scope {
+    let viewer = Viewer::EndUser(Some(name.parse().unwrap()));
+    Scope::new(TenantId::default_tenant(), viewer)
+}
+
+fn item(role: Role, channel: Channel, parts: &str) -> NewItem {
+    NewItem::new(role, channel, RawJson::parse(parts).unwrap())
+}
+
+fn call(id: &str, name: &str) -> NewItem {
+    let parts = format!(r#"[{{"type":"tool_call","call_id":"{id}","name":"{name}","args":{{}}}}]"#);
+    item(Role::Assistant, Channel::ToolCall, &parts)
+}
+
+fn result(id: &str) -> NewItem {
+    let parts = format!(r#"[{{"type":"tool_result","call_id":"{id}","ok":true,"content":"x"}}]"#);
+    item(Role::Tool, Channel::ToolResult, &parts)
+}
+
+fn thought(text: &str) -> NewItem {
+    let parts = format!(r#"[{{"type":"text","text":"{text}"}}]"#);
+    item(Role::Assistant, Channel::Thought, &parts)
+}
+
+impl World {
+    fn new() -> Self {
+        let keyring = Arc::new(Keyring::single([7; 32]));
+        let clock = Arc::new(FixedClock::at(BEGIN));
+        let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
+        let ledger = Arc::new(ledger);
+        let engine = Engine::new(
+            ledger,
+            Arc::new(OsEntropy),
+            clock.clone(),
+            Settings::default(),
+        );
+        Self { engine, clock }
+    }
+
+    async fn start(&self, scope: &Scope, session: &str, request: &str) -> Turn {
+        let start = StartTurn {
+            request_id: request.parse().unwrap(),
+            question_neutral: Some(JsonText::from_plain(request)),
+            question_translated: None,
+            translate_chat: false,
+            pipeline_name: None,
+            consultant: None,
+            repository: None,
+            metadata: None,
+            runtime_context: None,
+            items: Vec::new(),
+            answer_neutral: None,
+        };
+        let started = self
+            .engine
+            .start_turn(scope, session.parse().unwrap(), start);
+        started.await.unwrap().into_value()
+    }
+
+    async fn append(&self, turn: &Turn, items: Vec<NewItem>) {
+        let append = AppendItems {
+            items,
+            expected_seq: None,
+        };
+        let (session, id) = (turn.session_id.clone(), turn.turn_id);
+        let scope = operator();
+        let appended = self.engine.append_items(&scope, session, id, append);
+        appended.await.unwrap();
+    }
+
+    async fn page(&self, query: AuditQuery) -> AuditPage {
+        self.engine.audit(&operator(), query).await.unwrap()
+    }
+
+    /// All rows by pages of `limit`, and how many pages there were.
+    async fn all(&self, query: &AuditQuery, limit: usize) -> (Vec<AuditRow>, usize) {
+        let mut query = AuditQuery {
+            limit,
+            ..query.clone()
+        };
+        let (mut rows, mut pages) = (Vec::new(), 0);
+        loop {
+            let page = self.page(query.clone()).await;
+            assert!(page.rows.len() <= limit);
+            pages += 1;
+            rows.extend(page.rows);
+            query.cursor = page.next;
+            // A cursor survives being written and read.
+            let again = page.next.map(|next| next.to_string().parse().unwrap());
+            assert_eq!(again, page.next);
+            if page.next.is_none() {
+                return (rows, pages);
+            }
+        }
+    }
+
+    /// However it is paged, it is the same.
+    async fn same_by_any_page(&self, query: &AuditQuery) -> Vec<AuditRow> {
+        let (whole, _) = self.all(query, 500).await;
+        for limit in [1, 2, 3, 7, 64] {
+            assert_eq!(self.all(query, limit).await.0, whole, "{limit} a page");
+        }
+        whole
+    }
+}
+
+fn plain(text: Option<&JsonText>) -> Option<String> {
+    text.map(JsonText::to_plain)
+}
+
+#[tokio::test]
+async fn the_order_is_that_of_commits_and_within_a_session_that_of_seqs() {
+    let world = World::new();
+    let one = world.start(&user("ada"), "s1", "r1").await;
+    let two = world.start(&user("bob"), "s2", "r1").await;
+    world
+        .append(&one, vec![call("c", "search"), call("d", "read")])
+        .await;
+    world.append(&two, vec![thought("hm")]).await;
+    let three = world.start(&user("ada"), "s1", "r2").await;
+    // Two turns of a session have a call of the same id; each result is of its own turn's.
+    world.append(&three, vec![call("c", "write")]).await;
+    world.append(&one, vec![result("c")]).await;
+    world
+        .append(&three, vec![result("c"), result("unknown")])
+        .await;
+
+    let rows = world.same_by_any_page(&AuditQuery::default()).await;
+    let told: Vec<_> = rows
+        .iter()
+        .map(|r| {
+            (
+                r.session_id.as_str(),
+                r.seq.unwrap(),
+                plain(r.tool.as_ref()),
+            )
+        })
+        .collect();
+    let tool = |name: &str| Some(name.to_owned());
+    assert_eq!(
+        told,
+        [
+            ("s1", 1, None),
+            ("s2", 1, None),
+            ("s1", 2, tool("search")),
+            ("s1", 3, tool("read")),
+            ("s2", 2, None),
+            ("s1", 4, None),
+            ("s1", 5, tool("write")),
+            ("s1", 6, tool("search")),
+            ("s1", 7, tool("write")),
+            ("s1", 8, None),
+        ]
+    );
+    let of_session = AuditQuery {
+        session_id: Some("s1".parse().unwrap()),
+        ..AuditQuery::default()
+    };
+    let own = world.same_by_any_page(&of_session).await;
+    let expected: Vec<_> = rows
+        .iter()
+        .filter(|r| r.session_id.as_str() == "s1")
+        .cloned()
+        .collect();
+    assert_eq!(own, expected);
+    assert_eq!(own[6].request_id.as_ref().unwrap().as_str(), "r2");
+    assert_eq!(own[6].identity_id.as_ref().unwrap().as_str(), "ada");
+
+    for (query, expected) in [
+        (
+            AuditQuery {
+                tool: Some("search".into()),
+                ..AuditQuery::default()
+            },
+            vec![("s1", 2), ("s1", 6)],
+        ),
+        (
+            AuditQuery {
+                identity_id: Some("bob".parse().unwrap()),
+                ..AuditQuery::default()
+            },
+            vec![("s2", 1), ("s2", 2)],
+        ),
+        (
+            AuditQuery {
+                tool: Some("write".into()),
+                ..of_session.clone()
+            },
+            vec![("s1", 5), ("s1", 7)],
+        ),
+        (
+            AuditQuery {
+                agent: Some("nobody".into()),
+                ..AuditQuery::default()
+            },
+            vec![],
+        ),
+    ] {
+        let rows = world.same_by_any_page(&query).await;
+        let told: Vec<_> = rows
+            .iter()
+            .map(|r| (r.session_id.as_str(), r.seq.unwrap()))
+            .collect();
+        assert_eq!(told, expected, "{query:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_item_of_many_calls_has_as_many_rows_and_is_counted_once() {
+    let world = World::new();
+    let turn = world.start(&user("ada"), "s", "r").await;
+    let mut parts = vec![r#"{"type":"text","text":"I look."}"#.to_owned()];
+    parts.extend((0..5).map(|n| {
+        format!(r#"{{"type":"tool_call","call_id":"{n}","name":"t{n}","args":[{n}],"signature":"s{n}"}}"#)
+    }));
+    parts.push(r#"{"type":"chart","points":[1,2]}"#.to_owned());
+    parts.push(r#"{"type":"text","text":"Then I tell."}"#.to_owned());
+    let mut many = item(
+        Role::Assistant,
+        Channel::ToolCall,
+        &format!("[{}]", parts.join(",")),
+    );
+    many.usage = Some(RawJson::parse(r#"{"input_tokens":5}"#).unwrap());
+    many.metadata =
+        Some(RawJson::parse(r#"{"finish_reason":"tool_calls","latency_ms":7}"#).unwrap());
+    world.append(&turn, vec![many]).await;
+    let rows = world.same_by_any_page(&AuditQuery::default()).await;
+    assert_eq!(rows.len(), 6);
+    let first = &rows[1];
+    assert_eq!(plain(first.text.as_ref()).unwrap(), "I look.\nThen I tell.");
+    assert_eq!(plain(first.finish_reason.as_ref()).unwrap(), "tool_calls");
+    assert_eq!(first.latency_ms.as_ref().unwrap().as_str(), "7");
+    let detail = first.detail.as_ref().unwrap().as_str();
+    assert_eq!(detail, format!("[{},{}]", parts[6], parts[1]));
+    for (n, row) in rows[1..].iter().enumerate() {
+        assert_eq!(plain(row.tool.as_ref()), Some(format!("t{n}")));
+        assert_eq!(row.args.as_ref().unwrap().as_str(), format!("[{n}]"));
+        assert_eq!(row.usage.is_some(), n == 0);
+    }
+    let one = AuditQuery {
+        tool: Some("t3".into()),
+        ..AuditQuery::default()
+    };
+    let rows = world.same_by_any_page(&one).await;
+    assert_eq!(rows.len(), 1);
+    assert_eq!(
+        (rows[0].text.as_ref(), rows[0].usage.as_ref()),
+        (None, None)
+    );
+}
+
+#[tokio::test]
+async fn a_result_finds_its_call_however_far_back_the_page_begins() {
+    let world = World::new();
+    let turn = world.start(&user("ada"), "s", "r").await;
+    let other = world.start(&user("ada"), "s", "r2").await;
+    world
+        .append(
+            &turn,
+            vec![call("c", "old"), call("c", "new"), call("far", "gone")],
+        )
+        .await;
+    world
+        .append(&other, vec![call("c", "another turn's")])
+        .await;
+    world
+        .append(&turn, (0..900).map(|n| thought(&n.to_string())).collect())
+        .await;
+    world.append(&turn, vec![result("c")]).await;
+    world
+        .append(&turn, (0..200).map(|n| thought(&n.to_string())).collect())
+        .await;
+    world.append(&turn, vec![result("far")]).await;
+    let of = |name: &str| AuditQuery {
+        tool: Some(name.into()),
+        ..AuditQuery::default()
+    };
+    // The newest call before it counts; one that lies more than 1,024 items back does not.
+    for (name, expected) in [("old", 1), ("new", 2), ("gone", 1)] {
+        assert_eq!(
+            world.same_by_any_page(&of(name)).await.len(),
+            expected,
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_row_is_one_line_of_json_and_has_the_columns_of_csv() {
+    let world = World::new();
+    let turn = world.start(&user("ada"), "s", "r").await;
+    let parts = "[{\"type\":\"tool_call\",\"call_id\":\"c\",\"name\":\"=cmd\",\r\n \"args\":{\n \"a\": \"x\\ny\"}}]";
+    world
+        .append(&turn, vec![item(Role::Assistant, Channel::ToolCall, parts)])
+        .await;
+    let rows = world.same_by_any_page(&AuditQuery::default()).await;
+    let line = rows[1].json_line().unwrap();
+    assert_eq!(line.matches(['\n', '\r']).count(), 1);
+    let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(read["args"]["a"], "x\ny");
+    // The order of the members is that of the columns.
+    let mut place = 0;
+    for column in AuditRow::COLUMNS {
+        let name = format!("\"{column}\":");
+        place += line[place..].find(&name).expect(column);
+    }
+    assert_eq!(read.as_object().unwrap().len(), AuditRow::COLUMNS.len());
+    let csv = rows[1].csv_line().unwrap();
+    assert!(
+        csv.contains(",'=cmd,c,\"{\n \"\"a\"\": \"\"x\\ny\"\"}\","),
+        "{csv}"
+    );
+}

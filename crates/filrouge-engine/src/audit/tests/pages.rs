@@ -1,0 +1,200 @@
+//! Where pages begin and end, and what is not there any more.
+
+use filrouge_store::record::Seqs;
+use filrouge_store::rows::RECORDS_BYTES;
+use filrouge_types::{Channel, ErrorCode, Timestamp};
+
+use super::{BEGIN, MINUTE, World, call, operator, result, thought, user};
+use crate::audit::AuditQuery;
+
+#[tokio::test]
+async fn times_are_those_of_commits() {
+    let world = World::new();
+    for n in 0..40 {
+        // Once the clock is set back by half an hour.
+        world
+            .clock
+            .advance(if n == 20 { -30 * MINUTE } else { 5 * MINUTE });
+        world
+            .start(&user("ada"), &format!("s{}", n % 3), &format!("r{n}"))
+            .await;
+    }
+    let all = world.same_by_any_page(&AuditQuery::default()).await;
+    assert_eq!(all.len(), 40);
+    let at = |minutes: i64| Timestamp::from_micros(BEGIN + minutes * MINUTE);
+    let bounds = [
+        None,
+        Some(0),
+        Some(60),
+        Some(75),
+        Some(80),
+        Some(100),
+        Some(130),
+        Some(900),
+    ];
+    for since in bounds {
+        for until in bounds {
+            let (since, until) = (since.map(at), until.map(at));
+            let session = "s1".parse().unwrap();
+            for session_id in [None, Some(session)] {
+                let query = AuditQuery {
+                    since,
+                    until,
+                    session_id: session_id.clone(),
+                    ..AuditQuery::default()
+                };
+                let rows = world.same_by_any_page(&query).await;
+                let expected: Vec<_> = all
+                    .iter()
+                    .filter(|r| session_id.as_ref().is_none_or(|id| r.session_id == *id))
+                    .filter(|r| since.is_none_or(|s| s <= r.at) && until.is_none_or(|u| r.at < u))
+                    .cloned()
+                    .collect();
+                assert_eq!(rows, expected, "{since:?} {until:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_page_costs_is_bounded() {
+    let world = World::new();
+    let turn = world.start(&user("ada"), "s", "r").await;
+    let large = "x".repeat(3 << 20);
+    for _ in 0..7 {
+        world.append(&turn, vec![thought(&large)]).await;
+    }
+    let (rows, pages) = world.all(&AuditQuery::default(), 500).await;
+    assert_eq!(rows.len(), 8);
+    // 21 MiB do not fit into two pages of eight and what is begun.
+    assert!(pages >= 2, "{pages}");
+    let page = world.page(AuditQuery {
+        limit: 500,
+        ..AuditQuery::default()
+    });
+    let bytes: usize = page
+        .await
+        .rows
+        .iter()
+        .map(|r| r.text.as_ref().map_or(0, |t| t.as_token().len()))
+        .sum();
+    assert!(bytes < RECORDS_BYTES + large.len() + 1024, "{bytes}");
+
+    // What matches nothing has empty pages, and an end.
+    for _ in 0..9 {
+        world
+            .append(&turn, (0..1000).map(|n| thought(&n.to_string())).collect())
+            .await;
+    }
+    let none = AuditQuery {
+        tool: Some("none".into()),
+        ..AuditQuery::default()
+    };
+    for query in [
+        none.clone(),
+        AuditQuery {
+            session_id: Some("s".parse().unwrap()),
+            ..none
+        },
+    ] {
+        let (rows, pages) = world.all(&query, 50).await;
+        assert!(rows.is_empty() && pages >= 4, "{pages}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_erased_or_redacted_leaves_a_row_and_no_content() {
+    let world = World::new();
+    let turn = world.start(&user("ada"), "s", "secret-1").await;
+    world
+        .append(&turn, vec![call("c", "secret-tool"), result("c")])
+        .await;
+    world.start(&user("ada"), "gone", "secret-2").await;
+    let (session, seqs) = ("s".parse().unwrap(), vec![(2, 3)]);
+    let seqs = Seqs::of(seqs).unwrap();
+    world
+        .engine
+        .redact_items(&operator(), session, seqs, "asked to")
+        .await
+        .unwrap();
+    let (scope, gone) = (operator(), "gone".parse().unwrap());
+    world.engine.erase_session(&scope, gone).await.unwrap();
+    let rows = world.same_by_any_page(&AuditQuery::default()).await;
+    let told: Vec<_> = rows
+        .iter()
+        .map(|r| {
+            (
+                r.session_id.as_str(),
+                r.seq,
+                r.channel.as_ref().map(Channel::as_str),
+                r.redacted,
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("s", Some(1), Some("question"), false),
+            ("s", Some(2), Some("tool_call"), true),
+            ("s", Some(3), Some("tool_result"), true),
+            ("s", Some(4), Some("redaction"), false),
+            ("gone", None, None, false),
+        ]
+    );
+    for row in &rows[1..3] {
+        assert!(row.tool.is_none() && row.args.is_none() && row.result.is_none());
+    }
+    let detail = rows[3].detail.as_ref().unwrap().as_str();
+    assert!(detail.contains(r#""reason":"asked to""#), "{detail}");
+    assert_eq!(
+        rows[4].detail.as_ref().unwrap().as_str(),
+        r#"[{"type":"erasure","items":1,"turns":1}]"#
+    );
+    let gone = AuditQuery {
+        session_id: Some("gone".parse().unwrap()),
+        ..AuditQuery::default()
+    };
+    assert_eq!(world.same_by_any_page(&gone).await, rows[4..]);
+    let absent = AuditQuery {
+        session_id: Some("absent".parse().unwrap()),
+        limit: 1,
+        ..AuditQuery::default()
+    };
+    let refused = world.engine.audit(&operator(), absent).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::SessionNotFound);
+    for (cursor, session_id) in [("4711", None), ("2", Some("s")), ("1-2-0", Some("s"))] {
+        let beyond = AuditQuery {
+            cursor: Some(cursor.parse().unwrap()),
+            session_id: session_id.map(|id| id.parse().unwrap()),
+            limit: 1,
+            ..AuditQuery::default()
+        };
+        let refused = world.engine.audit(&operator(), beyond).await.unwrap_err();
+        assert_eq!(refused.code, ErrorCode::Invalid, "{cursor}");
+    }
+}
+
+#[tokio::test]
+async fn who_reads_up_to_a_commit_comes_to_an_end() {
+    let world = World::new();
+    world.start(&user("ada"), "s", "r0").await;
+    world.start(&user("ada"), "s", "r1").await;
+    let mut query = AuditQuery {
+        limit: 1,
+        ..AuditQuery::default()
+    };
+    let mut seen = 0;
+    loop {
+        let page = world.page(query.clone()).await;
+        seen += page.rows.len();
+        query.up_to.get_or_insert(page.newest);
+        query.cursor = page.next;
+        world
+            .start(&user("ada"), "s", &format!("more-{seen}"))
+            .await;
+        if page.next.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, 2);
+}

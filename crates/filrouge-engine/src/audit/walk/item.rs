@@ -1,0 +1,286 @@
+//! The rows of one item.
+
+use filrouge_store::read::Loaded;
+use filrouge_store::record::FaultKind;
+use filrouge_store::rows::View;
+use filrouge_types::{Failure, Item, JsonText, RawJson, TurnId};
+
+use super::Walk;
+use crate::audit::calls::{LOOK_BACK, last_call};
+use crate::audit::parts::{Call, CallResult, Remarks, Told, parts};
+use crate::audit::{AuditError, AuditRow};
+
+/// A call or a result of an item.
+enum Use {
+    Call(Call),
+    Result(CallResult, Option<JsonText>),
+}
+
+impl Use {
+    const fn tool(&self) -> Option<&JsonText> {
+        match self {
+            Self::Call(call) => call.tool.as_ref(),
+            Self::Result(_, tool) => tool.as_ref(),
+        }
+    }
+}
+
+/// What an item holds.
+#[derive(Default)]
+struct Content<'a> {
+    said: Said<'a>,
+    /// How many calls and results.
+    number: usize,
+    /// Those that are shown with their numbers, and what of them no other member shows.
+    uses: Vec<(usize, Use, Option<&'a str>)>,
+    /// The first one that there was no room for.
+    stopped: Option<usize>,
+}
+
+impl<V: View + ?Sized> Walk<'_, '_, V> {
+    fn looked_at(&mut self, item: &Item) {
+        let optional = |json: &Option<RawJson>| json.as_ref().map_or(0, |j| j.as_str().len());
+        self.items += 1;
+        self.bytes += item.parts.as_str().len() + optional(&item.usage) + optional(&item.metadata);
+    }
+
+    /// Takes an item's rows but for the first `part`; the number of the next one when the page is full before that.
+    pub(super) fn take(
+        &mut self,
+        session: &Loaded,
+        item: &Item,
+        part: usize,
+        covered: bool,
+    ) -> Result<Option<usize>, Failure> {
+        self.looked_at(item);
+        self.calls.shrink();
+        let shown = covered && self.speaks(item) && self.asks(session, item)?;
+        let from = if shown { part } else { usize::MAX };
+        let content = self.content(session, item, from)?;
+        if !shown {
+            return Ok(None);
+        }
+        if content.number == 0 && self.wants(None) {
+            let row = self.row(session, item, Some(content.said))?;
+            self.rows.push(row);
+            return Ok(None);
+        }
+        let mut said = Some(content.said);
+        for (number, used, rest) in content.uses {
+            let first = if number == 0 { said.take() } else { None };
+            let row = self.row(session, item, first)?;
+            self.rows.push(with(row, used, rest));
+        }
+        Ok(content.stopped)
+    }
+
+    /// What an item holds: its calls and results from the one numbered `from` on, as many as the page has room for.
+    fn content<'i>(
+        &mut self,
+        session: &Loaded,
+        item: &'i Item,
+        from: usize,
+    ) -> Result<Content<'i>, Failure> {
+        let room = self.query.limit.saturating_sub(self.rows.len());
+        let mut content = Content::default();
+        for one in parts(&item.parts) {
+            let rest = (!one.whole).then_some(one.raw);
+            let used = match one.told {
+                Told::Call(call) => {
+                    if let Some(turn) = item.turn_id {
+                        self.calls.note(turn, item.seq, &call);
+                    }
+                    Use::Call(call)
+                }
+                Told::Result(result) => Use::Result(result, None),
+                told => {
+                    content.said.take(told, one.raw, one.whole);
+                    continue;
+                }
+            };
+            let number = content.number;
+            content.number += 1;
+            if number < from || content.stopped.is_some() {
+                continue;
+            }
+            let used = self.named(session, item, used)?;
+            if !self.wants(used.tool()) {
+                continue;
+            }
+            if content.uses.len() == room {
+                content.stopped = Some(number);
+            } else {
+                content.uses.push((number, used, rest));
+            }
+        }
+        Ok(content)
+    }
+
+    fn speaks(&self, item: &Item) -> bool {
+        let asked = self.query.agent.as_deref();
+        asked.is_none_or(|agent| item.agent.as_deref() == Some(agent))
+    }
+
+    fn wants(&self, tool: Option<&JsonText>) -> bool {
+        let asked = self.query.tool.as_deref();
+        asked.is_none_or(|asked| tool.is_some_and(|tool| tool.to_plain() == asked))
+    }
+
+    /// Whether who asked is who is asked for.
+    fn asks(&mut self, session: &Loaded, item: &Item) -> Result<bool, Failure> {
+        let Some(wanted) = &self.query.identity_id else {
+            return Ok(true);
+        };
+        let turn = match item.turn_id {
+            Some(id) => Some(self.asked(session, id)?),
+            None => None,
+        };
+        let asked = turn.as_ref().and_then(|t| t.start.identity_id.as_ref());
+        Ok(asked.or(session.row.identity_id.as_ref()) == Some(wanted))
+    }
+
+    /// Finds the tool whose call a result answers: the newest one before it in the same turn.
+    fn named(&mut self, session: &Loaded, item: &Item, used: Use) -> Result<Use, Failure> {
+        let Use::Result(result, None) = used else {
+            return Ok(used);
+        };
+        let tool = match (&result.call_id, item.turn_id) {
+            (Some(id), Some(turn)) => self.called(session, turn, item.seq, &id.to_plain())?,
+            _ => None,
+        };
+        Ok(Use::Result(result, tool))
+    }
+
+    fn called(
+        &mut self,
+        session: &Loaded,
+        turn: TurnId,
+        seq: u64,
+        id: &str,
+    ) -> Result<Option<JsonText>, Failure> {
+        let first = self.asked(session, turn)?.first_seq;
+        let floor = first.max(seq.saturating_sub(LOOK_BACK));
+        if let Some((at, tool)) = self.calls.get(turn, id) {
+            return Ok((*at >= floor).then(|| tool.clone()));
+        }
+        let (mut end, mut size) = (seq, 8);
+        while end > floor {
+            let begin = floor.max(end.saturating_sub(size));
+            let (mut next, mut found) = (begin, None);
+            while next < end {
+                let wanted = usize::try_from(end - next).unwrap_or(usize::MAX);
+                let (items, _) = self.sight.items_of(session, next - 1, wanted)?;
+                let Some(last) = items.last() else {
+                    return Err(session.broken(Some(next), FaultKind::Missing));
+                };
+                next = last.seq + 1;
+                for item in items.iter().filter(|item| item.turn_id == Some(turn)) {
+                    self.looked_at(item);
+                    found = last_call(item, id).or(found);
+                }
+            }
+            if found.is_some() {
+                return Ok(found);
+            }
+            end = begin;
+            size = (size * 4).min(256);
+        }
+        Ok(None)
+    }
+
+    /// An item's row without its calls and results; `said` is given for the first.
+    fn row(
+        &mut self,
+        session: &Loaded,
+        item: &Item,
+        said: Option<Said<'_>>,
+    ) -> Result<AuditRow, Failure> {
+        let turn = match item.turn_id {
+            Some(id) => Some(self.asked(session, id)?),
+            None => None,
+        };
+        let start = turn.as_ref().map(|turn| &turn.start);
+        let owner = session.row.identity_id.as_ref();
+        let identity = start.and_then(|s| s.identity_id.as_ref()).or(owner);
+        let row = AuditRow {
+            seq: Some(item.seq),
+            turn_id: item.turn_id,
+            request_id: start.map(|s| s.request_id.clone()),
+            identity_id: identity.cloned(),
+            occurred_at: item.occurred_at,
+            role: Some(item.role),
+            channel: Some(item.channel.clone()),
+            variant: Some(item.variant),
+            agent: item.agent.clone(),
+            model: item.model.clone(),
+            redacted: item.redacted,
+            item_id: item.item_id.clone(),
+            ..AuditRow::bare(session.row.session_id.clone(), item.created_at)
+        };
+        Ok(match said {
+            Some(said) => said.complete(row, item),
+            None => row,
+        })
+    }
+}
+
+/// Puts a call or a result into a row, and what of it the row does not show whole.
+fn with(mut row: AuditRow, used: Use, rest: Option<&str>) -> AuditRow {
+    match used {
+        Use::Call(call) => {
+            (row.tool, row.call_id, row.args) = (call.tool, call.call_id, call.args);
+        }
+        Use::Result(result, tool) => {
+            (row.tool, row.call_id) = (tool, result.call_id);
+            (row.ok, row.result) = (result.ok, result.content);
+            row.latency_ms = result.latency_ms.or(row.latency_ms);
+        }
+    }
+    if let Some(rest) = rest {
+        row.detail = Some(match row.detail {
+            Some(others) => {
+                let others = others.as_str();
+                let others = others.strip_suffix(']').unwrap_or(others);
+                RawJson::from_checked(format!("{others},{rest}]"))
+            }
+            None => RawJson::from_checked(format!("[{rest}]")),
+        });
+    }
+    row
+}
+
+/// What an item says besides its calls and results.
+#[derive(Default)]
+struct Said<'a> {
+    texts: Vec<JsonText>,
+    error: Option<AuditError>,
+    rest: Vec<&'a str>,
+}
+
+impl<'a> Said<'a> {
+    fn take(&mut self, told: Told, raw: &'a str, whole: bool) {
+        let mut whole = whole;
+        match told {
+            Told::Text(text) => self.texts.push(text),
+            Told::Error(error) if self.error.is_none() => self.error = Some(error),
+            _ => whole = false,
+        }
+        if !whole {
+            self.rest.push(raw);
+        }
+    }
+
+    fn complete(self, row: AuditRow, item: &Item) -> AuditRow {
+        let remarks = Remarks::of(item.metadata.as_ref());
+        let rest = (!self.rest.is_empty()).then(|| format!("[{}]", self.rest.join(",")));
+        AuditRow {
+            text: JsonText::join(&self.texts),
+            error: self.error,
+            usage: item.usage.clone(),
+            finish_reason: remarks.finish_reason,
+            latency_ms: remarks.latency_ms,
+            detail: rest.map(RawJson::from_checked),
+            ..row
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What drafts show.
+
+use std::collections::BTreeMap;
+
+use filrouge_store::command::Scope;
+use filrouge_store::draft::{Piece, PieceKind, assemble, chars};
+use filrouge_store::read::{DraftNews, Sight};
+use filrouge_store::rows::View;
+use filrouge_types::{Failure, JsonText, RawJson, SessionId, Timestamp};
+
+use super::{Diagnosis, Draft, DraftPiece, Recorder, age_ms};
+
+/// Reads the session's drafts.
+pub(super) fn read<V: View + ?Sized>(
+    sight: &Sight<'_, V>,
+    (scope, id): (&Scope, &SessionId),
+) -> Result<Vec<DraftNews>, Failure> {
+    sight.drafts(scope, id, &BTreeMap::new())
+}
+
+/// Takes a draft into the diagnosis: what it shows, and who records its turn.
+pub(super) fn take(diagnosis: &mut Diagnosis, news: DraftNews) {
+    let turn = diagnosis
+        .pending
+        .iter_mut()
+        .find(|turn| turn.turn_id == news.turn_id);
+    if let Some(turn) = turn {
+        turn.recorder = Some(recorder(&news, diagnosis.at));
+    }
+    let pieces = assemble(news.deltas).unwrap_or_default();
+    let pieces: Vec<DraftPiece> = pieces.into_iter().map(piece).collect();
+    diagnosis.drafts.push(Draft {
+        turn_id: news.turn_id,
+        stream: news.stream.to_string(),
+        beat_at: news.beat_at,
+        chunk: news.chunk,
+        chars: pieces.iter().map(|p| p.chars).sum(),
+        pieces,
+    });
+}
+
+fn recorder(news: &DraftNews, now: Timestamp) -> Recorder {
+    Recorder {
+        stream: news.stream.to_string(),
+        writer: news.writer.clone(),
+        begun_at: news.begun_at,
+        beat_at: news.beat_at,
+        beat_age_ms: age_ms(now, news.beat_at),
+        gone: false,
+    }
+}
+
+fn piece(piece: Piece) -> DraftPiece {
+    let Piece { head, text, .. } = piece;
+    // What was not verified may be no JSON.
+    let inner = || {
+        let json = RawJson::parse(&format!("\"{text}\"")).ok()?;
+        JsonText::from_raw(json).ok()
+    };
+    let whole = head.kind == PieceKind::Whole;
+    let call = head.kind == PieceKind::ToolCall;
+    let (call_id, name) = head.call.unzip();
+    DraftPiece {
+        number: piece.number,
+        part: piece.part,
+        kind: head.kind.as_str(),
+        role: head.role,
+        channel: head.channel,
+        agent: head.agent,
+        model: head.model,
+        done: piece.done,
+        chars: if whole { 0 } else { chars(&text) },
+        text: inner().filter(|_| !whole && !call),
+        call_id,
+        name,
+        args: inner().filter(|_| call),
+        value: RawJson::parse(&text).ok().filter(|_| whole),
+    }
+}

@@ -1,0 +1,313 @@
+//! What a diagnosis comes to, in words, each with what can be done.
+
+use std::collections::BTreeMap;
+
+use filrouge_store::verify::Verdict;
+use filrouge_types::{SessionStatus, TurnId, TurnStatus};
+use serde::Serialize;
+
+use super::{Diagnosis, FailedTurn, PendingTurn, Recorder, UnansweredCall, Unreadable};
+
+/// Most calls that one sentence names.
+const NAMED_MAX: usize = 5;
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Somebody should do something about it.
+    Problem,
+    /// It is as it may be.
+    Note,
+}
+
+/// One thing that is to be known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How much it matters.
+    pub level: Level,
+    /// A word for it: `not_intact`, `not_verified`, `unverified`, `unreadable`, `stream_abandoned`, `turn_silent`,
+    /// `turn_failed`, `turn_interrupted`, `unanswered_call`, `turn_recorded`, `turn_open`, `waits_for_human`, `draft`,
+    /// `session_ended`.
+    pub code: &'static str,
+    /// What it is, in a sentence.
+    pub what: String,
+    /// What can be done.
+    pub hint: String,
+    /// The turn it is about.
+    pub turn_id: Option<TurnId>,
+    /// The item it is about.
+    pub seq: Option<u64>,
+}
+
+impl Finding {
+    fn new(level: Level, code: &'static str, what: String, hint: &str) -> Self {
+        Self {
+            level,
+            code,
+            what,
+            hint: hint.to_owned(),
+            turn_id: None,
+            seq: None,
+        }
+    }
+
+    fn of_turn(mut self, turn: TurnId, seq: u64) -> Self {
+        (self.turn_id, self.seq) = (Some(turn), Some(seq));
+        self
+    }
+}
+
+/// Everything that is to be known, problems first.
+pub(super) fn of(diagnosis: &Diagnosis) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = verification(diagnosis).into_iter().collect();
+    findings.extend(diagnosis.unreadable.iter().map(unreadable));
+    let newest = diagnosis.session.as_ref().map_or(0, |s| s.turn_count);
+    findings.extend(diagnosis.pending.iter().map(|turn| pending(turn, newest)));
+    let failed = diagnosis.failed.iter();
+    findings.extend(failed.map(|turn| self::failed(diagnosis, turn, newest)));
+    findings.extend(unanswered(&diagnosis.unanswered));
+    findings.extend(diagnosis.drafts.iter().map(|draft| {
+        let age = super::age_ms(diagnosis.at, draft.beat_at);
+        let what = format!(
+            "the draft of turn {} was last written {} ago: {} characters in {} pieces",
+            draft.turn_id,
+            span(age),
+            draft.chars,
+            draft.pieces.len()
+        );
+        let hint = "it is kept as items when the turn ends, however it ends";
+        Finding {
+            turn_id: Some(draft.turn_id),
+            ..Finding::new(Level::Note, "draft", what, hint)
+        }
+    }));
+    findings.extend(session_ended(diagnosis));
+    findings.sort_by_key(|finding| finding.level);
+    findings
+}
+
+fn verification(diagnosis: &Diagnosis) -> Option<Finding> {
+    let verification = &diagnosis.verification;
+    let found = verification.findings.first();
+    let told = found.map_or_else(String::new, |f| format!(": {}", f.what));
+    let seq = found.and_then(|f| f.seq);
+    let finding = match verification.status {
+        Verdict::Intact => return None,
+        Verdict::Broken => Finding::new(
+            Level::Problem,
+            "not_intact",
+            format!("the session is not what was written{told}"),
+            "`filrouge verify` names every place of the store; put the newest backup back",
+        ),
+        Verdict::CannotTell if found.is_some() => Finding::new(
+            Level::Problem,
+            "not_verified",
+            format!("it cannot be told whether the session is what was written{told}"),
+            "put the keyring file back, or read with --unverified",
+        ),
+        Verdict::CannotTell => Finding::new(
+            Level::Note,
+            "unverified",
+            "links were checked and MACs were not: who has written this is not known".to_owned(),
+            "leave --unverified out once the keyring is back",
+        ),
+    };
+    Some(Finding { seq, ..finding })
+}
+
+fn unreadable(what: &Unreadable) -> Finding {
+    let name = match (what.first_seq, what.last_seq) {
+        (Some(first), Some(last)) if first < last => format!("items {first} to {last}"),
+        (Some(first), _) => format!("item {first}"),
+        _ => format!("the {} of the session", what.what),
+    };
+    let name = if what.what == "session" {
+        "the session".to_owned()
+    } else {
+        name
+    };
+    let finding = Finding::new(
+        Level::Problem,
+        "unreadable",
+        format!("{name} cannot be read: {}", what.detail),
+        "with --unverified more may be read, and nobody vouches for it",
+    );
+    Finding {
+        seq: what.first_seq,
+        ..finding
+    }
+}
+
+fn pending(turn: &PendingTurn, newest: u64) -> Finding {
+    let id = turn.turn_id;
+    let silent = span(turn.silent_ms);
+    let finding = match (&turn.recorder, turn.interrupted_in_ms) {
+        _ if turn.status == TurnStatus::Interrupted => {
+            // What was gone on with since is history.
+            let level = match turn.ordinal == newest {
+                true => Level::Problem,
+                false => Level::Note,
+            };
+            let what = format!("turn {id} was interrupted {silent} ago: its owner was gone");
+            let hint = match &turn.request_id {
+                Some(request) => format!("start it again with request_id {:?}", request.as_str()),
+                None => "start it again with its request_id".to_owned(),
+            };
+            Finding::new(level, "turn_interrupted", what, &hint)
+        }
+        (Some(recorder), Some(left)) => recorded(id, recorder, left),
+        (_, None) => Finding::new(
+            Level::Note,
+            "waits_for_human",
+            format!("turn {id} is open and waits for a human since {silent}"),
+            "append the answer as hitl_response; until then it is not interrupted",
+        ),
+        (None, Some(0)) => Finding::new(
+            Level::Problem,
+            "turn_silent",
+            format!("turn {id} is open, and nobody has written to it for {silent}"),
+            "a running server marks it as interrupted within half a minute; or end it by fail or cancel",
+        ),
+        (None, Some(left)) => Finding::new(
+            Level::Note,
+            "turn_open",
+            format!(
+                "turn {id} is open and nobody records it: interrupted in {} unless something is written",
+                span(left)
+            ),
+            "whoever works at it appends to it, or ends it",
+        ),
+    };
+    finding.of_turn(id, turn.last_seq)
+}
+
+fn recorded(id: TurnId, recorder: &Recorder, left: u64) -> Finding {
+    let (stream, beat) = (&recorder.stream, span(recorder.beat_age_ms));
+    if recorder.gone || left == 0 {
+        let why = match recorder.gone {
+            true => "the process that did is gone",
+            false => "its process gives no sign of life",
+        };
+        return Finding::new(
+            Level::Problem,
+            "stream_abandoned",
+            format!(
+                "turn {id} is open and stream {stream} is recorded no more: {why}, last seen {beat} ago"
+            ),
+            "a running server marks it as interrupted within half a minute and keeps what the draft shows; or end it by fail or cancel",
+        );
+    }
+    Finding::new(
+        Level::Note,
+        "turn_recorded",
+        format!(
+            "turn {id} is open and stream {stream} is being recorded, last sign of life {beat} ago"
+        ),
+        "follow it with `filrouge sessions tail`; cancel the turn to end it",
+    )
+}
+
+fn failed(diagnosis: &Diagnosis, turn: &FailedTurn, newest: u64) -> Finding {
+    let error = diagnosis.errors.iter().rfind(|e| e.turn_id == turn.turn_id);
+    let told = |text: &Option<String>| text.clone().filter(|t| !t.is_empty());
+    let words = error.map(|e| [told(&e.code), told(&e.message)]);
+    let words: Vec<String> = words.into_iter().flatten().flatten().collect();
+    let age = span(super::age_ms(diagnosis.at, turn.since));
+    let what = format!(
+        "turn {} failed {age} ago: {}",
+        turn.turn_id,
+        words.join(": ")
+    );
+    let hint = match error.and_then(|e| e.retryable) {
+        Some(true) => "asking again can help: ask in a new turn, or replace this one",
+        Some(false) => "asking the same again does not help; the error tells why",
+        None => "the error stands in the turn's last item",
+    };
+    // What was gone on with since is history.
+    let level = match turn.ordinal == newest {
+        true => Level::Problem,
+        false => Level::Note,
+    };
+    let what = what.trim_end_matches(": ").to_owned();
+    Finding::new(level, "turn_failed", what, hint).of_turn(turn.turn_id, turn.last_seq)
+}
+
+/// One finding for each turn with unanswered calls.
+fn unanswered(calls: &[UnansweredCall]) -> Vec<Finding> {
+    let mut turns: BTreeMap<u64, Vec<&UnansweredCall>> = BTreeMap::new();
+    for call in calls {
+        let first = calls.iter().find(|c| c.turn_id == call.turn_id);
+        turns
+            .entry(first.map_or(0, |c| c.seq))
+            .or_default()
+            .push(call);
+    }
+    turns
+        .into_values()
+        .map(|calls| unanswered_of(&calls))
+        .collect()
+}
+
+fn unanswered_of(calls: &[&UnansweredCall]) -> Finding {
+    let first = calls[0];
+    let named = calls.iter().take(NAMED_MAX).map(|call| match &call.tool {
+        Some(tool) => format!("{} ({tool})", call.call_id),
+        None => call.call_id.clone(),
+    });
+    let mut names = named.collect::<Vec<_>>().join(", ");
+    if calls.len() > NAMED_MAX {
+        names = format!("{names} and {} more", calls.len() - NAMED_MAX);
+    }
+    let id = first.turn_id;
+    let what = if calls.len() == 1 {
+        format!("turn {id} has an unanswered call {names}: restore leaves out its group")
+    } else {
+        format!("turn {id} has unanswered calls {names}: restore leaves out their groups")
+    };
+    let (level, hint) = match first.turn_status {
+        TurnStatus::Open => (
+            Level::Note,
+            "the answers may still come; unanswered=error answers them by an error in the restored context",
+        ),
+        _ => (
+            Level::Problem,
+            "no answer will come any more; unanswered=error answers them by an error in the restored context",
+        ),
+    };
+    Finding::new(level, "unanswered_call", what, hint).of_turn(id, first.seq)
+}
+
+fn session_ended(diagnosis: &Diagnosis) -> Option<Finding> {
+    let session = diagnosis.session.as_ref()?;
+    let (what, hint) = match session.status {
+        SessionStatus::Active => return None,
+        SessionStatus::Paused => ("the session is paused", "a new turn goes on with it"),
+        SessionStatus::Closed => (
+            "the session is closed: no turn begins in it",
+            "patch its status to active, or begin another one",
+        ),
+    };
+    Some(Finding::new(
+        Level::Note,
+        "session_ended",
+        what.to_owned(),
+        hint,
+    ))
+}
+
+/// How long so many milliseconds are, in the largest unit that leaves a number above one.
+#[must_use]
+pub fn span(ms: u64) -> String {
+    let units = [
+        (86_400_000, "d"),
+        (3_600_000, "h"),
+        (60_000, "min"),
+        (1_000, "s"),
+    ];
+    let fits = units.into_iter().find(|(unit, _)| ms >= 2 * unit);
+    match fits {
+        Some((unit, name)) => format!("{} {name}", ms / unit),
+        None => format!("{ms} ms"),
+    }
+}

@@ -1,0 +1,178 @@
+//! A walk over the items of the turns that are looked into, and over the newest items.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+
+use filrouge_store::read::{Loaded, Sight};
+use filrouge_store::rows::View;
+use filrouge_types::{Channel, Failure, Item, TurnId, TurnStatus};
+
+use super::look::{Turns, note_item};
+use super::part::{Part, parts, short};
+use super::{Diagnosis, LastItem, TurnError, UnansweredCall, age_ms, is_of_data};
+
+/// Items read at once.
+const PAGE: usize = 256;
+/// Most calls without an answer, and most errors, that are shown: the newest ones.
+const SHOWN_MAX: usize = 100;
+
+/// The walk.
+pub(super) struct Walk {
+    from: u64,
+    to: u64,
+    /// The first seq of the newest items.
+    newest: u64,
+    /// Where the turns stand whose items are looked into.
+    turns: HashMap<TurnId, TurnStatus>,
+    /// Calls by turn and id; `None` once one is answered. Of calls under one id the first counts.
+    calls: HashMap<(TurnId, String), Option<UnansweredCall>>,
+    errors: VecDeque<TurnError>,
+    /// Turns whose newest item of a human in the loop is a question.
+    waiting: HashMap<TurnId, bool>,
+}
+
+impl Walk {
+    /// Over `turns` and the newest `items` of a session that ends at `to`.
+    pub(super) fn of(turns: &Turns, to: u64, items: usize) -> Self {
+        let newest = to.saturating_sub(items as u64) + 1;
+        let first = turns.all().map(|row| row.first_seq).min();
+        Self {
+            from: first.map_or(newest, |first| first.min(newest)).max(1),
+            to,
+            newest,
+            turns: turns.all().map(|row| (row.turn_id, row.status)).collect(),
+            calls: HashMap::new(),
+            errors: VecDeque::new(),
+            waiting: HashMap::new(),
+        }
+    }
+
+    /// Walks. Items that cannot be read are told of, and passed over.
+    pub(super) fn go<V: View + ?Sized>(
+        mut self,
+        sight: &Sight<'_, V>,
+        session: &Loaded,
+        diagnosis: &mut Diagnosis,
+    ) -> Result<(), Failure> {
+        let mut after = self.from - 1;
+        // Up to where items are read one by one, to find the one that cannot be.
+        let mut singly = after;
+        while after < self.to {
+            let limit = if after < singly { 1 } else { PAGE };
+            match sight.items_of(session, after, limit) {
+                Ok((page, _)) => {
+                    let Some(last) = page.last() else { break };
+                    after = last.seq;
+                    page.into_iter().for_each(|item| self.see(item, diagnosis));
+                }
+                Err(failure) if is_of_data(&failure) && limit > 1 => {
+                    singly = after + PAGE as u64;
+                }
+                Err(failure) if is_of_data(&failure) => {
+                    after += 1;
+                    note_item(diagnosis, after, &failure);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        self.finish(diagnosis);
+        Ok(())
+    }
+
+    fn see(&mut self, item: Item, diagnosis: &mut Diagnosis) {
+        let turn = item.turn_id;
+        let watched = turn.and_then(|id| Some((id, *self.turns.get(&id)?)));
+        if let Some((turn, status)) = watched.filter(|_| !item.redacted) {
+            match item.channel {
+                Channel::HitlRequest => _ = self.waiting.insert(turn, true),
+                Channel::HitlResponse => _ = self.waiting.insert(turn, false),
+                _ => {}
+            }
+            for part in parts(&item) {
+                self.see_part(&item, (turn, status), &part, diagnosis);
+            }
+        }
+        if item.seq >= self.newest {
+            diagnosis.items.push(shortened(item));
+        }
+    }
+
+    fn see_part(
+        &mut self,
+        item: &Item,
+        (turn, status): (TurnId, TurnStatus),
+        part: &Part<'_>,
+        diagnosis: &Diagnosis,
+    ) {
+        if part.is("error") {
+            if self.errors.len() == SHOWN_MAX {
+                self.errors.pop_front();
+            }
+            self.errors.push_back(error(item, turn, part));
+        }
+        let Some(call_id) = part.text("call_id") else {
+            return;
+        };
+        if part.is("tool_call") {
+            if let Entry::Vacant(slot) = self.calls.entry((turn, call_id.clone())) {
+                slot.insert(Some(UnansweredCall {
+                    call_id,
+                    tool: part.text("name"),
+                    args: part.value("args"),
+                    seq: item.seq,
+                    turn_id: turn,
+                    turn_status: status,
+                    at: item.created_at,
+                    age_ms: age_ms(diagnosis.at, item.created_at),
+                }));
+            }
+        } else if part.is("tool_result")
+            && let Some(call) = self.calls.get_mut(&(turn, call_id))
+        {
+            *call = None;
+        }
+    }
+
+    fn finish(self, diagnosis: &mut Diagnosis) {
+        for turn in &mut diagnosis.pending {
+            turn.waits_for_human = self.waiting.get(&turn.turn_id) == Some(&true);
+        }
+        let mut calls: Vec<UnansweredCall> = self.calls.into_values().flatten().collect();
+        calls.sort_by(|a, b| (a.seq, &a.call_id).cmp(&(b.seq, &b.call_id)));
+        calls.drain(..calls.len().saturating_sub(SHOWN_MAX));
+        diagnosis.unanswered = calls;
+        diagnosis.errors = self.errors.into();
+    }
+}
+
+fn error(item: &Item, turn_id: TurnId, part: &Part<'_>) -> TurnError {
+    TurnError {
+        turn_id,
+        seq: item.seq,
+        at: item.created_at,
+        code: part.text("code"),
+        message: part.text("message"),
+        source: part.text("source"),
+        retryable: part.flag("retryable"),
+        detail: part.value("detail"),
+        part: filrouge_types::RawJson::from_checked(part.raw),
+    }
+}
+
+fn shortened(item: Item) -> LastItem {
+    let (text, cut) = short(&item);
+    LastItem {
+        seq: item.seq,
+        item_id: item.item_id,
+        turn_id: item.turn_id,
+        role: item.role,
+        channel: item.channel,
+        variant: item.variant,
+        agent: item.agent,
+        model: item.model,
+        created_at: item.created_at,
+        redacted: item.redacted,
+        text,
+        cut,
+    }
+}

@@ -1,0 +1,200 @@
+//! One look at a session: verification, turns, drafts, items.
+
+use filrouge_store::command::Scope;
+use filrouge_store::read::{Loaded, Sight};
+use filrouge_store::record::Check;
+use filrouge_store::rows::{TurnRow, View};
+use filrouge_store::verify::Verdict;
+use filrouge_types::{Failure, RequestId, SessionId, Timestamp, TurnStatus};
+
+use super::items::Walk;
+use super::{
+    Diagnosis, FailedTurn, PendingTurn, TURNS_MAX, Unreadable, Verification, age_ms, drafts,
+    is_of_data,
+};
+use crate::stats::TurnsByStatus;
+
+/// Turn rows read at once.
+const ROWS: usize = 64;
+
+/// Looks at a session.
+pub(super) fn look<V: View + ?Sized>(
+    sight: &Sight<'_, V>,
+    scope: &Scope,
+    id: &SessionId,
+    now: Timestamp,
+    items: usize,
+) -> Result<Diagnosis, Failure> {
+    let mut diagnosis = Diagnosis::begun(now, verification(sight, (scope, id))?);
+    let session = match sight.get(scope, id) {
+        Ok(session) => session,
+        Err(failure) if is_of_data(&failure) => {
+            diagnosis.unreadable("session", &failure);
+            return Ok(diagnosis);
+        }
+        Err(failure) => return Err(failure),
+    };
+    diagnosis.session = Some(session.row.clone().with_head(&session.head));
+    let turns = Turns::read(sight, &session, &mut diagnosis)?;
+    let pending = turns.pending.iter().rev();
+    diagnosis.pending = pending
+        .map(|row| pending_turn(sight, &session, row, now))
+        .collect();
+    let failed = turns.failed.iter().rev();
+    diagnosis.failed = failed
+        .map(|row| failed_turn(sight, &session, row))
+        .collect();
+    match drafts::read(sight, (scope, id)) {
+        Ok(all) => all
+            .into_iter()
+            .for_each(|news| drafts::take(&mut diagnosis, news)),
+        Err(failure) if is_of_data(&failure) => diagnosis.unreadable("drafts", &failure),
+        Err(failure) => return Err(failure),
+    }
+    Walk::of(&turns, session.head.last_seq, items).go(sight, &session, &mut diagnosis)?;
+    Ok(diagnosis)
+}
+
+fn verification<V: View + ?Sized>(
+    sight: &Sight<'_, V>,
+    only: (&Scope, &SessionId),
+) -> Result<Verification, Failure> {
+    let report = sight.verify(Some(only))?;
+    let status = match report.verdict() {
+        // Links alone do not tell who has written them.
+        Verdict::Intact if sight.check == Check::Unverified => Verdict::CannotTell,
+        verdict => verdict,
+    };
+    Ok(Verification {
+        status,
+        turns: report.turns,
+        items: report.items,
+        findings: report.findings,
+    })
+}
+
+/// The turns that are looked into, each newest first.
+#[derive(Default)]
+pub(super) struct Turns {
+    newest: Vec<TurnRow>,
+    pending: Vec<TurnRow>,
+    failed: Vec<TurnRow>,
+}
+
+impl Turns {
+    fn read<V: View + ?Sized>(
+        sight: &Sight<'_, V>,
+        session: &Loaded,
+        diagnosis: &mut Diagnosis,
+    ) -> Result<Self, Failure> {
+        let mut turns = Self::default();
+        let (mut before, mut ordinal) = (None, u64::MAX);
+        loop {
+            let rows = match sight.turn_rows_back(session, before, ROWS) {
+                Ok(rows) => rows,
+                Err(failure) if is_of_data(&failure) => {
+                    diagnosis.unreadable("turns", &failure);
+                    return Ok(turns);
+                }
+                Err(failure) => return Err(failure),
+            };
+            let Some(last) = rows.last() else {
+                return Ok(turns);
+            };
+            before = Some(last.place());
+            for row in rows {
+                // What was replaced stands behind its newest version.
+                if row.ordinal < ordinal {
+                    ordinal = row.ordinal;
+                    turns.take(row, &mut diagnosis.turns);
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, row: TurnRow, counts: &mut TurnsByStatus) {
+        *counts.of(row.status) += 1;
+        let keep = |list: &mut Vec<TurnRow>| {
+            if list.len() < TURNS_MAX {
+                list.push(row.clone());
+            }
+        };
+        match row.status {
+            TurnStatus::Open | TurnStatus::Interrupted => keep(&mut self.pending),
+            TurnStatus::Failed => keep(&mut self.failed),
+            TurnStatus::Finalized | TurnStatus::Cancelled => {}
+        }
+        keep(&mut self.newest);
+    }
+
+    /// All of them; one may come twice.
+    pub(super) fn all(&self) -> impl Iterator<Item = &TurnRow> {
+        [&self.newest, &self.pending, &self.failed]
+            .into_iter()
+            .flatten()
+    }
+}
+
+fn pending_turn<V: View + ?Sized>(
+    sight: &Sight<'_, V>,
+    session: &Loaded,
+    row: &TurnRow,
+    now: Timestamp,
+) -> PendingTurn {
+    PendingTurn {
+        turn_id: row.turn_id,
+        request_id: request_of(sight, session, row),
+        ordinal: row.ordinal,
+        status: row.status,
+        since: row.touched_at,
+        silent_ms: age_ms(now, row.touched_at),
+        first_seq: row.first_seq,
+        last_seq: row.last_seq,
+        items: row.items,
+        waits_for_human: false,
+        recorder: None,
+        interrupted_in_ms: None,
+    }
+}
+
+fn failed_turn<V: View + ?Sized>(
+    sight: &Sight<'_, V>,
+    session: &Loaded,
+    row: &TurnRow,
+) -> FailedTurn {
+    FailedTurn {
+        turn_id: row.turn_id,
+        request_id: request_of(sight, session, row),
+        ordinal: row.ordinal,
+        since: row.touched_at,
+        first_seq: row.first_seq,
+        last_seq: row.last_seq,
+    }
+}
+
+/// A first item that cannot be read is told of by the walk over the items.
+fn request_of<V: View + ?Sized>(
+    sight: &Sight<'_, V>,
+    session: &Loaded,
+    row: &TurnRow,
+) -> Option<RequestId> {
+    let start = sight.start_of(session, row).ok()?;
+    Some(start.request_id)
+}
+
+/// Tells of items that cannot be read; those that follow one another, for the same reason, at once.
+pub(super) fn note_item(diagnosis: &mut Diagnosis, seq: u64, failure: &Failure) {
+    if let Some(last) = diagnosis.unreadable.last_mut()
+        && last.what == "items"
+        && last.code == failure.code.as_str()
+        && last.last_seq == Some(seq - 1)
+    {
+        last.last_seq = Some(seq);
+        return;
+    }
+    diagnosis.unreadable.push(Unreadable {
+        first_seq: Some(seq),
+        last_seq: Some(seq),
+        ..Unreadable::new("items", failure)
+    });
+}

@@ -1,0 +1,312 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use filrouge_store::draft::PieceKind;
+use filrouge_store::verify::Verdict;
+use filrouge_store::{Scope, Viewer};
+use filrouge_types::{Channel, ErrorCode, JsonText, Role};
+
+use super::{Diagnosis, Level, TEXT_MAX, TURNS_MAX, findings, span};
+use crate::CancelTurn;
+
+mod world;
+
+use world::{World, call, delta, item, result, said};
+
+fn codes(diagnosis: &Diagnosis) -> Vec<(Level, &'static str)> {
+    let all = diagnosis.findings.iter();
+    all.map(|finding| (finding.level, finding.code)).collect()
+}
+
+#[tokio::test]
+async fn a_session_in_which_nothing_is_wrong_has_no_findings() {
+    let world = World::new();
+    let turn = world.start("r").await;
+    world.append(&turn, vec![call("c"), result("c")]).await;
+    world.finalize(&turn).await;
+    let diagnosis = world.diagnose().await;
+    assert!(diagnosis.is_well() && diagnosis.findings.is_empty());
+    assert_eq!(diagnosis.verification.status, Verdict::Intact);
+    assert_eq!(diagnosis.verification.items, 4);
+    assert_eq!(diagnosis.turns.finalized, 1);
+    let shown: Vec<_> = diagnosis.items.iter().map(|i| i.text.as_str()).collect();
+    assert_eq!(shown, ["?", r#"look {"n": 1.0}"#, "x", "!"]);
+    assert!(diagnosis.unanswered.is_empty() && diagnosis.pending.is_empty());
+}
+
+#[tokio::test]
+async fn a_failed_turn_is_told_with_its_whole_error() {
+    let world = World::new();
+    let turn = world.start("r").await;
+    world.fail(&turn, "model_down").await;
+    world.wait(5);
+    let diagnosis = world.diagnose().await;
+    assert_eq!(codes(&diagnosis), [(Level::Problem, "turn_failed")]);
+    let finding = &diagnosis.findings[0];
+    let what = format!("turn {} failed 5 s ago: model_down: it broke", turn.turn_id);
+    assert_eq!(finding.what, what);
+    assert_eq!(
+        (finding.turn_id, finding.seq),
+        (Some(turn.turn_id), Some(3))
+    );
+    let error = &diagnosis.errors[0];
+    assert_eq!(error.code.as_deref(), Some("model_down"));
+    assert_eq!(error.source.as_deref(), Some("caller"));
+    assert_eq!((error.seq, error.retryable), (3, Some(true)));
+    assert!(error.part.as_str().contains(r#""message":"it broke""#));
+    // Once the conversation has gone on, it is history.
+    let next = world.start("r2").await;
+    world.finalize(&next).await;
+    let diagnosis = world.diagnose().await;
+    assert_eq!(codes(&diagnosis), [(Level::Note, "turn_failed")]);
+    assert!(diagnosis.is_well());
+}
+
+#[tokio::test]
+async fn calls_without_an_answer_are_told_by_where_their_turn_stands() {
+    let world = World::new();
+    let turn = world.start("r").await;
+    // The first call of an id counts, and an answer before its call is none.
+    world
+        .append(&turn, vec![call("a"), result("a"), call("a")])
+        .await;
+    world
+        .append(&turn, vec![result("b"), call("b"), call("c")])
+        .await;
+    world.wait(90);
+    let open = world.diagnose().await;
+    let unanswered: Vec<_> = open.unanswered.iter().collect();
+    let ids: Vec<_> = unanswered
+        .iter()
+        .map(|c| (c.call_id.as_str(), c.seq))
+        .collect();
+    assert_eq!(ids, [("b", 6), ("c", 7)]);
+    assert_eq!(
+        unanswered[0].args.as_ref().unwrap().as_str(),
+        r#"{"n": 1.0}"#
+    );
+    assert_eq!(unanswered[0].tool.as_deref(), Some("look"));
+    assert_eq!(unanswered[0].age_ms, 90_000);
+    assert_eq!(
+        codes(&open),
+        [(Level::Note, "turn_open"), (Level::Note, "unanswered_call")]
+    );
+    let what = format!(
+        "turn {} has unanswered calls b (look), c (look): restore leaves out their groups",
+        turn.turn_id
+    );
+    assert_eq!(open.findings[1].what, what);
+    world.finalize(&turn).await;
+    let ended = world.diagnose().await;
+    assert_eq!(codes(&ended), [(Level::Problem, "unanswered_call")]);
+}
+
+#[tokio::test]
+async fn an_open_turn_tells_when_it_is_interrupted() {
+    let world = World::new();
+    let turn = world.start("r").await;
+    world.wait(60);
+    let diagnosis = world.diagnose().await;
+    let pending = &diagnosis.pending[0];
+    assert_eq!(pending.request_id.as_ref().unwrap().as_str(), "r");
+    assert_eq!(
+        (pending.silent_ms, pending.interrupted_in_ms),
+        (60_000, Some(840_000))
+    );
+    assert!(
+        diagnosis.findings[0]
+            .what
+            .ends_with("in 14 min unless something is written")
+    );
+    world.wait(900);
+    let silent = world.diagnose().await;
+    assert_eq!(codes(&silent), [(Level::Problem, "turn_silent")]);
+    assert_eq!(silent.pending[0].interrupted_in_ms, Some(0));
+    let asks = [said(Channel::HitlRequest, "may I?")];
+    world.append(&turn, asks.to_vec()).await;
+    world.wait(100_000);
+    let waits = world.diagnose().await;
+    assert_eq!(codes(&waits), [(Level::Note, "waits_for_human")]);
+    assert!(waits.pending[0].waits_for_human);
+    assert_eq!(waits.pending[0].interrupted_in_ms, None);
+    world
+        .append(&turn, vec![said(Channel::HitlResponse, "yes")])
+        .await;
+    world.wait(1000);
+    assert_eq!(world.engine.sweep().await.unwrap(), 1);
+    let interrupted = world.diagnose().await;
+    assert_eq!(codes(&interrupted), [(Level::Problem, "turn_interrupted")]);
+    assert!(interrupted.findings[0].hint.contains("request_id \"r\""));
+    let next = world.start("r2").await;
+    world.finalize(&next).await;
+    let later = world.diagnose().await;
+    assert_eq!(codes(&later), [(Level::Note, "turn_interrupted")]);
+}
+
+#[tokio::test]
+async fn a_draft_is_shown_with_who_records_it() {
+    let world = World::new();
+    let turn = world.start("r").await;
+    world.draft(&turn, 0, Vec::new()).await;
+    let pieces = vec![
+        delta(0, PieceKind::Text, r"So \u00e9t", false),
+        delta(1, PieceKind::ToolCall, r#"{\"a\":"#, false),
+    ];
+    world.draft(&turn, 1, pieces).await;
+    world.wait(3);
+    let mut diagnosis = world.diagnose().await;
+    assert_eq!(
+        codes(&diagnosis),
+        [(Level::Note, "turn_recorded"), (Level::Note, "draft")]
+    );
+    let recorder = diagnosis.pending[0].recorder.as_ref().unwrap();
+    assert_eq!((&*recorder.writer, recorder.beat_age_ms), ("w-1", 3_000));
+    assert_eq!(recorder.stream, "st_0101010101010101");
+    assert_eq!(diagnosis.pending[0].interrupted_in_ms, Some(27_000));
+    let draft = &diagnosis.drafts[0];
+    assert_eq!((draft.chars, draft.chunk, draft.pieces.len()), (10, 1, 2));
+    let text = draft.pieces[0].text.as_ref().map(JsonText::to_plain);
+    assert_eq!(text.as_deref(), Some("So ét"));
+    let piece = &draft.pieces[1];
+    assert_eq!(
+        (piece.kind, piece.done, piece.text.is_none()),
+        ("tool_call", false, true)
+    );
+    assert_eq!(piece.args.as_ref().unwrap().to_plain(), r#"{"a":"#);
+    assert_eq!(piece.name.as_ref().unwrap().to_plain(), "look");
+
+    diagnosis.pending[0].recorder.as_mut().unwrap().gone = true;
+    let gone = findings::of(&diagnosis);
+    assert_eq!(
+        (gone[0].level, gone[0].code),
+        (Level::Problem, "stream_abandoned")
+    );
+    assert!(
+        gone[0]
+            .what
+            .contains("the process that did is gone, last seen 3 s ago")
+    );
+    world.wait(60);
+    let lapsed = world.diagnose().await;
+    assert_eq!(codes(&lapsed)[0], (Level::Problem, "stream_abandoned"));
+    assert_eq!(world.engine.sweep().await.unwrap(), 1);
+    let kept = world.diagnose().await;
+    assert!(kept.drafts.is_empty() && kept.pending[0].recorder.is_none());
+    let shown: Vec<_> = kept.items.iter().map(|i| i.text.as_str()).collect();
+    let expected = [
+        "?",
+        "So ét",
+        r#"[tool_call_partial] look {"a":"#,
+        "[turn_status] interrupted",
+    ];
+    assert_eq!(shown, expected);
+}
+
+#[tokio::test]
+async fn only_the_newest_are_looked_into_and_all_are_counted() {
+    let world = World::new();
+    let first = world.start("call").await;
+    world.append(&first, vec![call("old")]).await;
+    world.finalize(&first).await;
+    for n in 0..TURNS_MAX + 5 {
+        let turn = world.start(&format!("r{n}")).await;
+        match n % 3 {
+            0 => world.fail(&turn, &format!("e{n}")).await,
+            1 => world.finalize(&turn).await,
+            _ => {
+                let (session, id) = (turn.session_id.clone(), turn.turn_id);
+                let cancelled = CancelTurn { partial_text: None };
+                let ended = world
+                    .engine
+                    .cancel_turn(&world.scope, session, id, cancelled);
+                ended.await.unwrap();
+            }
+        }
+    }
+    let diagnosis = world.diagnose().await;
+    let turns = diagnosis.turns;
+    assert_eq!((turns.failed, turns.finalized, turns.cancelled), (9, 9, 8));
+    assert!(diagnosis.unanswered.is_empty(), "its turn is not a new one");
+    assert_eq!((diagnosis.failed.len(), diagnosis.errors.len()), (9, 9));
+    assert_eq!(
+        diagnosis.failed[0].request_id.as_ref().unwrap().as_str(),
+        "r0"
+    );
+    assert_eq!(diagnosis.items.len(), 5);
+    let last = diagnosis.session.unwrap().last_seq;
+    assert_eq!(diagnosis.items[4].seq, last);
+    assert_eq!(
+        codes(&world.diagnose().await)[0],
+        (Level::Problem, "turn_failed")
+    );
+}
+
+#[tokio::test]
+async fn long_texts_are_cut_and_odd_parts_are_passed_over() {
+    let world = World::new();
+    let turn = world.start("r").await;
+    let long = "é".repeat(TEXT_MAX + 1);
+    let odd = r#"[{"type":"odd","text":7},{"type":"tool_call","call_id":5},{"type":"image_url","url":"u"}]"#;
+    let odd = item(Role::Assistant, Channel::Observation, odd);
+    world
+        .append(&turn, vec![said(Channel::Thought, &long), odd])
+        .await;
+    let diagnosis = world.diagnose().await;
+    assert_eq!(diagnosis.items[1].text.chars().count(), TEXT_MAX);
+    assert!(diagnosis.items[1].cut && !diagnosis.items[2].cut);
+    assert!(
+        diagnosis.items[2].text.ends_with("[image_url] u"),
+        "{:?}",
+        diagnosis.items[2]
+    );
+    assert!(diagnosis.unanswered.is_empty());
+}
+
+#[tokio::test]
+async fn an_absent_session_is_absent() {
+    let world = World::new();
+    let id = "s".parse().unwrap();
+    let failure = world
+        .engine
+        .diagnose(&world.scope, &id, 5)
+        .await
+        .unwrap_err();
+    assert_eq!(failure.code, ErrorCode::SessionNotFound);
+    world.start("r").await;
+    let scope = Scope::new("other".parse().unwrap(), Viewer::Operator);
+    let foreign = world.engine.diagnose(&scope, &id, 5).await.unwrap_err();
+    assert_eq!(foreign.code, ErrorCode::SessionNotFound);
+    assert_eq!(
+        world
+            .engine
+            .diagnose(&world.scope, &id, 0)
+            .await
+            .unwrap()
+            .items,
+        []
+    );
+    world
+        .engine
+        .erase_session(&world.scope, id.clone())
+        .await
+        .unwrap();
+    let erased = world
+        .engine
+        .diagnose(&world.scope, &id, 5)
+        .await
+        .unwrap_err();
+    assert_eq!(erased.code, ErrorCode::SessionErased);
+}
+
+#[test]
+fn times_are_told_in_their_largest_unit() {
+    for (ms, told) in [
+        (0, "0 ms"),
+        (1_999, "1999 ms"),
+        (2_000, "2 s"),
+        (119_999, "119 s"),
+        (7_200_000, "2 h"),
+        (259_200_000, "3 d"),
+    ] {
+        assert_eq!(span(ms), told);
+    }
+}

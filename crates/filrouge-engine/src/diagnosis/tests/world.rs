@@ -1,0 +1,153 @@
+//! An engine over the in-memory ledger, and a session `s` to write to.
+
+use std::sync::Arc;
+
+use filrouge_store::command::{Command, PutDraft, Write};
+use filrouge_store::draft::{Delta, PieceHead, PieceKind, StreamId};
+use filrouge_store::memory::MemoryLedger;
+use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_types::{Channel, FixedClock, JsonText, NewItem, RawJson, Role, TenantId, Turn};
+
+use super::super::Diagnosis;
+use crate::{AppendItems, Engine, ErrorBody, FailTurn, FinalizeTurn, Settings, StartTurn};
+
+/// An engine whose clock the test moves.
+pub(super) struct World {
+    pub(super) engine: Engine,
+    pub(super) clock: Arc<FixedClock>,
+    pub(super) scope: Scope,
+}
+
+pub(super) const SECOND: i64 = 1_000_000;
+
+pub(super) fn operator() -> Scope {
+    Scope::new(TenantId::default_tenant(), Viewer::Operator)
+}
+
+pub(super) fn item(role: Role, channel: Channel, parts: &str) -> NewItem {
+    NewItem::new(role, channel, RawJson::parse(parts).unwrap())
+}
+
+pub(super) fn call(id: &str) -> NewItem {
+    let parts =
+        format!(r#"[{{"type":"tool_call","call_id":"{id}","name":"look","args":{{"n": 1.0}}}}]"#);
+    item(Role::Assistant, Channel::ToolCall, &parts)
+}
+
+pub(super) fn result(id: &str) -> NewItem {
+    let parts = format!(r#"[{{"type":"tool_result","call_id":"{id}","ok":true,"content":"x"}}]"#);
+    item(Role::Tool, Channel::ToolResult, &parts)
+}
+
+pub(super) fn said(channel: Channel, text: &str) -> NewItem {
+    let parts = format!(r#"[{{"type":"text","text":"{text}"}}]"#);
+    item(Role::Assistant, channel, &parts)
+}
+
+pub(super) fn delta(number: u64, kind: PieceKind, text: &str, done: bool) -> Delta {
+    let call = (kind == PieceKind::ToolCall)
+        .then(|| (JsonText::from_plain("c9"), JsonText::from_plain("look")));
+    let head = PieceHead {
+        kind,
+        role: Role::Assistant,
+        channel: Channel::Final,
+        call,
+        agent: None,
+        model: Some("m-1".into()),
+    };
+    Delta {
+        number,
+        part: 0,
+        head: Some(head),
+        text: text.to_owned(),
+        done,
+    }
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let keyring = Arc::new(Keyring::single([7; 32]));
+        let clock = Arc::new(FixedClock::at(1_700_000_000 * SECOND));
+        let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
+        let ledger = Arc::new(ledger);
+        let settings = Settings::default();
+        let engine = Engine::new(ledger, Arc::new(OsEntropy), clock.clone(), settings);
+        Self {
+            engine,
+            clock,
+            scope: operator(),
+        }
+    }
+
+    pub(super) async fn start(&self, request: &str) -> Turn {
+        let start: StartTurn = serde_json::from_str(&format!(
+            r#"{{"request_id":"{request}","question_neutral":"?"}}"#
+        ))
+        .unwrap();
+        let session = "s".parse().unwrap();
+        let started = self.engine.start_turn(&self.scope, session, start);
+        started.await.unwrap().into_value()
+    }
+
+    pub(super) async fn append(&self, turn: &Turn, items: Vec<NewItem>) {
+        let append = AppendItems {
+            items,
+            expected_seq: None,
+        };
+        let (session, id) = (turn.session_id.clone(), turn.turn_id);
+        let appended = self.engine.append_items(&self.scope, session, id, append);
+        appended.await.unwrap();
+    }
+
+    pub(super) async fn finalize(&self, turn: &Turn) {
+        let end = FinalizeTurn {
+            answer_neutral: Some(JsonText::from_plain("!")),
+            ..FinalizeTurn::default()
+        };
+        let (session, id) = (turn.session_id.clone(), turn.turn_id);
+        let ended = self.engine.finalize_turn(&self.scope, session, id, end);
+        ended.await.unwrap();
+    }
+
+    pub(super) async fn fail(&self, turn: &Turn, code: &str) {
+        let error = ErrorBody {
+            code: code.into(),
+            message: Some(JsonText::from_plain("it broke")),
+            retryable: true,
+        };
+        let end = FailTurn {
+            error,
+            partial_text: Some(JsonText::from_plain("so far")),
+        };
+        let (session, id) = (turn.session_id.clone(), turn.turn_id);
+        let ended = self.engine.fail_turn(&self.scope, session, id, end);
+        ended.await.unwrap();
+    }
+
+    pub(super) async fn draft(&self, turn: &Turn, number: u64, deltas: Vec<Delta>) {
+        let put = PutDraft {
+            session_id: turn.session_id.clone(),
+            turn_id: turn.turn_id,
+            stream: StreamId([1; 8]),
+            begins: number == 0,
+            writer: "w-1".into(),
+            number,
+            deltas,
+        };
+        let command = Command {
+            scope: self.scope.clone(),
+            write: Write::PutDraft(Box::new(put)),
+        };
+        self.engine.ledger().write(command).await.unwrap();
+    }
+
+    pub(super) async fn diagnose(&self) -> Diagnosis {
+        let id = "s".parse().unwrap();
+        let diagnosis = self.engine.diagnose(&self.scope, &id, 5);
+        diagnosis.await.unwrap()
+    }
+
+    pub(super) fn wait(&self, seconds: i64) {
+        self.clock.advance(seconds * SECOND);
+    }
+}

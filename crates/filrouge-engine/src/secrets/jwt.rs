@@ -1,0 +1,50 @@
+//! JSON web tokens (RFC 7519): a header that says how it is signed, and what is signed.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::read::{Class, Text, decode};
+use super::scan::{Tail, Verdict, short};
+use super::shape::Shape;
+
+/// Most characters of a header.
+const HEADER_MAX: usize = 2048;
+/// Characters of a payload that make it one: `{"a":1}` has ten.
+const PAYLOAD_LEAST: usize = 8;
+
+#[derive(Deserialize)]
+struct Header {
+    #[serde(rename = "alg")]
+    _alg: IgnoredAny,
+}
+
+pub(super) fn judge(text: Text<'_>, start: usize) -> Verdict {
+    if !text.begins(start) {
+        return Verdict::No;
+    }
+    let header = text.run(start, Class::Url, HEADER_MAX);
+    if header.open {
+        return Verdict::More(start);
+    }
+    if text.unknown(header.end) {
+        return Verdict::More(start);
+    }
+    if text.get(header.end) != Some(b'.') {
+        return Verdict::No;
+    }
+    let json = decode(&text.bytes[start..header.end]).unwrap_or_default();
+    if serde_json::from_slice::<Header>(&json).is_err() {
+        return Verdict::No;
+    }
+    let payload = text.run(header.end + 1, Class::Url, PAYLOAD_LEAST);
+    if payload.count < PAYLOAD_LEAST {
+        return short(payload, start);
+    }
+    Verdict::going(
+        text,
+        Shape::Jwt,
+        start,
+        payload.end,
+        Tail::Run(Class::Dotted),
+    )
+}

@@ -1,0 +1,226 @@
+//! Shapes of several pieces.
+
+use super::read::{Class, Text, decode};
+use super::scan::{Tail, Verdict, exact, growing, placeholder, short};
+use super::shape::Shape;
+
+/// Characters of a key of a vendor that says no length, behind its prefix.
+const KEY_LEAST: usize = 20;
+/// Words that stand in documents where a key would be.
+const STAND_INS: &[&[u8]] = &[
+    b"your",
+    b"example",
+    b"placeholder",
+    b"here",
+    b"xxxx",
+    b"token-",
+];
+
+/// `sk-…`: Anthropic, OpenAI, OpenRouter, and those who took over the form.
+pub(super) fn sk(text: Text<'_>, start: usize, behind: usize) -> Verdict {
+    if !text.begins(start) {
+        return Verdict::No;
+    }
+    for (prefix, shape) in [
+        (&b"ant-"[..], Shape::AnthropicKey),
+        (b"proj-", Shape::OpenaiKey),
+        (b"svcacct-", Shape::OpenaiKey),
+        (b"admin-", Shape::OpenaiKey),
+        (b"None-", Shape::OpenaiKey),
+        (b"or-v1-", Shape::OpenrouterKey),
+    ] {
+        match text.literal(behind, prefix) {
+            None => return Verdict::More(start),
+            Some(true) => return worded(text, start, behind + prefix.len(), shape),
+            Some(false) => {}
+        }
+    }
+    let run = text.run(behind, Class::Alnum, KEY_LEAST);
+    if run.count < KEY_LEAST {
+        return short(run, start);
+    }
+    let body = &text.bytes[behind..run.end];
+    if !body.iter().any(u8::is_ascii_digit) || placeholder(body) {
+        return Verdict::No;
+    }
+    let tail = Tail::Run(Class::Url);
+    Verdict::going(text, Shape::OpenaiKey, start, run.end, tail)
+}
+
+/// A key that may hold dashes, and words in their place.
+fn worded(text: Text<'_>, start: usize, at: usize, shape: Shape) -> Verdict {
+    let run = text.run(at, Class::Url, KEY_LEAST);
+    let body = text.bytes[at..run.end].to_ascii_lowercase();
+    let stands_in = STAND_INS
+        .iter()
+        .any(|word| memchr::memmem::find(&body, word).is_some());
+    if run.count >= KEY_LEAST && stands_in {
+        return Verdict::No;
+    }
+    growing(text, start, at, KEY_LEAST, Class::Url, shape)
+}
+
+/// A run of so many characters whose first ones hold numbers, as the ids in Slack's tokens.
+fn numbered(text: Text<'_>, start: usize, at: usize, least: usize) -> Verdict {
+    const SEEN: usize = 40;
+    let run = text.run(at, Class::Url, SEEN);
+    if run.open {
+        return Verdict::More(start);
+    }
+    let digits = text.bytes[at..run.end]
+        .iter()
+        .filter(|b| b.is_ascii_digit());
+    if run.count < least || digits.count() < 6 {
+        return Verdict::No;
+    }
+    let tail = Tail::Run(Class::Url);
+    Verdict::going(text, Shape::SlackToken, start, run.end, tail)
+}
+
+pub(super) fn slack(text: Text<'_>, start: usize, behind: usize) -> Verdict {
+    if !text.begins(start) {
+        return Verdict::No;
+    }
+    if text.unknown(behind + 1) {
+        return Verdict::More(start);
+    }
+    match (text.get(behind), text.get(behind + 1)) {
+        (Some(b'a' | b'b' | b'c' | b'e' | b'o' | b'p' | b'r' | b's'), Some(b'-')) => {
+            numbered(text, start, behind + 2, 16)
+        }
+        // A rotating token: `xoxe.xoxp-1-…`; the second half is one by itself.
+        _ => Verdict::No,
+    }
+}
+
+pub(super) fn slack_app(text: Text<'_>, start: usize, behind: usize) -> Verdict {
+    if text.begins(start) {
+        numbered(text, start, behind, 32)
+    } else {
+        Verdict::No
+    }
+}
+
+/// What is behind `https://hooks.slack.com/services/`.
+pub(super) fn slack_webhook(text: Text<'_>, behind: usize) -> Verdict {
+    /// `services/T…/B…/` and a secret of 24.
+    const LEAST: usize = 40;
+    let path = text.run(behind, Class::Base64, LEAST);
+    if path.open {
+        return Verdict::More(behind);
+    }
+    let symbols = text.symbols(behind, Class::Base64, LEAST);
+    let Some(ids) = ["/services/", "/workflows/", "/triggers/"]
+        .iter()
+        .find_map(|prefix| symbols.strip_prefix(prefix.as_bytes()))
+    else {
+        return Verdict::No;
+    };
+    if path.count < LEAST || !matches!(ids, [b'T' | b'E', ..]) || placeholder(&ids[1..]) {
+        return Verdict::No;
+    }
+    let start = behind + skipped(text, behind, symbols.len() - ids.len());
+    let tail = Tail::Run(Class::Base64);
+    Verdict::going(text, Shape::SlackWebhook, start, path.end, tail)
+}
+
+/// How many bytes so many symbols take.
+fn skipped(text: Text<'_>, at: usize, symbols: usize) -> usize {
+    text.run(at, Class::Base64, symbols).end - at
+}
+
+/// `SG.`, 22 characters, a dot, 43 characters.
+pub(super) fn sendgrid(text: Text<'_>, start: usize, behind: usize) -> Verdict {
+    if !text.begins(start) {
+        return Verdict::No;
+    }
+    let id = text.run(behind, Class::Url, 23);
+    if id.open {
+        return Verdict::More(start);
+    }
+    if text.unknown(id.end) {
+        return Verdict::More(start);
+    }
+    if id.count != 22 || text.get(id.end) != Some(b'.') {
+        return Verdict::No;
+    }
+    exact(text, start, id.end + 1, 43, Class::Url, Shape::SendgridKey)
+}
+
+/// A bot's number, `:AA`, and 33 characters.
+pub(super) fn telegram(text: Text<'_>, colon: usize) -> Verdict {
+    let start = text.back(colon, Class::Hex, 12);
+    let number = &text.bytes[start..colon];
+    let is_number = (8..=10).contains(&number.len()) && number.iter().all(u8::is_ascii_digit);
+    // Bots are called at `…/bot123456789:AA…`.
+    let called = text.bytes[..start].ends_with(b"/bot");
+    if !is_number || !(text.begins(start) || called) {
+        return Verdict::No;
+    }
+    exact(text, start, colon + 1, 35, Class::Url, Shape::TelegramToken)
+}
+
+/// A user's number in base64, a dot, a time, a dot, a signature; `dot` is the first of the two.
+pub(super) fn discord(text: Text<'_>, dot: usize) -> Verdict {
+    if text.get(dot + 7).is_some_and(|b| b != b'.') {
+        return Verdict::No;
+    }
+    let start = text.back(dot, Class::Url, 29);
+    let length = dot - start;
+    if !(23..=28).contains(&length) || !matches!(text.bytes[start], b'M' | b'N' | b'O') {
+        return Verdict::No;
+    }
+    if !text.begins(start) {
+        return Verdict::No;
+    }
+    let time = text.run(dot + 1, Class::Url, 7);
+    if time.open || text.unknown(time.end) {
+        return Verdict::More(start);
+    }
+    let number = decode(&text.bytes[start..dot]).unwrap_or_default();
+    let is_number = number.len() >= 17 && number.iter().all(u8::is_ascii_digit);
+    if time.count != 6 || text.get(time.end) != Some(b'.') || !is_number {
+        return Verdict::No;
+    }
+    growing(
+        text,
+        start,
+        time.end + 1,
+        27,
+        Class::Url,
+        Shape::DiscordToken,
+    )
+}
+
+/// `SK` and 32 hexadecimal digits; `k` is where the `K` stands.
+pub(super) fn twilio(text: Text<'_>, k: usize) -> Verdict {
+    match k.checked_sub(1) {
+        Some(start) if text.bytes[start] == b'S' && text.begins(start) => {
+            exact(text, start, k + 1, 32, Class::Hex, Shape::TwilioKey)
+        }
+        _ => Verdict::No,
+    }
+}
+
+/// `frk_`, an id of 12, `_`, a secret of 43 ([`crate::api_keys`]).
+pub(super) fn filrouge(text: Text<'_>, start: usize, behind: usize) -> Verdict {
+    if !text.begins(start) {
+        return Verdict::No;
+    }
+    let id = text.run(behind, Class::Alnum, 12);
+    if id.count < 12 {
+        return short(id, start);
+    }
+    match text.literal(id.end, b"_") {
+        None => Verdict::More(start),
+        Some(false) => Verdict::No,
+        Some(true) => exact(
+            text,
+            start,
+            id.end + 1,
+            43,
+            Class::Alnum,
+            Shape::FilrougeKey,
+        ),
+    }
+}

@@ -1,0 +1,370 @@
+//! Requests without the credentials that they hold.
+
+use std::collections::BTreeMap;
+use std::ops::{Deref, Range};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use filrouge_types::{
+    ErrorCode, Failure, JsonText, NewItem, RawJson, Role, TurnId, select_members,
+};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::mask::{CredentialPolicy, Masked};
+use super::shape::Shape;
+use super::turn::TurnSecrets;
+use super::{mask_json, registry::Registry};
+use crate::engine::Engine;
+use crate::requests::{CancelTurn, FailTurn, FinalizeTurn, StartTurn};
+
+/// What a write gives, and how many credentials were masked in it. It can be read like the value itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded<T> {
+    /// What was written.
+    pub value: T,
+    /// Credentials and values of `runtime_context` that were masked.
+    pub masked: u64,
+}
+
+impl<T> Deref for Recorded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> Recorded<T> {
+    /// The value alone.
+    pub fn into_value(self) -> T {
+        self.value
+    }
+}
+
+/// How many credentials were masked and refused, by shape.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    masked: Mutex<BTreeMap<Shape, u64>>,
+    refused: Mutex<BTreeMap<Shape, u64>>,
+}
+
+fn count(counters: &Mutex<BTreeMap<Shape, u64>>, masked: &Masked) {
+    if masked.count > 0 {
+        let mut counters = counters.lock().unwrap_or_else(PoisonError::into_inner);
+        for (shape, count) in masked.shapes() {
+            *counters.entry(shape).or_default() += count;
+        }
+    }
+}
+
+fn told(counters: &Mutex<BTreeMap<Shape, u64>>) -> Vec<(&'static str, u64)> {
+    let counters = counters.lock().unwrap_or_else(PoisonError::into_inner);
+    counters.iter().map(|(s, n)| (s.name(), *n)).collect()
+}
+
+/// Takes credentials out of one request.
+pub(crate) struct Sieve {
+    policy: CredentialPolicy,
+    secrets: Option<Arc<TurnSecrets>>,
+    masked: Masked,
+    refused: Masked,
+}
+
+impl Engine {
+    /// How many credentials were masked in what was written, by the name of their shape; values of `runtime_context`
+    /// under `runtime_context`.
+    #[must_use]
+    pub fn credentials_masked(&self) -> Vec<(&'static str, u64)> {
+        told(&self.credentials.masked)
+    }
+
+    /// How many credentials were met in writes that were refused for them, by the name of their shape.
+    #[must_use]
+    pub fn credentials_refused(&self) -> Vec<(&'static str, u64)> {
+        told(&self.credentials.refused)
+    }
+
+    /// How many values of `runtime_context` could not be held, so that they are not masked when they come back.
+    #[must_use]
+    pub fn runtime_context_lost(&self) -> u64 {
+        self.secrets.lost()
+    }
+
+    /// What came in the `runtime_context` of an open turn and must not be recorded; `None` when nothing did.
+    ///
+    /// Whoever writes to a turn by another way than this engine's calls masks it before.
+    #[must_use]
+    pub fn secrets_of(&self, turn: TurnId) -> Option<Arc<TurnSecrets>> {
+        self.secrets.of(turn, self.clock.now())
+    }
+
+    /// The registry of what came in the `runtime_context` of open turns.
+    pub(crate) const fn secrets(&self) -> &Registry {
+        &self.secrets
+    }
+
+    /// The secrets that a turn starts with, when it has any.
+    pub(crate) fn starting_secrets(&self, request: &StartTurn) -> Option<Arc<TurnSecrets>> {
+        let context = request.runtime_context.as_ref()?;
+        let (kept, _) = select_members(context, &self.settings.runtime_context_allow);
+        let questions = [&request.question_neutral, &request.question_translated];
+        let questions: Vec<&JsonText> = questions.into_iter().flatten().collect();
+        TurnSecrets::of(context, &kept, &questions)
+    }
+
+    /// A sieve for what is written to a turn of these secrets.
+    pub(crate) fn sieve(&self, secrets: Option<Arc<TurnSecrets>>) -> Sieve {
+        Sieve {
+            policy: self.settings.credentials,
+            secrets,
+            masked: Masked::default(),
+            refused: Masked::default(),
+        }
+    }
+
+    /// As [`Self::sieve`], for what is recorded while it comes: nothing of it can be refused, so it is masked.
+    pub(crate) fn stream_sieve(&self, secrets: Option<Arc<TurnSecrets>>) -> Sieve {
+        let mut sieve = self.sieve(secrets);
+        if sieve.policy == CredentialPolicy::Refuse {
+            sieve.policy = CredentialPolicy::Mask;
+        }
+        sieve
+    }
+
+    /// Takes credentials out by `take`; a refusal is counted.
+    pub(crate) fn sift<T>(
+        &self,
+        mut sieve: Sieve,
+        take: impl FnOnce(&mut Sieve) -> Result<T, Failure>,
+    ) -> Result<(T, Masked), Failure> {
+        let taken = take(&mut sieve);
+        count(&self.credentials.refused, &sieve.refused);
+        taken.map(|taken| (taken, sieve.masked))
+    }
+
+    /// A write was done: what was masked in it counts, unless it had been done before.
+    pub(crate) fn recorded<T>(&self, value: T, masked: &Masked, replayed: bool) -> Recorded<T> {
+        if !replayed {
+            count(&self.credentials.masked, masked);
+        }
+        Recorded {
+            value,
+            masked: masked.count,
+        }
+    }
+}
+
+impl Sieve {
+    fn known(&mut self, raw: &str) -> Option<String> {
+        self.secrets.as_ref()?.mask_json(raw, &mut self.masked)
+    }
+
+    /// JSON in which credentials of any kind are masked.
+    fn any(&mut self, raw: &str, field: &dyn Fn() -> String) -> Result<Option<String>, Failure> {
+        let known = self.known(raw);
+        let text = known.as_deref().unwrap_or(raw);
+        let masked = match self.policy {
+            CredentialPolicy::Off => None,
+            CredentialPolicy::Mask => mask_json(text, &mut self.masked),
+            CredentialPolicy::Refuse => match mask_json(text, &mut self.refused) {
+                Some(_) => return Err(self.refusal(&field())),
+                None => None,
+            },
+        };
+        Ok(masked.or(known))
+    }
+
+    fn refusal(&self, field: &str) -> Failure {
+        let shapes: Vec<&str> = self.refused.by_shape().map(|(name, _)| name).collect();
+        let detail = format!(
+            "{field} holds what has the form of a credential: {}",
+            shapes.join(", ")
+        );
+        Failure::new(ErrorCode::CredentialRefused, detail)
+            .with_hint("take it out; or let it be masked: secrets.credentials = \"mask\"")
+    }
+
+    /// What a user says.
+    pub(crate) fn said(&mut self, text: &mut Option<JsonText>, field: &str) -> Result<(), Failure> {
+        if let Some(said) = text
+            && let Some(masked) = self.any(said.as_token(), &|| field.to_owned())?
+        {
+            *said = token(masked);
+        }
+        Ok(())
+    }
+
+    /// What anybody else says: only what is known to be secret is masked.
+    pub(crate) fn told(&mut self, text: &mut Option<JsonText>) {
+        if let Some(told) = text
+            && let Some(masked) = self.known(told.as_token())
+        {
+            *told = token(masked);
+        }
+    }
+
+    /// What an application keeps.
+    pub(crate) fn kept(&mut self, json: &mut Option<RawJson>) {
+        if let Some(kept) = json
+            && let Some(masked) = self.known(kept.as_str())
+        {
+            *kept = RawJson::from_checked(masked);
+        }
+    }
+
+    pub(crate) fn label(&mut self, label: &mut Option<Box<str>>) {
+        if let (Some(label), Some(secrets)) = (label, &self.secrets)
+            && let Some(masked) = secrets.mask_text(label, &mut self.masked)
+        {
+            *label = masked.into();
+        }
+    }
+
+    /// Items: all that a user posts, the parameters of tool calls whoever posts them.
+    pub(crate) fn items(&mut self, mut items: Vec<NewItem>) -> Result<Vec<NewItem>, Failure> {
+        for (index, item) in items.iter_mut().enumerate() {
+            self.item(item, index)?;
+        }
+        Ok(items)
+    }
+
+    fn item(&mut self, item: &mut NewItem, index: usize) -> Result<(), Failure> {
+        let parts = item.parts.as_str();
+        let masked = if item.role == Role::User {
+            self.any(parts, &|| format!("items[{index}].parts"))?
+        } else {
+            let known = self.known(parts);
+            self.parameters(known.as_deref().unwrap_or(parts), index)?
+                .or(known)
+        };
+        if let Some(masked) = masked {
+            item.parts = RawJson::from_checked(masked);
+        }
+        self.kept(&mut item.metadata);
+        self.kept(&mut item.usage);
+        self.label(&mut item.agent);
+        self.label(&mut item.model);
+        Ok(())
+    }
+
+    /// Parts in which the parameters of tool calls are masked.
+    fn parameters(&mut self, parts: &str, index: usize) -> Result<Option<String>, Failure> {
+        let mut out: Option<String> = None;
+        let mut done = 0;
+        for args in parameters(parts) {
+            let field = || format!("items[{index}].parts: args");
+            if let Some(masked) = self.any(&parts[args.clone()], &field)? {
+                let out = out.get_or_insert_default();
+                out.push_str(&parts[done..args.start]);
+                out.push_str(&masked);
+                done = args.end;
+            }
+        }
+        Ok(out.map(|out| out + &parts[done..]))
+    }
+
+    /// A turn's start.
+    pub(crate) fn start(&mut self, mut request: StartTurn) -> Result<StartTurn, Failure> {
+        self.said(&mut request.question_neutral, "question_neutral")?;
+        self.said(&mut request.question_translated, "question_translated")?;
+        request.items = self.items(request.items)?;
+        self.told(&mut request.answer_neutral);
+        self.kept(&mut request.metadata);
+        self.label(&mut request.pipeline_name);
+        self.label(&mut request.consultant);
+        self.label(&mut request.repository);
+        Ok(request)
+    }
+
+    /// A turn's end with an answer.
+    pub(crate) fn finalize(&mut self, mut request: FinalizeTurn) -> FinalizeTurn {
+        self.told(&mut request.answer_neutral);
+        self.told(&mut request.answer_translated);
+        self.kept(&mut request.metadata);
+        request
+    }
+
+    /// A turn's end with an error.
+    pub(crate) fn fail(&mut self, mut request: FailTurn) -> FailTurn {
+        let mut code = Some(request.error.code);
+        self.label(&mut code);
+        request.error.code = code.unwrap_or_default();
+        self.told(&mut request.error.message);
+        self.told(&mut request.partial_text);
+        request
+    }
+
+    /// A turn's end by the user's wish.
+    pub(crate) fn cancel(&mut self, mut request: CancelTurn) -> CancelTurn {
+        self.told(&mut request.partial_text);
+        request
+    }
+}
+
+/// A masked token is a token.
+fn token(masked: String) -> JsonText {
+    let raw = RawJson::from_checked(masked);
+    JsonText::from_raw(raw).unwrap_or_else(|_| JsonText::from_plain(""))
+}
+
+/// A part's type and the places of its parameters.
+struct Part<'a> {
+    is_call: bool,
+    args: Vec<&'a RawValue>,
+}
+
+impl<'de> Deserialize<'de> for Part<'de> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct PartVisitor;
+
+        impl<'de> Visitor<'de> for PartVisitor {
+            type Value = Part<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a part")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Part<'de>, A::Error> {
+                let mut part = Part {
+                    is_call: false,
+                    args: Vec::new(),
+                };
+                while let Some(name) = map.next_key::<&RawValue>()? {
+                    match serde_json::from_str::<String>(name.get()).as_deref() {
+                        Ok("type") => {
+                            let kind: String = map.next_value()?;
+                            part.is_call =
+                                matches!(kind.as_str(), "tool_call" | "tool_call_partial");
+                        }
+                        Ok("args") => part.args.push(map.next_value()?),
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                Ok(part)
+            }
+        }
+
+        d.deserialize_map(PartVisitor)
+    }
+}
+
+/// Where the parameters of tool calls stand in `parts`.
+fn parameters(parts: &str) -> Vec<Range<usize>> {
+    let has = |word: &[u8]| memchr::memmem::find(parts.as_bytes(), word).is_some();
+    if !has(b"tool_call") && !has(b"\\u") {
+        return Vec::new();
+    }
+    // They were read before, and are an array of objects.
+    let read: Vec<Part<'_>> = serde_json::from_str(parts).unwrap_or_default();
+    let calls = read.into_iter().filter(|part| part.is_call);
+    calls
+        .flat_map(|part| part.args)
+        .map(|args| {
+            // It is a stretch of `parts`.
+            let start = args.get().as_ptr().addr() - parts.as_ptr().addr();
+            start..start + args.get().len()
+        })
+        .collect()
+}

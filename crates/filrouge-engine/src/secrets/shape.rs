@@ -1,0 +1,204 @@
+//! The shapes of credentials: names, anchors, and those that are a prefix and a run.
+
+use super::read::Class;
+
+macro_rules! shapes {
+    ($($variant:ident $name:literal),+ $(,)?) => {
+        /// A kind of credential.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) enum Shape { $($variant),+ }
+
+        impl Shape {
+            /// All of them.
+            #[cfg(test)]
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// What a masked one is named.
+            pub(crate) const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+
+            /// What is put in its place.
+            pub(crate) const fn mask(self) -> &'static str {
+                match self { $(Self::$variant => concat!("[masked:", $name, "]")),+ }
+            }
+        }
+    };
+}
+
+shapes! {
+    GithubToken "github_token",
+    GitlabToken "gitlab_token",
+    SlackToken "slack_token",
+    SlackWebhook "slack_webhook",
+    OpenaiKey "openai_key",
+    AnthropicKey "anthropic_key",
+    OpenrouterKey "openrouter_key",
+    XaiKey "xai_key",
+    GroqKey "groq_key",
+    PerplexityKey "perplexity_key",
+    AwsAccessKeyId "aws_access_key_id",
+    AwsSecretKey "aws_secret_key",
+    GoogleApiKey "google_api_key",
+    GoogleOauth "google_oauth",
+    AzureKey "azure_key",
+    StripeKey "stripe_key",
+    WebhookSecret "webhook_secret",
+    TwilioKey "twilio_key",
+    SendgridKey "sendgrid_key",
+    MailgunKey "mailgun_key",
+    NpmToken "npm_token",
+    PypiToken "pypi_token",
+    HuggingfaceToken "huggingface_token",
+    DigitaloceanToken "digitalocean_token",
+    ShopifyToken "shopify_token",
+    TelegramToken "telegram_token",
+    DiscordToken "discord_token",
+    FilrougeKey "filrouge_key",
+    Jwt "jwt",
+    PrivateKey "private_key",
+    BearerToken "bearer_token",
+    BasicAuth "basic_auth",
+    UrlPassword "url_password",
+    RuntimeContext "runtime_context",
+}
+
+/// What is read at an anchor.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    /// A row of [`SIMPLE`].
+    Simple(usize),
+    Sk,
+    Slack,
+    SlackApp,
+    SlackWebhook,
+    SendGrid,
+    Telegram,
+    Filrouge,
+    AwsSecret,
+    StorageKey,
+    Bearer,
+    Basic,
+    Url,
+    Jwt,
+    Pem,
+}
+
+/// A prefix and one run of characters behind it.
+pub(super) struct Simple {
+    pub(super) shape: Shape,
+    /// Bytes of the prefix that stand before the anchor.
+    pub(super) back: usize,
+    /// What these may be; anything when empty.
+    pub(super) before: &'static [&'static [u8]],
+    pub(super) class: Class,
+    /// Characters of the run, at least.
+    pub(super) least: usize,
+    /// At most: either the same, or no bound.
+    pub(super) most: usize,
+}
+
+const fn exactly(shape: Shape, class: Class, count: usize) -> Simple {
+    Simple {
+        shape,
+        back: 0,
+        before: &[],
+        class,
+        least: count,
+        most: count,
+    }
+}
+
+const fn at_least(shape: Shape, class: Class, count: usize) -> Simple {
+    Simple {
+        most: usize::MAX,
+        ..exactly(shape, class, count)
+    }
+}
+
+/// Lengths and alphabets as the issuers document them, or as their tokens are where they do not.
+pub(super) const SIMPLE: &[Simple] = &[
+    // 36 behind `ghp_` and the like; GitHub tells to expect longer ones.
+    at_least(Shape::GithubToken, Class::Word, 36),
+    at_least(Shape::GithubToken, Class::Word, 22),
+    at_least(Shape::GitlabToken, Class::Dotted, 20),
+    exactly(Shape::AwsAccessKeyId, Class::Upper, 16),
+    exactly(Shape::GoogleApiKey, Class::Url, 35),
+    at_least(Shape::GoogleOauth, Class::Dotted, 20),
+    exactly(Shape::GoogleOauth, Class::Url, 28),
+    Simple {
+        back: 2,
+        before: &[b"sk", b"rk"],
+        ..at_least(Shape::StripeKey, Class::Alnum, 16)
+    },
+    at_least(Shape::WebhookSecret, Class::Base64, 24),
+    at_least(Shape::NpmToken, Class::Alnum, 36),
+    at_least(Shape::PypiToken, Class::Url, 50),
+    at_least(Shape::HuggingfaceToken, Class::Alnum, 30),
+    Simple {
+        back: 3,
+        before: &[b"dop", b"doo", b"dor"],
+        ..exactly(Shape::DigitaloceanToken, Class::Hex, 64)
+    },
+    exactly(Shape::ShopifyToken, Class::Hex, 32),
+    exactly(Shape::MailgunKey, Class::Hex, 32),
+    at_least(Shape::XaiKey, Class::Alnum, 60),
+    at_least(Shape::GroqKey, Class::Alnum, 40),
+    at_least(Shape::PerplexityKey, Class::Alnum, 40),
+];
+
+/// Bytes that are rare where no credential is, and what to read there. No one begins another.
+pub(super) const ANCHORS: &[(&str, Kind)] = &[
+    ("ghp_", Kind::Simple(0)),
+    ("gho_", Kind::Simple(0)),
+    ("ghu_", Kind::Simple(0)),
+    ("ghs_", Kind::Simple(0)),
+    ("ghr_", Kind::Simple(0)),
+    ("github_pat_", Kind::Simple(1)),
+    ("glpat-", Kind::Simple(2)),
+    ("gldt-", Kind::Simple(2)),
+    ("glrt-", Kind::Simple(2)),
+    ("glptt-", Kind::Simple(2)),
+    ("AKIA", Kind::Simple(3)),
+    ("ASIA", Kind::Simple(3)),
+    ("AIza", Kind::Simple(4)),
+    ("ya29.", Kind::Simple(5)),
+    ("GOCSPX-", Kind::Simple(6)),
+    ("_live_", Kind::Simple(7)),
+    ("_test_", Kind::Simple(7)),
+    ("whsec_", Kind::Simple(8)),
+    ("npm_", Kind::Simple(9)),
+    ("pypi-AgE", Kind::Simple(10)),
+    ("hf_", Kind::Simple(11)),
+    ("_v1_", Kind::Simple(12)),
+    ("shpat_", Kind::Simple(13)),
+    ("shpca_", Kind::Simple(13)),
+    ("shppa_", Kind::Simple(13)),
+    ("shpss_", Kind::Simple(13)),
+    ("key-", Kind::Simple(14)),
+    ("xai-", Kind::Simple(15)),
+    ("gsk_", Kind::Simple(16)),
+    ("pplx-", Kind::Simple(17)),
+    ("sk-", Kind::Sk),
+    ("xox", Kind::Slack),
+    ("xapp-", Kind::SlackApp),
+    ("hooks.slack.com", Kind::SlackWebhook),
+    ("SG.", Kind::SendGrid),
+    (":AA", Kind::Telegram),
+    ("frk_", Kind::Filrouge),
+    ("ecret_access_key", Kind::AwsSecret),
+    ("ECRET_ACCESS_KEY", Kind::AwsSecret),
+    ("ecretAccessKey", Kind::AwsSecret),
+    ("ecret-access-key", Kind::AwsSecret),
+    ("AccountKey=", Kind::StorageKey),
+    ("SharedAccessKey=", Kind::StorageKey),
+    ("earer ", Kind::Bearer),
+    ("EARER ", Kind::Bearer),
+    ("asic ", Kind::Basic),
+    ("ASIC ", Kind::Basic),
+    ("://", Kind::Url),
+    (r":\/\/", Kind::Url),
+    (r":\\/\\/", Kind::Url),
+    ("eyJ", Kind::Jwt),
+    ("-----BEGIN ", Kind::Pem),
+];

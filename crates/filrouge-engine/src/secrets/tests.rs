@@ -1,0 +1,190 @@
+//! What is masked, what is not, and that nothing else changes.
+
+mod clean;
+mod random;
+mod samples;
+mod turn;
+
+use super::*;
+use samples::{SAMPLES, Sample, body};
+
+/// The text with its credentials masked, and how many there were.
+fn masked(text: &str) -> (String, u64) {
+    let mut found = Masked::default();
+    let out = mask_text(text, &mut found).unwrap_or_else(|| text.to_owned());
+    (out, found.count)
+}
+
+fn masked_json(raw: &str) -> (String, u64) {
+    let mut found = Masked::default();
+    let out = mask_json(raw, &mut found).unwrap_or_else(|| raw.to_owned());
+    serde_json::from_str::<serde_json::Value>(&out).unwrap_or_else(|e| panic!("{e}: {out}"));
+    (out, found.count)
+}
+
+fn json(text: &str) -> String {
+    serde_json::to_string(text).unwrap()
+}
+
+/// As PHP and .NET write it.
+fn escaped(text: &str) -> String {
+    json(text).replace('/', "\\/").replace('+', "\\u002B")
+}
+
+fn streamed(text: &str, sizes: &[usize]) -> (String, u64) {
+    let (mut stream, mut out, mut at, mut sizes) =
+        (MaskStream::new(), String::new(), 0, sizes.iter().cycle());
+    while at < text.len() {
+        let mut end = (at + sizes.next().unwrap()).min(text.len());
+        while !text.is_char_boundary(end) {
+            end += 1;
+        }
+        out.push_str(&stream.push(&text[at..end]));
+        assert!(stream.held() <= 4096, "{} held back", stream.held());
+        at = end;
+    }
+    let (rest, found) = stream.finish();
+    (out + &rest, found.count)
+}
+
+#[test]
+fn every_sample_is_masked_wherever_it_stands() {
+    assert!(SAMPLES.len() >= 60, "{}", SAMPLES.len());
+    for sample in SAMPLES {
+        let Sample { secret, text } = sample.make();
+        let mask = format!("[masked:{}]", sample.name);
+        let expected = text.replace(&secret, &mask);
+        let count = expected.matches(mask.as_str()).count() as u64;
+        assert_eq!(masked(&text), (expected.clone(), count), "{}", sample.name);
+        assert_eq!(masked(&expected), (expected.clone(), 0), "{}", sample.name);
+        for (raw, depth) in [
+            (json(&text), 1),
+            (escaped(&text), 1),
+            (json(&json(&text)), 2),
+            (json(&escaped(&text)), 2),
+        ] {
+            let (out, found) = masked_json(&raw);
+            assert_eq!(found, count, "{}: {raw}\n{out}", sample.name);
+            let mut read = out.clone();
+            for _ in 0..depth {
+                read = serde_json::from_str(&read).unwrap();
+            }
+            assert_eq!(read, expected, "{}", sample.name);
+            assert_eq!(masked_json(&out), (out.clone(), 0));
+        }
+        assert_eq!(
+            masked_json(&json(&text)).0,
+            json(&expected),
+            "all else stays"
+        );
+    }
+}
+
+#[test]
+fn every_shape_has_a_sample() {
+    let named: std::collections::BTreeSet<&str> = SAMPLES.iter().map(|s| s.name).collect();
+    let all = shape::Shape::ALL.iter().map(|s| s.name());
+    let all = all.filter(|name| *name != "runtime_context").collect();
+    assert_eq!(named, all);
+}
+
+#[test]
+fn anchors_are_told_apart() {
+    for (n, (anchor, _)) in shape::ANCHORS.iter().enumerate() {
+        assert!(anchor.len() >= 3 && anchor.is_ascii());
+        for (other, _) in &shape::ANCHORS[n + 1..] {
+            assert!(!anchor.starts_with(other) && !other.starts_with(anchor));
+        }
+    }
+    let gh = format!("ghp_{}", body("alnum", 36, 1));
+    assert_eq!(masked(&gh).1, 1, "the automaton is built");
+}
+
+#[test]
+fn escapes_are_boundaries_and_stay_whole() {
+    let token = format!("npm_{}", body("alnum", 36, 3));
+    for (raw, count) in [
+        (format!(r#""a\n{token}\u0041""#), 1),
+        (format!(r#""a\"{token}\"""#), 1),
+        (format!(r#""a\u00e9{token}\\""#), 1),
+        (format!(r#""a\\n{token}\\n""#), 1),
+        (format!(r#""a%3D{token}%20""#), 1),
+        // A line feed, and no prefix.
+        (format!(r#""a\{token}""#), 0),
+        (format!(r#""a\\{token}""#), 0),
+        (format!(r#""a{token}""#), 0),
+        (format!(r#""{token}\n""#), 1),
+        (
+            format!(r#"{{"{token}":["{token}",1,{{"a":"{token}"}}]}}"#),
+            3,
+        ),
+        (format!(r#""\u006epm_{}""#, &token[4..]), 1),
+        (format!(r#""\\u006epm\\u005f{}""#, &token[4..]), 1),
+        (
+            format!(r#""{}\u00{:02x}""#, &token[..39], token.as_bytes()[39]),
+            1,
+        ),
+    ] {
+        let (out, found) = masked_json(&raw);
+        assert_eq!(found, count, "{raw} → {out}");
+        assert!(count == 0 || !out.contains(&token[8..]), "{raw} → {out}");
+    }
+}
+
+#[test]
+fn a_stream_gives_what_the_whole_text_gives() {
+    for sample in SAMPLES {
+        let text = format!("{} — {} é", sample.make().text, sample.make().text);
+        for sizes in [&[1][..], &[3], &[7, 1, 20], &[64], &[1000]] {
+            assert_eq!(
+                streamed(&text, sizes),
+                masked(&text),
+                "{} {sizes:?}",
+                sample.name
+            );
+        }
+    }
+}
+
+#[test]
+fn a_stream_shows_ordinary_words_soon() {
+    let mut stream = MaskStream::new();
+    assert_eq!(stream.push("Bonjour, je "), "Bonjour, je ");
+    assert_eq!(stream.push("suis là"), "suis là");
+    assert_eq!(stream.push(" sk"), " ");
+    assert_eq!(stream.push("i fast"), "ski ");
+    assert_eq!(stream.finish().0, "fast");
+}
+
+#[test]
+fn what_is_longer_than_what_is_held_back_is_masked_whole() {
+    let lines: Vec<String> = (0..3000).map(|n| body("base64", 64, n)).collect();
+    let dashes = "-".repeat(5);
+    let key = format!(
+        "{dashes}BEGIN RSA PRIVATE KEY{dashes}\n{}\n",
+        lines.join("\n")
+    );
+    let end = format!("abc=\n{dashes}END RSA PRIVATE KEY{dashes}\nafter");
+    let jwt = format!("{}.{}.x-y and", body("jwt", 0, 1), body("url", 50_000, 5));
+    let bearer = format!("authorization: Bearer {}. End", body("url", 20_000, 7));
+    for (text, left) in [
+        (format!("a {key}{end}"), "a [masked:private_key]\nafter"),
+        (
+            format!("a {key}please help"),
+            "a [masked:private_key]\nplease help",
+        ),
+        (jwt, "[masked:jwt] and"),
+        (bearer, "authorization: Bearer [masked:bearer_token]. End"),
+        (" ".repeat(100_000) + "x", ""),
+    ] {
+        let whole = masked(&text);
+        assert!(
+            left.is_empty() || whole.0 == left,
+            "{}",
+            &whole.0[..200.min(whole.0.len())]
+        );
+        for sizes in [&[1][..], &[100, 5000], &[1 << 20]] {
+            assert_eq!(streamed(&text, sizes), whole);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Values of `runtime_context`.
+
+use std::sync::Arc;
+
+use filrouge_types::{JsonText, RawJson};
+
+use super::super::TurnSecrets;
+use super::*;
+
+fn secrets(context: serde_json::Value, kept: serde_json::Value) -> Option<Arc<TurnSecrets>> {
+    let raw = |value| RawJson::write(&value).unwrap();
+    let question = JsonText::from_plain("what is the weather like");
+    TurnSecrets::of(&raw(context), &raw(kept), &[&question])
+}
+
+const MASK: &str = "[masked:runtime_context]";
+
+#[test]
+fn values_are_masked_however_they_are_spelled() {
+    for value in [
+        "c4n4ry-t0k3n",
+        "a/b+c/d=e\"f",
+        "clé secrète\n2",
+        "back\\slash\\n",
+        "nfoobarbaz",
+    ] {
+        let context = serde_json::json!({ "deep": [{ "token": value, "short": "1234567" }], "n": 12_345_678 });
+        let secrets = secrets(context, serde_json::json!({})).unwrap();
+        let text = format!("a {value} b 1234567 12345678 {value}");
+        let expected = format!("a {MASK} b 1234567 12345678 {MASK}");
+        let mut found = Masked::default();
+        assert_eq!(secrets.mask_text(&text, &mut found).unwrap(), expected);
+        for (raw, depth) in [
+            (json(&text), 1),
+            (json(&text).replace('/', "\\/"), 1),
+            (
+                json(&text).replace('é', "\\u00e9").replace('è', "\\u00e8"),
+                1,
+            ),
+            (json(&json(&text)), 2),
+        ] {
+            let mut out = secrets.mask_json(&raw, &mut found).unwrap();
+            for _ in 0..depth {
+                out = serde_json::from_str(&out).unwrap();
+            }
+            assert_eq!(out, expected, "{raw}");
+        }
+        assert_eq!(found.count, 10);
+        for size in [1, 2, 5, 1000] {
+            let mut stream = secrets.stream();
+            let mut out = String::new();
+            let letters: Vec<char> = text.chars().collect();
+            for piece in letters.chunks(size) {
+                out.push_str(&stream.push(&String::from_iter(piece)));
+            }
+            let (rest, found) = stream.finish();
+            assert_eq!((out + &rest, found.count), (expected.clone(), 2), "{size}");
+        }
+        assert!(!format!("{secrets:?} {:?}", secrets.stream()).contains(value));
+    }
+}
+
+#[test]
+fn no_escape_is_cut() {
+    let context = serde_json::json!({ "a": "nfoobarbaz", "b": "0041foobar" });
+    let secrets = secrets(context, serde_json::json!({})).unwrap();
+    for raw in [
+        r#""x\nfoobarbaz""#,
+        r#""x\u0041foobar""#,
+        r#""x\\nfoobarbaz""#,
+    ] {
+        assert_eq!(
+            secrets.mask_json(raw, &mut Masked::default()),
+            None,
+            "{raw}"
+        );
+    }
+}
+
+#[test]
+fn what_is_allowed_or_asked_is_no_secret() {
+    let none = |context, kept| secrets(context, kept).is_none();
+    let empty = || serde_json::json!({});
+    assert!(none(
+        serde_json::json!({ "a": 1, "b": ["short"], "longer_name": {} }),
+        empty()
+    ));
+    assert!(none(
+        serde_json::json!({ "query": "what is the weather like" }),
+        empty()
+    ));
+    let both = serde_json::json!({ "timezone": "Europe/Paris", "zone": "Europe/Paris" });
+    assert!(none(
+        both,
+        serde_json::json!({ "timezone": "Europe/Paris" })
+    ));
+    let header = serde_json::json!({ "authorization": "Bearer opaque-token" });
+    let secrets = secrets(header, empty()).unwrap();
+    let masked = secrets.mask_text("with opaque-token", &mut Masked::default());
+    assert_eq!(masked.unwrap(), format!("with {MASK}"));
+}
+
+#[test]
+fn the_longest_of_several_is_masked() {
+    let context = serde_json::json!({ "a": "abcdefgh", "b": "abcdefghij", "c": "efghijklmn" });
+    let secrets = secrets(context, serde_json::json!({})).unwrap();
+    let text = "abcdefgh abcdefghi abcdefghij abcdefghijklmn efghijklmn";
+    let expected = format!("{MASK} {MASK}i {MASK} {MASK}klmn {MASK}");
+    let whole = secrets.mask_text(text, &mut Masked::default()).unwrap();
+    assert_eq!(whole, expected);
+    let mut stream = secrets.stream();
+    let out: String = text.chars().map(|c| stream.push(&c.to_string())).collect();
+    assert_eq!(out + &stream.finish().0, expected);
+}

@@ -1,0 +1,294 @@
+//! What came in `runtime_context` and is not to be recorded: known exactly, masked wherever it comes back.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
+use filrouge_types::{JsonText, RawJson};
+
+use super::mask::Masked;
+use super::shape::Shape;
+
+/// Shorter ones would be found where they are no secret.
+const CHARS_LEAST: usize = 8;
+/// Longer ones are no tokens.
+const VALUE_MAX: usize = 16 << 10;
+/// Bytes of all values of a turn.
+const BYTES_MAX: usize = 256 << 10;
+/// Values of a turn.
+const VALUES_MAX: usize = 1024;
+/// Schemes of `Authorization` (RFC 9110): what is behind one is the secret.
+const SCHEMES: [&str; 6] = ["basic", "bearer", "token", "apikey", "digest", "negotiate"];
+
+/// The secrets of one turn: they are in memory alone, and show themselves to nobody.
+pub struct TurnSecrets {
+    /// As they stand in a text, which may be JSON or its inside.
+    plain: AhoCorasick,
+    /// As they stand in the strings of a JSON text.
+    json: AhoCorasick,
+    /// All of `plain`, in order.
+    spellings: BTreeSet<String>,
+    bytes: usize,
+    lost: u64,
+}
+
+impl fmt::Debug for TurnSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TurnSecrets")
+    }
+}
+
+/// The string values of a JSON text, names of members left out.
+fn values(json: &RawJson) -> Vec<JsonText> {
+    let (text, mut found, mut at) = (json.as_str(), Vec::new(), 0);
+    while let Some(open) = memchr::memchr(b'"', &text.as_bytes()[at..]).map(|n| at + n) {
+        let mut end = open + 1;
+        while let Some(n) = memchr::memchr2(b'"', b'\\', &text.as_bytes()[end..]) {
+            let quote = text.as_bytes()[end + n] == b'"';
+            end += n + if quote { 1 } else { 2 };
+            if quote {
+                break;
+            }
+        }
+        at = end;
+        let is_name = text[end..].trim_start().starts_with(':');
+        if !is_name
+            && let Ok(value) =
+                JsonText::from_raw(RawJson::from_checked(&text[open..end.min(text.len())]))
+        {
+            found.push(value);
+        }
+    }
+    found
+}
+
+/// The inside of a JSON string that holds `text`.
+fn inside(text: &str) -> String {
+    JsonText::from_plain(text).inner().to_owned()
+}
+
+/// The inside of a JSON string without a character that is not ASCII.
+fn inside_ascii(text: &str) -> String {
+    let mut out = String::new();
+    for c in inside(text).chars() {
+        if c.is_ascii() {
+            out.push(c);
+        } else {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    out
+}
+
+/// How a value may be spelled in JSON, and in JSON in JSON.
+fn spellings(value: &str) -> Vec<String> {
+    let once = [inside(value), inside_ascii(value)];
+    let mut all = Vec::new();
+    for one in once {
+        let slashes = one.replace('/', "\\/");
+        for spelled in [one, slashes] {
+            all.push(inside(&spelled));
+            all.push(spelled);
+        }
+    }
+    all
+}
+
+/// The value, and what is behind the scheme when it is that of an `Authorization`.
+fn parts(value: &str) -> impl Iterator<Item = &str> {
+    let credentials = value.trim().split_once(' ').and_then(|(scheme, rest)| {
+        SCHEMES
+            .iter()
+            .any(|s| scheme.eq_ignore_ascii_case(s))
+            .then_some(rest.trim())
+    });
+    [Some(value), credentials].into_iter().flatten()
+}
+
+fn automaton<'a>(patterns: impl Iterator<Item = &'a String>) -> Option<AhoCorasick> {
+    AhoCorasick::builder()
+        .match_kind(MatchKind::LeftmostLongest)
+        // A dense one would take many times as much memory.
+        .kind(Some(AhoCorasickKind::ContiguousNFA))
+        .build(patterns)
+        .ok()
+}
+
+impl TurnSecrets {
+    /// The values of `context` of at least eight characters, at any depth, but for those that `kept` holds as well,
+    /// and for what is the whole text of the question; `None` when there are none.
+    pub(crate) fn of(
+        context: &RawJson,
+        kept: &RawJson,
+        questions: &[&JsonText],
+    ) -> Option<Arc<Self>> {
+        let open: BTreeSet<String> = values(kept).iter().map(JsonText::to_plain).collect();
+        let asked: Vec<String> = questions.iter().map(|q| q.to_plain()).collect();
+        let (mut plain, mut json, mut bytes, mut lost) = (BTreeSet::new(), BTreeSet::new(), 0, 0);
+        for value in values(context) {
+            let text = value.to_plain();
+            // A question that is repeated in the context is no token: it has words.
+            let is_question = text.trim().contains(' ') && asked.contains(&text);
+            if open.contains(&text) || is_question {
+                continue;
+            }
+            for part in parts(&text).filter(|p| p.chars().count() >= CHARS_LEAST) {
+                if part.len() > VALUE_MAX
+                    || bytes + part.len() > BYTES_MAX
+                    || plain.len() >= VALUES_MAX * 8
+                {
+                    lost += 1;
+                    continue;
+                }
+                bytes += part.len();
+                json.extend(spellings(part));
+                plain.extend(spellings(part));
+                plain.insert(part.to_owned());
+            }
+            if value.inner().len() <= VALUE_MAX && text.chars().count() >= CHARS_LEAST {
+                json.insert(value.inner().to_owned());
+            }
+        }
+        if plain.is_empty() && lost == 0 {
+            return None;
+        }
+        Some(Arc::new(Self {
+            plain: automaton(plain.iter())?,
+            json: automaton(json.iter())?,
+            spellings: plain,
+            bytes,
+            lost,
+        }))
+    }
+
+    /// About how much memory they take.
+    pub(super) fn memory(&self) -> usize {
+        self.plain.memory_usage() + self.json.memory_usage() + 8 * self.bytes + 256
+    }
+
+    /// How many values are not among them, because they are too long or too many.
+    pub(super) const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Masks them in a text; `None` when it has none.
+    #[must_use]
+    pub fn mask_text(&self, text: &str, found: &mut Masked) -> Option<String> {
+        replaced(&self.plain, text, found, |_| false)
+    }
+
+    /// Masks them in the strings of a JSON text; `None` when it has none. The result is JSON again.
+    #[must_use]
+    pub fn mask_json(&self, raw: &str, found: &mut Masked) -> Option<String> {
+        replaced(&self.json, raw, found, |at| in_escape(raw.as_bytes(), at))
+    }
+
+    /// Masks them in a text that is still growing.
+    #[must_use]
+    pub fn stream(self: &Arc<Self>) -> SecretStream {
+        SecretStream {
+            secrets: self.clone(),
+            text: String::new(),
+            masked: Masked::default(),
+        }
+    }
+
+    /// Where in `text` one may have begun of which not all has come.
+    fn trail(&self, text: &str) -> usize {
+        let longest = self.spellings.iter().map(String::len).max().unwrap_or(0);
+        let from = text.len().saturating_sub(longest.saturating_sub(1));
+        (from..text.len())
+            .filter(|at| text.is_char_boundary(*at))
+            .find(|at| {
+                let end = &text[*at..];
+                // The first that is not smaller is one that begins so, if there is any.
+                self.spellings
+                    .range::<str, _>((Bound::Included(end), Bound::Unbounded))
+                    .find(|s| s.len() > end.len() || !s.starts_with(end))
+                    .is_some_and(|s| s.starts_with(end))
+            })
+            .unwrap_or(text.len())
+    }
+}
+
+fn replaced(
+    automaton: &AhoCorasick,
+    text: &str,
+    found: &mut Masked,
+    skip: impl Fn(usize) -> bool,
+) -> Option<String> {
+    let (mut out, mut done, mut at) = (String::new(), 0, 0);
+    while let Some(hit) = automaton.find(Input::new(text).span(at..text.len())) {
+        if skip(hit.start()) {
+            at = hit.start() + 1;
+            continue;
+        }
+        out.push_str(&text[done..hit.start()]);
+        out.push_str(Shape::RuntimeContext.mask());
+        found.add(Shape::RuntimeContext);
+        (done, at) = (hit.end(), hit.end());
+    }
+    if done == 0 {
+        return None;
+    }
+    out.push_str(&text[done..]);
+    Some(out)
+}
+
+/// Whether an escape begins before `at` and does not end there.
+fn in_escape(raw: &[u8], at: usize) -> bool {
+    let slashes = |at: usize| raw[..at].iter().rev().take_while(|b| **b == b'\\').count();
+    let before = slashes(at);
+    let letter = matches!(raw.get(at), Some(b'n' | b'r' | b't' | b'b' | b'f' | b'u'));
+    before % 2 == 1
+        || before > 0 && letter
+        || (1..=4).any(|n| {
+            at.checked_sub(n)
+                .is_some_and(|u| raw[u] == b'u' && slashes(u) % 2 == 1)
+        })
+}
+
+/// A text that is still growing, in which a turn's secrets are masked.
+#[derive(Debug)]
+pub struct SecretStream {
+    secrets: Arc<TurnSecrets>,
+    text: String,
+    masked: Masked,
+}
+
+impl SecretStream {
+    /// Takes more of the text; gives what may be shown now. At most the length of the longest secret is held back.
+    pub fn push(&mut self, text: &str) -> String {
+        self.text.push_str(text);
+        let secrets = self.secrets.clone();
+        let (mut out, mut done) = (String::new(), 0);
+        let mut cut = secrets.trail(&self.text);
+        while done < cut
+            && let Some(hit) = secrets
+                .plain
+                .find(Input::new(&self.text).span(done..self.text.len()))
+            && hit.start() < cut
+        {
+            out.push_str(&self.text[done..hit.start()]);
+            out.push_str(Shape::RuntimeContext.mask());
+            self.masked.add(Shape::RuntimeContext);
+            done = hit.end();
+            cut = done + secrets.trail(&self.text[done..]);
+        }
+        out.push_str(&self.text[done..cut.max(done)]);
+        self.text.drain(..cut.max(done));
+        out
+    }
+
+    /// Gives what was held back: the text is whole.
+    #[must_use]
+    pub fn finish(mut self) -> (String, Masked) {
+        let rest = self.secrets.mask_text(&self.text, &mut self.masked);
+        (rest.unwrap_or(self.text), self.masked)
+    }
+}

@@ -1,0 +1,181 @@
+//! What becomes one item, and how its parts are written.
+
+use std::fmt::Write as _;
+
+use filrouge_store::draft::PieceKind;
+use filrouge_types::{Channel, RawJson, Role};
+
+/// What the channel of an answer is that is not the first of several (`n` above 1): no context shows it.
+const ALTERNATIVE: &str = "alternative";
+
+/// One part of a block.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// What it is.
+    pub kind: PieceKind,
+    /// Its text as spelled inside a JSON string; of a whole part its JSON.
+    pub text: String,
+    /// Further members of the part, raw JSON, such as a signature.
+    pub(super) members: Vec<(&'static str, String)>,
+    /// What is gathered in lists, such as citations: the list's name and the raw values.
+    pub(super) lists: Vec<(&'static str, Vec<String>)>,
+}
+
+impl Part {
+    pub(super) const fn new(kind: PieceKind) -> Self {
+        Self {
+            kind,
+            text: String::new(),
+            members: Vec::new(),
+            lists: Vec::new(),
+        }
+    }
+}
+
+/// What becomes one item.
+#[derive(Debug, Clone)]
+pub struct Block {
+    /// Its number in the stream, from 0; its item has it, too.
+    pub number: u64,
+    /// Its parts; of what is said several, else one.
+    pub parts: Vec<Part>,
+    /// Of a call: its id and the tool's name, as JSON strings.
+    pub call: Option<(String, String)>,
+    /// Whether nothing is added to it any more.
+    pub done: bool,
+    /// Who says it, and where, when that is known from the beginning.
+    pub(super) place: Option<(Role, Channel)>,
+    /// Which of several answers it belongs to; 0 is the one that counts.
+    pub(super) alternative: u32,
+    /// Further members of its item's metadata.
+    pub(super) metadata: Vec<(&'static str, String)>,
+    /// Whether it becomes an item without waiting for what the response tells at its end.
+    pub(super) released: bool,
+}
+
+impl Block {
+    pub(super) fn held(&self) -> usize {
+        let members = |m: &[(&str, String)]| m.iter().map(|(_, value)| value.len()).sum::<usize>();
+        let lists = |p: &Part| {
+            let values = p.lists.iter().flat_map(|(_, values)| values);
+            values.map(String::len).sum::<usize>()
+        };
+        let parts = self.parts.iter();
+        let parts = parts.map(|p| p.text.len() + members(&p.members) + lists(p));
+        parts.sum::<usize>() + members(&self.metadata)
+    }
+
+    pub(super) fn is_said(&self) -> bool {
+        self.place.is_none() && matches!(self.parts.first(), Some(p) if p.kind.is_said())
+    }
+
+    pub(super) fn is_answer(&self) -> bool {
+        self.is_said() && self.alternative == 0
+    }
+
+    pub(super) fn is_step(&self) -> bool {
+        self.is_answer() || self.call.is_some()
+    }
+
+    /// Who says it, and on which channel as far as that is known: what is said may be the answer.
+    #[must_use]
+    pub fn place(&self) -> (Role, Channel) {
+        if let Some((role, channel)) = &self.place {
+            return (*role, channel.clone());
+        }
+        let channel = if self.alternative > 0 {
+            Channel::from_word(ALTERNATIVE)
+        } else if self.call.is_some() {
+            Channel::ToolCall
+        } else if self.is_said() {
+            Channel::Final
+        } else {
+            Channel::Thought
+        };
+        (Role::Assistant, channel)
+    }
+}
+
+pub(super) fn object(members: &[(&'static str, String)]) -> Option<RawJson> {
+    if members.is_empty() {
+        return None;
+    }
+    let mut out = String::from("{");
+    for (index, (name, value)) in members.iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        // Writing to a string does not fail.
+        let _ = write!(out, "{comma}\"{name}\":{value}");
+    }
+    out.push('}');
+    Some(RawJson::from_checked(out))
+}
+
+/// The parts of a block's item.
+pub(super) fn parts(block: &Block) -> RawJson {
+    if let Some(part) = block.parts.first()
+        && block.place.is_some()
+        && part.kind == PieceKind::Whole
+    {
+        return RawJson::from_checked(part.text.as_str());
+    }
+    let mut out = String::from("[");
+    for part in &block.parts {
+        if part.kind.is_said()
+            && part.kind != PieceKind::Whole
+            && part.text.is_empty()
+            && block.parts.len() > 1
+        {
+            continue;
+        }
+        if out.len() > 1 {
+            out.push(',');
+        }
+        write_part(&mut out, part, block.call.as_ref());
+    }
+    out.push(']');
+    RawJson::from_checked(out)
+}
+
+fn write_part(out: &mut String, part: &Part, call: Option<&(String, String)>) {
+    // Writing to a string does not fail.
+    let _ = match (part.kind, call) {
+        (PieceKind::Whole, _) => {
+            out.push_str(&part.text);
+            return;
+        }
+        (PieceKind::Text, _) => write!(out, r#"{{"type":"text","text":"{}""#, part.text),
+        (PieceKind::Refusal, _) => write!(out, r#"{{"type":"refusal","refusal":"{}""#, part.text),
+        (PieceKind::Reasoning, _) if part.text.is_empty() => write!(out, r#"{{"type":"reasoning""#),
+        (PieceKind::Reasoning, _) => {
+            write!(out, r#"{{"type":"reasoning","text":"{}""#, part.text)
+        }
+        (PieceKind::ToolCall, call) => {
+            let (id, name) = call.map_or(("\"\"", "\"\""), |(id, name)| (id, name));
+            let args = arguments(&part.text);
+            write!(
+                out,
+                r#"{{"type":"tool_call","call_id":{id},"name":{name},"args":{args}"#
+            )
+        }
+    };
+    for (name, value) in &part.members {
+        let _ = write!(out, ",\"{name}\":{value}");
+    }
+    for (name, values) in &part.lists {
+        let _ = write!(out, ",\"{name}\":[{}]", values.join(","));
+    }
+    out.push('}');
+}
+
+/// The arguments of a call, given as text: the object in it, else the text as it came.
+fn arguments(inner: &str) -> String {
+    if inner.is_empty() {
+        return "{}".to_owned();
+    }
+    let text = format!("\"{inner}\"");
+    let plain: Result<String, _> = serde_json::from_str(&text);
+    match plain.ok().and_then(|plain| RawJson::parse(&plain).ok()) {
+        Some(json) if json.is_object() => json.as_str().to_owned(),
+        _ => text,
+    }
+}

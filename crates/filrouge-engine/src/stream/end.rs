@@ -1,0 +1,69 @@
+//! How a stream ends.
+
+use filrouge_types::{JsonText, RawJson};
+
+/// How a response has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// With an answer.
+    Answered,
+    /// With calls, whose results it waits for, or with a pause: it will be gone on with.
+    Continues,
+    /// By an error, or before its end.
+    Failed(StreamError),
+    /// By who asked for it.
+    Cancelled,
+}
+
+/// Who met an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamErrorSource {
+    /// The provider told it.
+    Provider,
+    /// The stream is not what it should be, or ended before its end.
+    Stream,
+    /// Who sent the stream is gone.
+    Client,
+}
+
+impl StreamErrorSource {
+    /// The word in an error's part.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Provider => "provider",
+            Self::Stream => "stream",
+            Self::Client => "client",
+        }
+    }
+}
+
+/// An error that ends a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamError {
+    /// A word for it: the provider's own, or one of `stream_truncated`, `stream_malformed`, `stream_too_large`,
+    /// `client_gone`, ….
+    pub code: Box<str>,
+    /// A sentence about it.
+    pub message: JsonText,
+    /// Who met it.
+    pub source: StreamErrorSource,
+    /// Whether asking again can help.
+    pub retryable: bool,
+    /// The error as it came, JSON.
+    pub raw: Option<RawJson>,
+}
+
+impl StreamError {
+    /// An error of the stream itself.
+    #[must_use]
+    pub fn of_stream(code: &str, message: &str) -> Self {
+        Self {
+            code: code.into(),
+            message: JsonText::from_plain(message),
+            source: StreamErrorSource::Stream,
+            retryable: true,
+            raw: None,
+        }
+    }
+}

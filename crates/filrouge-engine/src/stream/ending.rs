@@ -1,0 +1,258 @@
+//! How a recording ends: with the answer, with calls that wait, or with what was shown and the error.
+
+use filrouge_store::chain::fingerprint;
+use filrouge_store::command::{Close, Ending, Interrupt, Outcome, Write};
+use filrouge_store::draft::{Piece, partial_entries};
+use filrouge_store::record::Entry;
+use filrouge_types::{
+    Channel, ErrorCode, Failure, ItemId, JsonText, NewItem, RawJson, Role, Turn, TurnStatus,
+};
+
+use super::end::{Ended, StreamError};
+use super::recording::Recording;
+use super::transcript::Transcript;
+use crate::engine::unexpected;
+use crate::secrets::Recorded;
+use crate::sweep::NEVER;
+use crate::trace::millis;
+
+impl Recording {
+    /// Writes what the transcript's end asks for: the answer, or what was shown and the error. Gives the turn as it
+    /// stands then.
+    ///
+    /// # Errors
+    /// As [`Self::advance`].
+    pub async fn end(mut self, transcript: &mut Transcript) -> Result<Recorded<Turn>, Failure> {
+        let latency = self.began.elapsed().as_millis().to_string();
+        transcript.tell("latency_ms", &latency);
+        let (events, unknown) = transcript.events();
+        let format = self.settings.format;
+        let stream = format!(
+            r#"{{"id":"{}","format":"{format}","events":{events},"unknown_events":{unknown}}}"#,
+            self.stream
+        );
+        transcript.tell("stream", &stream);
+        let turn = match transcript.ended().cloned() {
+            Some(Ended::Answered) => self.answered(transcript).await,
+            Some(Ended::Continues) => self.continues(transcript).await,
+            Some(Ended::Cancelled) => self.broke_off(transcript, None).await,
+            Some(Ended::Failed(error)) => self.broke_off(transcript, Some(error)).await,
+            None => {
+                let error = StreamError::of_stream("stream_truncated", "the stream was given up");
+                self.broke_off(transcript, Some(error)).await
+            }
+        }?;
+        self.trace(&turn, events, unknown);
+        Ok(self.told(turn))
+    }
+
+    /// The turn as it stands, with how much was masked.
+    fn told(&self, turn: Turn) -> Recorded<Turn> {
+        if turn.status != TurnStatus::Open {
+            self.engine.secrets().forget(self.turn_id);
+        }
+        Recorded {
+            value: turn,
+            masked: self.masked,
+        }
+    }
+
+    fn trace(&self, turn: &Turn, events: u64, unknown: u64) {
+        let (items, drafts) = (self.items, self.drafts);
+        let duration_ms = millis(self.began.elapsed());
+        tracing::info!(
+            op = %"stream", tenant_id = %self.scope.tenant, session_id = %turn.session_id, turn_id = %turn.turn_id, stream = %self.stream, status = %turn.status,
+            last_seq = turn.last_seq, items, drafts, events, unknown, duration_ms, "[SESSIONS][PERSIST_TRACE]"
+        );
+    }
+
+    async fn answered(&mut self, transcript: &mut Transcript) -> Result<Turn, Failure> {
+        let ready = transcript.take_ready();
+        let mut entries = self.entries(ready)?;
+        let is_final = |e: &Entry| e.item.channel == Channel::Final;
+        if !entries.iter().any(is_final) {
+            // An answer without a word is one all the same.
+            let parts = RawJson::from_checked(r#"[{"type":"text","text":""}]"#);
+            let mut item = NewItem::new(Role::Assistant, Channel::Final, parts);
+            if !transcript.is_told() {
+                (item.usage, item.metadata) = transcript.told();
+            }
+            item.model = transcript.model_name().map(Into::into);
+            item.agent.clone_from(&self.settings.agent);
+            item.item_id = ItemId::new(format!("{}.final", self.stream)).ok();
+            entries.push(item.into());
+        }
+        if !self.settings.finalize {
+            return match self.append(entries.clone(), transcript, true).await {
+                Err(f) if f.code == ErrorCode::FinalExists => {
+                    self.observed(entries, transcript).await
+                }
+                done => {
+                    done?;
+                    self.turn().await
+                }
+            };
+        }
+        let count = entries.len() as u64;
+        match self.close(Ending::Recorded(entries.clone())).await {
+            Err(f) if f.code == ErrorCode::FinalExists => self.observed(entries, transcript).await,
+            closed => {
+                self.items += count;
+                closed
+            }
+        }
+    }
+
+    /// The turn has its answer already: what is said now stands beside it, and the caller ends the turn.
+    async fn observed(
+        &mut self,
+        mut entries: Vec<Entry>,
+        transcript: &Transcript,
+    ) -> Result<Turn, Failure> {
+        for entry in &mut entries {
+            if entry.item.channel == Channel::Final {
+                entry.item.channel = Channel::Observation;
+            }
+        }
+        tracing::info!(turn_id = %self.turn_id, stream = %self.stream, "the turn has its answer already; what a stream says is kept as an observation");
+        self.append(entries, transcript, true).await?;
+        self.turn().await
+    }
+
+    async fn continues(&mut self, transcript: &mut Transcript) -> Result<Turn, Failure> {
+        let ready = transcript.take_ready();
+        let mut entries = self.entries(ready)?;
+        if !transcript.is_told() {
+            let nothing = RawJson::from_checked("[]");
+            let mut item = NewItem::new(Role::System, Channel::SystemNote, nothing);
+            (item.usage, item.metadata) = transcript.told();
+            item.item_id = ItemId::new(format!("{}.end", self.stream)).ok();
+            entries.push(item.into());
+        }
+        self.append(entries, transcript, true).await?;
+        self.turn().await
+    }
+
+    /// What was complete, what was shown, and then what happened.
+    async fn broke_off(
+        &mut self,
+        transcript: &mut Transcript,
+        error: Option<StreamError>,
+    ) -> Result<Turn, Failure> {
+        let ready = transcript.take_ready();
+        let mut entries = self.entries(ready)?;
+        let shown = self.shown(transcript).into_iter().map(|e| e.item);
+        entries.extend(self.sifted(shown.collect())?);
+        self.items += entries.len() as u64 + 1;
+        let mut last = match &error {
+            Some(error) => NewItem::new(Role::System, Channel::Error, error_parts(error)),
+            None => {
+                let parts = r#"[{"type":"turn_status","status":"cancelled"}]"#;
+                NewItem::new(Role::User, Channel::Cancelled, RawJson::from_checked(parts))
+            }
+        };
+        (last.usage, last.metadata) = transcript.told();
+        entries.extend(self.sifted(vec![last])?);
+        self.close(match error {
+            Some(_) => Ending::Fail(entries),
+            None => Ending::Cancel(entries),
+        })
+        .await
+    }
+
+    /// What was shown and is not complete.
+    fn shown(&mut self, transcript: &Transcript) -> Vec<Entry> {
+        let mut pieces = Vec::new();
+        self.news(transcript);
+        for block in transcript.blocks() {
+            for (index, part) in block.parts.iter().enumerate() {
+                pieces.push(Piece {
+                    number: block.number,
+                    part: index as u64,
+                    head: self.head(block, part.kind, transcript),
+                    text: match self.shown.get_mut(&(block.number, index)) {
+                        Some(shown) => shown.all(&part.text),
+                        None => part.text.clone(),
+                    },
+                    done: block.done,
+                });
+            }
+        }
+        partial_entries(self.stream, &pieces)
+    }
+
+    /// Gives the stream up because this process ends: the turn is interrupted, with all that has come.
+    ///
+    /// # Errors
+    /// As [`Self::advance`].
+    pub async fn interrupt(
+        mut self,
+        transcript: &mut Transcript,
+    ) -> Result<Recorded<Turn>, Failure> {
+        self.advance(transcript).await?;
+        let news = self.news(transcript);
+        if !news.is_empty() {
+            self.draft(news).await?;
+        }
+        let interrupt = Interrupt {
+            session_id: self.session_id.clone(),
+            turn_id: self.turn_id,
+            before: NEVER,
+            stream: Some(self.stream),
+        };
+        match self.write(Write::Interrupt(interrupt)).await? {
+            Outcome::Interrupted(_) => {
+                let turn = self.turn().await?;
+                let (events, unknown) = transcript.events();
+                self.trace(&turn, events, unknown);
+                Ok(self.told(turn))
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    async fn close(&self, ending: Ending) -> Result<Turn, Failure> {
+        let body = fingerprint(&[b"stream", &self.stream.0]);
+        let close = Close {
+            session_id: self.session_id.clone(),
+            turn_id: self.turn_id,
+            request_id: None,
+            ending,
+            metadata: None,
+            fingerprint: self.engine.keyed(body),
+            stream: Some(self.stream),
+        };
+        match self.write(Write::Close(Box::new(close))).await? {
+            Outcome::Turn(turn, _) => Ok(*turn),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The turn as it stands, when somebody else has ended it.
+    ///
+    /// # Errors
+    /// The ledger's.
+    pub async fn standing(&self) -> Result<Recorded<Turn>, Failure> {
+        Ok(self.told(self.turn().await?))
+    }
+
+    async fn turn(&self) -> Result<Turn, Failure> {
+        let ledger = self.engine.ledger();
+        ledger
+            .turn(&self.scope, &self.session_id, self.turn_id)
+            .await
+    }
+}
+
+fn error_parts(error: &StreamError) -> RawJson {
+    let code = JsonText::from_plain(&error.code);
+    let raw = error.raw.as_ref().map(RawJson::as_str);
+    let detail = raw.map_or_else(String::new, |raw| format!(r#","detail":{raw}"#));
+    RawJson::from_checked(format!(
+        r#"[{{"type":"error","code":{},"message":{},"source":"{}","retryable":{}{detail}}}]"#,
+        code.as_token(),
+        error.message.as_token(),
+        error.source.as_str(),
+        error.retryable
+    ))
+}

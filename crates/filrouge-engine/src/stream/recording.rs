@@ -1,0 +1,360 @@
+//! Writing what a transcript holds: finished pieces as items, growing ones as drafts (DESIGN §4).
+//!
+//! Everything a recording writes can be written again: items by their keys, drafts by their numbers, the end by the
+//! recording's own name. So a ledger that does not answer for a while costs nothing but time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_store::command::{Append, Outcome, Progress, PutDraft, Scope, Viewer, Write};
+use filrouge_store::draft::{Delta, PieceHead, PieceKind, StreamId};
+use filrouge_store::record::{Batch, Entry};
+use filrouge_types::{
+    ErrorCode, Failure, ItemId, JsonText, NewItem, RawJson, Role, SessionId, TurnId,
+};
+use tokio::time::Instant;
+
+use super::block::Block;
+use super::transcript::{ReadyItem, Transcript};
+use super::veil::Shown;
+use crate::engine::{Engine, unexpected};
+use crate::secrets::TurnSecrets;
+
+/// How often growing text is drafted, at most.
+pub const DRAFT_EVERY: Duration = Duration::from_millis(250);
+/// How often a recording gives a sign of life, at least: more often when the stream timeout is short.
+pub const BEAT: Duration = Duration::from_secs(10);
+/// How long a ledger that does not answer is waited for.
+const OUTAGE: Duration = Duration::from_secs(10);
+
+/// How a stream is recorded.
+#[derive(Debug, Clone)]
+pub struct RecordSettings {
+    /// The format's name, for the journal.
+    pub format: &'static str,
+    /// Whether an answer ends the turn; else the caller ends it, as when a translation is still to come.
+    pub finalize: bool,
+    /// The agent that speaks.
+    pub agent: Option<Box<str>>,
+}
+
+/// One stream that is being recorded into an open turn.
+pub struct Recording {
+    pub(super) engine: Arc<Engine>,
+    pub(super) scope: Scope,
+    pub(super) session_id: SessionId,
+    pub(super) turn_id: TurnId,
+    pub(super) stream: StreamId,
+    pub(super) writer: Box<str>,
+    pub(super) settings: RecordSettings,
+    /// The number of the newest chunk.
+    pub(super) chunk: u64,
+    /// How much of each piece was shown.
+    pub(super) shown: HashMap<(u64, usize), Shown>,
+    /// What must not be recorded of the turn's runtime context.
+    pub(super) secrets: Option<Arc<TurnSecrets>>,
+    pub(super) masked: u64,
+    pub(super) began: Instant,
+    pub(super) written: Instant,
+    pub(super) items: u64,
+    pub(super) drafts: u64,
+}
+
+impl Engine {
+    /// Begins to record a stream into an open turn; nobody else can while it lasts.
+    ///
+    /// # Errors
+    /// `stream_open` when another stream is recorded into it; `turn_closed`, `session_not_found`, `turn_not_found`,
+    /// `turn_mismatch`, and the ledger's.
+    pub async fn record(
+        self: &Arc<Self>,
+        scope: &Scope,
+        session_id: SessionId,
+        turn_id: TurnId,
+        settings: RecordSettings,
+    ) -> Result<Recording, Failure> {
+        self.settings
+            .limits
+            .label(settings.agent.as_deref(), "agent")?;
+        // Whose turn it is, is asked now; what comes later belongs to it, also when the session gets an owner meanwhile.
+        self.ledger.turn(scope, &session_id, turn_id).await?;
+        let mut stream = [0; 8];
+        self.entropy.fill(&mut stream).map_err(|e| {
+            let what = format!("the random source failed: {e}");
+            Failure::new(ErrorCode::Internal, what)
+        })?;
+        let now = Instant::now();
+        let recording = Recording {
+            engine: self.clone(),
+            scope: Scope::new(scope.tenant.clone(), Viewer::Operator),
+            session_id,
+            turn_id,
+            stream: StreamId(stream),
+            writer: self.ledger.writer().into(),
+            settings,
+            chunk: 0,
+            shown: HashMap::new(),
+            secrets: self.secrets_of(turn_id),
+            masked: 0,
+            began: now,
+            written: now,
+            items: 0,
+            drafts: 0,
+        };
+        recording.put(0, Vec::new(), true).await?;
+        Ok(recording)
+    }
+}
+
+impl Recording {
+    /// Its name; the keys of its items begin with it.
+    #[must_use]
+    pub const fn stream(&self) -> StreamId {
+        self.stream
+    }
+
+    /// How many drafts it has written.
+    #[must_use]
+    pub const fn drafts(&self) -> u64 {
+        self.drafts
+    }
+
+    /// When [`Self::tick`] has something to do.
+    #[must_use]
+    pub fn due(&mut self, transcript: &Transcript) -> Instant {
+        let grown = !self.news(transcript).is_empty();
+        self.written + if grown { DRAFT_EVERY } else { self.beat() }
+    }
+
+    /// Two signs of life may be late before the stream timeout is over.
+    fn beat(&self) -> Duration {
+        BEAT.min(self.engine.settings.stream_timeout / 3)
+    }
+
+    /// Writes the items that have become complete, and what is left as the draft.
+    ///
+    /// # Errors
+    /// `turn_closed`, `stream_lost`, `session_erased` when somebody else has ended it; `limit_exceeded`; and the
+    /// ledger's, when it does not answer for long.
+    pub async fn advance(&mut self, transcript: &mut Transcript) -> Result<(), Failure> {
+        if transcript.ended().is_some() {
+            return Ok(());
+        }
+        let ready = transcript.take_ready();
+        if ready.is_empty() {
+            return Ok(());
+        }
+        let entries = self.entries(ready)?;
+        self.append(entries, transcript, false).await
+    }
+
+    /// Drafts what has grown when it is time, or gives a sign of life.
+    ///
+    /// # Errors
+    /// As [`Self::advance`].
+    pub async fn tick(&mut self, transcript: &Transcript) -> Result<(), Failure> {
+        let since = self.written.elapsed();
+        if since < DRAFT_EVERY {
+            return Ok(());
+        }
+        let deltas = self.news(transcript);
+        if deltas.is_empty() && since < self.beat() {
+            return Ok(());
+        }
+        self.draft(deltas).await
+    }
+
+    pub(super) async fn draft(&mut self, deltas: Vec<Delta>) -> Result<(), Failure> {
+        let number = self.chunk + u64::from(!deltas.is_empty());
+        let given: Vec<_> = deltas
+            .iter()
+            .map(|d| (d.number, d.part, d.text.len(), d.done))
+            .collect();
+        self.put(number, deltas, false).await?;
+        self.chunk = number;
+        self.drafts += 1;
+        self.written = Instant::now();
+        for (block, part, bytes, done) in given {
+            let part = usize::try_from(part).unwrap_or(usize::MAX);
+            if let Some(shown) = self.shown.get_mut(&(block, part)) {
+                shown.given += bytes;
+                (shown.done, shown.named) = (done, true);
+            }
+        }
+        Ok(())
+    }
+
+    async fn put(&self, number: u64, deltas: Vec<Delta>, begins: bool) -> Result<(), Failure> {
+        let draft = PutDraft {
+            session_id: self.session_id.clone(),
+            turn_id: self.turn_id,
+            stream: self.stream,
+            begins,
+            writer: self.writer.clone(),
+            number,
+            deltas,
+        };
+        match self.write(Write::PutDraft(Box::new(draft))).await? {
+            Outcome::Drafted => Ok(()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// What has grown since it was last drafted.
+    pub(super) fn news(&mut self, transcript: &Transcript) -> Vec<Delta> {
+        let mut deltas = Vec::new();
+        let policy = self.engine.settings.credentials;
+        for block in transcript.blocks() {
+            for (index, part) in block.parts.iter().enumerate() {
+                let secrets = self.secrets.as_ref();
+                let shown = self
+                    .shown
+                    .entry((block.number, index))
+                    .or_insert_with(|| Shown::new(part.kind, policy, secrets));
+                shown.take(&part.text, block.done);
+                let text = shown.news(&part.text, block.done).to_owned();
+                let (named, done) = (shown.named, shown.done);
+                if named && text.is_empty() && done == block.done {
+                    continue;
+                }
+                deltas.push(Delta {
+                    number: block.number,
+                    part: index as u64,
+                    head: (!named).then(|| self.head(block, part.kind, transcript)),
+                    text,
+                    done: block.done,
+                });
+            }
+        }
+        deltas
+    }
+
+    pub(super) fn head(
+        &self,
+        block: &Block,
+        kind: PieceKind,
+        transcript: &Transcript,
+    ) -> PieceHead {
+        let (role, channel) = block.place();
+        let token = |text: &String| JsonText::from_raw(RawJson::from_checked(text.as_str())).ok();
+        let call = block.call.as_ref();
+        PieceHead {
+            kind,
+            role,
+            channel,
+            call: call.and_then(|(id, name)| Some((token(id)?, token(name)?))),
+            agent: self.settings.agent.clone(),
+            model: transcript.model_name().map(Into::into),
+        }
+    }
+
+    /// All that is not an item yet, whole; it counts as drafted.
+    pub(super) fn rest(&mut self, transcript: &Transcript) -> Vec<Delta> {
+        let first = transcript.blocks().next().map_or(u64::MAX, |b| b.number);
+        self.shown.retain(|(number, _), _| *number >= first);
+        for shown in self.shown.values_mut() {
+            (shown.given, shown.named) = (0, false);
+        }
+        let rest = self.news(transcript);
+        for delta in &rest {
+            let part = usize::try_from(delta.part).unwrap_or(usize::MAX);
+            if let Some(shown) = self.shown.get_mut(&(delta.number, part)) {
+                shown.given = delta.text.len();
+                (shown.done, shown.named) = (delta.done, true);
+            }
+        }
+        rest
+    }
+
+    /// Items with their keys and the agent's name, and without what must not be recorded.
+    pub(super) fn entries(&mut self, ready: Vec<ReadyItem>) -> Result<Vec<Entry>, Failure> {
+        let keyed = |ready: ReadyItem| {
+            let mut item = ready.item;
+            item.item_id = match ready.number {
+                Some(number) => self.stream.item_id(number),
+                None => ItemId::new(format!("{}.events", self.stream)).ok(),
+            };
+            if item.role == Role::Assistant {
+                item.agent.clone_from(&self.settings.agent);
+            }
+            item
+        };
+        let items = ready.into_iter().map(keyed).collect();
+        self.sifted(items)
+    }
+
+    /// Items without what must not be recorded. A stream cannot be refused for what it holds: it is masked then, too.
+    pub(super) fn sifted(&mut self, items: Vec<NewItem>) -> Result<Vec<Entry>, Failure> {
+        let sieve = self.engine.stream_sieve(self.secrets.clone());
+        let (items, masked) = self.engine.sift(sieve, |sieve| sieve.items(items))?;
+        self.masked += self.engine.recorded((), &masked, false).masked;
+        Ok(items.into_iter().map(Entry::from).collect())
+    }
+
+    pub(super) async fn append(
+        &mut self,
+        entries: Vec<Entry>,
+        transcript: &Transcript,
+        over: bool,
+    ) -> Result<(), Failure> {
+        let count = entries.len() as u64;
+        let rest = if over {
+            Vec::new()
+        } else {
+            self.rest(transcript)
+        };
+        let number = self.chunk + 1;
+        let append = Append {
+            session_id: self.session_id.clone(),
+            turn_id: self.turn_id,
+            batch: Batch::seal(&entries, self.engine.entropy.as_ref())?,
+            expected_seq: None,
+            progress: Some(Progress {
+                stream: self.stream,
+                number,
+                rest,
+                over,
+            }),
+        };
+        match self.write(Write::Append(Box::new(append))).await? {
+            Outcome::Appended { .. } => {
+                self.chunk = number;
+                self.items += count;
+                self.written = Instant::now();
+                Ok(())
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Writes, and writes again while the ledger does not answer.
+    pub(super) async fn write(&self, write: Write) -> Result<Outcome, Failure> {
+        let until = Instant::now() + OUTAGE;
+        let mut pause = Duration::from_millis(50);
+        loop {
+            match self.engine.write(&self.scope, write.clone()).await {
+                Err(failure) if waits(&failure) && Instant::now() + pause < until => {
+                    tracing::warn!(code = failure.code.as_str(), stream = %self.stream, "a stream waits for the ledger");
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(Duration::from_secs(1));
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+/// Whether the ledger may take it a little later.
+fn waits(failure: &Failure) -> bool {
+    matches!(
+        failure.code,
+        ErrorCode::StoreUnavailable | ErrorCode::StoreFull | ErrorCode::Overloaded
+    )
+}
+
+/// Whether a recording has been ended by somebody else: the turn was closed, or its session erased.
+#[must_use]
+pub fn ended_elsewhere(failure: &Failure) -> bool {
+    matches!(failure.code, ErrorCode::TurnClosed | ErrorCode::StreamLost)
+}

@@ -1,0 +1,331 @@
+//! What a stream has brought so far, in neutral words.
+//!
+//! Texts are kept as they are spelled inside a JSON string, escapes and all: a character that a stream cuts into two
+//! escapes is whole again once they stand side by side, and nothing is escaped anew.
+
+use std::collections::VecDeque;
+
+use filrouge_store::draft::PieceKind;
+use filrouge_types::{Channel, JsonText, NewItem, RawJson, Role};
+
+use super::block::{Block, Part};
+use super::end::Ended;
+
+/// Most bytes of events that are kept although nobody knows them; further ones are counted.
+const UNKNOWN_BYTES: usize = 256 << 10;
+/// Most bytes of a model's name: what a label may have, unless said otherwise.
+const MODEL_BYTES: usize = 4096;
+
+/// One part of one block, in the order of their beginnings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PieceNo {
+    block: u64,
+    part: usize,
+}
+
+/// A block that has become an item, but for its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadyItem {
+    /// The block's number; `None` for an item that no block stands for.
+    pub number: Option<u64>,
+    /// The item.
+    pub item: NewItem,
+}
+
+/// What a stream has brought so far.
+#[derive(Debug, Default)]
+pub struct Transcript {
+    /// Blocks that are not taken yet.
+    pub(super) blocks: VecDeque<Block>,
+    pub(super) next: u64,
+    pub(super) model: Option<Box<str>>,
+    pub(super) usage: Option<String>,
+    /// Members of the last item's metadata.
+    pub(super) metadata: Vec<(&'static str, String)>,
+    pub(super) ended: Option<Ended>,
+    pub(super) events: u64,
+    pub(super) unknown: u64,
+    pub(super) unknown_kept: Vec<String>,
+    pub(super) unknown_bytes: usize,
+    /// What is complete and not taken yet.
+    pub(super) ready: Vec<ReadyItem>,
+    pub(super) is_told: bool,
+}
+
+impl Transcript {
+    /// Begins something said: after something else that was said without a step between them it goes on with it
+    /// when `joins`, as a further part, or, two texts, as one text.
+    pub fn say(&mut self, kind: PieceKind, alternative: u32, joins: bool) -> PieceNo {
+        if joins
+            && let Some(last) = self.blocks.back_mut()
+            && last.is_said()
+            && last.alternative == alternative
+        {
+            last.done = false;
+            let merges = kind == PieceKind::Text
+                && last
+                    .parts
+                    .last()
+                    .is_some_and(|p| p.kind == kind && p.members.is_empty());
+            if !merges {
+                last.parts.push(Part::new(kind));
+            }
+            return PieceNo {
+                block: last.number,
+                part: last.parts.len() - 1,
+            };
+        }
+        self.begin(kind, None, None, alternative)
+    }
+
+    /// Begins a text of somebody else than the assistant, or one that is never the answer.
+    pub fn say_as(&mut self, role: Role, channel: Channel) -> PieceNo {
+        self.begin(PieceKind::Text, None, Some((role, channel)), 0)
+    }
+
+    /// Begins reasoning.
+    pub fn think(&mut self, alternative: u32) -> PieceNo {
+        self.begin(PieceKind::Reasoning, None, None, alternative)
+    }
+
+    /// Begins a call; id and name are JSON strings.
+    pub fn call(&mut self, call_id: &str, name: &str, alternative: u32) -> PieceNo {
+        let call = Some((call_id.to_owned(), name.to_owned()));
+        self.begin(PieceKind::ToolCall, call, None, alternative)
+    }
+
+    /// Puts an item that came whole; `parts` is a JSON array of parts.
+    pub fn whole(&mut self, role: Role, channel: Channel, parts: String) -> PieceNo {
+        let piece = self.begin(PieceKind::Whole, None, Some((role, channel)), 0);
+        if let Some(part) = self.part(piece) {
+            part.text = parts;
+        }
+        self.finish(piece);
+        piece
+    }
+
+    /// Puts a whole part among what is said, such as an image; `part` is a JSON object.
+    pub fn say_whole(&mut self, part: &str, alternative: u32) -> PieceNo {
+        let piece = self.say(PieceKind::Whole, alternative, true);
+        if let Some(p) = self.part(piece) {
+            part.clone_into(&mut p.text);
+        }
+        piece
+    }
+
+    fn begin(
+        &mut self,
+        kind: PieceKind,
+        call: Option<(String, String)>,
+        place: Option<(Role, Channel)>,
+        alternative: u32,
+    ) -> PieceNo {
+        let number = self.next;
+        self.next += 1;
+        self.blocks.push_back(Block {
+            number,
+            parts: vec![Part::new(kind)],
+            call,
+            done: false,
+            place,
+            alternative,
+            metadata: Vec::new(),
+            released: false,
+        });
+        PieceNo {
+            block: number,
+            part: 0,
+        }
+    }
+
+    fn block(&mut self, number: u64) -> Option<&mut Block> {
+        let first = self.blocks.front()?.number;
+        let at = usize::try_from(number.checked_sub(first)?).ok()?;
+        self.blocks.get_mut(at)
+    }
+
+    fn part(&mut self, piece: PieceNo) -> Option<&mut Part> {
+        self.block(piece.block)?.parts.get_mut(piece.part)
+    }
+
+    /// Adds text, as spelled inside a JSON string; to what was taken already, nothing: `false`.
+    pub fn push(&mut self, piece: PieceNo, inner: &str) -> bool {
+        let Some(part) = self.part(piece) else {
+            return false;
+        };
+        part.text.push_str(inner);
+        true
+    }
+
+    /// Replaces all text of a piece, when a stream tells it whole at its end and it differs.
+    pub fn replace(&mut self, piece: PieceNo, inner: &str) {
+        let Some(part) = self.part(piece) else { return };
+        inner.clone_into(&mut part.text);
+    }
+
+    /// The text of a piece so far.
+    #[must_use]
+    pub fn text(&self, piece: PieceNo) -> Option<&str> {
+        let first = self.blocks.front()?.number;
+        let at = usize::try_from(piece.block.checked_sub(first)?).ok()?;
+        Some(&self.blocks.get(at)?.parts.get(piece.part)?.text)
+    }
+
+    /// How many characters a piece has so far: where an annotation begins that counts from a joined text's start.
+    #[must_use]
+    pub fn chars(&self, piece: PieceNo) -> u64 {
+        filrouge_store::draft::chars(self.text(piece).unwrap_or_default())
+    }
+
+    /// Sets a member of a piece's part, raw JSON; the last value stays.
+    pub fn set(&mut self, piece: PieceNo, name: &'static str, raw: &str) {
+        let Some(part) = self.part(piece) else { return };
+        match part.members.iter_mut().find(|(n, _)| *n == name) {
+            Some((_, value)) => raw.clone_into(value),
+            None => part.members.push((name, raw.to_owned())),
+        }
+    }
+
+    /// Adds to a text member of a piece's part what a stream gives of it in pieces, such as a signature.
+    pub fn extend(&mut self, piece: PieceNo, name: &'static str, inner: &str) {
+        let Some(part) = self.part(piece) else { return };
+        match part.members.iter_mut().find(|(n, _)| *n == name) {
+            Some((_, value)) => {
+                value.pop();
+                value.push_str(inner);
+                value.push('"');
+            }
+            None => part.members.push((name, format!("\"{inner}\""))),
+        }
+    }
+
+    /// Adds a raw value to a list of a piece's part, such as `citations`.
+    pub fn list(&mut self, piece: PieceNo, name: &'static str, raw: String) {
+        let Some(part) = self.part(piece) else { return };
+        match part.lists.iter_mut().find(|(n, _)| *n == name) {
+            Some((_, values)) => values.push(raw),
+            None => part.lists.push((name, vec![raw])),
+        }
+    }
+
+    /// Gives a call the id or name that came later; JSON strings.
+    pub fn name_call(&mut self, piece: PieceNo, call_id: Option<&str>, name: Option<&str>) {
+        let Some(call) = self.block(piece.block).and_then(|b| b.call.as_mut()) else {
+            return;
+        };
+        if let Some(id) = call_id {
+            id.clone_into(&mut call.0);
+        }
+        if let Some(name) = name {
+            name.clone_into(&mut call.1);
+        }
+    }
+
+    /// Sets a member of the metadata of a piece's item, raw JSON.
+    pub fn note(&mut self, piece: PieceNo, name: &'static str, raw: &str) {
+        if let Some(block) = self.block(piece.block) {
+            set(&mut block.metadata, name, raw);
+        }
+    }
+
+    /// Nothing is added to a piece any more.
+    pub fn finish(&mut self, piece: PieceNo) {
+        if let Some(block) = self.block(piece.block) {
+            block.done = true;
+        }
+    }
+
+    /// As [`Self::finish`]; it becomes an item as soon as those before it have, although the response may tell more
+    /// about it at its end.
+    pub fn release(&mut self, piece: PieceNo) {
+        if let Some(block) = self.block(piece.block) {
+            (block.done, block.released) = (true, true);
+        }
+    }
+
+    /// The model that answers; a name that no label can be is none.
+    pub fn model(&mut self, name: &str) {
+        let is_label = !name.is_empty() && name.len() <= MODEL_BYTES && !name.contains('\0');
+        if is_label && self.model.is_none() {
+            self.model = Some(name.into());
+        }
+    }
+
+    /// Token counts of the whole response, a raw JSON object; the last ones stay.
+    pub fn usage(&mut self, raw: String) {
+        self.usage = Some(raw);
+    }
+
+    /// A member of the metadata of the response's last item, raw JSON, such as `finish_reason`.
+    pub fn tell(&mut self, name: &'static str, raw: &str) {
+        set(&mut self.metadata, name, raw);
+    }
+
+    /// Counts an event.
+    pub fn event(&mut self) {
+        self.events += 1;
+    }
+
+    /// Keeps an event that nobody knows, as it came: JSON, or what is none.
+    pub fn unknown(&mut self, raw: &str) {
+        self.unknown += 1;
+        if self.unknown_bytes + raw.len() > UNKNOWN_BYTES {
+            return;
+        }
+        let json = match RawJson::parse(raw) {
+            Ok(json) => json.as_str().to_owned(),
+            Err(_) => JsonText::from_plain(raw).as_token().to_owned(),
+        };
+        self.unknown_bytes += json.len();
+        self.unknown_kept.push(json);
+    }
+
+    /// The response has ended; the first end counts.
+    pub fn end(&mut self, ended: Ended) {
+        if self.ended.is_none() {
+            for block in &mut self.blocks {
+                // What breaks off has whatever it has.
+                block.done |= matches!(ended, Ended::Answered | Ended::Continues);
+            }
+            self.ended = Some(ended);
+        }
+    }
+
+    /// How it has ended, if it has.
+    #[must_use]
+    pub const fn ended(&self) -> Option<&Ended> {
+        self.ended.as_ref()
+    }
+
+    /// Events so far, and how many of them nobody knew.
+    #[must_use]
+    pub const fn events(&self) -> (u64, u64) {
+        (self.events, self.unknown)
+    }
+
+    /// Bytes that it holds, about.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        let ready = self.ready.iter().map(|r| r.item.parts.as_str().len());
+        let blocks = self.blocks.iter().map(Block::held);
+        ready.chain(blocks).sum::<usize>() + self.unknown_bytes
+    }
+
+    /// The name of the model, once it is known.
+    #[must_use]
+    pub fn model_name(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// What is not an item yet, in order.
+    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.iter()
+    }
+}
+
+fn set(members: &mut Vec<(&'static str, String)>, name: &'static str, raw: &str) {
+    match members.iter_mut().find(|(n, _)| *n == name) {
+        Some((_, value)) => raw.clone_into(value),
+        None => members.push((name, raw.to_owned())),
+    }
+}

@@ -1,0 +1,193 @@
+//! Drafts without credentials: what grows is shown only as far as it cannot become one (DESIGN §8).
+
+use std::sync::Arc;
+
+use filrouge_store::draft::PieceKind;
+
+use crate::secrets::{CredentialPolicy, MaskStream, SecretStream, TurnSecrets};
+
+/// How one piece is shown.
+pub(super) struct Shown {
+    /// Bytes of the piece's text that were looked at.
+    taken: usize,
+    /// Whether nothing more will come.
+    whole: bool,
+    /// What may be shown, when that is not simply the piece's text.
+    veiled: Option<Veiled>,
+    /// Bytes of what may be shown that were drafted.
+    pub(super) given: usize,
+    /// Whether the piece was drafted as complete.
+    pub(super) done: bool,
+    /// Whether the piece was drafted at all.
+    pub(super) named: bool,
+}
+
+struct Veiled {
+    secrets: Option<SecretStream>,
+    credentials: Option<MaskStream>,
+    out: String,
+}
+
+impl Shown {
+    /// A piece that begins.
+    pub(super) fn new(
+        kind: PieceKind,
+        policy: CredentialPolicy,
+        secrets: Option<&Arc<TurnSecrets>>,
+    ) -> Self {
+        // Parameters of tools are looked through for credentials, what the agent says is not.
+        let parameters = kind == PieceKind::ToolCall && policy != CredentialPolicy::Off;
+        let veiled = (parameters || secrets.is_some()).then(|| Veiled {
+            secrets: secrets.map(TurnSecrets::stream),
+            credentials: parameters.then(MaskStream::new),
+            out: String::new(),
+        });
+        Self {
+            taken: 0,
+            whole: false,
+            veiled,
+            given: 0,
+            done: false,
+            named: false,
+        }
+    }
+
+    /// Looks at what has come to the piece's text.
+    pub(super) fn take(&mut self, text: &str, done: bool) {
+        let Some(veiled) = self.veiled.as_mut().filter(|_| !self.whole) else {
+            return;
+        };
+        let mut more = text.get(self.taken..).unwrap_or_default().to_owned();
+        self.taken = text.len().max(self.taken);
+        if let Some(secrets) = &mut veiled.secrets {
+            more = secrets.push(&more);
+        }
+        if let Some(credentials) = &mut veiled.credentials {
+            more = credentials.push(&more);
+        }
+        veiled.out.push_str(&more);
+        if done {
+            veiled.finish();
+            self.whole = true;
+        }
+    }
+
+    /// What may be shown of the piece and was not drafted; as long as it grows, up to where no character is cut in
+    /// two.
+    pub(super) fn news<'a>(&'a self, text: &'a str, done: bool) -> &'a str {
+        let shown = self.veiled.as_ref().map_or(text, |v| v.out.as_str());
+        let news = shown.get(self.given..).unwrap_or_default();
+        if done { news } else { whole_characters(news) }
+    }
+
+    /// All that may be shown of the piece, which will not grow any more.
+    pub(super) fn all(&mut self, text: &str) -> String {
+        self.take(text, true);
+        match &self.veiled {
+            Some(veiled) => veiled.out.clone(),
+            None => text.to_owned(),
+        }
+    }
+}
+
+impl Veiled {
+    fn finish(&mut self) {
+        let mut rest = String::new();
+        if let Some(secrets) = self.secrets.take() {
+            rest = secrets.finish().0;
+        }
+        if let Some(mut credentials) = self.credentials.take() {
+            rest = credentials.push(&rest);
+            rest.push_str(&credentials.finish().0);
+        }
+        self.out.push_str(&rest);
+    }
+}
+
+/// Up to where no escape is cut in two, and no pair of them that is one character.
+fn whole_characters(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    // No escape is longer than six bytes.
+    let from = bytes.len().saturating_sub(6);
+    let begins = |at: &usize| {
+        let slashes = bytes[..=*at].iter().rev().take_while(|b| **b == b'\\');
+        bytes[*at] == b'\\' && slashes.count() % 2 == 1
+    };
+    let Some(at) = (from..bytes.len()).rev().find(begins) else {
+        return text;
+    };
+    let escape = &text[at..];
+    let length = if escape.as_bytes().get(1) == Some(&b'u') {
+        6
+    } else {
+        2
+    };
+    let digits = escape.get(2..6).unwrap_or_default();
+    let unit = u32::from_str_radix(digits, 16).unwrap_or_default();
+    let is_half = escape.len() == 6 && (0xd800..0xdc00).contains(&unit);
+    if escape.len() < length || is_half {
+        &text[..at]
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn half_a_character_waits_for_its_other_half() {
+        for (text, expected) in [
+            (r"a\ud83e", "a"),
+            (r"a\ud83e\uddf5", r"a\ud83e\uddf5"),
+            (r"a\ud83e\u", r"a\ud83e"),
+            (r"a\\ud83e", r"a\\ud83e"),
+            (r"a\\\ud83e", r"a\\"),
+            (r"a\", "a"),
+            (r"a\\", r"a\\"),
+            (r"a\u00e", "a"),
+            (r"a\u00e9", r"a\u00e9"),
+            (r"a\n", r"a\n"),
+            ("aé", "aé"),
+            ("ééé", "ééé"),
+            ("", ""),
+        ] {
+            assert_eq!(whole_characters(text), expected, "{text}");
+        }
+    }
+
+    proptest! {
+        /// What is shown bit by bit is the masked text, whatever the bits.
+        #[test]
+        fn bit_by_bit(
+            words in proptest::collection::vec(
+                prop_oneof![Just(r"\u00e9"), Just("é🧵"), Just(r"\\"), Just(r"\n"), Just(r#"\""#), "[a-z ]{0,9}"
+                    .prop_map(|w| Box::leak(w.into_boxed_str()) as &str),
+                    Just(concat!("ghp", "_", "abcdefghijklmnopqrstuvwxyz0123456789"))],
+                0..20,
+            ),
+            step in 1_usize..9,
+        ) {
+            let whole = words.concat();
+            let mut shown = Shown::new(PieceKind::ToolCall, CredentialPolicy::Mask, None);
+            let (mut so_far, mut out) = (String::new(), String::new());
+            for (n, c) in whole.chars().enumerate() {
+                so_far.push(c);
+                if n % step == 0 {
+                    shown.take(&so_far, false);
+                    let news = shown.news(&so_far, false).to_owned();
+                    shown.given += news.len();
+                    out.push_str(&news);
+                    let token = format!("\"{news}\"");
+                    prop_assert!(serde_json::from_str::<serde_json::Value>(&token).is_ok(), "{token}");
+                }
+            }
+            shown.take(&whole, true);
+            out.push_str(shown.news(&whole, true));
+            let masked = crate::secrets::mask_text(&whole, &mut crate::secrets::Masked::default());
+            prop_assert_eq!(out, masked.unwrap_or(whole));
+        }
+    }
+}

@@ -1,0 +1,227 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use filrouge_types::{NewItem, Timestamp, Variant};
+use proptest::prelude::*;
+
+use super::*;
+
+const STREAM: StreamId = StreamId([7; 8]);
+
+fn turn() -> TurnId {
+    TurnId::from_bytes([1; 16])
+}
+
+fn head(kind: PieceKind) -> PieceHead {
+    PieceHead {
+        kind,
+        role: Role::Assistant,
+        channel: Channel::Final,
+        call: (kind == PieceKind::ToolCall)
+            .then(|| (JsonText::from_plain("c1"), JsonText::from_plain("look"))),
+        agent: None,
+        model: Some("m".into()),
+    }
+}
+
+fn delta(number: u64, part: u64, text: &str, kind: Option<PieceKind>) -> Delta {
+    Delta {
+        number,
+        part,
+        head: kind.map(head),
+        text: text.to_owned(),
+        done: false,
+    }
+}
+
+fn news(chunk: u64, whole: bool, deltas: Vec<Delta>) -> Vec<DraftNews> {
+    vec![DraftNews {
+        turn_id: turn(),
+        stream: STREAM,
+        writer: "w".into(),
+        begun_at: Timestamp::from_micros(0),
+        beat_at: Timestamp::from_micros(0),
+        chunk,
+        whole,
+        deltas,
+    }]
+}
+
+fn item(number: u64, parts: &str) -> Item {
+    let new = NewItem::new(
+        Role::Assistant,
+        Channel::Final,
+        RawJson::parse(parts).unwrap(),
+    );
+    Item {
+        seq: 9,
+        item_id: STREAM.item_id(number),
+        turn_id: Some(turn()),
+        role: new.role,
+        channel: new.channel,
+        variant: Variant::Neutral,
+        parts: new.parts,
+        agent: None,
+        model: None,
+        usage: None,
+        metadata: None,
+        occurred_at: None,
+        created_at: Timestamp::from_micros(0),
+        redacted: false,
+    }
+}
+
+/// Part, offset and text of events.
+fn told(events: &[DraftEvent]) -> Vec<(u64, u64, &str)> {
+    let inner = |e: &'_ DraftEvent| 1..e.text.as_str().len() - 1;
+    events
+        .iter()
+        .map(|e| (e.part, e.offset, &e.text.as_str()[inner(e)]))
+        .collect()
+}
+
+#[test]
+fn the_rest_comes_before_the_item() {
+    let mut drafts = Drafts::default();
+    let text = Some(PieceKind::Text);
+    let events = drafts.grown(news(1, true, vec![delta(0, 0, r"a\u00e9", text)]));
+    assert_eq!(told(&events), [(0, 0, r"a\u00e9")]);
+    assert_eq!(drafts.known(), BTreeMap::from([(STREAM, 1)]));
+    let events = drafts.grown(news(2, false, vec![delta(0, 0, "b", None)]));
+    assert_eq!(told(&events), [(0, 2, "b")]);
+    let rest = drafts.rest(&item(0, r#"[{"type":"text","text":"a\u00e9bc"}]"#));
+    assert_eq!(told(&rest), [(0, 3, "c")]);
+    assert!(rest[0].done);
+    let again = drafts.rest(&item(0, r#"[{"type":"text","text":"a\u00e9bc"}]"#));
+    assert!(again.is_empty(), "it is over");
+    assert!(drafts.grown(Vec::new()).is_empty());
+    assert!(drafts.known().is_empty() && drafts.told.is_empty());
+}
+
+#[test]
+fn a_draft_that_is_written_anew_is_not_told_anew() {
+    let mut drafts = Drafts::default();
+    let text = Some(PieceKind::Text);
+    drafts.grown(news(
+        3,
+        true,
+        vec![delta(0, 0, "one", text), delta(1, 0, "tw", text)],
+    ));
+    assert!(
+        drafts
+            .rest(&item(0, r#"[{"type":"text","text":"one"}]"#))
+            .is_empty()
+    );
+    let events = drafts.grown(news(4, true, vec![delta(1, 0, "two", text)]));
+    assert_eq!(told(&events), [(0, 2, "o")]);
+}
+
+#[test]
+fn what_does_not_go_on_with_what_was_told_begins_again() {
+    let mut drafts = Drafts::default();
+    let text = Some(PieceKind::Text);
+    drafts.grown(news(1, true, vec![delta(0, 0, "ab", text)]));
+    let events = drafts.grown(news(2, true, vec![delta(0, 0, "xyz", text)]));
+    assert_eq!(told(&events), [(0, 0, "xyz")]);
+    let rest = drafts.rest(&item(0, r#"[{"type":"text","text":"q"}]"#));
+    assert_eq!(told(&rest), [(0, 0, "q")]);
+}
+
+#[test]
+fn parts_are_found_where_empty_ones_are_left_out() {
+    let mut drafts = Drafts::default();
+    let deltas = vec![
+        delta(0, 0, "", Some(PieceKind::Text)),
+        delta(
+            0,
+            1,
+            r#"{"type":"image_url","url":"x"}"#,
+            Some(PieceKind::Whole),
+        ),
+        delta(0, 2, "a", Some(PieceKind::Text)),
+        delta(0, 3, "n", Some(PieceKind::Refusal)),
+    ];
+    let events = drafts.grown(news(1, true, deltas));
+    assert_eq!(
+        told(&events),
+        [
+            (1, 0, r#"{\"type\":\"image_url\",\"url\":\"x\"}"#),
+            (2, 0, "a"),
+            (3, 0, "n")
+        ]
+    );
+    let parts = r#"[{"type":"image_url","url":"x"},{"type":"text","text":"ab"},{"type":"refusal","refusal":"no"}]"#;
+    let rest = drafts.rest(&item(0, parts));
+    assert_eq!(told(&rest), [(2, 1, "b"), (3, 1, "o")]);
+}
+
+#[test]
+fn a_call_is_shown_before_its_arguments_and_its_item_needs_no_rest() {
+    let mut drafts = Drafts::default();
+    let events = drafts.grown(news(
+        1,
+        true,
+        vec![delta(0, 0, "", Some(PieceKind::ToolCall))],
+    ));
+    assert_eq!(told(&events), [(0, 0, "")]);
+    assert_eq!(events[0].name, Some(JsonText::from_plain("look")));
+    let events = drafts.grown(news(2, false, vec![delta(0, 0, r#"{\"a\":"#, None)]));
+    assert_eq!(told(&events), [(0, 0, r#"{\"a\":"#)]);
+    let parts = r#"[{"type":"tool_call","call_id":"c1","name":"look","args":{"a":1}}]"#;
+    assert!(drafts.rest(&item(0, parts)).is_empty());
+}
+
+#[test]
+fn long_names_are_told_and_not_held() {
+    let mut drafts = Drafts::default();
+    let mut first = delta(0, 0, "{", Some(PieceKind::ToolCall));
+    first.head.as_mut().unwrap().model = Some("m".repeat(NAMES_BYTES).into());
+    let events = drafts.grown(news(1, true, vec![first]));
+    assert!(events[0].model.is_some());
+    let events = drafts.grown(news(2, false, vec![delta(0, 0, "}", None)]));
+    assert_eq!((&events[0].model, &events[0].name), (&None, &None));
+}
+
+#[test]
+fn keys_of_others_are_no_drafts() {
+    for key in [
+        "st_07.0",
+        "st_0707070707070707",
+        "st_0707070707070707.00",
+        "x",
+    ] {
+        assert_eq!(piece(&ItemId::new(key).unwrap()), None, "{key}");
+    }
+    assert_eq!(piece(&STREAM.item_id(12).unwrap()), Some((STREAM, 12)));
+}
+
+proptest! {
+    /// However a text is cut into chunks, whenever a draft is written anew, and whenever its item comes.
+    #[test]
+    fn drafts_put_together_are_the_text(
+        pieces in proptest::collection::vec(("[a-zé🧵]{0,5}", any::<bool>()), 1..12),
+        last in "[a-zé🧵]{0,5}",
+    ) {
+        let (mut drafts, mut all, mut got) = (Drafts::default(), String::new(), String::new());
+        let take = |events: Vec<DraftEvent>, got: &mut String| {
+            for event in events {
+                let text: String = serde_json::from_str(event.text.as_str()).unwrap();
+                assert_eq!(event.offset, got.chars().count() as u64);
+                got.push_str(&text);
+            }
+        };
+        for (n, (text, whole)) in pieces.iter().enumerate() {
+            all.push_str(text);
+            let whole = *whole || n == 0;
+            let shown = if whole { &all } else { text };
+            let kind = whole.then_some(PieceKind::Text);
+            let events = drafts.grown(news(n as u64, whole, vec![delta(0, 0, shown, kind)]));
+            take(events, &mut got);
+            prop_assert_eq!(&got, &all);
+        }
+        all.push_str(&last);
+        let begun = !got.is_empty();
+        let parts = serde_json::json!([{"type": "text", "text": all}]).to_string();
+        take(drafts.rest(&item(0, &parts)), &mut got);
+        prop_assert!(!begun || got == all);
+    }
+}

@@ -1,0 +1,143 @@
+//! What the official SDKs make of a provider's answers: an upstream on loopback gives them scripted ones, chunk by
+//! chunk, and breaks off where it is told to.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{SdkError, ask};
+use crate::Provider;
+
+const FILES: &[(&str, &str)] = &[
+    ("streams.py", include_str!("../../sdk/streams.py")),
+    ("readers.py", include_str!("../../sdk/readers.py")),
+    ("told.py", include_str!("../../sdk/told.py")),
+];
+
+/// An answer of a provider, as the upstream gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Whose SDK asks.
+    pub provider: Provider,
+    /// Whether it asks for a stream.
+    pub stream: bool,
+    /// The HTTP status.
+    pub status: u16,
+    /// The `Content-Type`.
+    pub content_type: String,
+    /// The body, each chunk one of the chunked transfer coding; empty ones are left out.
+    pub chunks: Vec<Vec<u8>>,
+    /// Whether the connection is closed behind the chunks without the end that the coding asks for.
+    pub dropped: bool,
+}
+
+/// What an SDK has made of an answer, in one of the ways that it has to read it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// Index of the answer in the slice given to [`read`].
+    pub answer: usize,
+    /// The way: `events` (one by one as they come), `helper` (the SDK's own accumulation of them), or `whole` (an
+    /// answer that is no stream).
+    pub way: String,
+    /// What it has told up to its end or its error: `text`, `refusal`, `thoughts`, `calls`, `others`, `finish`,
+    /// `usage`, `counts` (input, output, reasoning, cache read and cache write without overlap), `model` and `error`,
+    /// as `Told` in `sdk/told.py` has them.
+    pub told: Value,
+}
+
+/// Lets the SDKs read `answers`, in order, in one run of the script; `directory` as for [`super::check`].
+///
+/// # Errors
+///
+/// Any [`SdkError`]; an error that an SDK raises because of an answer is none, but stands in its [`Reading`].
+pub fn read(directory: &Path, answers: &[Answer]) -> Result<Vec<Reading>, SdkError> {
+    let stdout = ask(directory, "streams", FILES, answers.iter().map(line))?;
+    readings(&stdout, answers.len())
+}
+
+fn line(answer: &Answer) -> Value {
+    let text = |chunk: &Vec<u8>| -> String { chunk.iter().copied().map(char::from).collect() };
+    json!({
+        "format": answer.provider.as_str(),
+        "stream": answer.stream,
+        "status": answer.status,
+        "type": answer.content_type,
+        "chunks": answer.chunks.iter().map(text).collect::<Vec<_>>(),
+        "drop": answer.dropped,
+    })
+}
+
+fn readings(stdout: &[u8], answers: usize) -> Result<Vec<Reading>, SdkError> {
+    let mut readings: Vec<Reading> = Vec::new();
+    let mut read = None;
+    for line in String::from_utf8_lossy(stdout).lines() {
+        let unexpected = || SdkError::Answer(line.to_owned());
+        let mut value: Value = serde_json::from_str(line).map_err(|_| unexpected())?;
+        if let Some(count) = value.get("read").and_then(Value::as_u64) {
+            read = Some(count);
+            continue;
+        }
+        let number = value.get("line").and_then(Value::as_u64);
+        let answer = number
+            .and_then(|number| usize::try_from(number).ok()?.checked_sub(1))
+            .filter(|answer| *answer < answers)
+            .ok_or_else(unexpected)?;
+        let way = value.get("way").and_then(Value::as_str);
+        readings.push(Reading {
+            answer,
+            way: way.ok_or_else(unexpected)?.to_owned(),
+            told: value
+                .get_mut("told")
+                .map(Value::take)
+                .ok_or_else(unexpected)?,
+        });
+    }
+    let has_all = (0..answers).all(|answer| readings.iter().any(|r| r.answer == answer));
+    if read != u64::try_from(answers).ok() || !has_all {
+        let what = format!("{read:?} of {answers} answers read");
+        return Err(SdkError::Answer(what));
+    }
+    Ok(readings)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use super::*;
+
+    const ONE: &str = "{\"line\": 1, \"way\": \"events\", \"told\": {\"text\": \"a\"}}\n";
+
+    #[test]
+    fn every_answer_must_have_been_read() {
+        let whole = readings(format!("{ONE}{{\"read\": 1}}\n").as_bytes(), 1).unwrap();
+        assert_eq!(
+            (whole.len(), whole[0].told["text"].as_str()),
+            (1, Some("a"))
+        );
+        for (short, answers) in [
+            (String::new(), 1),
+            (ONE.to_owned(), 1),
+            ("{\"read\": 1}".to_owned(), 1),
+            (format!("{ONE}{{\"read\": 2}}"), 2),
+            (format!("{ONE}{{\"read\": 0}}"), 0),
+            ("Traceback".to_owned(), 1),
+        ] {
+            let error = readings(short.as_bytes(), answers).unwrap_err();
+            assert!(matches!(error, SdkError::Answer(_)), "{short}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_chunk_is_its_bytes() {
+        let answer = Answer {
+            provider: Provider::Gemini,
+            stream: true,
+            status: 200,
+            content_type: "text/event-stream".to_owned(),
+            chunks: vec![vec![0, 0x7f, 0xff]],
+            dropped: false,
+        };
+        assert_eq!(line(&answer)["chunks"], json!(["\u{0}\u{7f}\u{ff}"]));
+    }
+}

@@ -1,0 +1,122 @@
+//! A body that is taken as it comes, however long it flows.
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, header};
+use filrouge_types::ErrorCode;
+
+use super::receive::{Encoding, Refusal, caller, encoding};
+use crate::limits::Reservation;
+use crate::problem::Problem;
+use crate::serve::App;
+
+/// A body of which nothing was read yet, and room for what is held of it.
+pub(crate) struct RawBody {
+    pub(crate) body: Body,
+    pub(crate) room: Reservation,
+}
+
+impl FromRequest<App> for RawBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &App) -> Result<Self, Problem> {
+        content_type(request.headers())?;
+        if encoding(request.headers()) != Ok(Encoding::Plain) {
+            state.metrics().body_refused(Refusal::Encoding.reason());
+            let what = "a stream is taken as it is, without content-encoding";
+            return Err(Problem::new(ErrorCode::UnsupportedMediaType, what));
+        }
+        let room = state.limits().body();
+        room.is_for(&caller(&request), false);
+        Ok(Self {
+            body: request.into_body(),
+            room,
+        })
+    }
+}
+
+/// What a page in a browser can send to another site without being allowed to must not write (DESIGN §8): a form's
+/// types, and no type at all.
+fn content_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let given = headers.get(header::CONTENT_TYPE);
+    let text = given.map_or(Some(""), |v| v.to_str().ok()).unwrap_or("?");
+    let essence = text.split(';').next().unwrap_or("").trim();
+    let essence = essence.to_ascii_lowercase();
+    let taken = match essence.as_str() {
+        "" => !is_from_a_page(headers),
+        "text/event-stream" => true,
+        "application/x-www-form-urlencoded" => false,
+        other => other.starts_with("application/"),
+    };
+    if taken {
+        return Ok(());
+    }
+    let mut problem = Problem::new(
+        ErrorCode::UnsupportedMediaType,
+        format!("content-type is {text:?}"),
+    );
+    let hint = "send the provider's content-type, such as -H 'content-type: text/event-stream' --data-binary @-";
+    problem.0.hint = Some(hint.to_owned());
+    Err(problem)
+}
+
+fn is_from_a_page(headers: &HeaderMap) -> bool {
+    let mut sites = headers.get_all("sec-fetch-site").iter();
+    let own = |site: &[u8]| site == b"same-origin" || site == b"none";
+    headers.contains_key(header::ORIGIN) || sites.any(|site| !own(site.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn is_taken(headers: &[(&'static str, &'static str)]) -> bool {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            );
+        }
+        content_type(&map).is_ok()
+    }
+
+    #[test]
+    fn a_form_of_some_page_is_no_stream() {
+        for taken in [
+            "text/event-stream; charset=utf-8",
+            "Text/Event-Stream",
+            "application/json",
+            "application/x-ndjson",
+            "application/octet-stream",
+            "application/vnd.some+json",
+        ] {
+            assert!(is_taken(&[("content-type", taken)]), "{taken}");
+        }
+        for refused in [
+            "text/plain",
+            "text/plain; application/json",
+            "application/x-www-form-urlencoded",
+            "Application/X-WWW-Form-Urlencoded; charset=utf-8",
+            "multipart/form-data; boundary=x",
+            "; application/json",
+            "text/html",
+            "image/png",
+        ] {
+            let page = ("origin", "http://localhost:7717");
+            assert!(!is_taken(&[("content-type", refused), page]), "{refused}");
+        }
+    }
+
+    #[test]
+    fn without_a_type_it_must_not_come_from_a_page() {
+        assert!(is_taken(&[]));
+        assert!(is_taken(&[("sec-fetch-site", "none")]));
+        assert!(is_taken(&[("sec-fetch-site", "same-origin")]));
+        assert!(!is_taken(&[("sec-fetch-site", "cross-site")]));
+        assert!(!is_taken(&[("sec-fetch-site", "same-site")]));
+        assert!(!is_taken(&[("origin", "null")]));
+    }
+}

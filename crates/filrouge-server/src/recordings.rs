@@ -1,0 +1,109 @@
+//! The provider streams that are being recorded: counted, and waited for when the server stops.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::watch;
+
+use crate::metrics::Metrics;
+
+/// How a stream has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EndLabels {
+    format: &'static str,
+    /// What its turn was then, or `lost`.
+    outcome: &'static str,
+}
+
+/// All streams of a server.
+#[derive(Debug)]
+pub(crate) struct Recordings {
+    under_way: watch::Sender<usize>,
+    gauge: Gauge,
+    ended: Family<EndLabels, Counter>,
+    bytes: Counter,
+    unknown_events: Counter,
+    drafts: Counter,
+}
+
+impl Recordings {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
+        let all = Self {
+            under_way: watch::Sender::new(0),
+            gauge: Gauge::default(),
+            ended: Family::default(),
+            bytes: Counter::default(),
+            unknown_events: Counter::default(),
+            drafts: Counter::default(),
+        };
+        metrics.register(|r| {
+            let what = "Provider streams that are being recorded";
+            r.register("streams_under_way", what, all.gauge.clone());
+            let what =
+                "Provider streams that were recorded, by format and by what their turns were then";
+            r.register("streams", what, all.ended.clone());
+            let what = "Bytes of provider streams";
+            r.register("stream_bytes", what, all.bytes.clone());
+            let what = "Events of provider streams that no decoder knew";
+            r.register("stream_unknown_events", what, all.unknown_events.clone());
+            let what = "Drafts that were written";
+            r.register("stream_drafts", what, all.drafts.clone());
+        });
+        all
+    }
+
+    /// One more, until what is given is dropped.
+    pub(crate) fn begin(&self) -> UnderWay<'_> {
+        self.under_way.send_modify(|count| *count += 1);
+        self.gauge.inc();
+        UnderWay {
+            all: self,
+            counted: (0, 0),
+        }
+    }
+
+    /// Waits until there is none.
+    pub(crate) async fn ended(&self) {
+        // The sender is here.
+        let _ = self
+            .under_way
+            .subscribe()
+            .wait_for(|count| *count == 0)
+            .await;
+    }
+}
+
+/// A stream that is being recorded.
+pub(crate) struct UnderWay<'r> {
+    all: &'r Recordings,
+    counted: (u64, u64),
+}
+
+impl UnderWay<'_> {
+    /// So many bytes have come.
+    pub(crate) fn received(&self, bytes: usize) {
+        self.all.bytes.inc_by(bytes as u64);
+    }
+
+    /// It has brought so many unknown events and drafts so far.
+    pub(crate) fn counts(&mut self, now: (u64, u64)) {
+        let before = std::mem::replace(&mut self.counted, now);
+        let (unknown, drafts) = (&self.all.unknown_events, &self.all.drafts);
+        unknown.inc_by(now.0.saturating_sub(before.0));
+        drafts.inc_by(now.1.saturating_sub(before.1));
+    }
+
+    /// It has ended.
+    pub(crate) fn ended(&self, format: &'static str, outcome: &'static str) {
+        let labels = EndLabels { format, outcome };
+        self.all.ended.get_or_create(&labels).inc();
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.all.gauge.dec();
+        self.all.under_way.send_modify(|count| *count -= 1);
+    }
+}

@@ -1,0 +1,295 @@
+//! `/api/v1/audit`: who said what, which tool with which parameters, by which agent and model, in order.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use axum::body::{Body as HttpBody, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use filrouge_engine::audit::{AuditPage, AuditQuery, AuditRow};
+use filrouge_store::Scope;
+use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId, Timestamp};
+use hyper::body::{Body, Frame};
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::access::{Principal, may};
+use crate::answer::{Page, json};
+use crate::extract::{Caller, LIMIT_MAX, Limit, Query};
+use crate::openapi::{Called, InSessionAsked, Problems, Stored, Tabled};
+use crate::problem::Problem;
+use crate::serve::App;
+
+/// What the rows are written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Format {
+    /// A page.
+    Json,
+    /// All rows, one JSON object a line.
+    Jsonl,
+    /// All rows, as comma-separated values.
+    Csv,
+}
+
+impl Format {
+    /// What is asked for by name, else by media type.
+    fn asked(by_name: Option<Self>, headers: &HeaderMap) -> Self {
+        by_name.unwrap_or_else(|| accepted(headers))
+    }
+
+    fn line(self, row: &AuditRow) -> Result<String, Failure> {
+        match self {
+            Self::Csv => row.csv_line(),
+            Self::Json | Self::Jsonl => row.json_line(),
+        }
+    }
+
+    fn lines(self, rows: &[AuditRow]) -> Result<Vec<u8>, Failure> {
+        let mut text = Vec::new();
+        for row in rows {
+            text.extend_from_slice(self.line(row)?.as_bytes());
+        }
+        Ok(text)
+    }
+}
+
+/// The first format that `Accept` names.
+fn accepted(headers: &HeaderMap) -> Format {
+    let accepts = headers.get_all(header::ACCEPT).iter();
+    let ranges = accepts
+        .filter_map(|v| v.to_str().ok())
+        .flat_map(|v| v.split(','));
+    let mut named = ranges.filter_map(|range| {
+        let essence = range.split(';').next().unwrap_or("").trim();
+        match essence.to_ascii_lowercase().as_str() {
+            "application/json" => Some(Format::Json),
+            "application/x-ndjson" | "application/jsonl" => Some(Format::Jsonl),
+            "text/csv" => Some(Format::Csv),
+            _ => None,
+        }
+    });
+    named.next().unwrap_or(Format::Json)
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListQuery {
+    /// Of one session, by seq.
+    session_id: Option<SessionId>,
+    /// What an end user has asked, and what was answered.
+    identity_id: Option<IdentityId>,
+    /// Calls of a tool, and their results.
+    tool: Option<Box<str>>,
+    /// What an agent has said and done.
+    agent: Option<Box<str>>,
+    /// What was committed at this moment or later.
+    since: Option<Timestamp>,
+    /// What was committed before this moment.
+    until: Option<Timestamp>,
+    /// What the rows are written as; goes before `Accept`.
+    #[param(inline)]
+    format: Option<Format>,
+    /// At most so many rows: 50 unless asked for a page, all for `jsonl` and `csv`.
+    #[param(inline)]
+    limit: Option<Limit>,
+    /// The `next_cursor` of the page before.
+    #[param(pattern = r"^[0-9]+(\.[0-9]+)?(-[0-9]+-[0-9]+)?$")]
+    cursor: Option<String>,
+}
+
+/// Lists who said what, and which tool was called with which parameters, by which agent and model.
+///
+/// One row for each item of the journal, and for each call and result where an item holds several. With `session_id`
+/// by seq, else of the whole tenant in the order of commits. The work for a page is bounded: it may hold fewer rows
+/// than asked for, even none, and still have a `next_cursor`. `jsonl` and `csv` (or `Accept`) give all rows in one
+/// answer, written as they are read.
+#[utoipa::path(
+    get,
+    path = "/api/v1/audit",
+    operation_id = "listAudit",
+    tag = "reading",
+    params(ListQuery),
+    responses(Tabled<AuditRow>, Problems<(Called, Stored, InSessionAsked)>)
+)]
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller<may::Audit>,
+    headers: HeaderMap,
+    Query(query): Query<ListQuery>,
+) -> Result<Response<HttpBody>, Problem> {
+    let format = Format::asked(query.format, &headers);
+    let asked = AuditQuery {
+        session_id: query.session_id,
+        identity_id: query.identity_id,
+        tool: query.tool,
+        agent: query.agent,
+        since: query.since,
+        until: query.until,
+        cursor: query.cursor.as_deref().map(str::parse).transpose()?,
+        up_to: None,
+        limit: LIMIT_MAX,
+    };
+    if format == Format::Json {
+        let limit = query.limit.unwrap_or_default().into();
+        let page = app
+            .engine()
+            .audit(&caller.scope, AuditQuery { limit, ..asked });
+        let AuditPage { rows, next, .. } = page.await?;
+        let page = Page {
+            data: rows,
+            next_cursor: next.map(|next| next.to_string()),
+        };
+        return json(StatusCode::OK, &page);
+    }
+    let rows = Rows {
+        app,
+        scope: caller.scope,
+        principal: caller.principal,
+        query: asked,
+        left: query.limit.map_or(usize::MAX, Into::into),
+        format,
+    };
+    rows.answer().await
+}
+
+/// Rows that are read and written page by page.
+struct Rows {
+    app: App,
+    scope: Scope,
+    principal: Principal,
+    query: AuditQuery,
+    /// How many may still come.
+    left: usize,
+    format: Format,
+}
+
+/// Some of the answer, and what follows it.
+type Piece = (Bytes, Option<Box<Rows>>);
+
+impl Rows {
+    async fn answer(self) -> Result<Response<HttpBody>, Problem> {
+        let leave = self.app.limits().large_answer().await?;
+        let (media_type, name) = match self.format {
+            Format::Csv => ("text/csv; charset=utf-8; header=present", "audit.csv"),
+            Format::Json | Format::Jsonl => ("application/x-ndjson", "audit.jsonl"),
+        };
+        let head = match self.format {
+            Format::Csv => AuditRow::csv_header(),
+            Format::Json | Format::Jsonl => String::new(),
+        };
+        // What fails at once is told as any failure is.
+        let (first, rest) = Box::new(self).piece().await?;
+        let mut begin = head.into_bytes();
+        begin.extend_from_slice(&first);
+        let stream = Stream(Box::pin(std::future::ready(Ok((begin.into(), rest)))));
+        let mut response = Response::new(leave.hold_in(HttpBody::new(stream)));
+        let disposition = format!("attachment; filename=\"{name}\"");
+        let disposition = HeaderValue::try_from(disposition)
+            .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+        headers.insert(header::CONTENT_DISPOSITION, disposition);
+        for (name, value) in [
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (header::CACHE_CONTROL, "no-store"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        Ok(response)
+    }
+
+    /// Reads a page. What is written after the first one was read does not come any more, so that there is an end.
+    async fn piece(mut self: Box<Self>) -> Result<Piece, Failure> {
+        self.query.limit = self.left.min(LIMIT_MAX);
+        let query = self.query.clone();
+        let page = self.app.engine().audit(&self.scope, query).await?;
+        self.query.up_to.get_or_insert(page.newest);
+        self.left -= page.rows.len();
+        let lines = self.format.lines(&page.rows)?;
+        self.query.cursor = page.next;
+        let goes_on = page.next.is_some() && self.left > 0;
+        Ok((lines.into(), goes_on.then_some(self)))
+    }
+
+    /// As [`Self::piece`], once the answer has begun.
+    async fn next(self: Box<Self>) -> Result<Piece, Failure> {
+        let ended = if *self.app.stopping().borrow() {
+            Some("the server stops")
+        } else if !self.principal.still_valid() {
+            Some("the credentials stopped being valid")
+        } else {
+            None
+        };
+        let read = match ended {
+            Some(why) => Err(Failure::new(ErrorCode::Unauthenticated, why)),
+            None => self.piece().await,
+        };
+        read.inspect_err(|failure| {
+            let code = failure.code.as_str();
+            tracing::warn!(code, detail = %failure.detail, "an audit was cut off");
+        })
+    }
+}
+
+type Step = Pin<Box<dyn Future<Output = Result<Piece, Failure>> + Send>>;
+
+/// The body: reads on when there is room to send it. A failure cuts it off, so that nobody takes it for whole.
+struct Stream(Step);
+
+impl Body for Stream {
+    type Data = Bytes;
+    type Error = Failure;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        loop {
+            let (bytes, rest) = match ready!(self.0.as_mut().poll(cx)) {
+                Ok(piece) => piece,
+                Err(failure) => return Poll::Ready(Some(Err(failure))),
+            };
+            let ended = rest.is_none();
+            self.0 = match rest {
+                Some(rows) => Box::pin(rows.next()),
+                None => Box::pin(std::future::ready(Ok((Bytes::new(), None)))),
+            };
+            if !bytes.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            if ended {
+                return Poll::Ready(None);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn asks(accept: &str) -> Format {
+        let mut headers = HeaderMap::new();
+        headers.append(header::ACCEPT, HeaderValue::from_str(accept).unwrap());
+        accepted(&headers)
+    }
+
+    #[test]
+    fn a_format_is_asked_for_by_its_media_type() {
+        assert_eq!(accepted(&HeaderMap::new()), Format::Json);
+        for (accept, expected) in [
+            ("*/*", Format::Json),
+            ("text/html, Text/CSV; header=present", Format::Csv),
+            ("application/x-ndjson", Format::Jsonl),
+            ("application/jsonl, text/csv", Format::Jsonl),
+            ("application/json, text/csv", Format::Json),
+        ] {
+            assert_eq!(asks(accept), expected, "{accept}");
+        }
+        let by_name = Format::asked(Some(Format::Csv), &HeaderMap::new());
+        assert_eq!(by_name, Format::Csv);
+    }
+}

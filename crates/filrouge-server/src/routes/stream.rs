@@ -1,0 +1,123 @@
+//! `/api/v1/sessions/{session_id}/turns/{turn_id}/stream`: a provider's response, recorded while it arrives
+//! (DESIGN §4).
+//!
+//! The recording is a task of its own: a caller that goes away takes nothing with it of what has come.
+
+use axum::body::Body as HttpBody;
+use axum::extract::State;
+use axum::http::{Response, StatusCode};
+use filrouge_transcode::{RecordStream, StreamFormat};
+use filrouge_types::{ErrorCode, Turn};
+use serde::{Deserialize, Deserializer, de};
+use tracing::Instrument;
+use utoipa::IntoParams;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+
+use crate::access::may;
+use crate::answer::{masked, written};
+use crate::extract::{InTurn, Query, RawBody};
+use crate::openapi::{
+    Called, OfSession, OfTurn, Problems, Stored, Streaming, TurnPath, Writing, Written,
+};
+use crate::problem::Problem;
+use crate::serve::App;
+
+mod flow;
+
+/// The route, whose requests are not bounded in time.
+pub(crate) const PATH: &str = "/api/v1/sessions/{session_id}/turns/{turn_id}/stream";
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RecordQuery {
+    /// What the body is written in.
+    #[serde(deserialize_with = "format")]
+    #[param(schema_with = formats)]
+    format: StreamFormat,
+    /// Whether an answer ends the turn. If not, the turn stays open, and the caller ends it.
+    #[param(default = true)]
+    finalize: Option<bool>,
+    /// The agent that speaks.
+    agent: Option<String>,
+}
+
+fn format<'de, D: Deserializer<'de>>(d: D) -> Result<StreamFormat, D::Error> {
+    String::deserialize(d)?.parse().map_err(de::Error::custom)
+}
+
+fn formats() -> Schema {
+    let words = StreamFormat::ALL.map(StreamFormat::as_str);
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .enum_values(Some(words))
+        .build()
+        .into()
+}
+
+/// Records a provider's response into an open turn while it arrives.
+///
+/// The body is the response's own body, streamed or whole, sent on as it comes. Finished pieces are items at once,
+/// growing text is a draft. The answer comes when the stream has ended: the turn is finalized; open when the response
+/// waits for results of tools; failed or cancelled with what had come and the reason, also when the caller goes away.
+#[utoipa::path(
+    post,
+    path = "/api/v1/sessions/{session_id}/turns/{turn_id}/stream",
+    operation_id = "recordStream",
+    tag = "turns",
+    params(TurnPath, RecordQuery),
+    request_body(content(
+        (String = "text/event-stream"),
+        (String = "application/json"),
+        (String = "application/x-ndjson"),
+        (String = "application/octet-stream"),
+    )),
+    responses(Written<Turn>, Problems<(Called, Stored, Writing, OfSession, OfTurn, Streaming)>)
+)]
+pub(super) async fn record(
+    State(app): State<App>,
+    at: InTurn<may::Write>,
+    Query(query): Query<RecordQuery>,
+    body: RawBody,
+) -> Result<Response<HttpBody>, Problem> {
+    if *app.stopping().borrow() {
+        return Err(Problem::new(
+            ErrorCode::Overloaded,
+            "the server is stopping",
+        ));
+    }
+    let slot = app.limits().stream(at.principal.name())?;
+    let what = RecordStream {
+        session_id: at.session,
+        turn_id: at.turn,
+        format: query.format,
+        finalize: query.finalize.unwrap_or(true),
+        agent: query.agent.map(Into::into),
+    };
+    let recording = flow::Flow {
+        app: app.clone(),
+        scope: at.scope,
+        principal: at.principal,
+        what,
+        body,
+    };
+    let task = async move {
+        let turn = recording.run().await;
+        drop(slot);
+        turn
+    };
+    let turn = match tokio::spawn(task.in_current_span()).await {
+        Ok(turn) => turn?,
+        Err(fault) => match fault.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => {
+                return Err(Problem::new(
+                    ErrorCode::Internal,
+                    "the recording was given up",
+                ));
+            }
+        },
+    };
+    let response = written(&app, StatusCode::OK, &turn.value)?;
+    Ok(masked(response, turn.masked))
+}

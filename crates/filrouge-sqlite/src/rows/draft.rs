@@ -1,0 +1,95 @@
+//! The draft tables.
+
+use filrouge_store::rows::{DraftChunk, DraftRow, SessionPk};
+use filrouge_types::Failure;
+use rusqlite::{Row, params};
+
+use super::{Rows, int, packed, uint};
+use crate::error::malformed;
+
+/// turn, data.
+fn read(row: &Row<'_>) -> rusqlite::Result<(SessionPk, Option<DraftRow>)> {
+    let turn = uint(row, 0)?;
+    let place = turn & u64::from(u32::MAX);
+    let draft = DraftRow::decode(place, row.get_ref(1)?.as_blob()?);
+    Ok((turn >> 32, draft))
+}
+
+fn known<T>(row: Option<T>) -> Result<T, Failure> {
+    row.ok_or_else(|| malformed("draft"))
+}
+
+pub(super) fn get(rows: &Rows<'_>, pk: SessionPk, place: u64) -> Result<Option<DraftRow>, Failure> {
+    let sql = "SELECT turn, data FROM draft WHERE turn = ?1";
+    let found = rows.one(sql, [packed(pk, place)], read)?;
+    found.map(|(_, row)| known(row)).transpose()
+}
+
+pub(super) fn of_session(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
+    let sql = "SELECT turn, data FROM draft WHERE turn BETWEEN ?1 AND ?2 ORDER BY turn";
+    let found = rows.many(sql, [packed(pk, 0), packed(pk, u64::MAX)], read)?;
+    found.into_iter().map(|(_, row)| known(row)).collect()
+}
+
+pub(super) fn all(rows: &Rows<'_>) -> Result<Vec<(SessionPk, DraftRow)>, Failure> {
+    let found = rows.many("SELECT turn, data FROM draft ORDER BY turn", [], read)?;
+    let all = found.len();
+    let drafts = found.into_iter();
+    let drafts: Vec<_> = drafts
+        .filter_map(|(pk, row)| row.map(|row| (pk, row)))
+        .collect();
+    if drafts.len() < all {
+        let malformed = all - drafts.len();
+        tracing::error!(
+            malformed,
+            "stored drafts are malformed; `verify` names them"
+        );
+    }
+    Ok(drafts)
+}
+
+pub(super) fn chunks(
+    rows: &Rows<'_>,
+    pk: SessionPk,
+    place: u64,
+    after: u64,
+) -> Result<Vec<DraftChunk>, Failure> {
+    let sql =
+        "SELECT number, data FROM draft_chunk WHERE turn = ?1 AND number > ?2 ORDER BY number";
+    let found = rows.many(sql, [packed(pk, place), int(after)], |row| {
+        Ok(DraftChunk::decode(
+            uint(row, 0)?,
+            row.get_ref(1)?.as_blob()?,
+        ))
+    })?;
+    found.into_iter().map(known).collect()
+}
+
+pub(super) fn put(rows: &Rows<'_>, pk: SessionPk, row: &DraftRow) -> Result<(), Failure> {
+    let sql = "INSERT INTO draft (turn, data) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET data = ?2";
+    rows.run(sql, params![packed(pk, row.place), row.encode()])
+}
+
+pub(super) fn insert_chunk(
+    rows: &Rows<'_>,
+    pk: SessionPk,
+    place: u64,
+    chunk: &DraftChunk,
+) -> Result<(), Failure> {
+    let sql = "INSERT INTO draft_chunk (turn, number, data) VALUES (?1, ?2, ?3)";
+    rows.run(
+        sql,
+        params![packed(pk, place), int(chunk.number), chunk.encode()],
+    )
+}
+
+pub(super) fn clear(rows: &Rows<'_>, pk: SessionPk, place: u64) -> Result<(), Failure> {
+    let sql = "DELETE FROM draft_chunk WHERE turn = ?1";
+    rows.run(sql, [packed(pk, place)])
+}
+
+pub(super) fn delete(rows: &Rows<'_>, pk: SessionPk, place: u64) -> Result<(), Failure> {
+    clear(rows, pk, place)?;
+    let sql = "DELETE FROM draft WHERE turn = ?1";
+    rows.run(sql, [packed(pk, place)])
+}

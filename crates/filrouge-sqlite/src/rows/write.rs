@@ -1,0 +1,139 @@
+//! Transactions that write.
+
+use filrouge_store::record::RecordRow;
+use filrouge_store::rows::{
+    DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, SessionPk, SessionRow, TurnRow, Tx,
+    item_key, request_key,
+};
+use filrouge_types::{Failure, ItemId, RequestId};
+use rusqlite::params;
+
+use super::{Rows, draft, event, int, note, open_since, packed, session};
+
+impl Tx for Rows<'_> {
+    fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
+        session::insert(self, row)
+    }
+
+    fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
+        let sql = "INSERT INTO head (pk, data) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET data = ?2";
+        self.run(sql, params![int(pk), head.encode()])
+    }
+
+    fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
+        let sql = "INSERT INTO turn (id, turn_id, open_since, data) VALUES (?1, ?2, ?3, ?4)";
+        let id = packed(pk, row.place());
+        self.run(
+            sql,
+            params![id, row.turn_id.as_bytes(), open_since(row), row.encode()],
+        )
+    }
+
+    fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
+        let sql = "UPDATE turn SET open_since = ?2, data = ?3 WHERE id = ?1";
+        self.run(
+            sql,
+            params![packed(pk, row.place()), open_since(row), row.encode()],
+        )
+    }
+
+    fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+        self.run(
+            "INSERT INTO record (head, body) VALUES (?1, ?2)",
+            params![row.head, row.body],
+        )?;
+        let id = self.0.last_insert_rowid();
+        let sql = "INSERT INTO record_key (session_pk, first_seq, count, record_id) VALUES (?1, ?2, ?3, ?4)";
+        self.run(
+            sql,
+            params![int(pk), int(row.first_seq), int(row.count), id],
+        )
+    }
+
+    fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+        let sql = "UPDATE record SET head = ?3, body = ?4 WHERE id =
+             (SELECT record_id FROM record_key WHERE session_pk = ?1 AND first_seq = ?2)";
+        self.run(
+            sql,
+            params![int(pk), int(row.first_seq), row.head, row.body],
+        )
+    }
+
+    fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {
+        self.insert_key(pk, item_key(id), seq)
+    }
+
+    fn insert_request_key(
+        &mut self,
+        pk: SessionPk,
+        id: &RequestId,
+        seq: u64,
+    ) -> Result<(), Failure> {
+        self.insert_key(pk, request_key(id), seq)
+    }
+
+    fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
+        session::update(self, pk, row)
+    }
+
+    fn note_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
+        let sql = "INSERT OR IGNORE INTO session_agent (agent, session_pk) VALUES (?1, ?2)";
+        self.run(sql, params![agent, int(pk)])
+    }
+
+    fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
+        event::insert(self, pk, row)
+    }
+
+    fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure> {
+        note::put(self, row)
+    }
+
+    fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure> {
+        draft::put(self, pk, row)
+    }
+
+    fn insert_draft_chunk(
+        &mut self,
+        pk: SessionPk,
+        place: u64,
+        chunk: &DraftChunk,
+    ) -> Result<(), Failure> {
+        draft::insert_chunk(self, pk, place, chunk)
+    }
+
+    fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
+        draft::clear(self, pk, place)
+    }
+
+    fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
+        draft::delete(self, pk, place)
+    }
+
+    fn erase(&mut self, pk: SessionPk) -> Result<(), Failure> {
+        let of_pk = [
+            "DELETE FROM record WHERE id IN (SELECT record_id FROM record_key WHERE session_pk = ?1)",
+            "DELETE FROM record_key WHERE session_pk = ?1",
+            "DELETE FROM item_key WHERE session_pk = ?1",
+            "DELETE FROM event WHERE session_pk = ?1",
+            "DELETE FROM session_agent WHERE session_pk = ?1",
+        ];
+        for sql in of_pk {
+            self.run(sql, [int(pk)])?;
+        }
+        let of_turns = [
+            "DELETE FROM draft_chunk WHERE turn BETWEEN ?1 AND ?2",
+            "DELETE FROM draft WHERE turn BETWEEN ?1 AND ?2",
+            "DELETE FROM turn WHERE id BETWEEN ?1 AND ?2",
+        ];
+        for sql in of_turns {
+            self.run(sql, [packed(pk, 0), packed(pk, u64::MAX)])?;
+        }
+        Ok(())
+    }
+
+    fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
+        let sql = "INSERT INTO commit_log (commit_no, data) VALUES (?1, ?2)";
+        self.run(sql, params![int(row.commit_no), row.encode()])
+    }
+}

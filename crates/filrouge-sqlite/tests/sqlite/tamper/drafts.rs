@@ -1,0 +1,94 @@
+//! Drafts are not chained, but nobody can change what they show: every byte of their rows is vouched for.
+
+use std::collections::BTreeMap;
+
+use filrouge_store::Outcome;
+use filrouge_store::contract::drafts::{abandon, delta, put, stream};
+use filrouge_store::contract::fixture::{anyone, code, sid};
+use filrouge_store::verify::Verdict;
+use filrouge_types::{Channel, ErrorCode};
+use rusqlite::Connection;
+
+use super::super::{keyring, on};
+use super::block_on;
+
+#[test]
+fn a_changed_draft_is_shown_to_nobody_and_holds_nothing_up() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f.db");
+        let f = on(&path, keyring());
+        let who = anyone();
+        let id = f.start(&who, "s", "r").await.turn_id;
+        f.write(&who, put("s", id, stream(1), 0, Vec::new()))
+            .await
+            .unwrap();
+        for n in 1..=2 {
+            let deltas = vec![delta(0, n == 1, "shown")];
+            f.write(&who, put("s", id, stream(1), n, deltas))
+                .await
+                .unwrap();
+        }
+        f.intact().await;
+        f.ledger.close().await;
+        let conn = Connection::open(&path).unwrap();
+        let flips = flips(&conn);
+        assert!(flips.len() > 100, "{}", flips.len());
+        let others = [
+            "DELETE FROM draft_chunk WHERE number = 1".to_owned(),
+            "DELETE FROM draft_chunk".to_owned(),
+            "UPDATE draft_chunk SET number = number + 2".to_owned(),
+            "UPDATE draft_chunk SET data = (SELECT data FROM draft_chunk WHERE number = 1)"
+                .to_owned(),
+            "UPDATE draft SET turn = turn + 256".to_owned(),
+        ];
+        let all = flips.iter().step_by(3).chain(&others).enumerate();
+        for (n, sql) in all {
+            let copy = folder.path().join(format!("{n}.db"));
+            conn.execute("VACUUM INTO ?1", [copy.to_str().unwrap()])
+                .unwrap();
+            Connection::open(&copy).unwrap().execute(sql, []).unwrap();
+            let g = on(&copy, keyring());
+            let report = g.ledger.verify(None).await.unwrap();
+            assert_ne!(report.verdict(), Verdict::Intact, "{sql}");
+            let read = g.ledger.drafts(&who, &sid("s"), BTreeMap::new()).await;
+            if !sql.starts_with("UPDATE draft SET turn") {
+                let refused = [ErrorCode::IntegrityError, ErrorCode::KeyMissing];
+                assert!(refused.contains(&code(read)), "{sql}");
+            }
+            // The turn can end all the same, without what nobody can vouch for.
+            let ended = g.write(&who, abandon("s", id, stream(1), i64::MAX)).await;
+            if matches!(ended, Ok(Outcome::Interrupted(Some(_)))) {
+                let items = g.items(&who, "s", 9).await;
+                let channels: Vec<_> = items.iter().map(|i| i.channel.clone()).collect();
+                assert_eq!(channels, [Channel::Question, Channel::Interrupted], "{sql}");
+                g.intact().await;
+            }
+            g.ledger.close().await;
+        }
+    });
+}
+
+/// One statement for each byte of the drafts' rows, which changes it.
+fn flips(conn: &Connection) -> Vec<String> {
+    let mut all = Vec::new();
+    for (table, key) in [("draft", "turn"), ("draft_chunk", "number")] {
+        let sql = format!("SELECT {key}, data FROM {table}");
+        let mut statement = conn.prepare(&sql).unwrap();
+        let rows = statement.query_map([], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
+        });
+        for row in rows.unwrap() {
+            let (id, bytes) = row.unwrap();
+            for at in 0..bytes.len() {
+                let mut changed = bytes.clone();
+                changed[at] ^= 1 << (at % 8);
+                let hex: String = changed.iter().map(|b| format!("{b:02x}")).collect();
+                all.push(format!(
+                    "UPDATE {table} SET data = x'{hex}' WHERE {key} = {id}"
+                ));
+            }
+        }
+    }
+    all
+}

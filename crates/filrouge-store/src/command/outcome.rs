@@ -1,0 +1,69 @@
+//! How a write is answered.
+
+use filrouge_types::{Session, SessionEvent, Turn};
+
+use super::{Erased, Redacted};
+
+/// The items that a write has put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Put {
+    /// The first one's seq.
+    pub first_seq: u64,
+    /// The last one's seq.
+    pub last_seq: u64,
+}
+
+impl Put {
+    /// So many items from `first_seq` on; `None` for no item.
+    pub(crate) const fn new(first_seq: u64, count: u64) -> Option<Self> {
+        if count == 0 {
+            return None;
+        }
+        Some(Self {
+            first_seq,
+            last_seq: first_seq + count - 1,
+        })
+    }
+}
+
+/// What a write answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The session, and whether this write made it.
+    Session {
+        /// The session.
+        session: Box<Session>,
+        /// Whether it is new.
+        created: bool,
+        /// What the write has put; nothing when it changed nothing that is an item.
+        put: Option<Put>,
+    },
+    /// The turn as it stands now, and what the write has put: nothing when it repeats an earlier one.
+    Turn(Box<Turn>, Option<Put>),
+    /// Where the items stand, and whether an earlier write put them there.
+    Appended {
+        /// The first one's seq.
+        first_seq: u64,
+        /// The last one's seq.
+        last_seq: u64,
+        /// Whether this repeats an earlier answer.
+        replayed: bool,
+    },
+    /// What the write has put when it has interrupted the turn.
+    Interrupted(Option<Put>),
+    /// What was redacted.
+    Redacted(Redacted),
+    /// What was erased.
+    Erased(Erased),
+    /// The event as it stands, and whether this write put it there.
+    Event {
+        /// The event.
+        event: Box<SessionEvent>,
+        /// Whether it is new.
+        created: bool,
+    },
+    /// The draft was added to.
+    Drafted,
+    /// Whether the note was put: `false` when it is not at the version that was expected.
+    Note(bool),
+}

@@ -1,0 +1,399 @@
+//! Drafts: they grow, become items, and whoever ends a turn keeps what they show.
+
+use std::collections::BTreeMap;
+
+use filrouge_types::{Channel, ErrorCode, Failure, Role, Timestamp, Turn, TurnId, TurnStatus};
+
+use super::asks::erase;
+use super::fixture::{
+    Fixture, anyone, body, cancel, close, code, fail, finalize, interrupt, item, operator, sid,
+    user,
+};
+use crate::command::{Append, Ending, Interrupt, Outcome, Progress, PutDraft, Scope, Write};
+use crate::draft::{Delta, PieceHead, PieceKind, StreamId, assemble};
+use crate::read::DraftNews;
+use crate::record::{Batch, Entry};
+
+pub fn stream(n: u8) -> StreamId {
+    StreamId([n; 8])
+}
+
+/// Text of piece `number`, with what is known of it when it is its first.
+pub fn delta(number: u64, first: bool, text: &str) -> Delta {
+    let head = PieceHead {
+        kind: PieceKind::Text,
+        role: Role::Assistant,
+        channel: Channel::Final,
+        call: None,
+        agent: None,
+        model: Some("m".into()),
+    };
+    Delta {
+        number,
+        part: 0,
+        head: first.then_some(head),
+        text: text.to_owned(),
+        done: false,
+    }
+}
+
+pub fn put(
+    session: &str,
+    turn: TurnId,
+    stream: StreamId,
+    number: u64,
+    deltas: Vec<Delta>,
+) -> Write {
+    Write::PutDraft(Box::new(PutDraft {
+        session_id: sid(session),
+        turn_id: turn,
+        stream,
+        begins: number == 0,
+        writer: "w".into(),
+        number,
+        deltas,
+    }))
+}
+
+/// Items that a draft has become, with what is left of it.
+pub fn advance(
+    session: &str,
+    turn: TurnId,
+    stream: StreamId,
+    number: u64,
+    rest: Option<Vec<Delta>>,
+) -> Write {
+    let mut made = item(Channel::Observation, &format!("item {number}"));
+    made.item_id = stream.item_id(number);
+    Write::Append(Box::new(Append {
+        session_id: sid(session),
+        turn_id: turn,
+        batch: Batch::seal(&[made.into()], &crate::OsEntropy).unwrap(),
+        expected_seq: None,
+        progress: Some(Progress {
+            stream,
+            number,
+            over: rest.is_none(),
+            rest: rest.unwrap_or_default(),
+        }),
+    }))
+}
+
+/// Ends a turn by its recording.
+pub fn recorded(session: &str, turn: TurnId, stream: StreamId, words: &str) -> Write {
+    let mut made = item(Channel::Final, words);
+    made.item_id = stream.item_id(99);
+    let mut write = close(
+        session,
+        turn,
+        Ending::Recorded(vec![Entry::from(made)]),
+        body("recorded"),
+    );
+    write.stream = Some(stream);
+    Write::Close(Box::new(write))
+}
+
+/// Ends an abandoned recording, if it has given no sign of life since `before`.
+pub fn abandon(session: &str, turn: TurnId, stream: StreamId, before: i64) -> Write {
+    Write::Interrupt(Interrupt {
+        session_id: sid(session),
+        turn_id: turn,
+        before: Timestamp::from_micros(before),
+        stream: Some(stream),
+    })
+}
+
+async fn begun(f: &Fixture, who: &Scope, session: &str) -> Turn {
+    let turn = f.start(who, session, "r").await;
+    f.write(who, put(session, turn.turn_id, stream(1), 0, Vec::new()))
+        .await
+        .unwrap();
+    turn
+}
+
+async fn news(f: &Fixture, known: Option<u64>) -> DraftNews {
+    let known: BTreeMap<_, _> = known.map(|n| (stream(1), n)).into_iter().collect();
+    let found = f.ledger.drafts(&anyone(), &sid("s"), known).await.unwrap();
+    let [one] = found.try_into().unwrap();
+    one
+}
+
+fn shown(news: DraftNews) -> Vec<(u64, String)> {
+    let pieces = assemble(news.deltas).unwrap();
+    pieces.into_iter().map(|p| (p.number, p.text)).collect()
+}
+
+async fn none_left(f: &Fixture, who: &Scope) {
+    let left = f.ledger.drafts(who, &sid("s"), BTreeMap::new()).await;
+    assert_eq!(left, Ok(Vec::new()));
+    let all = f.ledger.ask(|sight| sight.view.all_drafts()).await;
+    assert_eq!(all, Ok(Vec::new()));
+}
+
+pub async fn growing(f: &Fixture) {
+    let who = anyone();
+    let turn = begun(f, &who, "s").await;
+    let id = turn.turn_id;
+    let first = news(f, None).await;
+    assert_eq!(
+        (first.turn_id, first.stream, &*first.writer),
+        (id, stream(1), "w")
+    );
+    assert_eq!((first.chunk, first.whole, first.deltas.len()), (0, true, 0));
+    for n in 1..=3_u64 {
+        f.clock.advance(10);
+        let deltas = vec![delta(0, n == 1, &format!("{n}é "))];
+        let outcome = f.write(&who, put("s", id, stream(1), n, deltas)).await;
+        assert_eq!(outcome, Ok(Outcome::Drafted));
+    }
+    let all = news(f, None).await;
+    assert_eq!((all.chunk, all.whole), (3, true));
+    assert!(all.beat_at > all.begun_at);
+    assert_eq!(shown(all), [(0, "1é 2é 3é ".to_owned())]);
+    let later = news(f, Some(2)).await;
+    assert_eq!((later.chunk, later.whole), (3, false));
+    assert_eq!(later.deltas, [delta(0, false, "3é ")]);
+    assert_eq!(news(f, Some(3)).await.deltas, []);
+    // No item, no change, no seq: nothing but the draft.
+    assert_eq!(f.last_seq(&who, "s").await, 1);
+    let changes = f.feed(&operator("t"), 50).await;
+    assert_eq!(changes.len(), 1);
+    // Nobody else sees it.
+    let (other, session) = (operator("u"), sid("s"));
+    let drafts = f.ledger.drafts(&other, &session, BTreeMap::new());
+    assert_eq!(code(drafts.await), ErrorCode::SessionNotFound);
+    f.intact().await;
+}
+
+pub async fn put_again(f: &Fixture) {
+    let who = anyone();
+    let id = begun(f, &who, "s").await.turn_id;
+    for _ in 0..2 {
+        f.write(&who, put("s", id, stream(1), 0, Vec::new()))
+            .await
+            .unwrap();
+        for n in 1..=2 {
+            let deltas = vec![delta(0, n == 1, "x")];
+            f.write(&who, put("s", id, stream(1), n, deltas))
+                .await
+                .unwrap();
+        }
+    }
+    assert_eq!(shown(news(f, None).await), [(0, "xx".to_owned())]);
+    // A sign of life alone.
+    let before = news(f, None).await;
+    f.clock.advance(1_000);
+    f.write(&who, put("s", id, stream(1), 2, Vec::new()))
+        .await
+        .unwrap();
+    let after = news(f, None).await;
+    assert!(after.beat_at > before.beat_at);
+    assert_eq!((after.chunk, after.deltas), (before.chunk, before.deltas));
+    f.intact().await;
+}
+
+pub async fn one_recording_at_a_time(f: &Fixture) {
+    let who = anyone();
+    let id = begun(f, &who, "s").await.turn_id;
+    let other = |n| put("s", id, stream(2), n, vec![delta(0, true, "x")]);
+    assert_eq!(code(f.write(&who, other(0)).await), ErrorCode::StreamOpen);
+    assert_eq!(code(f.write(&who, other(1)).await), ErrorCode::StreamLost);
+    let foreign = advance("s", id, stream(2), 1, None);
+    assert_eq!(code(f.write(&who, foreign).await), ErrorCode::StreamLost);
+    let answer = recorded("s", id, stream(2), "a");
+    assert_eq!(code(f.write(&who, answer).await), ErrorCode::StreamLost);
+    // The caller does not finalize what is being recorded; items of others may stand between.
+    for words in [None, Some("answer")] {
+        let refused = f.write(&who, finalize("s", id, words)).await;
+        assert_eq!(code(refused), ErrorCode::StreamOpen);
+    }
+    f.write(
+        &who,
+        super::fixture::append("s", id, vec![item(Channel::Observation, "o")], None),
+    )
+    .await
+    .unwrap();
+    f.write(&who, recorded("s", id, stream(1), "a"))
+        .await
+        .unwrap();
+    none_left(f, &who).await;
+    for late in [
+        put("s", id, stream(1), 1, vec![delta(0, true, "x")]),
+        put("s", id, stream(3), 0, Vec::new()),
+        advance("s", id, stream(1), 7, None),
+    ] {
+        assert_eq!(code(f.write(&who, late).await), ErrorCode::TurnClosed);
+    }
+    // The end again is the end.
+    let again = f.turn_of(&who, recorded("s", id, stream(1), "a")).await;
+    assert!(again.unwrap().replayed);
+    f.intact().await;
+}
+
+pub async fn becoming_items(f: &Fixture) {
+    let who = anyone();
+    let id = begun(f, &who, "s").await.turn_id;
+    let growing = vec![delta(0, true, "one"), delta(1, true, "two")];
+    f.write(&who, put("s", id, stream(1), 1, growing))
+        .await
+        .unwrap();
+    let rest = vec![delta(1, true, "two and")];
+    for replayed in [false, true] {
+        let (seq, _, again) = f
+            .appended(&who, advance("s", id, stream(1), 2, Some(rest.clone())))
+            .await
+            .unwrap();
+        assert_eq!((seq, again), (2, replayed));
+    }
+    let left = news(f, Some(1)).await;
+    assert_eq!((left.chunk, left.whole), (2, true));
+    assert_eq!(shown(left), [(1, "two and".to_owned())]);
+    f.write(&who, put("s", id, stream(1), 3, vec![delta(1, false, "!")]))
+        .await
+        .unwrap();
+    assert_eq!(news(f, Some(2)).await.deltas, [delta(1, false, "!")]);
+    assert_eq!(shown(news(f, None).await), [(1, "two and!".to_owned())]);
+    f.write(&who, advance("s", id, stream(1), 4, Some(Vec::new())))
+        .await
+        .unwrap();
+    assert_eq!(shown(news(f, None).await), []);
+    f.write(&who, advance("s", id, stream(1), 5, None))
+        .await
+        .unwrap();
+    none_left(f, &who).await;
+    // The turn is open, and another recording may begin.
+    f.write(&who, put("s", id, stream(2), 0, Vec::new()))
+        .await
+        .unwrap();
+    let turn = f.turn_of(&who, recorded("s", id, stream(2), "a")).await;
+    assert_eq!(turn.unwrap().status, TurnStatus::Finalized);
+    f.intact().await;
+}
+
+async fn ended(f: &Fixture, who: &Scope, session: &str, write: Write) -> Vec<(Channel, String)> {
+    let id = begun(f, who, session).await.turn_id;
+    let deltas = vec![delta(0, true, "shown "), delta(1, true, "two")];
+    f.write(who, put(session, id, stream(1), 1, deltas))
+        .await
+        .unwrap();
+    f.write(
+        who,
+        put(session, id, stream(1), 2, vec![delta(0, false, "so far")]),
+    )
+    .await
+    .unwrap();
+    let write = match write {
+        Write::Close(mut close) => {
+            close.turn_id = id;
+            Write::Close(close)
+        }
+        Write::Interrupt(mut interrupt) => {
+            interrupt.turn_id = id;
+            Write::Interrupt(interrupt)
+        }
+        other => other,
+    };
+    f.write(who, write).await.unwrap();
+    let items = f.items(who, session, 50).await;
+    let left = f.ledger.drafts(who, &sid(session), BTreeMap::new()).await;
+    assert_eq!(left, Ok(Vec::new()));
+    assert_eq!(items[1].item_id, stream(1).item_id(0));
+    f.intact().await;
+    let said = |i: &filrouge_types::Item| {
+        let text = crate::read::text_of(&i.parts).map(|t| t.to_plain());
+        (i.channel.clone(), text.unwrap_or_default())
+    };
+    items.iter().skip(1).map(said).collect()
+}
+
+pub async fn kept_whoever_ends_the_turn(f: &Fixture) {
+    let who = anyone();
+    let shown = [
+        (Channel::Partial, "shown so far".to_owned()),
+        (Channel::Partial, "two".to_owned()),
+    ];
+    let any = TurnId::from_derived([0; 16]);
+    let cancelled = ended(f, &who, "a", cancel("a", any)).await;
+    assert_eq!(cancelled[..2], shown);
+    assert_eq!(cancelled[2].0, Channel::Cancelled);
+    let entries = vec![item(Channel::Error, "e").into()];
+    let failing = close("b", any, Ending::Fail(entries), body("e"));
+    let failed = ended(f, &who, "b", Write::Close(Box::new(failing))).await;
+    assert_eq!(failed[..2], shown);
+    assert_eq!(failed[2].0, Channel::Error);
+    let interrupted = ended(f, &who, "c", abandon("c", any, stream(1), i64::MAX)).await;
+    assert_eq!(interrupted[..2], shown);
+    assert_eq!(interrupted[2].0, Channel::Interrupted);
+}
+
+pub async fn what_the_caller_says_was_shown(f: &Fixture) {
+    let who = anyone();
+    let id = begun(f, &who, "s").await.turn_id;
+    f.write(
+        &who,
+        put("s", id, stream(1), 1, vec![delta(0, true, "draft")]),
+    )
+    .await
+    .unwrap();
+    f.write(&who, fail("s", id, "e")).await.unwrap();
+    let items = f.items(&who, "s", 50).await;
+    let channels: Vec<_> = items.iter().map(|i| i.channel.clone()).collect();
+    assert_eq!(
+        channels,
+        [Channel::Question, Channel::Partial, Channel::Error]
+    );
+    assert!(items[1].parts.as_str().contains("so far"));
+    none_left(f, &who).await;
+    f.intact().await;
+}
+
+pub async fn signs_of_life(f: &Fixture) {
+    let who = anyone();
+    let id = begun(f, &who, "s").await.turn_id;
+    let now = || filrouge_types::Clock::now(&*f.clock).as_micros();
+    f.clock.advance(1_000);
+    f.write(&who, put("s", id, stream(1), 1, vec![delta(0, true, "x")]))
+        .await
+        .unwrap();
+    let alive = now();
+    for kept in [
+        // The turn was silent for long; its recording was not.
+        interrupt("s", id, alive),
+        abandon("s", id, stream(1), alive),
+        abandon("s", id, stream(2), i64::MAX),
+    ] {
+        let outcome = f.write(&who, kept).await;
+        assert_eq!(outcome, Ok(Outcome::Interrupted(None)));
+    }
+    f.clock.advance(1_000);
+    let outcome = f.write(&who, abandon("s", id, stream(1), now())).await;
+    assert!(matches!(outcome, Ok(Outcome::Interrupted(Some(_)))));
+    none_left(f, &who).await;
+    let late = f.write(&who, put("s", id, stream(1), 2, vec![delta(0, false, "y")]));
+    assert_eq!(code(late.await), ErrorCode::TurnClosed);
+    // Opened again, it is another recording's.
+    f.start(&who, "s", "r").await;
+    let late = f.write(&who, put("s", id, stream(1), 2, vec![delta(0, false, "y")]));
+    assert_eq!(code(late.await), ErrorCode::StreamLost);
+    f.intact().await;
+}
+
+pub async fn gone_with_the_session(f: &Fixture) {
+    let who = user("ann");
+    let id = begun(f, &who, "s").await.turn_id;
+    let deltas = || vec![delta(0, true, "secret words")];
+    f.write(&who, put("s", id, stream(1), 1, deltas()))
+        .await
+        .unwrap();
+    f.write(&who, erase("s")).await.unwrap();
+    let all = f.ledger.ask(|sight| sight.view.all_drafts()).await;
+    assert_eq!(all, Ok(Vec::new()));
+    for late in [
+        put("s", id, stream(1), 2, deltas()),
+        recorded("s", id, stream(1), "a"),
+    ] {
+        let refused: Result<Outcome, Failure> = f.write(&who, late).await;
+        assert_eq!(code(refused), ErrorCode::SessionErased);
+    }
+    f.intact().await;
+}

@@ -1,0 +1,213 @@
+//! Drafts of open turns: a header that is written with every beat, and chunks that are only added (DESIGN §3).
+
+use filrouge_types::{Timestamp, TurnId};
+
+use super::SessionPk;
+use crate::codec::{Malformed, Reader, Write};
+use crate::draft::{Delta, StreamId, decode, encode};
+use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
+
+/// The draft of an open turn: who records it, and which chunks it has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DraftRow {
+    /// The turn's place; with the session the row's key.
+    pub place: u64,
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The recording.
+    pub stream: StreamId,
+    /// The process that records.
+    pub writer: Box<str>,
+    /// When the recording began.
+    pub begun_at: Timestamp,
+    /// When its writer last gave a sign of life.
+    pub beat_at: Timestamp,
+    /// The number of its first chunk, from which on it is whole.
+    pub first_chunk: u64,
+    /// The number of its newest chunk; one less than the first when it has none.
+    pub last_chunk: u64,
+    key_id: KeyId,
+    mac: [u8; MAC_BYTES],
+}
+
+impl DraftRow {
+    /// The unsealed row of a recording that begins.
+    #[must_use]
+    pub const fn new(
+        place: u64,
+        turn_id: TurnId,
+        stream: StreamId,
+        writer: Box<str>,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            place,
+            turn_id,
+            stream,
+            writer,
+            begun_at: now,
+            beat_at: now,
+            first_chunk: 1,
+            last_chunk: 0,
+            key_id: 0,
+            mac: [0; MAC_BYTES],
+        }
+    }
+
+    /// Signs it with the active key.
+    #[must_use]
+    pub fn sealed(mut self, keyring: &Keyring, pk: SessionPk) -> Self {
+        self.key_id = keyring.active();
+        self.mac = self.expected(keyring, pk).unwrap_or_default();
+        self
+    }
+
+    fn expected(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
+        let key = [pk.to_be_bytes(), self.place.to_be_bytes()];
+        let pieces: [&[u8]; 2] = [key.as_flattened(), &self.body()];
+        keyring.mac(self.key_id, Domain::Draft, &pieces)
+    }
+
+    /// Checks the MAC; `None` when the key is missing.
+    #[must_use]
+    pub fn verified(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
+        Some(equal_macs(&self.expected(keyring, pk)?, &self.mac))
+    }
+
+    fn body(&self) -> Vec<u8> {
+        let mut out = vec![crate::record::FORMAT];
+        out.extend_from_slice(&self.key_id.to_be_bytes());
+        out.extend_from_slice(self.turn_id.as_bytes());
+        out.extend_from_slice(&self.stream.0);
+        out.text(&self.writer);
+        out.time(self.begun_at);
+        out.time(self.beat_at);
+        out.number(self.first_chunk);
+        out.number(self.last_chunk);
+        out
+    }
+
+    /// The stored bytes, without the place, which is the row's key.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = self.body();
+        out.extend_from_slice(&self.mac);
+        out
+    }
+
+    /// Reads stored bytes; `None` when they are malformed.
+    #[must_use]
+    pub fn decode(place: u64, bytes: &[u8]) -> Option<Self> {
+        Self::read(place, bytes).ok()
+    }
+
+    fn read(place: u64, bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut r = Reader(bytes);
+        if r.byte()? != crate::record::FORMAT {
+            return Err(Malformed);
+        }
+        let row = Self {
+            place,
+            key_id: KeyId::from_be_bytes(r.array()?),
+            turn_id: TurnId::from_bytes(r.array()?),
+            stream: StreamId(r.array()?),
+            writer: r.text()?.into(),
+            begun_at: r.time()?,
+            beat_at: r.time()?,
+            first_chunk: r.number()?,
+            last_chunk: r.number()?,
+            mac: r.array()?,
+        };
+        if r.is_empty() {
+            Ok(row)
+        } else {
+            Err(Malformed)
+        }
+    }
+}
+
+/// What has come to a draft at one time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DraftChunk {
+    /// Its number in the recording, from 1.
+    pub number: u64,
+    deltas: Vec<u8>,
+    key_id: KeyId,
+    mac: [u8; MAC_BYTES],
+}
+
+impl DraftChunk {
+    /// Signs deltas with the active key.
+    #[must_use]
+    pub fn sealed(
+        number: u64,
+        deltas: &[Delta],
+        keyring: &Keyring,
+        draft: (SessionPk, &DraftRow),
+    ) -> Self {
+        let mut chunk = Self {
+            number,
+            deltas: encode(deltas),
+            key_id: keyring.active(),
+            mac: [0; MAC_BYTES],
+        };
+        chunk.mac = chunk.expected(keyring, draft).unwrap_or_default();
+        chunk
+    }
+
+    fn expected(
+        &self,
+        keyring: &Keyring,
+        (pk, draft): (SessionPk, &DraftRow),
+    ) -> Option<[u8; MAC_BYTES]> {
+        let key = [
+            pk.to_be_bytes(),
+            draft.place.to_be_bytes(),
+            draft.stream.0,
+            self.number.to_be_bytes(),
+        ];
+        let pieces: [&[u8]; 3] = [b"chunk", key.as_flattened(), &self.deltas];
+        keyring.mac(self.key_id, Domain::Draft, &pieces)
+    }
+
+    /// Checks the MAC; `None` when the key is missing.
+    #[must_use]
+    pub fn verified(&self, keyring: &Keyring, draft: (SessionPk, &DraftRow)) -> Option<bool> {
+        Some(equal_macs(&self.expected(keyring, draft)?, &self.mac))
+    }
+
+    /// What has come; `None` when it is malformed.
+    #[must_use]
+    pub fn deltas(&self) -> Option<Vec<Delta>> {
+        decode(&self.deltas).ok()
+    }
+
+    /// The stored bytes, without the number, which is in the row's key.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.deltas.len() + 24);
+        out.byte(crate::record::FORMAT);
+        out.extend_from_slice(&self.key_id.to_be_bytes());
+        out.extend_from_slice(&self.mac);
+        out.extend_from_slice(&self.deltas);
+        out
+    }
+
+    /// Reads stored bytes; `None` when they are malformed.
+    #[must_use]
+    pub fn decode(number: u64, bytes: &[u8]) -> Option<Self> {
+        let mut r = Reader(bytes);
+        let mut read = || {
+            if r.byte()? != crate::record::FORMAT {
+                return Err(Malformed);
+            }
+            Ok(Self {
+                number,
+                key_id: KeyId::from_be_bytes(r.array()?),
+                mac: r.array()?,
+                deltas: r.0.to_vec(),
+            })
+        };
+        read().ok()
+    }
+}

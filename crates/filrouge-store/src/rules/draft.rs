@@ -1,0 +1,204 @@
+//! Drafts: what an open turn's stream has shown is kept until it becomes items (DESIGN §4). One recording at a time
+//! draws up the draft of a turn; whoever ends the turn otherwise keeps what the draft shows.
+
+use filrouge_types::{ErrorCode, Failure, TurnStatus};
+
+use super::{Context, Group, turn_closed};
+use crate::command::{Close, Ending, Interrupt, Outcome, Progress, PutDraft, Scope};
+use crate::draft::{StreamId, partial_entries};
+use crate::read::{Loaded, turn_not_found};
+use crate::record::Entry;
+use crate::rows::{Change, DraftChunk, DraftRow, LogEntry, TurnRow, Tx};
+
+pub(super) fn put<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    put: &PutDraft,
+) -> Result<Outcome, Failure> {
+    let sight = ctx.sight(tx);
+    let session = sight.get(scope, &put.session_id)?;
+    let id = &put.turn_id;
+    let row = sight
+        .find_turn(&session, scope, id)?
+        .ok_or_else(|| turn_not_found(id))?;
+    let draft = match own(tx, ctx, &session, &row, Some(put.stream)) {
+        Ok(Some(draft)) => draft,
+        _ if put.begins && row.status != TurnStatus::Open => return Err(turn_closed(&row)),
+        Err(failure) if put.begins && failure.code == ErrorCode::StreamLost => {
+            match sight.draft_row(&session, &row)? {
+                Some(_) => return Err(stream_open(&row)),
+                None => begun(ctx, &row, put),
+            }
+        }
+        Err(failure) => return Err(failure),
+        Ok(None) => begun(ctx, &row, put),
+    };
+    let mut draft = draft;
+    draft.beat_at = ctx.now;
+    let adds = !put.deltas.is_empty() && put.number > draft.last_chunk;
+    if adds {
+        draft.last_chunk = put.number;
+    }
+    let draft = draft.sealed(ctx.keyring, session.pk);
+    if adds {
+        let chunk = DraftChunk::sealed(put.number, &put.deltas, ctx.keyring, (session.pk, &draft));
+        tx.insert_draft_chunk(session.pk, draft.place, &chunk)?;
+    }
+    tx.put_draft(session.pk, &draft)?;
+    let mut half = [0; 8];
+    half.copy_from_slice(&session.head.mac[..8]);
+    group.entries.push(LogEntry {
+        pk: session.pk,
+        first_seq: 0,
+        count: 0,
+        head: half,
+        change: Change::Draft,
+    });
+    Ok(Outcome::Drafted)
+}
+
+fn begun(ctx: &Context<'_>, row: &TurnRow, put: &PutDraft) -> DraftRow {
+    let writer = put.writer.clone();
+    DraftRow::new(row.place(), row.turn_id, put.stream, writer, ctx.now)
+}
+
+/// The turn's draft, which must be the recording's own; without a recording, whichever there is.
+pub(super) fn own<T: Tx>(
+    tx: &T,
+    ctx: &Context<'_>,
+    session: &Loaded,
+    row: &TurnRow,
+    stream: Option<StreamId>,
+) -> Result<Option<DraftRow>, Failure> {
+    let draft = ctx.sight(tx).draft_row(session, row)?;
+    let Some(stream) = stream else {
+        return Ok(draft);
+    };
+    match draft {
+        Some(draft) if draft.stream == stream => Ok(Some(draft)),
+        _ if row.status != TurnStatus::Open => Err(turn_closed(row)),
+        _ => Err(Failure::new(
+            ErrorCode::StreamLost,
+            format!(
+                "turn {} is not recorded by this stream any more",
+                row.turn_id
+            ),
+        )
+        .with_hint("what it had shown was kept; send the rest to another turn")),
+    }
+}
+
+fn stream_open(row: &TurnRow) -> Failure {
+    Failure::new(
+        ErrorCode::StreamOpen,
+        format!("turn {} is being recorded by a stream", row.turn_id),
+    )
+    .with_hint("wait until the stream has ended, or cancel the turn")
+}
+
+/// What is left of a draft once some of it has become items.
+pub(super) fn advance<T: Tx>(
+    tx: &mut T,
+    ctx: &Context<'_>,
+    session: &Loaded,
+    row: &TurnRow,
+    progress: &Progress,
+) -> Result<(), Failure> {
+    let (pk, place) = (session.pk, row.place());
+    if progress.over {
+        return tx.delete_draft(pk, place);
+    }
+    let Some(mut draft) = ctx.sight(tx).draft_row(session, row)? else {
+        return Ok(());
+    };
+    tx.clear_draft_chunks(pk, place)?;
+    let rest = &progress.rest;
+    draft.beat_at = ctx.now;
+    draft.first_chunk = progress.number;
+    draft.last_chunk = progress.number - u64::from(rest.is_empty());
+    let draft = draft.sealed(ctx.keyring, pk);
+    if !rest.is_empty() {
+        let chunk = DraftChunk::sealed(progress.number, rest, ctx.keyring, (pk, &draft));
+        tx.insert_draft_chunk(pk, place, &chunk)?;
+    }
+    tx.put_draft(pk, &draft)
+}
+
+/// What the draft shows, as items, before the turn ends otherwise than by its recording, which has given it itself;
+/// `None` when there is no draft. A turn that is recorded is not finalized by somebody else.
+pub(super) fn ending<T: Tx>(
+    tx: &T,
+    ctx: &Context<'_>,
+    session: &Loaded,
+    row: &TurnRow,
+    close: &Close,
+) -> Result<Option<Vec<Entry>>, Failure> {
+    let draft = own(tx, ctx, session, row, close.stream)?;
+    match (&close.ending, draft) {
+        (_, None) => Ok(None),
+        _ if close.stream.is_some() => Ok(Some(Vec::new())),
+        (Ending::Finalize { .. } | Ending::Recorded(_), Some(_)) => Err(stream_open(row)),
+        (Ending::Fail(given) | Ending::Cancel(given), Some(_)) => {
+            let mut shown = shown(tx, ctx, session, row)?;
+            let partial = filrouge_types::Channel::Partial;
+            // What the caller says was shown stands for what the draft has of it.
+            if given.iter().any(|e| e.item.channel == partial) {
+                shown.retain(|e| e.item.channel != partial);
+            }
+            Ok(Some(shown))
+        }
+    }
+}
+
+/// What the turn's draft shows, as items. One that is not what was written is left out, so that the turn can end.
+pub(super) fn shown<T: Tx>(
+    tx: &T,
+    ctx: &Context<'_>,
+    session: &Loaded,
+    row: &TurnRow,
+) -> Result<Vec<Entry>, Failure> {
+    let sight = ctx.sight(tx);
+    let read = || {
+        let Some(draft) = sight.draft_row(session, row)? else {
+            return Ok(Vec::new());
+        };
+        let pieces = sight.draft_pieces(session, &draft)?;
+        Ok(partial_entries(draft.stream, &pieces))
+    };
+    match read() {
+        Err(Failure {
+            code: ErrorCode::IntegrityError,
+            detail,
+            ..
+        }) => {
+            tracing::error!(session_id = %session.name(), turn_id = %row.turn_id, detail, "a draft is left out");
+            Ok(Vec::new())
+        }
+        result => result,
+    }
+}
+
+/// Whether nobody works at an open turn any more.
+pub(super) fn is_over<T: Tx>(
+    tx: &T,
+    ctx: &Context<'_>,
+    session: &Loaded,
+    row: &TurnRow,
+    interrupt: &Interrupt,
+) -> Result<bool, Failure> {
+    let draft = match ctx.sight(tx).draft_row(session, row) {
+        // Who changed it has not recorded it.
+        Err(failure) if failure.code == ErrorCode::IntegrityError => None,
+        draft => draft?,
+    };
+    Ok(match (draft, interrupt.stream) {
+        (Some(draft), Some(stream)) => draft.stream == stream && draft.beat_at < interrupt.before,
+        (None, Some(_)) => false,
+        (Some(draft), None) => {
+            draft.beat_at < interrupt.before && row.touched_at < interrupt.before
+        }
+        (None, None) => row.touched_at < interrupt.before,
+    })
+}

@@ -1,0 +1,226 @@
+//! AG-UI's events (specification 1.1, and the shapes that came before it): runs, texts, calls with their results,
+//! reasoning, activities.
+//!
+//! What the protocol tells a reader to reject is recorded as far as it says something: the user may have seen it. Steps,
+//! state and raw events say nothing to a user and are not kept.
+
+use filrouge_engine::stream::{Ended, Transcript};
+use filrouge_types::{Channel, Role};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::failure;
+use super::json::{self, Raw};
+
+mod content;
+mod lanes;
+mod snapshot;
+mod texts;
+mod usage;
+
+use texts::{Kind, Texts};
+
+#[derive(Default)]
+pub(super) struct AgUi {
+    texts: Texts,
+    snapshot: snapshot::Snapshot,
+}
+
+/// What is asked of any event. Members are spelled in camel case, by some servers in snake case.
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Raw<'a>,
+    #[serde(borrow, rename = "messageId", alias = "message_id")]
+    message_id: Raw<'a>,
+    #[serde(borrow)]
+    delta: Raw<'a>,
+    #[serde(borrow)]
+    role: Raw<'a>,
+    #[serde(borrow)]
+    name: Raw<'a>,
+    #[serde(borrow, rename = "toolCallId", alias = "tool_call_id")]
+    tool_call_id: Raw<'a>,
+    #[serde(borrow, rename = "toolCallName", alias = "tool_call_name")]
+    tool_call_name: Raw<'a>,
+    #[serde(borrow, rename = "subagentRunId", alias = "subagent_run_id")]
+    subagent: Raw<'a>,
+    #[serde(borrow)]
+    content: Raw<'a>,
+    #[serde(borrow)]
+    message: Raw<'a>,
+    #[serde(borrow)]
+    code: Raw<'a>,
+    #[serde(borrow)]
+    outcome: Raw<'a>,
+    #[serde(borrow)]
+    result: Raw<'a>,
+    #[serde(borrow)]
+    usage: Raw<'a>,
+    #[serde(borrow, rename = "runId", alias = "run_id")]
+    run_id: Raw<'a>,
+    #[serde(borrow, rename = "entityId", alias = "entity_id")]
+    entity_id: Raw<'a>,
+    #[serde(borrow, rename = "encryptedValue", alias = "encrypted_value")]
+    encrypted_value: Raw<'a>,
+    #[serde(borrow, rename = "encryptedValueType", alias = "encrypted_value_type")]
+    encrypted_value_type: Raw<'a>,
+    #[serde(borrow)]
+    messages: Raw<'a>,
+}
+
+#[derive(Deserialize)]
+struct Outcome<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Raw<'a>,
+    #[serde(borrow)]
+    interrupts: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct Interrupt<'a> {
+    #[serde(borrow)]
+    message: Raw<'a>,
+}
+
+impl super::Events for AgUi {
+    fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
+        let known = json::read::<Event<'_>>(data).is_some_and(|event| {
+            let kind = json::inner(event.kind).unwrap_or(name);
+            self.take(kind, data, &event, out)
+        });
+        if !known {
+            out.unknown(data);
+        }
+    }
+
+    /// A run tells its end in an event of its own; of one that broke off, a snapshot may be all that it said.
+    fn end(&mut self, out: &mut Transcript) {
+        self.snapshot.say(&mut self.texts, out);
+        self.texts.settle(out);
+    }
+}
+
+impl AgUi {
+    /// Takes an event; `false` when it is not known, or not of the shape that it should have.
+    fn take(&mut self, kind: &str, data: &str, event: &Event<'_>, out: &mut Transcript) -> bool {
+        let texts = &mut self.texts;
+        match kind {
+            "TEXT_MESSAGE_CONTENT" => texts.grow(Kind::Text, event, out),
+            "TOOL_CALL_ARGS" => texts.grow(Kind::Call, event, out),
+            "REASONING_MESSAGE_CONTENT" | "THINKING_TEXT_MESSAGE_CONTENT" => {
+                texts.grow(Kind::Reasoning, event, out)
+            }
+            "TEXT_MESSAGE_CHUNK" => texts.chunk(Kind::Text, event, out),
+            "TOOL_CALL_CHUNK" => texts.chunk(Kind::Call, event, out),
+            "REASONING_MESSAGE_CHUNK" => texts.chunk(Kind::Reasoning, event, out),
+            "RAW" | "SUBAGENT_STARTED" => true,
+            "ACTIVITY_SNAPSHOT" | "ACTIVITY_DELTA" => {
+                content::activity(kind, data, event.subagent, out);
+                true
+            }
+            "REASONING_ENCRYPTED_VALUE" => texts.seal(event, out),
+            _ => {
+                texts.close_lane(event.subagent, out);
+                self.other(kind, data, event, out)
+            }
+        }
+    }
+
+    /// Events that end what a chunk was growing.
+    fn other(&mut self, kind: &str, data: &str, event: &Event<'_>, out: &mut Transcript) -> bool {
+        let texts = &mut self.texts;
+        match kind {
+            "TEXT_MESSAGE_START" => texts.start(Kind::Text, event, out),
+            "TOOL_CALL_START" => texts.start(Kind::Call, event, out),
+            "REASONING_MESSAGE_START" | "THINKING_TEXT_MESSAGE_START" => {
+                texts.start(Kind::Reasoning, event, out)
+            }
+            "TEXT_MESSAGE_END" => texts.stop(Kind::Text, event, out),
+            "TOOL_CALL_END" => texts.stop(Kind::Call, event, out),
+            "REASONING_MESSAGE_END" | "THINKING_TEXT_MESSAGE_END" => {
+                texts.stop(Kind::Reasoning, event, out)
+            }
+            "TOOL_CALL_RESULT" => {
+                let call = json::inner(event.tool_call_id);
+                call.map(|call| texts.result(call, event.content, None, event.message_id, out))
+                    .is_some()
+            }
+            "MESSAGES_SNAPSHOT" => {
+                texts.close(out);
+                self.snapshot.take(event.messages, &mut self.texts, out)
+            }
+            "CUSTOM" => {
+                content::activity(kind, data, event.subagent, out);
+                true
+            }
+            "RUN_STARTED" => {
+                if let Some(id) = json::token(event.run_id) {
+                    out.tell("response_id", id);
+                }
+                true
+            }
+            "RUN_FINISHED" => {
+                self.finished(event, out);
+                true
+            }
+            "RUN_ERROR" => {
+                self.snapshot.say(&mut self.texts, out);
+                self.texts.settle(out);
+                usage::tell(event.usage, out);
+                let code = failure::code(event.code).unwrap_or_else(|| "run_error".to_owned());
+                out.end(failure::failed(&code, event.message, data));
+                true
+            }
+            "STEP_STARTED" | "STEP_FINISHED" | "STATE_SNAPSHOT" | "STATE_DELTA"
+            | "REASONING_START" | "THINKING_START" | "REASONING_END" | "THINKING_END"
+            | "SUBAGENT_FINISHED" | "SUBAGENT_ERROR" => true,
+            _ => false,
+        }
+    }
+
+    fn finished(&mut self, event: &Event<'_>, out: &mut Transcript) {
+        self.texts.close(out);
+        self.snapshot.say(&mut self.texts, out);
+        usage::tell(event.usage, out);
+        if let Some(result) = json::value(event.result) {
+            out.tell("run_result", &json::kept(result));
+        }
+        // Before outcomes were objects they were words.
+        let outcome = json::value(event.outcome);
+        let told = outcome.and_then(json::read::<Outcome<'_>>);
+        let word = match &told {
+            Some(told) => told.kind,
+            None => event.outcome,
+        };
+        let interrupts = told.as_ref().and_then(|told| told.interrupts.as_ref());
+        for interrupt in interrupts.into_iter().flatten() {
+            ask(interrupt, out);
+        }
+        let (finish, ended) = match json::inner(word) {
+            Some("cancelled" | "canceled") => ("\"cancelled\"", Ended::Cancelled),
+            Some("interrupt") => ("\"other\"", Ended::Continues),
+            _ if self.texts.waits() => ("\"tool_calls\"", Ended::Continues),
+            _ => ("\"stop\"", Ended::Answered),
+        };
+        out.tell("finish_reason", finish);
+        if let Some(word) = json::token(word).filter(|word| *word != "\"success\"") {
+            out.tell("provider_finish_reason", word);
+        }
+        out.end(ended);
+    }
+}
+
+/// Keeps what a run asks the user before it goes on.
+fn ask(interrupt: &RawValue, out: &mut Transcript) {
+    let raw = json::kept(interrupt.get());
+    let told = json::read::<Interrupt<'_>>(interrupt.get());
+    let message = told.and_then(|told| json::token(told.message));
+    let parts = match message {
+        Some(message) => format!(
+            r#"[{{"type":"text","text":{message}}},{{"type":"interrupt","interrupt":{raw}}}]"#
+        ),
+        None => format!(r#"[{{"type":"interrupt","interrupt":{raw}}}]"#),
+    };
+    out.whole(Role::Assistant, Channel::HitlRequest, parts);
+}

@@ -1,0 +1,126 @@
+//! What comes whole: results of tools, activities.
+
+use filrouge_engine::stream::Transcript;
+use filrouge_types::{Channel, Role};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::stream::json::{self, Raw};
+
+/// The channel of what is shown to the user beside the conversation.
+const ACTIVITY: &str = "activity";
+
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Raw<'a>,
+    #[serde(borrow)]
+    text: Raw<'a>,
+    #[serde(borrow)]
+    source: Option<Source<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Source<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Raw<'a>,
+    #[serde(borrow)]
+    value: Raw<'a>,
+    #[serde(borrow, rename = "mimeType", alias = "mime_type")]
+    mime: Raw<'a>,
+}
+
+#[derive(Deserialize)]
+struct Shown<'a> {
+    #[serde(borrow, rename = "messageId", alias = "message_id")]
+    message_id: Raw<'a>,
+    #[serde(borrow, rename = "activityType", alias = "activity_type")]
+    activity_type: Raw<'a>,
+    #[serde(borrow)]
+    name: Raw<'a>,
+    #[serde(borrow)]
+    content: Raw<'a>,
+    #[serde(borrow)]
+    patch: Raw<'a>,
+    #[serde(borrow)]
+    value: Raw<'a>,
+}
+
+/// Keeps an activity, a change of one, or an event of the application's own.
+pub(super) fn activity(kind: &str, data: &str, subagent: Raw<'_>, out: &mut Transcript) {
+    let Some(shown) = json::read::<Shown<'_>>(data) else {
+        return out.unknown(data);
+    };
+    let kind = match kind {
+        "ACTIVITY_SNAPSHOT" => "activity",
+        "ACTIVITY_DELTA" => "activity_delta",
+        _ => "custom_event",
+    };
+    let mut part = format!(r#"[{{"type":"{kind}""#);
+    for (name, raw) in [
+        ("message_id", shown.message_id),
+        ("activity_type", shown.activity_type),
+        ("name", shown.name),
+        ("content", shown.content),
+        ("patch", shown.patch),
+        ("value", shown.value),
+        ("subagent_run_id", subagent),
+    ] {
+        if let Some(value) = json::value(raw) {
+            part.extend([",\"", name, "\":", &json::kept(value)]);
+        }
+    }
+    part.push_str("}]");
+    out.whole(Role::Assistant, Channel::from_word(ACTIVITY), part);
+}
+
+/// The result of a call; a failed one has an error.
+pub(super) fn result(call_id: &str, content: Raw<'_>, error: Raw<'_>, out: &mut Transcript) {
+    let failed = json::value(error);
+    let told = json::value(content).filter(|content| *content != "\"\"" || failed.is_none());
+    let content = match (told, failed) {
+        (Some(list), _) if list.starts_with('[') => self::parts(list),
+        (Some(other), _) => json::kept(other),
+        (None, error) => error.map_or_else(|| "\"\"".to_owned(), json::kept),
+    };
+    let ok = failed.is_none();
+    let parts =
+        format!(r#"[{{"type":"tool_result","call_id":{call_id},"ok":{ok},"content":{content}}}]"#);
+    out.whole(Role::Tool, Channel::ToolResult, parts);
+}
+
+/// A list of content parts in the words of a journal; parts that are not known stay as they are.
+pub(super) fn parts(list: &str) -> String {
+    let Some(list) = json::read::<Vec<&RawValue>>(list) else {
+        return json::kept(list);
+    };
+    let parts: Vec<String> = list
+        .iter()
+        .map(|raw| part(raw.get()).unwrap_or_else(|| json::kept(raw.get())))
+        .collect();
+    format!("[{}]", parts.join(","))
+}
+
+fn part(raw: &str) -> Option<String> {
+    let part = json::read::<Part<'_>>(raw)?;
+    let kind = match json::inner(part.kind)? {
+        "text" => {
+            let text = json::token(part.text)?;
+            return Some(format!(r#"{{"type":"text","text":{text}}}"#));
+        }
+        "image" => "image_url",
+        "audio" | "video" | "document" => "file",
+        _ => return None,
+    };
+    let source = part.source?;
+    let at = match json::inner(source.kind)? {
+        "data" => "data",
+        "url" => "url",
+        "file" => "file_id",
+        _ => return None,
+    };
+    let value = json::token(source.value)?;
+    let mime = json::token(source.mime).map(|mime| format!(",\"mime\":{mime}"));
+    let mime = mime.unwrap_or_default();
+    Some(format!(r#"{{"type":"{kind}","{at}":{value}{mime}}}"#))
+}

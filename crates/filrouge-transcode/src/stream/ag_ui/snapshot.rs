@@ -1,0 +1,122 @@
+//! Snapshots of a conversation: its history, and what a run has said.
+
+use filrouge_engine::stream::Transcript;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::texts::Texts;
+use crate::stream::json::{self, Raw};
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    id: Raw<'a>,
+    #[serde(borrow)]
+    role: Raw<'a>,
+    #[serde(borrow)]
+    content: Raw<'a>,
+    #[serde(borrow)]
+    error: Raw<'a>,
+    #[serde(borrow, rename = "toolCallId", alias = "tool_call_id")]
+    tool_call_id: Raw<'a>,
+    #[serde(borrow, rename = "toolCalls", alias = "tool_calls")]
+    tool_calls: Option<Vec<Call<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Call<'a> {
+    #[serde(borrow)]
+    id: Raw<'a>,
+    #[serde(borrow)]
+    function: Function<'a>,
+}
+
+#[derive(Deserialize)]
+struct Function<'a> {
+    #[serde(borrow)]
+    name: Raw<'a>,
+    #[serde(borrow)]
+    arguments: Raw<'a>,
+}
+
+/// The messages of the last snapshot that may be all that a run says.
+#[derive(Default)]
+pub(super) struct Snapshot {
+    /// A JSON array, or nothing.
+    pending: String,
+}
+
+impl Snapshot {
+    /// Takes a snapshot. What follows the last message that has come is new; a run that has said nothing so far tells
+    /// its history, and is not heard before its end.
+    pub(super) fn take(&mut self, raw: Raw<'_>, texts: &mut Texts, out: &mut Transcript) -> bool {
+        let Some(raw) = json::value(raw) else {
+            return false;
+        };
+        if texts.is_empty() {
+            raw.clone_into(&mut self.pending);
+            return true;
+        }
+        self.pending.clear();
+        let Some(messages) = json::read::<Vec<&RawValue>>(raw) else {
+            return false;
+        };
+        let known = |raw: &&RawValue| {
+            let id = json::read::<Message<'_>>(raw.get()).and_then(|m| m.id);
+            json::inner(id).is_some_and(|id| texts.has(id))
+        };
+        if let Some(last) = messages.iter().rposition(known) {
+            for raw in messages.iter().skip(last + 1) {
+                message(raw, texts, out);
+            }
+        }
+        true
+    }
+
+    /// What a run says that has told nothing else: the messages behind the user's, if the assistant has the last word.
+    pub(super) fn say(&mut self, texts: &mut Texts, out: &mut Transcript) {
+        let pending = std::mem::take(&mut self.pending);
+        if pending.is_empty() || !texts.is_empty() {
+            return;
+        }
+        let Some(messages) = json::read::<Vec<&RawValue>>(&pending) else {
+            return out.unknown(&pending);
+        };
+        let is = |raw: &RawValue, role: &str| {
+            let of = json::read::<Message<'_>>(raw.get()).and_then(|m| m.role);
+            json::inner(of) == Some(role)
+        };
+        if messages.last().is_some_and(|last| is(last, "assistant")) {
+            let asked = messages.iter().rposition(|raw| is(raw, "user"));
+            for raw in messages.iter().skip(asked.map_or(0, |at| at + 1)) {
+                message(raw, texts, out);
+            }
+        }
+    }
+}
+
+fn message(raw: &RawValue, texts: &mut Texts, out: &mut Transcript) {
+    let Some(message) = json::read::<Message<'_>>(raw.get()) else {
+        return out.unknown(raw.get());
+    };
+    let id = json::inner(message.id).unwrap_or_default();
+    let role = json::inner(message.role);
+    if role == Some("tool")
+        && let Some(call) = json::inner(message.tool_call_id)
+    {
+        return texts.result(call, message.content, message.error, message.id, out);
+    }
+    match json::some(message.content) {
+        Some(text) => texts.say_whole(id, role, text, out),
+        // A list of parts, or an activity's object.
+        None if json::value(message.content).is_some_and(|c| c != "\"\"") => out.unknown(raw.get()),
+        None => {}
+    }
+    for call in message.tool_calls.iter().flatten() {
+        let name = json::token(call.function.name).unwrap_or("\"\"");
+        let args = json::inner(call.function.arguments).unwrap_or_default();
+        if let Some(id) = json::inner(call.id) {
+            texts.call_whole(id, name, args, out);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Token counts of a run.
+
+use filrouge_engine::stream::Transcript;
+use serde::Deserialize;
+
+use crate::stream::json::{self, Raw};
+
+/// The counts of one model; parts of the totals are within them.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry<'a> {
+    #[serde(borrow)]
+    model: Raw<'a>,
+    #[serde(alias = "input_tokens")]
+    input_tokens: Option<u64>,
+    #[serde(alias = "output_tokens")]
+    output_tokens: Option<u64>,
+    #[serde(alias = "cached_input_tokens")]
+    cached_input_tokens: Option<u64>,
+    #[serde(alias = "cache_write_input_tokens")]
+    cache_write_input_tokens: Option<u64>,
+    #[serde(alias = "reasoning_tokens")]
+    reasoning_tokens: Option<u64>,
+}
+
+/// Tells the counts of all models together, in counts that do not overlap, and beside them as they came.
+pub(super) fn tell(raw: Raw<'_>, out: &mut Transcript) {
+    let Some(raw) = json::value(raw) else { return };
+    let Some(entries) = json::read::<Vec<Entry<'_>>>(raw) else {
+        if raw.starts_with('{') {
+            out.usage(json::kept(raw));
+        } else {
+            out.unknown(raw);
+        }
+        return;
+    };
+    let sum = |count: fn(&Entry<'_>) -> Option<u64>| {
+        let counts = entries.iter().filter_map(count);
+        counts.fold(0_u64, u64::saturating_add)
+    };
+    let read = sum(|e| e.cached_input_tokens);
+    let write = sum(|e| e.cache_write_input_tokens);
+    let reasoning = sum(|e| e.reasoning_tokens);
+    let input = sum(|e| e.input_tokens).saturating_sub(read.saturating_add(write));
+    let output = sum(|e| e.output_tokens).saturating_sub(reasoning);
+    if let [only] = entries.as_slice()
+        && let Some(model) = json::plain(only.model)
+    {
+        out.model(&model);
+    }
+    out.usage(format!(
+        r#"{{"input":{input},"output":{output},"reasoning":{reasoning},"cache_read":{read},"cache_write":{write},"models":{}}}"#,
+        json::kept(raw)
+    ));
+}

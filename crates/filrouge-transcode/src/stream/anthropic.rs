@@ -1,0 +1,263 @@
+//! Anthropic's Messages: events up to `message_stop`, whole messages, and errors in either.
+
+use std::collections::BTreeMap;
+
+use filrouge_engine::stream::{Ended, Transcript};
+use filrouge_types::{RawJson, merge_objects, merge_patch};
+
+use super::json::{self, Raw};
+use super::provider_error::provider_error;
+
+mod block;
+mod wire;
+
+use block::Block;
+use wire::{Delta, Event, Message};
+
+/// Reads the events of one response.
+#[derive(Default)]
+pub(super) struct Messages {
+    /// The blocks that are not complete, by their index.
+    open: BTreeMap<u64, Block>,
+    /// How far the characters of the text that grows are counted.
+    count: block::Count,
+    is_begun: bool,
+    /// Whether the caller is to run a tool.
+    has_calls: bool,
+    /// Token counts as told at the beginning and at the end.
+    usage: [Option<RawJson>; 2],
+    /// Why the message stopped, as spelled inside a JSON string.
+    stop: Option<String>,
+}
+
+impl super::Events for Messages {
+    fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
+        let data = data.trim();
+        // A list could pass for an object without names.
+        let event: Option<Event<'_>> = data.starts_with('{').then(|| json::read(data)).flatten();
+        let Some(event) = event else {
+            return out.unknown(data);
+        };
+        if !self.take(name, &event, data, out) {
+            out.unknown(data);
+        }
+    }
+
+    fn end(&mut self, out: &mut Transcript) {
+        if self.stop.is_some() {
+            self.conclude(out);
+        } else {
+            self.break_off(out);
+        }
+    }
+}
+
+impl Messages {
+    /// Takes an event; `false` when it is not known, or not of its kind's shape.
+    fn take(&mut self, name: &str, event: &Event<'_>, data: &str, out: &mut Transcript) -> bool {
+        match json::some(event.kind).unwrap_or(name) {
+            "content_block_delta" => match (event.index, &event.delta) {
+                (Some(index), Some(delta)) => match self.open.get_mut(&index) {
+                    Some(block) => block.add(delta, out),
+                    None => false,
+                },
+                _ => false,
+            },
+            "content_block_start" => match (event.index, json::value(event.content_block)) {
+                (Some(index), Some(block)) => self.begin(index, block, out),
+                _ => false,
+            },
+            "content_block_stop" => {
+                let index = event.index.unwrap_or_default();
+                match self.open.remove(&index) {
+                    Some(block) => block.finish(&mut self.count, out),
+                    None => return false,
+                }
+                true
+            }
+            "message_start" => {
+                let message = json::value(event.message).and_then(json::read);
+                message.is_some_and(|message| self.message(&message, out))
+            }
+            "message_delta" => self.message_delta(event, out),
+            "message_stop" => {
+                if self.is_begun {
+                    self.conclude(out);
+                }
+                true
+            }
+            "message" => {
+                let message = json::read(data);
+                let known = message.is_some_and(|message| self.message(&message, out));
+                if known {
+                    self.conclude(out);
+                }
+                known
+            }
+            "ping" => true,
+            _ => self.fail(event, data, out),
+        }
+    }
+
+    fn begin(&mut self, index: u64, block: &str, out: &mut Transcript) -> bool {
+        // One that was not told to be complete grows no more.
+        if let Some(before) = self.open.remove(&index) {
+            before.finish(&mut self.count, out);
+        }
+        let Some((block, is_call)) = Block::begin(block, out) else {
+            return false;
+        };
+        self.has_calls |= is_call;
+        self.open.insert(index, block);
+        true
+    }
+
+    /// A message at its beginning, or whole.
+    fn message(&mut self, message: &Message<'_>, out: &mut Transcript) -> bool {
+        self.is_begun = true;
+        if let Some(id) = json::some(message.id) {
+            out.tell("response_id", &format!("\"{id}\""));
+        }
+        if let Some(model) = json::plain(message.model) {
+            out.model(&model);
+        }
+        let mut known = true;
+        for raw in message.content.iter().flatten() {
+            match raw.and_then(|raw| Block::begin(raw.get(), out)) {
+                Some((block, is_call)) => {
+                    self.has_calls |= is_call;
+                    block.finish(&mut self.count, out);
+                }
+                None => known = false,
+            }
+        }
+        let usage = object(message.usage);
+        known &= usage.is_some() || json::value(message.usage).is_none();
+        if let Some(usage) = usage {
+            out.usage(usage.as_str().to_owned());
+            self.usage = [Some(usage), None];
+        }
+        tell(
+            [
+                ("stop_sequence", message.stop_sequence),
+                ("stop_details", message.stop_details),
+                ("container", message.container),
+                ("context_management", message.context_management),
+                ("input_transformations", message.input_transformations),
+            ],
+            out,
+        );
+        if let Some(reason) = json::some(message.stop_reason) {
+            self.stop = Some(reason.to_owned());
+        }
+        known
+    }
+
+    fn message_delta(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
+        let Some(delta) = &event.delta else {
+            return false;
+        };
+        let Delta {
+            stop_sequence,
+            stop_details,
+            container,
+            ..
+        } = delta;
+        tell(
+            [
+                ("stop_sequence", *stop_sequence),
+                ("stop_details", *stop_details),
+                ("container", *container),
+                ("context_management", event.context_management),
+                ("input_transformations", event.input_transformations),
+            ],
+            out,
+        );
+        let usage = object(event.usage);
+        let known = usage.is_some() || json::value(event.usage).is_none();
+        if usage.is_some() {
+            self.usage[1] = usage;
+        }
+        if let Some(reason) = json::some(delta.stop_reason) {
+            self.stop = Some(reason.to_owned());
+        }
+        known
+    }
+
+    /// The error in an event, or one that is the whole event as gateways have it; `false` when there is none.
+    fn fail(&mut self, event: &Event<'_>, data: &str, out: &mut Transcript) -> bool {
+        let is_bare = event.kind.is_none() && json::token(event.message).is_some();
+        let error = json::value(event.error).or(is_bare.then_some(data));
+        let Some(error) = error else {
+            return false;
+        };
+        self.break_off(out);
+        out.end(Ended::Failed(provider_error(error)));
+        true
+    }
+
+    /// No more will come: what was held back until a block's end is told, although the block has none.
+    fn break_off(&mut self, out: &mut Transcript) {
+        for block in self.open.values_mut() {
+            block.tell(&mut self.count, out);
+        }
+        self.open.clear();
+        // What is counted at the end stands over what was counted at the beginning, but for what was not counted.
+        let usage = match &self.usage {
+            [Some(first), Some(last)] => {
+                let counted = merge_patch(&RawJson::from_checked("{}"), last);
+                Some(merge_objects(first, &counted))
+            }
+            [first, last] => last.clone().or_else(|| first.clone()),
+        };
+        if let Some(usage) = usage {
+            out.usage(usage.as_str().to_owned());
+        }
+    }
+
+    /// The response is over.
+    fn conclude(&mut self, out: &mut Transcript) {
+        self.break_off(out);
+        let stop = self.stop.as_deref();
+        let standard = stop.map(standard);
+        if let (Some(standard), Some(stop)) = (standard, stop) {
+            out.tell("finish_reason", &format!("\"{standard}\""));
+            if standard != stop {
+                out.tell("provider_finish_reason", &format!("\"{stop}\""));
+            }
+        }
+        let ended = match (standard, stop) {
+            // What a filter has cut off is not to be gone on with.
+            (Some("content_filter"), _) => Ended::Answered,
+            (Some("tool_calls"), _) | (_, Some("pause_turn" | "compaction")) => Ended::Continues,
+            _ if self.has_calls => Ended::Continues,
+            _ => Ended::Answered,
+        };
+        out.end(ended);
+    }
+}
+
+/// The standard word for one of Anthropic's.
+fn standard(reason: &str) -> &'static str {
+    match reason {
+        "end_turn" | "stop_sequence" => "stop",
+        "max_tokens" | "model_context_window_exceeded" => "length",
+        "tool_use" => "tool_calls",
+        "refusal" => "content_filter",
+        _ => "other",
+    }
+}
+
+fn tell<const N: usize>(members: [(&'static str, Raw<'_>); N], out: &mut Transcript) {
+    for (name, raw) in members {
+        if let Some(value) = json::value(raw) {
+            out.tell(name, &json::kept(value));
+        }
+    }
+}
+
+/// A value that is an object, and not too deep.
+fn object(raw: Raw<'_>) -> Option<RawJson> {
+    let json = RawJson::parse(json::value(raw)?).ok()?;
+    json.is_object().then_some(json)
+}

@@ -1,0 +1,204 @@
+//! Gemini's streamGenerateContent, as events or as a JSON array, and generateContent (REST reference,
+//! GenerateContentResponse).
+//!
+//! The format has no terminal event: a reason to finish is told with some part of the answer, and what it cites or used
+//! may follow. So a response ends with its bytes.
+//!
+//! A call without an id gets one from its place: `call_RESPONSEID_0` and so on, or `call_0` without a `responseId`; a
+//! turn may hold several responses, whose calls differ so.
+
+use std::collections::BTreeMap;
+
+use filrouge_engine::stream::{Ended, Transcript};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::failure;
+use super::json::{self, Raw};
+
+mod candidate;
+mod part;
+mod partial;
+
+use candidate::{Candidate, Finish};
+
+/// Most candidates that are told apart; the API gives 8.
+const MOST: u32 = 1000;
+
+#[derive(Default)]
+pub(super) struct Gemini {
+    candidates: BTreeMap<u32, Candidate>,
+    calls: Calls,
+}
+
+/// Names calls that have no id.
+#[derive(Default)]
+struct Calls {
+    /// The response's id, as spelled inside a JSON string.
+    response: String,
+    count: u64,
+}
+
+impl Calls {
+    /// The id of a call, a JSON string.
+    fn id(&mut self, told: Raw<'_>) -> String {
+        let place = self.count;
+        self.count += 1;
+        match json::token(told).filter(|token| *token != "\"\"") {
+            Some(id) => id.to_owned(),
+            None if self.response.is_empty() => format!("\"call_{place}\""),
+            None => format!("\"call_{}_{place}\"", self.response),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Response<'a> {
+    #[serde(borrow)]
+    candidates: Option<Vec<Told<'a>>>,
+    #[serde(borrow)]
+    prompt_feedback: Raw<'a>,
+    #[serde(borrow)]
+    usage_metadata: Raw<'a>,
+    #[serde(borrow)]
+    model_version: Raw<'a>,
+    #[serde(borrow)]
+    response_id: Raw<'a>,
+    #[serde(borrow)]
+    error: Raw<'a>,
+}
+
+/// A candidate as an event tells it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Told<'a> {
+    index: Option<u32>,
+    #[serde(borrow)]
+    content: Option<Content<'a>>,
+    #[serde(borrow)]
+    finish_reason: Raw<'a>,
+    #[serde(borrow)]
+    finish_message: Raw<'a>,
+    #[serde(borrow)]
+    citation_metadata: Raw<'a>,
+    #[serde(borrow)]
+    grounding_metadata: Raw<'a>,
+    #[serde(borrow)]
+    url_context_metadata: Raw<'a>,
+}
+
+#[derive(Deserialize)]
+struct Content<'a> {
+    #[serde(borrow)]
+    parts: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Feedback<'a> {
+    #[serde(borrow)]
+    block_reason: Raw<'a>,
+    #[serde(borrow)]
+    block_reason_message: Raw<'a>,
+}
+
+#[derive(Deserialize)]
+struct Failure<'a> {
+    #[serde(borrow)]
+    status: Raw<'a>,
+    #[serde(borrow)]
+    code: Raw<'a>,
+    #[serde(borrow)]
+    message: Raw<'a>,
+}
+
+impl super::Events for Gemini {
+    fn event(&mut self, _name: &str, data: &str, out: &mut Transcript) {
+        // Proxies end this stream as that of chat completions ends.
+        if data.trim() == "[DONE]" {
+            return;
+        }
+        let known = json::read(data).is_some_and(|response| self.take(&response, out));
+        if !known {
+            out.unknown(data);
+        }
+    }
+
+    fn end(&mut self, out: &mut Transcript) {
+        let Some(first) = self.candidates.get_mut(&0) else {
+            return;
+        };
+        let Some(finish) = first.finish.take() else {
+            return;
+        };
+        let ended = finish.ended(first.waits, out);
+        out.end(ended);
+    }
+}
+
+impl Gemini {
+    /// Takes a part of a response; `false` when it is none.
+    fn take(&mut self, response: &Response<'_>, out: &mut Transcript) -> bool {
+        if let Some(model) = json::plain(response.model_version) {
+            out.model(&model);
+        }
+        if let Some(id) = json::token(response.response_id)
+            && self.calls.response.is_empty()
+        {
+            self.calls.response = id.trim_matches('"').to_owned();
+            out.tell("response_id", id);
+        }
+        if let Some(usage) = json::value(response.usage_metadata) {
+            out.usage(json::kept(usage));
+        }
+        for told in response.candidates.iter().flatten() {
+            let index = told.index.unwrap_or_default();
+            if index >= MOST {
+                return false;
+            }
+            let candidate = self.candidates.entry(index).or_default();
+            candidate.take(index, told, &mut self.calls, out);
+        }
+        if let Some(error) = json::value(response.error) {
+            out.end(failed(error));
+        } else if let Some(feedback) = json::value(response.prompt_feedback) {
+            blocked(feedback, out);
+        }
+        response.candidates.is_some()
+            || [
+                response.prompt_feedback,
+                response.usage_metadata,
+                response.model_version,
+                response.response_id,
+                response.error,
+            ]
+            .iter()
+            .any(Option::is_some)
+    }
+}
+
+/// The body of an error: the word of its status is its code.
+fn failed(raw: &str) -> Ended {
+    let Some(told) = json::read::<Failure<'_>>(raw) else {
+        return failure::failed("error", None, raw);
+    };
+    let code = failure::code(told.status).or_else(|| failure::code(told.code));
+    let code = code.unwrap_or_else(|| "error".to_owned());
+    failure::failed(&code, told.message, raw)
+}
+
+/// A prompt that is blocked has no answer.
+fn blocked(raw: &str, out: &mut Transcript) {
+    let Some(feedback) = json::read::<Feedback<'_>>(raw) else {
+        return out.unknown(raw);
+    };
+    let Some(reason) = json::plain(feedback.block_reason) else {
+        return;
+    };
+    if let Some(word) = json::token(feedback.block_reason) {
+        let finish = Finish::of(word, None);
+        finish.tell("\"content_filter\"", out);
+    }
+    out.end(failure::failed(&reason, feedback.block_reason_message, raw));
+}

@@ -1,0 +1,285 @@
+//! The parts of an answer.
+
+use filrouge_engine::stream::{PieceNo, Transcript};
+use filrouge_store::draft::PieceKind;
+use filrouge_types::{Channel, Role};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Calls;
+use super::candidate::{Candidate, Growing};
+use super::partial::Partial;
+use crate::stream::json::{self, Raw};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Part<'a> {
+    #[serde(borrow)]
+    text: Raw<'a>,
+    thought: Option<bool>,
+    #[serde(borrow)]
+    thought_signature: Raw<'a>,
+    #[serde(borrow)]
+    function_call: Option<Call<'a>>,
+    #[serde(borrow)]
+    function_response: Option<Answer<'a>>,
+    #[serde(borrow)]
+    tool_call: Option<Call<'a>>,
+    #[serde(borrow)]
+    tool_response: Option<Answer<'a>>,
+    #[serde(borrow)]
+    inline_data: Option<Media<'a>>,
+    #[serde(borrow)]
+    file_data: Option<Media<'a>>,
+    #[serde(borrow)]
+    executable_code: Raw<'a>,
+    #[serde(borrow)]
+    code_execution_result: Option<Execution<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Call<'a> {
+    #[serde(borrow)]
+    id: Raw<'a>,
+    #[serde(borrow)]
+    name: Raw<'a>,
+    /// The name of a tool of the provider's own.
+    #[serde(borrow)]
+    tool_type: Raw<'a>,
+    #[serde(borrow)]
+    args: Raw<'a>,
+    /// Arguments in pieces (Vertex, `streamFunctionCallArguments`).
+    #[serde(borrow)]
+    partial_args: Option<Vec<&'a RawValue>>,
+    will_continue: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    id: Raw<'a>,
+    #[serde(borrow)]
+    name: Raw<'a>,
+    #[serde(borrow)]
+    response: Raw<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Media<'a> {
+    #[serde(borrow)]
+    mime_type: Raw<'a>,
+    #[serde(borrow)]
+    data: Raw<'a>,
+    #[serde(borrow)]
+    file_uri: Raw<'a>,
+}
+
+#[derive(Deserialize)]
+struct Code<'a> {
+    #[serde(borrow)]
+    id: Raw<'a>,
+}
+
+#[derive(Deserialize)]
+struct Execution<'a> {
+    #[serde(borrow)]
+    id: Raw<'a>,
+    #[serde(borrow)]
+    outcome: Raw<'a>,
+    #[serde(borrow)]
+    output: Raw<'a>,
+}
+
+/// What parts are put into.
+pub(super) struct Tool<'t> {
+    pub(super) index: u32,
+    pub(super) calls: &'t mut Calls,
+    pub(super) out: &'t mut Transcript,
+}
+
+impl Candidate {
+    /// Takes a part; `false` when it is not known.
+    pub(super) fn part(&mut self, raw: &str, part: &Part<'_>, to: &mut Tool<'_>) -> bool {
+        let signature = json::token(part.thought_signature).filter(|s| *s != "\"\"");
+        let thought = part.thought == Some(true);
+        if let Some(call) = &part.function_call {
+            self.call(call, signature, to);
+        } else if let Some(media) = part.inline_data.as_ref().or(part.file_data.as_ref()) {
+            self.media(media, thought, signature, to);
+        } else if let Some(code) = part.executable_code {
+            self.execute(code, signature, to);
+        } else if let Some(execution) = &part.code_execution_result {
+            self.executed(execution, to);
+        } else if let Some(call) = &part.tool_call {
+            let args = json::value(call.args).unwrap_or("{}");
+            self.own(call.id, json::token(call.tool_type), args, signature, to);
+        } else if let Some(answer) = part
+            .function_response
+            .as_ref()
+            .or(part.tool_response.as_ref())
+        {
+            self.answer(answer, to);
+        } else if part.text.is_some() || signature.is_some() {
+            let text = json::inner(part.text).unwrap_or_default();
+            if thought {
+                self.think(text, signature, to);
+            } else {
+                self.say(text, signature, to);
+            }
+        } else {
+            return raw == "{}";
+        }
+        true
+    }
+
+    fn say(&mut self, text: &str, signature: Option<&str>, to: &mut Tool<'_>) {
+        let piece = match self.growing {
+            Some(Growing::Said(piece)) => piece,
+            // A signature without a text is that of what was thought before.
+            _ if text.is_empty() && signature.is_some() => return self.think("", signature, to),
+            _ if text.is_empty() => return,
+            _ => {
+                self.settle(to.out);
+                let piece = to.out.say(PieceKind::Text, to.index, true);
+                self.growing = Some(Growing::Said(piece));
+                piece
+            }
+        };
+        to.out.push(piece, text);
+        sign(piece, signature, to.out);
+    }
+
+    fn think(&mut self, text: &str, signature: Option<&str>, to: &mut Tool<'_>) {
+        let piece = match self.growing {
+            Some(Growing::Thought(piece)) => piece,
+            _ => {
+                self.settle(to.out);
+                let piece = to.out.think(to.index);
+                to.out.set(piece, "provider", "\"google\"");
+                self.growing = Some(Growing::Thought(piece));
+                piece
+            }
+        };
+        to.out.push(piece, text);
+        if signature.is_some() {
+            sign(piece, signature, to.out);
+            // A signature seals what came before it.
+            self.settle(to.out);
+        }
+    }
+
+    /// A call for the caller, whole or in pieces.
+    fn call(&mut self, call: &Call<'_>, signature: Option<&str>, to: &mut Tool<'_>) {
+        let known = self.partial.take_if(|_| json::some(call.name).is_none());
+        let mut partial = known.unwrap_or_else(|| {
+            self.settle(to.out);
+            let id = to.calls.id(call.id);
+            let name = json::token(call.name).unwrap_or("\"\"");
+            self.waits = true;
+            Partial::new(to.out.call(&id, name, to.index))
+        });
+        for arg in call.partial_args.iter().flatten() {
+            partial.take(arg.get(), to.out);
+        }
+        if let Some(args) = json::value(call.args).filter(|_| call.partial_args.is_none()) {
+            to.out.push(partial.piece, &json::escaped(args));
+        }
+        sign(partial.piece, signature, to.out);
+        if call.will_continue == Some(true) {
+            self.partial = Some(partial);
+        } else {
+            partial.end(to.out);
+        }
+    }
+
+    /// A call that the provider answers itself.
+    fn own(
+        &mut self,
+        id: Raw<'_>,
+        name: Option<&str>,
+        args: &str,
+        signature: Option<&str>,
+        to: &mut Tool<'_>,
+    ) {
+        self.settle(to.out);
+        let id = to.calls.id(id);
+        let piece = to.out.call(&id, name.unwrap_or("\"\""), to.index);
+        to.out.push(piece, &json::escaped(args));
+        sign(piece, signature, to.out);
+        to.out.finish(piece);
+        self.running = Some(id);
+    }
+
+    fn execute(&mut self, code: &RawValue, signature: Option<&str>, to: &mut Tool<'_>) {
+        let id = json::read::<Code<'_>>(code.get()).and_then(|code| code.id);
+        self.own(id, Some("\"code_execution\""), code.get(), signature, to);
+    }
+
+    fn executed(&mut self, execution: &Execution<'_>, to: &mut Tool<'_>) {
+        let ok = json::inner(execution.outcome).is_none_or(|outcome| outcome == "OUTCOME_OK");
+        let output = json::token(execution.output).unwrap_or("\"\"").to_owned();
+        self.result(execution.id, ok, &output, to);
+    }
+
+    fn answer(&mut self, answer: &Answer<'_>, to: &mut Tool<'_>) {
+        let id = answer.id.or(answer.name.filter(|_| self.running.is_none()));
+        let response = json::value(answer.response).map_or_else(|| "\"\"".to_owned(), json::kept);
+        self.result(id, true, &response, to);
+    }
+
+    /// An answer that comes with the response; without an id it is that of the last call.
+    fn result(&mut self, id: Raw<'_>, ok: bool, content: &str, to: &mut Tool<'_>) {
+        self.settle(to.out);
+        let running = self.running.take();
+        let told = json::token(id)
+            .filter(|id| *id != "\"\"")
+            .map(str::to_owned);
+        let id = told.or(running).unwrap_or_else(|| to.calls.id(None));
+        let parts =
+            format!(r#"[{{"type":"tool_result","call_id":{id},"ok":{ok},"content":{content}}}]"#);
+        to.out.whole(Role::Tool, Channel::ToolResult, parts);
+    }
+
+    /// An image or a file, said or thought.
+    fn media(
+        &mut self,
+        media: &Media<'_>,
+        thought: bool,
+        signature: Option<&str>,
+        to: &mut Tool<'_>,
+    ) {
+        let image = json::inner(media.mime_type).is_some_and(|mime| mime.starts_with("image/"));
+        let kind = if image { "image_url" } else { "file" };
+        let mut part = format!(r#"{{"type":"{kind}""#);
+        let members = [
+            ("mime", json::token(media.mime_type)),
+            ("data", json::token(media.data)),
+            ("url", json::token(media.file_uri)),
+            ("provider", signature.map(|_| "\"google\"")),
+            ("signature", signature),
+        ];
+        for (name, value) in members {
+            if let Some(value) = value {
+                part.extend([",\"", name, "\":", value]);
+            }
+        }
+        part.push('}');
+        self.settle(to.out);
+        if thought {
+            let parts = format!("[{part}]");
+            to.out.whole(Role::Assistant, Channel::Thought, parts);
+        } else {
+            to.out.say_whole(&part, to.index);
+        }
+    }
+}
+
+/// Keeps a signature with the part that it came with.
+fn sign(piece: PieceNo, signature: Option<&str>, out: &mut Transcript) {
+    if let Some(signature) = signature {
+        out.set(piece, "provider", "\"google\"");
+        out.set(piece, "signature", signature);
+    }
+}

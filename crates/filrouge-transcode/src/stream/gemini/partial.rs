@@ -1,0 +1,95 @@
+//! Arguments of a call that come in pieces (Vertex, `streamFunctionCallArguments`): each tells which member it belongs
+//! to, and a text may come in several.
+
+use filrouge_engine::stream::{PieceNo, Transcript};
+use serde::Deserialize;
+
+use crate::stream::json::{self, Raw};
+
+/// A piece of the arguments.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Arg<'a> {
+    #[serde(borrow)]
+    json_path: Raw<'a>,
+    #[serde(borrow)]
+    string_value: Raw<'a>,
+    #[serde(borrow)]
+    number_value: Raw<'a>,
+    #[serde(borrow)]
+    bool_value: Raw<'a>,
+    will_continue: Option<bool>,
+}
+
+/// Arguments while they grow.
+pub(super) struct Partial {
+    pub(super) piece: PieceNo,
+    /// The member whose text goes on.
+    open: Option<String>,
+    any: bool,
+}
+
+impl Partial {
+    pub(super) const fn new(piece: PieceNo) -> Self {
+        Self {
+            piece,
+            open: None,
+            any: false,
+        }
+    }
+
+    /// Takes a piece. Members of members, and what is no piece, are kept beside the arguments.
+    pub(super) fn take(&mut self, raw: &str, out: &mut Transcript) {
+        let arg = json::read::<Arg<'_>>(raw);
+        let known = arg.and_then(|arg| Some((member(arg.json_path)?, arg)));
+        let Some((name, arg)) = known else {
+            return out.list(self.piece, "partial_args", json::kept(raw));
+        };
+        if self.open.as_deref() != Some(name) {
+            self.close(out);
+            let before = if std::mem::replace(&mut self.any, true) {
+                ","
+            } else {
+                "{"
+            };
+            out.push(self.piece, before);
+            out.push(self.piece, &json::escaped(&format!("\"{name}\":")));
+        }
+        if let Some(text) = json::inner(arg.string_value) {
+            if self.open.is_none() {
+                out.push(self.piece, r#"\""#);
+            }
+            out.push(self.piece, &json::escaped(text));
+            self.open = Some(name.to_owned());
+            if arg.will_continue != Some(true) {
+                self.close(out);
+            }
+            return;
+        }
+        self.close(out);
+        let value = json::value(arg.number_value).or_else(|| json::value(arg.bool_value));
+        out.push(self.piece, &json::escaped(value.unwrap_or("null")));
+    }
+
+    fn close(&mut self, out: &mut Transcript) {
+        if self.open.take().is_some() {
+            out.push(self.piece, r#"\""#);
+        }
+    }
+
+    /// The arguments are complete.
+    pub(super) fn end(mut self, out: &mut Transcript) {
+        self.close(out);
+        if self.any {
+            out.push(self.piece, "}");
+        }
+        out.finish(self.piece);
+    }
+}
+
+/// The name in a path of one step.
+fn member(path: Raw<'_>) -> Option<&str> {
+    let name = json::inner(path)?.strip_prefix("$.")?;
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    (!name.is_empty() && name.bytes().all(plain)).then_some(name)
+}

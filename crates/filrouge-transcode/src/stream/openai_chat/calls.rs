@@ -1,0 +1,196 @@
+//! The calls of one answer, several of which may grow at once.
+
+use std::collections::BTreeMap;
+
+use filrouge_engine::stream::{PieceNo, Transcript};
+use filrouge_types::RawJson;
+
+use super::wire::{Function, ToolCall};
+use crate::stream::json::{self, Raw};
+
+/// A call.
+struct Call {
+    piece: PieceNo,
+    /// Its id, as spelled inside a JSON string; without one of the server's, made here.
+    id: String,
+    is_id_made: bool,
+    name: String,
+    /// Whether nothing can follow any more.
+    is_complete: bool,
+}
+
+/// The calls of one answer.
+#[derive(Default)]
+pub(super) struct Calls {
+    calls: Vec<Call>,
+    by_index: BTreeMap<u64, usize>,
+    /// The one call of the older kind, which has neither number nor id.
+    function: Option<usize>,
+}
+
+impl Calls {
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// The call that was begun last.
+    pub(super) fn last(&self) -> Option<PieceNo> {
+        self.calls.last().map(|call| call.piece)
+    }
+
+    /// Takes a call, or what has been added to one; `false` when it has no known shape or comes too late.
+    pub(super) fn take(
+        &mut self,
+        told: &ToolCall<'_>,
+        alternative: u32,
+        response: &str,
+        out: &mut Transcript,
+    ) -> bool {
+        let function = told.function.as_ref().or(told.custom.as_ref());
+        let id = json::some(told.id);
+        let name = function.and_then(|f| json::some(f.name));
+        let at = match self.find(told.index, id, name) {
+            Some(at) => at,
+            None => self.begin(id, name, alternative, response, out),
+        };
+        if let Some(index) = told.index {
+            self.by_index.insert(index, at);
+        }
+        let signature = told.extra_content.as_ref().and_then(|e| e.google.as_ref());
+        let signature = signature.and_then(|google| json::token(google.thought_signature));
+        if let (Some(signature), Some(call)) = (signature, self.calls.get(at)) {
+            out.set(call.piece, "provider", "\"google\"");
+            out.set(call.piece, "signature", signature);
+        }
+        if told.custom.is_some()
+            && let Some(call) = self.calls.get(at)
+        {
+            out.set(call.piece, "call_type", "\"custom\"");
+        }
+        self.add(at, id, function, out)
+    }
+
+    /// Takes a call of the older kind, or what has been added to it. It is named after the response: there is but one.
+    pub(super) fn take_function(
+        &mut self,
+        function: &Function<'_>,
+        alternative: u32,
+        response: &str,
+        out: &mut Transcript,
+    ) -> bool {
+        let at = match self.function {
+            Some(at) => at,
+            None => self.begin(None, json::some(function.name), alternative, response, out),
+        };
+        self.function = Some(at);
+        self.add(at, None, Some(function), out)
+    }
+
+    /// The call that is meant. Some servers leave the number out, or give all calls the same one.
+    fn find(&self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
+        let at = match index {
+            Some(index) => *self.by_index.get(&index)?,
+            None => self.calls.len().checked_sub(1)?,
+        };
+        let call = self.calls.get(at)?;
+        let is_other = match (id, name) {
+            (Some(id), Some(_)) => !call.is_id_made && call.id != id,
+            (Some(id), None) => index.is_none() && !call.is_id_made && call.id != id,
+            (None, Some(_)) => index.is_none(),
+            (None, None) => false,
+        };
+        (!is_other).then_some(at)
+    }
+
+    fn begin(
+        &mut self,
+        id: Option<&str>,
+        name: Option<&str>,
+        alternative: u32,
+        response: &str,
+        out: &mut Transcript,
+    ) -> usize {
+        if let Some(before) = self.calls.last_mut() {
+            before.settle(out);
+        }
+        let at = self.calls.len();
+        let is_id_made = id.is_none();
+        let id = match (id, response) {
+            (Some(id), _) => id.to_owned(),
+            (None, "") => format!("call_{at}"),
+            (None, response) => format!("{response}_call_{at}"),
+        };
+        let name = name.unwrap_or_default().to_owned();
+        let piece = out.call(&format!("\"{id}\""), &format!("\"{name}\""), alternative);
+        self.calls.push(Call {
+            piece,
+            id,
+            is_id_made,
+            name,
+            is_complete: false,
+        });
+        at
+    }
+
+    fn add(
+        &mut self,
+        at: usize,
+        id: Option<&str>,
+        function: Option<&Function<'_>>,
+        out: &mut Transcript,
+    ) -> bool {
+        let Some(call) = self.calls.get_mut(at) else {
+            return false;
+        };
+        if let Some(id) = id.filter(|_| call.is_id_made) {
+            id.clone_into(&mut call.id);
+            call.is_id_made = false;
+            out.name_call(call.piece, Some(&format!("\"{id}\"")), None);
+        }
+        let Some(function) = function else {
+            return true;
+        };
+        if let Some(name) = json::some(function.name).filter(|name| *name != call.name) {
+            // A name in pieces, as the providers' own clients put it together.
+            call.name.push_str(name);
+            out.name_call(call.piece, None, Some(&format!("\"{}\"", call.name)));
+        }
+        call.arguments(function.arguments, out) && call.arguments(function.input, out)
+    }
+
+    /// The answer has stopped: its calls are complete, but for those that it was too long for.
+    pub(super) fn settle(&mut self, is_cut: bool, out: &mut Transcript) {
+        for call in &mut self.calls {
+            if is_cut {
+                call.settle(out);
+            } else {
+                out.finish(call.piece);
+            }
+        }
+    }
+}
+
+impl Call {
+    /// Adds arguments: their text, or, from some servers, the value itself.
+    fn arguments(&self, raw: Raw<'_>, out: &mut Transcript) -> bool {
+        match (json::inner(raw), json::value(raw)) {
+            (Some(""), _) | (None, None) => true,
+            (Some(text), _) => out.push(self.piece, text),
+            (None, Some(value)) => out.push(self.piece, &json::escaped(value)),
+        }
+    }
+
+    /// Finishes it if its arguments are whole, since more may come to those that are not.
+    fn settle(&mut self, out: &mut Transcript) {
+        if self.is_complete {
+            return;
+        }
+        let text = out.text(self.piece).unwrap_or_default();
+        let plain: Option<String> = json::read(&format!("\"{text}\""));
+        let args = plain.and_then(|plain| RawJson::parse(&plain).ok());
+        self.is_complete = args.is_some_and(|args| args.is_object());
+        if self.is_complete {
+            out.finish(self.piece);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Reasoning, which every server tells in its own way, some in two at once.
+
+use filrouge_engine::stream::{PieceNo, Transcript};
+
+use super::wire::{Detail, Entry, Message};
+use crate::stream::json::{self, Raw};
+
+/// The reasoning of one answer.
+pub(super) struct Reasoning {
+    alternative: u32,
+    /// What grows, and the number that its server gives it.
+    open: Option<(PieceNo, Option<u64>)>,
+    /// A piece that its provider's seal is still awaited for, although something else was said behind it.
+    unsealed: Option<PieceNo>,
+    last: Option<PieceNo>,
+}
+
+impl Reasoning {
+    pub(super) const fn new(alternative: u32) -> Self {
+        Self {
+            alternative,
+            open: None,
+            unsealed: None,
+            last: None,
+        }
+    }
+
+    /// Whether a message has any, or may have.
+    pub(super) fn is_in(message: &Message<'_>) -> bool {
+        let list = |raw| json::value(raw).is_some_and(|list| list != "[]");
+        json::value(message.reasoning).is_some_and(|text| text != "\"\"")
+            || json::value(message.reasoning_content).is_some_and(|text| text != "\"\"")
+            || list(message.reasoning_details)
+            || list(message.thinking_blocks)
+    }
+
+    /// The piece that was begun last.
+    pub(super) const fn last(&self) -> Option<PieceNo> {
+        self.last
+    }
+
+    pub(super) fn close(&mut self, out: &mut Transcript) {
+        if let Some((piece, _)) = self.open.take()
+            && self.unsealed != Some(piece)
+        {
+            out.finish(piece);
+        }
+    }
+
+    fn piece(&mut self, out: &mut Transcript) -> PieceNo {
+        match self.open {
+            Some((piece, _)) => piece,
+            None => self.begin(None, out),
+        }
+    }
+
+    fn begin(&mut self, index: Option<u64>, out: &mut Transcript) -> PieceNo {
+        self.close(out);
+        let piece = out.think(self.alternative);
+        self.open = Some((piece, index));
+        self.last = Some(piece);
+        piece
+    }
+
+    /// Takes what a message has of it; `false` when there is something in it that has no known shape.
+    pub(super) fn take(&mut self, message: &Message<'_>, out: &mut Transcript) -> bool {
+        let mut whole = true;
+        let mut has_text = false;
+        for raw in [message.reasoning_details, message.thinking_blocks] {
+            let Some(list) = json::value(raw) else {
+                continue;
+            };
+            let Some(details) = json::read::<Vec<Detail<'_>>>(list) else {
+                whole = false;
+                continue;
+            };
+            // Who tells both tells the same texts twice.
+            let is_told = has_text;
+            for detail in &details {
+                let text = text_of(detail).filter(|_| !is_told);
+                has_text |= text.is_some();
+                whole &= self.detail(detail, text, out);
+            }
+        }
+        // The same text as in the details, or the only one.
+        let plain = json::some(message.reasoning_content).or(json::some(message.reasoning));
+        if let Some(text) = plain.filter(|_| !has_text) {
+            let piece = self.piece(out);
+            whole &= out.push(piece, text);
+        }
+        let is_text = |raw| json::value(raw).is_none_or(|text| text.starts_with('"'));
+        whole && is_text(message.reasoning_content) && is_text(message.reasoning)
+    }
+
+    /// Takes a thought of a content that is a list: a text, or a list of texts.
+    pub(super) fn take_entry(&mut self, thinking: Raw<'_>, out: &mut Transcript) -> bool {
+        if let Some(text) = json::inner(thinking) {
+            let piece = self.piece(out);
+            return out.push(piece, text);
+        }
+        let entries: Option<Vec<Entry<'_>>> = json::value(thinking).and_then(json::read);
+        let Some(entries) = entries else {
+            return false;
+        };
+        let mut whole = true;
+        for entry in &entries {
+            whole &= json::inner(entry.text).is_some_and(|text| {
+                let piece = self.piece(out);
+                out.push(piece, text)
+            });
+        }
+        whole
+    }
+
+    fn detail(&mut self, detail: &Detail<'_>, text: Option<&str>, out: &mut Transcript) -> bool {
+        let kind = json::some(detail.kind).unwrap_or_default();
+        let (signature, data) = (json::some(detail.signature), json::some(detail.data));
+        if text.is_none() && signature.is_none() && data.is_none() {
+            return matches!(kind, "reasoning.text" | "reasoning.summary" | "thinking");
+        }
+        let provider = provider(kind, json::some(detail.format));
+        let piece = self.piece_of(detail.index, text.is_none(), out);
+        if let Some(provider) = provider {
+            out.set(piece, "provider", provider);
+            let is_sealed = signature.is_some() || data.is_some();
+            self.unsealed = Some(piece).filter(|_| !is_sealed);
+        }
+        let mut whole = text.is_none_or(|text| out.push(piece, text));
+        if let Some(signature) = signature {
+            out.extend(piece, "signature", signature);
+        }
+        if let Some(data) = data {
+            self.sealed(piece, provider, data, json::token(detail.id), out);
+        }
+        whole &= matches!(
+            kind,
+            "reasoning.text"
+                | "reasoning.summary"
+                | "reasoning.encrypted"
+                | "thinking"
+                | "redacted_thinking"
+        );
+        whole
+    }
+
+    /// The piece that a detail belongs to: the one of its number, and a seal that comes late to what awaits it.
+    fn piece_of(&mut self, index: Option<u64>, is_late: bool, out: &mut Transcript) -> PieceNo {
+        match &mut self.open {
+            Some((piece, known)) if known.is_none() || index.is_none() || *known == index => {
+                *known = known.or(index);
+                *piece
+            }
+            None if is_late => match self.unsealed {
+                Some(piece) => piece,
+                None => self.begin(index, out),
+            },
+            _ => self.begin(index, out),
+        }
+    }
+
+    /// What only its provider can read, in the member that it is given back in.
+    fn sealed(
+        &mut self,
+        piece: PieceNo,
+        provider: Option<&str>,
+        data: &str,
+        id: Option<&str>,
+        out: &mut Transcript,
+    ) {
+        let token = format!("\"{data}\"");
+        match provider {
+            Some("\"anthropic\"") => {
+                let is_empty = out.text(piece).is_some_and(str::is_empty);
+                let piece = if is_empty {
+                    piece
+                } else {
+                    self.begin(None, out)
+                };
+                out.set(piece, "provider", "\"anthropic\"");
+                out.set(piece, "redacted", &token);
+            }
+            Some("\"google\"") => out.set(piece, "signature", &token),
+            _ => {
+                let summary = match out.text(piece) {
+                    Some(text) if !text.is_empty() => {
+                        format!(r#"[{{"type":"summary_text","text":"{text}"}}]"#)
+                    }
+                    _ => "[]".to_owned(),
+                };
+                if let Some(id) = id {
+                    out.set(piece, "id", id);
+                }
+                out.set(piece, "summary", &summary);
+                out.set(piece, "encrypted_content", &token);
+            }
+        }
+    }
+}
+
+fn text_of<'a>(detail: &Detail<'a>) -> Option<&'a str> {
+    [detail.text, detail.summary, detail.thinking]
+        .into_iter()
+        .find_map(json::some)
+}
+
+/// Whose words these are, as a JSON string.
+fn provider(kind: &str, format: Option<&str>) -> Option<&'static str> {
+    const FORMATS: [(&str, &str); 5] = [
+        ("anthropic", "\"anthropic\""),
+        ("openai", "\"openai\""),
+        ("azure", "\"openai\""),
+        ("google", "\"google\""),
+        ("xai", "\"xai\""),
+    ];
+    if matches!(kind, "thinking" | "redacted_thinking") {
+        return Some("\"anthropic\"");
+    }
+    let format = format?;
+    let found = FORMATS.iter().find(|(word, _)| format.starts_with(word));
+    found.map(|(_, provider)| *provider)
+}

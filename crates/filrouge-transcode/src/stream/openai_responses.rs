@@ -1,0 +1,280 @@
+//! OpenAI's Responses: the events of a stream, or one whole response (API reference, "Streaming events").
+//!
+//! Output items are told apart by `output_index`: proxies give one item another `id` in each event. What an event
+//! tells whole behind its deltas only adds what they lacked.
+
+use std::collections::BTreeSet;
+
+use filrouge_engine::stream::{Ended, Transcript};
+use filrouge_store::draft::PieceKind;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::failure;
+use super::json::{self, Raw};
+
+mod items;
+mod message;
+mod tools;
+
+use items::Items;
+
+#[derive(Default)]
+pub(super) struct Responses {
+    items: Items,
+}
+
+/// What is asked of any event, or of a whole response.
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Raw<'a>,
+    #[serde(borrow)]
+    object: Raw<'a>,
+    #[serde(borrow)]
+    response: Raw<'a>,
+    #[serde(borrow)]
+    item: Raw<'a>,
+    #[serde(borrow)]
+    item_id: Raw<'a>,
+    output_index: Option<u64>,
+    content_index: Option<u64>,
+    summary_index: Option<u64>,
+    #[serde(borrow)]
+    part: Raw<'a>,
+    #[serde(borrow)]
+    delta: Raw<'a>,
+    #[serde(borrow)]
+    text: Raw<'a>,
+    #[serde(borrow)]
+    refusal: Raw<'a>,
+    #[serde(borrow)]
+    arguments: Raw<'a>,
+    #[serde(borrow)]
+    input: Raw<'a>,
+    #[serde(borrow)]
+    annotation: Raw<'a>,
+    #[serde(borrow)]
+    error: Raw<'a>,
+    #[serde(borrow)]
+    code: Raw<'a>,
+    #[serde(borrow)]
+    message: Raw<'a>,
+}
+
+#[derive(Deserialize)]
+struct Response<'a> {
+    #[serde(borrow)]
+    id: Raw<'a>,
+    #[serde(borrow)]
+    model: Raw<'a>,
+    #[serde(borrow)]
+    status: Raw<'a>,
+    #[serde(borrow)]
+    usage: Raw<'a>,
+    #[serde(borrow)]
+    error: Raw<'a>,
+    #[serde(borrow)]
+    incomplete_details: Raw<'a>,
+    #[serde(borrow)]
+    service_tier: Raw<'a>,
+    #[serde(borrow)]
+    output: Raw<'a>,
+}
+
+#[derive(Deserialize)]
+struct Incomplete<'a> {
+    #[serde(borrow)]
+    reason: Raw<'a>,
+}
+
+#[derive(Deserialize)]
+struct Failure<'a> {
+    #[serde(borrow)]
+    code: Raw<'a>,
+    #[serde(borrow, rename = "type")]
+    kind: Raw<'a>,
+    #[serde(borrow)]
+    message: Raw<'a>,
+}
+
+impl super::Events for Responses {
+    fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
+        // Proxies end this stream as that of chat completions ends.
+        if data.trim() == "[DONE]" {
+            return;
+        }
+        let known = json::read(data).is_some_and(|event| self.take(name, data, &event, out));
+        if !known {
+            out.unknown(data);
+        }
+    }
+
+    /// A response tells its end in an event of its own, and nothing before it.
+    fn end(&mut self, _out: &mut Transcript) {}
+}
+
+impl Responses {
+    /// Takes an event; `false` when it is not known, or not of the shape that it should have.
+    fn take(&mut self, name: &str, data: &str, event: &Event<'_>, out: &mut Transcript) -> bool {
+        if json::inner(event.object) == Some("response") {
+            return self.response(data, None, out);
+        }
+        let kind = json::inner(event.kind).unwrap_or(name);
+        if kind == "error" || (kind.is_empty() && json::value(event.error).is_some()) {
+            return error(event, data, out);
+        }
+        let kind = kind.strip_prefix("response.").unwrap_or(kind);
+        if let Some(known) = self.delta(kind, event, out) {
+            return known;
+        }
+        let response = event.response.map(RawValue::get);
+        let told = |this: &mut Self, status, out: &mut Transcript| {
+            response.is_some_and(|response| this.response(response, status, out))
+        };
+        match kind {
+            "output_item.added" => self.items.added(event, out),
+            "output_item.done" => self.items.done(event, out),
+            "created" | "in_progress" | "queued" => told(self, Some("in_progress"), out),
+            "completed" | "incomplete" | "failed" | "cancelled" => told(self, Some(kind), out),
+            _ => is_progress(kind),
+        }
+    }
+
+    /// Takes what is told of one output item; `None` for other events.
+    fn delta(&mut self, kind: &str, event: &Event<'_>, out: &mut Transcript) -> Option<bool> {
+        let items = &mut self.items;
+        let at = items.at(event);
+        Some(match kind {
+            "output_text.delta" => items.say(at, event, PieceKind::Text, event.delta, out),
+            "refusal.delta" => items.say(at, event, PieceKind::Refusal, event.delta, out),
+            "output_text.done" => items.said(at, event, PieceKind::Text, event.text, out),
+            "refusal.done" => items.said(at, event, PieceKind::Refusal, event.refusal, out),
+            "content_part.added" => items.part_added(at, event, out),
+            "content_part.done" => items.part_done(at, event, out),
+            "output_text.annotation.added" => items.annotate(at, event, out),
+            "function_call_arguments.delta"
+            | "custom_tool_call_input.delta"
+            | "mcp_call_arguments.delta"
+            | "mcp_call.arguments.delta" => items.grow(at, event.delta, out),
+            "function_call_arguments.done"
+            | "mcp_call_arguments.done"
+            | "mcp_call.arguments.done" => items.grown(at, event.arguments, out),
+            "custom_tool_call_input.done" => items.grown(at, event.input, out),
+            "code_interpreter_call_code.delta" => items.code(at, event.delta, out),
+            "code_interpreter_call_code.done" => true,
+            "reasoning_summary_text.delta" => {
+                items.think(at, false, event.summary_index, event.delta, out)
+            }
+            "reasoning_text.delta" => items.think(at, true, event.content_index, event.delta, out),
+            _ => return None,
+        })
+    }
+
+    /// Takes a response object; `status` where the event tells it.
+    fn response(&mut self, raw: &str, status: Option<&str>, out: &mut Transcript) -> bool {
+        let Some(response) = json::read::<Response<'_>>(raw) else {
+            return false;
+        };
+        if let Some(model) = json::plain(response.model) {
+            out.model(&model);
+        }
+        if let Some(id) = json::token(response.id) {
+            out.tell("response_id", id);
+        }
+        let status = status.or(json::inner(response.status)).unwrap_or_default();
+        let ends = ["completed", "incomplete", "failed", "cancelled"];
+        if !ends.contains(&status) {
+            return ["in_progress", "queued"].contains(&status);
+        }
+        if let Some(output) = json::value(response.output) {
+            self.items.all(output, out);
+        }
+        if let Some(usage) = json::value(response.usage) {
+            out.usage(json::kept(usage));
+        }
+        if let Some(tier) = json::token(response.service_tier) {
+            out.tell("service_tier", tier);
+        }
+        let ended = self.ended(&response, status, out);
+        out.end(ended);
+        true
+    }
+
+    fn ended(&self, response: &Response<'_>, status: &str, out: &mut Transcript) -> Ended {
+        let finish = match status {
+            "failed" => {
+                let raw = json::value(response.error).unwrap_or("{}");
+                let (code, message) = failed(raw, "response_failed");
+                return failure::failed(&code, message, raw);
+            }
+            "cancelled" => "\"cancelled\"",
+            "incomplete" => {
+                let details = response.incomplete_details.map(RawValue::get);
+                let details = details.and_then(json::read::<Incomplete<'_>>);
+                let reason = details.and_then(|d| d.reason);
+                if let Some(reason) = json::token(reason) {
+                    out.tell("provider_finish_reason", reason);
+                }
+                match json::inner(reason) {
+                    Some("max_output_tokens" | "max_tokens") => "\"length\"",
+                    Some("content_filter") => "\"content_filter\"",
+                    _ => "\"other\"",
+                }
+            }
+            _ if self.items.waits() => "\"tool_calls\"",
+            _ => "\"stop\"",
+        };
+        out.tell("finish_reason", finish);
+        match finish {
+            "\"cancelled\"" => Ended::Cancelled,
+            "\"tool_calls\"" => Ended::Continues,
+            _ => Ended::Answered,
+        }
+    }
+}
+
+/// Events that tell how far something is, and nothing that its item does not tell.
+fn is_progress(kind: &str) -> bool {
+    const OF: [&str; 9] = [
+        "web_search_call.",
+        "file_search_call.",
+        "code_interpreter_call.",
+        "mcp_call.",
+        "mcp_list_tools.",
+        // Partial images are no more than previews of the one that the item has.
+        "image_generation_call.",
+        "reasoning_summary_part.",
+        "reasoning_summary_text.",
+        "reasoning_text.",
+    ];
+    kind == "keepalive" || OF.iter().any(|of| kind.starts_with(of))
+}
+
+/// The code of an error and its message; `otherwise` is the code of one without.
+fn failed<'a>(raw: &'a str, otherwise: &str) -> (String, Raw<'a>) {
+    let Some(told) = json::read::<Failure<'_>>(raw) else {
+        return (otherwise.to_owned(), None);
+    };
+    let code = failure::code(told.code).or_else(|| failure::code(told.kind));
+    (code.unwrap_or_else(|| otherwise.to_owned()), told.message)
+}
+
+/// An `error` event, whose members stand in it or in its `error`, or the body of a refused request.
+fn error(event: &Event<'_>, data: &str, out: &mut Transcript) -> bool {
+    let ended = match json::value(event.error).filter(|error| error.starts_with('{')) {
+        Some(raw) => {
+            let (code, message) = failed(raw, "error");
+            failure::failed(&code, message, raw)
+        }
+        None => {
+            let code = failure::code(event.code).unwrap_or_else(|| "error".to_owned());
+            failure::failed(&code, event.message, data)
+        }
+    };
+    out.end(ended);
+    true
+}
+
+/// Tokens of the calls that wait for the caller.
+type Waiting = BTreeSet<String>;

@@ -1,0 +1,399 @@
+//! Output items while they grow.
+
+use std::collections::BTreeMap;
+
+use filrouge_engine::stream::{PieceNo, Transcript};
+use filrouge_types::{Channel, Role};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::message::{Message, Open};
+use super::{Event, Waiting, tools};
+use crate::stream::json::{self, Raw};
+
+/// Most output items of a response: a turn holds fewer.
+const MOST: usize = 50_000;
+
+/// What is asked of an output item of any type.
+#[derive(Deserialize)]
+pub(super) struct Item<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) id: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) call_id: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) name: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) arguments: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) input: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) status: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) phase: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) content: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) summary: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) encrypted_content: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) action: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) operation: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) pending_safety_checks: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) code: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) container_id: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) queries: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) outputs: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) output: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) results: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) result: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) tools: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) error: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) server_label: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) revised_prompt: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) output_format: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) execution: Raw<'a>,
+}
+
+#[derive(Deserialize)]
+struct Words<'a> {
+    #[serde(borrow)]
+    text: Raw<'a>,
+}
+
+struct Slot {
+    /// The item's id as its first event spells it.
+    id: String,
+    state: State,
+}
+
+enum State {
+    Message(Message),
+    Reasoning(Thought),
+    /// A call whose arguments come as text.
+    Call(PieceNo),
+    /// A call of the code interpreter, and whether code has come.
+    Code(PieceNo, bool),
+    /// A call whose arguments come with its end.
+    Silent(PieceNo),
+    /// Nothing is known of it before its end.
+    Later,
+    Done,
+}
+
+struct Thought {
+    piece: PieceNo,
+    /// What the last text belongs to: reasoning itself or a summary, and which part of it.
+    last: Option<(bool, u64)>,
+}
+
+/// The output items of a response.
+#[derive(Default)]
+pub(super) struct Items {
+    slots: BTreeMap<u64, Slot>,
+    open: Open,
+    waiting: Waiting,
+}
+
+impl Items {
+    /// Whether a call waits for the caller.
+    pub(super) fn waits(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Which item an event belongs to.
+    pub(super) fn at(&self, event: &Event<'_>) -> Option<u64> {
+        event.output_index.or_else(|| {
+            let id = json::inner(event.item_id)?;
+            let found = self.slots.iter().rfind(|(_, slot)| slot.id == id);
+            found.map(|(at, _)| *at)
+        })
+    }
+
+    /// The place of an item that comes without one: behind the others.
+    fn next(&self) -> u64 {
+        self.slots
+            .last_key_value()
+            .map_or(0, |(at, _)| at.saturating_add(1))
+    }
+
+    /// Whether there is no room for a further item.
+    fn is_full(&self, at: u64) -> bool {
+        self.slots.len() >= MOST && !self.slots.contains_key(&at)
+    }
+
+    fn state(&mut self, at: Option<u64>) -> Option<&mut State> {
+        self.slots.get_mut(&at?).map(|slot| &mut slot.state)
+    }
+
+    /// The message that an event belongs to, made if nothing is there: some servers begin with a delta. Without a
+    /// place it is the last item.
+    pub(super) fn message(
+        &mut self,
+        at: Option<u64>,
+        event: &Event<'_>,
+    ) -> Option<(&mut Message, &mut Open, u64)> {
+        let id = json::inner(event.item_id);
+        let last = self.slots.last_key_value();
+        let last = last.filter(|(_, slot)| matches!(slot.state, State::Message(_)) && id.is_none());
+        let at = at.or(last.map(|(at, _)| *at));
+        let at = at.unwrap_or_else(|| self.next());
+        if self.is_full(at) {
+            return None;
+        }
+        let slot = self.slots.entry(at).or_insert_with(|| Slot {
+            id: id.unwrap_or_default().to_owned(),
+            state: State::Message(Message::default()),
+        });
+        match &mut slot.state {
+            State::Message(message) => Some((message, &mut self.open, at)),
+            _ => None,
+        }
+    }
+
+    /// `output_item.added`.
+    pub(super) fn added(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
+        let Some(item) = item(event.item) else {
+            return false;
+        };
+        let at = event.output_index.unwrap_or_else(|| self.next());
+        if self.is_full(at) {
+            return false;
+        }
+        if !self.slots.contains_key(&at) {
+            self.begin(at, &item, out);
+        }
+        true
+    }
+
+    fn begin(&mut self, at: u64, item: &Item<'_>, out: &mut Transcript) {
+        let kind = json::inner(item.kind).unwrap_or_default();
+        let state = match kind {
+            "message" => State::Message(Message::of(item.phase)),
+            "reasoning" => {
+                let piece = out.think(0);
+                out.set(piece, "provider", "\"openai\"");
+                if let Some(id) = json::token(item.id) {
+                    out.set(piece, "id", id);
+                }
+                State::Reasoning(Thought { piece, last: None })
+            }
+            _ => match tools::begin(kind, at, item, out) {
+                Some(tools::Begun::Text(piece)) => State::Call(piece),
+                Some(tools::Begun::Code(piece)) => State::Code(piece, false),
+                Some(tools::Begun::Silent(piece)) => State::Silent(piece),
+                None => State::Later,
+            },
+        };
+        let id = json::inner(item.id).unwrap_or_default().to_owned();
+        self.slots.insert(at, Slot { id, state });
+    }
+
+    /// `output_item.done`.
+    pub(super) fn done(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
+        let (Some(raw), Some(item)) = (event.item, item(event.item)) else {
+            return false;
+        };
+        let at = event.output_index.or_else(|| {
+            let id = json::inner(item.id)?;
+            let found = self.slots.iter().rfind(|(_, slot)| slot.id == id);
+            found.map(|(at, _)| *at)
+        });
+        let at = at.unwrap_or_else(|| self.next());
+        if self.is_full(at) {
+            return false;
+        }
+        self.complete(at, &item, raw.get(), out);
+        true
+    }
+
+    /// The items of a whole response, as far as they have not come yet.
+    pub(super) fn all(&mut self, output: &str, out: &mut Transcript) {
+        let Some(output) = json::read::<Vec<&RawValue>>(output) else {
+            return out.unknown(output);
+        };
+        for (at, raw) in (0..).zip(output) {
+            if matches!(self.state(Some(at)), Some(State::Done)) {
+                continue;
+            }
+            match item(Some(raw)).filter(|_| !self.is_full(at)) {
+                Some(item) => self.complete(at, &item, raw.get(), out),
+                None => out.unknown(raw.get()),
+            }
+        }
+    }
+
+    /// Takes an item that is told whole.
+    fn complete(&mut self, at: u64, item: &Item<'_>, raw: &str, out: &mut Transcript) {
+        if !self.slots.contains_key(&at) {
+            self.begin(at, item, out);
+        }
+        let Some(slot) = self.slots.get_mut(&at) else {
+            return;
+        };
+        match std::mem::replace(&mut slot.state, State::Done) {
+            State::Message(mut message) => message.complete(at, item, &mut self.open, out),
+            State::Reasoning(thought) => thought.complete(item, out),
+            State::Call(piece) => {
+                tools::texts(piece, item, out);
+                tools::answer(piece, at, item, &mut self.waiting, out);
+            }
+            State::Code(piece, begun) => {
+                tools::code_end(piece, begun, item, out);
+                tools::answer(piece, at, item, &mut self.waiting, out);
+            }
+            State::Silent(piece) => {
+                tools::arguments(piece, item, out);
+                tools::answer(piece, at, item, &mut self.waiting, out);
+            }
+            State::Later => later(item, raw, &mut self.waiting, out),
+            State::Done => {}
+        }
+    }
+
+    /// A piece of a call's arguments.
+    pub(super) fn grow(&mut self, at: Option<u64>, delta: Raw<'_>, out: &mut Transcript) -> bool {
+        match (self.state(at), json::inner(delta)) {
+            (Some(State::Call(piece)), Some(delta)) => out.push(*piece, delta),
+            _ => false,
+        }
+    }
+
+    /// A call's arguments, whole.
+    pub(super) fn grown(&mut self, at: Option<u64>, told: Raw<'_>, out: &mut Transcript) -> bool {
+        match (self.state(at), json::inner(told)) {
+            (Some(State::Call(piece)), Some(told)) => settle(*piece, 0, told, out),
+            (Some(State::Done), Some(_)) => {}
+            _ => return false,
+        }
+        true
+    }
+
+    /// A piece of code: it becomes a string inside the text of the arguments.
+    pub(super) fn code(&mut self, at: Option<u64>, delta: Raw<'_>, out: &mut Transcript) -> bool {
+        match (self.state(at), json::inner(delta)) {
+            (Some(State::Code(piece, begun)), Some(delta)) => {
+                if !std::mem::replace(begun, true) {
+                    out.push(*piece, tools::CODE_BEGINS);
+                }
+                out.push(*piece, &json::escaped(delta))
+            }
+            _ => false,
+        }
+    }
+
+    /// A piece of reasoning itself (`own`), or of a summary of it.
+    pub(super) fn think(
+        &mut self,
+        at: Option<u64>,
+        own: bool,
+        part: Option<u64>,
+        delta: Raw<'_>,
+        out: &mut Transcript,
+    ) -> bool {
+        match (self.state(at), json::inner(delta)) {
+            (Some(State::Reasoning(thought)), Some(delta)) => {
+                thought.grow((own, part.unwrap_or_default()), delta, out);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Thought {
+    fn grow(&mut self, part: (bool, u64), delta: &str, out: &mut Transcript) {
+        if self.last.replace(part).is_some_and(|last| last != part) {
+            out.push(self.piece, r"\n\n");
+        }
+        out.push(self.piece, delta);
+    }
+
+    fn complete(mut self, item: &Item<'_>, out: &mut Transcript) {
+        if out.text(self.piece).is_some_and(str::is_empty) {
+            let lists = [(false, item.summary), (true, item.content)];
+            for (own, list) in lists {
+                self.fill(own, list, out);
+            }
+        }
+        if let Some(summary) = json::value(item.summary) {
+            out.set(self.piece, "summary", &json::kept(summary));
+        }
+        if let Some(encrypted) = json::token(item.encrypted_content) {
+            out.set(self.piece, "encrypted_content", encrypted);
+        }
+        out.finish(self.piece);
+    }
+
+    fn fill(&mut self, own: bool, list: Raw<'_>, out: &mut Transcript) {
+        let list = list.and_then(|list| json::read::<Vec<Words<'_>>>(list.get()));
+        for (part, words) in (0..).zip(list.unwrap_or_default()) {
+            if let Some(text) = json::some(words.text) {
+                self.grow((own, part), text, out);
+            }
+        }
+    }
+}
+
+fn item<'a>(raw: Option<&'a RawValue>) -> Option<Item<'a>> {
+    json::read(raw?.get())
+}
+
+/// An item that says something only now: an answer to a call, a question to the user, or what has no other shape.
+fn later(item: &Item<'_>, raw: &str, waiting: &mut Waiting, out: &mut Transcript) {
+    if tools::output(item, waiting, out) {
+        return;
+    }
+    let channel = if json::inner(item.kind) == Some("mcp_approval_request") {
+        if let Some(id) = json::token(item.id) {
+            waiting.insert(id.to_owned());
+        }
+        Channel::HitlRequest
+    } else {
+        Channel::from_word("provider_item")
+    };
+    match json::part(raw) {
+        Some(part) => {
+            out.whole(Role::Assistant, channel, format!("[{part}]"));
+        }
+        None => out.unknown(raw),
+    }
+}
+
+/// Adds to what has come of a text what it lacks; `from` is where it begins in its piece. Where it is another text
+/// altogether, the one that is told whole stands.
+pub(super) fn settle(piece: PieceNo, from: usize, told: &str, out: &mut Transcript) {
+    let Some(text) = out.text(piece) else { return };
+    let Some((before, have)) = text.split_at_checked(from) else {
+        return;
+    };
+    match told.strip_prefix(have) {
+        Some("") => {}
+        Some(rest) => {
+            out.push(piece, rest);
+        }
+        None if told.is_empty() || json::same(have, told) => {}
+        None => {
+            let whole = format!("{before}{told}");
+            out.replace(piece, &whole);
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Messages: texts, refusals and what they cite.
+
+use filrouge_engine::stream::{PieceNo, Transcript};
+use filrouge_store::draft::PieceKind;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Event;
+use super::items::{Item, Items, settle};
+use crate::stream::json::{self, Raw};
+
+#[derive(Deserialize)]
+struct Content<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Raw<'a>,
+    #[serde(borrow)]
+    text: Raw<'a>,
+    #[serde(borrow)]
+    refusal: Raw<'a>,
+    #[serde(borrow)]
+    annotations: Option<Vec<&'a RawValue>>,
+}
+
+/// One part of a message.
+struct Said {
+    /// Its `content_index`.
+    index: u64,
+    kind: PieceKind,
+    piece: PieceNo,
+    /// Where it begins in its piece, in bytes: it may be joined to another part.
+    from: usize,
+    /// The same in characters.
+    offset: u64,
+    /// How many annotations have come.
+    annotations: usize,
+}
+
+/// A message item.
+#[derive(Default)]
+pub(super) struct Message {
+    phase: Option<String>,
+    parts: Vec<Said>,
+}
+
+/// Which part is growing, and the phase of the last one: what joins a text may not do so while that grows.
+#[derive(Default)]
+pub(super) struct Open {
+    part: Option<(u64, u64)>,
+    phase: Option<String>,
+    /// The part that a joined text ends with.
+    last: Option<(u64, u64)>,
+}
+
+impl Message {
+    pub(super) fn of(phase: Raw<'_>) -> Self {
+        Self {
+            phase: json::inner(phase).map(str::to_owned),
+            parts: Vec::new(),
+        }
+    }
+
+    fn part(
+        &mut self,
+        at: u64,
+        index: u64,
+        kind: PieceKind,
+        open: &mut Open,
+        out: &mut Transcript,
+    ) -> Option<&mut Said> {
+        if let Some(known) = self.parts.iter().position(|p| p.index == index) {
+            return self.parts.get_mut(known).filter(|p| p.kind == kind);
+        }
+        // Parts of one message come one behind the other.
+        let free = open.part.is_none_or(|(message, _)| message == at);
+        let joins = free && (!self.parts.is_empty() || open.phase == self.phase);
+        let piece = out.say(kind, 0, joins);
+        let from = out.text(piece).map_or(0, str::len);
+        let offset = if from > 0 { out.chars(piece) } else { 0 };
+        open.part = Some((at, index));
+        open.last = open.part;
+        open.phase.clone_from(&self.phase);
+        self.parts.push(Said {
+            index,
+            kind,
+            piece,
+            from,
+            offset,
+            annotations: 0,
+        });
+        self.parts.last_mut()
+    }
+
+    /// Takes a part that is told whole.
+    fn told(
+        &mut self,
+        at: u64,
+        index: u64,
+        raw: &RawValue,
+        open: &mut Open,
+        out: &mut Transcript,
+    ) -> bool {
+        let Some(content) = json::read::<Content<'_>>(raw.get()) else {
+            return false;
+        };
+        let (kind, text) = match json::inner(content.kind) {
+            Some("output_text" | "text") => (PieceKind::Text, content.text),
+            Some("refusal") => (PieceKind::Refusal, content.refusal),
+            _ => return false,
+        };
+        let Some(part) = self.part(at, index, kind, open, out) else {
+            return false;
+        };
+        if let Some(text) = json::inner(text)
+            && open.last == Some((at, index))
+        {
+            settle(part.piece, part.from, text, out);
+        }
+        let known = part.annotations;
+        for annotation in content.annotations.iter().flatten().skip(known) {
+            part.cite(annotation, out);
+        }
+        true
+    }
+
+    /// Takes the message as it is told at its end.
+    pub(super) fn complete(
+        &mut self,
+        at: u64,
+        item: &Item<'_>,
+        open: &mut Open,
+        out: &mut Transcript,
+    ) {
+        let contents = item.content.map(RawValue::get);
+        let contents = contents.and_then(json::read::<Vec<&RawValue>>);
+        for (index, raw) in (0..).zip(contents.unwrap_or_default()) {
+            let known = self.parts.iter().any(|p| p.index == index);
+            if !self.told(at, index, raw, open, out) && !known {
+                match json::part(raw.get()) {
+                    Some(part) => drop(out.say_whole(&part, 0)),
+                    None => out.unknown(raw.get()),
+                }
+            }
+        }
+        if open.part.is_some_and(|(message, _)| message == at) {
+            open.part = None;
+        }
+        if let Some(last) = self.parts.last() {
+            out.finish(last.piece);
+        }
+    }
+}
+
+impl Said {
+    /// Keeps an annotation as it came; it counts from where its own part begins.
+    fn cite(&mut self, annotation: &RawValue, out: &mut Transcript) {
+        self.annotations += 1;
+        let mut citation = json::kept(annotation.get());
+        if self.offset > 0
+            && let Some(members) = citation.strip_prefix('{')
+        {
+            let comma = if members.trim_start().starts_with('}') {
+                ""
+            } else {
+                ","
+            };
+            citation = format!("{{\"offset\":{}{comma}{members}", self.offset);
+        }
+        out.list(self.piece, "citations", citation);
+    }
+}
+
+impl Items {
+    fn part<'s>(
+        &'s mut self,
+        at: Option<u64>,
+        event: &Event<'_>,
+        kind: PieceKind,
+        out: &mut Transcript,
+    ) -> Option<&'s mut Said> {
+        let (message, open, at) = self.message(at, event)?;
+        message.part(at, event.content_index.unwrap_or_default(), kind, open, out)
+    }
+
+    /// A piece of text.
+    pub(super) fn say(
+        &mut self,
+        at: Option<u64>,
+        event: &Event<'_>,
+        kind: PieceKind,
+        delta: Raw<'_>,
+        out: &mut Transcript,
+    ) -> bool {
+        let Some(delta) = json::inner(delta) else {
+            return false;
+        };
+        let part = self.part(at, event, kind, out).map(|p| p.piece);
+        part.is_some_and(|piece| out.push(piece, delta))
+    }
+
+    /// A text, whole.
+    pub(super) fn said(
+        &mut self,
+        at: Option<u64>,
+        event: &Event<'_>,
+        kind: PieceKind,
+        told: Raw<'_>,
+        out: &mut Transcript,
+    ) -> bool {
+        let Some(told) = json::inner(told) else {
+            return false;
+        };
+        let Some((message, open, at)) = self.message(at, event) else {
+            return false;
+        };
+        let index = event.content_index.unwrap_or_default();
+        let Some(part) = message.part(at, index, kind, open, out) else {
+            return false;
+        };
+        if open.last == Some((at, index)) {
+            settle(part.piece, part.from, told, out);
+        }
+        true
+    }
+
+    /// `content_part.added`: of a text or a refusal it begins one.
+    pub(super) fn part_added(
+        &mut self,
+        at: Option<u64>,
+        event: &Event<'_>,
+        out: &mut Transcript,
+    ) -> bool {
+        let Some(content) = event.part.and_then(|p| json::read::<Content<'_>>(p.get())) else {
+            return false;
+        };
+        let kind = match json::inner(content.kind) {
+            Some("output_text" | "text") => PieceKind::Text,
+            Some("refusal") => PieceKind::Refusal,
+            // What else there may be comes whole at its item's end.
+            _ => return true,
+        };
+        self.part(at, event, kind, out).is_some()
+    }
+
+    /// `content_part.done`.
+    pub(super) fn part_done(
+        &mut self,
+        at: Option<u64>,
+        event: &Event<'_>,
+        out: &mut Transcript,
+    ) -> bool {
+        let Some(part) = event.part else { return false };
+        // The parts of reasoning, and those that come whole, are told at their item's end.
+        if let Some((message, open, at)) = self.message(at, event) {
+            let index = event.content_index.unwrap_or_default();
+            message.told(at, index, part, open, out);
+            if open.part == Some((at, index)) {
+                open.part = None;
+            }
+        }
+        true
+    }
+
+    /// An annotation of a text.
+    pub(super) fn annotate(
+        &mut self,
+        at: Option<u64>,
+        event: &Event<'_>,
+        out: &mut Transcript,
+    ) -> bool {
+        let Some(annotation) = event.annotation else {
+            return false;
+        };
+        let part = self.part(at, event, PieceKind::Text, out);
+        part.map(|part| part.cite(annotation, out)).is_some()
+    }
+}

@@ -1,0 +1,173 @@
+//! Calls of tools: those that wait for the caller, and those of the provider's own, which come with their answers.
+
+use filrouge_engine::stream::{PieceNo, Transcript};
+use filrouge_types::{Channel, Role};
+
+use super::Waiting;
+use super::items::{Item, settle};
+use crate::stream::json::{self, Raw};
+
+/// How the arguments of the code interpreter begin, as spelled inside a string.
+pub(super) const CODE_BEGINS: &str = r#"{\"code\":\""#;
+
+/// A call that has begun.
+pub(super) enum Begun {
+    /// Its arguments come as text.
+    Text(PieceNo),
+    /// Its arguments are code.
+    Code(PieceNo),
+    /// Its arguments come with its end.
+    Silent(PieceNo),
+}
+
+/// Begins a call; `None` for an item that is none.
+pub(super) fn begin(kind: &str, at: u64, item: &Item<'_>, out: &mut Transcript) -> Option<Begun> {
+    let id = call_id(at, item);
+    let own = match kind {
+        "function_call" | "custom_tool_call" | "mcp_call" => {
+            let name = json::token(item.name).unwrap_or("\"\"");
+            let piece = out.call(&id, name, 0);
+            if kind == "custom_tool_call" {
+                out.set(piece, "call_type", "\"custom\"");
+            }
+            if let Some(label) = json::token(item.server_label) {
+                out.set(piece, "server_label", label);
+            }
+            return Some(Begun::Text(piece));
+        }
+        "code_interpreter_call" => {
+            let piece = out.call(&id, "\"code_interpreter\"", 0);
+            return Some(Begun::Code(piece));
+        }
+        "web_search_call" => "\"web_search\"",
+        "file_search_call" => "\"file_search\"",
+        "image_generation_call" => "\"image_generation\"",
+        "tool_search_call" => "\"tool_search\"",
+        "computer_call" => "\"computer\"",
+        "local_shell_call" => "\"local_shell\"",
+        "shell_call" => "\"shell\"",
+        "apply_patch_call" => "\"apply_patch\"",
+        _ => return None,
+    };
+    Some(Begun::Silent(out.call(&id, own, 0)))
+}
+
+/// The id that a call and its answer share, a JSON string.
+fn call_id(at: u64, item: &Item<'_>) -> String {
+    let told = |raw| json::token(raw).filter(|token| *token != "\"\"");
+    match told(item.call_id).or_else(|| told(item.id)) {
+        Some(id) => id.to_owned(),
+        None => format!("\"call_{at}\""),
+    }
+}
+
+/// Takes the arguments of a call that came as text, and the id and name, as they stand at its end.
+pub(super) fn texts(piece: PieceNo, item: &Item<'_>, out: &mut Transcript) {
+    let told = |raw| json::token(raw).filter(|token| *token != "\"\"");
+    out.name_call(piece, told(item.call_id), told(item.name));
+    if let Some(text) = json::inner(item.arguments).or_else(|| json::inner(item.input)) {
+        settle(piece, 0, text, out);
+    }
+}
+
+/// Ends the arguments of the code interpreter.
+pub(super) fn code_end(piece: PieceNo, begun: bool, item: &Item<'_>, out: &mut Transcript) {
+    let code = json::inner(item.code);
+    if !begun && code.is_none() {
+        return;
+    }
+    if !begun {
+        out.push(piece, CODE_BEGINS);
+    }
+    let code = code.map(json::escaped).unwrap_or_default();
+    settle(piece, CODE_BEGINS.len(), &code, out);
+    out.push(piece, r#"\""#);
+    if let Some(container) = json::token(item.container_id) {
+        out.push(piece, r#",\"container_id\":"#);
+        out.push(piece, &json::escaped(container));
+    }
+    out.push(piece, "}");
+}
+
+/// Gives a call the arguments that its end tells.
+pub(super) fn arguments(piece: PieceNo, item: &Item<'_>, out: &mut Transcript) {
+    let member = |name: &str, raw: Raw<'_>| {
+        json::value(raw).map(|value| format!("{{\"{name}\":{}}}", json::kept(value)))
+    };
+    let own = [item.action, item.operation, item.arguments];
+    let own = own.into_iter().find_map(json::value).map(json::kept);
+    let args = own
+        .or_else(|| member("queries", item.queries))
+        .or_else(|| member("prompt", item.revised_prompt));
+    if let Some(args) = args {
+        out.push(piece, &json::escaped(&args));
+    }
+    if let Some(checks) = json::value(item.pending_safety_checks).filter(|c| *c != "[]") {
+        out.set(piece, "pending_safety_checks", &json::kept(checks));
+    }
+}
+
+/// Ends a call: one of the provider's own has its answer in the same item, another waits for the caller's.
+pub(super) fn answer(
+    piece: PieceNo,
+    at: u64,
+    item: &Item<'_>,
+    waiting: &mut Waiting,
+    out: &mut Transcript,
+) {
+    out.finish(piece);
+    let id = call_id(at, item);
+    let status = json::value(item.status).unwrap_or("\"completed\"");
+    let told = || format!("{{\"status\":{status}}}");
+    let either = |raw| json::value(raw).map_or_else(told, json::kept);
+    let content = match json::inner(item.kind).unwrap_or_default() {
+        "web_search_call" => told(),
+        "file_search_call" => either(item.results),
+        "code_interpreter_call" => either(item.outputs),
+        "image_generation_call" => image(item).unwrap_or_else(told),
+        "mcp_call" => match json::value(item.error) {
+            Some(error) => json::kept(error),
+            None => either(item.output),
+        },
+        "tool_search_call" if json::inner(item.execution) == Some("server") => return,
+        _ => {
+            waiting.insert(id);
+            return;
+        }
+    };
+    let failed = json::value(item.error).is_some()
+        || matches!(json::inner(item.status), Some("failed" | "incomplete"));
+    result(&id, !failed, &content, out);
+}
+
+/// The image that was made, among the parts that say something.
+fn image(item: &Item<'_>) -> Option<String> {
+    let data = json::some(item.result)?;
+    let format = json::some(item.output_format).unwrap_or("png");
+    Some(format!(
+        r#"[{{"type":"image_url","image_url":{{"url":"data:image/{format};base64,{data}"}}}}]"#
+    ))
+}
+
+/// Takes an item that answers a call; `false` when it is another one.
+pub(super) fn output(item: &Item<'_>, waiting: &mut Waiting, out: &mut Transcript) -> bool {
+    let kind = json::inner(item.kind).unwrap_or_default();
+    if !kind.ends_with("_output") {
+        return false;
+    }
+    let Some(id) = json::token(item.call_id) else {
+        return false;
+    };
+    waiting.remove(id);
+    let content = json::value(item.output).or_else(|| json::value(item.tools));
+    let failed = matches!(json::inner(item.status), Some("failed" | "incomplete"));
+    let content = content.map_or_else(|| "\"\"".to_owned(), json::kept);
+    result(id, !failed, &content, out);
+    true
+}
+
+fn result(call_id: &str, ok: bool, content: &str, out: &mut Transcript) {
+    let parts =
+        format!(r#"[{{"type":"tool_result","call_id":{call_id},"ok":{ok},"content":{content}}}]"#);
+    out.whole(Role::Tool, Channel::ToolResult, parts);
+}

@@ -1,0 +1,308 @@
+//! Anthropic's Messages.
+
+use filrouge_provider_rules::Provider;
+use serde_json::{Value, json};
+
+use super::scenario::{Scenario, bad_gateway, lasting, named, passing};
+
+const PROVIDER: Provider = Provider::Anthropic;
+
+fn message(content: Value, reason: Option<&str>, output: u64) -> Value {
+    json!({"id": "msg_01A", "type": "message", "role": "assistant", "model": "claude-opus-4-5-20251101",
+        "content": content, "stop_reason": reason, "stop_sequence": null,
+        "usage": {"input_tokens": 25, "cache_creation_input_tokens": 300, "cache_read_input_tokens": 1200,
+            "cache_creation": {"ephemeral_5m_input_tokens": 300, "ephemeral_1h_input_tokens": 0},
+            "output_tokens": output, "service_tier": "standard"}})
+}
+
+fn begin() -> Value {
+    json!({"type": "message_start", "message": message(json!([]), None, 1)})
+}
+
+fn end(reason: &str) -> Vec<Value> {
+    vec![
+        json!({"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": null},
+            "usage": {"input_tokens": 25, "cache_creation_input_tokens": 300, "cache_read_input_tokens": 1200, "output_tokens": 89, "output_tokens_details": {"thinking_tokens": 31}}}),
+        json!({"type": "message_stop"}),
+    ]
+}
+
+/// A block: how it begins, and what is added to it.
+fn block(index: u64, begins: Value, deltas: &[Value]) -> Vec<Value> {
+    let mut events =
+        vec![json!({"type": "content_block_start", "index": index, "content_block": begins})];
+    let delta =
+        |delta: &Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
+    events.extend(deltas.iter().map(delta));
+    events.push(json!({"type": "content_block_stop", "index": index}));
+    events
+}
+
+fn text(index: u64, texts: &[&str]) -> Vec<Value> {
+    let delta = |text: &&str| json!({"type": "text_delta", "text": text});
+    block(
+        index,
+        json!({"type": "text", "text": ""}),
+        &texts.iter().map(delta).collect::<Vec<_>>(),
+    )
+}
+
+fn thinking(index: u64, texts: &[&str], signature: &str) -> Vec<Value> {
+    let delta = |text: &&str| json!({"type": "thinking_delta", "thinking": text});
+    let mut deltas: Vec<Value> = texts.iter().map(delta).collect();
+    deltas.push(json!({"type": "signature_delta", "signature": signature}));
+    block(
+        index,
+        json!({"type": "thinking", "thinking": "", "signature": ""}),
+        &deltas,
+    )
+}
+
+fn tool(index: u64, id: &str, name: &str, input: &[&str]) -> Vec<Value> {
+    let delta = |json: &&str| json!({"type": "input_json_delta", "partial_json": json});
+    let begins = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+    block(index, begins, &input.iter().map(delta).collect::<Vec<_>>())
+}
+
+fn body(blocks: &[Vec<Value>], reason: &str) -> String {
+    let mut events = vec![begin(), json!({"type": "ping"})];
+    events.extend(blocks.concat());
+    events.extend(end(reason));
+    named(&events)
+}
+
+fn streamed(name: &'static str, blocks: &[Vec<Value>], reason: &str) -> Scenario {
+    Scenario::streamed(PROVIDER, name, body(blocks, reason))
+}
+
+fn weather(index: u64) -> Vec<Value> {
+    tool(
+        index,
+        "toolu_01W",
+        "get_weather",
+        &["", "{\"city\": \"Mün", "chen\", \"unit", "\": \"c\"}"],
+    )
+}
+
+fn time(index: u64) -> Vec<Value> {
+    tool(
+        index,
+        "toolu_02T",
+        "get_time",
+        &["", "{\"zone\":", " [1, {\"a\": null}], \"n\": -0.50}"],
+    )
+}
+
+fn texts() -> Vec<Scenario> {
+    let halves = body(&[text(0, &["A fox: 🦊; ", "🧵 e\u{301}"])], "end_turn");
+    vec![
+        streamed("text", &[text(0, &["Hello", ", ", "world\n"])], "end_turn"),
+        streamed(
+            "text of many scripts",
+            &[text(
+                0,
+                &["Grüße, 👩‍👩‍👧 ", "мир, 世界\u{2028}\u{85}", "\u{0}\"\\/\t"],
+            )],
+            "end_turn",
+        ),
+        Scenario::streamed(
+            PROVIDER,
+            "characters in two escapes, in two events",
+            halves
+                .replace('🦊', "\\ud83e\\udd8a")
+                .replace("; \"", "; \\ud83e\"")
+                .replace('🧵', "\\uddf5"),
+        ),
+        streamed("no text", &[], "end_turn"),
+        streamed(
+            "two texts",
+            &[text(0, &["One. "]), text(1, &["Two", "."])],
+            "end_turn",
+        ),
+        streamed(
+            "text that is too long",
+            &[text(0, &["One, two"])],
+            "max_tokens",
+        ),
+        streamed(
+            "text up to a stop sequence",
+            &[text(0, &["One, two"])],
+            "stop_sequence",
+        ),
+        streamed("refusal", &[text(0, &["I"])], "refusal"),
+        streamed("a pause", &[text(0, &["I go on"])], "pause_turn"),
+    ]
+}
+
+fn steps() -> Vec<Scenario> {
+    let redacted = block(
+        1,
+        json!({"type": "redacted_thinking", "data": "EmwKAhgBEgy3va3pzix/LafPsn4="}),
+        &[],
+    );
+    vec![
+        streamed("a call", &[weather(0)], "tool_use"),
+        streamed("two calls", &[weather(0), time(1)], "tool_use"),
+        streamed(
+            "text and calls",
+            &[text(0, &["I look ", "that up."]), weather(1), time(2)],
+            "tool_use",
+        ),
+        streamed(
+            "a call without input",
+            &[tool(0, "toolu_03N", "now", &[""])],
+            "tool_use",
+        ),
+        streamed(
+            "thinking, text and calls",
+            &[
+                thinking(0, &["Let me ", "see: 𝛑…"], "EqQBCgIYAhIM1gbcDa9GJwZA2b3h"),
+                text(1, &["I look."]),
+                weather(2),
+                time(3),
+            ],
+            "tool_use",
+        ),
+        streamed(
+            "thinking between calls",
+            &[
+                thinking(0, &["First."], "c2ln/+8="),
+                weather(1),
+                thinking(2, &["Then."], "c2lnMg=="),
+                time(3),
+            ],
+            "tool_use",
+        ),
+        streamed(
+            "thinking that is sealed",
+            &[thinking(0, &["So"], "c2ln"), redacted, text(2, &["42"])],
+            "end_turn",
+        ),
+        streamed(
+            "thinking without words",
+            &[thinking(0, &[], "b21pdHRlZA=="), text(1, &["42"])],
+            "end_turn",
+        ),
+        streamed(
+            "a call that is too long",
+            &[
+                vec![],
+                tool(0, "toolu_04L", "write", &["{\"text\": \"Once"]),
+            ],
+            "max_tokens",
+        ),
+    ]
+}
+
+/// Everything at once, a call that grows while a text does among it.
+fn interleaved() -> Scenario {
+    let (one, two) = (weather(0), time(1));
+    let mut mixed = vec![one[0].clone(), two[0].clone()];
+    for at in 1..one.len().max(two.len()) {
+        mixed.extend(
+            [&one, &two]
+                .into_iter()
+                .filter_map(|block| block.get(at).cloned()),
+        );
+    }
+    streamed("two calls that grow at once", &[mixed], "tool_use")
+}
+
+fn oddities() -> Vec<Scenario> {
+    let hello = text(0, &["Hello", " there"]);
+    let error = |kind: &str, message: &str| json!({"type": "error", "error": {"type": kind, "message": message}});
+    let broken = |error: Value| named(&[vec![begin()], hello[..2].to_vec(), vec![error]].concat());
+    let mut strange = hello.clone();
+    strange.insert(
+        2,
+        json!({"type": "content_block_note", "index": 0, "note": {"a": [1]}}),
+    );
+    strange.insert(1, json!({"type": "ping"}));
+    let three = body(std::slice::from_ref(&hello), "end_turn");
+    let overloaded = error("overloaded_error", "Overloaded");
+    vec![
+        interleaved(),
+        streamed("unknown events", &[strange], "end_turn"),
+        Scenario::streamed(
+            PROVIDER,
+            "line ends of three kinds",
+            three
+                .replacen("\n\n", "\r\n\r\n", 2)
+                .replacen("}\n\n", "}\r\r", 1),
+        ),
+        Scenario::streamed(PROVIDER, "overloaded in the middle", broken(overloaded))
+            .failing(passing("overloaded_error")),
+        Scenario::streamed(
+            PROVIDER,
+            "a fault in the middle",
+            broken(error("api_error", "Internal server error")),
+        )
+        .failing(passing("api_error")),
+        Scenario::streamed(
+            PROVIDER,
+            "an error at the beginning",
+            named(&[error("invalid_request_error", "no")]),
+        )
+        .failing(lasting("invalid_request_error")),
+    ]
+}
+
+fn refused() -> Vec<Scenario> {
+    let error = |kind: &str, message: &str| json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_011"});
+    let refused =
+        |name, status, body: &Value, error| Scenario::refused(PROVIDER, name, status, body, error);
+    let limit = error(
+        "rate_limit_error",
+        "This request would exceed your organization's rate limit of 50,000 input tokens per minute.",
+    );
+    let server = error("api_error", "Internal server error");
+    let overloaded = error("overloaded_error", "Overloaded");
+    let key = error("authentication_error", "invalid x-api-key");
+    vec![
+        refused("a rate limit", 429, &limit, passing("rate_limit_error")),
+        refused("a fault of the server", 500, &server, passing("api_error")),
+        refused("overloaded", 529, &overloaded, passing("overloaded_error")),
+        refused(
+            "a key that is wrong",
+            401,
+            &key,
+            lasting("authentication_error"),
+        ),
+        bad_gateway(PROVIDER),
+    ]
+}
+
+fn whole() -> Vec<Scenario> {
+    let text = json!([{"type": "text", "text": "Hello 🌍"}]);
+    let steps = json!([
+        {"type": "thinking", "thinking": "Let me see.", "signature": "EqQBCgIYAhIM1gbcDa9GJwZA2b3h"},
+        {"type": "redacted_thinking", "data": "EmwKAhgB"},
+        {"type": "text", "text": "I look."},
+        {"type": "tool_use", "id": "toolu_01W", "name": "get_weather", "input": {"city": "Rome"}},
+        {"type": "tool_use", "id": "toolu_02T", "name": "get_time", "input": {}},
+    ]);
+    let error =
+        json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+    vec![
+        Scenario::whole(PROVIDER, "whole text", &message(text, Some("end_turn"), 89)),
+        Scenario::whole(
+            PROVIDER,
+            "whole steps",
+            &message(steps, Some("tool_use"), 89),
+        ),
+        Scenario::whole(
+            PROVIDER,
+            "whole and empty",
+            &message(json!([]), Some("end_turn"), 2),
+        ),
+        Scenario {
+            status: 529,
+            ..Scenario::whole(PROVIDER, "overloaded, no stream", &error)
+        }
+        .failing(passing("overloaded_error")),
+    ]
+}
+
+pub(crate) fn scenarios() -> Vec<Scenario> {
+    [texts(), steps(), oddities(), refused(), whole()].concat()
+}

@@ -1,0 +1,231 @@
+//! What an SDK has told of an answer against what was recorded of it.
+
+use std::collections::BTreeMap;
+
+use filrouge_provider_rules::Provider;
+use filrouge_types::TurnStatus;
+use serde_json::{Value, json};
+
+use super::recorded::{Call, Failed, Recorded, Thought};
+use super::scenario::{Ending, Play, Scenario};
+
+/// The first difference, if there is one.
+pub(crate) fn compare(
+    play: &Play<'_>,
+    way: &str,
+    sdk: &Value,
+    ours: &Recorded,
+) -> Result<(), String> {
+    same("text", sdk["text"].as_str(), Some(&*ours.text))?;
+    same("refusal", sdk["refusal"].as_str(), Some(&*ours.refusal))?;
+    let others: BTreeMap<String, String> = serde_json::from_value(sdk["others"].clone()).unwrap();
+    same("others", &others, &ours.others)?;
+    thoughts(play, sdk, ours)?;
+    calls(sdk, ours)?;
+    if let Some(model) = sdk["model"].as_str() {
+        let strange = ours.models.iter().find(|known| *known != model);
+        same("model", strange.map(String::as_str), None)?;
+    }
+    usage(play.scenario.provider, sdk, ours)?;
+    end(play, way, sdk, ours)
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, sdk: T, ours: T) -> Result<(), String> {
+    if sdk == ours {
+        return Ok(());
+    }
+    Err(format!("{what}: the SDK has {sdk:?}, recorded is {ours:?}"))
+}
+
+fn thoughts(play: &Play<'_>, sdk: &Value, ours: &Recorded) -> Result<(), String> {
+    let word = |value: &Value| value.as_str().map(str::to_owned);
+    let is_something = |thought: &Thought| {
+        !thought.text.is_empty() || thought.signature.is_some() || thought.sealed.is_some()
+    };
+    let told = sdk["thoughts"].as_array().unwrap().iter();
+    let told = told.map(|thought| Thought {
+        text: word(&thought["text"]).unwrap(),
+        signature: word(&thought["signature"]),
+        sealed: word(&thought["sealed"]),
+    });
+    let mut told: Vec<Thought> = told.filter(is_something).collect();
+    let ours: Vec<Thought> = ours
+        .thoughts
+        .iter()
+        .filter(|t| is_something(t))
+        .cloned()
+        .collect();
+    // Of what was not complete the text is recorded, which somebody may have seen, and nothing that only its provider
+    // reads: it is never sent back.
+    if play.ending != Ending::Whole
+        && told != ours
+        && let Some(last) = told.pop()
+    {
+        let last = Thought {
+            signature: None,
+            sealed: None,
+            ..last
+        };
+        told.extend(Some(last).filter(is_something));
+    }
+    same("thoughts", told, ours)
+}
+
+fn calls(sdk: &Value, ours: &Recorded) -> Result<(), String> {
+    let told = sdk["calls"].as_array().unwrap();
+    same("number of calls", told.len(), ours.calls.len())?;
+    for (told, call) in told.iter().zip(&ours.calls) {
+        same("name of a call", told["name"].as_str(), Some(&*call.name))?;
+        match told["id"].as_str() {
+            Some(id) => same("id of a call", id, &call.id)?,
+            // Gemini calls without ids: each has one of ours.
+            None => {
+                let same_id = ours.calls.iter().filter(|other| other.id == call.id);
+                same("calls of one id", 1, same_id.count())?;
+            }
+        }
+        same(
+            "signature of a call",
+            told["signature"].as_str(),
+            call.signature.as_deref(),
+        )?;
+        if let Some(arguments) = told["arguments"].as_str() {
+            same_arguments(arguments, call)?;
+        }
+    }
+    Ok(())
+}
+
+fn same_arguments(told: &str, call: &Call) -> Result<(), String> {
+    let value = |text: &str| match text {
+        "" => Some(json!({})),
+        text => serde_json::from_str::<Value>(text).ok(),
+    };
+    match (value(told), value(&call.arguments)) {
+        (Some(told), Some(ours)) => same("arguments", told, ours),
+        _ => same("text of arguments", told, &call.arguments),
+    }
+}
+
+fn usage(provider: Provider, sdk: &Value, ours: &Recorded) -> Result<(), String> {
+    let told = sdk["usage"].as_object();
+    let empty = json!({});
+    let recorded = ours.usage.as_ref().unwrap_or(&empty).as_object().unwrap();
+    for (name, value) in told.into_iter().flatten() {
+        same(name, Some(value), recorded.get(name))?;
+    }
+    if provider != Provider::Anthropic {
+        // The counts of Messages come in two pieces; the SDK's accumulation knows some members of the second only.
+        same(
+            "members of usage",
+            told.map_or(0, |u| u.len()),
+            recorded.len(),
+        )?;
+    }
+    let counts: Option<[u64; 5]> = serde_json::from_value(sdk["counts"].clone()).unwrap();
+    same("counts", counts.unwrap_or_default(), ours.counts)
+}
+
+/// The standard word for the SDK's, as the providers document theirs.
+fn standard(provider: Provider, word: &str, has_calls: bool) -> &'static str {
+    match (provider, word) {
+        (Provider::OpenaiChat, "stop") | (Provider::Anthropic, "end_turn" | "stop_sequence") => {
+            "stop"
+        }
+        (Provider::OpenaiChat, "tool_calls") | (Provider::Anthropic, "tool_use") => "tool_calls",
+        (Provider::OpenaiResponses, "completed") | (Provider::Gemini, "STOP") => {
+            if has_calls {
+                "tool_calls"
+            } else {
+                "stop"
+            }
+        }
+        (_, "length" | "max_tokens" | "max_output_tokens" | "MAX_TOKENS") => "length",
+        (_, "content_filter" | "refusal" | "SAFETY") => "content_filter",
+        (Provider::Anthropic, "pause_turn") => "other",
+        other => panic!("{other:?}"),
+    }
+}
+
+fn end(play: &Play<'_>, way: &str, sdk: &Value, ours: &Recorded) -> Result<(), String> {
+    let error = &sdk["error"];
+    let finish = sdk["finish"].as_str().filter(|_| error["kind"] != "told");
+    if let Some(word) = finish {
+        return finished(play.scenario.provider, word, ours);
+    }
+    let Some(failed) = &ours.error else {
+        return Err(format!(
+            "{way}: the SDK has no end, recorded is {:?}",
+            ours.status
+        ));
+    };
+    same("status", Some(TurnStatus::Failed), ours.status)?;
+    let (code, source) = (&*failed.code, &*failed.source);
+    match (error["kind"].as_str(), play.ending) {
+        (Some("told"), _) => told(play.scenario, error, failed),
+        (Some("broken"), Ending::Lost(_)) => {
+            same("error", ("client_gone", "client"), (code, source))
+        }
+        // A body that just ends is no error for most SDKs; the end of the answer is missing all the same.
+        (None | Some("unreadable"), Ending::Short(_)) => {
+            let codes = ["stream_truncated", "stream_empty", "stream_malformed"];
+            same(
+                "error of the stream",
+                (true, "stream"),
+                (codes.contains(&code), source),
+            )
+        }
+        other => Err(format!(
+            "the SDK ends with {other:?}, recorded is {failed:?}"
+        )),
+    }
+}
+
+fn finished(provider: Provider, word: &str, ours: &Recorded) -> Result<(), String> {
+    let has_calls = !ours.calls.is_empty();
+    let expected = standard(provider, word, has_calls);
+    same("standard reason", Some(expected), ours.finish.as_deref())?;
+    let implied = provider == Provider::OpenaiResponses && word == "completed";
+    let told = Some(word).filter(|word| *word != expected && !implied);
+    same(
+        "reason",
+        told,
+        ours.provider_finish
+            .as_deref()
+            .filter(|own| *own != expected),
+    )?;
+    let waits = match (provider, expected) {
+        (_, "content_filter") => false,
+        (Provider::Gemini | Provider::OpenaiResponses, _) => expected == "tool_calls",
+        _ => has_calls || word == "pause_turn",
+    };
+    let status = if waits {
+        TurnStatus::Open
+    } else {
+        TurnStatus::Finalized
+    };
+    same("status", Some(status), ours.status)
+}
+
+/// An error that the provider told.
+fn told(scenario: &Scenario, error: &Value, failed: &Failed) -> Result<(), String> {
+    let Some(expected) = scenario.error else {
+        return Err(format!("the SDK raised {error}"));
+    };
+    let got = (failed.code.as_str(), failed.retryable);
+    same("error", (expected.code, expected.retryable), got)?;
+    if scenario.content_type == "text/html" {
+        return same("source", "stream", &failed.source);
+    }
+    same("source", "provider", &failed.source)?;
+    let codes = error["codes"].as_array().unwrap();
+    same(
+        "code among the SDK's",
+        true,
+        codes.contains(&json!(failed.code)),
+    )?;
+    if let Some(message) = error["message"].as_str() {
+        same("message", message, &failed.message)?;
+    }
+    same("body", Some(&error["body"]), failed.detail.as_ref())
+}

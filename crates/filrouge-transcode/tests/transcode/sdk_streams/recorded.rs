@@ -1,0 +1,206 @@
+//! What the recorder has made of an answer, in the words that the SDKs' readings have.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use filrouge_transcode::{RecordStream, Recorder, client_gone};
+use filrouge_types::{Channel, Item, JsonText, RawJson, Role, TurnStatus};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::scenario::{Ending, Play};
+use crate::journal::Journal;
+
+#[derive(Debug, Default)]
+pub(crate) struct Recorded {
+    pub(crate) status: Option<TurnStatus>,
+    pub(crate) text: String,
+    pub(crate) refusal: String,
+    pub(crate) thoughts: Vec<Thought>,
+    pub(crate) calls: Vec<Call>,
+    pub(crate) others: BTreeMap<String, String>,
+    pub(crate) finish: Option<String>,
+    pub(crate) provider_finish: Option<String>,
+    pub(crate) usage: Option<Value>,
+    /// As the statistics count: input, output, reasoning, cache read and cache write.
+    pub(crate) counts: [u64; 5],
+    pub(crate) models: Vec<String>,
+    pub(crate) error: Option<Failed>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Thought {
+    pub(crate) text: String,
+    pub(crate) signature: Option<String>,
+    pub(crate) sealed: Option<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// As text.
+    pub(crate) arguments: String,
+    pub(crate) is_partial: bool,
+    pub(crate) signature: Option<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) code: String,
+    pub(crate) message: String,
+    pub(crate) source: String,
+    pub(crate) retryable: bool,
+    pub(crate) detail: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    refusal: Option<&'a RawValue>,
+    signature: Option<String>,
+    redacted: Option<String>,
+    encrypted_content: Option<String>,
+    call_id: Option<String>,
+    name: Option<String>,
+    #[serde(borrow)]
+    args: Option<&'a RawValue>,
+    code: Option<String>,
+    message: Option<String>,
+    source: Option<String>,
+    retryable: Option<bool>,
+    detail: Option<Value>,
+}
+
+/// A JSON string without its escapes. A half of a character that is left alone is three U+FFFD, one for each byte that
+/// it would be; an SDK's text has one.
+fn plain(raw: Option<&RawValue>) -> String {
+    let Some(raw) = raw else {
+        return String::new();
+    };
+    let token = JsonText::from_raw(RawJson::from_checked(raw.get()));
+    let plain = token.unwrap().to_plain();
+    plain.replace("\u{fffd}\u{fffd}\u{fffd}", "\u{fffd}")
+}
+
+impl Recorded {
+    fn item(&mut self, item: &Item) {
+        let metadata: Value = item.metadata.as_ref().map_or(Value::Null, |metadata| {
+            serde_json::from_str(metadata.as_str()).unwrap()
+        });
+        let word = |name: &str| metadata[name].as_str().map(str::to_owned);
+        self.finish = word("finish_reason").or(self.finish.take());
+        self.provider_finish = word("provider_finish_reason").or(self.provider_finish.take());
+        if let Some(usage) = &item.usage {
+            assert_eq!(self.usage, None, "the usage of a response is told once");
+            self.usage = Some(serde_json::from_str(usage.as_str()).unwrap());
+        }
+        if let Some(model) = &item.model {
+            self.models.push(model.to_string());
+        }
+        let parts: Vec<Part<'_>> = match item.channel.as_str() {
+            "stream_events" => return,
+            _ => serde_json::from_str(item.parts.as_str()).unwrap(),
+        };
+        // Which of several answers one is that has broken off is not told: the tests have two.
+        let is_other = item.channel.as_str() == "alternative";
+        let alternative = is_other.then(|| metadata["choice"].as_u64().unwrap_or(1));
+        for part in parts {
+            self.part(part, alternative, item.role);
+        }
+    }
+
+    fn part(&mut self, part: Part<'_>, alternative: Option<u64>, role: Role) {
+        match (part.kind.as_str(), alternative) {
+            ("text", Some(choice)) => {
+                let text = self.others.entry(choice.to_string()).or_default();
+                *text += &plain(part.text);
+            }
+            ("text", None) => self.text += &plain(part.text),
+            ("refusal", None) => self.refusal += &plain(part.refusal),
+            ("reasoning", None) => self.thoughts.push(Thought {
+                text: plain(part.text),
+                signature: part.signature,
+                sealed: part.redacted.or(part.encrypted_content),
+            }),
+            (kind @ ("tool_call" | "tool_call_partial"), None) => {
+                let args = part.args.unwrap().get();
+                self.calls.push(Call {
+                    id: part.call_id.unwrap(),
+                    name: part.name.unwrap(),
+                    arguments: if args.starts_with('"') {
+                        plain(part.args)
+                    } else {
+                        args.to_owned()
+                    },
+                    is_partial: kind == "tool_call_partial",
+                    signature: part.signature,
+                });
+            }
+            ("error", None) => {
+                assert_eq!(role, Role::System);
+                self.error = Some(Failed {
+                    code: part.code.unwrap(),
+                    message: part.message.unwrap(),
+                    source: part.source.unwrap(),
+                    retryable: part.retryable.unwrap(),
+                    detail: part.detail,
+                });
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Records the bytes of a play, in its chunks.
+pub(crate) fn record(play: &Play<'_>) -> Recorded {
+    let j = Journal::paused();
+    j.start("r", "?");
+    let what = RecordStream {
+        session_id: j.session.clone(),
+        turn_id: j.turn("r"),
+        format: play.scenario.format(),
+        finalize: true,
+        agent: None,
+    };
+    let recorded = async {
+        let mut recorder = Recorder::begin(&j.engine, &j.scope, what).await?;
+        for chunk in &play.chunks {
+            recorder.push(chunk).await?;
+            tokio::time::advance(Duration::from_millis(30)).await;
+            recorder.tick().await?;
+        }
+        match play.ending {
+            Ending::Lost(_) => recorder.give_up(client_gone()).await,
+            Ending::Whole | Ending::Short(_) => recorder.end().await,
+        }
+    };
+    let turn = j.runtime.block_on(recorded).unwrap();
+    j.intact();
+    let statistics = j.engine.statistics(&j.scope, &j.session);
+    let tokens = j.runtime.block_on(statistics).unwrap().own.tokens;
+    let mut recorded = Recorded {
+        status: Some(turn.status),
+        counts: [
+            tokens.input,
+            tokens.output,
+            tokens.reasoning,
+            tokens.cache_read,
+            tokens.cache_write,
+        ],
+        ..Recorded::default()
+    };
+    let items = j.items();
+    for item in &items[1..] {
+        recorded.item(item);
+    }
+    if recorded.error.is_some() {
+        assert_eq!(items.last().unwrap().channel, Channel::Error);
+    }
+    recorded
+}

@@ -1,0 +1,69 @@
+//! What recorded streams say, without the words around it.
+
+use std::collections::BTreeMap;
+
+use filrouge_engine::stream::{Block, Part, ReadyItem, Transcript};
+use filrouge_store::draft::PieceKind;
+use filrouge_types::{JsonText, RawJson};
+use serde_json::value::RawValue;
+
+/// What each item says, and what each that is not one yet says so far.
+pub(super) type Texts = BTreeMap<u64, String>;
+
+fn plain(inner: &str) -> String {
+    let token = RawJson::from_checked(format!("\"{inner}\""));
+    JsonText::from_raw(token).unwrap().to_plain()
+}
+
+/// The text of a list of parts; of those that are no text, their JSON.
+fn said(parts: &str) -> String {
+    let parts: Vec<&RawValue> = serde_json::from_str(parts).unwrap();
+    let text = |part: &&RawValue| {
+        let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(part.get()).unwrap();
+        let kind = members.get("type").map_or("", |kind| kind.get());
+        let member = match kind {
+            "\"text\"" => "text",
+            "\"refusal\"" => "refusal",
+            "\"reasoning\"" => "text",
+            "\"tool_call\"" => "args",
+            _ => return part.get().to_owned(),
+        };
+        match members.get(member).map_or("\"\"", |value| value.get()) {
+            "{}" => String::new(),
+            value if value.starts_with('"') => plain(&value[1..value.len() - 1]),
+            value => value.to_owned(),
+        }
+    };
+    parts.iter().map(text).collect()
+}
+
+fn growing(block: &Block) -> String {
+    let text = |part: &Part| match part.kind {
+        PieceKind::Whole if part.text.starts_with('[') => said(&part.text),
+        PieceKind::Whole => part.text.clone(),
+        PieceKind::ToolCall => match plain(&part.text) {
+            args if args.trim() == "{}" => String::new(),
+            args => args.trim_start().to_owned(),
+        },
+        _ => plain(&part.text),
+    };
+    block.parts.iter().map(text).collect()
+}
+
+pub(super) fn blocks(transcript: &Transcript) -> Texts {
+    let text = |block: &Block| (block.number, growing(block));
+    transcript.blocks().map(text).collect()
+}
+
+pub(super) fn recorded_texts(ready: &[ReadyItem]) -> Texts {
+    let text = |ready: &ReadyItem| Some((ready.number?, said(ready.item.parts.as_str())));
+    ready.iter().filter_map(text).collect()
+}
+
+pub(super) fn is_beginning_of(some: &Texts, whole: &Texts) -> bool {
+    some.iter().all(|(number, text)| {
+        // Half a character becomes a whole one.
+        let text = text.trim_end_matches('\u{fffd}');
+        whole.get(number).is_some_and(|all| all.starts_with(text))
+    })
+}

@@ -1,0 +1,176 @@
+//! `filrouge audit`: who said what, which tool with which parameters, by which agent and model, in order.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use filrouge_engine::audit::{AuditPage, AuditQuery, AuditRow};
+use filrouge_types::{
+    Channel, Clock, IdError, IdentityId, JsonText, RawJson, Role, SystemClock, Timestamp,
+};
+
+use crate::cli::{Audit, AuditFormat};
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::moment::{before, duration};
+use crate::open::{Need, Opened, open, operator};
+use crate::output::{first_line, stdout};
+
+/// Rows read at once.
+const PAGE: usize = 500;
+
+pub(super) async fn run(config: &Config, asked: Audit) -> anyhow::Result<ExitCode> {
+    let format = match asked.format {
+        None if config.json => AuditFormat::Jsonl,
+        None => AuditFormat::Text,
+        Some(AuditFormat::Text | AuditFormat::Csv) if config.json => {
+            return Err(Usage::new("--json is another word for --format jsonl").into());
+        }
+        Some(format) => format,
+    };
+    let query = query(&asked, SystemClock.now())?;
+    let opened = open(config, Need::Existing).await?;
+    let written = write(config, &opened, query, format).await;
+    opened.close().await;
+    written?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn query(asked: &Audit, now: Timestamp) -> Result<AuditQuery, Usage> {
+    let id = |option: &'static str| move |e: IdError| Usage::new(format!("{option}: {e}"));
+    let session = asked.session.as_ref().map(|s| s.parse()).transpose();
+    let identity = asked.identity.as_ref().map(|i| i.parse()).transpose();
+    let since = asked.since.as_deref().map(|t| moment("--since", t, now));
+    let until = asked.until.as_deref().map(|t| moment("--until", t, now));
+    Ok(AuditQuery {
+        session_id: session.map_err(id("--session"))?,
+        identity_id: identity.map_err(id("--identity"))?,
+        tool: asked.tool.as_deref().map(Into::into),
+        agent: asked.agent.as_deref().map(Into::into),
+        since: since.transpose()?,
+        until: until.transpose()?,
+        limit: PAGE,
+        ..AuditQuery::default()
+    })
+}
+
+/// A time, or how long ago.
+fn moment(option: &str, text: &str, now: Timestamp) -> Result<Timestamp, Usage> {
+    let ago = || duration(text).and_then(|ago| before(now, ago));
+    text.parse().ok().or_else(ago).ok_or_else(|| {
+        Usage::new(format!("{option}: {text:?} is no time"))
+            .with_hint("write a time such as 2027-01-31T00:00:00Z, or how long ago: 12h, 7d, 8w")
+    })
+}
+
+/// Writes page after page, up to what was there at the beginning.
+async fn write(
+    config: &Config,
+    opened: &Opened,
+    mut query: AuditQuery,
+    format: AuditFormat,
+) -> anyhow::Result<()> {
+    let scope = operator(config);
+    if format == AuditFormat::Csv {
+        let mut out = stdout();
+        out.write_all(AuditRow::csv_header().as_bytes())?;
+        out.flush()?;
+    }
+    loop {
+        let page = opened.engine.audit(&scope, query.clone()).await?;
+        let AuditPage { rows, next, newest } = page;
+        let mut out = stdout();
+        for row in &rows {
+            match format {
+                AuditFormat::Text => writeln!(out, "{}", line(row))?,
+                AuditFormat::Csv => out.write_all(row.csv_line()?.as_bytes())?,
+                AuditFormat::Jsonl => out.write_all(row.json_line()?.as_bytes())?,
+            }
+        }
+        out.flush()?;
+        query.up_to.get_or_insert(newest);
+        query.cursor = next;
+        if next.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// A row on one line: when, where, who, what.
+fn line(row: &AuditRow) -> String {
+    let at = row.at.to_string();
+    let at = at.split('.').next().unwrap_or("").replace('T', " ");
+    let place = match row.seq {
+        Some(seq) => format!("{}:{seq}", row.session_id),
+        None => row.session_id.to_string(),
+    };
+    let what = row.channel.as_ref().map_or("erased", Channel::as_str);
+    let line = format!(
+        "{at}  {}  {}  {}  {}",
+        first_line(&place, 300),
+        first_line(&who(row), 120),
+        first_line(what, 64),
+        first_line(&said(row), 200)
+    );
+    line.trim_end().to_owned()
+}
+
+/// The end user for what a user says; else the role, with its agent and model.
+fn who(row: &AuditRow) -> String {
+    let role = row.role.map_or("-", Role::as_str);
+    if row.role == Some(Role::User) {
+        let identity = row.identity_id.as_ref().map_or("-", IdentityId::as_str);
+        return format!("{role} {identity}");
+    }
+    let names = [row.agent.as_deref(), row.model.as_deref()];
+    let names = names.into_iter().flatten().map(|name| format!(" {name}"));
+    names.fold(role.to_owned(), |all, name| all + &name)
+}
+
+/// What was said or done.
+fn said(row: &AuditRow) -> String {
+    if row.redacted {
+        return "(redacted)".to_owned();
+    }
+    let plain = |text: &Option<JsonText>| text.as_ref().map(JsonText::to_plain);
+    let raw = |json: &Option<RawJson>| json.as_ref().map(|json| json.as_str().to_owned());
+    let failed = row.ok.filter(|ok| !ok).map(|_| "(failed)".to_owned());
+    let error = row.error.as_ref().map(|error| {
+        let told = [plain(&error.code), plain(&error.message)];
+        told.into_iter().flatten().collect::<Vec<_>>().join(": ")
+    });
+    let mut told: Vec<String> = [
+        plain(&row.tool),
+        raw(&row.args),
+        failed,
+        raw(&row.result),
+        error,
+        plain(&row.text),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if told.is_empty() {
+        told.extend(raw(&row.detail));
+    }
+    // One row is one line, also where JSON has line ends.
+    told.join(" ").replace(['\n', '\r'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_or_how_long_ago() {
+        let now = Timestamp::from_micros(100_000_000);
+        for (text, seconds) in [("10s", 90), ("1m", 40), ("1970-01-01T00:00:07Z", 7)] {
+            let read = moment("--since", text, now);
+            let expected = Timestamp::from_micros(seconds * 1_000_000);
+            assert_eq!(read.ok(), Some(expected), "{text}");
+        }
+        for wrong in ["", "yesterday", "-1d", "99999999999999d"] {
+            let refused = moment("--since", wrong, now).err();
+            assert!(refused.is_some_and(|u| u.detail.starts_with("--since: ")));
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What a restore would send and leave out, in each format.
+
+use std::collections::BTreeSet;
+
+use filrouge_engine::Engine;
+use filrouge_engine::restore::{Block, Plan, Report, RestoreQuery, Selection, Unanswered};
+use filrouge_store::Scope;
+use filrouge_transcode::{Context, Format, render};
+use filrouge_types::{Failure, SessionId};
+use serde::Serialize;
+use serde::de::IgnoredAny;
+
+/// A restore in one format.
+#[derive(Serialize)]
+pub(super) struct Restored {
+    pub(super) format: &'static str,
+    /// `null` when it fails.
+    pub(super) context: Option<Sent>,
+    /// Why it fails.
+    pub(super) error: Option<Refused>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Sent {
+    /// How many messages there are.
+    pub(super) messages: usize,
+    /// What is kept, left out and changed.
+    pub(super) report: Report,
+    /// What is otherwise with `unanswered=error`; `null` when nothing is.
+    pub(super) unanswered_as_errors: Option<Otherwise>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Otherwise {
+    pub(super) messages: usize,
+    pub(super) kept: usize,
+    /// The items that are left out without it.
+    pub(super) restored: Vec<u64>,
+    /// The calls that are answered by an error.
+    pub(super) answered: Vec<u64>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Refused {
+    pub(super) code: &'static str,
+    pub(super) detail: String,
+}
+
+impl Restored {
+    pub(super) const fn is_well(&self) -> bool {
+        self.error.is_none()
+    }
+}
+
+/// Plans are read once and rendered in each format.
+pub(super) async fn all(
+    engine: &Engine,
+    scope: &Scope,
+    id: &SessionId,
+    only: Option<Format>,
+) -> Vec<Restored> {
+    let formats = || {
+        Format::ALL
+            .into_iter()
+            .filter(|f| only.is_none_or(|o| o == *f))
+    };
+    let query = RestoreQuery::default();
+    let errors = RestoreQuery {
+        unanswered: Unanswered::Error,
+        ..query
+    };
+    let pairs = RestoreQuery {
+        selection: Selection::Pairs,
+        ..query
+    };
+    let mut restored = Vec::new();
+    if formats().any(|f| f != Format::Pairs) {
+        let dropped = engine.restore(scope, id, query).await;
+        let answered = engine.restore(scope, id, errors).await;
+        for format in formats().filter(|f| *f != Format::Pairs) {
+            restored.push(of(format, &dropped, Some(&answered)));
+        }
+    }
+    if formats().any(|f| f == Format::Pairs) {
+        let plan = engine.restore(scope, id, pairs).await;
+        restored.push(of(Format::Pairs, &plan, None));
+    }
+    restored
+}
+
+type Planned = Result<Plan, Failure>;
+
+fn of(format: Format, dropped: &Planned, answered: Option<&Planned>) -> Restored {
+    let refused = |failure: &Failure| Restored {
+        format: format.as_str(),
+        context: None,
+        error: Some(Refused {
+            code: failure.code.as_str(),
+            detail: failure.detail.clone(),
+        }),
+    };
+    let sent = match dropped {
+        Ok(plan) => render(plan.clone(), format),
+        Err(failure) => return refused(failure),
+    };
+    let unanswered_as_errors = match answered {
+        Some(Ok(plan)) => otherwise(&sent, plan, format),
+        Some(Err(failure)) => return refused(failure),
+        None => None,
+    };
+    Restored {
+        format: format.as_str(),
+        context: Some(Sent {
+            messages: messages(&sent),
+            report: sent.report,
+            unanswered_as_errors,
+        }),
+        error: None,
+    }
+}
+
+fn messages(context: &Context) -> usize {
+    let all: Result<Vec<IgnoredAny>, _> = serde_json::from_str(context.messages.as_str());
+    all.map_or(0, |all| all.len())
+}
+
+fn otherwise(sent: &Context, plan: &Plan, format: Format) -> Option<Otherwise> {
+    let errors = &render(plan.clone(), format);
+    if sent == errors {
+        return None;
+    }
+    let left_out = |context: &Context| -> BTreeSet<u64> {
+        context.report.dropped.iter().map(|d| d.seq).collect()
+    };
+    let restored = left_out(sent)
+        .difference(&left_out(errors))
+        .copied()
+        .collect();
+    let calls = plan.turns.iter().flat_map(|turn| &turn.blocks);
+    let calls = calls.flat_map(|block| match block {
+        Block::Calls(calls) => calls.calls.as_slice(),
+        Block::Say(_) => &[],
+    });
+    let made = calls.filter(|call| call.result.seq.is_none());
+    Some(Otherwise {
+        messages: messages(errors),
+        kept: errors.report.kept,
+        restored,
+        answered: made.map(|call| call.seq).collect(),
+    })
+}

@@ -1,0 +1,352 @@
+//! The state of a session, to read.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use filrouge_engine::diagnosis::{
+    Diagnosis, Draft, DraftPiece, LastItem, Level, PendingTurn, TurnError, UnansweredCall, span,
+};
+use filrouge_store::verify::Verdict;
+use filrouge_types::{JsonText, RawJson, Session, Timestamp, TurnStatus};
+
+use super::State;
+use super::restored::{Restored, Sent};
+use crate::output::{first_line, printable, stdout};
+
+/// Most characters of a text that somebody has written.
+const WIDTH: usize = 100;
+
+pub(super) fn print(state: &State) -> anyhow::Result<()> {
+    let mut out = stdout();
+    let diagnosis = &state.diagnosis;
+    head(&mut out, diagnosis)?;
+    findings(&mut out, state)?;
+    section(
+        &mut out,
+        "open and interrupted turns",
+        &diagnosis.pending,
+        pending,
+    )?;
+    section(&mut out, "drafts", &diagnosis.drafts, draft)?;
+    section(&mut out, "unanswered calls", &diagnosis.unanswered, call)?;
+    section(&mut out, "errors", &diagnosis.errors, error)?;
+    section(&mut out, "last items", &diagnosis.items, item)?;
+    section(&mut out, "restore", &state.restore, restored)?;
+    out.flush()?;
+    Ok(())
+}
+
+fn section<T>(
+    out: &mut impl Write,
+    title: &str,
+    all: &[T],
+    mut one: impl FnMut(&T) -> Vec<String>,
+) -> io::Result<()> {
+    if all.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{title}")?;
+    for line in all.iter().flat_map(&mut one) {
+        writeln!(out, "  {}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// A text on one line, no longer than is sensible.
+fn short(text: &str) -> String {
+    first_line(&text.replace(['\n', '\r', '\t'], " "), WIDTH)
+}
+
+fn json(value: Option<&RawJson>) -> String {
+    short(value.map_or("", RawJson::as_str))
+}
+
+/// A moment, to the second.
+fn second(at: Timestamp) -> String {
+    let at = at.to_string();
+    at.split('.').next().unwrap_or("").replace('T', " ")
+}
+
+fn head(out: &mut impl Write, diagnosis: &Diagnosis) -> io::Result<()> {
+    if let Some(session) = &diagnosis.session {
+        session_lines(out, session)?;
+    }
+    let turns = &diagnosis.turns;
+    writeln!(
+        out,
+        "turns       {} open, {} interrupted, {} failed, {} cancelled, {} finalized",
+        turns.open, turns.interrupted, turns.failed, turns.cancelled, turns.finalized
+    )?;
+    let verification = &diagnosis.verification;
+    let word = match verification.status {
+        Verdict::Intact => "intact",
+        Verdict::Broken => "BROKEN",
+        Verdict::CannotTell => "cannot tell",
+    };
+    writeln!(
+        out,
+        "verified    {word}: {} turns, {} items",
+        verification.turns, verification.items
+    )?;
+    writeln!(out, "checkpoint  none: this version keeps no checkpoints")
+}
+
+fn session_lines(out: &mut impl Write, session: &Session) -> io::Result<()> {
+    let title = session.title.as_deref().unwrap_or("");
+    let line = format!("session     {}  {}", session.session_id, short(title));
+    writeln!(out, "{}", line.trim_end())?;
+    let owner = session
+        .identity_id
+        .as_ref()
+        .map_or("nobody", |i| i.as_str());
+    writeln!(
+        out,
+        "            {}, of {}, {} turns, last seq {}",
+        session.status,
+        short(owner),
+        session.turn_count,
+        session.last_seq
+    )?;
+    let (made, changed) = (second(session.created_at), second(session.updated_at));
+    writeln!(out, "            made {made}, updated {changed}")
+}
+
+fn findings(out: &mut impl Write, state: &State) -> io::Result<()> {
+    let findings = &state.diagnosis.findings;
+    if findings.is_empty() && state.ok {
+        writeln!(out, "\nnothing is wrong")?;
+    }
+    for finding in findings {
+        let word = match finding.level {
+            Level::Problem => "PROBLEM",
+            Level::Note => "note",
+        };
+        let what = printable(&finding.what).replace(['\n', '\t'], " ");
+        let hint = printable(&finding.hint).replace(['\n', '\t'], " ");
+        writeln!(out, "\n{word:<8} {}", first_line(&what, 400))?;
+        writeln!(out, "         hint: {}", first_line(&hint, 400))?;
+    }
+    Ok(())
+}
+
+fn pending(turn: &PendingTurn) -> Vec<String> {
+    let request = turn.request_id.as_ref().map_or("?", |r| r.as_str());
+    let mut lines = vec![
+        format!(
+            "{}  {}  request_id {}",
+            turn.turn_id,
+            turn.status,
+            short(request)
+        ),
+        format!(
+            "  turn {}, seq {} to {}, {} items, last written {} ago",
+            turn.ordinal,
+            turn.first_seq,
+            turn.last_seq,
+            turn.items,
+            span(turn.silent_ms)
+        ),
+    ];
+    if let Some(recorder) = &turn.recorder {
+        let gone = if recorder.gone { ", which is gone" } else { "" };
+        lines.push(format!(
+            "  stream {} by {:?}{gone}, begun {}, last sign of life {} ago",
+            recorder.stream,
+            short(&recorder.writer),
+            second(recorder.begun_at),
+            span(recorder.beat_age_ms)
+        ));
+    }
+    if turn.waits_for_human {
+        lines.push("  waits for a human".to_owned());
+    }
+    if turn.status == TurnStatus::Open
+        && let Some(left) = turn.interrupted_in_ms
+    {
+        lines.push(format!("  interrupted in {} if nothing comes", span(left)));
+    }
+    lines
+}
+
+fn draft(draft: &Draft) -> Vec<String> {
+    let (pieces, chars) = (draft.pieces.len(), draft.chars);
+    let head = format!(
+        "turn {}  stream {}  {chars} characters in {pieces} pieces, chunk {}",
+        draft.turn_id, draft.stream, draft.chunk
+    );
+    let shown = draft.pieces.iter().map(piece);
+    [head].into_iter().chain(shown).collect()
+}
+
+fn piece(piece: &DraftPiece) -> String {
+    let done = if piece.done { "done" } else { "growing" };
+    let plain = |text: &Option<JsonText>| text.as_ref().map(JsonText::to_plain);
+    let value = piece.value.as_ref().map(|v| v.as_str().to_owned());
+    let told = [
+        plain(&piece.call_id),
+        plain(&piece.name),
+        plain(&piece.args),
+    ];
+    let told = told
+        .into_iter()
+        .chain([plain(&piece.text), value])
+        .flatten();
+    format!(
+        "  {}.{}  {:<9} {:<7} {:>6}  {}",
+        piece.number,
+        piece.part,
+        piece.kind,
+        done,
+        piece.chars,
+        short(&told.collect::<Vec<_>>().join(" "))
+    )
+}
+
+fn call(call: &UnansweredCall) -> Vec<String> {
+    let tool = call.tool.as_deref().unwrap_or("");
+    vec![
+        format!(
+            "{:>5}  {}  {} {}",
+            call.seq,
+            short(&call.call_id),
+            short(tool),
+            json(call.args.as_ref())
+        ),
+        format!(
+            "       turn {}, {}, called {} ago",
+            call.turn_id,
+            call.turn_status,
+            span(call.age_ms)
+        ),
+    ]
+}
+
+fn error(error: &TurnError) -> Vec<String> {
+    let told = |text: &Option<String>| short(text.as_deref().unwrap_or("-"));
+    let retryable = match error.retryable {
+        Some(true) => "retryable",
+        Some(false) => "not retryable",
+        None => "retryable or not: not told",
+    };
+    let mut lines = vec![
+        format!(
+            "{:>5}  {}: {}",
+            error.seq,
+            told(&error.code),
+            told(&error.message)
+        ),
+        format!(
+            "       turn {}, source {}, {retryable}, {}",
+            error.turn_id,
+            told(&error.source),
+            second(error.at)
+        ),
+    ];
+    if error.detail.is_some() {
+        lines.push(format!("       detail {}", json(error.detail.as_ref())));
+    }
+    lines
+}
+
+fn item(item: &LastItem) -> Vec<String> {
+    let names = [item.agent.as_deref(), item.model.as_deref()];
+    let names: Vec<&str> = names.into_iter().flatten().collect();
+    let by = match names.is_empty() {
+        true => String::new(),
+        false => format!("({}) ", short(&names.join(" "))),
+    };
+    let text = if item.redacted {
+        "(redacted)"
+    } else {
+        &item.text
+    };
+    let more = if item.cut { "…" } else { "" };
+    vec![format!(
+        "{:>5}  {:<9} {:<12} {by}{}",
+        item.seq,
+        item.role.as_str(),
+        short(item.channel.as_str()),
+        short(&format!("{text}{more}"))
+    )]
+}
+
+fn restored(restored: &Restored) -> Vec<String> {
+    let format = restored.format;
+    if let Some(error) = &restored.error {
+        return vec![format!(
+            "{format:<17} {}: {}",
+            error.code,
+            short(&error.detail)
+        )];
+    }
+    restored
+        .context
+        .as_ref()
+        .map_or_else(Vec::new, |sent| sent_lines(format, sent))
+}
+
+fn sent_lines(format: &str, sent: &Sent) -> Vec<String> {
+    let report = &sent.report;
+    let mut lines = vec![format!(
+        "{format:<17} {} messages: {} items kept, {} left out, {} changed",
+        sent.messages,
+        report.kept,
+        report.dropped.len(),
+        report.adapted.len()
+    )];
+    let dropped = report.dropped.iter().map(|d| (d.reason, d.seq));
+    lines.extend(by_reason("left out", dropped));
+    let adapted = report.adapted.iter().map(|a| (a.change, a.seq));
+    lines.extend(by_reason("changed", adapted));
+    if let Some(other) = &sent.unanswered_as_errors {
+        lines.push(format!(
+            "  with unanswered=error: {} messages, {} items kept; back: {}; answered by an error: {}",
+            other.messages,
+            other.kept,
+            short(&ranges(&other.restored)),
+            short(&ranges(&other.answered))
+        ));
+    }
+    lines
+}
+
+fn by_reason<'a>(
+    word: &'a str,
+    all: impl Iterator<Item = (&'static str, u64)>,
+) -> impl Iterator<Item = String> + 'a {
+    let mut reasons: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for (reason, seq) in all {
+        reasons.entry(reason).or_default().push(seq);
+    }
+    let line = move |(reason, seqs): (&str, Vec<u64>)| {
+        format!("  {word}, {reason}: {}", short(&ranges(&seqs)))
+    };
+    reasons.into_iter().map(line)
+}
+
+/// Ascending numbers: `1-3, 7`.
+fn ranges(seqs: &[u64]) -> String {
+    let runs = seqs.chunk_by(|a, b| a + 1 == *b);
+    let told = runs.filter_map(|run| match (run.first()?, run.last()?) {
+        (first, last) if first == last => Some(first.to_string()),
+        (first, last) => Some(format!("{first}-{last}")),
+    });
+    told.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_follow_one_another_are_told_as_ranges() {
+        assert_eq!(ranges(&[1, 2, 3, 7, 9, 10]), "1-3, 7, 9-10");
+        assert_eq!(ranges(&[]), "");
+    }
+
+    #[test]
+    fn texts_stay_on_one_line_and_steer_no_terminal() {
+        assert_eq!(short("a\nb\u{1b}[2J\tc"), "a b\u{fffd}[2J c");
+        assert_eq!(short(&"x".repeat(500)).chars().count(), WIDTH);
+    }
+}

@@ -1,0 +1,71 @@
+//! Moments as a command line names them: a time, or how far from now.
+
+use std::time::Duration;
+
+use filrouge_types::Timestamp;
+
+/// How long: a number with s, m, h, d or w.
+pub(crate) fn duration(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1))?;
+    let seconds: u64 = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "w" => 7 * 86_400,
+        _ => return None,
+    };
+    let digits = number.bytes().all(|b| b.is_ascii_digit());
+    let number: u64 = number.parse().ok().filter(|_| digits)?;
+    number.checked_mul(seconds).map(Duration::from_secs)
+}
+
+/// The moment so long after `now`.
+pub(crate) fn after(now: Timestamp, duration: Duration) -> Option<Timestamp> {
+    let micros = i64::try_from(duration.as_micros()).ok()?;
+    now.as_micros()
+        .checked_add(micros)
+        .map(Timestamp::from_micros)
+}
+
+/// The moment so long before `now`.
+pub(crate) fn before(now: Timestamp, duration: Duration) -> Option<Timestamp> {
+    let micros = i64::try_from(duration.as_micros()).ok()?;
+    now.as_micros()
+        .checked_sub(micros)
+        .map(Timestamp::from_micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long() {
+        for (text, seconds) in [
+            ("1s", 1),
+            ("90m", 5400),
+            ("12h", 43_200),
+            ("30d", 2_592_000),
+            ("2w", 1_209_600),
+            ("0d", 0),
+        ] {
+            assert_eq!(duration(text), Some(Duration::from_secs(seconds)), "{text}");
+        }
+        for wrong in [
+            "",
+            "d",
+            "30",
+            "-1d",
+            "+1d",
+            "1.5d",
+            "30 d",
+            "1y",
+            "99999999999999999999d",
+            "é",
+            "1é",
+        ] {
+            assert_eq!(duration(wrong), None, "{wrong:?}");
+        }
+    }
+}

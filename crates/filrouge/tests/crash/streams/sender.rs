@@ -1,0 +1,239 @@
+//! A client that sends a provider's stream on as it comes, and remembers when it had sent what.
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rand::Rng;
+use rand::rngs::StdRng;
+use serde_json::{Value, json};
+
+use super::script::{Format, Script};
+use crate::http::{Client, Reply};
+
+/// How a stream ends, if nothing happens to the server; after so many words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It goes on and on.
+    Never,
+    /// The provider falls silent, and the connection stays.
+    Silent(usize),
+    /// It tells its end.
+    Finish(usize),
+    /// The client goes away.
+    Vanish(usize),
+    /// The user does not want the answer any more.
+    Cancel(usize),
+}
+
+/// One stream that is to be sent.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) session: String,
+    pub(super) request: String,
+    pub(super) turn: String,
+    pub(super) format: Format,
+    pub(super) calls: bool,
+    pub(super) ending: Ending,
+    /// Before it begins.
+    pub(super) delay: Duration,
+    /// The longest time between two pieces.
+    pub(super) pace: Duration,
+}
+
+impl Plan {
+    /// The path of the turn below `/api/v1/sessions`.
+    pub(super) fn path(&self) -> String {
+        format!("/api/v1/sessions/{}/turns/{}", self.session, self.turn)
+    }
+}
+
+/// What was sent up to a moment.
+pub(super) struct Mark {
+    pub(super) at: Instant,
+    /// Bytes of [`Sent::text`].
+    pub(super) end: usize,
+    /// As [`super::script::Piece::shown`].
+    pub(super) shown: bool,
+}
+
+/// What one client has sent and was told.
+#[derive(Default)]
+pub(super) struct Sent {
+    /// All that the stream has said.
+    pub(super) text: String,
+    pub(super) marks: Vec<Mark>,
+    /// Whether the stream told its end.
+    pub(super) finished: bool,
+    /// The answer to the stream.
+    pub(super) reply: Option<Reply>,
+    /// Whether the cancellation was acknowledged.
+    pub(super) cancelled: bool,
+}
+
+/// A chunked body on its way.
+pub(super) struct Upload(TcpStream);
+
+impl Upload {
+    pub(super) fn begin(origin: &str, plan: &Plan) -> std::io::Result<Self> {
+        let address = origin.trim_start_matches("http://");
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        let (path, format) = (plan.path(), plan.format.word());
+        write!(
+            stream,
+            "POST {path}/stream?format={format} HTTP/1.1\r\nhost: {address}\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        )?;
+        Ok(Self(stream))
+    }
+
+    pub(super) fn send(&mut self, bytes: &str) -> std::io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let chunk = format!("{:x}\r\n{bytes}\r\n", bytes.len());
+        self.0.write_all(chunk.as_bytes())
+    }
+
+    /// Whether the server has answered, or is gone.
+    fn is_answered(&self) -> bool {
+        self.0.set_nonblocking(true).expect("a socket");
+        let peeked = self.0.peek(&mut [0]);
+        self.0.set_nonblocking(false).expect("a socket");
+        !matches!(peeked, Err(e) if e.kind() == ErrorKind::WouldBlock)
+    }
+
+    pub(super) fn end(&mut self) -> std::io::Result<()> {
+        self.0.write_all(b"0\r\n\r\n")
+    }
+
+    /// The answer, unless the connection ends before it is there.
+    pub(super) fn reply(&self) -> Option<Reply> {
+        let mut lines = BufReader::new(&self.0);
+        let mut head = Vec::new();
+        loop {
+            let mut line = String::new();
+            if lines.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            match line.trim_end() {
+                "" => break,
+                line => head.push(line.to_ascii_lowercase()),
+            }
+        }
+        let header = |name: &str| {
+            let mut values = head.iter().filter_map(|line| line.split_once(": "));
+            values.find(|(n, _)| *n == name).map(|(_, v)| v.to_owned())
+        };
+        let mut text = vec![0; header("content-length")?.parse().ok()?];
+        lines.read_exact(&mut text).ok()?;
+        Some(Reply {
+            status: head.first()?.get(9..12)?.parse().ok()?,
+            durability: header("filrouge-durability"),
+            content_type: header("content-type").unwrap_or_default(),
+            body: serde_json::from_slice(&text).expect("an answer is JSON"),
+        })
+    }
+}
+
+impl Sent {
+    /// Sends a stream until it has ended, or the server is gone, or `stop` is set.
+    pub(super) fn run(origin: &str, plan: &Plan, stop: &AtomicBool, rng: &mut StdRng) -> Self {
+        let mut sent = Self::default();
+        std::thread::sleep(plan.delay);
+        // A connection that breaks is what these tests are about.
+        let _ = sent.stream(origin, plan, stop, rng);
+        sent
+    }
+
+    fn stream(
+        &mut self,
+        origin: &str,
+        plan: &Plan,
+        stop: &AtomicBool,
+        rng: &mut StdRng,
+    ) -> std::io::Result<()> {
+        let mut upload = Upload::begin(origin, plan)?;
+        let mut script = Script::new(plan.format, plan.request.clone());
+        upload.send(&script.begin())?;
+        for n in 0.. {
+            if stop.load(Ordering::SeqCst) {
+                break;
+            }
+            if upload.is_answered() {
+                self.reply = upload.reply();
+                break;
+            }
+            match plan.ending {
+                Ending::Silent(after) if n >= after => {
+                    std::thread::sleep(Duration::from_millis(10));
+                    continue;
+                }
+                Ending::Finish(after) if n == after => {
+                    upload.send(&script.finish())?;
+                    upload.end()?;
+                    self.finished = true;
+                    self.reply = upload.reply();
+                    break;
+                }
+                Ending::Vanish(after) if n == after => {
+                    return upload.0.shutdown(Shutdown::Both);
+                }
+                Ending::Cancel(after) if n == after => {
+                    let path = format!("{}/cancel", plan.path());
+                    let answer = Client::new(origin).post(&path, &json!({}));
+                    self.cancelled = answer.is_ok_and(|reply| {
+                        assert_eq!(reply.status, 200, "{plan:?}: {reply:?}");
+                        true
+                    });
+                    self.reply = upload.reply();
+                    break;
+                }
+                _ => {}
+            }
+            for piece in script.next(n, plan.calls, rng) {
+                upload.send(&piece.bytes)?;
+                self.text.push_str(&piece.says);
+                self.marks.push(Mark {
+                    at: Instant::now(),
+                    end: self.text.len(),
+                    shown: piece.shown,
+                });
+                let most = u64::try_from(plan.pace.as_millis()).expect("a short time");
+                std::thread::sleep(Duration::from_millis(rng.random_range(0..=most)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The status of the turn that the answer tells.
+    pub(super) fn told(&self) -> Option<&str> {
+        let reply = self.reply.as_ref()?;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.body["status"].as_str()
+    }
+}
+
+/// What an item's parts say, as [`Sent::text`] is written.
+pub(super) fn said(parts: &Value) -> String {
+    let mut out = String::new();
+    for part in parts.as_array().expect("parts") {
+        match part["type"].as_str().expect("a type") {
+            "text" => out.push_str(part["text"].as_str().expect("a text")),
+            kind @ ("tool_call" | "tool_call_partial") => {
+                out += &super::script::call_began(part["call_id"].as_str().expect("an id"));
+                out += &match &part["args"] {
+                    Value::String(text) => text.clone(),
+                    args => args.to_string(),
+                };
+                if kind == "tool_call" {
+                    out += super::script::call_ended();
+                }
+            }
+            other => panic!("a part of type {other}: {parts}"),
+        }
+    }
+    out
+}

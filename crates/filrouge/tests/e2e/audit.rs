@@ -1,0 +1,382 @@
+//! The audit: who said what, which tool with which parameters, by which agent and model, in order; over HTTP and by
+//! the command line.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::audit_rows::{lines, same_table};
+use crate::caller::{Caller, key};
+use crate::http::{Client, text_item};
+use crate::world::World;
+
+/// Texts that spreadsheets and readers of CSV trip over.
+const HARD: [&str; 9] = [
+    "=HYPERLINK(\"http://evil\",\"x\")",
+    "+1",
+    "-1",
+    "@SUM(1)",
+    "\tx",
+    "'quoted",
+    "a,b;\"c\"\r\nd\n",
+    "",
+    "żółć 红线 \u{1f9f5}",
+];
+
+pub(crate) fn start(client: &Client, session: &str, request: &str, text: &str) -> String {
+    let body = json!({ "request_id": request, "question_neutral": text });
+    let turn = client.post(&format!("/{session}/turns"), &body).wrote(201);
+    format!("/{session}/turns/{}", turn["turn_id"].as_str().unwrap())
+}
+
+pub(crate) fn append(client: &Client, turn: &str, items: Value) {
+    let body = json!({ "items": items });
+    client.post(&format!("{turn}/items"), &body).wrote(201);
+}
+
+fn call(id: &str, name: &str, args: &Value) -> Value {
+    json!({ "item_id": format!("call-{id}-{name}"), "role": "assistant", "channel": "tool_call",
+        "agent": "planner", "model": "m-1", "usage": { "input_tokens": 7 },
+        "metadata": { "finish_reason": "tool_calls" },
+        "parts": [{ "type": "tool_call", "call_id": id, "name": name, "args": args }] })
+}
+
+fn result(id: &str, ok: bool, content: &Value) -> Value {
+    json!({ "role": "tool", "channel": "tool_result", "occurred_at": "2026-01-02T03:04:05Z",
+        "parts": [{ "type": "tool_result", "call_id": id, "ok": ok, "latency_ms": 12, "content": content }] })
+}
+
+/// Two sessions of two people whose turns interleave, a failed turn, a link, and what is hard to write.
+pub(crate) fn record(client: &Client) {
+    let (ada, bob) = (client.of("ada"), client.of("bob"));
+    let one = start(&ada, "s1", "r1", "What do I owe?");
+    let two = start(&bob, "s2", "r1", "And I?");
+    append(
+        &ada,
+        &one,
+        json!([call("c1", "ledger", &json!({ "of": "ada" }))]),
+    );
+    append(
+        &bob,
+        &two,
+        json!([call("c1", "ledger", &json!({ "of": "bob" }))]),
+    );
+    let three = start(&ada, "s1", "r2", "Quickly!");
+    append(&ada, &three, json!([call("c1", "clock", &json!({}))]));
+    append(
+        &ada,
+        &one,
+        json!([result("c1", true, &json!({ "sum": 3 }))]),
+    );
+    append(
+        &ada,
+        &three,
+        json!([result("c1", false, &json!("no clock"))]),
+    );
+    append(
+        &bob,
+        &two,
+        json!([result("c1", true, &json!({ "sum": -4 }))]),
+    );
+    let failed = json!({ "error": { "code": "provider_down", "message": "gone", "retryable": true },
+        "partial_text": "You ow" });
+    ada.post(&format!("{three}/fail"), &failed).wrote(200);
+    let answer = json!({ "answer_neutral": "Three." });
+    ada.post(&format!("{one}/finalize"), &answer).wrote(200);
+    let open = start(client, "s3", "r1", "Whose is this?");
+    let hard: Vec<Value> = HARD
+        .iter()
+        .enumerate()
+        .map(|(n, text)| text_item(&format!("h{n}"), "assistant", "thought", text))
+        .collect();
+    append(client, &open, json!(hard));
+    let body = json!({ "identity_id": "cyd" });
+    client.of("cyd").put("/s3/link", &body).wrote(200);
+}
+
+fn all(client: &Client, query: &str, limit: usize) -> Vec<Value> {
+    client.all(&format!("/api/v1/audit?{query}"), limit)
+}
+
+fn places(rows: &[Value]) -> Vec<String> {
+    let place = |row: &Value| format!("{}:{}", row["session_id"].as_str().unwrap(), row["seq"]);
+    rows.iter().map(place).collect()
+}
+
+#[test]
+fn in_order_whole_and_the_same_by_every_way() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    record(&client);
+    let rows = all(&client, "", 500);
+    let expected = [
+        "s1:1", "s2:1", "s1:2", "s2:2", "s1:3", "s1:4", "s1:5", "s1:6", "s2:3", "s1:7", "s1:8",
+        "s1:9",
+    ];
+    assert_eq!(places(&rows)[..12], expected);
+    assert_eq!(rows.len(), 12 + 1 + HARD.len() + 1);
+    for limit in [1, 2, 5] {
+        assert_eq!(all(&client, "", limit), rows, "{limit} a page");
+    }
+    let one = &rows[2];
+    for (member, value) in [
+        ("turn_id", rows[0]["turn_id"].clone()),
+        ("request_id", json!("r1")),
+        ("identity_id", json!("ada")),
+        ("role", json!("assistant")),
+        ("channel", json!("tool_call")),
+        ("agent", json!("planner")),
+        ("model", json!("m-1")),
+        ("tool", json!("ledger")),
+        ("call_id", json!("c1")),
+        ("args", json!({ "of": "ada" })),
+        ("usage", json!({ "input_tokens": 7 })),
+        ("finish_reason", json!("tool_calls")),
+        ("redacted", json!(false)),
+        ("item_id", json!("call-c1-ledger")),
+        ("detail", Value::Null),
+    ] {
+        assert_eq!(one[member], value, "{member}");
+    }
+    // Each result is of the call of its own turn.
+    let answered = |row: &Value| {
+        (
+            row["tool"].clone(),
+            row["ok"].clone(),
+            row["result"].clone(),
+        )
+    };
+    assert_eq!(
+        answered(&rows[6]),
+        (json!("ledger"), json!(true), json!({ "sum": 3 }))
+    );
+    assert_eq!(
+        answered(&rows[7]),
+        (json!("clock"), json!(false), json!("no clock"))
+    );
+    assert_eq!(rows[7]["latency_ms"], 12);
+    assert_eq!(rows[7]["occurred_at"], "2026-01-02T03:04:05.000000Z");
+    assert_eq!(
+        (&rows[9]["channel"], &rows[9]["text"]),
+        (&json!("partial"), &json!("You ow"))
+    );
+    assert_eq!(
+        rows[10]["error"],
+        json!({ "code": "provider_down", "message": "gone", "source": "caller", "retryable": true })
+    );
+    // What nobody asked for is its owner's, also what was said before the login.
+    let linked = rows.last().unwrap();
+    assert_eq!(
+        linked["detail"],
+        json!([{ "type": "session_link", "identity_id": "cyd" }])
+    );
+    assert_eq!(linked["identity_id"], "cyd");
+
+    let jsonl = client.get("/api/v1/audit?format=jsonl");
+    assert_eq!(jsonl.header("content-type"), Some("application/x-ndjson"));
+    assert_eq!(lines(&jsonl.text), rows);
+    let accept = [("accept", "text/csv")];
+    let csv = client.send("GET", "/api/v1/audit", None, &accept);
+    assert_eq!(csv.status, 200);
+    assert_eq!(
+        csv.header("content-type"),
+        Some("text/csv; charset=utf-8; header=present")
+    );
+    same_table(&csv.text, &rows);
+    let some = client.get("/api/v1/audit?format=jsonl&limit=3");
+    assert_eq!(lines(&some.text), rows[..3]);
+
+    server.stop();
+    assert_eq!(lines(&world.ok(&["audit", "--format", "jsonl"])), rows);
+    assert_eq!(lines(&world.ok(&["audit", "--json"])), rows);
+    assert_eq!(world.ok(&["audit", "--format", "csv"]), csv.text);
+    let text = world.ok(&["audit"]);
+    assert_eq!(text.lines().count(), rows.len());
+    assert!(
+        text.contains("s1:2  assistant planner m-1  tool_call  ledger {\"of\":\"ada\"}\n"),
+        "{text}"
+    );
+    world.verify();
+}
+
+#[test]
+fn filters_are_each_others_complement() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    record(&client);
+    let rows = all(&client, "", 500);
+    let of = |member: &str, value: &str| -> Vec<Value> {
+        let own = rows.iter().filter(|row| row[member] == value);
+        own.cloned().collect()
+    };
+    for (query, option, member, value) in [
+        ("session_id", "--session", "session_id", "s1"),
+        ("session_id", "--session", "session_id", "s3"),
+        ("identity_id", "--identity", "identity_id", "bob"),
+        ("identity_id", "--identity", "identity_id", "cyd"),
+        ("tool", "--tool", "tool", "clock"),
+        ("tool", "--tool", "tool", "ledger"),
+        ("agent", "--agent", "agent", "planner"),
+        ("tool", "--tool", "tool", "nothing"),
+    ] {
+        let expected = of(member, value);
+        assert_eq!(expected.is_empty(), value == "nothing");
+        for limit in [1, 500] {
+            assert_eq!(
+                all(&client, &format!("{query}={value}"), limit),
+                expected,
+                "{query}={value}"
+            );
+        }
+        assert_eq!(
+            lines(&world.ok(&["audit", "--json", option, value])),
+            expected
+        );
+    }
+    // A moment cuts all rows in two.
+    let times: BTreeMap<&str, usize> = rows
+        .iter()
+        .map(|r| (r["at"].as_str().unwrap(), 0))
+        .collect();
+    assert!(times.len() > 5);
+    for at in times.keys() {
+        let before = all(&client, &format!("until={at}"), 3);
+        let behind = all(&client, &format!("since={at}"), 3);
+        assert_eq!([before.clone(), behind].concat(), rows);
+        let own: Vec<Value> = rows
+            .iter()
+            .filter(|r| r["session_id"] == "s1" && r["at"].as_str() < Some(*at))
+            .cloned()
+            .collect();
+        assert_eq!(all(&client, &format!("session_id=s1&until={at}"), 3), own);
+        assert_eq!(
+            lines(&world.ok(&["audit", "--json", "--until", at])),
+            before
+        );
+    }
+    assert_eq!(
+        lines(&world.ok(&["audit", "--json", "--since", "1d"])),
+        rows
+    );
+    assert!(world.ok(&["audit", "--until", "1d"]).is_empty());
+    let both = all(&client, "session_id=s1&tool=ledger&identity_id=ada", 1);
+    assert_eq!(places(&both), ["s1:2", "s1:5"]);
+}
+
+#[test]
+fn what_was_redacted_or_erased_is_told_and_not_shown() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    record(&client);
+    let rows = all(&client, "session_id=s1", 500);
+    let turn = rows[0]["turn_id"].as_str().unwrap();
+    let path = format!("/s1/turns/{turn}/redact");
+    client
+        .of("ada")
+        .post(&path, &json!({ "reason": "asked to" }))
+        .wrote(200);
+    client.of("bob").delete("/s2").wrote(200);
+    let after = all(&client, "", 500);
+    let own: Vec<&Value> = after.iter().filter(|r| r["session_id"] == "s1").collect();
+    assert_eq!(own.len(), rows.len() + 1);
+    for (was, is) in rows.iter().zip(&own) {
+        assert_eq!(
+            (&is["seq"], &is["channel"], &is["at"]),
+            (&was["seq"], &was["channel"], &was["at"])
+        );
+        if was["turn_id"] != turn {
+            assert_eq!(&was, is);
+            continue;
+        }
+        assert_eq!(is["redacted"], true);
+        for member in ["text", "tool", "args", "result", "detail", "error"] {
+            assert_eq!(is[member], Value::Null, "{is}");
+        }
+    }
+    let told = &own.last().unwrap()["detail"][0];
+    assert_eq!(
+        (&told["reason"], &told["by"]),
+        (&json!("asked to"), &json!("ada"))
+    );
+    let gone: Vec<&Value> = after.iter().filter(|r| r["session_id"] == "s2").collect();
+    assert_eq!(gone.len(), 1);
+    assert_eq!(
+        gone[0]["detail"],
+        json!([{ "type": "erasure", "items": 3, "turns": 1 }])
+    );
+    assert_eq!(
+        (&gone[0]["seq"], &gone[0]["channel"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(all(&client, "session_id=s2", 1), [gone[0].clone()]);
+    let csv = client.get("/api/v1/audit?format=csv").text;
+    same_table(&csv, &after);
+    assert!(!csv.contains("And I?") && !csv.contains("What do I owe?"));
+    let text = world.ok(&["audit", "--session", "s2"]);
+    assert!(text.contains("  s2  -  erased  "), "{text}");
+}
+
+#[test]
+fn it_is_the_tenants_own_and_for_those_who_may_see_it() {
+    let world = World::new();
+    let make = |tenant: &str, role: &[&str]| key(&world, &[&["--tenant", tenant], role].concat());
+    let role = |name: &'static str| ["--role", name];
+    let (ours, theirs) = (
+        make("acme", &role("auditor")),
+        make("other", &role("auditor")),
+    );
+    let service = make("acme", &role("service"));
+    let user = make("acme", &["--role", "user", "--identity", "ada"]);
+    let admin = make("acme", &role("admin"));
+    let elsewhere = make("other", &role("service"));
+    let server = world.serve();
+    for (key, words) in [(&service, "ours"), (&elsewhere, "theirs")] {
+        let body = json!({ "request_id": "r", "question_neutral": words });
+        let caller = Caller::bearing(&server, key).of("ada");
+        caller.post("/shared/turns", &body).wrote(201);
+    }
+    let see = |key: &str, query: &str| {
+        let reply =
+            Caller::bearing(&server, key).send("GET", &format!("/api/v1/audit{query}"), None);
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.text
+    };
+    for query in [
+        "",
+        "?session_id=shared",
+        "?format=csv",
+        "?format=jsonl",
+        "?identity_id=ada",
+    ] {
+        for (key, own, other) in [
+            (&ours, "\"ours\"", "theirs"),
+            (&admin, "\"ours\"", "theirs"),
+            (&theirs, "\"theirs\"", "ours"),
+        ] {
+            let text = see(key, query);
+            assert!(
+                text.contains(own.trim_matches('"')) && !text.contains(other),
+                "{query}: {text}"
+            );
+        }
+    }
+    for caller in [
+        Caller::bearing(&server, &service),
+        Caller::bearing(&server, &service).of("ada"),
+        Caller::bearing(&server, &user),
+        Caller::bearing(&server, &ours).of("ada"),
+    ] {
+        for query in ["", "?format=csv"] {
+            let reply = caller.send("GET", &format!("/api/v1/audit{query}"), None);
+            reply.fails(403, "forbidden");
+        }
+    }
+    let nobody = Caller::nobody(&server).send("GET", "/api/v1/audit", None);
+    nobody.fails(401, "unauthenticated");
+    server.stop();
+    let text = world.ok(&["audit", "--tenant", "other"]);
+    assert!(text.contains("theirs") && !text.contains("ours"));
+}

@@ -1,0 +1,90 @@
+//! The audit refused, and cut off on the way.
+
+use base64::Engine as _;
+use rand::Rng as _;
+use serde_json::json;
+
+use crate::audit::{append, record, start};
+use crate::audit_rows::lines;
+use crate::http::text_item;
+use crate::world::World;
+
+#[test]
+fn what_cannot_be_answered_is_refused() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    record(&client);
+    for query in [
+        "cursor=x",
+        "cursor=4711",
+        "cursor=1-0-0",
+        "cursor=1.7",
+        "limit=0",
+        "limit=501",
+        "format=xml",
+        "since=now",
+        "identity_id=",
+        "colour=red",
+        "include_redacted=true",
+    ] {
+        client
+            .get(&format!("/api/v1/audit?{query}"))
+            .fails(422, "invalid");
+        let streamed = client.get(&format!("/api/v1/audit?{query}&format=csv"));
+        streamed.fails(422, "invalid");
+    }
+    for format in ["json", "csv", "jsonl"] {
+        let absent = client.get(&format!("/api/v1/audit?session_id=absent&format={format}"));
+        absent.fails(404, "session_not_found");
+    }
+    for wrong in [
+        &["audit", "--since", "tomorrow"][..],
+        &["audit", "--session", ""],
+        &["audit", "--format", "csv", "--json"],
+    ] {
+        assert_eq!(world.run(wrong).code, Some(2), "{wrong:?}");
+    }
+    assert_eq!(world.run(&["audit", "--session", "absent"]).code, Some(1));
+}
+
+#[test]
+fn an_answer_that_fails_on_the_way_is_cut_off() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let turn = start(&client, "s", "r", "?");
+    for n in 0..6 {
+        let mut noise = vec![0; 2 << 20];
+        rand::rng().fill(noise.as_mut_slice());
+        let large = base64::engine::general_purpose::STANDARD.encode(noise);
+        let item = text_item(&format!("i{n}"), "assistant", "thought", &large);
+        append(&client, &turn, json!([item]));
+    }
+    let whole = client.get("/api/v1/audit?format=jsonl");
+    assert_eq!(lines(&whole.text).len(), 7);
+    let request =
+        b"GET /api/v1/audit?format=jsonl HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let ended = |text: &str| text.ends_with("0\r\n\r\n");
+    assert!(ended(&client.raw(request).text));
+    server.stop();
+    // The newest contents are the last of the file.
+    let mut bytes = std::fs::read(world.store()).unwrap();
+    let at = bytes.len() - (500 << 10);
+    bytes[at] ^= 1;
+    std::fs::write(world.store(), bytes).unwrap();
+
+    let server = world.serve();
+    let reply = server.client().raw(request);
+    assert_eq!(reply.status, 200);
+    assert!(reply.text.len() > 8 << 20, "{} bytes", reply.text.len());
+    assert!(!ended(&reply.text), "the end of an answer is written");
+    let page = server
+        .client()
+        .get("/api/v1/audit?session_id=s&cursor=0-7-0");
+    page.fails(500, "integrity_error");
+    server.stop();
+    let done = world.run(&["audit", "--json"]);
+    assert_eq!(done.code, Some(1));
+    assert!(done.stderr.contains("integrity_error"), "{}", done.stderr);
+}

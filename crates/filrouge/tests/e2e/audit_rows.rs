@@ -1,0 +1,82 @@
+//! Rows of the audit, read back from JSON lines and from CSV.
+
+use serde_json::{Value, json};
+
+/// Rows of JSON lines.
+pub(crate) fn lines(text: &str) -> Vec<Value> {
+    assert!(text.is_empty() || text.ends_with('\n'));
+    text.lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect()
+}
+
+/// Records of CSV, read as RFC 4180 has it.
+fn records(text: &str) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    let (mut row, mut cell, mut quoted) = (Vec::new(), String::new(), false);
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (quoted, c) {
+            (true, '"') if chars.peek() == Some(&'"') => {
+                chars.next();
+                cell.push('"');
+            }
+            (true, '"') => quoted = false,
+            (true, c) => cell.push(c),
+            (false, '"') => {
+                assert!(cell.is_empty(), "a quote within a plain cell");
+                quoted = true;
+            }
+            (false, ',') => row.push(std::mem::take(&mut cell)),
+            (false, '\r') => {
+                assert_eq!(chars.next(), Some('\n'));
+                row.push(std::mem::take(&mut cell));
+                rows.push(std::mem::take(&mut row));
+            }
+            (false, c) => cell.push(c),
+        }
+    }
+    assert!(
+        !quoted && row.is_empty() && cell.is_empty(),
+        "the last line has no end"
+    );
+    rows
+}
+
+/// What a cell of CSV holds, as JSON: text, or nothing, or what was recorded.
+fn read_cell(column: &str, text: &str) -> Value {
+    let json = [
+        "seq",
+        "args",
+        "ok",
+        "latency_ms",
+        "result",
+        "error",
+        "usage",
+        "redacted",
+        "detail",
+    ];
+    match text {
+        "" => Value::Null,
+        _ if json.contains(&column) => serde_json::from_str(text).unwrap(),
+        _ => json!(text),
+    }
+}
+
+/// The table has the rows, cell by cell.
+pub(crate) fn same_table(text: &str, rows: &[Value]) {
+    let records = records(text);
+    let (head, body) = records.split_first().unwrap();
+    assert_eq!(body.len(), rows.len());
+    for (cells, row) in body.iter().zip(rows) {
+        assert_eq!(row.as_object().unwrap().len(), head.len());
+        for (column, given) in head.iter().zip(cells) {
+            assert!(!given.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']));
+            let given = given.strip_prefix('\'').unwrap_or(given);
+            // An empty text and none are the same in CSV.
+            let told = Some(&row[column]).filter(|v| **v != "");
+            let told = told.unwrap_or(&Value::Null);
+            assert_eq!(read_cell(column, given), *told, "{column} {row}");
+        }
+    }
+}

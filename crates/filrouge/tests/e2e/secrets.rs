@@ -1,0 +1,294 @@
+//! Credentials and `runtime_context` reach nothing that is kept or shown (DESIGN §8).
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::caller::Caller;
+use crate::http::Reply;
+use crate::world::{Server, World};
+
+const CANARY: &str = "c4n4ry-0paque-t0k3n";
+const PASSWORD: &str = "hunter2hunter2";
+
+/// A token of the right form, put together so that no scanner takes this file for a leak.
+fn token(n: usize) -> String {
+    format!("gh{}_{:0>36}", "p", format!("{n}aB3dE5fG7hJ9kL1mN"))
+}
+
+fn serve(world: &World, policy: &str) -> Server {
+    let environment = [
+        ("FILROUGE_LISTEN", "127.0.0.1:0"),
+        ("FILROUGE_LOG", "trace"),
+        ("FILROUGE_CREDENTIALS", policy),
+    ];
+    world.serve_where(&environment, &[])
+}
+
+fn is_masked(reply: &Reply, count: u64) {
+    let told = reply.header("filrouge-masked").map(str::to_owned);
+    let expected = (count > 0).then(|| count.to_string());
+    assert_eq!(told, expected, "{reply:?}");
+}
+
+/// No file of the world, log or answer holds one of `secrets`.
+fn nowhere(world: &World, secrets: &[&str], log: &str, answers: &[Reply]) {
+    let mut files = vec![
+        world.path("data"),
+        world.path("state"),
+        world.path("config"),
+    ];
+    let mut seen = 0;
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            files.extend(fs::read_dir(path).unwrap().map(|e| e.unwrap().path()));
+        } else {
+            seen += 1;
+            let bytes = fs::read(&path).unwrap();
+            for secret in secrets {
+                let found = bytes.windows(secret.len()).any(|w| w == secret.as_bytes());
+                assert!(!found, "{secret} in {}", path.display());
+            }
+        }
+    }
+    assert!(seen >= 3);
+    for secret in secrets {
+        let lines: Vec<_> = log.lines().filter(|line| line.contains(secret)).collect();
+        assert!(lines.is_empty(), "{lines:?}");
+        for answer in answers {
+            assert!(!answer.text.contains(secret), "{answer:?}");
+        }
+    }
+}
+
+fn turn(reply: &Reply) -> String {
+    reply.body()["turn_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn credentials_are_masked_counted_and_told() {
+    let world = World::new();
+    let server = serve(&world, "mask");
+    let caller = Caller::nobody(&server);
+    let [a, b, c] = [1, 2, 3].map(token);
+    let url = format!("postgres://app:{PASSWORD}@db/prod");
+    let args = json!({ "command": format!("curl -H \"x: {b}\"\n{c}") }).to_string();
+    let start = json!({
+        "request_id": "r", "question_neutral": format!("use {a} at {url}"), "question_translated": format!("« {a} »"),
+        "items": [
+            { "item_id": "1", "role": "assistant", "channel": "tool_call",
+              "parts": [{ "type": "text", "text": "ghp_ is a prefix" }, { "type": "tool_call", "call_id": "1",
+                "name": "bash", "args": args }] },
+            { "item_id": "2", "role": "user", "channel": "hitl_response",
+              "parts": [{ "type": "code", "text": format!("TOKEN={c}\n") }] },
+        ],
+    });
+    let first = caller.post("/s/turns", &start);
+    first.wrote(201);
+    is_masked(&first, 6);
+    let again = caller.post("/s/turns", &start);
+    assert_eq!(again.is(200)["replayed"], true);
+    assert_eq!(again.body()["differs"], false);
+    let id = turn(&first);
+    let path = format!("/s/turns/{id}/items");
+    let item = json!({ "items": [{ "item_id": "3", "role": "user", "channel": "hitl_response",
+        "parts": [{ "type": "text", "text": b }] }] });
+    let appended = caller.post(&path, &item);
+    appended.wrote(201);
+    is_masked(&appended, 1);
+    caller.post(&path, &item).is(200);
+    let other = json!({ "items": [{ "item_id": "4", "role": "assistant", "channel": "tool_result",
+        "parts": [{ "type": "text", "text": "clean" }] }] });
+    let clean = caller.post(&path, &other);
+    clean.wrote(201);
+    is_masked(&clean, 0);
+    let items = caller.get("/s/items").body();
+    let text = items.to_string();
+    for mask in [
+        "[masked:github_token] at postgres://app:[masked:url_password]@db/prod",
+        "« [masked:github_token] »",
+        "TOKEN=[masked:github_token]\\n",
+        "ghp_ is a prefix",
+    ] {
+        assert!(text.contains(mask), "{mask}: {text}");
+    }
+    let call = &items["data"][2]["parts"][1]["args"];
+    let call: Value = serde_json::from_str(call.as_str().unwrap()).unwrap();
+    let expected = "curl -H \"x: [masked:github_token]\"\n[masked:github_token]";
+    assert_eq!(call["command"], expected);
+    let metrics = caller.send("GET", "/metrics", None);
+    for line in [
+        "credentials_total{shape=\"github_token\",outcome=\"masked\"} 6",
+        "credentials_total{shape=\"url_password\",outcome=\"masked\"} 1",
+    ] {
+        assert!(metrics.text.contains(line), "{metrics:?}");
+    }
+    let answers = vec![
+        first,
+        again,
+        appended,
+        caller.get("/s/export"),
+        caller.get("/s/items"),
+        caller.get("/s/context?format=anthropic"),
+    ];
+    let log = server.log();
+    server.stop();
+    nowhere(&world, &[&a, &b, &c, PASSWORD], &log, &answers);
+    world.verify();
+}
+
+#[test]
+fn credentials_are_refused_or_recorded_as_is_told() {
+    let world = World::new();
+    let secret = token(7);
+    let start =
+        |request: &str, text: &str| json!({ "request_id": request, "question_neutral": text });
+    let server = serve(&world, "refuse");
+    let caller = Caller::nobody(&server);
+    let refused = caller.post("/s/turns", &start("a", &format!("my {secret}")));
+    let problem = refused.fails(422, "credential_refused");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("question_neutral") && detail.contains("github_token"));
+    caller.get("/s").fails(404, "session_not_found");
+    caller.post("/s/turns", &start("a", "fine")).wrote(201);
+    let metrics = caller.send("GET", "/metrics", None);
+    assert!(
+        metrics
+            .text
+            .contains("credentials_total{shape=\"github_token\",outcome=\"refused\"} 1")
+    );
+    let log = server.log();
+    server.stop();
+    nowhere(&world, &[&secret], &log, &[refused]);
+    let server = serve(&world, "off");
+    let caller = Caller::nobody(&server);
+    let kept = caller.post("/s/turns", &start("b", &format!("my {secret}")));
+    kept.wrote(201);
+    is_masked(&kept, 0);
+    assert!(kept.text.contains(&secret));
+    let wrong = world
+        .command(&["serve"])
+        .env("FILROUGE_CREDENTIALS", "hide")
+        .output()
+        .unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    world.verify();
+}
+
+/// Writes to an open turn that bring the canary back.
+fn write_all(caller: &Caller, id: &str) -> Vec<Reply> {
+    let echo = format!("it says {CANARY}!");
+    let items = json!({ "items": [
+        { "item_id": "1", "role": "assistant", "channel": "tool_call", "metadata": { "m": [CANARY] }, "usage": { "u": CANARY },
+          "agent": CANARY, "model": format!("m-{CANARY}"),
+          "parts": [{ "type": "tool_call", "call_id": "1", "name": "x", "args": json!({ "auth": CANARY }).to_string() }] },
+        { "item_id": "2", "role": "tool", "channel": "tool_result",
+          "parts": [{ "type": "tool_result", "call_id": "1", "ok": false, "content": [{ "type": "text", "text": echo }] }] },
+        { "item_id": "3", "role": "assistant", "channel": "partial", "parts": [{ "type": "text", "text": echo }] },
+    ] });
+    let path = format!("/s/turns/{id}/items");
+    let first = caller.post(&path, &items);
+    first.wrote(201);
+    is_masked(&first, 7);
+    vec![first, caller.post(&path, &items)]
+}
+
+/// Starts that are refused, with the canary in them.
+fn refused(caller: &Caller) -> Vec<Reply> {
+    let quoted = json!(CANARY).to_string();
+    [
+        format!(r#"{{"request_id":"x","question_neutral":"?","runtime_context":{quoted}}}"#),
+        format!(r#"{{"request_id":"x","question_neutral":"?","runtime_context":[{quoted}]}}"#),
+        format!(r#"{{"request_id":"x","question_neutral":"?","runtime_context":{{"t":{quoted}"#),
+        format!(r#"{{"request_id":"x","question_neutral":"?","runtime_context":{{"t":{quoted}}},"runtime_context":{{"t":{quoted}}}}}"#),
+        format!(r#"{{"request_id":"x","question_neutral":7,"runtime_context":{{"t":{quoted}}}}}"#),
+        format!(r#"{{"request_id":"x","runtime_context":{{"t":{quoted}}}}}"#),
+        format!(r#"{{"request_id":"x","question_neutral":"?","runtime_context":{{"t":{quoted} {quoted}}}}}"#),
+        format!(r#"{{"request_id":"x","question_neutral":"?","runtime_context":{{"t":{}{quoted}{}}}}}"#, "[".repeat(200), "]".repeat(200)),
+        format!(r#"{{"request_id":"x","question_neutral":"?","runtime_context":{{"t":"{}"}}}}"#, CANARY.repeat(80_000)),
+    ]
+    .iter()
+    .map(|body| {
+        let reply = caller.send("POST", "/api/v1/sessions/s/turns", Some(body));
+        assert!((400..500).contains(&reply.status), "{reply:?}");
+        reply
+    })
+    .collect()
+}
+
+#[test]
+fn runtime_context_is_nowhere_but_in_memory() {
+    let world = World::new();
+    let server = serve(&world, "off");
+    let caller = Caller::nobody(&server);
+    let context = json!({ "locale": "fr-FR-visible", "headers": { "authorization": [format!("Bearer {CANARY}")] } });
+    let start = |request: &str| {
+        json!({ "request_id": request, "question_neutral": format!("why {CANARY}?"),
+        "metadata": { "seen": CANARY }, "repository": format!("r/{CANARY}"), "runtime_context": context })
+    };
+    let mut answers = refused(&caller);
+    for (request, end, body) in [
+        (
+            "fail",
+            "fail",
+            json!({ "error": { "code": CANARY, "message": format!("no {CANARY}") }, "partial_text": CANARY }),
+        ),
+        (
+            "cancel",
+            "cancel",
+            json!({ "partial_text": format!("so far {CANARY}") }),
+        ),
+        (
+            "done",
+            "finalize",
+            json!({ "answer_neutral": CANARY, "answer_translated": CANARY, "metadata": { "a": CANARY } }),
+        ),
+    ] {
+        let started = caller.post("/s/turns", &start(request));
+        started.wrote(201);
+        is_masked(&started, 3);
+        let id = turn(&started);
+        let path = format!("/s/turns/{id}/{end}");
+        if request == "fail" {
+            answers.extend(write_all(&caller, &id));
+            assert_eq!(answers.last().unwrap().status, 200, "a retry");
+        }
+        let closed = caller.post(&path, &body);
+        closed.wrote(200);
+        assert!(closed.header("filrouge-masked").is_some());
+        // The same once more is the first answer, though the canary is forgotten.
+        let again = caller.post(&path, &body);
+        assert_eq!(again.is(200)["replayed"], true);
+        answers.extend([started, closed, again]);
+    }
+    let whole = json!({ "request_id": "whole", "question_neutral": "?", "answer_neutral": CANARY, "runtime_context": context,
+        "items": [{ "role": "assistant", "channel": "thought", "parts": [{ "type": "text", "text": CANARY }] }] });
+    answers.push(caller.post("/s/turns", &whole));
+    for path in [
+        "/s/items?limit=500",
+        "/s/turns",
+        "/s/export",
+        "/s/export?format=md",
+        "/s/export?format=html",
+        "/s/context?format=openai-chat",
+        "/s/checkpoints",
+        "/s/stats",
+        "/s",
+    ] {
+        answers.push(caller.get(path));
+    }
+    answers.push(caller.send("GET", "/api/v1/changes", None));
+    answers.push(caller.send("GET", "/metrics", None));
+    assert!(
+        answers.iter().any(|a| a.text.contains("fr-FR-visible")),
+        "what is allowed is kept"
+    );
+    let dropped = "credentials_total{shape=\"runtime_context\",";
+    assert!(answers.last().unwrap().text.contains(dropped));
+    let log = server.log();
+    assert!(log.contains("TRACE") || log.contains("DEBUG"), "{log}");
+    nowhere(&world, &[CANARY], &log, &answers);
+    server.stop();
+    nowhere(&world, &[CANARY], "", &[]);
+    world.verify();
+}

@@ -1,0 +1,247 @@
+//! What ends a stream from outside: a server that dies or stops, silence, credentials, room.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::caller::{Caller, key, key_id};
+use crate::limits::{metric, until};
+use crate::upload_client::{Upload, journal, said, stop, text, turn};
+use crate::world::{Server, World};
+
+/// No stop may take longer (transport).
+const STOP: Duration = Duration::from_secs(10);
+
+fn drafted(server: &Server) {
+    until("a draft is written", || {
+        metric(&server.client(), "filrouge_stream_drafts_total") >= 1.0
+    });
+}
+
+/// The session's turn was interrupted, with this text.
+#[track_caller]
+fn interrupted(server: &Server, path: &str, shown: &str) {
+    let client = server.client();
+    let began = Instant::now();
+    until("it is interrupted", || {
+        client.see(path)["status"] == "interrupted"
+    });
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+    let journal = journal(&client);
+    let channels: Vec<&str> = journal.iter().map(|(c, _)| c.as_str()).collect();
+    assert_eq!(channels, ["question", "partial", "interrupted"]);
+    assert_eq!(journal[1].1, text(shown));
+}
+
+fn begun(server: &Server) -> (String, Upload) {
+    let path = turn(&server.client(), "r");
+    let mut upload = Upload::chat(server, &path, "");
+    upload.say("To the left");
+    drafted(server);
+    (path, upload)
+}
+
+#[test]
+fn a_killed_server_leaves_its_turns_interrupted() {
+    let world = World::new();
+    let server = world.serve();
+    let (path, _upload) = begun(&server);
+    drop(server);
+    // What is left of it is what was written.
+    world.verify();
+    let server = world.serve();
+    interrupted(&server, &path, "To the left");
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn another_server_on_the_file_sees_that_one_was_killed() {
+    let world = World::new();
+    let (server, other) = (world.serve(), world.serve());
+    let (path, _upload) = begun(&server);
+    drop(server);
+    interrupted(&other, &path, "To the left");
+    other.stop();
+    world.verify();
+}
+
+#[test]
+fn a_stopping_server_lets_a_stream_end_or_interrupts_it() {
+    let world = World::new();
+    let server = world.serve();
+    let (path, mut upload) = begun(&server);
+    let other = {
+        let start = json!({"request_id": "ends", "question_neutral": "?"});
+        let turn = server.client().post("/t/turns", &start).wrote(201);
+        format!("/t/turns/{}", turn["turn_id"].as_str().unwrap())
+    };
+    let mut ends = Upload::chat(&server, &other, "");
+    ends.say("Home");
+    let began = Instant::now();
+    server.ask_to_stop();
+    std::thread::sleep(Duration::from_millis(500));
+    ends.send(&(said(".") + &stop()));
+    assert_eq!(ends.end().wrote(200)["answer_neutral"], "Home.");
+    // What comes while it stops is kept, too.
+    upload.say(" and on");
+    assert_eq!(upload.reply().wrote(200)["status"], "interrupted");
+    let log = server.ended();
+    assert!(
+        began.elapsed() < STOP + Duration::from_secs(3),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(!log.contains("cut off"), "{log}");
+    let server = world.serve();
+    interrupted(&server, &path, "To the left and on");
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn silence_ends_a_stream() {
+    let world = World::new();
+    let settings = [
+        ("FILROUGE_LIMITS_STREAM_IDLE_SECONDS", "1"),
+        ("FILROUGE_LISTEN", "127.0.0.1:0"),
+    ];
+    let server = world.serve_where(&settings, &[]);
+    let path = turn(&server.client(), "r");
+    let mut upload = Upload::chat(&server, &path, "");
+    for word in ["a ", "b ", "c ", "d"] {
+        upload.say(word);
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    assert_eq!(upload.reply().wrote(200)["status"], "failed");
+    let journal = journal(&server.client());
+    assert_eq!(journal[1].1, text("a b c d"));
+    assert_eq!(journal[2].1[0]["code"], "stream_idle");
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn a_stream_outlives_the_time_of_other_requests() {
+    let world = World::new();
+    let settings = [
+        ("FILROUGE_LIMITS_BODY_TIMEOUT_MS", "300"),
+        ("FILROUGE_LIMITS_ANSWER_TIMEOUT_MS", "300"),
+        ("FILROUGE_LISTEN", "127.0.0.1:0"),
+    ];
+    let server = world.serve_where(&settings, &[]);
+    let path = turn(&server.client(), "r");
+    let mut upload = Upload::chat(&server, &path, "");
+    for _ in 0..10 {
+        upload.say("x");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    upload.send(&stop());
+    assert_eq!(upload.end().wrote(200)["answer_neutral"], "xxxxxxxxxx");
+    server.stop();
+}
+
+#[test]
+fn credentials_that_end_end_their_streams() {
+    let world = World::new();
+    let streamer = key(&world, &["--role", "service"]);
+    let reader = key(&world, &["--role", "service"]);
+    let server = world.serve();
+    let caller = Caller::bearing(&server, &reader);
+    let start = json!({"request_id": "r", "question_neutral": "?"});
+    let turn = caller.post("/s/turns", &start).wrote(201);
+    let path = format!("/s/turns/{}", turn["turn_id"].as_str().unwrap());
+    let bearer = format!("Bearer {streamer}");
+    let headers = [
+        ("content-type", "text/event-stream"),
+        ("authorization", bearer.as_str()),
+    ];
+    let to = format!("{path}/stream?format=openai-chat");
+    let mut upload = Upload::begin(server.origin(), &to, &headers);
+    upload.say("To the left");
+    std::thread::sleep(Duration::from_millis(500));
+    world.ok(&["keys", "revoke", key_id(&streamer)]);
+    assert_eq!(upload.reply().wrote(200)["status"], "failed");
+    let items = caller.get("/s/items").is(200);
+    let channels: Vec<_> = items["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|i| &i["channel"])
+        .collect();
+    assert_eq!(channels, ["question", "partial", "error"]);
+    assert_eq!(items["data"][2]["parts"][0]["code"], "credentials");
+    server.stop();
+}
+
+#[test]
+fn what_is_held_is_bounded_and_what_flows_is_not() {
+    let world = World::new();
+    let settings = [
+        ("FILROUGE_LIMITS_BODY_BYTES", "65536"),
+        ("FILROUGE_LIMITS_BODIES_IN_FLIGHT_BYTES", "262144"),
+        ("FILROUGE_LISTEN", "127.0.0.1:0"),
+    ];
+    let server = world.serve_where(&settings, &[]);
+    let client = server.client();
+    let piece = "y".repeat(8 << 10);
+    // Many pieces of which each becomes an item.
+    let path = turn(&client, "much");
+    let mut upload = Upload::chat(&server, &path, "&finalize=false");
+    for n in 0..40 {
+        let call = json!([{"index": n, "id": format!("c{n}"), "type": "function",
+            "function": {"name": "note", "arguments": json!({"text": piece}).to_string()}}]);
+        upload.send(&crate::upload_client::chunk(
+            &json!({"tool_calls": call}),
+            None,
+        ));
+    }
+    upload.send(
+        &(crate::upload_client::chunk(&json!({}), Some("tool_calls")) + crate::upload_client::DONE),
+    );
+    assert_eq!(upload.end().wrote(200)["status"], "open");
+    // One piece that grows.
+    let path = turn(&client, "one");
+    let mut upload = Upload::chat(&server, &path, "");
+    for _ in 0..40 {
+        if upload.try_send(&said(&piece)).is_err() {
+            break;
+        }
+    }
+    assert_eq!(upload.reply().wrote(200)["status"], "failed");
+    let journal = journal(&client);
+    assert_eq!(journal.last().unwrap().1[0]["code"], "overloaded");
+    assert_eq!(metric(&client, "filrouge_http_bodies_bytes"), 0.0);
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn a_key_records_as_many_streams_as_it_may_hold_open() {
+    let world = World::new();
+    let settings = [
+        ("FILROUGE_LIMITS_STREAMS_PER_KEY", "1"),
+        ("FILROUGE_LISTEN", "127.0.0.1:0"),
+    ];
+    let server = world.serve_where(&settings, &[]);
+    let client = server.client();
+    let (one, two) = (turn(&client, "one"), turn(&client, "two"));
+    let mut upload = Upload::chat(&server, &one, "");
+    upload.say("Left");
+    drafted(&server);
+    Upload::chat(&server, &two, "")
+        .reply()
+        .fails(429, "rate_limited");
+    upload.send(&stop());
+    upload.end().wrote(200);
+    until("the place is free again", || {
+        let mut upload = Upload::chat(&server, &two, "");
+        let _ = upload.try_send(&(said("Right") + &stop()));
+        upload.end().status == 200
+    });
+    server.stop();
+}

@@ -1,0 +1,312 @@
+//! Drafts in the live tail: whoever reads sees each character once, whenever they come.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::tail_client::{Event, Tail};
+use crate::upload_client::{Upload, calls, chunk, journal, said, stop, text, turn};
+use crate::world::{Server, World};
+
+fn open(server: &Server, path: &str) -> Tail {
+    let tail = Tail::open(server.origin(), path, &[]);
+    assert_eq!(tail.status(), 200, "{}", tail.head);
+    tail
+}
+
+/// What a reader has put together, by item and part, as the documentation says.
+#[derive(Default)]
+struct Reader {
+    texts: BTreeMap<(String, u64), String>,
+    items: Vec<Value>,
+    drafts: Vec<Value>,
+}
+
+impl Reader {
+    fn take(&mut self, event: &Event) {
+        let json = event.json();
+        if event.name == "item" {
+            return self.items.push(json);
+        }
+        assert_eq!((event.name.as_str(), event.id), ("draft", None));
+        let part = (
+            json["item_id"].as_str().unwrap().to_owned(),
+            json["part"].as_u64().unwrap(),
+        );
+        let text = self.texts.entry(part).or_default();
+        if json["offset"] == 0 {
+            text.clear();
+        }
+        assert_eq!(
+            json["offset"],
+            text.chars().count(),
+            "no gap, none twice: {json}"
+        );
+        text.push_str(json["text"].as_str().unwrap());
+        self.drafts.push(json);
+    }
+
+    /// Reads on until it is so.
+    fn until(&mut self, tail: &mut Tail, done: impl Fn(&Self) -> bool) {
+        while !done(self) {
+            self.take(&tail.next().expect("more events"));
+        }
+    }
+
+    fn said(&self) -> Vec<&str> {
+        self.texts.values().map(String::as_str).collect()
+    }
+
+    /// The drafts are the text that the items have.
+    #[track_caller]
+    fn agrees(&self) {
+        let mut compared = 0;
+        for item in &self.items {
+            for (part, value) in item["parts"].as_array().unwrap().iter().enumerate() {
+                let Some(id) = item["item_id"].as_str() else {
+                    continue;
+                };
+                let words = ["text", "refusal"]
+                    .iter()
+                    .find_map(|name| value[*name].as_str());
+                if let (Some(shown), Some(words)) =
+                    (self.texts.get(&(id.to_owned(), part as u64)), words)
+                {
+                    assert_eq!(shown, words);
+                    compared += 1;
+                }
+            }
+        }
+        assert!(compared > 0, "{:?}", self.items);
+    }
+}
+
+#[test]
+fn growing_text_is_seen_and_then_the_item() {
+    let world = World::new();
+    let server = world.serve();
+    let path = turn(&server.client(), "r");
+    let mut upload = Upload::chat(&server, &path, "&agent=desk");
+    let (mut early, mut reader) = (open(&server, "/s/items?after=0"), Reader::default());
+    upload.say("Tö the \u{1f9f5} \"");
+    reader.until(&mut early, |r| r.said() == ["Tö the \u{1f9f5} \""]);
+    let (mut late, mut joined) = (open(&server, "/s/items?after=0"), Reader::default());
+    joined.until(&mut late, |r| r.drafts.len() == 1);
+    assert_eq!(joined.drafts[0]["offset"], 0);
+    assert_eq!(
+        joined.said(),
+        reader.said(),
+        "who joins gets everything so far"
+    );
+    upload.say("le\nft");
+    reader.until(&mut early, |r| r.drafts.len() == 2);
+    assert_eq!(reader.drafts[1]["offset"], 10);
+    let first = &reader.drafts[0];
+    for (name, value) in [
+        ("turn_id", json!(path.rsplit('/').next())),
+        ("part", json!(0)),
+        ("type", json!("text")),
+        ("role", json!("assistant")),
+        ("channel", json!("final")),
+        ("agent", json!("desk")),
+        ("model", json!("m-1")),
+        ("done", json!(false)),
+    ] {
+        assert_eq!(first[name], value, "{name}: {first}");
+    }
+    upload.send(&(said(" now.") + &stop()));
+    upload.end().wrote(200);
+    for (tail, reader) in [(&mut early, &mut reader), (&mut late, &mut joined)] {
+        reader.until(tail, |r| r.items.len() == 2);
+        assert_eq!(reader.said(), ["Tö the \u{1f9f5} \"le\nft now."]);
+        reader.agrees();
+    }
+    // Whoever comes now gets the item alone.
+    let all = open(&server, "/s/items?after=0").take(2);
+    assert!(all.iter().all(|e| e.name == "item"), "{all:?}");
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn a_character_that_a_stream_cuts_in_two_is_one() {
+    let world = World::new();
+    let server = world.serve();
+    let path = turn(&server.client(), "r");
+    let mut upload = Upload::chat(&server, &path, "");
+    let (mut tail, mut reader) = (open(&server, "/s/items?after=0"), Reader::default());
+    let piece = |inner: &str| {
+        format!(
+            "data: {{\"id\":\"c\",\"model\":\"m\",\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{inner}\"}}}}]}}\n\n"
+        )
+    };
+    upload.send(&piece(r"a\ud83e"));
+    reader.until(&mut tail, |r| r.said() == ["a"]);
+    upload.send(&piece(r"\uddf5b"));
+    reader.until(&mut tail, |r| r.said() == ["a\u{1f9f5}b"]);
+    upload.send(&stop());
+    upload.end().wrote(200);
+    reader.until(&mut tail, |r| r.items.len() == 2);
+    reader.agrees();
+    server.stop();
+}
+
+#[test]
+fn calls_grow_as_their_arguments() {
+    let world = World::new();
+    let server = world.serve();
+    let path = turn(&server.client(), "r");
+    let mut upload = Upload::chat(&server, &path, "");
+    let (mut tail, mut reader) = (open(&server, "/s/items?after=0"), Reader::default());
+    upload.say("I look.");
+    let begin = json!({"index": 0, "id": "c1", "type": "function", "function": {"name": "look", "arguments": "{\"a\":"}});
+    upload.send(&chunk(&json!({"tool_calls": [begin]}), None));
+    reader.until(&mut tail, |r| {
+        r.drafts.iter().any(|d| d["type"] == "tool_call")
+    });
+    let call = reader
+        .drafts
+        .iter()
+        .find(|d| d["type"] == "tool_call")
+        .unwrap();
+    assert_eq!(
+        (&call["call_id"], &call["name"]),
+        (&json!("c1"), &json!("look"))
+    );
+    let more = json!({"index": 0, "function": {"arguments": "1}"}});
+    upload.send(&chunk(&json!({"tool_calls": [more]}), None));
+    upload.send(&calls(&[]));
+    assert_eq!(upload.end().wrote(200)["status"], "open");
+    reader.until(&mut tail, |r| r.items.len() == 3);
+    assert_eq!(reader.items[2]["parts"][0]["args"], json!({"a": 1}));
+    server.stop();
+}
+
+#[test]
+fn a_stream_is_followed_at_another_server() {
+    let world = World::new();
+    let (one, two) = (world.serve(), world.serve());
+    let path = turn(&one.client(), "r");
+    let mut upload = Upload::chat(&one, &path, "");
+    let (mut tail, mut reader) = (open(&two, "/s/items?after=0"), Reader::default());
+    for n in 0..10 {
+        upload.say(&format!("word {n} "));
+        std::thread::sleep(std::time::Duration::from_millis(60));
+    }
+    reader.until(&mut tail, |r| !r.drafts.is_empty());
+    upload.send(&stop());
+    upload.end().wrote(200);
+    reader.until(&mut tail, |r| r.items.len() == 2);
+    reader.agrees();
+    one.stop();
+    two.stop();
+}
+
+#[test]
+fn what_was_shown_of_a_failed_turn_is_its_partial_item() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    for (n, cancels) in [(0, false), (1, true)] {
+        let path = turn(&client, &format!("r{n}"));
+        let after = client.see("/s")["last_seq"].clone();
+        let mut upload = Upload::chat(&server, &path, "");
+        let (mut tail, mut reader) = (
+            open(&server, &format!("/s/items?after={after}")),
+            Reader::default(),
+        );
+        upload.say("To the le");
+        reader.until(&mut tail, |r| !r.drafts.is_empty());
+        if cancels {
+            client
+                .post(&format!("{path}/cancel"), &json!({}))
+                .wrote(200);
+        } else {
+            upload.vanish();
+        }
+        reader.until(&mut tail, |r| r.items.len() == 2);
+        assert_eq!(reader.items[0]["channel"], "partial");
+        assert_eq!(reader.items[0]["item_id"], reader.drafts[0]["item_id"]);
+        reader.agrees();
+    }
+    assert_eq!(journal(&client)[1].1, text("To the le"));
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn drafts_are_left_out_when_asked() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let path = turn(&client, "r");
+    let mut upload = Upload::chat(&server, &path, "");
+    let mut without = open(&server, "/s/items?after=0&drafts=false");
+    let (mut with, mut reader) = (
+        open(&server, "/s/items?after=0&drafts=true"),
+        Reader::default(),
+    );
+    upload.say("Left");
+    reader.until(&mut with, |r| !r.drafts.is_empty());
+    upload.send(&stop());
+    upload.end().wrote(200);
+    let seen: Vec<String> = without.take(2).into_iter().map(|e| e.name).collect();
+    assert_eq!(seen, ["item", "item"]);
+    client.get("/s/items?drafts=maybe").fails(422, "invalid");
+    server.stop();
+}
+
+#[test]
+fn the_command_line_shows_drafts_when_asked() {
+    let world = World::new();
+    let server = world.serve();
+    let path = turn(&server.client(), "r");
+    let start = |arguments: &[&str]| {
+        let tail = ["sessions", "tail", "s", "--after", "0", "--drafts"];
+        let mut child = world
+            .command(&[&tail, arguments].concat())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        (child, out.lines())
+    };
+    let (mut json, mut json_lines) = start(&["--json"]);
+    let (mut plain, mut plain_lines) = start(&[]);
+    let mut upload = Upload::chat(&server, &path, "");
+    upload.say("To the ");
+    let mut line =
+        || -> Value { serde_json::from_str(&json_lines.next().unwrap().unwrap()).unwrap() };
+    assert_eq!(line()["channel"], "question");
+    assert_eq!(line()["draft"]["text"], "To the ");
+    upload.send(&(said("left.") + &stop()));
+    upload.end().wrote(200);
+    let rest = line();
+    assert!(
+        rest["draft"]["text"]
+            .as_str()
+            .is_some_and(|t| "left.".starts_with(t)),
+        "{rest}"
+    );
+    let mut plain_line = || plain_lines.next().unwrap().unwrap();
+    assert!(plain_line().contains("question"));
+    let grown = plain_line();
+    let item = match grown.contains('…') {
+        true => {
+            assert!(grown.ends_with("To the left."), "{grown}");
+            plain_line()
+        }
+        false => grown,
+    };
+    assert!(
+        item.contains("final") && item.ends_with("To the left."),
+        "{item}"
+    );
+    for child in [&mut json, &mut plain] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    server.stop();
+}

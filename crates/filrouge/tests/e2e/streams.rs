@@ -1,0 +1,381 @@
+//! Provider streams, recorded while they flow: whatever happens, what had come is kept, and the turn has an end.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::http::{Client, Reply};
+use crate::limits::until;
+use crate::upload_client::{DONE, Upload, calls, chunk, journal, said, stop, text, turn};
+use crate::world::World;
+
+/// Every format can be asked for after whatever has happened.
+fn restores(client: &Client) {
+    for format in [
+        "openai-chat",
+        "openai-responses",
+        "anthropic",
+        "gemini",
+        "pairs",
+    ] {
+        client.see(&format!("/s/context?format={format}"));
+    }
+}
+
+fn error_code(journal: &[(String, Value)]) -> &str {
+    let (channel, parts) = journal.last().unwrap();
+    assert_eq!(channel, "error", "{journal:?}");
+    parts[0]["code"].as_str().unwrap()
+}
+
+fn channels(journal: &[(String, Value)]) -> Vec<&str> {
+    journal
+        .iter()
+        .map(|(channel, _)| channel.as_str())
+        .collect()
+}
+
+fn draft_is_there(client: &Client, server: &crate::world::Server) {
+    let drafts = || crate::limits::metric(&server.client(), "filrouge_stream_drafts_total");
+    let _ = client;
+    until("a draft is written", || drafts() >= 1.0);
+}
+
+#[test]
+fn an_answer_ends_its_turn() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let path = turn(&client, "r");
+    let mut upload = Upload::chat(&server, &path, "&agent=desk");
+    upload.say("To the ");
+    upload.say("left.");
+    upload.send(&stop());
+    let turn = upload.end().wrote(200);
+    assert_eq!(turn["status"], "finalized");
+    assert_eq!(turn["answer_neutral"], "To the left.");
+    let items = client.all("/s/items", 100);
+    let last = &items[1];
+    assert_eq!(
+        (&last["agent"], &last["model"]),
+        (&json!("desk"), &json!("m-1"))
+    );
+    assert_eq!(last["metadata"]["finish_reason"], "stop");
+    restores(&client);
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn a_whole_response_is_recorded_as_well() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let path = turn(&client, "r");
+    let response = json!({"id": "c", "object": "chat.completion", "model": "m-1", "choices": [
+        {"index": 0, "message": {"role": "assistant", "content": "Left."}, "finish_reason": "stop"}]});
+    let done = client.post(&format!("{path}/stream?format=openai-chat"), &response);
+    assert_eq!(done.wrote(200)["answer_neutral"], "Left.");
+    let again = client.post(&format!("{path}/stream?format=openai-chat"), &response);
+    again.fails(409, "turn_closed");
+    server.stop();
+}
+
+#[test]
+fn a_call_is_an_item_and_its_result_goes_before_the_next_stream() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let path = turn(&client, "r");
+    let mut upload = Upload::chat(&server, &path, "");
+    upload.say("I look.");
+    upload.send(&calls(&[("c1", "look"), ("c2", "listen")]));
+    let open = upload.end().wrote(200);
+    assert_eq!(open["status"], "open");
+    let before = journal(&client);
+    assert_eq!(
+        channels(&before),
+        ["question", "observation", "tool_call", "tool_call"]
+    );
+    assert_eq!(before[2].1[0]["args"], json!({"where": "left"}));
+    let result = |id: &str| {
+        json!({"role": "tool", "channel": "tool_result", "item_id": format!("of-{id}"),
+        "parts": [{"type": "tool_result", "call_id": id, "ok": true, "content": "a wall"}]})
+    };
+    client
+        .post(
+            &format!("{path}/items"),
+            &json!({"items": [result("c1"), result("c2")]}),
+        )
+        .wrote(201);
+    let mut upload = Upload::chat(&server, &path, "");
+    upload.say("Right.");
+    upload.send(&stop());
+    let done = upload.end().wrote(200);
+    assert_eq!(
+        (&done["status"], &done["answer_neutral"]),
+        (&json!("finalized"), &json!("Right."))
+    );
+    let context = client.see("/s/context?format=openai-chat");
+    let roles: Vec<&str> = context["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| m["role"].as_str().unwrap())
+        .collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "tool", "assistant"]);
+    restores(&client);
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn without_finalize_the_caller_ends_the_turn() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let path = turn(&client, "r");
+    let mut upload = Upload::chat(&server, &path, "&finalize=false");
+    upload.send(&(said("Left.") + &stop()));
+    assert_eq!(upload.end().wrote(200)["status"], "open");
+    let end = json!({"answer_translated": "Nach links."});
+    let done = client.post(&format!("{path}/finalize"), &end).wrote(200);
+    assert_eq!(done["answer_neutral"], "Left.");
+    assert_eq!(done["answer_translated"], "Nach links.");
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn who_goes_away_leaves_what_had_come() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let path = turn(&client, "r");
+    let mut upload = Upload::chat(&server, &path, "");
+    upload.say("To the ");
+    upload.say("le");
+    draft_is_there(&client, &server);
+    upload.say("ft");
+    upload.vanish();
+    let failed = client.see(&format!("{path}?wait=30000"));
+    assert_eq!(failed["status"], "failed");
+    let journal = journal(&client);
+    assert_eq!(channels(&journal), ["question", "partial", "error"]);
+    assert_eq!(journal[1].1, text("To the left"));
+    assert_eq!(error_code(&journal), "client_gone");
+    restores(&client);
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn a_stream_that_ends_before_its_end_has_failed() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    for (n, sent, code) in [
+        (0, said("To the le"), "stream_truncated"),
+        (1, String::new(), "stream_empty"),
+        (2, "<html>bad gateway</html>".to_owned(), "stream_malformed"),
+        (
+            3,
+            said("To")
+                + "data: {\"error\": {\"message\": \"Too many\", \"type\": \"requests\", \"code\": \"rate_limit_exceeded\"}}\n\n",
+            "rate_limit_exceeded",
+        ),
+    ] {
+        let path = turn(&client, &format!("r{n}"));
+        let mut upload = Upload::chat(&server, &path, "");
+        if !sent.is_empty() {
+            upload.send(&sent);
+        }
+        let failed = upload.end().wrote(200);
+        assert_eq!(failed["status"], "failed", "{code}");
+        let journal = journal(&client);
+        assert_eq!(error_code(&journal), code);
+        let partial = journal.iter().rev().nth(1).unwrap();
+        assert_eq!(
+            partial.0 == "partial",
+            sent.starts_with("data"),
+            "{journal:?}"
+        );
+        restores(&client);
+    }
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn a_cancelled_turn_answers_its_stream_at_once() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let path = turn(&client, "r");
+    let mut upload = Upload::chat(&server, &path, "");
+    upload.say("To the left");
+    draft_is_there(&client, &server);
+    let began = Instant::now();
+    client
+        .post(&format!("{path}/cancel"), &json!({}))
+        .wrote(200);
+    // Nothing more is sent, and the body has not ended.
+    let turn = upload.reply().wrote(200);
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_eq!(turn["status"], "cancelled");
+    let journal = journal(&client);
+    assert_eq!(channels(&journal), ["question", "partial", "cancelled"]);
+    assert_eq!(journal[1].1, text("To the left"));
+    restores(&client);
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn one_stream_at_a_time_records_a_turn() {
+    let world = World::new();
+    let (one, two) = (world.serve(), world.serve());
+    let client = one.client();
+    let path = turn(&client, "r");
+    let mut upload = Upload::chat(&one, &path, "");
+    upload.say("To");
+    draft_is_there(&client, &one);
+    for server in [&one, &two] {
+        let refused = Upload::chat(server, &path, "").reply();
+        refused.fails(409, "stream_open");
+        let end = server
+            .client()
+            .post(&format!("{path}/finalize"), &json!({"answer_neutral": "x"}));
+        end.fails(409, "stream_open");
+    }
+    upload.send(&stop());
+    assert_eq!(upload.end().wrote(200)["status"], "finalized");
+    one.stop();
+    two.stop();
+    world.verify();
+}
+
+#[test]
+fn an_erased_session_ends_its_streams() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let path = turn(&client, "r");
+    let mut upload = Upload::chat(&server, &path, "");
+    upload.say("To the left");
+    draft_is_there(&client, &server);
+    client.delete("/s").wrote(200);
+    upload.reply().fails(410, "session_erased");
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn a_login_in_the_middle_loses_nothing() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let path = turn(&client, "r");
+    let mut upload = Upload::chat(&server, &path, "");
+    upload.say("To the ");
+    draft_is_there(&client, &server);
+    let ada = client.of("ada");
+    ada.put("/s/link", &json!({"identity_id": "ada"}))
+        .wrote(200);
+    upload.say("left.");
+    upload.send(&stop());
+    assert_eq!(upload.end().wrote(200)["status"], "finalized");
+    assert_eq!(ada.see(&path)["answer_neutral"], "To the left.");
+    client.get(&path).fails(404, "session_not_found");
+    restores(&ada);
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn what_is_refused_is_refused_before_it_is_sent() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let path = turn(&client, "r");
+    let sse = ("content-type", "text/event-stream");
+    let refused = |path: &str, headers: &[(&str, &str)]| -> Reply {
+        Upload::begin(server.origin(), path, headers).reply()
+    };
+    let unknown = refused(&format!("{path}/stream?format=chatgpt"), &[sse]).fails(422, "invalid");
+    assert!(
+        unknown["hint"].as_str().unwrap().contains("ag-ui"),
+        "{unknown}"
+    );
+    let missing = refused(&format!("{path}/stream"), &[sse]).fails(422, "invalid");
+    assert!(
+        missing["detail"].as_str().unwrap().contains("format"),
+        "{missing}"
+    );
+    let good = format!("{path}/stream?format=openai-chat");
+    refused(&good, &[sse, ("filrouge-fence", "1")]).fails(422, "invalid");
+    refused(&good, &[sse, ("content-encoding", "gzip")]).fails(415, "unsupported_media_type");
+    for form in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=b",
+    ] {
+        let told = refused(&good, &[("content-type", form)]).fails(415, "unsupported_media_type");
+        assert!(
+            told["hint"].as_str().unwrap().contains("--data-binary"),
+            "{told}"
+        );
+    }
+    let site = server.origin().to_owned();
+    refused(&good, &[("origin", &site)]).fails(415, "unsupported_media_type");
+    let nowhere = path.replace("/s/", "/none/");
+    refused(&format!("{nowhere}/stream?format=openai-chat"), &[sse])
+        .fails(404, "session_not_found");
+    let hers = json!({"request_id": "r", "question_neutral": "?"});
+    let hers = client.of("ada").post("/hers/turns", &hers).wrote(201);
+    let hers = format!(
+        "/hers/turns/{}/stream?format=openai-chat",
+        hers["turn_id"].as_str().unwrap()
+    );
+    refused(&hers, &[sse, ("filrouge-identity", "bob")]).fails(404, "session_not_found");
+    let absent = path.replace(&path[9..], "00000000-0000-8000-8000-000000000000");
+    refused(&format!("{absent}/stream?format=openai-chat"), &[sse]).fails(404, "turn_not_found");
+    // Nothing of it has touched the turn, and a client without a type that is no page may write.
+    let mut upload = Upload::begin(server.origin(), &good, &[]);
+    upload.send(&(said("Left.") + &stop()));
+    assert_eq!(upload.end().wrote(200)["status"], "finalized");
+    refused(&good, &[sse]).fails(409, "turn_closed");
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn unknown_events_are_kept_and_counted() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let path = turn(&client, "r");
+    let mut upload = Upload::chat(&server, &path, "");
+    upload.send("data: {\"strange\": 1.50}\n\n");
+    upload.send(&(chunk(&json!({"content": "Left."}), Some("stop")) + DONE));
+    assert_eq!(upload.end().wrote(200)["status"], "finalized");
+    let kept = journal(&client);
+    let kept = kept.iter().find(|(c, _)| c == "stream_events").unwrap();
+    assert_eq!(
+        kept.1.to_string(),
+        r#"[{"event":{"strange":1.5},"type":"raw_event"}]"#
+    );
+    let metrics = client.get("/metrics").text;
+    for line in [
+        r#"filrouge_streams_total{format="openai-chat",outcome="finalized"} 1"#,
+        "filrouge_stream_unknown_events_total 1",
+        "filrouge_streams_under_way 0",
+    ] {
+        assert!(metrics.lines().any(|l| l == line), "{line}\n{metrics}");
+    }
+    server.stop();
+}

@@ -1,0 +1,155 @@
+//! A sender of request bodies that decides when each byte goes out.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::http::{Client, Reply};
+use crate::world::Server;
+
+/// A chunked body on its way.
+pub(crate) struct Upload {
+    stream: TcpStream,
+}
+
+impl Upload {
+    /// Sends the head of a POST below `/api/v1/sessions`.
+    pub(crate) fn begin(origin: &str, path: &str, headers: &[(&str, &str)]) -> Self {
+        let address = origin.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        stream.set_nodelay(true).unwrap();
+        let extra: String = headers
+            .iter()
+            .map(|(n, v)| format!("{n}: {v}\r\n"))
+            .collect();
+        let head = format!(
+            "POST /api/v1/sessions{path} HTTP/1.1\r\nhost: {address}\r\ntransfer-encoding: chunked\r\n{extra}\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        Self { stream }
+    }
+
+    /// A stream in OpenAI's chat format.
+    pub(crate) fn chat(server: &Server, turn: &str, more: &str) -> Self {
+        let path = format!("{turn}/stream?format=openai-chat{more}");
+        Self::begin(
+            server.origin(),
+            &path,
+            &[("content-type", "text/event-stream")],
+        )
+    }
+
+    pub(crate) fn send(&mut self, text: &str) {
+        self.try_send(text).unwrap();
+    }
+
+    /// Sends what may find nobody who reads it any more.
+    pub(crate) fn try_send(&mut self, text: &str) -> std::io::Result<()> {
+        let chunk = format!("{:x}\r\n{text}\r\n", text.len());
+        self.stream.write_all(chunk.as_bytes())
+    }
+
+    /// Sends what the model says.
+    pub(crate) fn say(&mut self, text: &str) {
+        self.send(&said(text));
+    }
+
+    /// Goes away in the middle.
+    pub(crate) fn vanish(self) {
+        self.stream.shutdown(Shutdown::Both).unwrap();
+    }
+
+    /// Ends the body, and reads the answer.
+    pub(crate) fn end(mut self) -> Reply {
+        self.stream.write_all(b"0\r\n\r\n").unwrap();
+        self.reply()
+    }
+
+    /// Reads the answer, whether or not the body has ended.
+    pub(crate) fn reply(&mut self) -> Reply {
+        let mut lines = BufReader::new(&self.stream);
+        let mut head = Vec::new();
+        loop {
+            let mut line = String::new();
+            assert!(lines.read_line(&mut line).unwrap() > 0, "{head:?}");
+            match line.trim_end() {
+                "" => break,
+                line => head.push(line.to_owned()),
+            }
+        }
+        let headers: Vec<(String, String)> = head[1..]
+            .iter()
+            .filter_map(|line| line.split_once(": "))
+            .map(|(n, v)| (n.to_ascii_lowercase(), v.to_owned()))
+            .collect();
+        let length = headers.iter().find(|(n, _)| n == "content-length");
+        let mut text = vec![0; length.unwrap().1.parse().unwrap()];
+        lines.read_exact(&mut text).unwrap();
+        Reply {
+            status: head[0][9..12].parse().unwrap(),
+            headers,
+            text: String::from_utf8(text).unwrap(),
+        }
+    }
+}
+
+/// The end of a stream.
+pub(crate) const DONE: &str = "data: [DONE]\n\n";
+
+/// A chunk with this delta.
+pub(crate) fn chunk(delta: &Value, finish: Option<&str>) -> String {
+    let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
+    let chunk =
+        json!({"id": "c", "object": "chat.completion.chunk", "model": "m-1", "choices": [choice]});
+    format!("data: {chunk}\n\n")
+}
+
+pub(crate) fn said(text: &str) -> String {
+    chunk(&json!({"role": "assistant", "content": text}), None)
+}
+
+pub(crate) fn stop() -> String {
+    chunk(&json!({}), Some("stop")) + DONE
+}
+
+/// Calls of tools, and that their results are waited for.
+pub(crate) fn calls(names: &[(&str, &str)]) -> String {
+    let mut text = String::new();
+    for (index, (id, name)) in names.iter().enumerate() {
+        let begin = json!({"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""}});
+        text += &chunk(&json!({"tool_calls": [begin]}), None);
+        for piece in ["{\"where\":", "\"left\"}"] {
+            let more = json!({"index": index, "function": {"arguments": piece}});
+            text += &chunk(&json!({"tool_calls": [more]}), None);
+        }
+    }
+    text + &chunk(&json!({}), Some("tool_calls")) + DONE
+}
+
+/// Starts a turn of the session `s`; gives its path.
+pub(crate) fn turn(client: &Client, request: &str) -> String {
+    let start = json!({"request_id": request, "question_neutral": "Which way?"});
+    let turn = client.post("/s/turns", &start).wrote(201);
+    format!("/s/turns/{}", turn["turn_id"].as_str().unwrap())
+}
+
+/// Channel and parts of the session's items.
+pub(crate) fn journal(client: &Client) -> Vec<(String, Value)> {
+    let items = client.all("/s/items", 100);
+    let of = |i: &Value| {
+        (
+            i["channel"].as_str().unwrap().to_owned(),
+            i["parts"].clone(),
+        )
+    };
+    items.iter().map(of).collect()
+}
+
+pub(crate) fn text(text: &str) -> Value {
+    json!([{"type": "text", "text": text}])
+}
