@@ -227,7 +227,12 @@ impl AnchorKeeper {
                 loop {
                     let ended =
                         stopped.recv_timeout(ADVANCE_EVERY) != Err(RecvTimeoutError::Timeout);
-                    let position = ledger.position();
+                    // What grows in drafts is not chained: no witness is missed for it while more is to come.
+                    let position = if ended {
+                        ledger.position()
+                    } else {
+                        ledger.witnessed()
+                    };
                     if last != Some(position) {
                         let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
                         match anchor.advance(&position) {

@@ -24,7 +24,7 @@ mod part;
 #[cfg(test)]
 mod tests;
 
-pub use findings::{Finding, Level, span};
+pub use findings::{Finding, Level, count, span};
 
 /// Most turns that are looked into: the newest ones, and of those that are open or have failed the newest ones.
 pub const TURNS_MAX: usize = 20;

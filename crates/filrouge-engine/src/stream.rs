@@ -13,5 +13,5 @@ mod veil;
 
 pub use block::{Block, Part};
 pub use end::{Ended, StreamError, StreamErrorSource};
-pub use recording::{BEAT, DRAFT_EVERY, RecordSettings, Recording, ended_elsewhere};
+pub use recording::{BEAT, DRAFT_EVERY, RecordSettings, Recording};
 pub use transcript::{PieceNo, ReadyItem, Transcript};

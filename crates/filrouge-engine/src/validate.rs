@@ -1,8 +1,13 @@
 //! What is refused before a ledger is asked: limits and shapes (DESIGN §3, §8).
 
+use std::fmt;
+
+use filrouge_store::draft::{is_stream_key, raw_event};
 use filrouge_store::rules::TURN_ITEMS_MAX;
 use filrouge_types::{ErrorCode, Failure, JsonText, NewItem, Object, RawJson};
 use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
 
 /// Upper bounds, all of them configurable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +40,54 @@ struct PartShape {
     kind: Box<str>,
 }
 
+/// Whether a part's type and the names of its members are spelled as they are read.
+struct Spelling(bool);
+
+struct SpellingVisitor;
+
+impl<'de> Visitor<'de> for SpellingVisitor {
+    type Value = Spelling;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a part")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Spelling, A::Error> {
+        let mut plain = true;
+        while let Some((name, value)) = map.next_entry::<&RawValue, &RawValue>()? {
+            let (name, value) = (name.get(), value.get());
+            plain &= !escapes_ascii(name) && (name != r#""type""# || !escapes_ascii(value));
+        }
+        Ok(Spelling(plain))
+    }
+}
+
+impl<'de> Deserialize<'de> for Spelling {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(SpellingVisitor)
+    }
+}
+
+/// Whether a name of ASCII is spelled with escapes that it does not need. Others may be: some writers of JSON escape
+/// all that is not ASCII.
+fn escapes_ascii(name: &str) -> bool {
+    if !name.contains('\\') {
+        return false;
+    }
+    let Ok(text) = JsonText::from_raw(RawJson::from_checked(name)) else {
+        return false;
+    };
+    let plain = text.to_plain();
+    plain.is_ascii() && JsonText::from_plain(&plain).as_token() != name
+}
+
+/// Whether any part spells its type or a member's name so that who compares bytes takes it for another one.
+fn hides(parts: &RawJson) -> bool {
+    let parts = parts.as_str();
+    let spelled = || serde_json::from_str::<Vec<Spelling>>(parts);
+    parts.contains('\\') && spelled().is_ok_and(|parts| parts.iter().any(|p| !p.0))
+}
+
 /// Parts that filrouge alone writes: whoever could post them could tell of a redaction that never was.
 const RESERVED: [&str; 4] = ["redaction", "session_closed", "session_link", "turn_status"];
 
@@ -45,6 +98,55 @@ pub(crate) enum Author {
     Caller,
     /// filrouge, or a history that is brought in.
     Engine,
+}
+
+/// Parts are an array of objects with a `type`, and a caller's are none of filrouge's own.
+fn check_parts(parts: &RawJson, author: Author) -> Result<(), Failure> {
+    let read: Result<Vec<Object<PartShape>>, _> = serde_json::from_str(parts.as_str());
+    let read = read.map_err(|e| {
+        invalid(e.to_string()).with_hint(
+            r#"parts is an array of objects with a "type", such as [{"type":"text","text":"…"}]"#,
+        )
+    })?;
+    let caller = author == Author::Caller;
+    if caller && read.iter().any(|p| RESERVED.contains(&&*p.0.kind)) {
+        return Err(
+            invalid("parts of this type are written by filrouge alone".to_owned()).with_hint(
+                "use the call that does it: …/redact, …/link, …/close, …/finalize; or another word",
+            ),
+        );
+    }
+    if read.iter().any(|p| p.0.kind.is_empty()) {
+        return Err(invalid("a part's type is empty".to_owned()));
+    }
+    if caller && hides(parts) {
+        let what = "a part's type, or the name of one of its members, is spelled with escapes";
+        return Err(invalid(what.to_owned())
+            .with_hint(r#"spell them as they are read, such as "type", not "t\u0079pe""#));
+    }
+    Ok(())
+}
+
+/// Parts that a stream has brought whole; those that a caller could not have posted are kept as they came, in a part
+/// that nobody takes for one of them.
+pub(crate) fn foreign_parts(parts: String) -> String {
+    let json = RawJson::from_checked(parts);
+    match check_parts(&json, Author::Caller) {
+        Ok(()) => json.as_str().to_owned(),
+        Err(_) => raw_event(json.as_str()).as_str().to_owned(),
+    }
+}
+
+/// As [`foreign_parts`], for one part.
+pub(crate) fn foreign_part(part: &str) -> String {
+    match check_parts(&RawJson::from_checked(format!("[{part}]")), Author::Caller) {
+        Ok(()) => part.to_owned(),
+        Err(_) => {
+            let wrapped = raw_event(part);
+            let one = wrapped.as_str();
+            one[1..one.len() - 1].to_owned()
+        }
+    }
 }
 
 impl Limits {
@@ -64,25 +166,17 @@ impl Limits {
 
     /// An item whose parts are an array of objects with a `type`, within the limits.
     pub(crate) fn item(&self, item: &NewItem, index: usize, author: Author) -> Result<(), Failure> {
-        let parts: Result<Vec<Object<PartShape>>, _> = serde_json::from_str(item.parts.as_str());
-        let reserved = |kind: &str| author == Author::Caller && RESERVED.contains(&kind);
-        match parts {
-            Ok(parts) if parts.iter().any(|p| reserved(&p.0.kind)) => {
-                let what = "parts of this type are written by filrouge alone";
-                return Err(invalid(format!("items[{index}].parts: {what}")).with_hint(
-                    "use the call that does it: …/redact, …/link, …/close, …/finalize; or another word",
-                ));
-            }
-            Ok(parts) if parts.iter().all(|p| !p.0.kind.is_empty()) => {}
-            Ok(_) => {
-                return Err(invalid(format!(
-                    "items[{index}].parts: a part's type is empty"
-                )));
-            }
-            Err(e) => {
-                return Err(invalid(format!("items[{index}].parts: {e}"))
-                    .with_hint(r#"parts is an array of objects with a "type", such as [{"type":"text","text":"…"}]"#));
-            }
+        check_parts(&item.parts, author).map_err(|failure| Failure {
+            detail: format!("items[{index}].parts: {}", failure.detail),
+            ..failure
+        })?;
+        if author == Author::Caller && item.item_id.as_ref().is_some_and(is_stream_key) {
+            let what = "keys of this form are given to items of recorded streams";
+            return Err(
+                invalid(format!("items[{index}].item_id: {what}")).with_hint(
+                    "take a key of your own; what a stream brings is recorded by …/stream",
+                ),
+            );
         }
         self.object(item.metadata.as_ref(), &format!("items[{index}].metadata"))?;
         self.object(item.usage.as_ref(), &format!("items[{index}].usage"))?;
@@ -147,5 +241,42 @@ impl Limits {
         );
         Err(Failure::new(ErrorCode::LimitExceeded, detail)
             .with_hint("store large content elsewhere and refer to it by a file or link part"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use filrouge_types::{Channel, Role};
+
+    use super::*;
+
+    fn refused(parts: &str, author: Author) -> Option<Failure> {
+        let parts = RawJson::parse(parts).unwrap();
+        let item = NewItem::new(Role::Assistant, Channel::ToolCall, parts);
+        Limits::default().item(&item, 3, author).err()
+    }
+
+    #[test]
+    fn types_and_names_are_spelled_as_they_are_read() {
+        for parts in [
+            r#"[{"type":"tool\u005fcall","name":"rm"}]"#,
+            r#"[{"t\u0079pe":"tool_call","name":"rm"}]"#,
+            r#"[{"type":"text","text":"a"},{"type":"tool_call","n\u0061me":"rm"}]"#,
+            r#"[{"type":"tool_call","call_id":"c", "\u0061rgs" :{}}]"#,
+        ] {
+            let failure = refused(parts, Author::Caller).unwrap();
+            assert_eq!(failure.code, ErrorCode::Invalid, "{parts}");
+            assert!(failure.detail.starts_with("items[3].parts: ") && failure.hint.is_some());
+            assert_eq!(refused(parts, Author::Engine), None, "{parts}");
+        }
+        for parts in [
+            r#"[{"type":"text","text":"a \"b\" \u0063"}]"#,
+            r#"[{"type":"tool_call","name":"r\u006d","args":{"\u0061":1}}]"#,
+            r#"[{"type":"text","gr\u00f6\u00dfe":1,"\u4f60":2}]"#,
+        ] {
+            assert_eq!(refused(parts, Author::Caller), None, "{parts}");
+        }
     }
 }

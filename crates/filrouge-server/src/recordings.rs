@@ -1,10 +1,18 @@
-//! The provider streams that are being recorded: counted, and waited for when the server stops.
+//! The provider streams that are being recorded: counted, asked to write what they hold before somebody ends their
+//! turns, and waited for when the server stops.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use filrouge_types::TurnId;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
 
 use crate::metrics::Metrics;
 
@@ -16,9 +24,17 @@ struct EndLabels {
     outcome: &'static str,
 }
 
+/// How long a recording is waited for that is to write what it holds.
+const FLUSH_WITHIN: Duration = Duration::from_secs(2);
+
+/// Answered once the recording has written what it holds.
+pub(crate) type Flush = oneshot::Sender<()>;
+
 /// All streams of a server.
 #[derive(Debug)]
 pub(crate) struct Recordings {
+    /// Where each turn's recording is asked to write.
+    flushes: Mutex<HashMap<TurnId, mpsc::Sender<Flush>>>,
     under_way: watch::Sender<usize>,
     gauge: Gauge,
     ended: Family<EndLabels, Counter>,
@@ -30,6 +46,7 @@ pub(crate) struct Recordings {
 impl Recordings {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let all = Self {
+            flushes: Mutex::default(),
             under_way: watch::Sender::new(0),
             gauge: Gauge::default(),
             ended: Family::default(),
@@ -53,6 +70,39 @@ impl Recordings {
         all
     }
 
+    fn flushes(&self) -> MutexGuard<'_, HashMap<TurnId, mpsc::Sender<Flush>>> {
+        // Each change of the map is one call.
+        self.flushes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The turn is recorded from now on: what is given tells when it is to write what it holds.
+    pub(crate) fn listen(&self, turn: TurnId) -> Listening<'_> {
+        let (sender, asked) = mpsc::channel(4);
+        self.flushes().insert(turn, sender);
+        Listening {
+            all: self,
+            turn,
+            asked,
+        }
+    }
+
+    /// Lets the recording of a turn, if there is one here, write what it holds: whoever ends the turn keeps that.
+    pub(crate) async fn flush(&self, turn: TurnId) {
+        let Some(recording) = self.flushes().get(&turn).cloned() else {
+            return;
+        };
+        let (done, written) = oneshot::channel();
+        let asking = async {
+            // One that has ended meanwhile holds nothing.
+            if recording.send(done).await.is_ok() {
+                let _ = written.await;
+            }
+        };
+        if timeout(FLUSH_WITHIN, asking).await.is_err() {
+            tracing::warn!(turn_id = %turn, "a recording did not write what it holds in time");
+        }
+    }
+
     /// One more, until what is given is dropped.
     pub(crate) fn begin(&self) -> UnderWay<'_> {
         self.under_way.send_modify(|count| *count += 1);
@@ -71,6 +121,30 @@ impl Recordings {
             .subscribe()
             .wait_for(|count| *count == 0)
             .await;
+    }
+}
+
+/// A recording that can be asked to write.
+pub(crate) struct Listening<'r> {
+    all: &'r Recordings,
+    turn: TurnId,
+    asked: mpsc::Receiver<Flush>,
+}
+
+impl Listening<'_> {
+    /// Waits until it is asked.
+    pub(crate) async fn asked(&mut self) -> Flush {
+        match self.asked.recv().await {
+            Some(flush) => flush,
+            // Nobody asks any more.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        self.all.flushes().remove(&self.turn);
     }
 }
 

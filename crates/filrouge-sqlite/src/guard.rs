@@ -32,6 +32,8 @@ pub(crate) struct Guard {
     clock: Arc<dyn Clock>,
     /// The newest commit known to be genuine.
     newest: Mutex<Option<LogRow>>,
+    /// The newest of them that is not known to hold nothing but drafts.
+    witnessed: Mutex<Position>,
     watch: Mutex<Watch>,
     /// From before a commit of this process until the watch has been told of it.
     committing: AtomicBool,
@@ -58,6 +60,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn position(row: Option<&LogRow>) -> Position {
+    Position {
+        commit_no: number(row),
+        link: row.map_or([0; 16], |r| r.link),
+    }
+}
+
 fn number(row: Option<&LogRow>) -> u64 {
     row.map_or(0, |r| r.commit_no)
 }
@@ -72,6 +81,7 @@ impl Guard {
     ) -> Result<Self, Failure> {
         let guard = Self {
             newest: Mutex::default(),
+            witnessed: Mutex::new(position(None)),
             watch: Mutex::new(Watch {
                 conn,
                 seen: None,
@@ -167,9 +177,17 @@ impl Guard {
     fn advance(&self, row: Option<LogRow>) {
         let mut newest = locked(&self.newest);
         if number(row.as_ref()) > number(newest.as_ref()) {
+            let next = number(row.as_ref()) == number(newest.as_ref()) + 1;
+            if !(next && row.as_ref().is_some_and(LogRow::is_drafts)) {
+                *locked(&self.witnessed) = position(row.as_ref());
+            }
             self.commits.send_replace(number(row.as_ref()));
             *newest = row;
         }
+    }
+
+    pub(crate) fn witnessed(&self) -> Position {
+        *locked(&self.witnessed)
     }
 
     pub(crate) const fn commits(&self) -> &watch::Sender<u64> {
@@ -177,16 +195,7 @@ impl Guard {
     }
 
     pub(crate) fn position(&self) -> Position {
-        match &*locked(&self.newest) {
-            Some(row) => Position {
-                commit_no: row.commit_no,
-                link: row.link,
-            },
-            None => Position {
-                commit_no: 0,
-                link: [0; 16],
-            },
-        }
+        position(locked(&self.newest).as_ref())
     }
 
     /// Looks for changes of the file that are not this process's own. Whoever asks has begun its snapshot

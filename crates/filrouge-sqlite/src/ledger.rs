@@ -259,6 +259,10 @@ impl Ledger for SqliteLedger {
         self.presence.is_gone(writer)
     }
 
+    fn witnessed(&self) -> Position {
+        self.shared.guard.witnessed()
+    }
+
     fn store_id(&self) -> &str {
         &self.store_id
     }

@@ -27,7 +27,9 @@ struct Own {
 impl Presence {
     /// Takes no name and no lock yet.
     pub(crate) fn new(store: &Path, entropy: Arc<dyn Entropy>) -> Self {
-        let mut folder = store.as_os_str().to_owned();
+        // Whatever the store is called: who comes by a link must find the same folder.
+        let store = fs::canonicalize(store).unwrap_or_else(|_| store.to_owned());
+        let mut folder = store.into_os_string();
         folder.push("-writers");
         Self {
             folder: folder.into(),
@@ -146,6 +148,18 @@ mod tests {
         b.leave();
         assert!(!folder.path().join("f.db-writers").exists());
         assert!(presence().is_gone(&name));
+    }
+
+    #[test]
+    fn a_store_has_one_folder_whatever_it_is_called() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, link) = (folder.path().join("f.db"), folder.path().join("l.db"));
+        fs::write(&store, b"").unwrap();
+        std::os::unix::fs::symlink(&store, &link).unwrap();
+        let presence = |path: &Path| Presence::new(path, Arc::new(filrouge_store::OsEntropy));
+        let there = presence(&store);
+        let name = there.name();
+        assert!(!presence(&link).is_gone(&name));
     }
 
     #[test]

@@ -1,12 +1,17 @@
 //! Drafts: what an open turn's stream has shown and is not an item yet (DESIGN §3, §4). They have no seq and are not
 //! chained; they go in the transaction that writes the items they become.
 
+use std::collections::HashMap;
 use std::fmt;
 
-use filrouge_types::{Channel, ItemId, JsonText, NewItem, RawJson, Role};
+use filrouge_types::{Channel, ItemId, JsonText, Role};
 
-use crate::codec::{Malformed, Reader, Write};
-use crate::record::Entry;
+mod codec;
+mod partial;
+
+pub(crate) use codec::{decode, encode};
+pub(crate) use partial::answer_so_far;
+pub use partial::{checked, partial_entries, raw_event};
 
 /// Names one recording of a stream; its items' keys begin with it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +35,14 @@ impl StreamId {
     pub fn item_id(self, number: u64) -> Option<ItemId> {
         ItemId::new(format!("{self}.{number}")).ok()
     }
+}
+
+/// Whether a key is one that only recordings give.
+#[must_use]
+pub fn is_stream_key(id: &ItemId) -> bool {
+    let rest = id.as_str().strip_prefix("st_");
+    let name = rest.and_then(|rest| rest.split_once('.'));
+    name.is_some_and(|(name, _)| name.len() == 16 && name.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 /// What grows.
@@ -114,6 +127,8 @@ pub struct Delta {
     pub part: u64,
     /// What is known of it, with its first text and whenever that changes.
     pub head: Option<PieceHead>,
+    /// Whether what was drafted of it before is not its text any more.
+    pub replaces: bool,
     /// The text that has come, as spelled inside a JSON string; of a whole piece its JSON.
     pub text: String,
     /// Whether it is complete.
@@ -139,25 +154,31 @@ pub struct Piece {
 #[must_use]
 pub fn assemble(deltas: impl IntoIterator<Item = Delta>) -> Option<Vec<Piece>> {
     let mut pieces: Vec<Piece> = Vec::new();
+    let mut places: HashMap<(u64, u64), usize> = HashMap::new();
     for delta in deltas {
-        let known = pieces
-            .iter_mut()
-            .find(|p| (p.number, p.part) == (delta.number, delta.part));
+        let place = (delta.number, delta.part);
+        let known = places.get(&place).and_then(|at| pieces.get_mut(*at));
         match (known, delta.head) {
             (Some(piece), head) => {
                 if let Some(head) = head {
                     piece.head = head;
                 }
+                if delta.replaces {
+                    piece.text.clear();
+                }
                 piece.text.push_str(&delta.text);
-                piece.done |= delta.done;
+                piece.done = delta.done;
             }
-            (None, Some(head)) => pieces.push(Piece {
-                number: delta.number,
-                part: delta.part,
-                head,
-                text: delta.text,
-                done: delta.done,
-            }),
+            (None, Some(head)) => {
+                places.insert(place, pieces.len());
+                pieces.push(Piece {
+                    number: delta.number,
+                    part: delta.part,
+                    head,
+                    text: delta.text,
+                    done: delta.done,
+                });
+            }
             (None, None) => return None,
         }
     }
@@ -192,145 +213,6 @@ fn unit(escape: &[u8]) -> Option<u32> {
     u32::from_str_radix(digits, 16).ok()
 }
 
-/// What was shown, as items, when no more will come: of a turn that has failed, was cancelled or interrupted.
-///
-/// Complete calls are calls; one that broke off is a part of type `tool_call_partial`, which nothing takes for a call.
-#[must_use]
-pub fn partial_entries(stream: StreamId, pieces: &[Piece]) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
-    for chunk in pieces.chunk_by(|a, b| a.number == b.number) {
-        let parts: Vec<String> = chunk.iter().filter_map(part).collect();
-        let Some(first) = chunk.first().filter(|_| !parts.is_empty()) else {
-            continue;
-        };
-        let head = &first.head;
-        let channel = match (head.kind, &head.channel) {
-            (PieceKind::ToolCall, Channel::ToolCall) if !first.done => Channel::Partial,
-            (_, Channel::Final) => Channel::Partial,
-            (_, channel) => channel.clone(),
-        };
-        // What stands alone came with its parts' brackets.
-        let alone = head.kind == PieceKind::Whole && head.channel != Channel::Final;
-        let parts = if alone {
-            parts.concat()
-        } else {
-            format!("[{}]", parts.join(","))
-        };
-        let mut item = NewItem::new(head.role, channel, RawJson::from_checked(parts));
-        item.item_id = stream.item_id(first.number);
-        item.agent.clone_from(&head.agent);
-        item.model.clone_from(&head.model);
-        entries.push(item.into());
-    }
-    entries
-}
-
-fn part(piece: &Piece) -> Option<String> {
-    let text = &piece.text;
-    match piece.head.kind {
-        PieceKind::Whole => Some(text.clone()),
-        PieceKind::ToolCall => {
-            let (id, name) = piece.head.call.as_ref()?;
-            let (id, name) = (id.as_token(), name.as_token());
-            let kind = if piece.done {
-                "tool_call"
-            } else {
-                "tool_call_partial"
-            };
-            Some(format!(
-                r#"{{"type":"{kind}","call_id":{id},"name":{name},"args":"{text}"}}"#
-            ))
-        }
-        _ if text.is_empty() => None,
-        PieceKind::Text => Some(format!(r#"{{"type":"text","text":"{text}"}}"#)),
-        PieceKind::Refusal => Some(format!(r#"{{"type":"refusal","refusal":"{text}"}}"#)),
-        PieceKind::Reasoning => Some(format!(r#"{{"type":"reasoning","text":"{text}"}}"#)),
-    }
-}
-
-/// The stored bytes of deltas.
-pub(crate) fn encode(deltas: &[Delta]) -> Vec<u8> {
-    let mut out = Vec::new();
-    out.number(deltas.len() as u64);
-    for delta in deltas {
-        out.number(delta.number);
-        out.number(delta.part);
-        out.byte(u8::from(delta.done) | u8::from(delta.head.is_some()) << 1);
-        if let Some(head) = &delta.head {
-            out.byte(head.kind.code());
-            out.byte(head.role.code());
-            out.text(head.channel.as_str());
-            let (id, name) = match &head.call {
-                Some((id, name)) => (id.as_token(), name.as_token()),
-                None => ("", ""),
-            };
-            for text in [
-                id,
-                name,
-                head.agent.as_deref().unwrap_or(""),
-                head.model.as_deref().unwrap_or(""),
-            ] {
-                out.text(text);
-            }
-        }
-        out.text(&delta.text);
-    }
-    out
-}
-
-pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Delta>, Malformed> {
-    let mut r = Reader(bytes);
-    let count = r.number()?;
-    let mut deltas = Vec::new();
-    for _ in 0..count {
-        let (number, part, flags) = (r.number()?, r.number()?, r.byte()?);
-        let head = match flags >> 1 {
-            0 => None,
-            1 => Some(read_head(&mut r)?),
-            _ => return Err(Malformed),
-        };
-        deltas.push(Delta {
-            number,
-            part,
-            head,
-            text: r.text()?.to_owned(),
-            done: flags & 1 == 1,
-        });
-    }
-    if r.is_empty() {
-        Ok(deltas)
-    } else {
-        Err(Malformed)
-    }
-}
-
-fn read_head(r: &mut Reader<'_>) -> Result<PieceHead, Malformed> {
-    let kind = PieceKind::from_code(r.byte()?).ok_or(Malformed)?;
-    let role = Role::from_code(r.byte()?).ok_or(Malformed)?;
-    let channel = Channel::from_word(r.text()?);
-    let mut token = || -> Result<Option<JsonText>, Malformed> {
-        let text = r.text()?;
-        if text.is_empty() {
-            return Ok(None);
-        }
-        JsonText::from_raw(RawJson::from_checked(text))
-            .map(Some)
-            .map_err(|_| Malformed)
-    };
-    let (id, name) = (token()?, token()?);
-    let mut label = || -> Result<Option<Box<str>>, Malformed> {
-        Ok(Some(r.text()?).filter(|t| !t.is_empty()).map(Into::into))
-    };
-    Ok(PieceHead {
-        kind,
-        role,
-        channel,
-        call: id.zip(name),
-        agent: label()?,
-        model: label()?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -352,6 +234,68 @@ mod tests {
             (r"\\ud83e", 6),
         ] {
             assert_eq!(chars(inner), expected, "{inner}");
+        }
+    }
+
+    #[test]
+    fn what_came_whole_among_what_is_said_is_a_part() {
+        let image = r#"{"type":"image_url","url":"u"}"#;
+        for channel in [Channel::Final, Channel::from_word("alternative")] {
+            let piece = Piece {
+                number: 0,
+                part: 0,
+                head: PieceHead {
+                    kind: PieceKind::Whole,
+                    role: Role::Assistant,
+                    channel,
+                    call: None,
+                    agent: None,
+                    model: None,
+                },
+                text: image.to_owned(),
+                done: true,
+            };
+            let mut alone = piece.clone();
+            alone.text = format!("[{image}]");
+            for piece in [piece, alone] {
+                let entries = partial_entries(StreamId([1; 8]), &[piece]);
+                assert_eq!(entries[0].item.parts.as_str(), format!("[{image}]"));
+            }
+        }
+    }
+
+    #[test]
+    fn the_answer_so_far_is_what_is_said_last() {
+        let piece = |number, kind, channel, text: &str| Piece {
+            number,
+            part: 0,
+            head: PieceHead {
+                kind,
+                role: Role::Assistant,
+                channel,
+                call: None,
+                agent: None,
+                model: None,
+            },
+            text: text.to_owned(),
+            done: false,
+        };
+        let (text, last) = (PieceKind::Text, Channel::Final);
+        let observed = piece(0, text, Channel::Observation, "before");
+        let halves = [r"a \ud83e", r"\uddf5"].map(|t| piece(1, text, last.clone(), t));
+        let call = piece(2, PieceKind::ToolCall, Channel::ToolCall, "{");
+        let refusal = piece(1, PieceKind::Refusal, last.clone(), "no");
+        for (pieces, expected) in [
+            (vec![observed.clone()], None),
+            (
+                vec![observed, halves[0].clone(), halves[1].clone(), call],
+                Some((1, "a 🧵")),
+            ),
+            (vec![halves[0].clone(), refusal], None),
+            (vec![piece(1, text, last, "")], None),
+        ] {
+            let expected = expected.map(|(n, text)| (n, text.to_owned()));
+            assert_eq!(answer_so_far(&pieces), expected);
         }
     }
 
@@ -377,6 +321,7 @@ mod tests {
                 number,
                 part,
                 head,
+                replaces: text.len() == 7,
                 text,
                 done,
             })

@@ -103,6 +103,11 @@ pub trait Ledger: Send + Sync {
     /// The newest durable commit.
     fn position(&self) -> Position;
 
+    /// The newest durable commit that an anchor has to remember: behind it nothing but drafts have grown.
+    fn witnessed(&self) -> Position {
+        self.position()
+    }
+
     /// The number of the newest durable commit as it grows, also by other processes of the same store: those are
     /// seen within a tenth of a second while somebody holds a receiver. A commit may be told before the write that
     /// made it is answered.

@@ -15,7 +15,7 @@ mod stream;
 mod text;
 
 pub use format::Format;
-pub use record::{GiveUp, RecordStream, Recorder, client_gone, record};
+pub use record::{GiveUp, RecordStream, Recorder, Step, record};
 pub use render::{Context, render};
 pub use restore::restore;
 pub use stream::{Decoder, StreamFormat};

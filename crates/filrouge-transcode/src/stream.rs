@@ -12,13 +12,14 @@ use filrouge_types::UnknownName;
 
 mod ag_ui;
 mod anthropic;
-mod failure;
+mod cursor;
 mod framing;
 mod gemini;
 mod json;
 mod openai_chat;
 mod openai_responses;
 mod provider_error;
+mod shape;
 
 use framing::{Frame, Framing};
 
@@ -94,6 +95,7 @@ const FRAME_BYTES: usize = 32 << 20;
 
 /// Decodes one response.
 pub struct Decoder {
+    format: StreamFormat,
     framing: Framing,
     events: Box<dyn Events>,
     transcript: Transcript,
@@ -111,6 +113,7 @@ impl Decoder {
             StreamFormat::AgUi => Box::<ag_ui::AgUi>::default(),
         };
         Self {
+            format,
             framing: Framing::new(FRAME_BYTES),
             events,
             transcript: Transcript::default(),
@@ -142,10 +145,10 @@ impl Decoder {
         if self.transcript.ended().is_none() {
             let error = match self.transcript.events() {
                 (0, 0) => StreamError::of_stream("stream_empty", "the stream brought nothing"),
-                (known, unknown) if known == unknown => StreamError::of_stream(
-                    "stream_malformed",
-                    "what came is no stream of this format",
-                ),
+                (known, unknown) if known == unknown => {
+                    let what = format!("nothing of what came is of format {}", self.format);
+                    StreamError::of_stream("stream_malformed", &what)
+                }
                 _ => StreamError::of_stream("stream_truncated", "the stream ended before its end"),
             };
             self.transcript.end(Ended::Failed(error));
@@ -231,5 +234,22 @@ mod tests {
         assert_eq!(ended(b": comment\n\n"), "stream_empty");
         assert_eq!(ended(b"<html>502 Bad Gateway</html>\n"), "stream_malformed");
         assert_eq!(ended(b"\xff\xfe\x00"), "stream_malformed");
+    }
+
+    #[test]
+    fn what_is_no_stream_is_told_which_format_it_is_not_of() {
+        for format in StreamFormat::ALL {
+            let mut decoder = Decoder::new(format);
+            decoder.push(b"<html>502 Bad Gateway</html>\n");
+            decoder.end();
+            let Some(Ended::Failed(error)) = decoder.transcript().ended() else {
+                panic!("{format}");
+            };
+            let message = format!("nothing of what came is of format {format}");
+            assert_eq!(
+                (error.message.to_plain(), error.retryable),
+                (message, false)
+            );
+        }
     }
 }

@@ -91,8 +91,8 @@ codes! {
     PreconditionFailed = "precondition_failed" 412 false "The session has changed",
     /// The body is too large.
     PayloadTooLarge = "payload_too_large" 413 false "The request is too large",
-    /// The body is not JSON.
-    UnsupportedMediaType = "unsupported_media_type" 415 false "Send JSON",
+    /// The route does not take bodies of this type, or encoded so.
+    UnsupportedMediaType = "unsupported_media_type" 415 false "The body's type is not taken",
     /// The request is understood and not acceptable.
     Invalid = "invalid" 422 false "The request is not acceptable",
     /// A limit of DESIGN §8 is reached.

@@ -201,33 +201,15 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 }
 
-/// Members of an item's metadata that the audit has members for.
-#[derive(Default)]
-pub(super) struct Remarks {
-    pub(super) finish_reason: Option<JsonText>,
-    pub(super) latency_ms: Option<RawJson>,
-}
-
-impl Remarks {
-    pub(super) fn of(metadata: Option<&RawJson>) -> Self {
-        #[derive(serde::Deserialize)]
-        struct Raw<'a> {
-            #[serde(borrow, default)]
-            finish_reason: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            latency_ms: Option<&'a RawValue>,
-        }
-        let read = metadata.and_then(|m| serde_json::from_str::<Raw<'_>>(m.as_str()).ok());
-        let Some(raw) = read else {
-            return Self::default();
-        };
-        let text = raw.finish_reason.map(|r| RawJson::from_checked(r.get()));
-        let number = raw.latency_ms.map(RawValue::get).filter(|r| is_number(r));
-        Self {
-            finish_reason: text.and_then(|text| JsonText::from_raw(text).ok()),
-            latency_ms: number.map(RawJson::from_checked),
-        }
+/// Why the model stopped, by an item's metadata.
+pub(super) fn finish_reason(metadata: Option<&RawJson>) -> Option<JsonText> {
+    #[derive(serde::Deserialize)]
+    struct Remarks<'a> {
+        #[serde(borrow, default)]
+        finish_reason: Option<&'a RawValue>,
     }
+    let read = serde_json::from_str::<Remarks<'_>>(metadata?.as_str()).ok()?;
+    JsonText::from_raw(RawJson::from_checked(read.finish_reason?.get())).ok()
 }
 
 #[cfg(test)]

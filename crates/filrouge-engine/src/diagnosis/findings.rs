@@ -63,18 +63,19 @@ pub(super) fn of(diagnosis: &Diagnosis) -> Vec<Finding> {
     let mut findings: Vec<Finding> = verification(diagnosis).into_iter().collect();
     findings.extend(diagnosis.unreadable.iter().map(unreadable));
     let newest = diagnosis.session.as_ref().map_or(0, |s| s.turn_count);
-    findings.extend(diagnosis.pending.iter().map(|turn| pending(turn, newest)));
+    let pending = diagnosis.pending.iter();
+    findings.extend(pending.map(|turn| self::pending(diagnosis, turn, newest)));
     let failed = diagnosis.failed.iter();
     findings.extend(failed.map(|turn| self::failed(diagnosis, turn, newest)));
     findings.extend(unanswered(&diagnosis.unanswered));
     findings.extend(diagnosis.drafts.iter().map(|draft| {
         let age = super::age_ms(diagnosis.at, draft.beat_at);
         let what = format!(
-            "the draft of turn {} was last written {} ago: {} characters in {} pieces",
+            "the draft of turn {} was last written {} ago: {} in {}",
             draft.turn_id,
             span(age),
-            draft.chars,
-            draft.pieces.len()
+            count(draft.chars, "character"),
+            count(draft.pieces.len() as u64, "piece")
         );
         let hint = "it is kept as items when the turn ends, however it ends";
         Finding {
@@ -139,7 +140,7 @@ fn unreadable(what: &Unreadable) -> Finding {
     }
 }
 
-fn pending(turn: &PendingTurn, newest: u64) -> Finding {
+fn pending(diagnosis: &Diagnosis, turn: &PendingTurn, newest: u64) -> Finding {
     let id = turn.turn_id;
     let silent = span(turn.silent_ms);
     let finding = match (&turn.recorder, turn.interrupted_in_ms) {
@@ -156,7 +157,7 @@ fn pending(turn: &PendingTurn, newest: u64) -> Finding {
             };
             Finding::new(level, "turn_interrupted", what, &hint)
         }
-        (Some(recorder), Some(left)) => recorded(id, recorder, left),
+        (Some(recorder), Some(left)) => recorded(diagnosis, id, recorder, left),
         (_, None) => Finding::new(
             Level::Note,
             "waits_for_human",
@@ -182,7 +183,7 @@ fn pending(turn: &PendingTurn, newest: u64) -> Finding {
     finding.of_turn(id, turn.last_seq)
 }
 
-fn recorded(id: TurnId, recorder: &Recorder, left: u64) -> Finding {
+fn recorded(diagnosis: &Diagnosis, id: TurnId, recorder: &Recorder, left: u64) -> Finding {
     let (stream, beat) = (&recorder.stream, span(recorder.beat_age_ms));
     if recorder.gone || left == 0 {
         let why = match recorder.gone {
@@ -198,13 +199,17 @@ fn recorded(id: TurnId, recorder: &Recorder, left: u64) -> Finding {
             "a running server marks it as interrupted within half a minute and keeps what the draft shows; or end it by fail or cancel",
         );
     }
+    let session = diagnosis.session.as_ref();
+    let session = session.map_or("ID", |s| s.session_id.as_str());
     Finding::new(
         Level::Note,
         "turn_recorded",
         format!(
             "turn {id} is open and stream {stream} is being recorded, last sign of life {beat} ago"
         ),
-        "follow it with `filrouge sessions tail`; cancel the turn to end it",
+        &format!(
+            "follow it with `filrouge sessions tail {session} --drafts`; cancel the turn to end it"
+        ),
     )
 }
 
@@ -261,19 +266,13 @@ fn unanswered_of(calls: &[&UnansweredCall]) -> Finding {
     }
     let id = first.turn_id;
     let what = if calls.len() == 1 {
-        format!("turn {id} has an unanswered call {names}: restore leaves out its group")
+        format!("turn {id} has an unanswered call {names}")
     } else {
-        format!("turn {id} has unanswered calls {names}: restore leaves out their groups")
+        format!("turn {id} has unanswered calls {names}")
     };
     let (level, hint) = match first.turn_status {
-        TurnStatus::Open => (
-            Level::Note,
-            "the answers may still come; unanswered=error answers them by an error in the restored context",
-        ),
-        _ => (
-            Level::Problem,
-            "no answer will come any more; unanswered=error answers them by an error in the restored context",
-        ),
+        TurnStatus::Open => (Level::Note, "the answers may still come"),
+        _ => (Level::Problem, "no answer will come any more"),
     };
     Finding::new(level, "unanswered_call", what, hint).of_turn(id, first.seq)
 }
@@ -294,6 +293,13 @@ fn session_ended(diagnosis: &Diagnosis) -> Option<Finding> {
         what.to_owned(),
         hint,
     ))
+}
+
+/// So many of something whose plural ends in s.
+#[must_use]
+pub fn count(number: u64, one: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {one}{plural}")
 }
 
 /// How long so many milliseconds are, in the largest unit that leaves a number above one.

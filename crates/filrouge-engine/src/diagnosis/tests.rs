@@ -5,7 +5,7 @@ use filrouge_store::verify::Verdict;
 use filrouge_store::{Scope, Viewer};
 use filrouge_types::{Channel, ErrorCode, JsonText, Role};
 
-use super::{Diagnosis, Level, TEXT_MAX, TURNS_MAX, findings, span};
+use super::{Diagnosis, Level, TEXT_MAX, TURNS_MAX, count, findings, span};
 use crate::CancelTurn;
 
 mod world;
@@ -91,7 +91,7 @@ async fn calls_without_an_answer_are_told_by_where_their_turn_stands() {
         [(Level::Note, "turn_open"), (Level::Note, "unanswered_call")]
     );
     let what = format!(
-        "turn {} has unanswered calls b (look), c (look): restore leaves out their groups",
+        "turn {} has unanswered calls b (look), c (look)",
         turn.turn_id
     );
     assert_eq!(open.findings[1].what, what);
@@ -162,6 +162,15 @@ async fn a_draft_is_shown_with_who_records_it() {
     assert_eq!((&*recorder.writer, recorder.beat_age_ms), ("w-1", 3_000));
     assert_eq!(recorder.stream, "st_0101010101010101");
     assert_eq!(diagnosis.pending[0].interrupted_in_ms, Some(27_000));
+    let [recorded, drafted] = &diagnosis.findings[..] else {
+        panic!("{:?}", diagnosis.findings);
+    };
+    let tail = "`filrouge sessions tail s --drafts`";
+    assert!(recorded.hint.contains(tail), "{recorded:?}");
+    assert!(
+        drafted.what.ends_with("10 characters in 2 pieces"),
+        "{drafted:?}"
+    );
     let draft = &diagnosis.drafts[0];
     assert_eq!((draft.chars, draft.chunk, draft.pieces.len()), (10, 1, 2));
     let text = draft.pieces[0].text.as_ref().map(JsonText::to_plain);
@@ -295,6 +304,12 @@ async fn an_absent_session_is_absent() {
         .await
         .unwrap_err();
     assert_eq!(erased.code, ErrorCode::SessionErased);
+}
+
+#[test]
+fn one_is_told_as_one() {
+    let told = [0, 1, 2].map(|n| count(n, "turn"));
+    assert_eq!(told, ["0 turns", "1 turn", "2 turns"]);
 }
 
 #[test]

@@ -163,6 +163,7 @@ fn part(members: &Members<'_>, model: Option<&str>) -> Part {
         "tool_result" => result(members),
         "turn_status" | "redaction" => Part::Nothing("bookkeeping"),
         "error" => Part::Nothing("error"),
+        "tool_call_partial" => Part::Nothing("incomplete_call"),
         _ => match content(kind, members) {
             Some(Ok(content)) => Part::Content(content),
             Some(Err(reason)) => Part::Nothing(reason),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use filrouge_store::draft::PieceKind;
-use filrouge_types::{Channel, RawJson, Role};
+use filrouge_types::{Channel, RawJson, Role, check_nesting};
 
 /// What the channel of an answer is that is not the first of several (`n` above 1): no context shows it.
 const ALTERNATIVE: &str = "alternative";
@@ -19,6 +19,8 @@ pub struct Part {
     pub(super) members: Vec<(&'static str, String)>,
     /// What is gathered in lists, such as citations: the list's name and the raw values.
     pub(super) lists: Vec<(&'static str, Vec<String>)>,
+    /// How often its text was replaced by another one.
+    pub(super) generation: u32,
 }
 
 impl Part {
@@ -28,6 +30,7 @@ impl Part {
             text: String::new(),
             members: Vec::new(),
             lists: Vec::new(),
+            generation: 0,
         }
     }
 }
@@ -51,20 +54,13 @@ pub struct Block {
     pub(super) metadata: Vec<(&'static str, String)>,
     /// Whether it becomes an item without waiting for what the response tells at its end.
     pub(super) released: bool,
+    /// Whether it is a call that a limit has cut off in the middle of its arguments.
+    pub(super) cut: bool,
+    /// Bytes that it holds, about.
+    pub(super) held: usize,
 }
 
 impl Block {
-    pub(super) fn held(&self) -> usize {
-        let members = |m: &[(&str, String)]| m.iter().map(|(_, value)| value.len()).sum::<usize>();
-        let lists = |p: &Part| {
-            let values = p.lists.iter().flat_map(|(_, values)| values);
-            values.map(String::len).sum::<usize>()
-        };
-        let parts = self.parts.iter();
-        let parts = parts.map(|p| p.text.len() + members(&p.members) + lists(p));
-        parts.sum::<usize>() + members(&self.metadata)
-    }
-
     pub(super) fn is_said(&self) -> bool {
         self.place.is_none() && matches!(self.parts.first(), Some(p) if p.kind.is_said())
     }
@@ -77,6 +73,12 @@ impl Block {
         self.is_answer() || self.call.is_some()
     }
 
+    /// Whether it is a call whose arguments are not the text of an object.
+    pub(super) fn lacks_arguments(&self) -> bool {
+        let text = self.parts.first().map_or("", |p| p.text.as_str());
+        self.call.is_some() && !arguments(text).starts_with('{')
+    }
+
     /// Who says it, and on which channel as far as that is known: what is said may be the answer.
     #[must_use]
     pub fn place(&self) -> (Role, Channel) {
@@ -85,6 +87,8 @@ impl Block {
         }
         let channel = if self.alternative > 0 {
             Channel::from_word(ALTERNATIVE)
+        } else if self.cut {
+            Channel::Partial
         } else if self.call.is_some() {
             Channel::ToolCall
         } else if self.is_said() {
@@ -130,31 +134,37 @@ pub(super) fn parts(block: &Block) -> RawJson {
         if out.len() > 1 {
             out.push(',');
         }
-        write_part(&mut out, part, block.call.as_ref());
+        write_part(&mut out, part, block);
     }
     out.push(']');
     RawJson::from_checked(out)
 }
 
-fn write_part(out: &mut String, part: &Part, call: Option<&(String, String)>) {
+fn write_part(out: &mut String, part: &Part, block: &Block) {
     // Writing to a string does not fail.
-    let _ = match (part.kind, call) {
-        (PieceKind::Whole, _) => {
+    let _ = match part.kind {
+        PieceKind::Whole => {
             out.push_str(&part.text);
             return;
         }
-        (PieceKind::Text, _) => write!(out, r#"{{"type":"text","text":"{}""#, part.text),
-        (PieceKind::Refusal, _) => write!(out, r#"{{"type":"refusal","refusal":"{}""#, part.text),
-        (PieceKind::Reasoning, _) if part.text.is_empty() => write!(out, r#"{{"type":"reasoning""#),
-        (PieceKind::Reasoning, _) => {
+        PieceKind::Text => write!(out, r#"{{"type":"text","text":"{}""#, part.text),
+        PieceKind::Refusal => write!(out, r#"{{"type":"refusal","refusal":"{}""#, part.text),
+        PieceKind::Reasoning if part.text.is_empty() => write!(out, r#"{{"type":"reasoning""#),
+        PieceKind::Reasoning => {
             write!(out, r#"{{"type":"reasoning","text":"{}""#, part.text)
         }
-        (PieceKind::ToolCall, call) => {
+        PieceKind::ToolCall => {
+            let call = block.call.as_ref();
             let (id, name) = call.map_or(("\"\"", "\"\""), |(id, name)| (id, name));
+            let kind = if block.cut {
+                "tool_call_partial"
+            } else {
+                "tool_call"
+            };
             let args = arguments(&part.text);
             write!(
                 out,
-                r#"{{"type":"tool_call","call_id":{id},"name":{name},"args":{args}"#
+                r#"{{"type":"{kind}","call_id":{id},"name":{name},"args":{args}"#
             )
         }
     };
@@ -175,7 +185,12 @@ fn arguments(inner: &str) -> String {
     let text = format!("\"{inner}\"");
     let plain: Result<String, _> = serde_json::from_str(&text);
     match plain.ok().and_then(|plain| RawJson::parse(&plain).ok()) {
-        Some(json) if json.is_object() => json.as_str().to_owned(),
+        Some(json) if json.is_object() && is_flat(json.as_str()) => json.as_str().to_owned(),
         _ => text,
     }
+}
+
+/// Whether JSON is not too deep as a member of a part.
+pub(super) fn is_flat(json: &str) -> bool {
+    check_nesting(format!("[[{json}").as_bytes()).is_ok()
 }

@@ -38,6 +38,14 @@ impl StreamErrorSource {
     }
 }
 
+/// Codes of what is met again whenever the same stream is recorded by the same caller.
+const FOR_GOOD: [&str; 4] = [
+    "credentials",
+    "limit_exceeded",
+    "stream_malformed",
+    "stream_too_large",
+];
+
 /// An error that ends a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamError {
@@ -55,15 +63,37 @@ pub struct StreamError {
 }
 
 impl StreamError {
-    /// An error of the stream itself.
+    /// An error of the stream itself, or of whoever records it. Whether asking again can help shows in its code.
     #[must_use]
     pub fn of_stream(code: &str, message: &str) -> Self {
         Self {
             code: code.into(),
             message: JsonText::from_plain(message),
             source: StreamErrorSource::Stream,
-            retryable: true,
+            retryable: !FOR_GOOD.contains(&code),
             raw: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_pass_is_worth_another_try() {
+        for (code, retryable) in [
+            ("stream_truncated", true),
+            ("stream_empty", true),
+            ("stream_idle", true),
+            ("overloaded", true),
+            ("stream_malformed", false),
+            ("stream_too_large", false),
+            ("credentials", false),
+            ("limit_exceeded", false),
+        ] {
+            let error = StreamError::of_stream(code, "m");
+            assert_eq!(error.retryable, retryable, "{code}");
         }
     }
 }

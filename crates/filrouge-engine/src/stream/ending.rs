@@ -2,7 +2,7 @@
 
 use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{Close, Ending, Interrupt, Outcome, Write};
-use filrouge_store::draft::{Piece, partial_entries};
+use filrouge_store::draft::{Piece, StreamId, partial_entries};
 use filrouge_store::record::Entry;
 use filrouge_types::{
     Channel, ErrorCode, Failure, ItemId, JsonText, NewItem, RawJson, Role, Turn, TurnStatus,
@@ -21,7 +21,7 @@ impl Recording {
     /// stands then.
     ///
     /// # Errors
-    /// As [`Self::advance`].
+    /// As [`Self::refused`].
     pub async fn end(mut self, transcript: &mut Transcript) -> Result<Recorded<Turn>, Failure> {
         let latency = self.began.elapsed().as_millis().to_string();
         transcript.tell("latency_ms", &latency);
@@ -41,7 +41,11 @@ impl Recording {
                 let error = StreamError::of_stream("stream_truncated", "the stream was given up");
                 self.broke_off(transcript, Some(error)).await
             }
-        }?;
+        };
+        let turn = match turn {
+            Err(failure) => return self.refused(transcript, failure).await,
+            Ok(turn) => turn,
+        };
         self.trace(&turn, events, unknown);
         Ok(self.told(turn))
     }
@@ -181,16 +185,66 @@ impl Recording {
         partial_entries(self.stream, &pieces)
     }
 
+    /// What becomes of the turn when the ledger has refused a write of the recording. One that takes no more is ended:
+    /// what the draft shows is kept, then the reason. One that somebody else has ended is given as it stands.
+    ///
+    /// # Errors
+    /// The failure itself when it is another one, or when the turn was begun again and is somebody else's now; and the
+    /// ledger's.
+    pub async fn refused(
+        mut self,
+        transcript: &Transcript,
+        failure: Failure,
+    ) -> Result<Recorded<Turn>, Failure> {
+        let failure = match failure.code {
+            ErrorCode::LimitExceeded => match self.fail(transcript, &failure).await {
+                Err(failure) => failure,
+                Ok(turn) => return Ok(self.told(turn)),
+            },
+            _ => failure,
+        };
+        if !matches!(failure.code, ErrorCode::TurnClosed | ErrorCode::StreamLost) {
+            return Err(failure);
+        }
+        match self.standing().await? {
+            turn if turn.value.status == TurnStatus::Open => Err(failure),
+            turn => Ok(turn),
+        }
+    }
+
+    /// Ends the turn with the reason, behind what the draft shows.
+    async fn fail(&mut self, transcript: &Transcript, failure: &Failure) -> Result<Turn, Failure> {
+        let news = self.last_news(transcript);
+        if !news.is_empty() {
+            self.draft(news).await?;
+        }
+        let error = StreamError::of_stream(failure.code.as_str(), &failure.detail);
+        let item = NewItem::new(Role::System, Channel::Error, error_parts(&error));
+        let entries = self.sifted(vec![item])?;
+        self.close_by(Ending::Fail(entries), None).await
+    }
+
     /// Gives the stream up because this process ends: the turn is interrupted, with all that has come.
     ///
     /// # Errors
-    /// As [`Self::advance`].
+    /// As [`Self::refused`].
     pub async fn interrupt(
         mut self,
         transcript: &mut Transcript,
     ) -> Result<Recorded<Turn>, Failure> {
+        match self.interrupted(transcript).await {
+            Err(failure) => self.refused(transcript, failure).await,
+            Ok(turn) => {
+                let (events, unknown) = transcript.events();
+                self.trace(&turn, events, unknown);
+                Ok(self.told(turn))
+            }
+        }
+    }
+
+    async fn interrupted(&mut self, transcript: &mut Transcript) -> Result<Turn, Failure> {
         self.advance(transcript).await?;
-        let news = self.news(transcript);
+        let news = self.last_news(transcript);
         if !news.is_empty() {
             self.draft(news).await?;
         }
@@ -201,17 +255,17 @@ impl Recording {
             stream: Some(self.stream),
         };
         match self.write(Write::Interrupt(interrupt)).await? {
-            Outcome::Interrupted(_) => {
-                let turn = self.turn().await?;
-                let (events, unknown) = transcript.events();
-                self.trace(&turn, events, unknown);
-                Ok(self.told(turn))
-            }
+            Outcome::Interrupted(_) => self.turn().await,
             _ => Err(unexpected()),
         }
     }
 
     async fn close(&self, ending: Ending) -> Result<Turn, Failure> {
+        self.close_by(ending, Some(self.stream)).await
+    }
+
+    /// Closes the turn by the recording, which has given all that was shown, or by nobody: then the draft is kept.
+    async fn close_by(&self, ending: Ending, stream: Option<StreamId>) -> Result<Turn, Failure> {
         let body = fingerprint(&[b"stream", &self.stream.0]);
         let close = Close {
             session_id: self.session_id.clone(),
@@ -220,7 +274,7 @@ impl Recording {
             ending,
             metadata: None,
             fingerprint: self.engine.keyed(body),
-            stream: Some(self.stream),
+            stream,
         };
         match self.write(Write::Close(Box::new(close))).await? {
             Outcome::Turn(turn, _) => Ok(*turn),
@@ -228,7 +282,7 @@ impl Recording {
         }
     }
 
-    /// The turn as it stands, when somebody else has ended it.
+    /// The turn as it stands.
     ///
     /// # Errors
     /// The ledger's.

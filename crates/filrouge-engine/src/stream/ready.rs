@@ -24,6 +24,13 @@ impl Transcript {
                 return ready;
             }
         }
+        let by_length =
+            |(name, value): &(&str, String)| *name == "finish_reason" && value == "\"length\"";
+        if self.metadata.iter().any(by_length)
+            && let Some(last) = self.blocks.back_mut()
+        {
+            last.cut = last.lacks_arguments();
+        }
         let answer = match self.ended {
             Some(Ended::Answered) => self.blocks.iter().rfind(|b| b.is_answer()),
             _ => None,
@@ -32,7 +39,7 @@ impl Transcript {
         // What was released may have been taken by now: what is told at the end is not for it.
         let last = self.blocks.back().filter(|b| !b.released);
         let last = answer.or_else(|| last.map(|b| b.number));
-        while let Some(block) = self.blocks.pop_front() {
+        while let Some(block) = self.take_front() {
             let number = Some(block.number);
             if number == last {
                 ready.extend(self.unknown_item());
@@ -58,13 +65,21 @@ impl Transcript {
     /// makes no difference.
     pub fn settle(&mut self) {
         while self.is_front_ready() {
-            let Some(block) = self.blocks.pop_front() else {
+            let Some(block) = self.take_front() else {
                 break;
             };
             let number = Some(block.number);
             let item = self.item(block, false);
             self.ready.push(ReadyItem { number, item });
         }
+    }
+
+    fn take_front(&mut self) -> Option<Block> {
+        let block = self.blocks.pop_front()?;
+        self.steps -= usize::from(block.is_step());
+        self.held = self.held.saturating_sub(block.held);
+        self.version += 1;
+        Some(block)
     }
 
     fn is_front_ready(&self) -> bool {
@@ -74,7 +89,7 @@ impl Transcript {
         // What broke off was not told more about; what ended has its last item told of it.
         let cut_off = matches!(self.ended, Some(Ended::Failed(_) | Ended::Cancelled));
         if front.is_answer() {
-            return self.blocks.iter().skip(1).any(Block::is_step);
+            return self.steps > 1;
         }
         front.released || cut_off || self.blocks.len() > 1
     }

@@ -15,11 +15,11 @@ use filrouge_types::{
 };
 use tokio::time::Instant;
 
-use super::block::Block;
+use super::block::{Block, Part};
 use super::transcript::{ReadyItem, Transcript};
 use super::veil::Shown;
 use crate::engine::{Engine, unexpected};
-use crate::secrets::TurnSecrets;
+use crate::secrets::{Masked, TurnSecrets};
 
 /// How often growing text is drafted, at most.
 pub const DRAFT_EVERY: Duration = Duration::from_millis(250);
@@ -52,6 +52,8 @@ pub struct Recording {
     pub(super) chunk: u64,
     /// How much of each piece was shown.
     pub(super) shown: HashMap<(u64, usize), Shown>,
+    /// The version of the transcript that was last looked at for what has grown.
+    pub(super) looked_at: u64,
     /// What must not be recorded of the turn's runtime context.
     pub(super) secrets: Option<Arc<TurnSecrets>>,
     pub(super) masked: u64,
@@ -95,6 +97,7 @@ impl Engine {
             settings,
             chunk: 0,
             shown: HashMap::new(),
+            looked_at: 0,
             secrets: self.secrets_of(turn_id),
             masked: 0,
             began: now,
@@ -122,8 +125,8 @@ impl Recording {
 
     /// When [`Self::tick`] has something to do.
     #[must_use]
-    pub fn due(&mut self, transcript: &Transcript) -> Instant {
-        let grown = !self.news(transcript).is_empty();
+    pub fn due(&self, transcript: &Transcript) -> Instant {
+        let grown = transcript.version() != self.looked_at;
         self.written + if grown { DRAFT_EVERY } else { self.beat() }
     }
 
@@ -135,8 +138,8 @@ impl Recording {
     /// Writes the items that have become complete, and what is left as the draft.
     ///
     /// # Errors
-    /// `turn_closed`, `stream_lost`, `session_erased` when somebody else has ended it; `limit_exceeded`; and the
-    /// ledger's, when it does not answer for long.
+    /// `turn_closed` and `stream_lost` when somebody else has ended the turn, and `limit_exceeded` when it takes no more:
+    /// [`Self::refused`] makes its end of them. `session_erased`; and the ledger's, when it does not answer for long.
     pub async fn advance(&mut self, transcript: &mut Transcript) -> Result<(), Failure> {
         if transcript.ended().is_some() {
             return Ok(());
@@ -147,6 +150,18 @@ impl Recording {
         }
         let entries = self.entries(ready)?;
         self.append(entries, transcript, false).await
+    }
+
+    /// Drafts what has grown, whether it is time or not: somebody is about to end the turn.
+    ///
+    /// # Errors
+    /// As [`Self::advance`].
+    pub async fn flush(&mut self, transcript: &Transcript) -> Result<(), Failure> {
+        let deltas = self.news(transcript);
+        if deltas.is_empty() {
+            return Ok(());
+        }
+        self.draft(deltas).await
     }
 
     /// Drafts what has grown when it is time, or gives a sign of life.
@@ -167,21 +182,11 @@ impl Recording {
 
     pub(super) async fn draft(&mut self, deltas: Vec<Delta>) -> Result<(), Failure> {
         let number = self.chunk + u64::from(!deltas.is_empty());
-        let given: Vec<_> = deltas
-            .iter()
-            .map(|d| (d.number, d.part, d.text.len(), d.done))
-            .collect();
-        self.put(number, deltas, false).await?;
+        self.put(number, deltas.clone(), false).await?;
+        self.drafted(&deltas);
         self.chunk = number;
         self.drafts += 1;
         self.written = Instant::now();
-        for (block, part, bytes, done) in given {
-            let part = usize::try_from(part).unwrap_or(usize::MAX);
-            if let Some(shown) = self.shown.get_mut(&(block, part)) {
-                shown.given += bytes;
-                (shown.done, shown.named) = (done, true);
-            }
-        }
         Ok(())
     }
 
@@ -201,33 +206,74 @@ impl Recording {
         }
     }
 
+    /// What is shown of a piece; what has come to it is looked at.
+    fn shown_of(&mut self, block: &Block, index: usize, part: &Part) -> &mut Shown {
+        let (policy, secrets) = (self.engine.settings.credentials, self.secrets.as_ref());
+        let fresh = || Shown::new(part.kind, part.generation, policy, secrets);
+        let shown = self
+            .shown
+            .entry((block.number, index))
+            .or_insert_with(fresh);
+        if shown.generation != part.generation {
+            let replaces = shown.head.is_some();
+            *shown = fresh();
+            shown.replaces = replaces;
+        }
+        shown.take(&part.text, block.done);
+        shown
+    }
+
     /// What has grown since it was last drafted.
     pub(super) fn news(&mut self, transcript: &Transcript) -> Vec<Delta> {
+        self.looked_at = transcript.version();
         let mut deltas = Vec::new();
-        let policy = self.engine.settings.credentials;
         for block in transcript.blocks() {
             for (index, part) in block.parts.iter().enumerate() {
-                let secrets = self.secrets.as_ref();
-                let shown = self
-                    .shown
-                    .entry((block.number, index))
-                    .or_insert_with(|| Shown::new(part.kind, policy, secrets));
-                shown.take(&part.text, block.done);
+                let head = self.head(block, part.kind, transcript);
+                let shown = self.shown_of(block, index, part);
                 let text = shown.news(&part.text, block.done).to_owned();
-                let (named, done) = (shown.named, shown.done);
-                if named && text.is_empty() && done == block.done {
+                let known = shown.head.as_ref() == Some(&head);
+                if known && text.is_empty() && shown.done == block.done && !shown.replaces {
                     continue;
                 }
                 deltas.push(Delta {
                     number: block.number,
                     part: index as u64,
-                    head: (!named).then(|| self.head(block, part.kind, transcript)),
+                    head: (!known).then_some(head),
+                    replaces: shown.replaces,
                     text,
                     done: block.done,
                 });
             }
         }
         deltas
+    }
+
+    /// Takes note of what was drafted.
+    fn drafted(&mut self, deltas: &[Delta]) {
+        for delta in deltas {
+            let part = usize::try_from(delta.part).unwrap_or(usize::MAX);
+            if let Some(shown) = self.shown.get_mut(&(delta.number, part)) {
+                shown.given += delta.text.len();
+                (shown.done, shown.replaces) = (delta.done, false);
+                if let Some(head) = &delta.head {
+                    shown.head = Some(head.clone());
+                }
+            }
+        }
+    }
+
+    /// As [`Self::news`], with what was held back in case it became a credential: nothing more will come.
+    pub(super) fn last_news(&mut self, transcript: &Transcript) -> Vec<Delta> {
+        self.news(transcript);
+        for block in transcript.blocks() {
+            for (index, part) in block.parts.iter().enumerate() {
+                if let Some(shown) = self.shown.get_mut(&(block.number, index)) {
+                    shown.take(&part.text, true);
+                }
+            }
+        }
+        self.news(transcript)
     }
 
     pub(super) fn head(
@@ -237,16 +283,31 @@ impl Recording {
         transcript: &Transcript,
     ) -> PieceHead {
         let (role, channel) = block.place();
-        let token = |text: &String| JsonText::from_raw(RawJson::from_checked(text.as_str())).ok();
+        let token = |text: &String| {
+            let masked = self.masked_json(text);
+            let text = masked.as_deref().unwrap_or(text);
+            JsonText::from_raw(RawJson::from_checked(text)).ok()
+        };
+        let label = |text: &str| -> Box<str> {
+            let secrets = self.secrets.as_ref();
+            let masked = secrets.and_then(|s| s.mask_text(text, &mut Masked::default()));
+            masked.map_or_else(|| text.into(), Into::into)
+        };
         let call = block.call.as_ref();
         PieceHead {
             kind,
             role,
             channel,
             call: call.and_then(|(id, name)| Some((token(id)?, token(name)?))),
-            agent: self.settings.agent.clone(),
-            model: transcript.model_name().map(Into::into),
+            agent: self.settings.agent.as_deref().map(label),
+            model: transcript.model_name().map(label),
         }
+    }
+
+    /// JSON without what must not be recorded of the turn's runtime context; `None` when it has none of it.
+    fn masked_json(&self, json: &str) -> Option<String> {
+        let secrets = self.secrets.as_ref()?;
+        secrets.mask_json(json, &mut Masked::default())
     }
 
     /// All that is not an item yet, whole; it counts as drafted.
@@ -254,16 +315,10 @@ impl Recording {
         let first = transcript.blocks().next().map_or(u64::MAX, |b| b.number);
         self.shown.retain(|(number, _), _| *number >= first);
         for shown in self.shown.values_mut() {
-            (shown.given, shown.named) = (0, false);
+            (shown.given, shown.head, shown.replaces) = (0, None, false);
         }
         let rest = self.news(transcript);
-        for delta in &rest {
-            let part = usize::try_from(delta.part).unwrap_or(usize::MAX);
-            if let Some(shown) = self.shown.get_mut(&(delta.number, part)) {
-                shown.given = delta.text.len();
-                (shown.done, shown.named) = (delta.done, true);
-            }
-        }
+        self.drafted(&rest);
         rest
     }
 
@@ -351,10 +406,4 @@ fn waits(failure: &Failure) -> bool {
         failure.code,
         ErrorCode::StoreUnavailable | ErrorCode::StoreFull | ErrorCode::Overloaded
     )
-}
-
-/// Whether a recording has been ended by somebody else: the turn was closed, or its session erased.
-#[must_use]
-pub fn ended_elsewhere(failure: &Failure) -> bool {
-    matches!(failure.code, ErrorCode::TurnClosed | ErrorCode::StreamLost)
 }

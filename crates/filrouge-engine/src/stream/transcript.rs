@@ -8,13 +8,17 @@ use std::collections::VecDeque;
 use filrouge_store::draft::PieceKind;
 use filrouge_types::{Channel, JsonText, NewItem, RawJson, Role};
 
-use super::block::{Block, Part};
+use super::block::{Block, Part, is_flat};
 use super::end::Ended;
+use crate::validate::{foreign_part, foreign_parts};
 
 /// Most bytes of events that are kept although nobody knows them; further ones are counted.
 const UNKNOWN_BYTES: usize = 256 << 10;
 /// Most bytes of a model's name: what a label may have, unless said otherwise.
 const MODEL_BYTES: usize = 4096;
+
+/// What a block holds besides its texts, about.
+const BLOCK_BYTES: usize = 256;
 
 /// One part of one block, in the order of their beginnings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +41,8 @@ pub struct ReadyItem {
 pub struct Transcript {
     /// Blocks that are not taken yet.
     pub(super) blocks: VecDeque<Block>,
+    /// How many of them are steps of the assistant: a text in front of another step is not the answer.
+    pub(super) steps: usize,
     pub(super) next: u64,
     pub(super) model: Option<Box<str>>,
     pub(super) usage: Option<String>,
@@ -47,6 +53,10 @@ pub struct Transcript {
     pub(super) unknown: u64,
     pub(super) unknown_kept: Vec<String>,
     pub(super) unknown_bytes: usize,
+    /// Bytes of the blocks.
+    pub(super) held: usize,
+    /// Grows with every change of the blocks.
+    pub(super) version: u64,
     /// What is complete and not taken yet.
     pub(super) ready: Vec<ReadyItem>,
     pub(super) is_told: bool,
@@ -62,6 +72,7 @@ impl Transcript {
             && last.alternative == alternative
         {
             last.done = false;
+            self.version += 1;
             let merges = kind == PieceKind::Text
                 && last
                     .parts
@@ -96,7 +107,9 @@ impl Transcript {
 
     /// Puts an item that came whole; `parts` is a JSON array of parts.
     pub fn whole(&mut self, role: Role, channel: Channel, parts: String) -> PieceNo {
+        let parts = foreign_parts(parts);
         let piece = self.begin(PieceKind::Whole, None, Some((role, channel)), 0);
+        self.grow(piece.block, parts.len());
         if let Some(part) = self.part(piece) {
             part.text = parts;
         }
@@ -106,9 +119,11 @@ impl Transcript {
 
     /// Puts a whole part among what is said, such as an image; `part` is a JSON object.
     pub fn say_whole(&mut self, part: &str, alternative: u32) -> PieceNo {
+        let part = foreign_part(part);
         let piece = self.say(PieceKind::Whole, alternative, true);
+        self.grow(piece.block, part.len());
         if let Some(p) = self.part(piece) {
-            part.clone_into(&mut p.text);
+            p.text = part;
         }
         piece
     }
@@ -122,7 +137,7 @@ impl Transcript {
     ) -> PieceNo {
         let number = self.next;
         self.next += 1;
-        self.blocks.push_back(Block {
+        let block = Block {
             number,
             parts: vec![Part::new(kind)],
             call,
@@ -131,14 +146,33 @@ impl Transcript {
             alternative,
             metadata: Vec::new(),
             released: false,
-        });
+            cut: false,
+            held: BLOCK_BYTES,
+        };
+        let names = block
+            .call
+            .as_ref()
+            .map_or(0, |(id, name)| id.len() + name.len());
+        self.held += BLOCK_BYTES;
+        self.steps += usize::from(block.is_step());
+        self.blocks.push_back(block);
+        self.grow(number, names);
         PieceNo {
             block: number,
             part: 0,
         }
     }
 
+    /// Counts what a block holds more.
+    fn grow(&mut self, number: u64, bytes: usize) {
+        if let Some(block) = self.block(number) {
+            block.held += bytes;
+            self.held += bytes;
+        }
+    }
+
     fn block(&mut self, number: u64) -> Option<&mut Block> {
+        self.version += 1;
         let first = self.blocks.front()?.number;
         let at = usize::try_from(number.checked_sub(first)?).ok()?;
         self.blocks.get_mut(at)
@@ -154,13 +188,24 @@ impl Transcript {
             return false;
         };
         part.text.push_str(inner);
+        // Parameters are held once more, without credentials.
+        let times = if part.kind == PieceKind::ToolCall {
+            2
+        } else {
+            1
+        };
+        self.grow(piece.block, inner.len() * times);
         true
     }
 
     /// Replaces all text of a piece, when a stream tells it whole at its end and it differs.
     pub fn replace(&mut self, piece: PieceNo, inner: &str) {
         let Some(part) = self.part(piece) else { return };
+        // What was shown is not the beginning of this any more.
+        part.generation += u32::from(!inner.starts_with(part.text.as_str()));
+        let more = inner.len().saturating_sub(part.text.len());
         inner.clone_into(&mut part.text);
+        self.grow(piece.block, more);
     }
 
     /// The text of a piece so far.
@@ -184,6 +229,7 @@ impl Transcript {
             Some((_, value)) => raw.clone_into(value),
             None => part.members.push((name, raw.to_owned())),
         }
+        self.grow(piece.block, raw.len());
     }
 
     /// Adds to a text member of a piece's part what a stream gives of it in pieces, such as a signature.
@@ -197,10 +243,12 @@ impl Transcript {
             }
             None => part.members.push((name, format!("\"{inner}\""))),
         }
+        self.grow(piece.block, inner.len());
     }
 
     /// Adds a raw value to a list of a piece's part, such as `citations`.
     pub fn list(&mut self, piece: PieceNo, name: &'static str, raw: String) {
+        self.grow(piece.block, raw.len());
         let Some(part) = self.part(piece) else { return };
         match part.lists.iter_mut().find(|(n, _)| *n == name) {
             Some((_, values)) => values.push(raw),
@@ -210,6 +258,8 @@ impl Transcript {
 
     /// Gives a call the id or name that came later; JSON strings.
     pub fn name_call(&mut self, piece: PieceNo, call_id: Option<&str>, name: Option<&str>) {
+        let more = call_id.map_or(0, str::len) + name.map_or(0, str::len);
+        self.grow(piece.block, more);
         let Some(call) = self.block(piece.block).and_then(|b| b.call.as_mut()) else {
             return;
         };
@@ -226,6 +276,7 @@ impl Transcript {
         if let Some(block) = self.block(piece.block) {
             set(&mut block.metadata, name, raw);
         }
+        self.grow(piece.block, raw.len());
     }
 
     /// Nothing is added to a piece any more.
@@ -251,9 +302,13 @@ impl Transcript {
         }
     }
 
-    /// Token counts of the whole response, a raw JSON object; the last ones stay.
-    pub fn usage(&mut self, raw: String) {
-        self.usage = Some(raw);
+    /// Token counts of the whole response, a raw JSON object; the last ones stay. What is no object is not known.
+    pub fn usage(&mut self, raw: &str) {
+        if !raw.starts_with('{') {
+            return self.unknown(raw);
+        }
+        let usage = self.usage.get_or_insert_default();
+        raw.clone_into(usage);
     }
 
     /// A member of the metadata of the response's last item, raw JSON, such as `finish_reason`.
@@ -273,8 +328,8 @@ impl Transcript {
             return;
         }
         let json = match RawJson::parse(raw) {
-            Ok(json) => json.as_str().to_owned(),
-            Err(_) => JsonText::from_plain(raw).as_token().to_owned(),
+            Ok(json) if is_flat(json.as_str()) => json.as_str().to_owned(),
+            _ => JsonText::from_plain(raw).as_token().to_owned(),
         };
         self.unknown_bytes += json.len();
         self.unknown_kept.push(json);
@@ -307,8 +362,13 @@ impl Transcript {
     #[must_use]
     pub fn held(&self) -> usize {
         let ready = self.ready.iter().map(|r| r.item.parts.as_str().len());
-        let blocks = self.blocks.iter().map(Block::held);
-        ready.chain(blocks).sum::<usize>() + self.unknown_bytes
+        ready.sum::<usize>() + self.held + self.unknown_bytes
+    }
+
+    /// A number that grows with every change of what is not an item yet.
+    #[must_use]
+    pub const fn version(&self) -> u64 {
+        self.version
     }
 
     /// The name of the model, once it is known.

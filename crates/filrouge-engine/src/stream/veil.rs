@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
-use filrouge_store::draft::PieceKind;
+use filrouge_store::draft::{PieceHead, PieceKind};
 
 use crate::secrets::{CredentialPolicy, MaskStream, SecretStream, TurnSecrets};
 
 /// How one piece is shown.
 pub(super) struct Shown {
+    /// Which of the piece's texts it is, when it was replaced.
+    pub(super) generation: u32,
+    /// Whether what was drafted of it stands for another text.
+    pub(super) replaces: bool,
     /// Bytes of the piece's text that were looked at.
     taken: usize,
-    /// Whether nothing more will come.
+    /// Whether nothing more was to come.
     whole: bool,
     /// What may be shown, when that is not simply the piece's text.
     veiled: Option<Veiled>,
@@ -18,11 +22,14 @@ pub(super) struct Shown {
     pub(super) given: usize,
     /// Whether the piece was drafted as complete.
     pub(super) done: bool,
-    /// Whether the piece was drafted at all.
-    pub(super) named: bool,
+    /// What was drafted of it besides its text; `None` when it was not drafted at all.
+    pub(super) head: Option<PieceHead>,
 }
 
 struct Veiled {
+    /// Whether credentials of any kind are masked.
+    parameters: bool,
+    known: Option<Arc<TurnSecrets>>,
     secrets: Option<SecretStream>,
     credentials: Option<MaskStream>,
     out: String,
@@ -32,32 +39,46 @@ impl Shown {
     /// A piece that begins.
     pub(super) fn new(
         kind: PieceKind,
+        generation: u32,
         policy: CredentialPolicy,
         secrets: Option<&Arc<TurnSecrets>>,
     ) -> Self {
         // Parameters of tools are looked through for credentials, what the agent says is not.
         let parameters = kind == PieceKind::ToolCall && policy != CredentialPolicy::Off;
         let veiled = (parameters || secrets.is_some()).then(|| Veiled {
+            parameters,
+            known: secrets.cloned(),
             secrets: secrets.map(TurnSecrets::stream),
             credentials: parameters.then(MaskStream::new),
             out: String::new(),
         });
         Self {
+            generation,
+            replaces: false,
             taken: 0,
             whole: false,
             veiled,
             given: 0,
             done: false,
-            named: false,
+            head: None,
         }
     }
 
     /// Looks at what has come to the piece's text.
     pub(super) fn take(&mut self, text: &str, done: bool) {
-        let Some(veiled) = self.veiled.as_mut().filter(|_| !self.whole) else {
+        let Some(veiled) = self.veiled.as_mut() else {
             return;
         };
-        let mut more = text.get(self.taken..).unwrap_or_default().to_owned();
+        let more = text.get(self.taken..).unwrap_or_default();
+        if self.whole {
+            if more.is_empty() {
+                return;
+            }
+            // It goes on after all.
+            veiled.secrets = veiled.known.as_ref().map(TurnSecrets::stream);
+            veiled.credentials = veiled.parameters.then(MaskStream::new);
+        }
+        let mut more = more.to_owned();
         self.taken = text.len().max(self.taken);
         if let Some(secrets) = &mut veiled.secrets {
             more = secrets.push(&more);
@@ -66,9 +87,9 @@ impl Shown {
             more = credentials.push(&more);
         }
         veiled.out.push_str(&more);
+        self.whole = done;
         if done {
             veiled.finish();
-            self.whole = true;
         }
     }
 
@@ -106,30 +127,43 @@ impl Veiled {
 
 /// Up to where no escape is cut in two, and no pair of them that is one character.
 fn whole_characters(text: &str) -> &str {
-    let bytes = text.as_bytes();
-    // No escape is longer than six bytes.
-    let from = bytes.len().saturating_sub(6);
-    let begins = |at: &usize| {
-        let slashes = bytes[..=*at].iter().rev().take_while(|b| **b == b'\\');
-        bytes[*at] == b'\\' && slashes.count() % 2 == 1
-    };
-    let Some(at) = (from..bytes.len()).rev().find(begins) else {
+    let whole = whole_escapes(text);
+    match last_escape(whole) {
+        // Half a character waits for its other half.
+        Some(at) if is_high_half(&whole[at..]) => &whole[..at],
+        _ => whole,
+    }
+}
+
+fn whole_escapes(text: &str) -> &str {
+    let Some(at) = last_escape(text) else {
         return text;
     };
-    let escape = &text[at..];
-    let length = if escape.as_bytes().get(1) == Some(&b'u') {
-        6
-    } else {
-        2
-    };
-    let digits = escape.get(2..6).unwrap_or_default();
-    let unit = u32::from_str_radix(digits, 16).unwrap_or_default();
-    let is_half = escape.len() == 6 && (0xd800..0xdc00).contains(&unit);
-    if escape.len() < length || is_half {
+    let is_unit = text.as_bytes().get(at + 1) == Some(&b'u');
+    let length = if is_unit { 6 } else { 2 };
+    if text.len() - at < length {
         &text[..at]
     } else {
         text
     }
+}
+
+/// Where an escape begins within the last six bytes, which is as long as one can be.
+fn last_escape(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let begins = |at: &usize| {
+        let slashes = bytes[..=*at].iter().rev().take_while(|b| **b == b'\\');
+        bytes[*at] == b'\\' && slashes.count() % 2 == 1
+    };
+    (bytes.len().saturating_sub(6)..bytes.len())
+        .rev()
+        .find(begins)
+}
+
+fn is_high_half(escape: &str) -> bool {
+    let digits = escape.strip_prefix(r"\u").filter(|d| d.len() == 4);
+    let unit = digits.and_then(|d| u32::from_str_radix(d, 16).ok());
+    unit.is_some_and(|u| (0xd800..0xdc00).contains(&u))
 }
 
 #[cfg(test)]
@@ -142,7 +176,7 @@ mod tests {
         for (text, expected) in [
             (r"a\ud83e", "a"),
             (r"a\ud83e\uddf5", r"a\ud83e\uddf5"),
-            (r"a\ud83e\u", r"a\ud83e"),
+            (r"a\ud83e\u", "a"),
             (r"a\\ud83e", r"a\\ud83e"),
             (r"a\\\ud83e", r"a\\"),
             (r"a\", "a"),
@@ -171,7 +205,7 @@ mod tests {
             step in 1_usize..9,
         ) {
             let whole = words.concat();
-            let mut shown = Shown::new(PieceKind::ToolCall, CredentialPolicy::Mask, None);
+            let mut shown = Shown::new(PieceKind::ToolCall, 0, CredentialPolicy::Mask, None);
             let (mut so_far, mut out) = (String::new(), String::new());
             for (n, c) in whole.chars().enumerate() {
                 so_far.push(c);

@@ -14,12 +14,13 @@ const NAMES_BYTES: usize = 1 << 10;
 
 /// What has come to one part of what will be an item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DraftEvent {
     /// The turn.
     pub turn_id: TurnId,
     /// The key of the item that it will be.
     pub item_id: ItemId,
-    /// Which part, from 0; parts that stay empty are not in the item.
+    /// Which part, numbered from 0 as they begin; those that stay empty are not in the item.
     pub part: u64,
     /// What grows: `text`, `refusal`, `reasoning`, `tool_call` (its arguments), `whole` (JSON that came whole).
     #[serde(rename = "type")]
@@ -30,17 +31,20 @@ pub struct DraftEvent {
     pub channel: Channel,
     /// Of a call: its id.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = JsonText, required = false))]
     pub call_id: Option<JsonText>,
     /// Of a call: the tool's name.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = JsonText, required = false))]
     pub name: Option<JsonText>,
-    /// Who speaks.
+    /// The agent that speaks.
     pub agent: Option<Box<str>>,
-    /// The model.
+    /// The model that writes it.
     pub model: Option<Box<str>>,
     /// Unicode code points before `text`; 0 begins, also again.
     pub offset: u64,
     /// What is new, a JSON string.
+    #[cfg_attr(feature = "openapi", schema(value_type = JsonText))]
     pub text: RawJson,
     /// Whether it is complete.
     pub done: bool,
@@ -165,6 +169,9 @@ impl Drafts {
                 let Some(told) = self.told.get_mut(&key) else {
                     continue;
                 };
+                if delta.replaces {
+                    told.restart();
+                }
                 let mut text = Some(delta.text.as_str());
                 if news.whole {
                     text = told.behind(&delta.text);
@@ -226,9 +233,13 @@ fn gathered(deltas: Vec<Delta>) -> Vec<Delta> {
         let key = (delta.number, delta.part);
         match at.get(&key).and_then(|at| gathered.get_mut(*at)) {
             Some(known) => {
+                if delta.replaces {
+                    known.text.clear();
+                    known.replaces = true;
+                }
                 known.text.push_str(&delta.text);
                 known.head = delta.head.or(known.head.take());
-                known.done |= delta.done;
+                known.done = delta.done;
             }
             None => {
                 at.insert(key, gathered.len());

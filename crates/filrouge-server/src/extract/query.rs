@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use filrouge_types::ErrorCode;
+use filrouge_types::{ErrorCode, Timestamp};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -44,8 +44,22 @@ fn hint<T: IntoParams>(refusal: Refusal) -> String {
             },
             ..
         } => format!("known: {known}"),
+        Refusal::Value {
+            name: Some(name), ..
+        } if is_time::<T>(&name) => {
+            "write a time such as 2027-01-31T00:00:00Z; in a query the + of +01:00 is %2B"
+                .to_owned()
+        }
         _ => known::<T>(),
     }
+}
+
+/// Whether a parameter is a moment.
+fn is_time<T: IntoParams>(name: &str) -> bool {
+    let mut all = T::into_params(|| None).into_iter();
+    let schema = all.find(|p| p.name == name).and_then(|p| p.schema);
+    let moment = format!("/{}", Timestamp::name());
+    matches!(schema, Some(RefOr::Ref(schema)) if schema.ref_location.ends_with(&moment))
 }
 
 /// The parameters that a route knows.
@@ -180,11 +194,12 @@ pub(crate) fn wait(asked: Option<u64>) -> Result<Duration, Problem> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use filrouge_types::{IdentityId, Timestamp, TurnStatus};
+    use filrouge_types::{IdentityId, TurnStatus};
 
     use super::*;
 
     #[derive(Debug, Deserialize, IntoParams)]
+    #[into_params(parameter_in = Query)]
     #[serde(deny_unknown_fields)]
     #[expect(dead_code, reason = "they are read")]
     struct Asked {
@@ -256,6 +271,11 @@ mod tests {
                 "status=done",
                 r#"status: unknown turn status "done""#,
                 "known: open, interrupted, finalized, failed, cancelled",
+            ),
+            (
+                "since=yesterday",
+                "since: not an RFC 3339 time such as 2026-11-21T09:30:00Z",
+                "write a time such as 2027-01-31T00:00:00Z; in a query the + of +01:00 is %2B",
             ),
             (
                 "since=2026-11-21T09:30:00+01:00",

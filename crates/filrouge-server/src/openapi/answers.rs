@@ -137,7 +137,8 @@ impl<T: ToSchema> IntoResponses for Tailed<T> {
     fn responses() -> Responses {
         let stream = json!({
             "type": "string",
-            "description": "Server-sent events without an end: `item` with the seq as its id, `draft`, and `erased`.",
+            "description": "Server-sent events without an end. `item`: its id is the seq, its data an `Item`. `draft`: \
+                without an id, its data a `DraftEvent`. `erased`: the last one, its data an object with `session_id`.",
         });
         let stream = ContentBuilder::new().schema(Some(raw(stream))).build();
         one("200", page::<T>().content("text/event-stream", stream))

@@ -151,6 +151,37 @@ fn same_members(document: &Value, schema: &Value, example: &Value, at: &str) {
     }
 }
 
+/// The stream's schema is a text: what its events hold is named in words, and shown by the example.
+#[test]
+fn events_of_the_tail_are_described() {
+    let document = document();
+    let list = document.pointer("/paths/~1api~1v1~1sessions~1{session_id}~1items/get");
+    let content = &list.unwrap()["responses"]["200"]["content"]["text/event-stream"];
+    let told = content["schema"]["description"].as_str().unwrap();
+    let mut shown = BTreeSet::new();
+    for event in content["example"]
+        .as_str()
+        .unwrap()
+        .trim_end()
+        .split("\n\n")
+    {
+        let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
+        let (name, data) = (field("event: ").unwrap(), field("data: ").unwrap());
+        let data: Value = serde_json::from_str(data).unwrap();
+        let schema = match name {
+            "item" => "Item",
+            "draft" => "DraftEvent",
+            other => panic!("{other}"),
+        };
+        assert!(told.contains(&format!("`{name}`")) && told.contains(&format!("`{schema}`")));
+        let schema = &document["components"]["schemas"][schema];
+        assert!(schema["required"].as_array().unwrap().len() > 5, "{name}");
+        same_members(&document, schema, &data, name);
+        shown.insert(name);
+    }
+    assert!(shown.into_iter().eq(["draft", "item"]));
+}
+
 #[test]
 fn every_error_code_is_told_of() {
     let mut told = BTreeSet::new();

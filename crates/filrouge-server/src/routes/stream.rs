@@ -39,11 +39,21 @@ pub(super) struct RecordQuery {
     #[param(default = true)]
     finalize: Option<bool>,
     /// The agent that speaks.
-    agent: Option<String>,
+    #[serde(default, deserialize_with = "name")]
+    #[param(value_type = Option<String>, min_length = 1)]
+    agent: Option<Box<str>>,
 }
 
 fn format<'de, D: Deserializer<'de>>(d: D) -> Result<StreamFormat, D::Error> {
     String::deserialize(d)?.parse().map_err(de::Error::custom)
+}
+
+fn name<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Box<str>>, D::Error> {
+    let name = Box::<str>::deserialize(d)?;
+    if name.is_empty() {
+        return Err(de::Error::custom("a name must not be empty; leave it out"));
+    }
+    Ok(Some(name))
 }
 
 fn formats() -> Schema {
@@ -92,7 +102,7 @@ pub(super) async fn record(
         turn_id: at.turn,
         format: query.format,
         finalize: query.finalize.unwrap_or(true),
-        agent: query.agent.map(Into::into),
+        agent: query.agent,
     };
     let recording = flow::Flow {
         app: app.clone(),

@@ -222,6 +222,7 @@ pub(super) async fn fail(
     _: Query<NoParameters>,
     Body(request): Body<FailTurn>,
 ) -> Result<Response<HttpBody>, Problem> {
+    app.recordings().flush(at.turn).await;
     let turn = app
         .engine()
         .fail_turn(&at.scope, at.session, at.turn, request)
@@ -246,6 +247,7 @@ pub(super) async fn cancel(
     _: Query<NoParameters>,
     OptionalBody(request): OptionalBody<CancelTurn>,
 ) -> Result<Response<HttpBody>, Problem> {
+    app.recordings().flush(at.turn).await;
     let turn = app
         .engine()
         .cancel_turn(&at.scope, at.session, at.turn, request)

@@ -6,8 +6,7 @@ use filrouge_types::{Channel, ErrorCode, Failure, Role, Timestamp, Turn, TurnId,
 
 use super::asks::erase;
 use super::fixture::{
-    Fixture, anyone, body, cancel, close, code, fail, finalize, interrupt, item, operator, sid,
-    user,
+    Fixture, anyone, body, close, code, finalize, interrupt, item, operator, sid, user,
 };
 use crate::command::{Append, Ending, Interrupt, Outcome, Progress, PutDraft, Scope, Write};
 use crate::draft::{Delta, PieceHead, PieceKind, StreamId, assemble};
@@ -29,6 +28,7 @@ pub fn delta(number: u64, first: bool, text: &str) -> Delta {
         model: Some("m".into()),
     };
     Delta {
+        replaces: false,
         number,
         part: 0,
         head: first.then_some(head),
@@ -103,7 +103,7 @@ pub fn abandon(session: &str, turn: TurnId, stream: StreamId, before: i64) -> Wr
     })
 }
 
-async fn begun(f: &Fixture, who: &Scope, session: &str) -> Turn {
+pub async fn begun(f: &Fixture, who: &Scope, session: &str) -> Turn {
     let turn = f.start(who, session, "r").await;
     f.write(who, put(session, turn.turn_id, stream(1), 0, Vec::new()))
         .await
@@ -123,7 +123,7 @@ fn shown(news: DraftNews) -> Vec<(u64, String)> {
     pieces.into_iter().map(|p| (p.number, p.text)).collect()
 }
 
-async fn none_left(f: &Fixture, who: &Scope) {
+pub async fn none_left(f: &Fixture, who: &Scope) {
     let left = f.ledger.drafts(who, &sid("s"), BTreeMap::new()).await;
     assert_eq!(left, Ok(Vec::new()));
     let all = f.ledger.ask(|sight| sight.view.all_drafts()).await;
@@ -253,11 +253,13 @@ pub async fn becoming_items(f: &Fixture) {
         .unwrap();
     assert_eq!(news(f, Some(2)).await.deltas, [delta(1, false, "!")]);
     assert_eq!(shown(news(f, None).await), [(1, "two and!".to_owned())]);
-    f.write(&who, advance("s", id, stream(1), 4, Some(Vec::new())))
-        .await
-        .unwrap();
-    assert_eq!(shown(news(f, None).await), []);
-    f.write(&who, advance("s", id, stream(1), 5, None))
+    let nothing_left = advance("s", id, stream(1), 4, Some(Vec::new()));
+    let more = put("s", id, stream(1), 5, vec![delta(2, true, "three")]);
+    for (write, expected) in [(nothing_left, None), (more, Some((2, "three".to_owned())))] {
+        f.write(&who, write).await.unwrap();
+        assert_eq!(shown(news(f, None).await), Vec::from_iter(expected));
+    }
+    f.write(&who, advance("s", id, stream(1), 6, None))
         .await
         .unwrap();
     none_left(f, &who).await;
@@ -267,83 +269,6 @@ pub async fn becoming_items(f: &Fixture) {
         .unwrap();
     let turn = f.turn_of(&who, recorded("s", id, stream(2), "a")).await;
     assert_eq!(turn.unwrap().status, TurnStatus::Finalized);
-    f.intact().await;
-}
-
-async fn ended(f: &Fixture, who: &Scope, session: &str, write: Write) -> Vec<(Channel, String)> {
-    let id = begun(f, who, session).await.turn_id;
-    let deltas = vec![delta(0, true, "shown "), delta(1, true, "two")];
-    f.write(who, put(session, id, stream(1), 1, deltas))
-        .await
-        .unwrap();
-    f.write(
-        who,
-        put(session, id, stream(1), 2, vec![delta(0, false, "so far")]),
-    )
-    .await
-    .unwrap();
-    let write = match write {
-        Write::Close(mut close) => {
-            close.turn_id = id;
-            Write::Close(close)
-        }
-        Write::Interrupt(mut interrupt) => {
-            interrupt.turn_id = id;
-            Write::Interrupt(interrupt)
-        }
-        other => other,
-    };
-    f.write(who, write).await.unwrap();
-    let items = f.items(who, session, 50).await;
-    let left = f.ledger.drafts(who, &sid(session), BTreeMap::new()).await;
-    assert_eq!(left, Ok(Vec::new()));
-    assert_eq!(items[1].item_id, stream(1).item_id(0));
-    f.intact().await;
-    let said = |i: &filrouge_types::Item| {
-        let text = crate::read::text_of(&i.parts).map(|t| t.to_plain());
-        (i.channel.clone(), text.unwrap_or_default())
-    };
-    items.iter().skip(1).map(said).collect()
-}
-
-pub async fn kept_whoever_ends_the_turn(f: &Fixture) {
-    let who = anyone();
-    let shown = [
-        (Channel::Partial, "shown so far".to_owned()),
-        (Channel::Partial, "two".to_owned()),
-    ];
-    let any = TurnId::from_derived([0; 16]);
-    let cancelled = ended(f, &who, "a", cancel("a", any)).await;
-    assert_eq!(cancelled[..2], shown);
-    assert_eq!(cancelled[2].0, Channel::Cancelled);
-    let entries = vec![item(Channel::Error, "e").into()];
-    let failing = close("b", any, Ending::Fail(entries), body("e"));
-    let failed = ended(f, &who, "b", Write::Close(Box::new(failing))).await;
-    assert_eq!(failed[..2], shown);
-    assert_eq!(failed[2].0, Channel::Error);
-    let interrupted = ended(f, &who, "c", abandon("c", any, stream(1), i64::MAX)).await;
-    assert_eq!(interrupted[..2], shown);
-    assert_eq!(interrupted[2].0, Channel::Interrupted);
-}
-
-pub async fn what_the_caller_says_was_shown(f: &Fixture) {
-    let who = anyone();
-    let id = begun(f, &who, "s").await.turn_id;
-    f.write(
-        &who,
-        put("s", id, stream(1), 1, vec![delta(0, true, "draft")]),
-    )
-    .await
-    .unwrap();
-    f.write(&who, fail("s", id, "e")).await.unwrap();
-    let items = f.items(&who, "s", 50).await;
-    let channels: Vec<_> = items.iter().map(|i| i.channel.clone()).collect();
-    assert_eq!(
-        channels,
-        [Channel::Question, Channel::Partial, Channel::Error]
-    );
-    assert!(items[1].parts.as_str().contains("so far"));
-    none_left(f, &who).await;
     f.intact().await;
 }
 

@@ -21,6 +21,7 @@ pub mod concurrency;
 pub mod conflicts;
 pub mod differential;
 pub mod drafts;
+pub mod drafts_kept;
 pub mod erasure;
 pub mod events;
 pub mod finals;
@@ -68,8 +69,12 @@ macro_rules! contract_tests {
                 a_refused_write_leaves_nothing, wrong_request_id, empty_batches,
             }
             drafts {
-                growing, put_again, one_recording_at_a_time, becoming_items, kept_whoever_ends_the_turn,
-                what_the_caller_says_was_shown, signs_of_life, gone_with_the_session,
+                growing, put_again, one_recording_at_a_time, becoming_items, signs_of_life,
+                gone_with_the_session,
+            }
+            drafts_kept {
+                kept_whoever_ends_the_turn, what_the_caller_says_was_shown,
+                a_key_that_was_taken_holds_nothing_up,
             }
             erasure {
                 nothing_stays_but_the_name, erasing_again_gives_the_first_receipt, who_is_told,

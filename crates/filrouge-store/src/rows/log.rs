@@ -142,6 +142,13 @@ impl LogRow {
         Some(entries)
     }
 
+    /// Whether it holds nothing but growth of drafts.
+    #[must_use]
+    pub fn is_drafts(&self) -> bool {
+        let entries = self.entries().unwrap_or_default();
+        !entries.is_empty() && entries.iter().all(|e| e.change == Change::Draft)
+    }
+
     /// The stored bytes, without the number, which is the row's key.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {

@@ -25,8 +25,16 @@ pub(super) fn apply<T: Tx>(
         .ok_or_else(|| turn_not_found(id))?;
     check_some(&append.batch)?;
     check_unique_ids(&append.batch)?;
-    if let Some(outcome) = replay(tx, ctx, &session, &row, append)? {
-        return Ok(outcome);
+    let stream = append.progress.as_ref().map(|p| p.stream);
+    match replay(tx, ctx, &session, &row, append) {
+        // Who ended the turn meanwhile has kept what the recording had shown, under the same keys.
+        Err(conflict) if stream.is_some() => {
+            draft::own(tx, ctx, &session, &row, stream)?;
+            return Err(conflict);
+        }
+        Err(conflict) => return Err(conflict),
+        Ok(Some(outcome)) => return Ok(outcome),
+        Ok(None) => {}
     }
     if let Some(expected) = append.expected_seq
         && expected != session.head.last_seq
@@ -43,7 +51,6 @@ pub(super) fn apply<T: Tx>(
     if row.status != TurnStatus::Open {
         return Err(turn_closed(&row));
     }
-    let stream = append.progress.as_ref().map(|p| p.stream);
     if stream.is_some() {
         draft::own(tx, ctx, &session, &row, stream)?;
     }

@@ -65,11 +65,11 @@ pub(super) fn apply<T: Tx>(
             answers.entries(tx, ctx, &session, &row, close)?
         }
         Ending::Fail(entries) | Ending::Cancel(entries) => {
-            let kept = kept.iter().flatten().cloned();
-            let entries = kept.chain(entries.iter().cloned()).collect();
+            let entries = kept.as_ref().unwrap_or(entries).clone();
             ending_with(entries, status, false, close, None)
         }
     };
+    let entries = draft::without_known_keys(tx, &session, entries)?;
     let batch = Batch::seal(&entries, ctx.entropy)?;
     check_some(&batch)?;
     if matches!(close.ending, Ending::Recorded(_)) {

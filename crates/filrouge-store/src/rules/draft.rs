@@ -1,12 +1,12 @@
 //! Drafts: what an open turn's stream has shown is kept until it becomes items (DESIGN §4). One recording at a time
 //! draws up the draft of a turn; whoever ends the turn otherwise keeps what the draft shows.
 
-use filrouge_types::{ErrorCode, Failure, TurnStatus};
+use filrouge_types::{Channel, ErrorCode, Failure, TurnStatus};
 
 use super::{Context, Group, turn_closed};
 use crate::command::{Close, Ending, Interrupt, Outcome, Progress, PutDraft, Scope};
-use crate::draft::{StreamId, partial_entries};
-use crate::read::{Loaded, turn_not_found};
+use crate::draft::{Piece, StreamId, answer_so_far, partial_entries};
+use crate::read::{Loaded, text_of, turn_not_found};
 use crate::record::Entry;
 use crate::rows::{Change, DraftChunk, DraftRow, LogEntry, TurnRow, Tx};
 
@@ -23,7 +23,7 @@ pub(super) fn put<T: Tx>(
     let row = sight
         .find_turn(&session, scope, id)?
         .ok_or_else(|| turn_not_found(id))?;
-    let draft = match own(tx, ctx, &session, &row, Some(put.stream)) {
+    let mut draft = match own(tx, ctx, &session, &row, Some(put.stream)) {
         Ok(Some(draft)) => draft,
         _ if put.begins && row.status != TurnStatus::Open => return Err(turn_closed(&row)),
         Err(failure) if put.begins && failure.code == ErrorCode::StreamLost => {
@@ -35,7 +35,10 @@ pub(super) fn put<T: Tx>(
         Err(failure) => return Err(failure),
         Ok(None) => begun(ctx, &row, put),
     };
-    let mut draft = draft;
+    if put.number > draft.last_chunk + 1 {
+        let what = format!("chunk {} of the draft is missing", draft.last_chunk + 1);
+        return Err(Failure::new(ErrorCode::Invalid, what));
+    }
     draft.beat_at = ctx.now;
     let adds = !put.deltas.is_empty() && put.number > draft.last_chunk;
     if adds {
@@ -116,8 +119,9 @@ pub(super) fn advance<T: Tx>(
     tx.clear_draft_chunks(pk, place)?;
     let rest = &progress.rest;
     draft.beat_at = ctx.now;
-    draft.first_chunk = progress.number;
-    draft.last_chunk = progress.number - u64::from(rest.is_empty());
+    // With nothing left, the next chunk is the first.
+    draft.first_chunk = progress.number + u64::from(rest.is_empty());
+    draft.last_chunk = progress.number;
     let draft = draft.sealed(ctx.keyring, pk);
     if !rest.is_empty() {
         let chunk = DraftChunk::sealed(progress.number, rest, ctx.keyring, (pk, &draft));
@@ -126,8 +130,8 @@ pub(super) fn advance<T: Tx>(
     tx.put_draft(pk, &draft)
 }
 
-/// What the draft shows, as items, before the turn ends otherwise than by its recording, which has given it itself;
-/// `None` when there is no draft. A turn that is recorded is not finalized by somebody else.
+/// What a turn that fails or is cancelled ends with: what its draft shows and what the caller gives, of its recording
+/// what that gives; `None` when there is no draft. A turn that is recorded is not finalized by somebody else.
 pub(super) fn ending<T: Tx>(
     tx: &T,
     ctx: &Context<'_>,
@@ -138,18 +142,34 @@ pub(super) fn ending<T: Tx>(
     let draft = own(tx, ctx, session, row, close.stream)?;
     match (&close.ending, draft) {
         (_, None) => Ok(None),
+        (Ending::Fail(given) | Ending::Cancel(given), Some(_)) => {
+            if close.stream.is_some() {
+                return Ok(Some(given.clone()));
+            }
+            let (stream, pieces) = pieces(tx, ctx, session, row)?;
+            Ok(Some(with_given(stream, &pieces, given)))
+        }
         _ if close.stream.is_some() => Ok(Some(Vec::new())),
         (Ending::Finalize { .. } | Ending::Recorded(_), Some(_)) => Err(stream_open(row)),
-        (Ending::Fail(given) | Ending::Cancel(given), Some(_)) => {
-            let mut shown = shown(tx, ctx, session, row)?;
-            let partial = filrouge_types::Channel::Partial;
-            // What the caller says was shown stands for what the draft has of it.
-            if given.iter().any(|e| e.item.channel == partial) {
-                shown.retain(|e| e.item.channel != partial);
-            }
-            Ok(Some(shown))
-        }
     }
+}
+
+/// What a draft shows, then what the caller gives. A longer text of the caller's that begins with the answer as far
+/// as the draft shows it takes its place, under its key: the caller has seen more than the draft has.
+fn with_given(stream: StreamId, pieces: &[Piece], given: &[Entry]) -> Vec<Entry> {
+    let mut entries = partial_entries(stream, pieces);
+    let mut given = given.to_vec();
+    let partial = |e: &Entry| e.item.channel == Channel::Partial;
+    if let Some((number, shown)) = answer_so_far(pieces)
+        && let Some(at) = given.iter().position(partial)
+        && text_of(&given[at].item.parts).is_some_and(|t| t.to_plain().starts_with(&shown))
+        && let id = stream.item_id(number)
+        && let Some(entry) = entries.iter_mut().find(|e| e.item.item_id == id)
+    {
+        entry.item.parts = given.remove(at).item.parts;
+    }
+    entries.extend(given);
+    entries
 }
 
 /// What the turn's draft shows, as items. One that is not what was written is left out, so that the turn can end.
@@ -159,13 +179,25 @@ pub(super) fn shown<T: Tx>(
     session: &Loaded,
     row: &TurnRow,
 ) -> Result<Vec<Entry>, Failure> {
+    let (stream, pieces) = pieces(tx, ctx, session, row)?;
+    Ok(partial_entries(stream, &pieces))
+}
+
+/// The pieces of the turn's draft; none of one that is not what was written.
+fn pieces<T: Tx>(
+    tx: &T,
+    ctx: &Context<'_>,
+    session: &Loaded,
+    row: &TurnRow,
+) -> Result<(StreamId, Vec<Piece>), Failure> {
+    let none = || (StreamId([0; 8]), Vec::new());
     let sight = ctx.sight(tx);
     let read = || {
         let Some(draft) = sight.draft_row(session, row)? else {
-            return Ok(Vec::new());
+            return Ok(none());
         };
         let pieces = sight.draft_pieces(session, &draft)?;
-        Ok(partial_entries(draft.stream, &pieces))
+        Ok((draft.stream, pieces))
     };
     match read() {
         Err(Failure {
@@ -174,7 +206,7 @@ pub(super) fn shown<T: Tx>(
             ..
         }) => {
             tracing::error!(session_id = %session.name(), turn_id = %row.turn_id, detail, "a draft is left out");
-            Ok(Vec::new())
+            Ok(none())
         }
         result => result,
     }
@@ -201,4 +233,20 @@ pub(super) fn is_over<T: Tx>(
         }
         (None, None) => row.touched_at < interrupt.before,
     })
+}
+
+/// Items whose keys were taken by others lose them: a turn can end whatever keys there are.
+pub(super) fn without_known_keys<T: Tx>(
+    tx: &T,
+    session: &Loaded,
+    mut entries: Vec<Entry>,
+) -> Result<Vec<Entry>, Failure> {
+    for entry in &mut entries {
+        if let Some(id) = &entry.item.item_id
+            && tx.item_seq(session.pk, id)?.is_some()
+        {
+            entry.item.item_id = None;
+        }
+    }
+    Ok(entries)
 }

@@ -29,7 +29,8 @@ pub(super) fn apply<T: Tx>(
         Channel::Interrupted,
         RawJson::from_checked(r#"[{"type":"turn_status","status":"interrupted"}]"#),
     );
-    let mut entries = draft::shown(tx, ctx, &session, &row)?;
+    let entries = draft::shown(tx, ctx, &session, &row)?;
+    let mut entries = draft::without_known_keys(tx, &session, entries)?;
     entries.push(Entry {
         item,
         events: vec![Event::Interrupt],

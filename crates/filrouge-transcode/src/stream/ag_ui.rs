@@ -4,15 +4,16 @@
 //! What the protocol tells a reader to reject is recorded as far as it says something: the user may have seen it. Steps,
 //! state and raw events say nothing to a user and are not kept.
 
-use filrouge_engine::stream::{Ended, Transcript};
+use filrouge_engine::stream::{Ended, StreamError, Transcript};
 use filrouge_types::{Channel, Role};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::failure;
 use super::json::{self, Raw};
+use super::provider_error::{provider_error, told};
 
 mod content;
+mod glance;
 mod lanes;
 mod snapshot;
 mod texts;
@@ -24,6 +25,7 @@ use texts::{Kind, Texts};
 pub(super) struct AgUi {
     texts: Texts,
     snapshot: snapshot::Snapshot,
+    last: glance::Last,
 }
 
 /// What is asked of any event. Members are spelled in camel case, by some servers in snake case.
@@ -47,10 +49,6 @@ struct Event<'a> {
     subagent: Raw<'a>,
     #[serde(borrow)]
     content: Raw<'a>,
-    #[serde(borrow)]
-    message: Raw<'a>,
-    #[serde(borrow)]
-    code: Raw<'a>,
     #[serde(borrow)]
     outcome: Raw<'a>,
     #[serde(borrow)]
@@ -85,9 +83,15 @@ struct Interrupt<'a> {
 
 impl super::Events for AgUi {
     fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
+        if let Some(known) = self.glance(data, out) {
+            if !known {
+                out.unknown(data);
+            }
+            return;
+        }
         let known = json::read::<Event<'_>>(data).is_some_and(|event| {
             let kind = json::inner(event.kind).unwrap_or(name);
-            self.take(kind, data, &event, out)
+            self.take(kind, data, &event, out) || self.refused(name, data, out)
         });
         if !known {
             out.unknown(data);
@@ -165,11 +169,8 @@ impl AgUi {
                 true
             }
             "RUN_ERROR" => {
-                self.snapshot.say(&mut self.texts, out);
-                self.texts.settle(out);
                 usage::tell(event.usage, out);
-                let code = failure::code(event.code).unwrap_or_else(|| "run_error".to_owned());
-                out.end(failure::failed(&code, event.message, data));
+                self.fail(provider_error(data), out);
                 true
             }
             "STEP_STARTED" | "STEP_FINISHED" | "STATE_SNAPSHOT" | "STATE_DELTA"
@@ -177,6 +178,18 @@ impl AgUi {
             | "SUBAGENT_FINISHED" | "SUBAGENT_ERROR" => true,
             _ => false,
         }
+    }
+
+    /// Takes an error that is told in other words than the protocol's; `false` when it is none.
+    fn refused(&mut self, name: &str, data: &str, out: &mut Transcript) -> bool {
+        let error = told(name, data);
+        error.map(|error| self.fail(error, out)).is_some()
+    }
+
+    fn fail(&mut self, error: StreamError, out: &mut Transcript) {
+        self.snapshot.say(&mut self.texts, out);
+        self.texts.settle(out);
+        out.end(Ended::Failed(error));
     }
 
     fn finished(&mut self, event: &Event<'_>, out: &mut Transcript) {

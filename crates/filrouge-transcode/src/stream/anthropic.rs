@@ -6,9 +6,10 @@ use filrouge_engine::stream::{Ended, Transcript};
 use filrouge_types::{RawJson, merge_objects, merge_patch};
 
 use super::json::{self, Raw};
-use super::provider_error::provider_error;
+use super::provider_error::{provider_error, told};
 
 mod block;
+mod glance;
 mod wire;
 
 use block::Block;
@@ -21,6 +22,8 @@ pub(super) struct Messages {
     open: BTreeMap<u64, Block>,
     /// How far the characters of the text that grows are counted.
     count: block::Count,
+    /// How the last event began that brought only text.
+    head: glance::Head,
     is_begun: bool,
     /// Whether the caller is to run a tool.
     has_calls: bool,
@@ -33,6 +36,12 @@ pub(super) struct Messages {
 impl super::Events for Messages {
     fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
         let data = data.trim();
+        if let Some(known) = self.glance(data, out) {
+            if !known {
+                out.unknown(data);
+            }
+            return;
+        }
         // A list could pass for an object without names.
         let event: Option<Event<'_>> = data.starts_with('{').then(|| json::read(data)).flatten();
         let Some(event) = event else {
@@ -95,7 +104,7 @@ impl Messages {
                 known
             }
             "ping" => true,
-            _ => self.fail(event, data, out),
+            _ => self.fail(name, event, data, out),
         }
     }
 
@@ -134,7 +143,7 @@ impl Messages {
         let usage = object(message.usage);
         known &= usage.is_some() || json::value(message.usage).is_none();
         if let Some(usage) = usage {
-            out.usage(usage.as_str().to_owned());
+            out.usage(usage.as_str());
             self.usage = [Some(usage), None];
         }
         tell(
@@ -185,14 +194,13 @@ impl Messages {
     }
 
     /// The error in an event, or one that is the whole event as gateways have it; `false` when there is none.
-    fn fail(&mut self, event: &Event<'_>, data: &str, out: &mut Transcript) -> bool {
-        let is_bare = event.kind.is_none() && json::token(event.message).is_some();
-        let error = json::value(event.error).or(is_bare.then_some(data));
-        let Some(error) = error else {
+    fn fail(&mut self, name: &str, event: &Event<'_>, data: &str, out: &mut Transcript) -> bool {
+        let inside = json::value(event.error).map(provider_error);
+        let Some(error) = inside.or_else(|| told(name, data)) else {
             return false;
         };
         self.break_off(out);
-        out.end(Ended::Failed(provider_error(error)));
+        out.end(Ended::Failed(error));
         true
     }
 
@@ -211,7 +219,7 @@ impl Messages {
             [first, last] => last.clone().or_else(|| first.clone()),
         };
         if let Some(usage) = usage {
-            out.usage(usage.as_str().to_owned());
+            out.usage(usage.as_str());
         }
     }
 

@@ -91,6 +91,10 @@ impl Framing {
             Mode::Foreign => return self.gather(bytes),
             _ => {}
         }
+        let bytes = self.complete(bytes, show);
+        if self.mode == Mode::Over {
+            return;
+        }
         if self.pending.is_empty() {
             let taken = self.take(bytes, show);
             self.keep(&bytes[taken..]);
@@ -108,6 +112,23 @@ impl Framing {
         if self.held_now() > self.most {
             self.over(show);
         }
+    }
+
+    /// Completes the line that is pending, so that the others need not be copied; gives what is behind it.
+    fn complete<'a>(&mut self, bytes: &'a [u8], show: Show<'_>) -> &'a [u8] {
+        if self.mode != Mode::Lines || self.pending.is_empty() {
+            return bytes;
+        }
+        let Some(end) = memchr2(b'\n', b'\r', bytes) else {
+            return bytes;
+        };
+        let (line, rest) = bytes.split_at(end + 1);
+        let mut pending = mem::take(&mut self.pending);
+        pending.extend_from_slice(line);
+        let taken = self.take(&pending, show);
+        pending.drain(..taken);
+        self.pending = pending;
+        rest
     }
 
     fn held_now(&self) -> usize {
@@ -309,7 +330,10 @@ impl Lines {
             }
             b"event" => {
                 self.name.clear();
-                self.name.push_str(&String::from_utf8_lossy(value));
+                match std::str::from_utf8(value) {
+                    Ok(name) => self.name.push_str(name),
+                    Err(_) => self.name.push_str(&String::from_utf8_lossy(value)),
+                }
             }
             b"" | b"id" | b"retry" => {}
             _ => show(Frame::Foreign(head(line))),

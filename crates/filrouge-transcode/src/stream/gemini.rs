@@ -9,14 +9,16 @@
 
 use std::collections::BTreeMap;
 
-use filrouge_engine::stream::{Ended, Transcript};
+use filrouge_engine::stream::{Ended, StreamError, Transcript};
+use filrouge_types::RawJson;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::failure;
 use super::json::{self, Raw};
+use super::provider_error::{provider_error, stopped, told};
 
 mod candidate;
+mod glance;
 mod part;
 mod partial;
 
@@ -29,6 +31,7 @@ const MOST: u32 = 1000;
 pub(super) struct Gemini {
     candidates: BTreeMap<u32, Candidate>,
     calls: Calls,
+    last: glance::Last,
 }
 
 /// Names calls that have no id.
@@ -103,25 +106,25 @@ struct Feedback<'a> {
     block_reason_message: Raw<'a>,
 }
 
-#[derive(Deserialize)]
-struct Failure<'a> {
-    #[serde(borrow)]
-    status: Raw<'a>,
-    #[serde(borrow)]
-    code: Raw<'a>,
-    #[serde(borrow)]
-    message: Raw<'a>,
-}
-
 impl super::Events for Gemini {
-    fn event(&mut self, _name: &str, data: &str, out: &mut Transcript) {
+    fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
+        if let Some(known) = self.glance(data, out) {
+            if !known {
+                out.unknown(data);
+            }
+            return;
+        }
         // Proxies end this stream as that of chat completions ends.
         if data.trim() == "[DONE]" {
             return;
         }
         let known = json::read(data).is_some_and(|response| self.take(&response, out));
-        if !known {
-            out.unknown(data);
+        if known {
+            return;
+        }
+        match told(name, data) {
+            Some(error) => out.end(Ended::Failed(error)),
+            None => out.unknown(data),
         }
     }
 
@@ -143,14 +146,14 @@ impl Gemini {
         if let Some(model) = json::plain(response.model_version) {
             out.model(&model);
         }
-        if let Some(id) = json::token(response.response_id)
+        if let Some(id) = json::inner(response.response_id)
             && self.calls.response.is_empty()
         {
-            self.calls.response = id.trim_matches('"').to_owned();
-            out.tell("response_id", id);
+            id.clone_into(&mut self.calls.response);
+            out.tell("response_id", &format!("\"{id}\""));
         }
         if let Some(usage) = json::value(response.usage_metadata) {
-            out.usage(json::kept(usage));
+            out.usage(&json::kept(usage));
         }
         for told in response.candidates.iter().flatten() {
             let index = told.index.unwrap_or_default();
@@ -161,7 +164,7 @@ impl Gemini {
             candidate.take(index, told, &mut self.calls, out);
         }
         if let Some(error) = json::value(response.error) {
-            out.end(failed(error));
+            out.end(Ended::Failed(provider_error(error)));
         } else if let Some(feedback) = json::value(response.prompt_feedback) {
             blocked(feedback, out);
         }
@@ -178,16 +181,6 @@ impl Gemini {
     }
 }
 
-/// The body of an error: the word of its status is its code.
-fn failed(raw: &str) -> Ended {
-    let Some(told) = json::read::<Failure<'_>>(raw) else {
-        return failure::failed("error", None, raw);
-    };
-    let code = failure::code(told.status).or_else(|| failure::code(told.code));
-    let code = code.unwrap_or_else(|| "error".to_owned());
-    failure::failed(&code, told.message, raw)
-}
-
 /// A prompt that is blocked has no answer.
 fn blocked(raw: &str, out: &mut Transcript) {
     let Some(feedback) = json::read::<Feedback<'_>>(raw) else {
@@ -200,5 +193,9 @@ fn blocked(raw: &str, out: &mut Transcript) {
         let finish = Finish::of(word, None);
         finish.tell("\"content_filter\"", out);
     }
-    out.end(failure::failed(&reason, feedback.block_reason_message, raw));
+    let error = stopped(&reason, feedback.block_reason_message, false);
+    out.end(Ended::Failed(StreamError {
+        raw: RawJson::parse(raw).ok(),
+        ..error
+    }));
 }

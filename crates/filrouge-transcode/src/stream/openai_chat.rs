@@ -10,6 +10,7 @@ use super::provider_error::{provider_error, stopped};
 
 mod calls;
 mod choice;
+mod glance;
 mod reasoning;
 mod wire;
 
@@ -27,6 +28,7 @@ pub(super) struct Chat {
     is_model_told: bool,
     is_fingerprint_told: bool,
     is_tier_told: bool,
+    last: glance::Last,
     /// Sources that every chunk tells again; the last ones are told at the end.
     citations: Option<String>,
     search_results: Option<String>,
@@ -38,6 +40,12 @@ impl super::Events for Chat {
         if data == "[DONE]" {
             if self.begun {
                 self.conclude(out);
+            }
+            return;
+        }
+        if let Some(known) = self.glance(data, out) {
+            if !known {
+                out.unknown(data);
             }
             return;
         }
@@ -162,7 +170,7 @@ impl Chat {
         let first = self.choices.get(&0);
         let waits = first.is_some_and(Choice::has_calls);
         let ended = match first.and_then(Choice::finish) {
-            Some(finish) if finish.is_failure => Ended::Failed(stopped(&finish.word)),
+            Some(finish) if finish.is_failure => Ended::Failed(stopped(&finish.word, None, true)),
             Some(finish) if finish.standard == "cancelled" => Ended::Cancelled,
             // What a filter has cut off is not to be gone on with.
             Some(finish) if finish.standard == "content_filter" => Ended::Answered,
@@ -203,7 +211,7 @@ fn usage(raw: Raw<'_>, out: &mut Transcript) -> bool {
     };
     let known = usage.starts_with('{');
     if known {
-        out.usage(usage);
+        out.usage(&usage);
     }
     known
 }

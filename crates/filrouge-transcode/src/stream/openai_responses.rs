@@ -10,9 +10,10 @@ use filrouge_store::draft::PieceKind;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::failure;
 use super::json::{self, Raw};
+use super::provider_error;
 
+mod glance;
 mod items;
 mod message;
 mod tools;
@@ -22,6 +23,7 @@ use items::Items;
 #[derive(Default)]
 pub(super) struct Responses {
     items: Items,
+    last: glance::Last,
 }
 
 /// What is asked of any event, or of a whole response.
@@ -54,12 +56,6 @@ struct Event<'a> {
     input: Raw<'a>,
     #[serde(borrow)]
     annotation: Raw<'a>,
-    #[serde(borrow)]
-    error: Raw<'a>,
-    #[serde(borrow)]
-    code: Raw<'a>,
-    #[serde(borrow)]
-    message: Raw<'a>,
 }
 
 #[derive(Deserialize)]
@@ -88,18 +84,14 @@ struct Incomplete<'a> {
     reason: Raw<'a>,
 }
 
-#[derive(Deserialize)]
-struct Failure<'a> {
-    #[serde(borrow)]
-    code: Raw<'a>,
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    message: Raw<'a>,
-}
-
 impl super::Events for Responses {
     fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
+        if let Some(known) = self.glance(data, out) {
+            if !known {
+                out.unknown(data);
+            }
+            return;
+        }
         // Proxies end this stream as that of chat completions ends.
         if data.trim() == "[DONE]" {
             return;
@@ -121,9 +113,6 @@ impl Responses {
             return self.response(data, None, out);
         }
         let kind = json::inner(event.kind).unwrap_or(name);
-        if kind == "error" || (kind.is_empty() && json::value(event.error).is_some()) {
-            return error(event, data, out);
-        }
         let kind = kind.strip_prefix("response.").unwrap_or(kind);
         if let Some(known) = self.delta(kind, event, out) {
             return known;
@@ -137,7 +126,11 @@ impl Responses {
             "output_item.done" => self.items.done(event, out),
             "created" | "in_progress" | "queued" => told(self, Some("in_progress"), out),
             "completed" | "incomplete" | "failed" | "cancelled" => told(self, Some(kind), out),
-            _ => is_progress(kind),
+            _ if is_progress(kind) => true,
+            // Its members stand in the event or in its `error`; or this is the body of a refused request.
+            _ => provider_error::told(name, data)
+                .map(|error| out.end(Ended::Failed(error)))
+                .is_some(),
         }
     }
 
@@ -191,7 +184,7 @@ impl Responses {
             self.items.all(output, out);
         }
         if let Some(usage) = json::value(response.usage) {
-            out.usage(json::kept(usage));
+            out.usage(&json::kept(usage));
         }
         if let Some(tier) = json::token(response.service_tier) {
             out.tell("service_tier", tier);
@@ -204,9 +197,8 @@ impl Responses {
     fn ended(&self, response: &Response<'_>, status: &str, out: &mut Transcript) -> Ended {
         let finish = match status {
             "failed" => {
-                let raw = json::value(response.error).unwrap_or("{}");
-                let (code, message) = failed(raw, "response_failed");
-                return failure::failed(&code, message, raw);
+                let error = json::value(response.error).unwrap_or("{}");
+                return Ended::Failed(provider_error::provider_error(error));
             }
             "cancelled" => "\"cancelled\"",
             "incomplete" => {
@@ -229,6 +221,8 @@ impl Responses {
         match finish {
             "\"cancelled\"" => Ended::Cancelled,
             "\"tool_calls\"" => Ended::Continues,
+            // Calls that were complete may be answered, and the one that was cut off asked for again.
+            "\"length\"" if self.items.waits() => Ended::Continues,
             _ => Ended::Answered,
         }
     }
@@ -249,31 +243,6 @@ fn is_progress(kind: &str) -> bool {
         "reasoning_text.",
     ];
     kind == "keepalive" || OF.iter().any(|of| kind.starts_with(of))
-}
-
-/// The code of an error and its message; `otherwise` is the code of one without.
-fn failed<'a>(raw: &'a str, otherwise: &str) -> (String, Raw<'a>) {
-    let Some(told) = json::read::<Failure<'_>>(raw) else {
-        return (otherwise.to_owned(), None);
-    };
-    let code = failure::code(told.code).or_else(|| failure::code(told.kind));
-    (code.unwrap_or_else(|| otherwise.to_owned()), told.message)
-}
-
-/// An `error` event, whose members stand in it or in its `error`, or the body of a refused request.
-fn error(event: &Event<'_>, data: &str, out: &mut Transcript) -> bool {
-    let ended = match json::value(event.error).filter(|error| error.starts_with('{')) {
-        Some(raw) => {
-            let (code, message) = failed(raw, "error");
-            failure::failed(&code, message, raw)
-        }
-        None => {
-            let code = failure::code(event.code).unwrap_or_else(|| "error".to_owned());
-            failure::failed(&code, event.message, data)
-        }
-    };
-    out.end(ended);
-    true
 }
 
 /// Tokens of the calls that wait for the caller.

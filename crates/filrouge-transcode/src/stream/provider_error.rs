@@ -1,10 +1,9 @@
-//! The errors of Chat Completions, of Anthropic's Messages and of the many servers that speak like them.
+//! Errors as providers, and the many servers that speak like them, tell them: one reading for all formats.
 
 use filrouge_engine::stream::{StreamError, StreamErrorSource};
 use filrouge_types::{JsonText, RawJson};
 use serde::Deserialize;
 
-use super::failure;
 use super::json::{self, Raw};
 
 /// The members that providers' errors have.
@@ -18,11 +17,63 @@ struct Told<'a> {
     kind: Raw<'a>,
     code: Raw<'a>,
     status: Raw<'a>,
+    object: Raw<'a>,
+    error: Raw<'a>,
 }
+
+impl<'a> Told<'a> {
+    fn read(raw: &'a str) -> Option<Self> {
+        // A list could pass for an object without names.
+        raw.starts_with('{').then(|| json::read(raw)).flatten()
+    }
+
+    fn message(&self) -> Option<&'a str> {
+        [self.message, self.msg, self.detail]
+            .into_iter()
+            .find_map(|raw| json::value(raw).filter(|message| *message != r#""""#))
+    }
+
+    /// Its words, the more telling first. What only says that it is an error is left out.
+    fn words(&self) -> Vec<String> {
+        [self.code, self.status, self.kind]
+            .into_iter()
+            .filter_map(json::plain)
+            .filter(|word| !matches!(&**word, "" | "error" | "RUN_ERROR"))
+            .collect()
+    }
+}
+
+/// Codes, in lower case, of what may succeed when it is asked again: limits of rates, load, and failures of the
+/// provider's own.
+const PASSING: [&str; 23] = [
+    "aborted",
+    "api_error",
+    "bad_gateway",
+    "deadline_exceeded",
+    "gateway_timeout",
+    "internal",
+    "internal_error",
+    "internal_server_error",
+    "overloaded",
+    "overloaded_error",
+    "rate_limit_error",
+    "rate_limit_exceeded",
+    "rate_limited",
+    "request_timeout",
+    "resource_exhausted",
+    "server_error",
+    "server_overloaded",
+    "service_unavailable",
+    "timeout",
+    "timeout_error",
+    "too_many_requests",
+    "unavailable",
+    "vector_store_timeout",
+];
 
 /// Parts of words that tell of an error that is met again whenever the same is asked: a quota that is used up is told
 /// with the status of a rate limit.
-const FOR_GOOD: &[&str] = &[
+const FOR_GOOD: [&str; 6] = [
     "quota",
     "billing",
     "invalid",
@@ -33,43 +84,53 @@ const FOR_GOOD: &[&str] = &[
 
 /// The error that a JSON value tells: an object, or a text.
 pub(super) fn provider_error(raw: &str) -> StreamError {
-    let told: Option<Told<'_>> = raw.starts_with('{').then(|| json::read(raw)).flatten();
     let raw_json = RawJson::parse(raw).ok();
-    let Some(told) = told else {
-        let message = match raw_json.clone().map(JsonText::from_raw) {
-            Some(Ok(text)) => text,
-            _ => JsonText::from_plain(raw),
-        };
-        return error("error", message, false, raw_json);
+    let Some(told) = Told::read(raw) else {
+        return error("error", text(raw), false, raw_json);
     };
-    let number = [told.code, told.status].into_iter().find_map(number);
-    let words: Vec<String> = [told.code, told.status, told.kind]
+    let numbers: Vec<u64> = [told.code, told.status]
         .into_iter()
-        .filter_map(json::plain)
-        .filter(|word| !word.is_empty() && word != "error")
+        .filter_map(number)
         .collect();
+    let words = told.words();
     // Digits tell less than any word.
-    let word = words.iter().find(|w| w.parse::<u32>().is_err());
-    let code = match (word.or(words.first()), number) {
+    let word = words.iter().find(|w| w.parse::<u64>().is_err());
+    let code = match (word.or(words.first()), numbers.first()) {
         (Some(word), _) => word.clone(),
         (None, Some(number)) => number.to_string(),
         (None, None) => "error".to_owned(),
     };
-    let message = [told.message, told.msg, told.detail]
-        .into_iter()
-        .find_map(json::value)
-        .map(text);
-    let message = message.unwrap_or_else(|| JsonText::from_plain("the provider told an error"));
-    error(&code, message, is_retryable(&words, number), raw_json)
+    let silent = || JsonText::from_plain("the provider told an error");
+    let message = told.message().map_or_else(silent, text);
+    error(&code, message, is_retryable(&words, &numbers), raw_json)
 }
 
-/// An error that is told by one word, the reason a response stopped for.
-pub(super) fn stopped(code: &str) -> StreamError {
-    let message = JsonText::from_plain("the provider stopped before the end");
-    error(code, message, true, None)
+/// The error in an event that is none of the format's own, or in the body of a refused request: in its `error`, or all
+/// of it; `None` when it is no error. `name` is the event's.
+pub(super) fn told(name: &str, data: &str) -> Option<StreamError> {
+    let data = data.trim();
+    let told = Told::read(data)?;
+    let kind = json::inner(told.kind).unwrap_or(name);
+    let is_object = json::inner(told.object) == Some("error");
+    let error = match json::value(told.error) {
+        Some(error) if matches!(kind, "" | "error") || is_object => error,
+        _ if kind == "error" => data,
+        None if (kind.is_empty() || is_object) && told.message().is_some() => data,
+        _ => return None,
+    };
+    Some(provider_error(error))
+}
+
+/// An error that is told by one word, the reason a response stopped for, and perhaps by a message.
+pub(super) fn stopped(code: &str, message: Raw<'_>, retryable: bool) -> StreamError {
+    let silent = || JsonText::from_plain("the provider stopped before the end");
+    let message = json::some(message).and(message);
+    let message = message.map_or_else(silent, |message| text(message.get()));
+    error(code, message, retryable, None)
 }
 
 fn error(code: &str, message: JsonText, retryable: bool, raw: Option<RawJson>) -> StreamError {
+    let code = if code.is_empty() { "error" } else { code };
     StreamError {
         code: code.into(),
         message,
@@ -79,24 +140,24 @@ fn error(code: &str, message: JsonText, retryable: bool, raw: Option<RawJson>) -
     }
 }
 
+/// A text, or any other value as it is spelled.
 fn text(raw: &str) -> JsonText {
     let token = JsonText::from_raw(RawJson::from_checked(raw));
     token.unwrap_or_else(|_| JsonText::from_plain(raw))
 }
 
 /// A status as a number, also one that is spelled as text.
-fn number(raw: Raw<'_>) -> Option<u32> {
+fn number(raw: Raw<'_>) -> Option<u64> {
     raw?.get().trim_matches('"').parse().ok()
 }
 
-fn is_retryable(words: &[String], status: Option<u32>) -> bool {
-    let is_for_good = |word: &String| {
-        let word = word.to_ascii_lowercase();
-        FOR_GOOD.iter().any(|part| word.contains(part))
-    };
-    let passes = words.iter().any(|word| failure::passes(word));
-    !words.iter().any(is_for_good)
-        && (passes || status.is_some_and(|s| failure::passes(&s.to_string())))
+fn is_retryable(words: &[String], numbers: &[u64]) -> bool {
+    let words = words.iter().map(|word| word.to_ascii_lowercase());
+    let words: Vec<String> = words.collect();
+    let is_for_good = |word: &String| FOR_GOOD.iter().any(|part| word.contains(part));
+    let passes = |word: &String| PASSING.contains(&&**word);
+    let is_status = |number: &u64| matches!(number, 408 | 429 | 500..600);
+    !words.iter().any(is_for_good) && (words.iter().any(passes) || numbers.iter().any(is_status))
 }
 
 #[cfg(test)]
@@ -113,22 +174,10 @@ mod tests {
                 true,
             ),
             (
-                r#"{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}"#,
-                "insufficient_quota",
-                "You exceeded your current quota",
-                false,
-            ),
-            (
                 r#"{"message":"No such model","type":"invalid_request_error","code":null}"#,
                 "invalid_request_error",
                 "No such model",
                 false,
-            ),
-            (
-                r#"{"type":"overloaded_error","message":"Overloaded"}"#,
-                "overloaded_error",
-                "Overloaded",
-                true,
             ),
             (
                 r#"{"type":"authentication_error","message":"no"}"#,
@@ -136,31 +185,21 @@ mod tests {
                 "no",
                 false,
             ),
-            (
-                r#"{"code":502,"message":"Bad gateway","metadata":{}}"#,
-                "502",
-                "Bad gateway",
-                true,
-            ),
             (r#"{"code":"429","msg":"wait"}"#, "429", "wait", true),
             (
-                r#"{"code":429,"message":"m","status":"RESOURCE_EXHAUSTED"}"#,
-                "RESOURCE_EXHAUSTED",
-                "m",
+                r#"{"code":408,"message":""}"#,
+                "408",
+                "the provider told an error",
                 true,
             ),
             (
-                r#"{"object":"error","message":"bad","type":"BadRequestError","code":400}"#,
-                "BadRequestError",
-                "bad",
-                false,
+                r#"{"code":"1300","status":429}"#,
+                "1300",
+                "the provider told an error",
+                true,
             ),
-            (
-                r#"{"message":"m","type":"insufficient_quota","code":429}"#,
-                "insufficient_quota",
-                "m",
-                false,
-            ),
+            (r#"{"code":600,"msg":"m"}"#, "600", "m", false),
+            (r#"{"code":400,"msg":"m"}"#, "400", "m", false),
             (
                 r#"{"message":"m","type":"InternalServerError","code":500}"#,
                 "InternalServerError",
@@ -190,7 +229,20 @@ mod tests {
                 Some(raw)
             );
         }
-        assert!(stopped("insufficient_system_resource").retryable);
+    }
+
+    #[test]
+    fn what_is_no_error_is_not_taken_for_one() {
+        for (name, data) in [
+            ("", r#"{"type":"NEW_EVENT","error":"x","message":"m"}"#),
+            ("new_event", r#"{"error":"x"}"#),
+            ("", r#"{"type":"response.new","message":"m","code":7}"#),
+            ("", r#"{"error":null}"#),
+            ("", r#"["error"]"#),
+            ("", "<html>"),
+        ] {
+            assert_eq!(told(name, data), None, "{data}");
+        }
     }
 
     #[test]

@@ -79,7 +79,7 @@ const OTHER: &str = "anthropic args assistant bedrock call_id claude code conten
     file file_data file_id filename first_seq format function_call function_call_output gemini google gpt http https id \
     image image_url input_text language last_seq link media_type message mime mime_type name null ok openai pairs \
     provider reasoning redaction refusal rs signature source summary summary_text system text thinking title tool \
-    tool_call tool_result turn_status type url user vertex";
+    tool_call tool_call_partial tool_result turn_status type url user vertex";
 
 #[test]
 fn every_reason_and_change_is_told_and_no_other() {

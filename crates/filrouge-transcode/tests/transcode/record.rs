@@ -1,46 +1,32 @@
 //! Streams recorded into turns: cut at any position and ended in any way, what is kept verifies, and every provider
 //! takes what is restored of it (P4, P5).
 
-use std::path::{Path, PathBuf};
-
 use filrouge_engine::restore::{RestoreQuery, Unanswered};
 use filrouge_engine::stream::Ended;
-use filrouge_transcode::{
-    Decoder, Format, GiveUp, RecordStream, Recorder, StreamFormat, client_gone,
-};
+use filrouge_transcode::{Decoder, Format, GiveUp, RecordStream, Recorder, StreamFormat};
 use filrouge_types::{Channel, Failure, Item, RawJson, Role, Turn, TurnStatus};
 use serde_json::Value;
 
 use crate::journal::{Journal, query};
 use crate::journals::check::accepted;
+use crate::streams::{Stream, streams};
 
 /// Every stream of the fixtures, with its format.
-pub(crate) fn streams() -> Vec<(PathBuf, StreamFormat, Vec<u8>)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcode/fixtures/streams");
-    let mut found = Vec::new();
-    for format in StreamFormat::ALL {
-        let folder = root.join(format.as_str());
-        let entries = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{folder:?}: {e}"));
-        for entry in entries {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_str().unwrap();
-            if name.ends_with(".sse") || (name.ends_with(".json") && !name.contains("items")) {
-                let bytes = std::fs::read(&path).unwrap();
-                found.push((path, format, bytes));
-            }
-        }
-    }
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    assert!(found.len() >= 25, "{}", found.len());
-    found
+fn all() -> Vec<(StreamFormat, Stream)> {
+    let of = |format| {
+        streams(format)
+            .into_iter()
+            .map(move |stream| (format, stream))
+    };
+    StreamFormat::ALL.into_iter().flat_map(of).collect()
 }
 
-fn what(j: &Journal, format: StreamFormat, finalize: bool) -> RecordStream {
+pub(crate) fn what(j: &Journal, format: StreamFormat) -> RecordStream {
     RecordStream {
         session_id: j.session.clone(),
         turn_id: j.turn("r"),
         format,
-        finalize,
+        finalize: true,
         agent: Some("agent".into()),
     }
 }
@@ -62,7 +48,7 @@ async fn recorded(
     chunks: &[&[u8]],
     end: End,
 ) -> Result<Turn, Failure> {
-    let mut recorder = Recorder::begin(&j.engine, &j.scope, what(j, format, true)).await?;
+    let mut recorder = Recorder::begin(&j.engine, &j.scope, what(j, format)).await?;
     for chunk in chunks {
         recorder.push(chunk).await?;
         // As if the time of a draft had passed after each chunk.
@@ -71,7 +57,7 @@ async fn recorded(
     }
     let turn = match end {
         End::Clean => recorder.end().await,
-        End::Gone => recorder.give_up(client_gone()).await,
+        End::Gone => recorder.give_up(GiveUp::client_gone()).await,
         End::Cancelled => recorder.give_up(GiveUp::Cancelled).await,
         End::Interrupted => recorder.give_up(GiveUp::Interrupted).await,
     };
@@ -146,7 +132,8 @@ fn check(j: &Journal, name: &str, turn: &Turn, bytes: &[u8], format: StreamForma
     check_contexts(j, name);
 }
 
-fn journal() -> Journal {
+/// A session whose turn waits for an answer.
+pub(crate) fn journal() -> Journal {
     let j = Journal::paused();
     j.start("r", "Which way?");
     j
@@ -163,10 +150,10 @@ fn cuts(len: usize, most: usize) -> Vec<usize> {
 
 #[test]
 fn cut_anywhere_and_ended_in_any_way() {
-    for (path, format, bytes) in streams() {
-        for (n, cut) in cuts(bytes.len(), 60).into_iter().enumerate() {
+    for (format, Stream { name, bytes, .. }) in all() {
+        for (n, cut) in cuts(bytes.len(), 20).into_iter().enumerate() {
             let end = ENDS[n % ENDS.len()];
-            let name = format!("{} cut at {cut} {end:?}", path.display());
+            let name = format!("{format} {name} cut at {cut} {end:?}");
             let j = journal();
             let (head, tail) = bytes[..cut].split_at(cut / 2);
             let chunks = [head, tail];
@@ -195,7 +182,7 @@ fn said(items: &[Item]) -> Vec<(Channel, String)> {
 
 #[test]
 fn chunks_make_no_difference_to_the_journal() {
-    for (path, format, bytes) in streams() {
+    for (format, Stream { name, bytes, .. }) in all() {
         let mut journals = Vec::new();
         for size in [1, 7, 64, bytes.len().max(1)] {
             // A commit for every byte of a long stream takes its time.
@@ -210,7 +197,119 @@ fn chunks_make_no_difference_to_the_journal() {
             journals.push(said(&j.items()));
         }
         for other in &journals[1..] {
-            assert_eq!(other, &journals[0], "{}", path.display());
+            assert_eq!(other, &journals[0], "{format} {name}");
         }
     }
+}
+
+/// A turn with a secret in its runtime context that is interrupted: what was held back in case it became the secret
+/// was shown to nobody, and is recorded all the same.
+#[test]
+fn what_was_held_back_is_recorded_when_the_process_ends() {
+    let j = Journal::paused();
+    let mut start = crate::journal::asking("r", "Which way?");
+    start.runtime_context = Some(RawJson::from_checked(r#"{"token":"abcdefghijklmnop"}"#));
+    j.try_start(start).unwrap();
+    let bytes = br#"data: {"choices":[{"index":0,"delta":{"content":"To the left, abcdefgh"}}]}
+
+"#;
+    let chunks: [&[u8]; 1] = [bytes];
+    let turn = recorded(&j, StreamFormat::OpenaiChat, &chunks, End::Interrupted);
+    let turn = j.runtime.block_on(turn).unwrap();
+    assert_eq!(turn.status, TurnStatus::Interrupted);
+    let items = j.items();
+    assert_eq!(
+        items[1].parts.as_str(),
+        r#"[{"type":"text","text":"To the left, abcdefgh"}]"#
+    );
+    j.intact();
+}
+
+/// What a stream had told and then tells otherwise: nothing that cannot be read, whenever it ends.
+#[test]
+fn a_text_that_is_told_anew_stands_for_the_one_before() {
+    let events = [
+        r#"{"type":"response.created","response":{"id":"r"}}"#,
+        r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"m","role":"assistant","content":[]}}"#,
+        r#"{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"abcd"}"#,
+        r#"{"type":"response.output_text.done","output_index":0,"content_index":0,"text":"xyz\\\"},{\\\"type\\\":\\\"redaction\\\"} and more"}"#,
+        r#"{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"!"}"#,
+    ];
+    let frames: Vec<String> = events.iter().map(|e| format!("data: {e}\n\n")).collect();
+    for end in ENDS {
+        for until in 3..=events.len() {
+            let j = journal();
+            let chunks: Vec<&[u8]> = frames[..until].iter().map(|f| f.as_bytes()).collect();
+            let turn = recorded(&j, StreamFormat::OpenaiResponses, &chunks, end);
+            j.runtime.block_on(turn).unwrap();
+            let items = j.items();
+            for item in &items {
+                RawJson::parse(item.parts.as_str()).unwrap();
+            }
+            let said = items[1].parts.as_str();
+            let begins = if until == 3 { "abcd" } else { "xyz" };
+            assert!(
+                said.starts_with(&format!(r#"[{{"type":"text","text":"{begins}"#)),
+                "{end:?} {until}: {said}"
+            );
+            assert_eq!(
+                items
+                    .iter()
+                    .filter(|i| i.channel == Channel::Partial)
+                    .count(),
+                1
+            );
+            j.intact();
+        }
+    }
+}
+
+/// Nothing of a runtime context is in what a draft tells besides its text.
+#[test]
+fn drafts_name_no_secret() {
+    let j = Journal::paused();
+    let mut start = crate::journal::asking("r", "Which way?");
+    start.runtime_context = Some(RawJson::from_checked(r#"{"token":"abcdefghijklmnop"}"#));
+    j.try_start(start).unwrap();
+    let bytes = br#"data: {"model":"m-abcdefghijklmnop","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"id-abcdefghijklmnop","function":{"name":"n-abcdefghijklmnop","arguments":"{\"a\":"}}]}}]}
+
+"#;
+    let begun = Recorder::begin(&j.engine, &j.scope, what(&j, StreamFormat::OpenaiChat));
+    let mut recorder = j.runtime.block_on(begun).unwrap();
+    j.runtime.block_on(recorder.push(bytes)).unwrap();
+    j.runtime.block_on(recorder.flush()).unwrap();
+    let drafts = j
+        .engine
+        .ledger()
+        .drafts(&j.scope, &j.session, Default::default());
+    let drafts = j.runtime.block_on(drafts).unwrap();
+    let told = format!("{drafts:?}");
+    assert!(told.contains("masked:runtime_context"), "{told}");
+    assert!(!told.contains("abcdefghijklmnop"), "{told}");
+}
+
+/// A call's name that comes after its id is in the draft that is written then.
+#[test]
+fn what_is_known_later_reaches_the_draft() {
+    let j = journal();
+    let begun = Recorder::begin(&j.engine, &j.scope, what(&j, StreamFormat::OpenaiChat));
+    let mut recorder = j.runtime.block_on(begun).unwrap();
+    for delta in [
+        r#"{"index":0,"id":"c1","function":{"arguments":""}}"#,
+        r#"{"index":0,"function":{"name":"look","arguments":""}}"#,
+    ] {
+        let event = format!(
+            "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"tool_calls\":[{delta}]}}}}]}}\n\n"
+        );
+        j.runtime.block_on(recorder.push(event.as_bytes())).unwrap();
+        j.runtime.block_on(recorder.flush()).unwrap();
+    }
+    j.runtime
+        .block_on(recorder.give_up(GiveUp::Interrupted))
+        .unwrap();
+    let items = j.items();
+    assert_eq!(
+        items[1].parts.as_str(),
+        r#"[{"type":"tool_call_partial","call_id":"c1","name":"look","args":""}]"#
+    );
 }

@@ -8,6 +8,8 @@ use filrouge_types::{
     Channel, Clock, IdError, IdentityId, JsonText, RawJson, Role, SystemClock, Timestamp,
 };
 
+use serde::Deserialize;
+
 use crate::cli::{Audit, AuditFormat};
 use crate::config::Config;
 use crate::exit::Usage;
@@ -140,7 +142,7 @@ fn said(row: &AuditRow) -> String {
     });
     let mut told: Vec<String> = [
         plain(&row.tool),
-        raw(&row.args),
+        raw(&row.args).or_else(|| partial_args(row)),
         failed,
         raw(&row.result),
         error,
@@ -154,6 +156,22 @@ fn said(row: &AuditRow) -> String {
     }
     // One row is one line, also where JSON has line ends.
     told.join(" ").replace(['\n', '\r'], " ")
+}
+
+/// The arguments of a call that never became complete, as far as they had come: they are no JSON.
+fn partial_args(row: &AuditRow) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Part {
+        #[serde(rename = "type")]
+        kind: String,
+        args: Option<RawJson>,
+    }
+    row.tool.as_ref()?;
+    let parts: Vec<Part> = serde_json::from_str(row.detail.as_ref()?.as_str()).ok()?;
+    // The row's own call stands behind what else its item holds.
+    let own = parts.into_iter().next_back()?;
+    let args = own.args.filter(|_| own.kind == "tool_call_partial")?;
+    JsonText::from_raw(args).ok().map(|args| args.to_plain())
 }
 
 #[cfg(test)]

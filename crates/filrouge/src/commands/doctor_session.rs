@@ -55,12 +55,13 @@ async fn look(
     asked: &DoctorSession,
 ) -> anyhow::Result<State> {
     let scope = operator(config);
-    let diagnosis = engine.diagnose(&scope, id, asked.items).await?;
+    let mut diagnosis = engine.diagnose(&scope, id, asked.items).await?;
     let restore = if diagnosis.session.is_some() {
         restored::all(engine, &scope, id, asked.format).await
     } else {
         Vec::new()
     };
+    restored::tell(&mut diagnosis, &restore);
     Ok(State {
         ok: diagnosis.is_well() && restore.iter().all(Restored::is_well),
         diagnosis,

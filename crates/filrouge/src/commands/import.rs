@@ -211,7 +211,8 @@ fn print(summary: &Summary) -> anyhow::Result<()> {
     )?;
     if summary.credentials_masked > 0 {
         let (masked, page) = (summary.credentials_masked, "docs/secrets.md");
-        writeln!(out, "masked {masked} credentials ({page})")?;
+        let plural = if masked == 1 { "" } else { "s" };
+        writeln!(out, "masked {masked} credential{plural} ({page})")?;
     }
     for (reason, count) in count_by_reason(&summary.skipped) {
         writeln!(out, "skipped {count} ({reason}):")?;

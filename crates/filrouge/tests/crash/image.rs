@@ -149,12 +149,18 @@ pub(crate) fn points(record: &Path) -> u64 {
     2 * entries.filter(|e| !matches!(e.op, b'S' | b'F')).count() as u64
 }
 
-/// How many flushes of files and directories were begun in what was recorded.
-pub(crate) fn flushes(record: &Path) -> u64 {
+/// How many flushes were begun, in what was recorded, of files made meanwhile whose path has `part` in it.
+pub(crate) fn flushes(record: &Path, part: &str) -> u64 {
     let bytes = fs::read(record).expect("the record");
-    let mut rest = bytes.as_slice();
-    let entries = std::iter::from_fn(|| Entry::read(&mut rest));
-    entries.filter(|e| e.op == b'B').count() as u64
+    let (mut rest, mut files, mut count) = (bytes.as_slice(), HashMap::new(), 0);
+    while let Some(entry) = Entry::read(&mut rest) {
+        if entry.op == b'C' {
+            files.insert(entry.inode, entry.names().0);
+        }
+        let path = files.get(&entry.inode).map(|p| p.to_string_lossy());
+        count += u64::from(entry.op == b'B' && path.is_some_and(|p| p.contains(part)));
+    }
+    count
 }
 
 /// `struct record` of `disk.c`.

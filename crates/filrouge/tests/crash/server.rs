@@ -170,10 +170,13 @@ impl Server {
             .unwrap_or_else(|e| panic!("the server does not start: {}\n{}", e.status, e.stderr))
     }
 
-    /// Starts a server with these variables of the environment.
-    pub(crate) fn start_set(home: &Home, variables: &[(&str, &str)]) -> Self {
-        Self::ready(home, |command| _ = command.envs(variables.iter().copied()))
-            .unwrap_or_else(|e| panic!("the server does not start: {}\n{}", e.status, e.stderr))
+    /// Starts a server on a disk with `faults` and with these variables of the environment.
+    pub(crate) fn start_set(home: &Home, faults: &Faults, variables: &[(&str, &str)]) -> Self {
+        Self::ready(home, |command| {
+            command.envs(faults.environment(&home.root()));
+            command.envs(variables.iter().copied());
+        })
+        .unwrap_or_else(|e| panic!("the server does not start: {}\n{}", e.status, e.stderr))
     }
 
     /// Starts a server on a disk with `faults`, and waits until it is ready or has ended.

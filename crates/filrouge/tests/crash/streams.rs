@@ -3,6 +3,7 @@
 
 mod check;
 mod flushes;
+mod no_space;
 mod script;
 mod sender;
 mod servers;
@@ -239,7 +240,7 @@ fn check_life(server: &Server, life: &Life, tally: &mut Tally) {
 fn streams_survive_kills() {
     let seed = Seed::of("streams_survive_kills");
     let mut rng = seed.rng(0);
-    let kills = number("FILROUGE_CRASH_STREAM_KILLS", 12);
+    let kills = number("FILROUGE_CRASH_STREAM_KILLS", 8);
     let (home, mut tally) = (Home::new(), Tally::default());
     let mut server = Server::start(&home);
     for kill in 0..kills {

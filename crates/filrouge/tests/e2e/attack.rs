@@ -49,7 +49,7 @@ fn record(client: &Client, text: &str) {
     let path = format!("/{}", encoded(text));
     let turn = json!({
         "request_id": text, "question_neutral": text, "question_translated": text, "pipeline_name": text,
-        "consultant": text, "repository": text, "metadata": { text: text }, "runtime_context": { text: text },
+        "consultant": text, "repository": text, "metadata": { text: text }, "runtime_context": { text: 1 },
         "items": [{
             "item_id": text, "role": "assistant", "channel": text, "agent": text, "model": text,
             "usage": { text: 1 }, "metadata": { text: text },

@@ -49,6 +49,84 @@ fn what_cannot_be_answered_is_refused() {
 }
 
 #[test]
+fn a_time_that_is_none_is_answered_by_the_form_of_one() {
+    let world = World::new();
+    let server = world.serve();
+    for query in [
+        "since=yesterday",
+        "until=2027-01-31",
+        "since=12h&format=csv",
+    ] {
+        let reply = server.client().get(&format!("/api/v1/audit?{query}"));
+        let problem = reply.fails(422, "invalid");
+        let hint = problem["hint"].as_str().unwrap();
+        assert!(hint.contains("2027-01-31T00:00:00Z"), "{query}: {hint}");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_call_cannot_be_spelled_so_that_the_audit_passes_it_over() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let turn = start(&client, "s", "r", "?");
+    let item =
+        |parts: &str| format!(r#"{{"role":"assistant","channel":"tool_call","parts":[{parts}]}}"#);
+    for parts in [
+        r#"{"type":"tool\u005fcall","call_id":"c","name":"rm","args":{}}"#,
+        r#"{"t\u0079pe":"tool_call","call_id":"c","name":"rm","args":{}}"#,
+        r#"{"type":"tool_call","call_id":"c","n\u0061me":"rm","args":{}}"#,
+    ] {
+        let items = format!(r#""items":[{}]"#, item(parts));
+        for (path, body) in [
+            (format!("{turn}/items"), format!("{{{items}}}")),
+            (
+                "/s/turns".to_owned(),
+                format!(r#"{{"request_id":"r2","question_neutral":"?",{items}}}"#),
+            ),
+        ] {
+            let problem = client.post_text(&path, &body).fails(422, "invalid");
+            let hint = problem["hint"].as_str().unwrap();
+            assert!(hint.contains("spell them as they are read"), "{hint}");
+        }
+    }
+    // Escapes are as good as any where nothing is known by them.
+    let escaped =
+        r#"{"type":"tool_call","call_id":"c","name":"r\u006d","args":{"\u0061":1},"\u00e9":2}"#;
+    let items = format!(r#"{{"items":[{}]}}"#, item(escaped));
+    client
+        .post_text(&format!("{turn}/items"), &items)
+        .wrote(201);
+    server.stop();
+    assert_eq!(
+        lines(&world.ok(&["audit", "--json", "--tool", "rm"])).len(),
+        1
+    );
+}
+
+#[test]
+fn a_call_that_never_became_complete_is_shown_with_its_arguments() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let turn = start(&client, "s", "r", "?");
+    let call = json!({ "type": "tool_call_partial", "call_id": "c", "name": "look", "args": "{\"where\":\"le" });
+    let image = json!({ "type": "image_url", "url": "u" });
+    append(
+        &client,
+        &turn,
+        json!([{ "role": "assistant", "channel": "partial", "parts": [call, image] }]),
+    );
+    server.stop();
+    let text = world.ok(&["audit"]);
+    assert!(
+        text.contains("s:2  assistant  partial  look {\"where\":\"le\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn an_answer_that_fails_on_the_way_is_cut_off() {
     let world = World::new();
     let server = world.serve();

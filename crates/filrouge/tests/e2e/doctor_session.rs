@@ -116,7 +116,8 @@ fn a_failed_turn_with_an_unanswered_call_is_told_beside_a_running_server() {
     assert_readable(&text.stdout);
     for words in [
         "checkpoint  none: this version keeps no checkpoints",
-        "verified    intact: 1 turns, 6 items",
+        "verified    intact: 1 turn, 6 items",
+        "active, of nobody, 1 turn, last seq 6",
         "ago: model_down: no",
         "restore leaves out its group",
         "source caller, retryable",
@@ -125,6 +126,35 @@ fn a_failed_turn_with_an_unanswered_call_is_told_beside_a_running_server() {
     ] {
         assert!(text.stdout.contains(words), "{words}: {}", text.stdout);
     }
+    server.stop();
+}
+
+#[test]
+fn what_is_said_of_a_restore_is_what_it_does() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let turn = start(&client, "r1");
+    // What no context shows is left out for that, answered or not.
+    let mut other = call("c1");
+    other["channel"] = json!("alternative");
+    append(&client, &turn, &[other.clone()]);
+    let told = state(&doctor(&world, &["--json"]));
+    assert_eq!(codes(&told), ["turn_open", "unanswered_call"]);
+    let finding = &told["findings"][1];
+    let what = format!("turn {turn} has an unanswered call c1 (weather)");
+    assert_eq!(
+        (&finding["what"], &finding["hint"]),
+        (&json!(what), &json!("the answers may still come"))
+    );
+    append(&client, &turn, &[call("c2")]);
+    let told = state(&doctor(&world, &["--json"]));
+    let what = format!(
+        "turn {turn} has unanswered calls c1 (weather), c2 (weather): restore leaves out the groups of seq 3"
+    );
+    assert_eq!(told["findings"][1]["what"], what);
+    let hint = told["findings"][1]["hint"].as_str().unwrap();
+    assert!(hint.contains("unanswered=error"), "{hint}");
     server.stop();
 }
 

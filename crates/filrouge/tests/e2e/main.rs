@@ -53,6 +53,7 @@ mod servers;
 mod session_tokens;
 mod sessions;
 mod sessions_tail;
+mod stream_formats;
 mod stream_limits;
 mod stream_tail;
 mod streams;

@@ -237,6 +237,43 @@ fn what_was_shown_of_a_failed_turn_is_its_partial_item() {
 }
 
 #[test]
+fn what_the_caller_says_was_shown_is_no_less_than_the_draft() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    for (n, (given, kept)) in [
+        ("To the left, I think", &["To the left, I think"][..]),
+        ("long", &["To the le", "long"]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = turn(&client, &format!("r{n}"));
+        let after = client.see("/s")["last_seq"].clone();
+        let mut upload = Upload::chat(&server, &path, "");
+        let mut tail = open(&server, &format!("/s/items?after={after}"));
+        let mut reader = Reader::default();
+        upload.say("To the le");
+        reader.until(&mut tail, |r| !r.drafts.is_empty());
+        let shown = json!({ "partial_text": given });
+        client.post(&format!("{path}/cancel"), &shown).wrote(200);
+        reader.until(&mut tail, |r| r.items.len() == kept.len() + 1);
+        for (item, kept) in reader.items.iter().zip(kept) {
+            assert_eq!(
+                (&item["channel"], &item["parts"]),
+                (&json!("partial"), &text(kept))
+            );
+        }
+        assert_eq!(reader.items[0]["item_id"], reader.drafts[0]["item_id"]);
+        assert_eq!(reader.items[0]["model"], "m-1");
+        assert_eq!(reader.items[kept.len()]["channel"], "cancelled");
+        upload.reply().is(200);
+    }
+    server.stop();
+    world.verify();
+}
+
+#[test]
 fn drafts_are_left_out_when_asked() {
     let world = World::new();
     let server = world.serve();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::http::{Client, Reply};
+use crate::limits::{metric, until};
 use crate::world::Server;
 
 /// A chunked body on its way.
@@ -152,4 +153,11 @@ pub(crate) fn journal(client: &Client) -> Vec<(String, Value)> {
 
 pub(crate) fn text(text: &str) -> Value {
     json!([{"type": "text", "text": text}])
+}
+
+/// Waits until a draft was written at this server.
+pub(crate) fn drafted(server: &Server) {
+    until("a draft is written", || {
+        metric(&server.client(), "filrouge_stream_drafts_total") >= 1.0
+    });
 }

@@ -7,7 +7,7 @@ use filrouge_types::{Failure, Item, JsonText, RawJson, TurnId};
 
 use super::Walk;
 use crate::audit::calls::{LOOK_BACK, last_call};
-use crate::audit::parts::{Call, CallResult, Remarks, Told, parts};
+use crate::audit::parts::{Call, CallResult, Told, finish_reason, parts};
 use crate::audit::{AuditError, AuditRow};
 
 /// A call or a result of an item.
@@ -233,7 +233,7 @@ fn with(mut row: AuditRow, used: Use, rest: Option<&str>) -> AuditRow {
         Use::Result(result, tool) => {
             (row.tool, row.call_id) = (tool, result.call_id);
             (row.ok, row.result) = (result.ok, result.content);
-            row.latency_ms = result.latency_ms.or(row.latency_ms);
+            row.latency_ms = result.latency_ms;
         }
     }
     if let Some(rest) = rest {
@@ -271,14 +271,12 @@ impl<'a> Said<'a> {
     }
 
     fn complete(self, row: AuditRow, item: &Item) -> AuditRow {
-        let remarks = Remarks::of(item.metadata.as_ref());
         let rest = (!self.rest.is_empty()).then(|| format!("[{}]", self.rest.join(",")));
         AuditRow {
             text: JsonText::join(&self.texts),
             error: self.error,
             usage: item.usage.clone(),
-            finish_reason: remarks.finish_reason,
-            latency_ms: remarks.latency_ms,
+            finish_reason: finish_reason(item.metadata.as_ref()),
             detail: rest.map(RawJson::from_checked),
             ..row
         }

@@ -56,6 +56,7 @@ pub(super) fn delta(number: u64, kind: PieceKind, text: &str, done: bool) -> Del
         model: Some("m-1".into()),
     };
     Delta {
+        replaces: false,
         number,
         part: 0,
         head: Some(head),

@@ -25,6 +25,7 @@ fn head(kind: PieceKind) -> PieceHead {
 
 fn delta(number: u64, part: u64, text: &str, kind: Option<PieceKind>) -> Delta {
     Delta {
+        replaces: false,
         number,
         part,
         head: kind.map(head),

@@ -24,7 +24,10 @@ impl FromRequest<App> for RawBody {
         if encoding(request.headers()) != Ok(Encoding::Plain) {
             state.metrics().body_refused(Refusal::Encoding.reason());
             let what = "a stream is taken as it is, without content-encoding";
-            return Err(Problem::new(ErrorCode::UnsupportedMediaType, what));
+            let mut problem = Problem::new(ErrorCode::UnsupportedMediaType, what);
+            problem.0.hint =
+                Some("send the decoded bytes: iter_bytes(), not iter_raw()".to_owned());
+            return Err(problem);
         }
         let room = state.limits().body();
         room.is_for(&caller(&request), false);

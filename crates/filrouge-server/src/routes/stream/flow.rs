@@ -1,22 +1,22 @@
 //! One recording from its first byte to the end of its turn.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use filrouge_engine::Recorded;
 use filrouge_engine::live::Follower;
-use filrouge_engine::stream::{StreamError, ended_elsewhere};
+use filrouge_engine::stream::StreamError;
 use filrouge_store::Scope;
-use filrouge_transcode::{GiveUp, RecordStream, Recorder, client_gone};
-use filrouge_types::{ErrorCode, Failure, Turn, TurnStatus};
+use filrouge_transcode::{GiveUp, RecordStream, Recorder, Step};
+use filrouge_types::{Failure, Turn};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::access::Principal;
 use crate::extract::RawBody;
 use crate::limits::Reservation;
-use crate::recordings::UnderWay;
+use crate::recordings::{Flush, Listening, UnderWay};
 use crate::serve::App;
 
 /// How long a stream may go on once the server is told to stop: time for its end and its answer is left of what
@@ -36,7 +36,7 @@ pub(super) struct Flow {
 }
 
 /// What has happened.
-enum Step {
+enum Heard {
     Bytes(Bytes),
     /// The body is over.
     Over,
@@ -44,14 +44,9 @@ enum Step {
     Due,
     /// Somebody has written to the session.
     Changed,
+    /// Somebody is about to end the turn.
+    Flush(Flush),
     GiveUp(GiveUp),
-}
-
-/// How the recording goes on.
-enum Then {
-    Goes(Recorder),
-    /// It is over; whether it was the stream that told its end.
-    Ended(Recorded<Turn>, bool),
 }
 
 impl Flow {
@@ -62,8 +57,10 @@ impl Flow {
         let (scope, ledger) = (&self.scope, app.engine().ledger());
         let follower = app.live().follow(ledger, scope, &what.session_id).await?;
         let format = what.format.as_str();
-        let recorder = Recorder::begin(app.engine(), scope, what).await?;
+        let turn_id = what.turn_id;
+        let recorder = Box::new(Recorder::begin(app.engine(), scope, what).await?);
         let mut ear = Ear {
+            flushes: app.recordings().listen(turn_id),
             body: self.body.body,
             follower,
             idle: app.limits().settings().stream_idle,
@@ -93,31 +90,33 @@ impl Flow {
 }
 
 /// What a recording listens to.
-struct Ear {
+struct Ear<'r> {
+    flushes: Listening<'r>,
     body: Body,
     follower: Follower,
     idle: Duration,
     heard: Instant,
 }
 
-impl Ear {
-    async fn step(&mut self, due: Instant) -> Step {
+impl Ear<'_> {
+    async fn next(&mut self, due: Instant) -> Heard {
         loop {
             let frame = tokio::select! {
                 frame = self.body.frame() => frame,
-                () = sleep_until(due) => return Step::Due,
-                () = self.follower.changed() => return Step::Changed,
+                () = sleep_until(due) => return Heard::Due,
+                () = self.follower.changed() => return Heard::Changed,
+                flush = self.flushes.asked() => return Heard::Flush(flush),
                 () = sleep_until(self.heard + self.idle) => {
-                    return Step::GiveUp(failed("stream_idle", "nothing came for longer than is waited"));
+                    return Heard::GiveUp(failed("stream_idle", "nothing came for longer than is waited"));
                 }
             };
             match frame {
-                None => return Step::Over,
-                Some(Err(_)) => return Step::GiveUp(client_gone()),
+                None => return Heard::Over,
+                Some(Err(_)) => return Heard::GiveUp(GiveUp::client_gone()),
                 Some(Ok(frame)) => {
                     self.heard = Instant::now();
                     if let Ok(data) = frame.into_data() {
-                        return Step::Bytes(data);
+                        return Heard::Bytes(data);
                     }
                 }
             }
@@ -141,69 +140,51 @@ impl Ear {
     }
 }
 
+/// Takes one step after the other, to the end; tells with the turn whether the stream has told its end.
 async fn flow(
-    mut recorder: Recorder,
-    ear: &mut Ear,
+    mut recorder: Box<Recorder>,
+    ear: &mut Ear<'_>,
     room: &Reservation,
     under_way: &mut UnderWay<'_>,
-    mut gives_up: std::pin::Pin<&mut impl Future<Output = GiveUp>>,
+    mut gives_up: Pin<&mut impl Future<Output = GiveUp>>,
 ) -> Result<(Recorded<Turn>, bool), Failure> {
     loop {
-        let step = tokio::select! {
-            why = gives_up.as_mut() => Step::GiveUp(why),
-            step = ear.step(recorder.due()) => step,
+        let heard = tokio::select! {
+            why = gives_up.as_mut() => Heard::GiveUp(why),
+            heard = ear.next(recorder.due()) => heard,
         };
-        if let Step::Bytes(bytes) = &step {
-            under_way.received(bytes.len());
+        let written = match heard {
+            Heard::Bytes(bytes) => {
+                under_way.received(bytes.len());
+                recorder.push(&bytes).await
+            }
+            Heard::Due => recorder.tick().await,
+            Heard::Flush(flush) => {
+                let written = recorder.flush().await;
+                // Whoever has asked may be gone.
+                let _ = flush.send(());
+                written
+            }
+            Heard::Changed => match recorder.changed().await? {
+                Step::Goes(goes) => {
+                    recorder = goes;
+                    continue;
+                }
+                Step::Ended { turn, told } => return Ok((*turn, told)),
+            },
+            Heard::Over => return Ok((recorder.end().await?, false)),
+            Heard::GiveUp(why) => return Ok((recorder.give_up(why).await?, false)),
+        };
+        under_way.counts(recorder.counts());
+        match recorder.after(written).await? {
+            Step::Goes(goes) => recorder = goes,
+            Step::Ended { turn, told } => return Ok((*turn, told)),
         }
-        match take(recorder, step, room, under_way).await? {
-            Then::Goes(goes) => recorder = goes,
-            Then::Ended(turn, told) => return Ok((turn, told)),
+        if !room.hold(recorder.held()) {
+            let why = failed("overloaded", "too many bytes are held at once");
+            return Ok((recorder.give_up(why).await?, false));
         }
     }
-}
-
-/// Does what a step asks for.
-async fn take(
-    mut recorder: Recorder,
-    step: Step,
-    room: &Reservation,
-    under_way: &mut UnderWay<'_>,
-) -> Result<Then, Failure> {
-    let written = match step {
-        Step::Bytes(bytes) => recorder.push(&bytes).await,
-        Step::Due => recorder.tick().await,
-        Step::Over => return Ok(Then::Ended(recorder.end().await?, false)),
-        Step::GiveUp(why) => return Ok(Then::Ended(recorder.give_up(why).await?, false)),
-        Step::Changed => {
-            return match recorder.turn().await {
-                Ok(turn) if turn.status != TurnStatus::Open => Ok(Then::Ended(turn, false)),
-                Err(failure) if failure.code == ErrorCode::SessionErased => Err(failure),
-                // What cannot be read now shows when the next piece is written.
-                _ => Ok(Then::Goes(recorder)),
-            };
-        }
-    };
-    under_way.counts(recorder.counts());
-    match written {
-        Err(failure) if ended_elsewhere(&failure) => {
-            let turn = recorder.turn().await?;
-            return match turn.status {
-                // It was ended, and begun again by somebody else.
-                TurnStatus::Open => Err(failure),
-                _ => Ok(Then::Ended(turn, false)),
-            };
-        }
-        written => written?,
-    }
-    if recorder.has_ended() {
-        return Ok(Then::Ended(recorder.end().await?, true));
-    }
-    if !room.hold(recorder.held()) {
-        let why = failed("overloaded", "too many bytes are held at once");
-        return Ok(Then::Ended(recorder.give_up(why).await?, false));
-    }
-    Ok(Then::Goes(recorder))
 }
 
 fn failed(code: &str, message: &str) -> GiveUp {

@@ -180,6 +180,13 @@ impl Texts {
         }
     }
 
+    /// What the last text was added to, if it is this.
+    pub(super) fn hot(&self, kind: Kind, id: &str) -> Option<PieceNo> {
+        let hot = self.hot.as_ref();
+        let (_, _, piece) = hot.filter(|(of, name, _)| *of == kind && name == id)?;
+        Some(*piece)
+    }
+
     fn push(
         &mut self,
         kind: Kind,
@@ -191,9 +198,8 @@ impl Texts {
         if delta.is_empty() {
             return true;
         }
-        let hot = self.hot.as_ref();
-        if let Some((_, _, piece)) = hot.filter(|(of, name, _)| *of == kind && name == id) {
-            return out.push(*piece, delta);
+        if let Some(piece) = self.hot(kind, id) {
+            return out.push(piece, delta);
         }
         let piece = match self.known.get(&(kind, id.to_owned())) {
             Some(Entry::Open(piece)) => *piece,

@@ -28,7 +28,7 @@ pub(super) fn tell(raw: Raw<'_>, out: &mut Transcript) {
     let Some(raw) = json::value(raw) else { return };
     let Some(entries) = json::read::<Vec<Entry<'_>>>(raw) else {
         if raw.starts_with('{') {
-            out.usage(json::kept(raw));
+            out.usage(&json::kept(raw));
         } else {
             out.unknown(raw);
         }
@@ -48,7 +48,7 @@ pub(super) fn tell(raw: Raw<'_>, out: &mut Transcript) {
     {
         out.model(&model);
     }
-    out.usage(format!(
+    out.usage(&format!(
         r#"{{"input":{input},"output":{output},"reasoning":{reasoning},"cache_read":{read},"cache_write":{write},"models":{}}}"#,
         json::kept(raw)
     ));

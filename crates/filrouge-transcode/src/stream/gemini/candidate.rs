@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use super::part::{Part, Tool};
 use super::partial::Partial;
 use super::{Calls, Told};
-use crate::stream::failure;
 use crate::stream::json::{self, Raw};
+use crate::stream::provider_error::stopped;
 
 /// Most sources that an answer cites.
 const MOST: usize = 10_000;
@@ -155,12 +155,8 @@ impl Finish {
         if is_broken(word) {
             self.tell("\"other\"", out);
             let message = self.message.as_deref().map(json::read::<&RawValue>);
-            let Ended::Failed(mut error) = failure::failed(word, message.flatten(), "") else {
-                return Ended::Answered;
-            };
             // The model may well do better when it is asked again.
-            error.retryable = true;
-            return Ended::Failed(error);
+            return Ended::Failed(stopped(word, message.flatten(), true));
         }
         let standard = match word {
             "STOP" if calls => "\"tool_calls\"",
@@ -170,7 +166,7 @@ impl Finish {
             _ => "\"other\"",
         };
         self.tell(standard, out);
-        if calls && word == "STOP" {
+        if calls && matches!(word, "STOP" | "MAX_TOKENS") {
             Ended::Continues
         } else {
             Ended::Answered

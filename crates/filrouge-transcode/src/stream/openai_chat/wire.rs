@@ -27,13 +27,16 @@ pub(super) struct Chunk<'a> {
     /// Of an error that is not inside a member `error`.
     pub(super) message: Raw<'a>,
     /// As `message`.
+    pub(super) msg: Raw<'a>,
+    /// As `message`.
     pub(super) detail: Raw<'a>,
 }
 
 impl Chunk<'_> {
     /// Whether the whole object is an error.
     pub(super) fn is_error(&self) -> bool {
-        self.choices.is_none() && (json::value(self.message).or(json::value(self.detail))).is_some()
+        let told = [self.message, self.msg, self.detail];
+        self.choices.is_none() && told.into_iter().any(|raw| json::value(raw).is_some())
     }
 
     /// Whether there is anything in it that this format has.

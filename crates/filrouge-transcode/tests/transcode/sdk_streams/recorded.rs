@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use filrouge_transcode::{RecordStream, Recorder, client_gone};
+use filrouge_transcode::{GiveUp, RecordStream, Recorder};
 use filrouge_types::{Channel, Item, JsonText, RawJson, Role, TurnStatus};
 use serde::Deserialize;
 use serde_json::Value;
@@ -176,7 +176,7 @@ pub(crate) fn record(play: &Play<'_>) -> Recorded {
             recorder.tick().await?;
         }
         match play.ending {
-            Ending::Lost(_) => recorder.give_up(client_gone()).await,
+            Ending::Lost(_) => recorder.give_up(GiveUp::client_gone()).await,
             Ending::Whole | Ending::Short(_) => recorder.end().await,
         }
     };

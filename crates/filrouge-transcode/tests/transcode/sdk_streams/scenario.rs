@@ -83,7 +83,7 @@ pub(crate) fn bad_gateway(provider: Provider) -> Scenario {
     }
     .failing(Told {
         code: "stream_malformed",
-        retryable: true,
+        retryable: false,
     })
 }
 

@@ -25,7 +25,7 @@ fn said(parts: &str) -> String {
             "\"text\"" => "text",
             "\"refusal\"" => "refusal",
             "\"reasoning\"" => "text",
-            "\"tool_call\"" => "args",
+            "\"tool_call\"" | "\"tool_call_partial\"" => "args",
             _ => return part.get().to_owned(),
         };
         match members.get(member).map_or("\"\"", |value| value.get()) {

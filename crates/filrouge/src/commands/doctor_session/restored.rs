@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use filrouge_engine::Engine;
+use filrouge_engine::diagnosis::Diagnosis;
 use filrouge_engine::restore::{Block, Plan, Report, RestoreQuery, Selection, Unanswered};
 use filrouge_store::Scope;
 use filrouge_transcode::{Context, Format, render};
@@ -86,6 +87,51 @@ pub(super) async fn all(
         restored.push(of(Format::Pairs, &plan, None));
     }
     restored
+}
+
+/// Puts into the findings about unanswered calls what the restores do with them.
+pub(super) fn tell(diagnosis: &mut Diagnosis, restored: &[Restored]) {
+    let sent = || restored.iter().filter_map(|one| one.context.as_ref());
+    let left_out: BTreeSet<u64> = sent()
+        .flat_map(|sent| &sent.report.dropped)
+        .filter(|dropped| dropped.reason == "unanswered_call")
+        .map(|dropped| dropped.seq)
+        .collect();
+    let answered: BTreeSet<u64> = sent()
+        .filter_map(|sent| sent.unanswered_as_errors.as_ref())
+        .flat_map(|other| other.answered.iter().copied())
+        .collect();
+    for finding in &mut diagnosis.findings {
+        if finding.code != "unanswered_call" {
+            continue;
+        }
+        let calls = diagnosis.unanswered.iter();
+        let calls = calls.filter(|call| Some(call.turn_id) == finding.turn_id);
+        let seqs: BTreeSet<u64> = calls.map(|call| call.seq).collect();
+        let lost: Vec<u64> = seqs.intersection(&left_out).copied().collect();
+        match lost.len() {
+            0 => {}
+            _ if seqs.len() > lost.len() => {
+                let lost = ranges(&lost);
+                finding.what += &format!(": restore leaves out the groups of seq {lost}");
+            }
+            1 => finding.what += ": restore leaves out its group",
+            _ => finding.what += ": restore leaves out their groups",
+        }
+        if !seqs.is_disjoint(&answered) {
+            finding.hint += "; unanswered=error answers them by an error in the restored context";
+        }
+    }
+}
+
+/// Ascending numbers: `1-3, 7`.
+pub(super) fn ranges(seqs: &[u64]) -> String {
+    let runs = seqs.chunk_by(|a, b| a + 1 == *b);
+    let told = runs.filter_map(|run| match (run.first()?, run.last()?) {
+        (first, last) if first == last => Some(first.to_string()),
+        (first, last) => Some(format!("{first}-{last}")),
+    });
+    told.collect::<Vec<_>>().join(", ")
 }
 
 type Planned = Result<Plan, Failure>;

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use filrouge_engine::diagnosis::{
-    Diagnosis, Draft, DraftPiece, LastItem, Level, PendingTurn, TurnError, UnansweredCall, span,
+    Diagnosis, Draft, DraftPiece, LastItem, Level, PendingTurn, TurnError, UnansweredCall, count,
+    span,
 };
 use filrouge_store::verify::Verdict;
 use filrouge_types::{JsonText, RawJson, Session, Timestamp, TurnStatus};
 
 use super::State;
-use super::restored::{Restored, Sent};
+use super::restored::{Restored, Sent, ranges};
 use crate::output::{first_line, printable, stdout};
 
 /// Most characters of a text that somebody has written.
@@ -85,8 +86,9 @@ fn head(out: &mut impl Write, diagnosis: &Diagnosis) -> io::Result<()> {
     };
     writeln!(
         out,
-        "verified    {word}: {} turns, {} items",
-        verification.turns, verification.items
+        "verified    {word}: {}, {}",
+        count(verification.turns, "turn"),
+        count(verification.items, "item")
     )?;
     writeln!(out, "checkpoint  none: this version keeps no checkpoints")
 }
@@ -101,10 +103,10 @@ fn session_lines(out: &mut impl Write, session: &Session) -> io::Result<()> {
         .map_or("nobody", |i| i.as_str());
     writeln!(
         out,
-        "            {}, of {}, {} turns, last seq {}",
+        "            {}, of {}, {}, last seq {}",
         session.status,
         short(owner),
-        session.turn_count,
+        count(session.turn_count, "turn"),
         session.last_seq
     )?;
     let (made, changed) = (second(session.created_at), second(session.updated_at));
@@ -139,11 +141,11 @@ fn pending(turn: &PendingTurn) -> Vec<String> {
             short(request)
         ),
         format!(
-            "  turn {}, seq {} to {}, {} items, last written {} ago",
+            "  turn {}, seq {} to {}, {}, last written {} ago",
             turn.ordinal,
             turn.first_seq,
             turn.last_seq,
-            turn.items,
+            count(turn.items, "item"),
             span(turn.silent_ms)
         ),
     ];
@@ -169,10 +171,13 @@ fn pending(turn: &PendingTurn) -> Vec<String> {
 }
 
 fn draft(draft: &Draft) -> Vec<String> {
-    let (pieces, chars) = (draft.pieces.len(), draft.chars);
     let head = format!(
-        "turn {}  stream {}  {chars} characters in {pieces} pieces, chunk {}",
-        draft.turn_id, draft.stream, draft.chunk
+        "turn {}  stream {}  {} in {}, chunk {}",
+        draft.turn_id,
+        draft.stream,
+        count(draft.chars, "character"),
+        count(draft.pieces.len() as u64, "piece"),
+        draft.chunk
     );
     let shown = draft.pieces.iter().map(piece);
     [head].into_iter().chain(shown).collect()
@@ -288,9 +293,9 @@ fn restored(restored: &Restored) -> Vec<String> {
 fn sent_lines(format: &str, sent: &Sent) -> Vec<String> {
     let report = &sent.report;
     let mut lines = vec![format!(
-        "{format:<17} {} messages: {} items kept, {} left out, {} changed",
-        sent.messages,
-        report.kept,
+        "{format:<17} {}: {} kept, {} left out, {} changed",
+        count(sent.messages as u64, "message"),
+        count(report.kept as u64, "item"),
         report.dropped.len(),
         report.adapted.len()
     )];
@@ -300,9 +305,9 @@ fn sent_lines(format: &str, sent: &Sent) -> Vec<String> {
     lines.extend(by_reason("changed", adapted));
     if let Some(other) = &sent.unanswered_as_errors {
         lines.push(format!(
-            "  with unanswered=error: {} messages, {} items kept; back: {}; answered by an error: {}",
-            other.messages,
-            other.kept,
+            "  with unanswered=error: {}, {} kept; back: {}; answered by an error: {}",
+            count(other.messages as u64, "message"),
+            count(other.kept as u64, "item"),
             short(&ranges(&other.restored)),
             short(&ranges(&other.answered))
         ));
@@ -322,16 +327,6 @@ fn by_reason<'a>(
         format!("  {word}, {reason}: {}", short(&ranges(&seqs)))
     };
     reasons.into_iter().map(line)
-}
-
-/// Ascending numbers: `1-3, 7`.
-fn ranges(seqs: &[u64]) -> String {
-    let runs = seqs.chunk_by(|a, b| a + 1 == *b);
-    let told = runs.filter_map(|run| match (run.first()?, run.last()?) {
-        (first, last) if first == last => Some(first.to_string()),
-        (first, last) => Some(format!("{first}-{last}")),
-    });
-    told.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ impl Format {
 /// Some bytes of a stream, and what they say.
 pub(super) struct Piece {
     pub(super) bytes: String,
-    /// As [`call_began`] and [`call_ended`] write it.
+    /// As [`call_began`] and [`CALL_ENDED`] write it.
     pub(super) says: String,
     /// Whether a draft may show it at once: arguments of calls are held back as long as they could become a credential,
     /// and chat completions do not tell where a call ends.
@@ -53,9 +53,7 @@ pub(super) fn call_began(id: &str) -> String {
 }
 
 /// How a call ends, behind its arguments.
-pub(super) fn call_ended() -> &'static str {
-    "\u{3}"
-}
+pub(super) const CALL_ENDED: &str = "\u{3}";
 
 /// A text under way.
 struct Open {
@@ -240,97 +238,25 @@ impl Script {
 
     fn call(&mut self) -> Vec<Piece> {
         let closed = self.close();
-        let (id, index) = (format!("call-{}-{}", self.tag, self.calls), self.index);
+        let id = format!("call-{}-{}", self.tag, self.calls);
         let args = json!({ "where": format!("left of {} ü", self.calls) });
-        let text = args.to_string();
-        let middle = text.char_indices().nth(9).map_or(0, |(at, _)| at);
-        let (one, two) = text.split_at(middle);
-        let place = self.calls;
+        let call = Call {
+            index: self.index,
+            place: self.calls,
+            id,
+            text: args.to_string(),
+            args,
+        };
         (self.index, self.calls) = (self.index + 1, self.calls + 1);
-        let whole = call_began(&id) + &text + call_ended();
-        let mut pieces: Vec<(String, String)> = match self.format {
-            Format::Gemini => vec![(
-                candidate(
-                    &json!({"functionCall": {"id": id, "name": "look", "args": args}}),
-                    None,
-                ),
-                whole,
-            )],
-            Format::Chat => {
-                let more = |part: &str| {
-                    choice(
-                        &json!({"tool_calls": [{"index": place, "function": {"arguments": part}}]}),
-                        None,
-                    )
-                };
-                let begin = json!({"tool_calls": [{"index": place, "id": id, "type": "function",
-                    "function": {"name": "look", "arguments": ""}}]});
-                vec![
-                    (choice(&begin, None), call_began(&id)),
-                    (more(one), one.to_owned()),
-                    (more(two), two.to_owned() + call_ended()),
-                ]
-            }
-            Format::Anthropic => {
-                let more = |part: &str| {
-                    typed(
-                        json!({"index": index, "delta": {"type": "input_json_delta", "partial_json": part}}),
-                        "content_block_delta",
-                    )
-                };
-                let begin = json!({"index": index, "content_block":
-                    {"type": "tool_use", "id": id, "name": "look", "input": {}}});
-                vec![
-                    (typed(begin, "content_block_start"), call_began(&id)),
-                    (more(one), one.to_owned()),
-                    (more(two), two.to_owned()),
-                    (
-                        typed(json!({"index": index}), "content_block_stop"),
-                        call_ended().to_owned(),
-                    ),
-                ]
-            }
-            Format::Responses => {
-                let item = |arguments: &str, status: &str| {
-                    json!({"output_index": index, "item": {"id": format!("f{index}"), "type": "function_call",
-                        "status": status, "call_id": id, "name": "look", "arguments": arguments}})
-                };
-                let more = |part: &str| {
-                    typed(
-                        json!({"item_id": format!("f{index}"), "output_index": index, "delta": part}),
-                        "response.function_call_arguments.delta",
-                    )
-                };
-                vec![
-                    (
-                        typed(item("", "in_progress"), "response.output_item.added"),
-                        call_began(&id),
-                    ),
-                    (more(one), one.to_owned()),
-                    (more(two), two.to_owned()),
-                    (
-                        typed(item(&text, "completed"), "response.output_item.done"),
-                        call_ended().to_owned(),
-                    ),
-                ]
-            }
-            Format::AgUi => {
-                let told = |kind: &str, delta: &str| {
-                    data(
-                        &json!({"type": kind, "toolCallId": id, "toolCallName": "look", "delta": delta}),
-                    )
-                };
-                vec![
-                    (told("TOOL_CALL_START", ""), call_began(&id)),
-                    (told("TOOL_CALL_ARGS", one), one.to_owned()),
-                    (told("TOOL_CALL_ARGS", two), two.to_owned()),
-                    (told("TOOL_CALL_END", ""), call_ended().to_owned()),
-                ]
-            }
+        let mut pieces = match self.format {
+            Format::Chat => call.chat(),
+            Format::Anthropic => call.anthropic(),
+            Format::Responses => call.responses(),
+            Format::Gemini => call.gemini(),
+            Format::AgUi => call.ag_ui(),
         };
         pieces[0].0.insert_str(0, &closed);
-        let last = pieces.len() - 1;
-        let told = self.format != Format::Chat;
+        let (last, told) = (pieces.len() - 1, self.format != Format::Chat);
         let piece = |(n, (bytes, says))| Piece {
             bytes,
             says,
@@ -365,5 +291,108 @@ impl Script {
                     data(&json!({"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}))
                 }
             }
+    }
+}
+
+/// A call of a tool.
+struct Call {
+    /// Its place among all that is said.
+    index: u64,
+    /// Its place among calls.
+    place: u64,
+    id: String,
+    args: Value,
+    text: String,
+}
+
+/// Bytes, and what they say.
+type Says = (String, String);
+
+impl Call {
+    /// The arguments in two pieces.
+    fn halves(&self) -> (&str, &str) {
+        let middle = self.text.char_indices().nth(9).map_or(0, |(at, _)| at);
+        self.text.split_at(middle)
+    }
+
+    /// A beginning, the arguments in two pieces, and an end.
+    fn four(&self, began: String, more: impl Fn(&str) -> String, ended: String) -> Vec<Says> {
+        let (one, two) = self.halves();
+        vec![
+            (began, call_began(&self.id)),
+            (more(one), one.to_owned()),
+            (more(two), two.to_owned()),
+            (ended, CALL_ENDED.to_owned()),
+        ]
+    }
+
+    fn chat(&self) -> Vec<Says> {
+        let (one, two) = self.halves();
+        let piece = |call: Value| choice(&json!({ "tool_calls": [call] }), None);
+        let more =
+            |part: &str| piece(json!({"index": self.place, "function": {"arguments": part}}));
+        let began = json!({"index": self.place, "id": self.id, "type": "function",
+            "function": {"name": "look", "arguments": ""}});
+        vec![
+            (piece(began), call_began(&self.id)),
+            (more(one), one.to_owned()),
+            (more(two), two.to_owned() + CALL_ENDED),
+        ]
+    }
+
+    fn anthropic(&self) -> Vec<Says> {
+        let index = self.index;
+        let block = json!({"type": "tool_use", "id": self.id, "name": "look", "input": {}});
+        self.four(
+            typed(
+                json!({"index": index, "content_block": block}),
+                "content_block_start",
+            ),
+            |part| {
+                let delta = json!({"type": "input_json_delta", "partial_json": part});
+                typed(
+                    json!({"index": index, "delta": delta}),
+                    "content_block_delta",
+                )
+            },
+            typed(json!({ "index": index }), "content_block_stop"),
+        )
+    }
+
+    fn responses(&self) -> Vec<Says> {
+        let (index, id) = (self.index, format!("f{}", self.index));
+        let item = |arguments: &str, status: &str| {
+            json!({"output_index": index, "item": {"id": id, "type": "function_call", "status": status,
+                "call_id": self.id, "name": "look", "arguments": arguments}})
+        };
+        self.four(
+            typed(item("", "in_progress"), "response.output_item.added"),
+            |part| {
+                typed(
+                    json!({"item_id": id, "output_index": index, "delta": part}),
+                    "response.function_call_arguments.delta",
+                )
+            },
+            typed(item(&self.text, "completed"), "response.output_item.done"),
+        )
+    }
+
+    fn gemini(&self) -> Vec<Says> {
+        let call = json!({"functionCall": {"id": self.id, "name": "look", "args": self.args}});
+        let says = call_began(&self.id) + &self.text + CALL_ENDED;
+        vec![(candidate(&call, None), says)]
+    }
+
+    fn ag_ui(&self) -> Vec<Says> {
+        let told = |kind: &str, delta: &str| {
+            data(
+                &json!({"type": kind, "toolCallId": self.id, "toolCallName": "look", "delta": delta}),
+            )
+        };
+        self.four(
+            told("TOOL_CALL_START", ""),
+            |part| told("TOOL_CALL_ARGS", part),
+            told("TOOL_CALL_END", ""),
+        )
     }
 }

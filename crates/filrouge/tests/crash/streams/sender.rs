@@ -229,7 +229,7 @@ pub(super) fn said(parts: &Value) -> String {
                     args => args.to_string(),
                 };
                 if kind == "tool_call" {
-                    out += super::script::call_ended();
+                    out += super::script::CALL_ENDED;
                 }
             }
             other => panic!("a part of type {other}: {parts}"),

@@ -11,6 +11,7 @@ use super::check::{self, Played, journal, question, recorded};
 use super::sender::{Ending, Plan, Sent};
 use super::{SESSIONS, plans};
 use crate::Seed;
+use crate::disk::Faults;
 use crate::http::Client;
 use crate::server::{Home, Server};
 
@@ -18,6 +19,12 @@ use crate::server::{Home, Server};
 const FOUND_WITHIN: Duration = Duration::from_secs(20);
 /// Streams of a server that stands still are taken for gone after this.
 const TIMEOUT_S: &str = "2";
+/// A write takes no longer when nobody holds the store's lock; less than the timeout.
+const PROBE_WITHIN: Duration = Duration::from_millis(700);
+/// No draft is later, whatever the machine.
+const LATE: Duration = Duration::from_secs(3);
+/// The others fall silent.
+const STREAMS_THAT_FLOW: usize = 14;
 
 /// Streams that end only when they are told to, or refused.
 fn endless(client: &Client, name: &str, rng: &mut StdRng) -> Vec<Plan> {
@@ -83,7 +90,7 @@ fn the_other_server_ends_the_streams_of_one_that_was_killed() {
     // They go on for seconds, and have an end.
     let mut theirs = theirs;
     for (n, plan) in theirs.iter_mut().enumerate() {
-        plan.ending = Ending::Finish(40 + 15 * n);
+        plan.ending = Ending::Finish(40 + 8 * n);
         plan.pace = Duration::from_millis(60);
     }
     std::thread::scope(|scope| {
@@ -118,20 +125,69 @@ fn the_other_server_ends_the_streams_of_one_that_was_killed() {
     home.verify();
 }
 
-/// Stops a server where it does not hold the store's lock: then nobody else could write either, whoever it is.
-fn stop_between_writes(server: &Server, other: &Client) {
-    for n in 0..20 {
+/// Stops a server where it does not hold the store's lock: then nobody else could write, whoever it is. Gives when it
+/// was stopped.
+fn stop_between_writes(server: &Server, other: &str) -> Instant {
+    for n in 0..40 {
+        let at = Instant::now();
         server.signal("STOP");
-        let mut body = question(&format!("probe-{n}"));
-        body["answer_neutral"] = "Left.".into();
-        let answer = other.post("/api/v1/sessions/probe/turns", &body);
-        if answer.is_ok_and(|reply| reply.is_success()) {
-            return;
+        let (tell, told) = std::sync::mpsc::channel();
+        let origin = other.to_owned();
+        let probe = std::thread::spawn(move || {
+            let mut body = question(&format!("probe-{n}"));
+            body["answer_neutral"] = "Left.".into();
+            let answer = Client::new(&origin).post("/api/v1/sessions/probe/turns", &body);
+            tell.send(answer.is_ok_and(|reply| reply.is_success()))
+        });
+        if told.recv_timeout(PROBE_WITHIN) == Ok(true) {
+            return at;
         }
         server.signal("CONT");
-        std::thread::sleep(Duration::from_millis(50));
+        let _ = probe.join().expect("a probe");
+        // All streams give a sign of life.
+        std::thread::sleep(super::DRAFT_EVERY * 2);
     }
     panic!("wherever it is stopped, it holds the store's lock");
+}
+
+/// One turn of each four goes on and ends, one goes on, two are left.
+fn go_on_with_some(server: &Server, plans: &[Plan]) {
+    let client = Client::new(server.origin());
+    for (n, plan) in plans.iter().enumerate() {
+        match n % 4 {
+            0 => check::again(server.origin(), plan, "interrupted"),
+            1 => {
+                let path = format!("/api/v1/sessions/{}/turns", plan.session);
+                let reply = client
+                    .post(&path, &question(&plan.request))
+                    .unwrap_or_else(|e| panic!("{path}: {}", e.0));
+                assert_eq!(reply.body["status"], "open", "{reply:?}");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What the client of a stopped server was told of stream `n`, and what is recorded of it.
+fn check_stopped(client: &Client, n: usize, played: &Played, stopped: Instant) {
+    let Played { plan, sent } = played;
+    let reply = sent.reply.as_ref().expect("an answer");
+    match n % 4 {
+        1 => assert_eq!(reply.code(), "stream_lost", "{plan:?}: {reply:?}"),
+        0 => assert_eq!(sent.told(), Some("finalized"), "{plan:?}"),
+        _ => assert_eq!(sent.told(), Some("interrupted"), "{plan:?}"),
+    }
+    let items = journal(client, &plan.session);
+    let first = items
+        .iter()
+        .position(|i| i["turn_id"] == *plan.turn && i["channel"] == "interrupted")
+        .expect("the turn was interrupted");
+    let text = recorded(&items[..first], &plan.turn);
+    assert!(sent.text.starts_with(&text), "{plan:?}: {text:?}");
+    let missing = sent.marks.iter().find(|m| m.end > text.len() && m.shown);
+    let missing = missing.map(|m| stopped.saturating_duration_since(m.at));
+    assert!(missing < Some(LATE), "{plan:?}: {missing:?}");
+    check::restores(client, &plan.session);
 }
 
 #[test]
@@ -140,10 +196,8 @@ fn a_server_that_stood_still_does_not_go_on_with_what_was_taken_from_it() {
     let mut rng = seed.rng(0);
     let home = Home::new();
     let timeout = [("FILROUGE_STREAM_TIMEOUT_S", TIMEOUT_S)];
-    let (a, b) = (
-        Server::start_set(&home, &timeout),
-        Server::start_set(&home, &timeout),
-    );
+    let start = || Server::start_set(&home, &Faults::default(), &timeout);
+    let (a, b) = (start(), start());
     let origin = a.origin().to_owned();
     let client = Client::new(b.origin());
     let stop = AtomicBool::new(false);
@@ -154,52 +208,19 @@ fn a_server_that_stood_still_does_not_go_on_with_what_was_taken_from_it() {
     }
     std::thread::scope(|scope| {
         let senders = send(scope, &origin, plans.clone(), &stop, &mut rng);
-        std::thread::sleep(Duration::from_secs(8));
+        std::thread::sleep(Duration::from_secs(6));
         for plan in &plans {
             assert_eq!(status(&client, plan), "open", "{plan:?}");
         }
-        stop_between_writes(&a, &client);
-        let at = Instant::now();
+        let at = stop_between_writes(&a, b.origin());
         let took = until_interrupted(&client, &plans);
-        // One turn of each four goes on and ends, one goes on, two are left.
-        for (n, plan) in plans.iter().enumerate() {
-            match n % 4 {
-                0 => check::again(b.origin(), plan, "interrupted"),
-                1 => {
-                    let path = format!("/api/v1/sessions/{}/turns", plan.session);
-                    let reply = client
-                        .post(&path, &question(&plan.request))
-                        .unwrap_or_else(|e| panic!("{path}: {}", e.0));
-                    assert_eq!(reply.body["status"], "open", "{reply:?}");
-                }
-                _ => {}
-            }
-        }
+        go_on_with_some(&b, &plans);
         let before = journals(&client, "a");
         a.signal("CONT");
         let played = join(senders);
         assert!(before == journals(&client, "a"), "somebody has gone on");
-        for (n, Played { plan, sent }) in played.iter().enumerate() {
-            let reply = sent.reply.as_ref().expect("an answer");
-            match n % 4 {
-                1 => assert_eq!(reply.code(), "stream_lost", "{plan:?}: {reply:?}"),
-                0 => assert_eq!(sent.told(), Some("finalized"), "{plan:?}"),
-                _ => assert_eq!(sent.told(), Some("interrupted"), "{plan:?}"),
-            }
-            let items = journal(&client, &plan.session);
-            let first = items
-                .iter()
-                .position(|i| i["turn_id"] == *plan.turn && i["channel"] == "interrupted")
-                .expect("the turn was interrupted");
-            let text = recorded(&items[..first], &plan.turn);
-            assert!(sent.text.starts_with(&text), "{plan:?}: {text:?}");
-            let missing = sent.marks.iter().find(|m| m.end > text.len() && m.shown);
-            let missing = missing.map(|m| at.saturating_duration_since(m.at));
-            assert!(
-                missing < Some(super::DRAFT_EVERY * 4),
-                "{plan:?}: {missing:?}"
-            );
-            check::restores(&client, &plan.session);
+        for (n, played) in played.iter().enumerate() {
+            check_stopped(&client, n, played, at);
         }
         eprintln!("{} turns were marked after {took:?}", plans.len());
     });
@@ -207,6 +228,3 @@ fn a_server_that_stood_still_does_not_go_on_with_what_was_taken_from_it() {
     b.stop();
     home.verify();
 }
-
-/// The others fall silent.
-const STREAMS_THAT_FLOW: usize = 14;

@@ -1,0 +1,188 @@
+//! Odd events: whatever comes, what is made of it can be written. Most were found by `filrouge-bench fuzz-decoders`.
+
+use filrouge_engine::stream::{Ended, ReadyItem};
+use filrouge_transcode::{Decoder, StreamFormat};
+use filrouge_types::RawJson;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Part {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+/// What is made of events; each item is one that the ledger takes.
+fn items(format: StreamFormat, events: &[&str]) -> (Decoder, Vec<ReadyItem>) {
+    let mut decoder = Decoder::new(format);
+    for event in events {
+        decoder.push(format!("data: {event}\n\n").as_bytes());
+    }
+    decoder.end();
+    let items = decoder.transcript_mut().take_ready();
+    for ready in &items {
+        let parts = RawJson::parse(ready.item.parts.as_str()).unwrap();
+        let parts: Vec<Part> = serde_json::from_str(parts.as_str()).unwrap();
+        assert!(!parts.is_empty() && parts.iter().all(|part| !part.kind.is_empty()));
+        for json in [&ready.item.usage, &ready.item.metadata] {
+            let json = json.as_ref().map(|json| RawJson::parse(json.as_str()));
+            assert!(json.is_none_or(|json| json.unwrap().is_object()));
+        }
+    }
+    (decoder, items)
+}
+
+fn said(items: &[ReadyItem]) -> String {
+    let parts = items.iter().map(|ready| ready.item.parts.as_str());
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+fn nested(depth: usize) -> String {
+    format!("{}{}", "[".repeat(depth), "]".repeat(depth))
+}
+
+#[test]
+fn what_has_no_type_is_no_part() {
+    let deep = format!(r#"{{"type":"new_call","x":{}}}"#, nested(127));
+    for odd in [
+        r#"{"type":7}"#,
+        r#"{"type":""}"#,
+        r#"{"type":"\ud800"}"#,
+        r#"{"x":1}"#,
+        &deep,
+    ] {
+        let message = format!(r#"{{"type":"message","content":[{odd}]}}"#);
+        for item in [odd, &message] {
+            let whole =
+                format!(r#"{{"object":"response","status":"completed","output":[{item}]}}"#);
+            let (decoder, items) = items(StreamFormat::OpenaiResponses, &[&whole]);
+            assert_eq!(decoder.transcript().events(), (1, 1), "{odd}");
+            assert!(said(&items).contains("raw_event"), "{odd}");
+        }
+        let chunk = format!(r#"{{"choices":[{{"index":0,"delta":{{"images":[{odd}]}}}}]}}"#);
+        let (decoder, items) = items(StreamFormat::OpenaiChat, &[&chunk, "[DONE]"]);
+        assert_eq!(decoder.transcript().events(), (2, 1), "{odd}");
+        assert!(said(&items).contains("raw_event"), "{odd}");
+    }
+}
+
+#[test]
+fn a_name_that_is_no_label_is_no_models() {
+    for (model, known) in [
+        ("m\\u0000".to_owned(), None),
+        ("m".repeat(5000), None),
+        ("m".to_owned(), Some("m")),
+    ] {
+        let chunk = format!(
+            r#"{{"model":"{model}","choices":[{{"index":0,"delta":{{"content":"a"}},"finish_reason":"stop"}}]}}"#
+        );
+        let (_, items) = items(StreamFormat::OpenaiChat, &[&chunk, "[DONE]"]);
+        assert_eq!(items[0].item.model.as_deref(), known);
+    }
+}
+
+#[test]
+fn counts_that_are_no_object_are_kept_as_an_event() {
+    for usage in ["7".to_owned(), format!("{{\"x\":{}}}", nested(128))] {
+        let text = format!(
+            r#"{{"candidates":[{{"content":{{"parts":[{{"text":"a"}}]}},"finishReason":"STOP"}}],"usageMetadata":{usage}}}"#
+        );
+        let (decoder, items) = items(StreamFormat::Gemini, &[&text]);
+        assert_eq!(decoder.transcript().events(), (1, 1));
+        assert!(said(&items).contains("raw_event"));
+    }
+}
+
+#[test]
+fn an_unknown_event_is_kept_as_text_when_its_part_would_be_too_deep() {
+    for (depth, begins) in [
+        (126, r#""event":[[["#),
+        (127, r#""event":"[[["#),
+        (400, r#""event":"[[["#),
+    ] {
+        let deep = nested(depth);
+        let (_, items) = items(StreamFormat::AgUi, &[&deep, r#"{"type":"RUN_FINISHED"}"#]);
+        assert!(said(&items).contains(begins), "{depth}");
+    }
+}
+
+#[test]
+fn a_call_is_named_after_an_id_with_escapes() {
+    let text = r#"{"responseId":"a\"","candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{}}}]},"finishReason":"STOP"}]}"#;
+    let (_, items) = items(StreamFormat::Gemini, &[text]);
+    assert!(
+        said(&items).contains(r#""call_id":"call_a\"_0""#),
+        "{}",
+        said(&items)
+    );
+}
+
+/// A text whose event differs from the one before in what is behind the text, or in front of it.
+#[test]
+fn an_event_that_begins_as_the_one_before_may_end_otherwise() {
+    let delta = |text: &str, behind: &str| {
+        format!(
+            r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"{text}"{behind}}}}}"#
+        )
+    };
+    let start =
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#;
+    let events = [
+        start,
+        &delta("a", ""),
+        &delta("b", ""),
+        &delta("c", r#","x":"c""#),
+        &delta("d", r#","x":"e""#),
+        &delta("f", r#","text":"g""#),
+        &delta("h", ""),
+    ];
+    let (decoder, items) = items(StreamFormat::Anthropic, &events);
+    let block = decoder.transcript().blocks().next().unwrap();
+    assert_eq!(block.parts[0].text, "abcdh");
+    assert_eq!(decoder.transcript().events(), (7, 1));
+    assert!(said(&items).contains("raw_event"));
+
+    let chunk = |id: &str, delta: &str, behind: &str| {
+        format!(
+            r#"{{"id":"{id}","model":"m","choices":[{{"index":0,"delta":{delta},"finish_reason":null}}]{behind}}}"#
+        )
+    };
+    let events = [
+        &chunk("1", r#"{"content":"a"}"#, ""),
+        &chunk("1", r#"{"content":"b"}"#, ""),
+        &chunk("2", r#"{"content":"c"}"#, r#","usage":null"#),
+        &chunk("2", r#"{"content":"d"}"#, r#","id":"3""#),
+        &chunk("2", r#"{"content":"e","tool_calls":[]}"#, ""),
+        &chunk("2", r#"{"content":"f"}"#, r#","usage":{"total_tokens":7}"#),
+    ];
+    let (decoder, items) = self::items(StreamFormat::OpenaiChat, &events.map(String::as_str));
+    let block = decoder.transcript().blocks().next().unwrap();
+    assert_eq!(block.parts[0].text, "abcef");
+    assert_eq!(decoder.transcript().events(), (6, 1));
+    assert_eq!(
+        decoder.transcript().told().0.unwrap().as_str(),
+        r#"{"total_tokens":7}"#
+    );
+    assert!(said(&items).contains("raw_event"));
+}
+
+#[test]
+fn arguments_that_are_too_deep_stay_a_text() {
+    for (depth, begins) in [(125, r#""args":{"x":[["#), (126, r#""args":"{\"x\":[["#)] {
+        let call = format!(
+            r#"{{"choices":[{{"index":0,"delta":{{"tool_calls":[{{"index":0,"id":"c","function":{{"name":"f","arguments":"{{\"x\":{}}}"}}}}]}},"finish_reason":"tool_calls"}}]}}"#,
+            nested(depth)
+        );
+        let (_, items) = items(StreamFormat::OpenaiChat, &[&call, "[DONE]"]);
+        assert!(said(&items).contains(begins), "{}", said(&items));
+    }
+}
+
+#[test]
+fn an_error_without_a_word_is_an_error() {
+    let blocked = r#"{"promptFeedback":{"blockReason":""}}"#;
+    let (decoder, _) = items(StreamFormat::Gemini, &[blocked]);
+    match decoder.transcript().ended() {
+        Some(Ended::Failed(error)) => assert_eq!(&*error.code, "error"),
+        other => panic!("{other:?}"),
+    }
+}

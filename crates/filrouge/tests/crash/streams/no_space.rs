@@ -1,0 +1,158 @@
+//! A stream while the disk is full: a short time costs nothing, a long one is told, and what was shown stays.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use super::check::{self, journal, question, recorded};
+use super::script::{Format, Script};
+use super::sender::{Ending, Plan, Upload};
+use super::watcher::Shown;
+use crate::Seed;
+use crate::disk::Faults;
+use crate::http::{Client, Reply};
+use crate::server::{Home, Server};
+
+/// A recorder waits so long for a ledger that does not answer, and the server a little for its disk.
+const TOLD_WITHIN: Duration = Duration::from_secs(30);
+/// Longer than a draft takes.
+const A_WHILE: Duration = Duration::from_millis(800);
+
+fn plan(client: &Client, request: &str, format: Format) -> Plan {
+    let path = "/api/v1/sessions/s/turns";
+    let turn = client
+        .post(path, &question(request))
+        .unwrap_or_else(|e| panic!("{path}: {}", e.0));
+    Plan {
+        session: "s".to_owned(),
+        request: request.to_owned(),
+        turn: turn.body["turn_id"].as_str().expect("a turn_id").to_owned(),
+        format,
+        calls: false,
+        ending: Ending::Never,
+        delay: Duration::ZERO,
+        pace: Duration::ZERO,
+    }
+}
+
+/// A stream that is sent by hand.
+struct Hand {
+    script: Script,
+    upload: Upload,
+    rng: StdRng,
+    words: usize,
+    text: String,
+}
+
+impl Hand {
+    fn begin(server: &Server, plan: &Plan) -> Self {
+        let script = Script::new(plan.format, plan.request.clone());
+        let mut upload = Upload::begin(server.origin(), plan).expect("a connection");
+        upload.send(&script.begin()).expect("a server");
+        Self {
+            script,
+            upload,
+            rng: StdRng::seed_from_u64(1),
+            words: 0,
+            text: String::new(),
+        }
+    }
+
+    fn say(&mut self, words: usize) {
+        for n in self.words..self.words + words {
+            for piece in self.script.next(n, false, &mut self.rng) {
+                self.upload.send(&piece.bytes).expect("a server");
+                self.text += &piece.says;
+            }
+        }
+        self.words += words;
+    }
+
+    fn finish(mut self) -> (Reply, String) {
+        self.upload
+            .send(&self.script.finish())
+            .and_then(|()| self.upload.end())
+            .expect("a server");
+        (self.upload.reply().expect("an answer"), self.text)
+    }
+}
+
+#[test]
+fn a_stream_outlives_a_full_disk_or_says_that_it_does_not() {
+    let _seed = Seed::of("a_stream_outlives_a_full_disk_or_says_that_it_does_not");
+    let home = Home::new();
+    let (arm, free) = (home.beside("arm"), home.beside("free"));
+    let faults = Faults {
+        enospc_at: Some(0),
+        enospc_off: Some(free.clone()),
+        arm: Some(arm.clone()),
+        ..Faults::default()
+    };
+    let mut server = Server::start_set(&home, &faults, &[("FILROUGE_STREAM_TIMEOUT_S", "3")]);
+    let client = Client::new(server.origin());
+    let (kept, lost) = (
+        plan(&client, "kept", Format::Anthropic),
+        plan(&client, "lost", Format::Responses),
+    );
+    let origin = server.origin().to_owned();
+    let watcher = std::thread::spawn(move || Shown::run(&origin, "s"));
+
+    let mut hand = Hand::begin(&server, &kept);
+    hand.say(20);
+    std::thread::sleep(A_WHILE);
+    fs::write(&arm, "").expect("fill the disk");
+    hand.say(20);
+    std::thread::sleep(A_WHILE * 2);
+    fs::write(&free, "").expect("make room");
+    hand.say(20);
+    let (reply, text) = hand.finish();
+    assert_eq!(reply.status, 200, "{reply:?}");
+    assert_eq!(reply.body["status"], "finalized");
+    assert_eq!(reply.body["answer_neutral"], text);
+
+    let mut hand = Hand::begin(&server, &lost);
+    hand.say(20);
+    std::thread::sleep(A_WHILE);
+    fs::remove_file(&free).expect("fill the disk again");
+    let shown = hand.text.clone();
+    let begin = Instant::now();
+    hand.say(20);
+    let reply = hand.upload.reply().expect("an answer");
+    let took = begin.elapsed();
+    assert_eq!(
+        (reply.status, reply.code()),
+        (507, "store_full"),
+        "{reply:?}"
+    );
+    assert!(
+        reply.content_type.starts_with("application/problem+json"),
+        "{reply:?}"
+    );
+    assert!(took < TOLD_WITHIN, "{took:?}");
+    assert_eq!(client.get(&lost.path())["status"], "open");
+
+    fs::write(&free, "").expect("make room again");
+    let begin = Instant::now();
+    while client.get(&lost.path())["status"] == "open" {
+        assert!(begin.elapsed() < TOLD_WITHIN, "the turn stays open");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    eprintln!(
+        "the client was told after {took:?}, the turn was marked {:?} after there was room",
+        begin.elapsed()
+    );
+    assert_eq!(client.get(&lost.path())["status"], "interrupted");
+    assert_eq!(recorded(&journal(&client, "s"), &lost.turn), shown);
+    check::restores(&client, "s");
+    check::again(server.origin(), &lost, "interrupted");
+    server.kill();
+    let watched = watcher.join().expect("a watcher");
+    let server = Server::start(&home);
+    let items = journal(&Client::new(server.origin()), "s");
+    check::shown(&items, &watched);
+    assert!(watched.drafts.len() >= 2, "{:?}", watched.drafts);
+    server.stop();
+    home.verify();
+}
