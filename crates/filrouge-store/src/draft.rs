@@ -11,7 +11,7 @@ mod partial;
 
 pub(crate) use codec::{decode, encode};
 pub(crate) use partial::answer_so_far;
-pub use partial::{checked, partial_entries, raw_event};
+pub use partial::{arguments, checked, is_flat, partial_entries, raw_event};
 
 /// Names one recording of a stream; its items' keys begin with it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use filrouge_store::draft::PieceKind;
-use filrouge_types::{Channel, RawJson, Role, check_nesting};
+use filrouge_store::draft::{PieceKind, arguments};
+use filrouge_types::{Channel, RawJson, Role};
 
 /// What the channel of an answer is that is not the first of several (`n` above 1): no context shows it.
 const ALTERNATIVE: &str = "alternative";
@@ -175,22 +175,4 @@ fn write_part(out: &mut String, part: &Part, block: &Block) {
         let _ = write!(out, ",\"{name}\":[{}]", values.join(","));
     }
     out.push('}');
-}
-
-/// The arguments of a call, given as text: the object in it, else the text as it came.
-fn arguments(inner: &str) -> String {
-    if inner.is_empty() {
-        return "{}".to_owned();
-    }
-    let text = format!("\"{inner}\"");
-    let plain: Result<String, _> = serde_json::from_str(&text);
-    match plain.ok().and_then(|plain| RawJson::parse(&plain).ok()) {
-        Some(json) if json.is_object() && is_flat(json.as_str()) => json.as_str().to_owned(),
-        _ => text,
-    }
-}
-
-/// Whether JSON is not too deep as a member of a part.
-pub(super) fn is_flat(json: &str) -> bool {
-    check_nesting(format!("[[{json}").as_bytes()).is_ok()
 }

@@ -5,10 +5,10 @@
 
 use std::collections::VecDeque;
 
-use filrouge_store::draft::PieceKind;
+use filrouge_store::draft::{PieceKind, is_flat};
 use filrouge_types::{Channel, JsonText, NewItem, RawJson, Role};
 
-use super::block::{Block, Part, is_flat};
+use super::block::{Block, Part};
 use super::end::Ended;
 use crate::validate::{foreign_part, foreign_parts};
 

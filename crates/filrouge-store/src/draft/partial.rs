@@ -1,6 +1,6 @@
 //! What a draft shows, as items.
 
-use filrouge_types::{Channel, JsonText, NewItem, RawJson};
+use filrouge_types::{Channel, JsonText, NewItem, RawJson, check_nesting};
 
 use super::{Piece, PieceKind, StreamId};
 use crate::record::Entry;
@@ -76,13 +76,13 @@ fn part(piece: &Piece) -> Option<String> {
         PieceKind::ToolCall => {
             let (id, name) = piece.head.call.as_ref()?;
             let (id, name) = (id.as_token(), name.as_token());
-            let kind = if piece.done {
-                "tool_call"
+            let (kind, args) = if piece.done {
+                ("tool_call", arguments(text))
             } else {
-                "tool_call_partial"
+                ("tool_call_partial", format!("\"{text}\""))
             };
             Some(format!(
-                r#"{{"type":"{kind}","call_id":{id},"name":{name},"args":"{text}"}}"#
+                r#"{{"type":"{kind}","call_id":{id},"name":{name},"args":{args}}}"#
             ))
         }
         _ if text.is_empty() => None,
@@ -90,4 +90,24 @@ fn part(piece: &Piece) -> Option<String> {
         PieceKind::Refusal => Some(format!(r#"{{"type":"refusal","refusal":"{text}"}}"#)),
         PieceKind::Reasoning => Some(format!(r#"{{"type":"reasoning","text":"{text}"}}"#)),
     }
+}
+
+/// The arguments of a call, given as text: the object in it, else the text as it came.
+#[must_use]
+pub fn arguments(inner: &str) -> String {
+    if inner.is_empty() {
+        return "{}".to_owned();
+    }
+    let text = format!("\"{inner}\"");
+    let plain: Result<String, _> = serde_json::from_str(&text);
+    match plain.ok().and_then(|plain| RawJson::parse(&plain).ok()) {
+        Some(json) if json.is_object() && is_flat(json.as_str()) => json.as_str().to_owned(),
+        _ => text,
+    }
+}
+
+/// Whether JSON is not too deep as a member of a part.
+#[must_use]
+pub fn is_flat(json: &str) -> bool {
+    check_nesting(format!("[[{json}").as_bytes()).is_ok()
 }
