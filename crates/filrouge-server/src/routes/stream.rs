@@ -33,7 +33,7 @@ pub(crate) const PATH: &str = "/api/v1/sessions/{session_id}/turns/{turn_id}/str
 pub(super) struct RecordQuery {
     /// What the body is written in.
     #[serde(deserialize_with = "format")]
-    #[param(schema_with = formats)]
+    #[param(schema_with = formats, required = true)]
     format: StreamFormat,
     /// Whether an answer ends the turn. If not, the turn stays open, and the caller ends it.
     #[param(default = true)]

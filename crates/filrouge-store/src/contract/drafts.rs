@@ -103,7 +103,7 @@ pub fn abandon(session: &str, turn: TurnId, stream: StreamId, before: i64) -> Wr
     })
 }
 
-pub async fn begun(f: &Fixture, who: &Scope, session: &str) -> Turn {
+pub(super) async fn begun(f: &Fixture, who: &Scope, session: &str) -> Turn {
     let turn = f.start(who, session, "r").await;
     f.write(who, put(session, turn.turn_id, stream(1), 0, Vec::new()))
         .await
@@ -123,7 +123,7 @@ fn shown(news: DraftNews) -> Vec<(u64, String)> {
     pieces.into_iter().map(|p| (p.number, p.text)).collect()
 }
 
-pub async fn none_left(f: &Fixture, who: &Scope) {
+pub(super) async fn none_left(f: &Fixture, who: &Scope) {
     let left = f.ledger.drafts(who, &sid("s"), BTreeMap::new()).await;
     assert_eq!(left, Ok(Vec::new()));
     let all = f.ledger.ask(|sight| sight.view.all_drafts()).await;

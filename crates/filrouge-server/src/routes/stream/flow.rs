@@ -55,13 +55,23 @@ impl Flow {
         let (app, what) = (self.app, self.what);
         let mut under_way = app.recordings().begin();
         let (scope, ledger) = (&self.scope, app.engine().ledger());
-        let follower = app.live().follow(ledger, scope, &what.session_id).await?;
-        let format = what.format.as_str();
-        let turn_id = what.turn_id;
-        let recorder = Box::new(Recorder::begin(app.engine(), scope, what).await?);
+        let (format, turn_id) = (what.format.as_str(), what.turn_id);
+        let begin = async {
+            let follower = app.live().follow(ledger, scope, &what.session_id).await?;
+            let recorder = Recorder::begin(app.engine(), scope, what).await?;
+            Ok::<_, Failure>((follower, Box::new(recorder)))
+        };
+        let mut body = self.body.body;
+        let (follower, recorder) = match begin.await {
+            Ok(begun) => begun,
+            Err(failure) => {
+                rest(&mut body).await;
+                return Err(failure);
+            }
+        };
         let mut ear = Ear {
             flushes: app.recordings().listen(turn_id),
-            body: self.body.body,
+            body,
             follower,
             idle: app.limits().settings().stream_idle,
             heard: Instant::now(),
@@ -83,7 +93,7 @@ impl Flow {
         under_way.ended(format, outcome);
         let (turn, told) = turn?;
         if told {
-            ear.rest().await;
+            rest(&mut ear.body).await;
         }
         Ok(turn)
     }
@@ -122,22 +132,22 @@ impl Ear<'_> {
             }
         }
     }
+}
 
-    /// Reads what stands behind a stream's end, if it is little.
-    async fn rest(&mut self) {
-        let mut left = REST_BYTES;
-        let reading = async {
-            while let Some(Ok(frame)) = self.body.frame().await {
-                let bytes = frame.data_ref().map_or(0, Bytes::len);
-                match left.checked_sub(bytes) {
-                    Some(fewer) => left = fewer,
-                    None => return,
-                }
+/// Reads what stands behind a stream's end, or what a refused one sends, if it is little.
+async fn rest(body: &mut Body) {
+    let mut left = REST_BYTES;
+    let reading = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            match left.checked_sub(bytes) {
+                Some(fewer) => left = fewer,
+                None => return,
             }
-        };
-        // What does not come is not waited for: the connection is closed then.
-        let _ = timeout(REST_WITHIN, reading).await;
-    }
+        }
+    };
+    // What does not come is not waited for: the connection is closed then.
+    let _ = timeout(REST_WITHIN, reading).await;
 }
 
 /// Takes one step after the other, to the end; tells with the turn whether the stream has told its end.
