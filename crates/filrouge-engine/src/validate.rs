@@ -56,7 +56,7 @@ impl<'de> Visitor<'de> for SpellingVisitor {
         let mut plain = true;
         while let Some((name, value)) = map.next_entry::<&RawValue, &RawValue>()? {
             let (name, value) = (name.get(), value.get());
-            plain &= !escapes_ascii(name) && (name != r#""type""# || !escapes_ascii(value));
+            plain &= !escapes_word(name) && (name != r#""type""# || !escapes_word(value));
         }
         Ok(Spelling(plain))
     }
@@ -68,17 +68,12 @@ impl<'de> Deserialize<'de> for Spelling {
     }
 }
 
-/// Whether a name of ASCII is spelled with escapes that it does not need. Others may be: some writers of JSON escape
-/// all that is not ASCII.
-fn escapes_ascii(name: &str) -> bool {
-    if !name.contains('\\') {
-        return false;
-    }
-    let Ok(text) = JsonText::from_raw(RawJson::from_checked(name)) else {
-        return false;
-    };
-    let plain = text.to_plain();
-    plain.is_ascii() && JsonText::from_plain(&plain).as_token() != name
+/// Whether a word such as filrouge knows, of small letters, digits and underscores, is spelled with escapes. All else
+/// may be: some writers of JSON escape whatever is not printable ASCII, or slashes.
+fn escapes_word(name: &str) -> bool {
+    let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    let read = |name| JsonText::from_raw(RawJson::from_checked(name));
+    name.contains('\\') && read(name).is_ok_and(|name| name.to_plain().bytes().all(word))
 }
 
 /// Whether any part spells its type or a member's name so that who compares bytes takes it for another one.
@@ -275,6 +270,7 @@ mod tests {
             r#"[{"type":"text","text":"a \"b\" \u0063"}]"#,
             r#"[{"type":"tool_call","name":"r\u006d","args":{"\u0061":1}}]"#,
             r#"[{"type":"text","gr\u00f6\u00dfe":1,"\u4f60":2}]"#,
+            r#"[{"type":"a\/b","c\/d":1,"\u007f":2,"e\"f":3,"\u001d":4}]"#,
         ] {
             assert_eq!(refused(parts, Author::Caller), None, "{parts}");
         }
