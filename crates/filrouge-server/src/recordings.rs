@@ -78,12 +78,18 @@ impl Recordings {
     /// The turn is recorded from now on: what is given tells when it is to write what it holds.
     pub(crate) fn listen(&self, turn: TurnId) -> Listening<'_> {
         let (sender, asked) = mpsc::channel(4);
-        self.flushes().insert(turn, sender);
+        self.flushes().insert(turn, sender.clone());
         Listening {
             all: self,
             turn,
+            sender,
             asked,
         }
+    }
+
+    /// Whether a turn is being recorded here.
+    pub(crate) fn records(&self, turn: TurnId) -> bool {
+        self.flushes().contains_key(&turn)
     }
 
     /// Lets the recording of a turn, if there is one here, write what it holds: whoever ends the turn keeps that.
@@ -128,6 +134,7 @@ impl Recordings {
 pub(crate) struct Listening<'r> {
     all: &'r Recordings,
     turn: TurnId,
+    sender: mpsc::Sender<Flush>,
     asked: mpsc::Receiver<Flush>,
 }
 
@@ -144,7 +151,12 @@ impl Listening<'_> {
 
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
-        self.all.flushes().remove(&self.turn);
+        let mut flushes = self.all.flushes();
+        // The turn's next recording may have begun already.
+        let own = |sender: &mpsc::Sender<Flush>| sender.same_channel(&self.sender);
+        if flushes.get(&self.turn).is_some_and(own) {
+            flushes.remove(&self.turn);
+        }
     }
 }
 
@@ -179,5 +191,26 @@ impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         self.all.gauge.dec();
         self.all.under_way.send_modify(|count| *count -= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_turns_next_recording_is_asked_while_the_one_before_still_ends() {
+        let all = Recordings::new(&Metrics::default());
+        let turn = TurnId::from_derived([1; 16]);
+        let before = all.listen(turn);
+        let mut next = all.listen(turn);
+        drop(before);
+        assert!(all.records(turn));
+        let asked = async { next.asked().await.send(()).is_ok() };
+        let ((), answered) = tokio::join!(all.flush(turn), asked);
+        assert!(answered);
+        drop(next);
+        assert!(!all.records(turn));
+        all.flush(turn).await;
     }
 }

@@ -206,6 +206,16 @@ pub(super) async fn finalize(
     Ok(masked(response, turn.masked))
 }
 
+/// Before a turn is ended that is recorded here, what has come is written: for those alone whose turn it is.
+async fn flush_recording(app: &App, at: &InTurn<may::Write>) {
+    let ledger = app.engine().ledger();
+    if app.recordings().records(at.turn)
+        && ledger.turn(&at.scope, &at.session, at.turn).await.is_ok()
+    {
+        app.recordings().flush(at.turn).await;
+    }
+}
+
 /// Ends a turn with an error, after what was shown so far.
 #[utoipa::path(
     post,
@@ -222,7 +232,7 @@ pub(super) async fn fail(
     _: Query<NoParameters>,
     Body(request): Body<FailTurn>,
 ) -> Result<Response<HttpBody>, Problem> {
-    app.recordings().flush(at.turn).await;
+    flush_recording(&app, &at).await;
     let turn = app
         .engine()
         .fail_turn(&at.scope, at.session, at.turn, request)
@@ -247,7 +257,7 @@ pub(super) async fn cancel(
     _: Query<NoParameters>,
     OptionalBody(request): OptionalBody<CancelTurn>,
 ) -> Result<Response<HttpBody>, Problem> {
-    app.recordings().flush(at.turn).await;
+    flush_recording(&app, &at).await;
     let turn = app
         .engine()
         .cancel_turn(&at.scope, at.session, at.turn, request)
