@@ -145,8 +145,14 @@ impl LogRow {
     /// Whether it holds nothing but growth of drafts.
     #[must_use]
     pub fn is_drafts(&self) -> bool {
-        let entries = self.entries().unwrap_or_default();
-        !entries.is_empty() && entries.iter().all(|e| e.change == Change::Draft)
+        // Every commit is asked: the first entry of another kind ends it.
+        let mut r = Reader(&self.entries);
+        while read_entry(&mut r).is_ok_and(|e| e.change == Change::Draft) {
+            if r.is_empty() {
+                return true;
+            }
+        }
+        false
     }
 
     /// The stored bytes, without the number, which is the row's key.

@@ -313,3 +313,30 @@ fn a_redacted_turn_has_one_number_more() {
     none.splice(11..13, [0]);
     assert_eq!(TurnRow::decode(row.turn_id, row.place(), &none), None);
 }
+
+#[test]
+fn a_commit_of_drafts_alone_is_known() {
+    let keyring = Keyring::single([1; 32]);
+    let is_drafts = |changes: &[Change]| {
+        let entry = |change: &Change| LogEntry {
+            pk: 1,
+            first_seq: 0,
+            count: 0,
+            head: [0; 8],
+            change: change.clone(),
+        };
+        let entries: Vec<LogEntry> = changes.iter().map(entry).collect();
+        let at = Timestamp::from_micros(0);
+        LogRow::following(None, at, &entries, Default::default(), &keyring).is_drafts()
+    };
+    assert!(is_drafts(&[Change::Draft]));
+    assert!(is_drafts(&[Change::Draft, Change::Draft]));
+    for others in [
+        vec![],
+        vec![Change::Items],
+        vec![Change::Draft, Change::Items],
+        vec![Change::Note("n".into()), Change::Draft],
+    ] {
+        assert!(!is_drafts(&others), "{others:?}");
+    }
+}
