@@ -63,6 +63,7 @@ fn entry() -> impl Strategy<Value = LogEntry> {
         Just(Change::Patched),
         Just(Change::Erased),
         Just(Change::Event),
+        Just(Change::Draft),
         ".{0,20}".prop_map(|name| Change::Note(name.into())),
     ];
     (
