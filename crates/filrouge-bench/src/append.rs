@@ -128,7 +128,7 @@ async fn raw_many(dir: &Path, layout: Layout, sessions: usize, turns: usize) -> 
 }
 
 /// The series with the best median.
-fn best(series: &[Series], of: fn(&Leg) -> f64, high: bool) -> Result<&Series> {
+pub(crate) fn best(series: &[Series], of: fn(&Leg) -> f64, high: bool) -> Result<&Series> {
     let value = |s: &&Series| if high { -s.median(of) } else { s.median(of) };
     series
         .iter()

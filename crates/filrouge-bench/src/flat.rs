@@ -222,7 +222,8 @@ fn memory(setup: &Setup) -> Result<Memory> {
     Ok(serde_json::from_slice(&out.stdout)?)
 }
 
-fn resident() -> Result<u64> {
+/// Resident kB of this process.
+pub(crate) fn resident() -> Result<u64> {
     let text = fs::read_to_string("/proc/self/status")?;
     let line = text
         .lines()

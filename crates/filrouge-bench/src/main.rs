@@ -5,8 +5,10 @@ mod context;
 mod decode;
 mod flat;
 mod fuzz;
+mod hot;
 mod http;
 mod load;
+mod postgres;
 mod product;
 mod raw;
 mod reads;
@@ -63,6 +65,17 @@ enum Workload {
     Append32,
     /// The program over HTTP
     Http32,
+    /// Turns through PostgreSQL, beside pgbench with the same statements
+    Postgres,
+    /// Redis in front: the newest 20 turns beside LRANGE, durable turns with and without it, and memory
+    Hot {
+        /// How many turns of sessions of nobody, for memory
+        #[arg(long, default_value_t = hot::TURNS)]
+        turns: u64,
+        /// One part alone
+        #[arg(long)]
+        part: Option<hot::Part>,
+    },
     /// The newest 20 turns and 80 items of 5,000 turns
     Last20,
     /// All 20,000 items of 5,000 turns
@@ -110,6 +123,16 @@ enum Workload {
     /// Part of flat
     #[command(hide = true)]
     ChildMemory,
+    /// Part of hot: memory in a process of its own
+    #[command(hide = true)]
+    ChildHot {
+        /// Of Redis
+        #[arg(long)]
+        url: String,
+        /// In all
+        #[arg(long)]
+        turns: u64,
+    },
 }
 
 /// What every workload is told.
@@ -140,6 +163,8 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
         Workload::Append1 => append::one(setup).await,
         Workload::Append32 => append::many(setup).await,
         Workload::Http32 => http::http(setup).await,
+        Workload::Postgres => postgres::postgres(setup).await,
+        Workload::Hot { turns, part } => hot::hot(setup, *turns, *part).await,
         Workload::Last20 => reads::last(setup).await,
         Workload::Readall => reads::all(setup).await,
         Workload::Context => context::context(setup).await,
@@ -151,9 +176,24 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
 }
 
 async fn sections(setup: &Setup, command: &Workload, json: bool) -> Result<()> {
-    use Workload::{Append1, Append32, Context, Decode, Flat, Http32, Last20, Readall, Size};
+    use Workload::{
+        Append1, Append32, Context, Decode, Flat, Hot, Http32, Last20, Postgres, Readall, Size,
+    };
     let all = [
-        Append1, Append32, Http32, Last20, Readall, Context, Flat, Size, Decode,
+        Append1,
+        Append32,
+        Http32,
+        Postgres,
+        Hot {
+            turns: hot::TURNS,
+            part: None,
+        },
+        Last20,
+        Readall,
+        Context,
+        Flat,
+        Size,
+        Decode,
     ];
     let chosen = if *command == Workload::All {
         all.to_vec()
@@ -217,6 +257,9 @@ fn main() -> Result<()> {
                 write_json(&append::library_many(setup.dir()?.path(), 32, *turns).await?)
             }
             Workload::ChildMemory => write_json(&flat::memory_child(&setup).await?),
+            Workload::ChildHot { url, turns } => {
+                write_json(&hot::growth_child(&setup, url, *turns).await?)
+            }
             workload => sections(&setup, workload, options.json).await,
         }
     })

@@ -1,14 +1,17 @@
-//! The product as a program would open it: SQLite ledger, keyring, engine, and the anchor kept up to date.
+//! The product as a program would open it: ledger, keyring, engine, and the anchor kept up to date.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
 use filrouge_engine::anchor::{Anchor, AnchorKeeper};
+use filrouge_engine::scopes::{DurablePolicy, ScopeOptions, TwoScopes};
 use filrouge_engine::{Engine, Settings, keyfile};
+use filrouge_postgres::PostgresLedger;
 use filrouge_sqlite::{Options, SqliteLedger};
-use filrouge_store::{Ledger, OsEntropy, Scope, Viewer};
-use filrouge_types::{SystemClock, TenantId};
+use filrouge_store::hot::HotStore;
+use filrouge_store::{Keyring, Ledger, OsEntropy, Scope, Viewer};
+use filrouge_types::{Clock, SystemClock, TenantId};
 
 /// An open store.
 pub(crate) struct Product {
@@ -19,29 +22,58 @@ pub(crate) struct Product {
 }
 
 impl Product {
-    /// Opens the store in `dir`; `anchored` as `filrouge serve` has it.
+    /// Opens the SQLite store in `dir`; `anchored` as `filrouge serve` has it.
     pub(crate) async fn open(dir: &Path, anchored: bool) -> Result<Self> {
-        let keyring = Arc::new(keyfile::load_or_create(
-            &dir.join("keyring.json"),
-            &OsEntropy,
-        )?);
-        let options = Options::new(
-            dir.join("filrouge.db"),
-            keyring.clone(),
+        let keyring = keyring(dir)?;
+        let ledger = sqlite(dir, &keyring)?;
+        let keeper = match anchored {
+            true => Some(keep_anchor(dir, &ledger, keyring).await?),
+            false => None,
+        };
+        Ok(Self::over(ledger, Arc::new(SystemClock), keeper))
+    }
+
+    /// Opens the SQLite store in `dir` with a hot store in front, as `filrouge serve` has it.
+    pub(crate) async fn open_in_front(
+        dir: &Path,
+        hot: Arc<dyn HotStore>,
+        durable: DurablePolicy,
+    ) -> Result<(Self, Arc<TwoScopes>)> {
+        let keyring = keyring(dir)?;
+        let ledger = sqlite(dir, &keyring)?;
+        let keeper = keep_anchor(dir, &ledger, keyring.clone()).await?;
+        let options = ScopeOptions {
+            durable,
+            ..ScopeOptions::default()
+        };
+        let scopes = TwoScopes::new(
+            ledger,
+            hot,
+            keyring,
             Arc::new(OsEntropy),
             Arc::new(SystemClock),
+            options,
         );
-        let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::open(options)?);
-        let mut keeper = None;
-        if anchored {
-            let anchor = Anchor::new(&dir.join("anchor"), ledger.store_id(), keyring);
-            anchor.check(ledger.as_ref()).await?;
-            keeper = Some(AnchorKeeper::start(anchor, ledger.clone())?);
-        }
+        let product = Self::over(scopes.clone(), Arc::new(SystemClock), Some(keeper));
+        Ok((product, scopes))
+    }
+
+    /// Opens the store in the PostgreSQL database at `url` as `filrouge serve` has it, keyring and anchor in `dir`.
+    pub(crate) async fn open_postgres(url: &str, dir: &Path) -> Result<Self> {
+        let keyring = keyring(dir)?;
+        let options = filrouge_postgres::Options::new(url, keyring.clone(), Arc::new(OsEntropy))?;
+        let ledger = tokio::task::spawn_blocking(|| PostgresLedger::open(options)).await??;
+        let clock = ledger.clock();
+        let ledger: Arc<dyn Ledger> = Arc::new(ledger);
+        let keeper = keep_anchor(dir, &ledger, keyring).await?;
+        Ok(Self::over(ledger, clock, Some(keeper)))
+    }
+
+    fn over(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, keeper: Option<AnchorKeeper>) -> Self {
         let engine = Engine::new(
             ledger.clone(),
             Arc::new(OsEntropy),
-            Arc::new(SystemClock),
+            clock,
             Settings::default(),
         );
         let scope = Scope {
@@ -49,17 +81,42 @@ impl Product {
             viewer: Viewer::EndUser(None),
             token: None,
         };
-        Ok(Self {
+        Self {
             engine: Arc::new(engine),
             ledger,
             scope,
             keeper,
-        })
+        }
     }
 
-    /// Closes it: the WAL is copied back and cut.
+    /// Closes it; of an SQLite store, the WAL is copied back and cut.
     pub(crate) async fn close(self) {
         drop(self.keeper);
         self.ledger.close().await;
     }
+}
+
+fn sqlite(dir: &Path, keyring: &Arc<Keyring>) -> Result<Arc<dyn Ledger>> {
+    let options = Options::new(
+        dir.join("filrouge.db"),
+        keyring.clone(),
+        Arc::new(OsEntropy),
+        Arc::new(SystemClock),
+    );
+    Ok(Arc::new(SqliteLedger::open(options)?))
+}
+
+fn keyring(dir: &Path) -> Result<Arc<Keyring>> {
+    let path = dir.join("keyring.json");
+    Ok(Arc::new(keyfile::load_or_create(&path, &OsEntropy)?))
+}
+
+async fn keep_anchor(
+    dir: &Path,
+    ledger: &Arc<dyn Ledger>,
+    keyring: Arc<Keyring>,
+) -> Result<AnchorKeeper> {
+    let anchor = Anchor::new(&dir.join("anchor"), ledger.store_id(), keyring);
+    anchor.check(ledger.as_ref()).await?;
+    Ok(AnchorKeeper::start(anchor, ledger.clone())?)
 }

@@ -33,8 +33,9 @@ impl Target {
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::AtMost(t) => write!(f, "<= {t}"),
-            Self::AtLeast(t) => write!(f, ">= {t}"),
+            // 1 / 1.15 is 0.87.
+            Self::AtMost(t) => write!(f, "<= {}", (t * 100.0).round() / 100.0),
+            Self::AtLeast(t) => write!(f, ">= {}", (t * 100.0).round() / 100.0),
             Self::Shown => f.write_str("-"),
         }
     }

@@ -8,6 +8,7 @@ use filrouge_types::{
 };
 
 use crate::engine::{Engine, optional_bytes, text_item};
+use crate::record_policy::{LeftOut, kept_metadata};
 use crate::requests::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn};
 use crate::secrets::{Masked, Recorded};
 
@@ -21,7 +22,7 @@ impl Engine {
         scope: &Scope,
         session_id: SessionId,
         turn_id: TurnId,
-        request: FinalizeTurn,
+        mut request: FinalizeTurn,
     ) -> Result<Recorded<Turn>, Failure> {
         self.settings
             .limits
@@ -32,7 +33,14 @@ impl Engine {
         self.settings
             .limits
             .text(request.answer_translated.as_ref(), "answer_translated")?;
+        // Of the request as it came: a retry is known by it, whatever is left out.
         let fingerprint = self.keyed(finalize_fingerprint(&request));
+        let mut left = LeftOut::default();
+        if request.metadata.is_some() {
+            let keep = self.keep(scope, &session_id).await?;
+            request.metadata = self.hashed(&scope.tenant, request.metadata);
+            kept_metadata(&keep, &mut request.metadata, &mut left);
+        }
         let sieve = self.sieve(self.secrets_of(turn_id));
         let (request, masked) = self.sift(sieve, |sieve| Ok(sieve.finalize(request)))?;
         let close = Close {
@@ -48,7 +56,9 @@ impl Engine {
             },
             metadata: request.metadata,
         };
-        self.write_close(scope, close, &masked).await
+        let turn = self.write_close(scope, close, &masked).await?;
+        self.left_out(&left, turn.replayed);
+        Ok(turn)
     }
 
     /// Ends a turn with an error, after what was shown.

@@ -33,10 +33,10 @@ impl Engine {
         scope: &Scope,
         session: &SessionId,
     ) -> Result<Conversation, Failure> {
-        let (scope, id) = (scope.clone(), session.clone());
+        let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
-            .ask(move |sight| {
-                let loaded = sight.get(&scope, &id)?;
+            .ask_in(scope, session, move |sight| {
+                let loaded = sight.get(&viewer, &id)?;
                 in_session(&id, read(sight, loaded))
             })
             .await

@@ -329,10 +329,12 @@ impl Engine {
         items: usize,
     ) -> Result<Diagnosis, Failure> {
         let now = self.clock.now();
-        let (scope, id) = (scope.clone(), session.clone());
+        let (viewer, id) = (scope.clone(), session.clone());
         let mut diagnosis = self
             .ledger
-            .ask(move |sight| look::look(sight, &scope, &id, now, items))
+            .ask_in(scope, session, move |sight| {
+                look::look(sight, &viewer, &id, now, items)
+            })
             .await?;
         for turn in &mut diagnosis.pending {
             if let Some(recorder) = &mut turn.recorder {

@@ -39,7 +39,8 @@ pub enum RecordedTurn {
 }
 
 impl Engine {
-    /// Records a turn that happened elsewhere, whole; credentials in it are masked as in any other.
+    /// Records a turn that happened elsewhere, whole; credentials in it are masked as in any other, and addresses in
+    /// metadata hashed.
     ///
     /// # Errors
     /// As [`Engine::start_turn`]; `invalid` for a turn without items or one that is still open.
@@ -137,7 +138,7 @@ impl Engine {
             pipeline_name: None,
             consultant: None,
             repository: None,
-            metadata: turn.metadata.clone(),
+            metadata: self.hashed(&scope.tenant, turn.metadata.clone()),
         };
         let last = match turn.status {
             TurnStatus::Interrupted | TurnStatus::Open => Event::Interrupt,
@@ -149,7 +150,7 @@ impl Engine {
             })),
         };
         let session = NewSession::bare(session.clone());
-        let items = turn.items.clone();
+        let items = self.hashed_items(&scope.tenant, turn.items.clone());
         let (items, masked) = self.sift(self.sieve(None), |sieve| sieve.items(items))?;
         let start = self.seal_start(session, event, items, turn.status, Some(last), false)?;
         let recorded = self

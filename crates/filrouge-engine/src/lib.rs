@@ -8,12 +8,16 @@ pub mod api_keys;
 pub mod audit;
 pub mod bundle;
 pub mod diagnosis;
+pub mod history;
 pub mod keyfile;
 pub mod live;
 pub mod restore;
+pub mod scopes;
 pub mod stream;
 pub mod tail;
 
+mod append;
+mod claim;
 mod close;
 mod conversation;
 mod engine;
@@ -21,20 +25,26 @@ mod hex;
 mod identity_turns;
 mod import;
 mod lineage;
+mod metadata;
+mod record_policy;
 mod redact;
 mod requests;
 mod secrets;
 mod sessions;
+mod start;
 mod stats;
 mod sweep;
 mod trace;
 mod validate;
 
+pub use append::Appended;
 pub use conversation::Conversation;
-pub use engine::{Appended, Engine, Settings};
+pub use engine::{Engine, Settings};
 pub use identity_turns::IdentityTurns;
 pub use import::{ImportedTurn, RecordedTurn};
 pub use lineage::{Descendant, Lineage, RELATIVES_MAX, Relative};
+pub use metadata::{MetadataPolicy, is_address};
+pub use record_policy::RecordPolicies;
 pub use requests::{
     AppendItems, CancelTurn, CloseSession, CreateSession, ErrorBody, FailTurn, FinalizeTurn,
     LinkSession, PatchSession, RecordEvent, RedactTurn, ReplaceTurn, StartTurn,

@@ -110,9 +110,9 @@ impl Engine {
     /// # Errors
     /// `session_not_found`, `session_erased`, and the ledger's.
     pub async fn lineage(&self, scope: &Scope, session: &SessionId) -> Result<Lineage, Failure> {
-        let (scope, id) = (scope.clone(), session.clone());
+        let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
-            .ask(move |sight| lineage(sight, &scope, id))
+            .ask_in(scope, session, move |sight| lineage(sight, &viewer, id))
             .await
     }
 }

@@ -29,11 +29,21 @@ pub struct Live {
     task: JoinHandle<()>,
 }
 
+/// How often who follows a session that is not in the ledger looks: no commit tells of it.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// One who follows a session.
-pub struct Follower {
-    pk: SessionPk,
-    changes: watch::Receiver<()>,
-    followed: Arc<Followed>,
+pub struct Follower(Following);
+
+enum Following {
+    /// Woken by commits.
+    Woken {
+        pk: SessionPk,
+        changes: watch::Receiver<()>,
+        followed: Arc<Followed>,
+    },
+    /// Looks for itself: the session is in the hot store alone, as far as is known.
+    Looking,
 }
 
 fn locked(followed: &Followed) -> MutexGuard<'_, HashMap<SessionPk, watch::Sender<()>>> {
@@ -50,7 +60,8 @@ impl Live {
         Self { followed, task }
     }
 
-    /// Follows a session from now on: a commit that touches it afterwards wakes. Read it after this, not before.
+    /// Follows a session from now on: a commit that touches it afterwards wakes. Read it after this, not before. Of one
+    /// that is not in the ledger no commit tells: who follows it is woken every second.
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, and the ledger's.
@@ -60,20 +71,24 @@ impl Live {
         scope: &Scope,
         session: &SessionId,
     ) -> Result<Follower, Failure> {
-        let (scope, id) = (scope.clone(), session.clone());
+        let looking = ledger.in_hot(scope, session).await?;
+        let (viewer, id) = (scope.clone(), session.clone());
         let pk = ledger
-            .ask(move |sight| Ok(sight.get(&scope, &id)?.pk))
+            .ask_in(scope, session, move |sight| Ok(sight.get(&viewer, &id)?.pk))
             .await?;
+        if looking {
+            return Ok(Follower(Following::Looking));
+        }
         let mut followed = locked(&self.followed);
         let changes = followed
             .entry(pk)
             .or_insert_with(|| watch::Sender::new(()))
             .subscribe();
-        Ok(Follower {
+        Ok(Follower(Following::Woken {
             pk,
             changes,
             followed: self.followed.clone(),
-        })
+        }))
     }
 }
 
@@ -86,22 +101,27 @@ impl Drop for Live {
 impl Follower {
     /// Waits for a commit that has touched the session since this was last called. May be given up at any time.
     pub async fn changed(&mut self) {
-        if self.changes.changed().await.is_err() {
-            // Nobody wakes any more: the ledger is being closed.
-            std::future::pending::<()>().await;
+        match &mut self.0 {
+            Following::Looking => tokio::time::sleep(LOOK).await,
+            Following::Woken { changes, .. } => {
+                if changes.changed().await.is_err() {
+                    // Nobody wakes any more: the ledger is being closed.
+                    std::future::pending::<()>().await;
+                }
+            }
         }
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        let mut followed = locked(&self.followed);
+        let Following::Woken { pk, followed, .. } = &self.0 else {
+            return;
+        };
+        let mut followed = locked(followed);
         // This one's own receiver still counts.
-        if followed
-            .get(&self.pk)
-            .is_some_and(|s| s.receiver_count() <= 1)
-        {
-            followed.remove(&self.pk);
+        if followed.get(pk).is_some_and(|s| s.receiver_count() <= 1) {
+            followed.remove(pk);
         }
     }
 }
@@ -169,7 +189,13 @@ impl Engine {
         wait: Duration,
     ) -> Result<Turn, Failure> {
         let until = Instant::now() + wait;
-        let mut follower = live.follow(self.ledger(), scope, session).await?;
+        let mut follower = match live.follow(self.ledger(), scope, session).await {
+            // Of a turn that is not kept any more more is told than of its session.
+            Err(failure) if failure.code == ErrorCode::SessionNotFound => {
+                return self.ledger().turn(scope, session, id).await;
+            }
+            follower => follower?,
+        };
         loop {
             let turn = self.ledger().turn(scope, session, id).await?;
             if turn.status.is_closed() || Instant::now() >= until {

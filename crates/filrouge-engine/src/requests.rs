@@ -75,6 +75,26 @@ pub struct StartTurn {
     pub answer_neutral: Option<JsonText>,
 }
 
+impl StartTurn {
+    /// A start that says nothing but its key, for callers that fill in the rest.
+    #[must_use]
+    pub const fn new(request_id: RequestId) -> Self {
+        Self {
+            request_id,
+            question_neutral: None,
+            question_translated: None,
+            translate_chat: false,
+            pipeline_name: None,
+            consultant: None,
+            repository: None,
+            metadata: None,
+            runtime_context: None,
+            items: Vec::new(),
+            answer_neutral: None,
+        }
+    }
+}
+
 /// Appends items to an open turn, all or none.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

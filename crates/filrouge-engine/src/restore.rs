@@ -44,10 +44,10 @@ impl Engine {
         query: RestoreQuery,
     ) -> Result<Plan, Failure> {
         query.check()?;
-        let (scope, id) = (scope.clone(), session.clone());
+        let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
-            .ask(move |sight| {
-                let loaded = sight.get(&scope, &id)?;
+            .ask_in(scope, session, move |sight| {
+                let loaded = sight.get(&viewer, &id)?;
                 in_session(&id, window::Reader::new(sight, &loaded, query).plan())
             })
             .await

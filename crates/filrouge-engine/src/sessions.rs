@@ -4,6 +4,7 @@ use filrouge_store::command::{
     CloseSession, Erase, Erased, Link, NewEvent, NewSession, Outcome, Patch, Scope, SessionFilter,
     SessionPatch, Viewer, Write,
 };
+use filrouge_store::ledger::HotReceipt;
 use filrouge_types::{
     ErrorCode, Failure, IdentityId, RawJson, Session, SessionEvent, SessionId, Timestamp, TurnId,
 };
@@ -45,16 +46,21 @@ pub struct StoreReceipt {
 }
 
 impl ErasureReceipt {
-    fn new(session_id: SessionId, erased: Erased) -> Self {
+    fn new(session_id: SessionId, erased: Erased, hot: Option<HotReceipt>) -> Self {
+        let mut stores = vec![StoreReceipt {
+            store: "ledger",
+            status: "erased",
+        }];
+        stores.extend(hot.map(|receipt| StoreReceipt {
+            store: "hot",
+            status: receipt.as_str(),
+        }));
         Self {
             session_id,
             erased_at: erased.at,
             items: erased.items,
             turns: erased.turns,
-            stores: vec![StoreReceipt {
-                store: "ledger",
-                status: "erased",
-            }],
+            stores,
         }
     }
 }
@@ -84,8 +90,8 @@ impl Engine {
             parent_session_id: request.parent_session_id,
             project_id: request.project_id,
             title: request.title,
-            metadata: request
-                .metadata
+            metadata: self
+                .hashed(&scope.tenant, request.metadata)
                 .unwrap_or_else(|| RawJson::from_checked("{}")),
         };
         match self.write(scope, Write::CreateSession(new)).await? {
@@ -123,6 +129,7 @@ impl Engine {
         limits.label(text(&request.state).as_deref(), "state")?;
         let metadata = request.metadata;
         limits.metadata(metadata.iter().flatten().next(), "metadata")?;
+        let metadata = metadata.map(|all| all.map(|patch| self.hashed_patch(&scope.tenant, patch)));
         let patch = Patch {
             session_id,
             patch: SessionPatch {
@@ -165,17 +172,10 @@ impl Engine {
         identity_id: IdentityId,
     ) -> Result<Session, Failure> {
         let link = Link {
-            session_id: session_id.clone(),
+            session_id,
             identity_id,
         };
-        let linked = self.write_session(scope, Write::Link(link)).await;
-        if linked
-            .as_ref()
-            .is_err_and(|f| f.code == ErrorCode::SessionLinked)
-        {
-            tracing::warn!(%session_id, "[SESSIONS][LINK_REFUSED]");
-        }
-        linked
+        self.write_session(scope, Write::Link(link)).await
     }
 
     /// Erases a session: nothing stays of it but its name, under which no session is made again. Doing it again
@@ -195,7 +195,8 @@ impl Engine {
             Outcome::Erased(erased) => {
                 let (items, turns) = (erased.items, erased.turns);
                 tracing::info!(%session_id, items, turns, "[SESSIONS][ERASE]");
-                Ok(ErasureReceipt::new(session_id, erased))
+                let hot = self.ledger.hot_receipt(scope, &session_id);
+                Ok(ErasureReceipt::new(session_id, erased, hot))
             }
             _ => Err(unexpected()),
         }
@@ -260,7 +261,7 @@ impl Engine {
             key: request.key,
             kind: request.kind,
             at: request.at,
-            detail: request.detail,
+            detail: self.hashed(&scope.tenant, request.detail),
         };
         match self
             .write(scope, Write::RecordEvent(Box::new(event)))

@@ -122,9 +122,11 @@ impl Engine {
         scope: &Scope,
         session: &SessionId,
     ) -> Result<SessionStatistics, Failure> {
-        let (scope, id) = (scope.clone(), session.clone());
+        let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
-            .ask(move |sight| statistics(sight, &scope, id, ITEMS_MAX))
+            .ask_in(scope, session, move |sight| {
+                statistics(sight, &viewer, id, ITEMS_MAX)
+            })
             .await
     }
 }

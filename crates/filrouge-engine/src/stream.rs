@@ -6,6 +6,7 @@
 mod block;
 mod end;
 mod ending;
+mod kept;
 mod ready;
 mod recording;
 mod transcript;

@@ -52,13 +52,13 @@ impl Tail {
         session: &SessionId,
         most: usize,
     ) -> Result<(Vec<TailEvent>, bool), Failure> {
-        let (scope, session, after) = (scope.clone(), session.clone(), self.position);
+        let (viewer, of, after) = (scope.clone(), session.clone(), self.position);
         let known = self.drafts.as_ref().map(Drafts::known);
         let (items, news, all) = ledger
-            .ask(move |sight| {
-                let (items, next) = sight.items(&scope, &session, after, most)?;
+            .ask_in(scope, session, move |sight| {
+                let (items, next) = sight.items(&viewer, &of, after, most)?;
                 let news = match known.filter(|_| next.is_none()) {
-                    Some(known) => Some(sight.drafts(&scope, &session, &known)?),
+                    Some(known) => Some(sight.drafts(&viewer, &of, &known)?),
                     None => None,
                 };
                 Ok((items, news, next.is_none()))

@@ -168,29 +168,18 @@ fn told(outcome: &Outcome) -> Option<Told> {
     };
     Some(match outcome {
         Outcome::Turn(turn, put) => told(*put, Some(turn.status.as_str()), turn.replayed),
-        Outcome::Appended {
-            first_seq,
-            last_seq,
-            replayed,
-        } => {
-            let put = Put {
-                first_seq: *first_seq,
-                last_seq: *last_seq,
-            };
-            told(Some(put).filter(|_| !replayed), None, *replayed)
-        }
+        Outcome::Appended { replayed, put, .. } => told(*put, None, *replayed),
         Outcome::Session { session, put, .. } => {
             told(*put, Some(session.status.as_str()), put.is_none())
         }
         Outcome::Interrupted(Some(put)) => told(Some(*put), Some("interrupted"), false),
         Outcome::Redacted(redacted) => {
-            let put = Put {
-                first_seq: redacted.redaction_seq,
-                last_seq: redacted.redaction_seq,
-            };
-            let put = Some(put).filter(|_| !redacted.replayed);
             let turn = redacted.turn.as_ref();
-            told(put, turn.map(|t| t.status.as_str()), redacted.replayed)
+            told(
+                redacted.put,
+                turn.map(|t| t.status.as_str()),
+                redacted.replayed,
+            )
         }
         _ => return None,
     })

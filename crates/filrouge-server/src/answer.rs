@@ -2,7 +2,8 @@
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
-use filrouge_types::ErrorCode;
+use filrouge_store::Scope;
+use filrouge_types::{ErrorCode, SessionId};
 use serde::Serialize;
 
 use crate::problem::Problem;
@@ -11,6 +12,10 @@ use crate::serve::App;
 pub(crate) const DURABILITY: HeaderName = HeaderName::from_static("filrouge-durability");
 /// How many credentials were masked in what was written (DESIGN §8).
 const MASKED: HeaderName = HeaderName::from_static("filrouge-masked");
+/// Where an answer comes from that the ledger could not confirm: `hot` (DESIGN §7).
+const SOURCE: HeaderName = HeaderName::from_static("filrouge-source");
+/// The session's newest seq as such an answer knows it.
+const AS_OF_SEQ: HeaderName = HeaderName::from_static("filrouge-as-of-seq");
 
 /// What a list answers.
 #[derive(Serialize)]
@@ -22,27 +27,43 @@ pub(crate) struct Page<T> {
 pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Response<Body>, Problem> {
     let text =
         serde_json::to_vec(value).map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
+    Ok(json_text(status, text))
+}
+
+/// An answer that is JSON already.
+pub(crate) fn json_text(status: StatusCode, text: Vec<u8>) -> Response<Body> {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
-    Ok(response)
+    response
 }
 
-/// The answer of a write, with what it has survived: 201 when it changed something, 200 when it repeats an answer.
-pub(crate) fn written<T: Serialize>(
+/// The answer of a write to a session, with what it has survived: 201 when it changed something, 200 when it repeats an
+/// answer.
+pub(crate) async fn written<T: Serialize>(
     app: &App,
+    scope: &Scope,
+    session: &SessionId,
     status: StatusCode,
     value: &T,
 ) -> Result<Response<Body>, Problem> {
     let mut response = json(status, value)?;
-    response.headers_mut().insert(
-        DURABILITY,
-        HeaderValue::from_static(app.engine().ledger().durability().as_str()),
-    );
+    let durability = app.engine().ledger().durability_in(scope, session).await;
+    response
+        .headers_mut()
+        .insert(DURABILITY, HeaderValue::from_static(durability.as_str()));
     Ok(response)
+}
+
+/// Says that an answer is the hot store's alone, and which state of the session it tells.
+pub(crate) fn as_of(mut response: Response<Body>, seq: u64) -> Response<Body> {
+    let headers = response.headers_mut();
+    headers.insert(SOURCE, HeaderValue::from_static("hot"));
+    headers.insert(AS_OF_SEQ, HeaderValue::from(seq));
+    response
 }
 
 /// The answer of a write in which credentials may have been masked: it tells how many, if there were any.

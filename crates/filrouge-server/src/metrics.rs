@@ -1,5 +1,5 @@
 //! What `/metrics` tells (OpenMetrics): rates, latencies, what is held, and everything that was refused or
-//! dropped (P9). No label holds anything that a caller chose, so that their number is bounded.
+//! dropped (P9). No label holds anything that a caller chose, but for a bounded number of names.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -12,6 +12,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+
+mod hot;
+
+pub(crate) use hot::HotState;
 
 /// Seconds up to which requests are counted together.
 const BUCKETS: [f64; 13] = [
@@ -63,6 +67,7 @@ pub(crate) struct StoreState {
     pub(crate) credentials_masked: Vec<(&'static str, u64)>,
     pub(crate) credentials_refused: Vec<(&'static str, u64)>,
     pub(crate) body_bytes: usize,
+    pub(crate) hot: HotState,
 }
 
 /// All counters and gauges of a server.
@@ -91,6 +96,7 @@ pub struct Metrics {
     store_statements: Counter,
     store_queued_writes: Gauge,
     unauthenticated: Counter,
+    hot: hot::HotMetrics,
 }
 
 impl fmt::Debug for Metrics {
@@ -130,11 +136,13 @@ impl Default for Metrics {
             store_statements: Counter::default(),
             store_queued_writes: Gauge::default(),
             unauthenticated: Counter::default(),
+            hot: hot::HotMetrics::default(),
         };
         metrics.register_requests();
         metrics.register_connections();
         metrics.register_store();
         metrics.register_secrets();
+        metrics.register(|r| metrics.hot.register(r));
         metrics
     }
 }
@@ -314,7 +322,9 @@ impl Metrics {
     /// # Errors
     /// When a metric cannot be written.
     pub(crate) fn render(&self, store: StoreState) -> Result<String, fmt::Error> {
-        let degraded = store.read_only || store.integrity || store.anchor;
+        let hot_down = store.hot.there && !store.hot.up;
+        let degraded = store.read_only || store.integrity || store.anchor || hot_down;
+        self.hot.set(&store.hot);
         self.store_read_only.set(store.read_only.into());
         self.store_integrity_failed.set(store.integrity.into());
         self.anchor_failed.set(store.anchor.into());

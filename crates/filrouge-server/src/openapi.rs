@@ -11,14 +11,14 @@ mod problems;
 mod schemas;
 
 pub(crate) use answers::{
-    Created, Listed, Made, Shown, Tabled, Tagged, TaggedWrite, Tailed, Written,
+    Copied, Created, Listed, Made, Shown, Tabled, Tagged, TaggedWrite, Tailed, Written,
 };
 pub(crate) use finish::finish;
 pub(crate) use parameters::{IfMatch, LastEventId, SessionPath, TurnPath};
 pub(crate) use problems::{
-    Answering, Appending, Asked, Called, Conditional, Ending, InOpenSession, InSessionAsked, Large,
-    LinkingSession, MakingSession, OfSession, OfTurn, Problems, Recording, Redacting, Replacing,
-    Starting, Stored, Streaming, WithBody, Writing,
+    Answering, Appending, Asked, Called, Conditional, Ending, InLedger, InOpenSession,
+    InSessionAsked, Large, LinkingSession, MakingSession, OfSession, OfTurn, Problems, Recording,
+    Redacting, Replacing, Starting, Stored, Streaming, WithBody, Writing,
 };
 pub(crate) use schemas::{Bundle, Context, Document, ReplaceTurn, VerifyReport};
 

@@ -43,19 +43,31 @@ impl Problem {
     }
 }
 
+/// Detail and hint as callers read them. What ails the hot store is the operator's to know: the log and `/readyz` have it.
+fn told(failure: &Failure) -> (&str, Option<&str>) {
+    match failure.code {
+        ErrorCode::HotUnavailable => (
+            "the hot store does not answer",
+            Some("try again; the operator finds why in /readyz and in the log"),
+        ),
+        _ => (&failure.detail, failure.hint.as_deref()),
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response<Body> {
         let failure = &self.0;
         if failure.code.status() >= 500 {
             tracing::error!(code = failure.code.as_str(), detail = %failure.detail, "a request failed");
         }
+        let (detail, hint) = told(failure);
         let body = ProblemBody {
             r#type: format!("urn:filrouge:error:{}", failure.code),
             title: failure.code.title(),
             status: failure.code.status(),
             code: failure.code.as_str(),
-            detail: &failure.detail,
-            hint: failure.hint.as_deref(),
+            detail,
+            hint,
             actual_seq: failure.actual_seq,
             session_id: failure.place.as_ref().map(|p| p.session_id.as_str()),
             seq: failure.place.as_ref().and_then(|p| p.seq),

@@ -1,6 +1,6 @@
 //! The ledger over one SQLite file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::erasure::Erasure;
 use crate::guard::{Guard, data_version, in_snapshot};
+use crate::intake::refuse_unfinished;
 use crate::migrate;
 use crate::open::{self, Options};
 use crate::presence::Presence;
@@ -35,6 +36,7 @@ struct Shared {
     check: Check,
     path: PathBuf,
     busy_timeout: Duration,
+    connect: fn(&Path, Duration) -> Result<Connection, Failure>,
     readers: Mutex<Vec<Connection>>,
 }
 
@@ -57,15 +59,16 @@ impl SqliteLedger {
     /// `invalid` for another program's file or a newer schema, `store_unavailable`, `integrity_error`.
     pub fn open(options: Options) -> Result<Self, Failure> {
         open::check_version()?;
-        let mut conn = open::writer(&options.path, options.busy_timeout)?;
-        let store_id = || random_id(options.entropy.as_ref());
-        migrate::migrate(&mut conn, &options.keyring, store_id)?;
-        open::sync_directory(&options.path)?;
-        let store_id = migrate::store_id(&conn)?;
-        let erasure = Erasure::resume(&conn, options.busy_timeout)?;
-        let seen = data_version(&conn)?;
+        let (store_id, writing) = match options.only_read {
+            false => migrated(&options).map(|(id, writing)| (id, Some(writing)))?,
+            true => (looked_up(&options)?, None),
+        };
         let presence = Presence::new(&options.path, options.entropy.clone());
-        let reader = || open::reader(&options.path, options.busy_timeout);
+        let connect = match options.only_read {
+            false => open::reader,
+            true => open::onlooker,
+        };
+        let reader = || connect(&options.path, options.busy_timeout);
         let guard = Arc::new(Guard::new(
             reader()?,
             options.keyring.clone(),
@@ -76,25 +79,10 @@ impl SqliteLedger {
             .map(|_| reader())
             .collect::<Result<Vec<_>, Failure>>()?;
         let slots = Arc::new(Semaphore::new(readers.len()));
-        let (sender, receiver) = mpsc::channel(QUEUE_MAX);
-        let writer = Writer {
-            conn,
-            guard: guard.clone(),
-            keyring: options.keyring.clone(),
-            entropy: options.entropy,
-            clock: options.clock,
-            seen,
-            erasure,
+        let (sender, thread) = match writing {
+            Some(writing) => start_writer(writing, &guard, &options)?,
+            None => (None, None),
         };
-        let thread = std::thread::Builder::new()
-            .name("filrouge-writer".to_owned())
-            .spawn(move || writer.run(receiver))
-            .map_err(|e| {
-                Failure::new(
-                    ErrorCode::StoreUnavailable,
-                    format!("no thread for the writer: {e}"),
-                )
-            })?;
         follow(&guard)?;
         Ok(Self {
             shared: Arc::new(Shared {
@@ -103,12 +91,13 @@ impl SqliteLedger {
                 check: options.check,
                 path: options.path,
                 busy_timeout: options.busy_timeout,
+                connect,
                 readers: Mutex::new(readers),
             }),
             slots,
             slot_apart: Arc::new(Semaphore::new(1)),
-            requests: Mutex::new(Some(sender)),
-            writer: Mutex::new(Some(thread)),
+            requests: Mutex::new(sender),
+            writer: Mutex::new(thread),
             store_id,
             presence,
         })
@@ -146,6 +135,57 @@ impl SqliteLedger {
     }
 }
 
+/// What the writer works with: its connection, what is left to erase, and the file's version by now.
+type Writing = (Connection, Erasure, i64);
+
+/// The store's name and what its writer works with, with the store made or migrated as needed.
+fn migrated(options: &Options) -> Result<(String, Writing), Failure> {
+    let mut conn = open::writer(&options.path, options.busy_timeout)?;
+    let store_id = || filrouge_store::random_id(options.entropy.as_ref());
+    migrate::migrate(&mut conn, &options.keyring, store_id)?;
+    open::sync_directory(&options.path)?;
+    refuse_unfinished(&conn, &options.path)?;
+    let store_id = migrate::store_id(&conn)?;
+    let erasure = Erasure::resume(&conn, options.busy_timeout)?;
+    let seen = data_version(&conn)?;
+    Ok((store_id, (conn, erasure, seen)))
+}
+
+/// The name of a store that is left as it is.
+fn looked_up(options: &Options) -> Result<String, Failure> {
+    let conn = open::onlooker(&options.path, options.busy_timeout)?;
+    migrate::refuse_older(&conn)?;
+    refuse_unfinished(&conn, &options.path)?;
+    migrate::store_id(&conn)
+}
+
+type Requests = Option<mpsc::Sender<Request>>;
+
+fn start_writer(
+    (conn, erasure, seen): Writing,
+    guard: &Arc<Guard>,
+    options: &Options,
+) -> Result<(Requests, Option<JoinHandle<()>>), Failure> {
+    let (sender, receiver) = mpsc::channel(QUEUE_MAX);
+    let writer = Writer {
+        conn,
+        erasure,
+        seen,
+        guard: guard.clone(),
+        keyring: options.keyring.clone(),
+        entropy: options.entropy.clone(),
+        clock: options.clock.clone(),
+    };
+    let thread = std::thread::Builder::new()
+        .name("filrouge-writer".to_owned())
+        .spawn(move || writer.run(receiver))
+        .map_err(|e| {
+            let what = format!("no thread for the writer: {e}");
+            Failure::new(ErrorCode::StoreUnavailable, what)
+        })?;
+    Ok((Some(sender), Some(thread)))
+}
+
 /// Looks for commits of other processes as long as the ledger is there; without a receiver nothing is looked for.
 fn follow(guard: &Arc<Guard>) -> Result<(), Failure> {
     let guard = Arc::downgrade(guard);
@@ -168,19 +208,6 @@ fn follow(guard: &Arc<Guard>) -> Result<(), Failure> {
     })
 }
 
-fn random_id(entropy: &dyn filrouge_store::Entropy) -> Result<String, Failure> {
-    let mut bytes = [0; 16];
-    entropy.fill(&mut bytes).map_err(|e| {
-        Failure::new(
-            ErrorCode::Internal,
-            format!("the random source failed: {e}"),
-        )
-    })?;
-    Ok(uuid::Builder::from_random_bytes(bytes)
-        .into_uuid()
-        .to_string())
-}
-
 fn closed() -> Failure {
     Failure::new(ErrorCode::StoreUnavailable, "the store is closed")
         .with_hint("the server is stopping; try again soon")
@@ -192,7 +219,7 @@ impl Shared {
         // A reader whose question panicked was not given back.
         let reader = match self.pool().pop() {
             Some(reader) => reader,
-            None => open::reader(&self.path, self.busy_timeout)?,
+            None => (self.connect)(&self.path, self.busy_timeout)?,
         };
         let result = in_snapshot(&reader, |rows| {
             self.guard.look()?;
@@ -241,6 +268,10 @@ impl Ledger for SqliteLedger {
 
     async fn inspect_apart(&self, question: Inspect) -> Result<(), Failure> {
         self.put(self.slot_apart.clone(), question).await
+    }
+
+    fn version(&self) -> Option<String> {
+        Some(format!("SQLite {}", rusqlite::version()))
     }
 
     fn commits(&self) -> watch::Receiver<u64> {

@@ -4,6 +4,7 @@
 mod erasure;
 mod error;
 mod guard;
+mod intake;
 mod ledger;
 mod migrate;
 mod open;
@@ -11,6 +12,7 @@ mod presence;
 mod rows;
 mod writer;
 
+pub use intake::SqliteIntake;
 pub use ledger::SqliteLedger;
-pub use migrate::SCHEMA_VERSION;
-pub use open::{Options, SQLITE_MIN};
+pub use migrate::{SCHEMA_VERSION, migrate_up, schema};
+pub use open::{Options, SQLITE_MIN, prepare};

@@ -1,5 +1,6 @@
 //! Opening connections with the settings that the promises rest on.
 
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,6 +35,8 @@ pub struct Options {
     pub readers: usize,
     /// Whether MACs are checked on read.
     pub check: filrouge_store::record::Check,
+    /// Whether the store is only read: nothing of it is changed, not even its schema.
+    pub only_read: bool,
 }
 
 impl Options {
@@ -53,8 +56,32 @@ impl Options {
             busy_timeout: Duration::from_secs(10),
             readers: 8,
             check: filrouge_store::record::Check::Keyed,
+            only_read: false,
         }
     }
+}
+
+/// Makes the file of a store that is not there, and its directory, for nobody but their owner: what was said is its
+/// owner's alone. SQLite gives its WAL the file's mode.
+///
+/// # Errors
+/// `store_unavailable` when they cannot be made.
+pub fn prepare(path: &Path) -> Result<(), Failure> {
+    let failed = |path: &Path, e: &std::io::Error| {
+        let what = format!("{}: {e}", path.display());
+        Failure::new(ErrorCode::StoreUnavailable, what)
+            .with_hint("check that the directory may be written")
+    };
+    if let Some(directory) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(|e| failed(directory, &e))?;
+    }
+    let mut open = std::fs::OpenOptions::new();
+    open.create(true).append(true).mode(0o600);
+    open.open(path).map(drop).map_err(|e| failed(path, &e))
 }
 
 /// Between two tries to turn the WAL on.
@@ -74,10 +101,8 @@ pub(crate) fn check_version() -> Result<(), Failure> {
     Ok(())
 }
 
-fn connect(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+fn connect(path: &Path, busy_timeout: Duration, flags: OpenFlags) -> Result<Connection, Failure> {
+    let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(|e| {
         let mut f = failure(e);
         f.detail = format!("{}: {}", path.display(), f.detail);
@@ -95,7 +120,7 @@ fn connect(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
 
 /// The connection of the writer thread: WAL, every commit flushed.
 pub(crate) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
-    let mut conn = connect(path, busy_timeout)?;
+    let mut conn = connect(path, busy_timeout, OpenFlags::SQLITE_OPEN_CREATE)?;
     let mode = wal_mode(&conn, busy_timeout)?;
     if mode != "wal" {
         return Err(Failure::new(
@@ -156,10 +181,31 @@ fn checkpoint_when_large(
 
 /// A connection for reading; it never writes.
 pub(crate) fn reader(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
-    let conn = connect(path, busy_timeout)?;
+    let conn = connect(path, busy_timeout, OpenFlags::SQLITE_OPEN_CREATE)?;
     conn.pragma_update(None, "query_only", true)
         .map_err(failure)?;
     Ok(conn)
+}
+
+/// A connection that leaves the files as they are: it makes none, and what stands in the WAL stays there.
+pub(crate) fn onlooker(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
+    let conn = connect(path, busy_timeout, OpenFlags::empty())?;
+    // Without a WAL there is nothing to leave, and the files that SQLite makes for reading go with the connection.
+    if wal_of(path).metadata().is_ok_and(|wal| wal.len() > 0) {
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .map_err(failure)?;
+    }
+    conn.pragma_update(None, "query_only", true)
+        .map_err(failure)?;
+    Ok(conn)
+}
+
+fn wal_of(path: &Path) -> PathBuf {
+    // SQLite follows links before it names the WAL.
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut name = path.into_os_string();
+    name.push("-wal");
+    name.into()
 }
 
 /// Makes the names of new files durable, which SQLite leaves to the file system.

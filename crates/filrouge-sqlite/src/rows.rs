@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use filrouge_store::command::{Scope, SessionFilter, Viewer};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    DraftChunk, DraftRow, EventRow, LogRow, NoteRow, RECORDS_BYTES, SessionPk, Stored, TurnRow,
-    View, item_key, request_key,
+    DraftChunk, DraftRow, EventRow, KeyRow, LogRow, NoteRow, RECORDS_BYTES, SessionPk, Stored,
+    TurnRow, View, item_key, request_key,
 };
 use filrouge_types::{
-    EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
+    EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
@@ -17,14 +17,17 @@ use crate::error::{failure, malformed};
 
 mod draft;
 mod event;
+mod key;
 mod note;
 mod order;
 mod page;
 mod session;
+mod turn;
 mod write;
 
 use order::in_order;
 use session::{SESSION_COLUMNS, read_stored};
+use turn::{all_turns, open_since, read_turn};
 
 /// Statements of this process: how many a request takes is watched by tests, and by operators.
 static STATEMENTS: AtomicU64 = AtomicU64::new(0);
@@ -95,45 +98,12 @@ impl Rows<'_> {
         each().map_err(failure)
     }
 
-    fn key_seq(&self, pk: SessionPk, key: [u8; 16]) -> Result<Option<u64>, Failure> {
-        let sql = "SELECT seq FROM item_key WHERE session_pk = ?1 AND key = ?2";
-        self.one(sql, params![int(pk), key], |row| uint(row, 0))
-    }
-
-    fn insert_key(&self, pk: SessionPk, key: [u8; 16], seq: u64) -> Result<(), Failure> {
-        let sql = "INSERT INTO item_key (session_pk, key, seq) VALUES (?1, ?2, ?3)";
-        self.run(sql, params![int(pk), key, int(seq)])
-    }
-
     fn run<P: Params>(&self, sql: &str, params: P) -> Result<(), Failure> {
         self.prepare(sql)
             .and_then(|mut s| s.execute(params))
             .map_err(failure)?;
         Ok(())
     }
-}
-
-/// id, turn_id, data, open_since.
-fn read_turn(row: &Row<'_>) -> rusqlite::Result<Option<(SessionPk, TurnRow)>> {
-    let id = uint(row, 0)?;
-    let turn_id = TurnId::from_bytes(row.get(1)?);
-    let turn = TurnRow::decode(
-        turn_id,
-        id & u64::from(u32::MAX),
-        row.get_ref(2)?.as_blob()?,
-    );
-    // The column is for finding silent turns; it must not tell of the turn what the row does not.
-    let since: Option<i64> = row.get(3)?;
-    let turn = turn.filter(|t| open_since(t) == since);
-    Ok(turn.map(|t| (id >> 32, t)))
-}
-
-fn all_turns(
-    rows: Vec<Option<(SessionPk, TurnRow)>>,
-) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
-    rows.into_iter()
-        .map(|r| r.ok_or_else(|| malformed("turn")))
-        .collect()
 }
 
 fn read_log(row: &Row<'_>) -> rusqlite::Result<Option<LogRow>> {
@@ -178,15 +148,23 @@ impl View for Rows<'_> {
         session::list(self, scope, filter, before, limit)
     }
 
-    fn turn(&self, id: &TurnId) -> Result<Option<(SessionPk, TurnRow)>, Failure> {
+    fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>, Failure> {
         let found = self.one(
             "SELECT id, turn_id, data, open_since FROM turn WHERE turn_id = ?1",
             [id.as_bytes().as_slice()],
-            read_turn,
+            |row| Ok((uint(row, 0)? >> 32, read_turn(row)?)),
         )?;
-        found
-            .map(|t| t.ok_or_else(|| malformed("turn")))
-            .transpose()
+        match found {
+            Some((of, turn)) if of == pk => Ok(Some(turn.ok_or_else(|| malformed("turn"))?.1)),
+            _ => Ok(None),
+        }
+    }
+
+    fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>, Failure> {
+        let sql = "SELECT id FROM turn WHERE turn_id = ?1";
+        self.one(sql, [id.as_bytes().as_slice()], |row| {
+            Ok(uint(row, 0)? >> 32)
+        })
     }
 
     fn turns(
@@ -302,6 +280,19 @@ impl View for Rows<'_> {
         Ok(self.one(sql, [int(pk)], |row| uint(row, 0))?.unwrap_or(0))
     }
 
+    fn key_rows(
+        &self,
+        pk: SessionPk,
+        after: Option<[u8; 16]>,
+        limit: usize,
+    ) -> Result<Vec<KeyRow>, Failure> {
+        key::page(self, pk, after, limit)
+    }
+
+    fn agents(&self, pk: SessionPk) -> Result<Vec<Box<str>>, Failure> {
+        session::agents(self, pk)
+    }
+
     fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
         let sql = "SELECT commit_no, data FROM commit_log WHERE commit_no > ?1 ORDER BY commit_no LIMIT ?2";
         let rows = self.many(sql, [int(after), int(limit as u64)], read_log)?;
@@ -392,8 +383,4 @@ fn select_session(condition: &str) -> String {
     format!(
         "SELECT {SESSION_COLUMNS} FROM session s LEFT JOIN head h ON h.pk = s.pk WHERE {condition}"
     )
-}
-
-fn open_since(row: &TurnRow) -> Option<i64> {
-    (row.status == TurnStatus::Open).then(|| row.touched_at.as_micros())
 }

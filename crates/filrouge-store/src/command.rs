@@ -9,6 +9,7 @@ use crate::draft::{Delta, StreamId};
 use crate::record::{Batch, ChainedItem, Entry, Seqs, StartEvent};
 use crate::rows::SessionRow;
 
+mod filter;
 mod outcome;
 mod session;
 
@@ -303,6 +304,8 @@ pub struct Redacted {
     pub replayed: bool,
     /// The turn as it stands now, when one was asked for.
     pub turn: Option<Box<Turn>>,
+    /// What the write has put; nothing when it repeats an earlier one.
+    pub put: Option<Put>,
 }
 
 /// A write.
@@ -358,6 +361,35 @@ impl Write {
             Self::PutDraft(draft) => &draft.session_id,
             Self::PutNote(_) => return None,
         })
+    }
+}
+
+impl Write {
+    /// About how many bytes it adds to the store: for bounding what is written in one transaction.
+    #[must_use]
+    pub fn content_len(&self) -> usize {
+        let entries = |entries: &[Entry]| entries.iter().map(|e| e.item.parts.as_str().len()).sum();
+        match self {
+            Self::Start(start) => start.batch.stored_len(),
+            Self::Append(append) => append.batch.stored_len(),
+            Self::Close(close) => match &close.ending {
+                Ending::Recorded(e) | Ending::Fail(e) | Ending::Cancel(e) => entries(e),
+                Ending::Finalize {
+                    neutral,
+                    translated,
+                    ..
+                } => [neutral, translated]
+                    .into_iter()
+                    .flatten()
+                    .map(|t| t.as_token().len())
+                    .sum(),
+            },
+            Self::Adopt(adopt) => {
+                let items = adopt.items.iter();
+                items.map(|i| i.item.parts.as_str().len()).sum()
+            }
+            _ => 0,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use filrouge_types::{IdentityId, RequestId, SessionId, TenantId, TurnId};
+use filrouge_types::{ErrorCode, Failure, IdentityId, RequestId, SessionId, TenantId, TurnId};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
@@ -22,6 +22,20 @@ pub trait Entropy: Send + Sync {
     /// # Errors
     /// When the source has failed.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), String>;
+}
+
+/// A new name for a store, a process or a run, which no other one has.
+///
+/// # Errors
+/// `internal` when the random source fails.
+pub fn random_id(entropy: &dyn Entropy) -> Result<String, Failure> {
+    let mut bytes = [0; 16];
+    entropy.fill(&mut bytes).map_err(|e| {
+        let what = format!("the random source failed: {e}");
+        Failure::new(ErrorCode::Internal, what)
+    })?;
+    let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
+    Ok(id.to_string())
 }
 
 /// The operating system's random numbers.
@@ -70,6 +84,12 @@ pub enum Domain {
     Draft,
     /// What an anonymous session's secret and an erased session's owner are known by.
     Owner,
+    /// A store that several servers share, by which they tell whether they have the same key.
+    Store,
+    /// What a network address is known by.
+    Address,
+    /// A turn in a copy of recent turns.
+    Copy,
 }
 
 impl Domain {
@@ -86,6 +106,9 @@ impl Domain {
             Self::Note => b"filrouge note 1\0",
             Self::Draft => b"filrouge draft 1\0",
             Self::Owner => b"filrouge owner 1\0",
+            Self::Store => b"filrouge store 1\0",
+            Self::Address => b"filrouge address 1\0",
+            Self::Copy => b"filrouge copy 1\0",
         }
     }
 }
@@ -208,6 +231,17 @@ impl Keyring {
         SessionToken(mac.unwrap_or_default())
     }
 
+    /// What a network address is kept as, another one in each tenant (DESIGN §7): by the root key, so that every server
+    /// gives the same one and a rotation keeps it.
+    #[must_use]
+    pub fn address_hash(&self, tenant: &TenantId, address: &str) -> [u8; MAC_BYTES] {
+        let length = (tenant.as_str().len() as u64).to_be_bytes();
+        let pieces = [&length, tenant.as_str().as_bytes(), address.as_bytes()];
+        // The root key is taken from the ring itself.
+        self.mac(self.root, Domain::Address, &pieces)
+            .unwrap_or_default()
+    }
+
     /// What an erased session's owner is kept as: an identity, a secret, or nobody.
     #[must_use]
     pub fn owner(
@@ -317,6 +351,21 @@ mod tests {
         assert_ne!(of(&one), of(&Keyring::single([2; 32])));
         let rotated = Keyring::new(BTreeMap::from([(1, [1; 32]), (2, [2; 32])]), 2).unwrap();
         assert_eq!(of(&one), of(&rotated), "rotation keeps it");
+    }
+
+    #[test]
+    fn an_address_has_another_hash_in_each_tenant_and_keeps_it() {
+        let of = |ring: &Keyring, tenant: &str, address| {
+            ring.address_hash(&TenantId::new(tenant).unwrap(), address)
+        };
+        let one = Keyring::single([1; 32]);
+        let hash = of(&one, "a", "192.0.2.1");
+        assert_ne!(hash, of(&one, "b", "192.0.2.1"));
+        assert_ne!(hash, of(&one, "a", "192.0.2.2"));
+        assert_ne!(of(&one, "ab", "c"), of(&one, "a", "bc"));
+        assert_ne!(hash, of(&Keyring::single([2; 32]), "a", "192.0.2.1"));
+        let rotated = Keyring::new(BTreeMap::from([(1, [1; 32]), (2, [2; 32])]), 2).unwrap();
+        assert_eq!(hash, of(&rotated, "a", "192.0.2.1"), "rotation keeps it");
     }
 
     #[test]

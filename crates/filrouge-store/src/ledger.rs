@@ -1,22 +1,19 @@
 //! The ledger port: what the engine asks of a durable store (DESIGN §13).
 
-use std::collections::BTreeMap;
-use std::sync::mpsc;
-
 use async_trait::async_trait;
-use filrouge_types::{
-    ErrorCode, Failure, Session, SessionEvent, SessionId, TenantId, Turn, TurnId,
-};
+use filrouge_types::{Failure, SessionId};
 use tokio::sync::watch;
 
-use crate::command::{Command, Outcome, PutNote, Scope, SessionFilter, Viewer, Write};
-use crate::draft::StreamId;
+use crate::command::{Command, Outcome, Scope};
+use crate::hot::HotHealth;
 use crate::keyring::{Keyring, MAC_BYTES};
-use crate::read::{
-    ChangeCursor, ChangePage, DraftNews, ItemPage, SessionPage, Sight, TurnPage, TurnQuery,
-};
+use crate::read::Sight;
 use crate::rows::View;
-use crate::verify::Report;
+
+mod asks;
+mod scopes;
+
+pub use scopes::{HotReceipt, HotState, HotView, ScopeCounts, session_ephemeral};
 
 /// A commit that is durable: what an anchor remembers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +29,8 @@ pub struct Position {
 pub enum Durability {
     /// It is on disk.
     Flushed,
+    /// The store keeps it, and flushes it when it sees fit: a power cut may take it.
+    Buffered,
     /// It is in memory and gone with the process.
     Ephemeral,
 }
@@ -42,6 +41,7 @@ impl Durability {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Flushed => "flushed",
+            Self::Buffered => "buffered",
             Self::Ephemeral => "ephemeral",
         }
     }
@@ -74,6 +74,17 @@ pub struct Note {
     pub value: Vec<u8>,
 }
 
+/// The newest finalized turns of a session, as a copy tells them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecentTurns {
+    /// Their public records as JSON, oldest first.
+    pub turns: Vec<Vec<u8>>,
+    /// The cursor of the page before them; `None` when there is none.
+    pub next_cursor: Option<String>,
+    /// The seq that the copy stands at, when the store did not answer and could not say whether it still does.
+    pub as_of_seq: Option<u64>,
+}
+
 /// A question put to one consistent sight of the store.
 pub type Inspect = Box<dyn for<'a> FnOnce(&Sight<'a, dyn View + 'a>) + Send>;
 
@@ -95,9 +106,90 @@ pub trait Ledger: Send + Sync {
         self.inspect(question).await
     }
 
+    /// As [`Self::inspect`], for a question about one session: a store of several scopes shows the one that the session
+    /// is in.
+    async fn inspect_in(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        question: Inspect,
+    ) -> Result<(), Failure> {
+        let _ = (scope, session);
+        self.inspect(question).await
+    }
+
+    /// The newest finalized turns of a session that are shown, when a copy of them is at hand that is known to be what
+    /// the store would answer; `None` sends to the store.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`, and the store's.
+    async fn recent(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        limit: usize,
+    ) -> Result<Option<RecentTurns>, Failure> {
+        let _ = (scope, session, limit);
+        Ok(None)
+    }
+
+    /// What a write to this session has survived once it is answered.
+    async fn durability_in(&self, scope: &Scope, session: &SessionId) -> Durability {
+        let _ = (scope, session);
+        self.durability()
+    }
+
+    /// Whether a write to this session, asked now, goes to the hot store and nowhere else.
+    ///
+    /// # Errors
+    /// The store's.
+    async fn is_ephemeral(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
+        let _ = (scope, session);
+        Ok(false)
+    }
+
+    /// Whether the session is in the hot store and nowhere else. No commit of [`Self::commits`] tells of it then.
+    ///
+    /// # Errors
+    /// The store's.
+    async fn in_hot(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
+        let _ = (scope, session);
+        Ok(false)
+    }
+
+    /// The hot store in front, if there is one; asks nothing.
+    fn hot(&self) -> Option<HotView> {
+        None
+    }
+
+    /// How the hot store is: asks it.
+    async fn hot_health(&self) -> Option<HotHealth> {
+        None
+    }
+
+    /// Once a redaction or an erasure is answered: what has become of the session's copy in the hot store.
+    fn hot_receipt(&self, scope: &Scope, session: &SessionId) -> Option<HotReceipt> {
+        let _ = (scope, session);
+        None
+    }
+
+    /// Compares a session's copy in the hot store with the store: asks both.
+    ///
+    /// # Errors
+    /// `session_not_found`, `hot_unavailable`, and the store's.
+    async fn compare_hot(&self, scope: &Scope, session: &SessionId) -> Result<HotState, Failure> {
+        let _ = (scope, session);
+        Ok(HotState::None)
+    }
+
     /// What an answered write has survived.
     fn durability(&self) -> Durability {
         Durability::Flushed
+    }
+
+    /// What the store is kept by, with its version, such as `SQLite 3.51.3`.
+    fn version(&self) -> Option<String> {
+        None
     }
 
     /// The newest durable commit.
@@ -144,214 +236,4 @@ pub trait Ledger: Send + Sync {
 
     /// Finishes what is under way and releases the store.
     async fn close(&self);
-}
-
-/// A question that puts its answer where it can be taken once it was put.
-fn answered<R, F>(question: F) -> (Inspect, mpsc::Receiver<Result<R, Failure>>)
-where
-    R: Send + 'static,
-    F: for<'a> FnOnce(&Sight<'a, dyn View + 'a>) -> Result<R, Failure> + Send + 'static,
-{
-    let (sender, receiver) = mpsc::sync_channel(1);
-    let put: Inspect = Box::new(move |sight| {
-        // Whoever has given the question up takes no answer.
-        let _ = sender.send(question(sight));
-    });
-    (put, receiver)
-}
-
-fn not_put() -> Failure {
-    Failure::new(ErrorCode::Internal, "the store did not put the question")
-}
-
-impl dyn Ledger + '_ {
-    /// Asks one consistent sight of the store.
-    ///
-    /// # Errors
-    /// Those of the question, and of the store.
-    pub async fn ask<R, F>(&self, question: F) -> Result<R, Failure>
-    where
-        R: Send + 'static,
-        F: for<'a> FnOnce(&Sight<'a, dyn View + 'a>) -> Result<R, Failure> + Send + 'static,
-    {
-        let (question, answer) = answered(question);
-        self.inspect(question).await?;
-        answer.try_recv().map_err(|_| not_put())?
-    }
-
-    /// As `ask`, but never behind the questions of callers.
-    ///
-    /// # Errors
-    /// Those of the question, and of the store.
-    pub async fn ask_apart<R, F>(&self, question: F) -> Result<R, Failure>
-    where
-        R: Send + 'static,
-        F: for<'a> FnOnce(&Sight<'a, dyn View + 'a>) -> Result<R, Failure> + Send + 'static,
-    {
-        let (question, answer) = answered(question);
-        self.inspect_apart(question).await?;
-        answer.try_recv().map_err(|_| not_put())?
-    }
-
-    /// One session.
-    ///
-    /// # Errors
-    /// `session_not_found`, `integrity_error`.
-    pub async fn session(&self, scope: &Scope, id: &SessionId) -> Result<Session, Failure> {
-        let (scope, id) = (scope.clone(), id.clone());
-        self.ask(move |sight| sight.session(&scope, &id)).await
-    }
-
-    /// A page of sessions, newest first.
-    ///
-    /// # Errors
-    /// `invalid` for a bad cursor, `integrity_error`.
-    pub async fn sessions(
-        &self,
-        scope: &Scope,
-        filter: SessionFilter,
-        cursor: Option<String>,
-        limit: usize,
-    ) -> Result<SessionPage, Failure> {
-        let scope = scope.clone();
-        self.ask(move |sight| sight.sessions(&scope, &filter, cursor.as_deref(), limit))
-            .await
-    }
-
-    /// One turn.
-    ///
-    /// # Errors
-    /// `session_not_found`, `turn_not_found`, `turn_mismatch`, `integrity_error`.
-    pub async fn turn(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        id: TurnId,
-    ) -> Result<Turn, Failure> {
-        let (scope, session) = (scope.clone(), session.clone());
-        self.ask(move |sight| sight.turn(&scope, &session, &id))
-            .await
-    }
-
-    /// A page of turns.
-    ///
-    /// # Errors
-    /// `session_not_found`, `invalid` for a bad cursor, `integrity_error`.
-    pub async fn turns(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        query: TurnQuery,
-    ) -> Result<TurnPage, Failure> {
-        let (scope, session) = (scope.clone(), session.clone());
-        self.ask(move |sight| sight.turns(&scope, &session, &query))
-            .await
-    }
-
-    /// A page of items after `after`.
-    ///
-    /// # Errors
-    /// `session_not_found`, `integrity_error`.
-    pub async fn items(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        after: u64,
-        limit: usize,
-    ) -> Result<ItemPage, Failure> {
-        let (scope, session) = (scope.clone(), session.clone());
-        self.ask(move |sight| sight.items(&scope, &session, after, limit))
-            .await
-    }
-
-    /// A page of the change feed.
-    ///
-    /// # Errors
-    /// `invalid` for a cursor that this store never gave; `integrity_error`.
-    pub async fn changes(
-        &self,
-        scope: &Scope,
-        after: ChangeCursor,
-        limit: usize,
-    ) -> Result<ChangePage, Failure> {
-        let scope = scope.clone();
-        self.ask(move |sight| sight.changes(&scope, after, limit))
-            .await
-    }
-
-    /// A page of a session's events behind the one numbered `after`.
-    ///
-    /// # Errors
-    /// `session_not_found`, `integrity_error`.
-    pub async fn events(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        after: u64,
-        limit: usize,
-    ) -> Result<(Vec<SessionEvent>, Option<String>), Failure> {
-        let (scope, session) = (scope.clone(), session.clone());
-        self.ask(move |sight| sight.events(&scope, &session, after, limit))
-            .await
-    }
-
-    /// The drafts of a session's open turns; `known` are the chunks that the reader has.
-    ///
-    /// # Errors
-    /// `session_not_found`, `integrity_error`.
-    pub async fn drafts(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        known: BTreeMap<StreamId, u64>,
-    ) -> Result<Vec<DraftNews>, Failure> {
-        let (scope, session) = (scope.clone(), session.clone());
-        self.ask(move |sight| sight.drafts(&scope, &session, &known))
-            .await
-    }
-
-    /// The note with this name.
-    ///
-    /// # Errors
-    /// `integrity_error`, and the store's.
-    pub async fn note(&self, name: &str) -> Result<Option<Note>, Failure> {
-        let name = name.to_owned();
-        self.ask_apart(move |sight| sight.note(&name)).await
-    }
-
-    /// Puts a note that is at version `expected`, 0 for one that is not there yet; `false` when it is at another.
-    ///
-    /// # Errors
-    /// `limit_exceeded`, and the store's.
-    pub async fn put_note(
-        &self,
-        name: &str,
-        expected: u64,
-        value: Vec<u8>,
-    ) -> Result<bool, Failure> {
-        let note = PutNote {
-            name: name.into(),
-            expected,
-            value,
-        };
-        // A note is of no tenant; only the store's own code asks for it.
-        let scope = Scope::new(TenantId::default_tenant(), Viewer::Operator);
-        let write = Write::PutNote(note);
-        match self.write(Command { scope, write }).await? {
-            Outcome::Note(put) => Ok(put),
-            _ => Err(Failure::new(
-                ErrorCode::Internal,
-                "the ledger answered another question",
-            )),
-        }
-    }
-
-    /// Verifies one session, or with `None` the whole store.
-    ///
-    /// # Errors
-    /// Only when the store does not answer, or the session is absent.
-    pub async fn verify(&self, only: Option<(Scope, SessionId)>) -> Result<Report, Failure> {
-        self.ask(move |sight| sight.verify(only.as_ref().map(|(scope, id)| (scope, id))))
-            .await
-    }
 }

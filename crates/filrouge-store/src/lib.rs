@@ -9,13 +9,16 @@ pub mod chain;
 pub mod command;
 #[cfg(feature = "contract")]
 pub mod contract;
+pub mod copy;
 pub mod draft;
+pub mod hot;
 pub mod ledger;
 pub mod memory;
 pub mod read;
 pub mod record;
 pub mod rows;
 pub mod rules;
+pub mod schema;
 pub mod verify;
 
 mod codec;
@@ -24,7 +27,7 @@ mod keyring;
 pub use chain::{Digest, Link};
 pub use command::{Command, NewSession, Outcome, Scope, Viewer};
 pub use keyring::{
-    Domain, Entropy, KeyId, Keyring, KeyringError, MAC_BYTES, OsEntropy, equal_macs,
+    Domain, Entropy, KeyId, Keyring, KeyringError, MAC_BYTES, OsEntropy, equal_macs, random_id,
 };
 pub use ledger::{Durability, Health, Ledger, Load, Note, Position};
 pub use rows::{Tx, View};

@@ -14,7 +14,7 @@ use crate::record::Check;
 use crate::rules::{self, Context, Group};
 use crate::verify::Suspects;
 
-mod rows;
+pub(crate) mod rows;
 
 use rows::Rows;
 
@@ -35,7 +35,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl MemoryLedger {
-    /// An empty ledger.
+    /// An empty ledger, called `memory`. One that shares a hot store with others needs a name of its own:
+    /// [`Self::with_store_id`].
     #[must_use]
     pub fn new(keyring: Arc<Keyring>, entropy: Arc<dyn Entropy>, clock: Arc<dyn Clock>) -> Self {
         Self {
@@ -47,6 +48,13 @@ impl MemoryLedger {
             store_id: "memory".to_owned(),
             commits: watch::Sender::new(0),
         }
+    }
+
+    /// Under another name, such as a [`crate::random_id`]: a hot store keeps the sessions of ledgers apart by it.
+    #[must_use]
+    pub fn with_store_id(mut self, store_id: impl Into<String>) -> Self {
+        self.store_id = store_id.into();
+        self
     }
 }
 

@@ -10,6 +10,7 @@ use crate::record::{Check, Decoded, Fault, FaultKind, RecordRow, decode};
 use crate::rows::{HeadRow, ORDINAL_MAX, SessionPk, SessionRow, Stored, TurnRow, View};
 use crate::verify::Suspects;
 
+mod absent;
 mod agents;
 mod changes;
 mod decode_many;
@@ -22,6 +23,7 @@ mod redactions;
 mod span;
 mod text;
 
+pub use absent::{session_conflict, session_erased, session_not_found, turn_not_found};
 pub use agents::agents;
 pub use changes::{ChangeCursor, ChangeKind, ChangePage, SessionChange};
 pub use drafts::DraftNews;
@@ -54,6 +56,8 @@ pub struct Loaded {
     pub head: HeadRow,
     /// Its link scope.
     pub scope: LinkScope,
+    /// The link of its newest item when it was read: what a write puts items behind.
+    pub before: Link,
 }
 
 impl Loaded {
@@ -75,42 +79,6 @@ pub enum Gone {
     Not(Box<Loaded>),
     /// It was erased.
     Erased(Erased),
-}
-
-/// Erased: only its owner is told (DESIGN §9).
-#[must_use]
-pub fn session_erased(id: &SessionId) -> Failure {
-    let what = format!("session {:?} was erased", id.as_str());
-    Failure::new(ErrorCode::SessionErased, what)
-        .with_hint("its id is not used again: begin a session with another one")
-}
-
-/// Somebody else's, where creating tells (P6).
-#[must_use]
-pub fn session_conflict() -> Failure {
-    Failure::new(
-        ErrorCode::SessionConflict,
-        "a session with this id belongs to somebody else",
-    )
-    .with_hint("choose another session_id")
-}
-
-/// Absent, or not the caller's: the two look alike (P6).
-#[must_use]
-pub fn session_not_found(id: &SessionId) -> Failure {
-    Failure::new(
-        ErrorCode::SessionNotFound,
-        format!("there is no session {:?}", id.as_str()),
-    )
-}
-
-/// Absent, or not the caller's.
-#[must_use]
-pub fn turn_not_found(id: &TurnId) -> Failure {
-    Failure::new(
-        ErrorCode::TurnNotFound,
-        format!("there is no turn {id} in this session"),
-    )
 }
 
 /// Names the session in a failure of its stored rows.
@@ -246,6 +214,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         let scope = LinkScope::new(&row.tenant_id, &row.session_id);
         Ok(Loaded {
             pk,
+            before: head.link,
             row,
             head,
             scope,
@@ -292,27 +261,40 @@ impl<V: View + ?Sized> Sight<'_, V> {
         scope: &Scope,
         id: &TurnId,
     ) -> Result<Option<TurnRow>, Failure> {
-        let found = self.known_turn(session, scope, id)?;
-        if found.is_none() && self.view.turn_rows(session.pk)? != session.head.turn_rows {
+        let found = self.known_turn(session, id)?;
+        if found.is_some() {
+            return Ok(found);
+        }
+        self.check_no_other_has(session, scope, id)?;
+        if self.view.turn_rows(session.pk)? != session.head.turn_rows {
             return Err(session.broken(None, "turns are missing or were added"));
         }
-        Ok(found)
+        Ok(None)
     }
 
-    /// As [`Self::find_turn`], but without looking whether turns are missing, which costs a count of them all:
-    /// for starting a turn, whose key is new nearly always (P8).
+    /// As [`Self::find_turn`], but without looking whether turns are missing, which costs a count of them all, or
+    /// whether another session has it: for starting a turn, whose key is new nearly always (P8).
     pub(crate) fn known_turn(
+        &self,
+        session: &Loaded,
+        id: &TurnId,
+    ) -> Result<Option<TurnRow>, Failure> {
+        let found = self.view.turn(session.pk, id)?;
+        found
+            .map(|row| self.verified_turn(session, row))
+            .transpose()
+    }
+
+    /// Tells the turn of another session that the caller may see from one that is nowhere.
+    fn check_no_other_has(
         &self,
         session: &Loaded,
         scope: &Scope,
         id: &TurnId,
-    ) -> Result<Option<TurnRow>, Failure> {
-        let Some((pk, row)) = self.view.turn(id)? else {
-            return Ok(None);
+    ) -> Result<(), Failure> {
+        let Some(pk) = self.view.session_of_turn(id)? else {
+            return Ok(());
         };
-        if pk == session.pk {
-            return self.verified_turn(session, row).map(Some);
-        }
         match self.view.session_by_pk(pk)? {
             Some(other)
                 if other.row.tenant_id == session.row.tenant_id && scope.sees(&other.row) =>
@@ -322,7 +304,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
                     format!("turn {id} belongs to another session"),
                 ))
             }
-            _ => Ok(None),
+            _ => Ok(()),
         }
     }
 

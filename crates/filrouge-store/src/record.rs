@@ -20,6 +20,7 @@ mod seqs;
 mod tests;
 
 pub use adopt::adopted;
+pub(crate) use adopt::relinked;
 pub use batch::{Batch, Compression, Entry, SealedItem, SealedRecord, item_fingerprint};
 pub use decode::{ChainedItem, Check, Decoded, Fault, FaultKind, Proof, decode, decode_chained};
 pub use erase::erased;

@@ -13,6 +13,7 @@ use crate::record::RecordRow;
 mod draft;
 mod event;
 mod head;
+mod key;
 mod log;
 mod note;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod turn;
 pub use draft::{DraftChunk, DraftRow};
 pub use event::EventRow;
 pub use head::HeadRow;
+pub use key::{KeyRow, event_key, item_key, request_key};
 pub use log::{Change, LogEntry, LogRow};
 pub use note::{NOTE_MAX, NoteRow};
 pub use turn::TurnRow;
@@ -251,8 +253,10 @@ pub trait View {
         before: Option<SessionPk>,
         limit: usize,
     ) -> Result<Vec<Stored>, Failure>;
-    /// The turn with this id, in whichever session.
-    fn turn(&self, id: &TurnId) -> Result<Option<(SessionPk, TurnRow)>, Failure>;
+    /// The turn of a session with this id.
+    fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>, Failure>;
+    /// The session that has a turn with this id, whichever it is; slower than looking in one.
+    fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>, Failure>;
     /// Turns of a session with `place` in `from..=to`, ascending or descending, at most `limit`.
     fn turns(
         &self,
@@ -282,6 +286,15 @@ pub trait View {
     fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure>;
     /// The number of item keys and request keys of a session.
     fn item_keys(&self, pk: SessionPk) -> Result<u64, Failure>;
+    /// The item keys and request keys of a session above `after`, ascending, at most `limit`.
+    fn key_rows(
+        &self,
+        pk: SessionPk,
+        after: Option<[u8; 16]>,
+        limit: usize,
+    ) -> Result<Vec<KeyRow>, Failure>;
+    /// The agents noted in a session, in the order of their bytes.
+    fn agents(&self, pk: SessionPk) -> Result<Vec<Box<str>>, Failure>;
     /// Commit log rows after `commit_no`, ascending, at most `limit`.
     fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure>;
     /// The newest row of the commit log.
@@ -319,6 +332,20 @@ pub trait View {
     fn all_drafts(&self) -> Result<Vec<(SessionPk, DraftRow)>, Failure>;
     /// All session numbers that any row belongs to.
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure>;
+    /// The seq that a session's items begin at: 1, but where the oldest turns were let go.
+    fn first_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
+        let _ = pk;
+        Ok(1)
+    }
+    /// The ordinal that a session's turns begin at: 1, but where the oldest turns were let go.
+    fn first_ordinal(&self, pk: SessionPk) -> Result<u64, Failure> {
+        let _ = pk;
+        Ok(1)
+    }
+    /// Whether what is absent may have been here and was let go.
+    fn forgets(&self) -> bool {
+        false
+    }
 }
 
 /// A transaction that writes.
@@ -369,22 +396,4 @@ pub trait Tx: View {
     fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure>;
     /// Adds a row to the commit log.
     fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure>;
-}
-
-/// The 16 bytes a request's key is indexed by, among the items' keys.
-#[must_use]
-pub fn request_key(id: &RequestId) -> [u8; 16] {
-    fingerprint(&[b"request key", id.as_str().as_bytes()])
-}
-
-/// The 16 bytes an event's key is indexed by.
-#[must_use]
-pub fn event_key(key: &EventKey) -> [u8; 16] {
-    fingerprint(&[b"event key", key.as_str().as_bytes()])
-}
-
-/// The 16 bytes an item's key is indexed by.
-#[must_use]
-pub fn item_key(id: &ItemId) -> [u8; 16] {
-    fingerprint(&[b"item key", id.as_str().as_bytes()])
 }

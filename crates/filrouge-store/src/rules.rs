@@ -23,8 +23,11 @@ mod interrupt;
 mod link;
 mod note;
 mod redact;
+pub mod refusal;
 mod session;
 mod start;
+
+pub(crate) use redact::redaction_begins;
 
 /// Most items of one turn (DESIGN §8).
 pub const TURN_ITEMS_MAX: u64 = 10_000;
@@ -160,6 +163,7 @@ fn insert_session<T: Tx>(
     let scope = crate::chain::LinkScope::new(&row.tenant_id, &row.session_id);
     Ok(Loaded {
         pk,
+        before: head.link,
         row,
         head,
         scope,
@@ -355,15 +359,5 @@ fn check_count(before: u64, batch: &Batch) -> Result<(), Failure> {
 
 /// A write to a turn that takes none.
 fn turn_closed(turn: &TurnRow) -> Failure {
-    let failure = Failure::new(
-        ErrorCode::TurnClosed,
-        format!("turn {} is {}", turn.turn_id, turn.status),
-    );
-    if turn.redacted_by != 0 {
-        failure.with_hint("it was redacted and takes nothing any more: start another turn")
-    } else if turn.status.is_closed() {
-        failure.with_hint("start another turn, or replace this one")
-    } else {
-        failure.with_hint("start it again with the same request_id to open it")
-    }
+    refusal::turn_closed(&turn.turn_id, turn.status, turn.redacted_by != 0)
 }

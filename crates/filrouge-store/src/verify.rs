@@ -12,46 +12,16 @@ use crate::record::{Check, Event};
 use crate::rows::{Change, LogEntry, LogRow, SessionPk, View};
 
 mod beside;
+mod finding;
 mod rebuilt;
 mod suspects;
 
+pub use finding::Finding;
 pub(crate) use rebuilt::Rebuilt;
 pub use suspects::{Suspects, find_suspects};
 
-/// One thing that is not what was written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// The session, when it is about one.
-    pub session_id: Option<String>,
-    /// The first seq concerned.
-    pub seq: Option<u64>,
-    /// The error code.
-    pub code: &'static str,
-    /// What is wrong.
-    pub what: String,
-}
-
-impl Finding {
-    fn of(code: ErrorCode, session_id: Option<String>, what: String) -> Self {
-        Self {
-            session_id,
-            seq: None,
-            code: code.as_str(),
-            what,
-        }
-    }
-}
-
-impl From<Failure> for Finding {
-    fn from(failure: Failure) -> Self {
-        Self {
-            session_id: failure.place.as_ref().map(|p| p.session_id.clone()),
-            seq: failure.place.as_ref().and_then(|p| p.seq),
-            code: failure.code.as_str(),
-            what: failure.detail,
-        }
-    }
-}
+/// Is told how much of how much is done; an error ends the work.
+pub type Watch<'a> = &'a mut dyn FnMut(u64, u64) -> Result<(), Failure>;
 
 /// What a verification has looked at and found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -89,10 +59,17 @@ impl Report {
     fn note(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         match result {
             Err(f) if matches!(f.code, ErrorCode::IntegrityError | ErrorCode::KeyMissing) => {
-                self.findings.push(f.into());
+                self.add(f.into());
                 Ok(())
             }
             other => other,
+        }
+    }
+
+    /// Takes down a finding; one about everything, which each session meets, once.
+    fn add(&mut self, finding: Finding) {
+        if finding.session_id.is_some() || !self.findings.contains(&finding) {
+            self.findings.push(finding);
         }
     }
 
@@ -247,12 +224,20 @@ impl<V: View + ?Sized> Sight<'_, V> {
     /// # Errors
     /// Only when the store does not answer; what is wrong is in the report.
     pub fn verify(&self, only: Option<(&crate::Scope, &SessionId)>) -> Result<Report, Failure> {
+        let Some((scope, id)) = only else {
+            return self.verify_all(&mut |_, _| Ok(()));
+        };
         let mut report = Report::default();
-        if let Some((scope, id)) = only {
-            let session = self.get(scope, id);
-            self.note_session(session, &mut report)?;
-            return Ok(report);
-        }
+        self.note_session(self.get(scope, id), &mut report)?;
+        Ok(report)
+    }
+
+    /// Verifies the whole store; `watch` is told how many sessions of how many were looked at.
+    ///
+    /// # Errors
+    /// When the store does not answer, and those of `watch`, which end it.
+    pub fn verify_all(&self, watch: Watch<'_>) -> Result<Report, Failure> {
+        let mut report = Report::default();
         match self.view.structure() {
             Ok(found) => report.findings.extend(
                 found
@@ -269,9 +254,13 @@ impl<V: View + ?Sized> Sight<'_, V> {
             Ok(known) => known,
         };
         let mut pks: BTreeSet<SessionPk> = known.keys().copied().collect();
-        pks.extend(self.view.session_pks()?);
-        for pk in pks {
-            self.verify_pk(pk, known.get(&pk).copied(), &mut report)?;
+        match self.view.session_pks() {
+            Ok(found) => pks.extend(found),
+            Err(failure) => report.note(Err(failure))?,
+        }
+        for (done, pk) in (0..).zip(&pks) {
+            watch(done, pks.len() as u64)?;
+            self.verify_pk(*pk, known.get(pk).copied(), &mut report)?;
         }
         self.verify_notes(&mut report)?;
         let found = match self.check {
@@ -281,9 +270,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         let suspects = found.and(self.suspects.clone());
         for (session_id, what) in suspects.findings() {
             if session_id.is_none() || report.findings.iter().all(|f| f.session_id != session_id) {
-                report
-                    .findings
-                    .push(Finding::of(ErrorCode::IntegrityError, session_id, what));
+                report.add(Finding::of(ErrorCode::IntegrityError, session_id, what));
             }
         }
         Ok(report)
@@ -329,7 +316,11 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 Ok(())
             }
             Ok(None) => {
-                let strays = self.view.newest_seq(pk)? + self.view.turn_rows(pk)?;
+                let drafts = match self.view.drafts(pk) {
+                    Ok(found) => found.len() as u64,
+                    Err(failure) => return report.note(Err(failure)),
+                };
+                let strays = drafts + self.view.newest_seq(pk)? + self.view.turn_rows(pk)?;
                 if strays + self.view.item_keys(pk)? + self.view.newest_event(pk)? > 0 {
                     let what = format!("there are rows of session number {pk}, which is gone");
                     report

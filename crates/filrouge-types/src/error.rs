@@ -81,12 +81,16 @@ codes! {
     StreamLost = "stream_lost" 409 false "The recording was given up",
     /// The turn has a final item of this variant.
     FinalExists = "final_exists" 409 false "The turn has its final already",
+    /// The session is in the hot store alone, where this cannot be done.
+    SessionEphemeral = "session_ephemeral" 409 false "The session is ephemeral",
     /// The turn was replaced already.
     TurnReplaced = "turn_replaced" 409 false "The turn was replaced already",
     /// The turn was redacted.
     TurnRedacted = "turn_redacted" 409 false "The turn was redacted",
     /// The session was erased.
     SessionErased = "session_erased" 410 false "The session was erased",
+    /// The turn was in the hot store alone, which keeps it no longer.
+    TurnExpired = "turn_expired" 410 false "The turn is no longer kept",
     /// The session is not in the state that `If-Match` names.
     PreconditionFailed = "precondition_failed" 412 false "The session has changed",
     /// The body is too large.
@@ -113,6 +117,8 @@ codes! {
     Overloaded = "overloaded" 503 true "The server is busy",
     /// The store does not answer.
     StoreUnavailable = "store_unavailable" 503 true "The store does not answer",
+    /// The hot store does not answer, and what is asked for is nowhere else.
+    HotUnavailable = "hot_unavailable" 503 true "The hot store does not answer",
     /// A flush failed: nothing is acknowledged until the server is started again.
     StoreReadOnly = "store_read_only" 503 true "The store takes no writes",
     /// The disk is full.

@@ -258,6 +258,24 @@ impl NewItem {
     }
 }
 
+impl From<&Item> for NewItem {
+    /// The item as its caller gave it.
+    fn from(item: &Item) -> Self {
+        Self {
+            item_id: item.item_id.clone(),
+            role: item.role,
+            channel: item.channel.clone(),
+            variant: item.variant,
+            parts: item.parts.clone(),
+            agent: item.agent.clone(),
+            model: item.model.clone(),
+            usage: item.usage.clone(),
+            metadata: item.metadata.clone(),
+            occurred_at: item.occurred_at,
+        }
+    }
+}
+
 // Field order is that of the public JSON (DESIGN §12).
 /// An item as it stands in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

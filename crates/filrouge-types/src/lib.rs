@@ -21,7 +21,7 @@ pub use id::{
 };
 pub use item::{Channel, Item, NewItem, Role, UnknownName, Variant};
 pub use json::{JsonError, JsonText, MAX_NESTING, RawJson, check_nesting};
-pub use merge::{merge_objects, merge_patch, select_members};
+pub use merge::{merge_objects, merge_patch, select_members, take_members};
 pub use object::{Object, object, objects};
 pub use session::{Session, SessionEvent, SessionStatus};
 pub use time::{Clock, FixedClock, SystemClock, Timestamp, TimestampError};

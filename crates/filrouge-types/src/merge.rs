@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::RawJson;
+use crate::{JsonText, RawJson};
 
 /// Names and values as written.
 struct Members(Vec<(Box<RawValue>, Box<RawValue>)>);
@@ -172,6 +172,28 @@ pub fn select_members(json: &RawJson, names: &[String]) -> (RawJson, usize) {
     (Members(kept).write(), others)
 }
 
+/// The members of an object whose names `takes` does not take, and those that it does, in order. For what
+/// Unicode cannot hold of a name there is U+FFFD in it.
+#[must_use]
+pub fn take_members(
+    json: &RawJson,
+    takes: impl Fn(&str) -> bool,
+) -> (RawJson, Vec<(String, RawJson)>) {
+    let mut taken = Vec::new();
+    let mut left = Vec::new();
+    for (name, value) in Members::of(json).0 {
+        let plain = JsonText::from_raw(RawJson::from_checked(name.get()));
+        // The name of a member is a string.
+        let plain = plain.map_or_else(|_| name.get().to_owned(), |name| name.to_plain());
+        if takes(&plain) {
+            taken.push((plain, RawJson::from_checked(value.get())));
+        } else {
+            left.push((name, value));
+        }
+    }
+    (Members(left).write(), taken)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,5 +278,20 @@ mod tests {
         let json = RawJson::parse(r#"{"\ud800":1,"a":1.0,"secret":2}"#).unwrap();
         let (kept, others) = select_members(&json, &["a".to_owned()]);
         assert_eq!((kept.as_str(), others), (r#"{"a":1.0}"#, 2));
+    }
+
+    #[test]
+    fn members_are_taken() {
+        let json = RawJson::parse(r#"{"\ud800":1,"a":1.0,"\u0062":"c","a":2}"#).unwrap();
+        let (left, taken) = take_members(&json, |name| name != "b");
+        assert_eq!(left.as_str(), r#"{"\u0062":"c"}"#);
+        let taken: Vec<_> = taken
+            .iter()
+            .map(|(n, v)| (n.as_str(), v.as_str()))
+            .collect();
+        assert_eq!(
+            taken,
+            [("\u{fffd}\u{fffd}\u{fffd}", "1"), ("a", "1.0"), ("a", "2")]
+        );
     }
 }

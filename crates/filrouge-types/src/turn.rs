@@ -32,7 +32,7 @@ impl TurnStatus {
 
 // Field order is that of the public JSON (DESIGN §12).
 /// A turn as its items tell it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Turn {
     /// Derived from (tenant, session, request id).

@@ -25,9 +25,12 @@ pub(crate) struct Cli {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Options {
-    /// Where the journal is: sqlite:PATH or memory: [env: FILROUGE_STORE]
+    /// Where the journal is: sqlite:PATH, postgres://user@host/database or memory: [env: FILROUGE_STORE]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
+    /// The hot store, where recent turns lie: memory: or redis://host:6379 [env: FILROUGE_HOT]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) hot: Option<String>,
     /// The tenant [env: FILROUGE_TENANT]
     #[arg(long, global = true, value_name = "ID")]
     pub(crate) tenant: Option<String>,
@@ -99,8 +102,12 @@ pub(crate) enum Command {
         #[arg(long, value_name = "HEX", requires = "bundle")]
         public_key: Option<String>,
     },
-    /// Check the installation: settings, keys, store, anchor, webhooks; or one session
+    /// Check the installation: settings, keys, store, anchor, hot store, webhooks; or one session
+    #[command(args_conflicts_with_subcommands = true)]
     Doctor {
+        /// Compare the hot store's copies of so many of the newest sessions with the ledger
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        sessions: usize,
         /// Only this
         #[command(subcommand)]
         what: Option<Doctor>,
@@ -114,6 +121,17 @@ pub(crate) enum Command {
     /// Look at and rotate the keys that stored data is authenticated with
     #[command(subcommand)]
     Keyring(Keyring),
+    /// Copy a whole store into a new one, of whichever kind; goes on where it stopped
+    Copy {
+        /// The store that is copied; it is only read, and may be in use: sqlite:PATH or postgres://…
+        #[arg(long, value_name = "URL")]
+        from: String,
+        /// The store that is made, or gone on with: sqlite:PATH or postgres://…
+        #[arg(long, value_name = "URL")]
+        to: String,
+    },
+    /// Bring the store's schema up to date; a server does it by itself when it starts
+    Migrate(Migrate),
     /// Look at the configuration
     #[command(subcommand)]
     Config(Config),
@@ -348,6 +366,28 @@ pub(crate) struct NewKey {
     /// When it ends: a time such as 2027-01-31T00:00:00Z, or how long, such as 30d
     #[arg(long, value_name = "TIME|DURATION")]
     pub(crate) expires: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub(crate) struct Migrate {
+    /// Show what `up` would do, statement by statement, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(subcommand)]
+    pub(crate) what: Option<MigrateWhat>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MigrateWhat {
+    /// List the migrations, with what the store has of them; changes nothing
+    Status,
+    /// Do those that the store has not got
+    Up {
+        /// Show what would be done, statement by statement, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

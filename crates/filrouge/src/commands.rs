@@ -12,7 +12,9 @@ mod anchor;
 mod audit;
 mod completions;
 mod config_show;
+mod copy;
 mod doctor;
+mod doctor_hot;
 mod doctor_session;
 mod doctor_webhooks;
 mod erase;
@@ -22,6 +24,7 @@ mod import_bundle;
 mod keyring;
 mod keys;
 mod lineage;
+mod migrate;
 mod redact;
 mod serve;
 mod sessions_list;
@@ -80,16 +83,23 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Audit(what) => audit::run(&config, what).await,
         Command::Redact(what) => redact::run(&config, &what).await,
         Command::Erase(what) => erase::run(&config, &what).await,
-        Command::Doctor { what: None } => doctor::run(&config).await,
+        Command::Doctor {
+            what: None,
+            sessions,
+        } => doctor::run(&config, sessions).await,
         Command::Doctor {
             what: Some(crate::cli::Doctor::Webhooks(what)),
+            ..
         } => doctor_webhooks::run(&config, &what).await,
         Command::Doctor {
             what: Some(crate::cli::Doctor::Session(what)),
+            ..
         } => doctor_session::run(&config, &what).await,
         Command::Anchor(what) => anchor::run(&config, &what).await,
         Command::Keyring(what) => keyring::run(&config, &what),
         Command::Keys(what) => keys::run(&config, what).await,
+        Command::Copy { from, to } => copy::run(&config, &from, &to).await,
+        Command::Migrate(what) => migrate::run(&config, &what),
         Command::Config(crate::cli::Config::Show) => config_show::run(&config),
         Command::Completions { shell } => completions::run(shell),
     }

@@ -1,14 +1,17 @@
 //! Settings: defaults < file < environment < flags, each with where it comes from.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use filrouge_engine::scopes::ScopeOptions;
 use filrouge_engine::{CredentialPolicy, Settings};
 use filrouge_server::{AccessSettings, Webhooks};
 use filrouge_store::command::ConcurrentTurns;
+use filrouge_store::hot::Keep;
 use filrouge_types::TenantId;
 use serde::{Deserialize, Serialize};
 
@@ -16,11 +19,15 @@ use crate::cli::Options;
 use crate::exit::Usage;
 
 mod access;
+mod hot;
 mod limits;
+mod store;
 mod webhooks;
 
 pub(crate) use access::AccessConfig;
+pub(crate) use hot::{HotConfig, HotUrl, RedisUrl};
 pub(crate) use limits::LimitsConfig;
+pub(crate) use store::{PostgresUrl, StoreUrl};
 pub(crate) use webhooks::WebhookConfig;
 
 /// Where a setting's value comes from.
@@ -50,40 +57,13 @@ pub(crate) struct Setting<T> {
     pub(crate) origin: Origin,
 }
 
-/// Which ledger.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum StoreUrl {
-    Sqlite(PathBuf),
-    Memory,
-}
-
-impl fmt::Display for StoreUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
-            Self::Memory => f.write_str("memory:"),
-        }
-    }
-}
-
-impl std::str::FromStr for StoreUrl {
-    type Err = Usage;
-
-    fn from_str(text: &str) -> Result<Self, Usage> {
-        match text.split_once(':') {
-            Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
-            Some(("memory", "")) => Ok(Self::Memory),
-            _ => Err(Usage::new(format!("{text:?} is no store"))
-                .with_hint("known: sqlite:PATH, memory:")),
-        }
-    }
-}
-
 /// All settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) file: Option<PathBuf>,
     pub(crate) store: Setting<StoreUrl>,
+    /// The server itself, where the store's URL is a pooler's.
+    pub(crate) store_direct: Setting<Option<PostgresUrl>>,
     pub(crate) listen: Setting<SocketAddr>,
     pub(crate) tenant: Setting<TenantId>,
     pub(crate) keyring: Setting<PathBuf>,
@@ -92,6 +72,7 @@ pub(crate) struct Config {
     pub(crate) stream_timeout: Setting<Duration>,
     pub(crate) concurrent_turns: Setting<ConcurrentTurns>,
     pub(crate) credentials: Setting<CredentialPolicy>,
+    pub(crate) hot: HotConfig,
     pub(crate) access: AccessConfig,
     pub(crate) limits: LimitsConfig,
     pub(crate) webhooks: Vec<WebhookConfig>,
@@ -104,6 +85,7 @@ pub(crate) struct Config {
 #[serde(deny_unknown_fields)]
 struct File {
     store: Option<String>,
+    store_direct: Option<String>,
     listen: Option<String>,
     tenant: Option<String>,
     keyring: Option<String>,
@@ -111,6 +93,18 @@ struct File {
     turn_timeout_s: Option<u64>,
     stream_timeout_s: Option<u64>,
     concurrent_turns: Option<String>,
+    hot: Option<String>,
+    hot_ttl_s: Option<u64>,
+    hot_turns: Option<u64>,
+    hot_bytes: Option<u64>,
+    hot_timeout_ms: Option<u64>,
+    hot_memory_bytes: Option<u64>,
+    hot_prefix: Option<String>,
+    durable: Option<String>,
+    record: Option<String>,
+    metadata_allow: Option<Vec<String>>,
+    #[serde(default)]
+    tenants: BTreeMap<String, hot::TenantFile>,
     #[serde(default)]
     secrets: SecretsFile,
     #[serde(default)]
@@ -159,6 +153,12 @@ struct Layers<'a> {
 }
 
 impl Layers<'_> {
+    /// The origin of what is in the file.
+    fn in_file(&self) -> Origin {
+        self.file
+            .map_or(Origin::Default, |path| Origin::File(path.to_owned()))
+    }
+
     fn pick<T>(
         &self,
         flag: Option<(&'static str, String)>,
@@ -244,6 +244,13 @@ impl Config {
                         .map_err(|e: Usage| format!("{}; {}", e.detail, e.hint.unwrap_or_default()))
                 },
             )?,
+            store_direct: layers.pick(
+                None,
+                "FILROUGE_STORE_DIRECT",
+                file.store_direct,
+                || Ok(None),
+                |t| PostgresUrl::read(t).map(Some),
+            )?,
             listen: layers.pick(
                 listen.map(|a| ("--listen", a.to_string())),
                 "FILROUGE_LISTEN",
@@ -310,6 +317,23 @@ impl Config {
                 || Ok(CredentialPolicy::default()),
                 |t| t.parse().map_err(|e| format!("secrets.credentials: {e}")),
             )?,
+            hot: HotConfig::read(
+                &layers,
+                options.hot.clone(),
+                hot::HotFile {
+                    hot: file.hot,
+                    ttl_s: file.hot_ttl_s,
+                    turns: file.hot_turns,
+                    bytes: file.hot_bytes,
+                    timeout_ms: file.hot_timeout_ms,
+                    memory_bytes: file.hot_memory_bytes,
+                    prefix: file.hot_prefix,
+                    durable: file.durable,
+                    record: file.record,
+                    metadata_allow: file.metadata_allow,
+                    tenants: file.tenants,
+                },
+            )?,
             access: AccessConfig::read(&layers, &file.access, file.jwt)?,
             limits: LimitsConfig::read(&layers, &file.limits)?,
             webhooks: webhooks::read(file.webhooks, path.parent().unwrap_or(Path::new("")))?,
@@ -331,11 +355,29 @@ impl Config {
         Ok((access, webhooks))
     }
 
+    /// What goes where.
+    pub(crate) fn scopes(&self) -> ScopeOptions {
+        let settings = self.settings();
+        let tenants = settings.record.tenants.keys();
+        let kept_in = tenants.map(|tenant| (tenant.clone(), settings.keep(tenant)));
+        ScopeOptions {
+            durable: self.hot.durable.value,
+            keep: Keep {
+                metadata: settings.metadata.list(),
+                record: settings.record.default,
+            },
+            keep_in: kept_in.collect(),
+            turn_timeout: settings.turn_timeout,
+        }
+    }
+
     /// What the engine is told.
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             concurrent_turns: self.concurrent_turns.value,
             credentials: self.credentials.value,
+            metadata: self.hot.metadata(),
+            record: self.hot.record(),
             turn_timeout: self.turn_timeout.value,
             stream_timeout: self.stream_timeout.value,
             limits: self.limits.engine(),

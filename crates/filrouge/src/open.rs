@@ -1,18 +1,22 @@
 //! Opening keyring, store and anchor as configured.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
 use filrouge_engine::anchor::{Anchor, AnchorKeeper, Standing};
+use filrouge_engine::scopes::TwoScopes;
 use filrouge_engine::{Engine, keyfile};
+use filrouge_postgres::PostgresLedger;
+use filrouge_redis::RedisHot;
 use filrouge_sqlite::{Options, SqliteLedger};
+use filrouge_store::hot::{HotStore, MemoryHot};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::record::Check;
 use filrouge_store::{Keyring, Ledger, OsEntropy, Scope, Viewer};
-use filrouge_types::{ErrorCode, Failure, SystemClock};
+use filrouge_types::{Clock, ErrorCode, Failure, SystemClock};
 
-use crate::config::{Config, StoreUrl};
+use crate::config::{Config, HotUrl, PostgresUrl, RedisUrl, StoreUrl};
 use crate::exit::Usage;
 
 /// What a command needs of the store.
@@ -50,14 +54,19 @@ pub(crate) fn operator(config: &Config) -> Scope {
     }
 }
 
-fn keyring(config: &Config, store_exists: bool) -> anyhow::Result<Keyring> {
+pub(crate) fn keyring(config: &Config, store_exists: bool) -> anyhow::Result<Keyring> {
     let path = &config.keyring.value;
     if config.unverified && !path.exists() {
         // Reading by links alone: no key is asked for a MAC.
         return Ok(Keyring::single([0; 32]));
     }
     if store_exists {
-        Ok(keyfile::load(path)?)
+        Ok(keyfile::load(path).map_err(|failure| match &config.store.value {
+            // Whoever shares a database with other machines most often lacks what they have.
+            StoreUrl::Postgres(_) if !path.exists() => failure
+                .with_hint("copy the keyring file from the machine that wrote first, or put it back from a backup"),
+            _ => failure,
+        })?)
     } else {
         Ok(keyfile::load_or_create(path, &OsEntropy)?)
     }
@@ -71,73 +80,200 @@ pub(crate) fn refuse_unverified(config: &Config) -> Result<(), Usage> {
     Ok(())
 }
 
-fn holds_data(path: &Path) -> bool {
+pub(crate) fn holds_data(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|m| m.len() > 0)
 }
 
-/// What was said is its owner's alone: directory and file are made for nobody else. SQLite gives its WAL the
-/// file's mode.
-fn prepare(path: &Path) -> anyhow::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-    if let Some(directory) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)
-            .with_context(|| directory.display().to_string())?;
-    }
-    std::fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(path)
-        .with_context(|| path.display().to_string())?;
-    Ok(())
+/// A ledger, its anchor, not yet compared, its clock, and the keys of its data.
+pub(crate) struct Ready {
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) anchor: Option<Anchor>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) keyring: Arc<Keyring>,
 }
 
 /// The ledger and its anchor, not yet compared.
-pub(crate) fn ledger(
-    config: &Config,
-    need: Need,
-) -> anyhow::Result<(Arc<dyn Ledger>, Option<Anchor>)> {
+pub(crate) fn ledger(config: &Config, need: Need) -> anyhow::Result<Ready> {
     if need == Need::Any {
         refuse_unverified(config)?;
     }
-    let clock = Arc::new(SystemClock);
     match &config.store.value {
-        StoreUrl::Memory => {
-            let mut secret = [0; 32];
-            filrouge_store::Entropy::fill(&OsEntropy, &mut secret).map_err(anyhow::Error::msg)?;
-            let keyring = Arc::new(Keyring::single(secret));
-            Ok((
-                Arc::new(MemoryLedger::new(keyring, Arc::new(OsEntropy), clock)),
-                None,
-            ))
-        }
-        StoreUrl::Sqlite(path) => {
-            if need == Need::Existing && !path.exists() {
-                return Err(Failure::new(ErrorCode::StoreUnavailable, format!("there is no store at {}", path.display()))
-                    .with_hint("record something first: `filrouge serve`, or `filrouge import`; or name another --store")
-                    .into());
-            }
-            let keyring = Arc::new(keyring(config, holds_data(path))?);
-            prepare(path)?;
-            let mut options = Options::new(path, keyring.clone(), Arc::new(OsEntropy), clock);
-            if config.unverified {
-                options.check = Check::Unverified;
-            }
-            let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::open(options)?);
-            let anchor = Anchor::new(&config.anchor.value, ledger.store_id(), keyring);
-            Ok((ledger, Some(anchor)))
-        }
+        StoreUrl::Memory => in_memory(),
+        StoreUrl::Sqlite(path) => sqlite(config, path, need),
+        StoreUrl::Postgres(url) => postgres(config, url, need),
     }
+}
+
+fn in_memory() -> anyhow::Result<Ready> {
+    let mut secret = [0; 32];
+    filrouge_store::Entropy::fill(&OsEntropy, &mut secret).map_err(anyhow::Error::msg)?;
+    let keyring = Arc::new(Keyring::single(secret));
+    let clock = Arc::new(SystemClock);
+    // Another one, or this one started again, must not come upon what this one leaves in a hot store.
+    let store_id = filrouge_store::random_id(&OsEntropy)?;
+    let ledger = MemoryLedger::new(keyring.clone(), Arc::new(OsEntropy), clock.clone())
+        .with_store_id(store_id);
+    Ok(Ready {
+        ledger: Arc::new(ledger),
+        anchor: None,
+        clock,
+        keyring,
+    })
+}
+
+fn sqlite(config: &Config, path: &Path, need: Need) -> anyhow::Result<Ready> {
+    if need == Need::Existing && !path.exists() {
+        return Err(absent(path.display()).into());
+    }
+    let keyring = Arc::new(keyring(config, holds_data(path))?);
+    filrouge_sqlite::prepare(path)?;
+    let clock = Arc::new(SystemClock);
+    let mut options = Options::new(path, keyring.clone(), Arc::new(OsEntropy), clock.clone());
+    if config.unverified {
+        options.check = Check::Unverified;
+    }
+    let ledger = SqliteLedger::open(options)?;
+    let anchor = Anchor::new(&config.anchor.value, ledger.store_id(), keyring.clone());
+    Ok(Ready {
+        ledger: Arc::new(ledger),
+        anchor: Some(anchor),
+        clock,
+        keyring,
+    })
+}
+
+/// A store that is to be there, and is not.
+pub(crate) fn absent(place: impl Display) -> Failure {
+    let what = format!("there is no store at {place}");
+    Failure::new(ErrorCode::StoreUnavailable, what).with_hint(
+        "record something first: `filrouge serve`, or `filrouge import`; or name another --store",
+    )
+}
+
+/// Names the place that could not be reached: most often the URL is wrong.
+pub(crate) fn at(url: &PostgresUrl, failure: Failure) -> Failure {
+    if failure.code != ErrorCode::StoreUnavailable {
+        return failure;
+    }
+    Failure {
+        detail: format!("{url}: {}", failure.detail),
+        ..failure
+    }
+}
+
+/// Whether there is a store already, which belongs to a keyring.
+pub(crate) fn store_exists(config: &Config) -> anyhow::Result<bool> {
+    match &config.store.value {
+        StoreUrl::Sqlite(path) => Ok(path.exists()),
+        StoreUrl::Postgres(url) => {
+            // Looking needs no keys.
+            let none = Arc::new(Keyring::single([0; 32]));
+            let options = url.options(none)?;
+            Ok(filrouge_postgres::has_keys(&options).map_err(|f| at(url, f))?)
+        }
+        StoreUrl::Memory => Ok(false),
+    }
+}
+
+fn postgres(config: &Config, url: &PostgresUrl, need: Need) -> anyhow::Result<Ready> {
+    // Keys are made for a new store alone: one that another machine has begun has keys already, which belong here too.
+    let exists = config.keyring.value.exists() || store_exists(config)?;
+    if need == Need::Existing && !exists {
+        return Err(absent(url).into());
+    }
+    let keyring = Arc::new(keyring(config, exists)?);
+    let mut options = url.options(keyring.clone())?;
+    if let Some(direct) = &config.store_direct.value {
+        options = options.with_direct(direct.as_given())?;
+    }
+    options.make = need == Need::Any;
+    if config.unverified {
+        options.check = Check::Unverified;
+    }
+    let ledger = PostgresLedger::open(options).map_err(|f| at(url, f))?;
+    let anchor = Anchor::new(&config.anchor.value, ledger.store_id(), keyring.clone());
+    let clock = ledger.clock();
+    Ok(Ready {
+        ledger: Arc::new(ledger),
+        anchor: Some(anchor),
+        clock,
+        keyring,
+    })
+}
+
+/// Whose process it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Process {
+    /// A server's.
+    Server,
+    /// A command's: the memory of servers is not its own.
+    Command,
+}
+
+/// The hot store as configured, if this process shares it. One that does not answer is no obstacle: it is not asked here.
+fn hot_store(
+    config: &Config,
+    process: Process,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<Option<Arc<dyn HotStore>>> {
+    let hot = &config.hot;
+    Ok(match &hot.url.value {
+        HotUrl::Memory if process == Process::Command => None,
+        HotUrl::Memory => Some(Arc::new(MemoryHot::new(
+            hot.bounds(),
+            hot.memory_bytes(),
+            clock.clone(),
+        ))),
+        HotUrl::Redis(url) => {
+            let options = filrouge_redis::Options {
+                password: RedisUrl::password(),
+                prefix: hot.prefix().to_owned(),
+                bounds: hot.bounds(),
+                timeout: hot.timeout(),
+                ..filrouge_redis::Options::new(url.as_given())
+            };
+            Some(Arc::new(RedisHot::open(&options)?))
+        }
+    })
+}
+
+/// The ledger, with the hot store in front of it if there is one (DESIGN §7).
+fn scopes(
+    config: &Config,
+    process: Process,
+    ledger: Arc<dyn Ledger>,
+    keyring: Arc<Keyring>,
+    clock: Arc<dyn Clock>,
+) -> anyhow::Result<Arc<dyn Ledger>> {
+    let Some(hot) = hot_store(config, process, &clock)? else {
+        return Ok(ledger);
+    };
+    let options = config.scopes();
+    let entropy = Arc::new(OsEntropy);
+    Ok(TwoScopes::new(
+        ledger, hot, keyring, entropy, clock, options,
+    ))
 }
 
 /// Opens the store, compares it with its anchor, and keeps the anchor close behind from now on.
 ///
 /// A store that the anchor contradicts is opened and refuses everything, so that `doctor` can say why.
 pub(crate) async fn open(config: &Config, need: Need) -> anyhow::Result<Opened> {
-    let (ledger, anchor) = ledger(config, need)?;
+    open_in(config, need, Process::Command).await
+}
+
+/// As [`open`], for a server: with a hot store of its own where that is in memory.
+pub(crate) async fn open_to_serve(config: &Config) -> anyhow::Result<Opened> {
+    open_in(config, Need::Any, Process::Server).await
+}
+
+async fn open_in(config: &Config, need: Need, process: Process) -> anyhow::Result<Opened> {
+    let Ready {
+        ledger,
+        anchor,
+        clock,
+        keyring,
+    } = ledger(config, need)?;
     let mut standing = None;
     let mut keeper = None;
     if let Some(anchor) = anchor.filter(|_| !config.unverified) {
@@ -157,10 +293,15 @@ pub(crate) async fn open(config: &Config, need: Need) -> anyhow::Result<Opened> 
         }
         standing = Some(found);
     }
+    // The anchor witnesses the ledger itself; everybody else asks both scopes.
+    let ledger = match config.unverified {
+        true => ledger,
+        false => scopes(config, process, ledger, keyring, clock.clone())?,
+    };
     let engine = Engine::new(
         ledger.clone(),
         Arc::new(OsEntropy),
-        Arc::new(SystemClock),
+        clock,
         config.settings(),
     );
     Ok(Opened {
@@ -169,4 +310,17 @@ pub(crate) async fn open(config: &Config, need: Need) -> anyhow::Result<Opened> 
         standing,
         keeper,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn every_ledger_in_memory_has_a_name_of_its_own() {
+        let names = [0, 1].map(|_| in_memory().unwrap().ledger.store_id().to_owned());
+        assert_ne!(names[0], names[1]);
+    }
 }

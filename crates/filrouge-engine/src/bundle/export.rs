@@ -38,18 +38,19 @@ impl Engine {
     /// Writes the bundle of a session into `sink`, in pieces.
     ///
     /// # Errors
-    /// `session_not_found`, `integrity_error`, `key_missing` when there is no key to sign with, `invalid` when MACs are
-    /// not checked, and those of `sink`.
+    /// `session_not_found`, `session_ephemeral` for one that is not in the ledger, `integrity_error`, `key_missing` when
+    /// there is no key to sign with, `invalid` when MACs are not checked, and those of `sink`.
     pub async fn export_bundle(
         &self,
         scope: &Scope,
         session: &SessionId,
         mut sink: Sink,
     ) -> Result<(), Failure> {
-        let (scope, id) = (scope.clone(), session.clone());
+        self.ledger.check_in_ledger(scope, session).await?;
+        let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
-            .ask(move |sight| {
-                let loaded = sight.get(&scope, &id)?;
+            .ask_in(scope, session, move |sight| {
+                let loaded = sight.get(&viewer, &id)?;
                 in_session(&id, write(sight, &loaded, &mut sink))
             })
             .await

@@ -103,13 +103,17 @@ impl Engine {
         &self.secrets
     }
 
-    /// The secrets that a turn starts with, when it has any.
-    pub(crate) fn starting_secrets(&self, request: &StartTurn) -> Option<Arc<TurnSecrets>> {
-        let context = request.runtime_context.as_ref()?;
-        let (kept, _) = select_members(context, &self.settings.runtime_context_allow);
+    /// The secrets that a turn starts with, when it has any: of `context`, what is not kept of the request's own.
+    pub(crate) fn starting_secrets(
+        &self,
+        context: Option<&RawJson>,
+        request: &StartTurn,
+    ) -> Option<Arc<TurnSecrets>> {
+        let hashed = request.runtime_context.as_ref()?;
+        let (kept, _) = select_members(hashed, &self.settings.runtime_context_allow);
         let questions = [&request.question_neutral, &request.question_translated];
         let questions: Vec<&JsonText> = questions.into_iter().flatten().collect();
-        TurnSecrets::of(context, &kept, &questions)
+        TurnSecrets::of(context?, &kept, &questions)
     }
 
     /// A sieve for what is written to a turn of these secrets.

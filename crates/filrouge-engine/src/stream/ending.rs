@@ -12,6 +12,7 @@ use super::end::{Ended, StreamError};
 use super::recording::Recording;
 use super::transcript::Transcript;
 use crate::engine::unexpected;
+use crate::record_policy::LeftOut;
 use crate::secrets::Recorded;
 use crate::sweep::NEVER;
 use crate::trace::millis;
@@ -79,7 +80,7 @@ impl Recording {
             let parts = RawJson::from_checked(r#"[{"type":"text","text":""}]"#);
             let mut item = NewItem::new(Role::Assistant, Channel::Final, parts);
             if !transcript.is_told() {
-                (item.usage, item.metadata) = transcript.told();
+                (item.usage, item.metadata) = self.told_at_end(transcript);
             }
             item.model = transcript.model_name().map(Into::into);
             item.agent.clone_from(&self.settings.agent);
@@ -119,6 +120,12 @@ impl Recording {
             }
         }
         tracing::info!(turn_id = %self.turn_id, stream = %self.stream, "the turn has its answer already; what a stream says is kept as an observation");
+        let mut left = LeftOut::default();
+        entries.retain(|entry| left.keeps(self.record, &entry.item.channel));
+        self.engine.left_out(&left, false);
+        if entries.is_empty() {
+            entries.push(self.last_note(transcript));
+        }
         self.append(entries, transcript, true).await?;
         self.turn().await
     }
@@ -126,15 +133,26 @@ impl Recording {
     async fn continues(&mut self, transcript: &mut Transcript) -> Result<Turn, Failure> {
         let ready = transcript.take_ready();
         let mut entries = self.entries(ready)?;
-        if !transcript.is_told() {
-            let nothing = RawJson::from_checked("[]");
-            let mut item = NewItem::new(Role::System, Channel::SystemNote, nothing);
-            (item.usage, item.metadata) = transcript.told();
-            item.item_id = ItemId::new(format!("{}.end", self.stream)).ok();
-            entries.push(item.into());
+        if !transcript.is_told() || entries.is_empty() {
+            entries.push(self.last_note(transcript));
         }
         self.append(entries, transcript, true).await?;
         self.turn().await
+    }
+
+    /// What the response has told for its last item: usage, and metadata in which addresses are hashes.
+    fn told_at_end(&self, transcript: &Transcript) -> (Option<RawJson>, Option<RawJson>) {
+        let (usage, metadata) = transcript.told();
+        (usage, self.engine.hashed(&self.scope.tenant, metadata))
+    }
+
+    /// What the response has told at its end, when no item is there that could carry it.
+    fn last_note(&self, transcript: &Transcript) -> Entry {
+        let nothing = RawJson::from_checked("[]");
+        let mut item = NewItem::new(Role::System, Channel::SystemNote, nothing);
+        (item.usage, item.metadata) = self.told_at_end(transcript);
+        item.item_id = ItemId::new(format!("{}.end", self.stream)).ok();
+        item.into()
     }
 
     /// What was complete, what was shown, and then what happened.
@@ -168,7 +186,8 @@ impl Recording {
     fn shown(&mut self, transcript: &Transcript) -> Vec<Entry> {
         let mut pieces = Vec::new();
         self.news(transcript);
-        for block in transcript.blocks() {
+        let record = self.record;
+        for block in transcript.blocks().filter(|b| b.is_kept(record)) {
             for (index, part) in block.parts.iter().enumerate() {
                 pieces.push(Piece {
                     number: block.number,

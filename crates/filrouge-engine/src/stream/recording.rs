@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use filrouge_store::command::{Append, Outcome, Progress, PutDraft, Scope, Viewer, Write};
 use filrouge_store::draft::{Delta, PieceHead, PieceKind, StreamId};
+use filrouge_store::hot::KeepItems;
 use filrouge_store::record::{Batch, Entry};
-use filrouge_types::{
-    ErrorCode, Failure, ItemId, JsonText, NewItem, RawJson, Role, SessionId, TurnId,
-};
+use filrouge_types::{ErrorCode, Failure, JsonText, RawJson, SessionId, TurnId};
 use tokio::time::Instant;
 
 use super::block::{Block, Part};
-use super::transcript::{ReadyItem, Transcript};
+use super::transcript::Transcript;
 use super::veil::Shown;
 use crate::engine::{Engine, unexpected};
 use crate::secrets::{Masked, TurnSecrets};
@@ -43,6 +42,8 @@ pub struct RecordSettings {
 pub struct Recording {
     pub(super) engine: Arc<Engine>,
     pub(super) scope: Scope,
+    /// Which items are kept: of a session in the hot store alone all of them, for a login ends what is recorded into it.
+    pub(super) record: KeepItems,
     pub(super) session_id: SessionId,
     pub(super) turn_id: TurnId,
     pub(super) stream: StreamId,
@@ -81,6 +82,12 @@ impl Engine {
             .label(settings.agent.as_deref(), "agent")?;
         // Whose turn it is, is asked now; what comes later belongs to it, also when the session gets an owner meanwhile.
         self.ledger.turn(scope, &session_id, turn_id).await?;
+        let recorder = if self.ledger.in_hot(scope, &session_id).await? {
+            // A login ends the stream: who records it may not write to the session any more.
+            scope.clone()
+        } else {
+            Scope::new(scope.tenant.clone(), Viewer::Operator)
+        };
         let mut stream = [0; 8];
         self.entropy.fill(&mut stream).map_err(|e| {
             let what = format!("the random source failed: {e}");
@@ -89,7 +96,8 @@ impl Engine {
         let now = Instant::now();
         let recording = Recording {
             engine: self.clone(),
-            scope: Scope::new(scope.tenant.clone(), Viewer::Operator),
+            record: self.keep(scope, &session_id).await?.record,
+            scope: recorder,
             session_id,
             turn_id,
             stream: StreamId(stream),
@@ -149,6 +157,9 @@ impl Recording {
             return Ok(());
         }
         let entries = self.entries(ready)?;
+        if entries.is_empty() {
+            return self.withdraw(transcript).await;
+        }
         self.append(entries, transcript, false).await
     }
 
@@ -227,7 +238,8 @@ impl Recording {
     pub(super) fn news(&mut self, transcript: &Transcript) -> Vec<Delta> {
         self.looked_at = transcript.version();
         let mut deltas = Vec::new();
-        for block in transcript.blocks() {
+        let record = self.record;
+        for block in transcript.blocks().filter(|b| b.is_kept(record)) {
             for (index, part) in block.parts.iter().enumerate() {
                 let head = self.head(block, part.kind, transcript);
                 let shown = self.shown_of(block, index, part);
@@ -310,41 +322,21 @@ impl Recording {
         secrets.mask_json(json, &mut Masked::default())
     }
 
-    /// All that is not an item yet, whole; it counts as drafted.
-    pub(super) fn rest(&mut self, transcript: &Transcript) -> Vec<Delta> {
+    /// What is no longer in the transcript will not grow any more.
+    pub(super) fn forget_shown(&mut self, transcript: &Transcript) {
         let first = transcript.blocks().next().map_or(u64::MAX, |b| b.number);
         self.shown.retain(|(number, _), _| *number >= first);
+    }
+
+    /// All that is not an item yet, whole; it counts as drafted.
+    pub(super) fn rest(&mut self, transcript: &Transcript) -> Vec<Delta> {
+        self.forget_shown(transcript);
         for shown in self.shown.values_mut() {
             (shown.given, shown.head, shown.replaces) = (0, None, false);
         }
         let rest = self.news(transcript);
         self.drafted(&rest);
         rest
-    }
-
-    /// Items with their keys and the agent's name, and without what must not be recorded.
-    pub(super) fn entries(&mut self, ready: Vec<ReadyItem>) -> Result<Vec<Entry>, Failure> {
-        let keyed = |ready: ReadyItem| {
-            let mut item = ready.item;
-            item.item_id = match ready.number {
-                Some(number) => self.stream.item_id(number),
-                None => ItemId::new(format!("{}.events", self.stream)).ok(),
-            };
-            if item.role == Role::Assistant {
-                item.agent.clone_from(&self.settings.agent);
-            }
-            item
-        };
-        let items = ready.into_iter().map(keyed).collect();
-        self.sifted(items)
-    }
-
-    /// Items without what must not be recorded. A stream cannot be refused for what it holds: it is masked then, too.
-    pub(super) fn sifted(&mut self, items: Vec<NewItem>) -> Result<Vec<Entry>, Failure> {
-        let sieve = self.engine.stream_sieve(self.secrets.clone());
-        let (items, masked) = self.engine.sift(sieve, |sieve| sieve.items(items))?;
-        self.masked += self.engine.recorded((), &masked, false).masked;
-        Ok(items.into_iter().map(Entry::from).collect())
     }
 
     pub(super) async fn append(
@@ -404,6 +396,9 @@ impl Recording {
 fn waits(failure: &Failure) -> bool {
     matches!(
         failure.code,
-        ErrorCode::StoreUnavailable | ErrorCode::StoreFull | ErrorCode::Overloaded
+        ErrorCode::StoreUnavailable
+            | ErrorCode::StoreFull
+            | ErrorCode::Overloaded
+            | ErrorCode::HotUnavailable
     )
 }

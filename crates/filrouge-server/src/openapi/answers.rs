@@ -17,6 +17,8 @@ type Responses = BTreeMap<String, RefOr<Response>>;
 pub(crate) struct Shown<T>(PhantomData<T>);
 /// 200 with a page of `T`.
 pub(crate) struct Listed<T>(PhantomData<T>);
+/// 200 with a page of `T`, which may be a copy's.
+pub(crate) struct Copied<T>(PhantomData<T>);
 /// 200 with a page of `T`, or with a stream of what comes.
 pub(crate) struct Tailed<T>(PhantomData<T>);
 /// 200 with a page of `T`, or with all rows as lines or as a table.
@@ -66,7 +68,7 @@ fn shown<T: ToSchema>(description: &str) -> ResponseBuilder {
 fn durable(response: ResponseBuilder) -> ResponseBuilder {
     let mut durability = header("What the write has survived.", "string");
     durability.schema =
-        Some(raw(json!({"type": "string", "enum": ["flushed", "buffered"]})).into());
+        Some(raw(json!({"type": "string", "enum": ["flushed", "buffered", "ephemeral"]})).into());
     let masked = "How many credentials were masked in what was written; absent when none was.";
     response
         .header("Filrouge-Durability", durability)
@@ -130,6 +132,17 @@ impl<T: ToSchema> IntoResponses for Created<T> {
 impl<T: ToSchema> IntoResponses for Listed<T> {
     fn responses() -> Responses {
         one("200", page::<T>())
+    }
+}
+
+impl<T: ToSchema> IntoResponses for Copied<T> {
+    fn responses() -> Responses {
+        let source = "`hot` when the ledger did not answer and a copy did; absent otherwise.";
+        let seq = "The session's newest seq as that copy knows it.";
+        let page = page::<T>()
+            .header("Filrouge-Source", header(source, "string"))
+            .header("Filrouge-As-Of-Seq", header(seq, "integer"));
+        one("200", page)
     }
 }
 

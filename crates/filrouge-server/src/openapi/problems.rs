@@ -37,17 +37,17 @@ sets! {
     /// Of what reads the store.
     Stored: IntegrityError, KeyMissing, StoreUnavailable;
     /// Of what a session is named for.
-    OfSession: SessionNotFound, SessionErased;
+    OfSession: SessionNotFound, SessionErased, HotUnavailable;
     /// Of what a session may be asked for in a query.
     InSessionAsked: SessionNotFound;
     /// Of what a turn is named for.
-    OfTurn: TurnNotFound, TurnMismatch;
+    OfTurn: TurnNotFound, TurnMismatch, TurnExpired;
     /// Of what takes a body.
     WithBody: BadRequest, PayloadTooLarge, UnsupportedMediaType, LimitExceeded;
     /// Of what writes to the store.
     Writing: StoreReadOnly, StoreFull, LimitExceeded;
     /// Of what makes a session when there is none.
-    MakingSession: SessionConflict, SessionErased;
+    MakingSession: SessionConflict, SessionErased, HotUnavailable;
     /// Of what a closed session refuses.
     InOpenSession: SessionClosed;
     /// Of a new turn.
@@ -70,6 +70,8 @@ sets! {
     Recording: IdempotencyMismatch;
     /// Of a redaction.
     Redacting: TurnOpen, TurnRedacted, IdempotencyMismatch;
+    /// Of what needs a session that is in the ledger.
+    InLedger: SessionEphemeral;
     /// Of a document that may be too large to be written.
     Large: LimitExceeded;
 }

@@ -37,9 +37,9 @@ pub(super) async fn record(
 ) -> Result<Response<HttpBody>, Problem> {
     let (event, new) = app
         .engine()
-        .record_event(&at.scope, at.session, request)
+        .record_event(&at.scope, at.session.clone(), request)
         .await?;
-    written(&app, created(new), &event)
+    written(&app, &at.scope, &at.session, created(new), &event).await
 }
 
 #[derive(Deserialize, IntoParams)]

@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::access::may;
 use crate::extract::{InSession, Query};
-use crate::openapi::{Bundle, Called, Large, OfSession, Problems, SessionPath, Stored};
+use crate::openapi::{Bundle, Called, InLedger, Large, OfSession, Problems, SessionPath, Stored};
 use crate::problem::Problem;
 use crate::serve::App;
 
@@ -59,7 +59,7 @@ pub(super) struct ShowQuery {
             ("Content-Security-Policy" = String, description = "What strangers wrote is no page of this origin."),
             ("X-Content-Type-Options" = String, description = "`nosniff`."),
         ),
-    ), Problems<(Called, Stored, OfSession, Large)>)
+    ), Problems<(Called, Stored, OfSession, InLedger, Large)>)
 )]
 pub(super) async fn show(
     State(app): State<App>,

@@ -48,6 +48,8 @@ pub(super) struct Ready {
     anchor: Option<String>,
     /// Why the newest keys of the issuer of tokens are not known.
     issuer: Option<String>,
+    /// Why the hot store does not answer, or takes no writes. Sessions in the ledger go on.
+    hot: Option<String>,
 }
 
 /// Tells whether the server can do its work; degraded is said and still 200.
@@ -74,10 +76,17 @@ pub(super) async fn ready(
     let health = ledger.health();
     let anchor = app.anchor_failure();
     let issuer = app.authority().issuer_failure();
+    let hot = ledger.hot_health().await.and_then(|hot| {
+        let refuses = hot
+            .refuses_writes
+            .map(|why| format!("refuses writes: {why}"));
+        hot.unavailable.or(refuses)
+    });
     let degraded = health.read_only.is_some()
         || health.integrity.is_some()
         || anchor.is_some()
-        || issuer.is_some();
+        || issuer.is_some()
+        || hot.is_some();
     let status = if degraded { "degraded" } else { "ready" };
     json(
         StatusCode::OK,
@@ -87,6 +96,7 @@ pub(super) async fn ready(
             integrity: health.integrity.filter(|_| observes),
             anchor: anchor.filter(|_| observes),
             issuer: issuer.filter(|_| observes),
+            hot: hot.filter(|_| observes),
         },
     )
 }

@@ -29,6 +29,14 @@ pub(super) struct Info {
     /// What an answered write has survived.
     #[schema(value_type = String, example = "flushed")]
     durability: &'static str,
+    /// What the hot store is, `memory` or `redis`; `null` without one.
+    #[schema(value_type = Option<String>, example = "memory")]
+    hot: Option<&'static str>,
+    /// What bounds a session there; `null` without one.
+    hot_bounds: Option<HotBounds>,
+    /// Which sessions go to the ledger: `all`, or `authenticated` ones alone.
+    #[schema(value_type = String, example = "all")]
+    durable: &'static str,
     /// What contexts can be rendered for.
     context_formats: Vec<String>,
     /// What streams can be recorded from.
@@ -39,6 +47,20 @@ pub(super) struct Info {
     export_formats: [&'static str; 3],
     /// Upper bounds.
     limits: Bounds,
+}
+
+/// What bounds a session in the hot store.
+#[derive(Serialize, ToSchema)]
+struct HotBounds {
+    /// Seconds that it is kept after the last write to it.
+    #[schema(example = 86400)]
+    ttl_s: u64,
+    /// Most turns; the oldest go first.
+    #[schema(example = 500)]
+    turns: u64,
+    /// Most bytes.
+    #[schema(example = 8388608)]
+    bytes: u64,
 }
 
 /// Upper bounds of what is taken.
@@ -78,12 +100,20 @@ pub(super) async fn show(
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {
     let limits = app.engine().limits();
+    let hot = app.engine().ledger().hot();
     let info = Info {
         name: "filrouge",
         version: env!("CARGO_PKG_VERSION"),
         tenant_id: caller.scope.tenant.to_string(),
         identity_id: caller.scope.viewer.identity().map(ToString::to_string),
         durability: app.engine().ledger().durability().as_str(),
+        hot: hot.as_ref().map(|hot| hot.kind),
+        hot_bounds: hot.as_ref().map(|hot| HotBounds {
+            ttl_s: hot.bounds.ttl.as_secs(),
+            turns: hot.bounds.turns,
+            bytes: hot.bounds.bytes,
+        }),
+        durable: hot.as_ref().map_or("all", |hot| hot.durable),
         context_formats: filrouge_transcode::Format::ALL
             .iter()
             .map(ToString::to_string)

@@ -27,6 +27,11 @@ pub(super) struct Appended {
     first_seq: u64,
     /// The last one's seq.
     last_seq: u64,
+    /// How many of them are not recorded, because the tenant records conversations alone; absent when all are. When none
+    /// is, `last_seq` is the session's newest seq, and `first_seq` the one behind it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false, minimum = 1)]
+    not_recorded: Option<u64>,
 }
 
 /// Appends items to an open turn, all or none.
@@ -47,13 +52,15 @@ pub(super) async fn append(
 ) -> Result<Response<HttpBody>, Problem> {
     let done = app
         .engine()
-        .append_items(&at.scope, at.session, at.turn, request)
+        .append_items(&at.scope, at.session.clone(), at.turn, request)
         .await?;
     let appended = Appended {
         first_seq: done.first_seq,
         last_seq: done.last_seq,
+        not_recorded: Some(done.not_recorded).filter(|n| *n > 0),
     };
-    let response = written(&app, created(!done.replayed), &appended)?;
+    let status = created(!done.replayed);
+    let response = written(&app, &at.scope, &at.session, status, &appended).await?;
     Ok(masked(response, done.masked))
 }
 

@@ -7,12 +7,26 @@ use filrouge_types::ErrorCode;
 
 use crate::access::may;
 use crate::extract::Caller;
-use crate::metrics::StoreState;
+use crate::metrics::{HotState, StoreState};
 use crate::openapi::{Called, Problems};
 use crate::problem::Problem;
 use crate::serve::App;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Asks the hot store, so that one that nobody has missed yet is not called up.
+async fn hot(app: &App) -> HotState {
+    let ledger = app.engine().ledger();
+    let health = ledger.hot_health().await;
+    HotState {
+        there: health.is_some(),
+        up: health.is_some_and(|health| health.unavailable.is_none()),
+        counts: ledger.hot().map(|hot| hot.counts).unwrap_or_default(),
+        links_refused: app.engine().links_refused(),
+        metadata_dropped: app.engine().metadata_dropped(),
+        items_not_recorded: app.engine().items_not_recorded(),
+    }
+}
 
 /// Gives counters and gauges in the words of OpenMetrics.
 #[utoipa::path(
@@ -49,6 +63,7 @@ pub(super) async fn show(
         credentials_masked: app.engine().credentials_masked(),
         credentials_refused: app.engine().credentials_refused(),
         body_bytes: app.limits().body_bytes_in_flight(),
+        hot: hot(&app).await,
     };
     let text = app
         .metrics()

@@ -44,7 +44,9 @@ pub(super) async fn patch(
         .engine()
         .patch_session(&at.scope, at.session, request, versions)
         .await?;
-    tagged(written(&app, StatusCode::OK, &session)?, &session)
+    let id = &session.session_id;
+    let response = written(&app, &at.scope, id, StatusCode::OK, &session).await?;
+    tagged(response, &session)
 }
 
 /// Ends a session: no turn begins in it any more, open ones may end.
@@ -69,7 +71,9 @@ pub(super) async fn close(
         .engine()
         .close_session(&at.scope, at.session, request.reason)
         .await?;
-    tagged(written(&app, StatusCode::OK, &session)?, &session)
+    let id = &session.session_id;
+    let response = written(&app, &at.scope, id, StatusCode::OK, &session).await?;
+    tagged(response, &session)
 }
 
 /// Gives an anonymous session its owner, once and for all.
@@ -96,7 +100,9 @@ pub(super) async fn link(
         .engine()
         .link_session(&at.scope, at.session, request.identity_id)
         .await?;
-    tagged(written(&app, StatusCode::OK, &session)?, &session)
+    let id = &session.session_id;
+    let response = written(&app, &at.scope, id, StatusCode::OK, &session).await?;
+    tagged(response, &session)
 }
 
 /// Erases a session for good.
@@ -117,7 +123,8 @@ pub(super) async fn erase(
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {
     let receipt = app.engine().erase_session(&at.scope, at.session).await?;
-    written(&app, StatusCode::OK, &receipt)
+    let id = &receipt.session_id;
+    written(&app, &at.scope, id, StatusCode::OK, &receipt).await
 }
 
 /// An answer that shows a session, with its `ETag`.

@@ -14,8 +14,8 @@ use crate::access::may;
 use crate::answer::{Page, created, json, written};
 use crate::extract::{Caller, Cursor, InSession, Limit, NoParameters, OptionalBody, Query};
 use crate::openapi::{
-    Called, Listed, Made, MakingSession, OfSession, Problems, SessionPath, Shown, Stored, Tagged,
-    VerifyReport, WithBody, Writing,
+    Called, InLedger, Listed, Made, MakingSession, OfSession, Problems, SessionPath, Shown, Stored,
+    Tagged, VerifyReport, WithBody, Writing,
 };
 use crate::problem::Problem;
 use crate::routes::session::tagged;
@@ -40,7 +40,9 @@ pub(super) async fn create(
 ) -> Result<Response<HttpBody>, Problem> {
     let fresh = caller.fresh_token(&app)?;
     let (session, new) = app.engine().create_session(&caller.scope, request).await?;
-    let mut response = tagged(written(&app, created(new), &session)?, &session)?;
+    let id = &session.session_id;
+    let response = written(&app, &caller.scope, id, created(new), &session).await?;
+    let mut response = tagged(response, &session)?;
     if let Some(fresh) = fresh.filter(|_| new) {
         fresh.tell(&mut response);
     }
@@ -142,7 +144,7 @@ struct Verified<'a> {
     operation_id = "verifySession",
     tag = "reading",
     params(SessionPath),
-    responses(Shown<VerifyReport>, Problems<(Called, Stored, OfSession)>)
+    responses(Shown<VerifyReport>, Problems<(Called, Stored, OfSession, InLedger)>)
 )]
 pub(super) async fn verify(
     State(app): State<App>,

@@ -104,9 +104,10 @@ pub(super) async fn record(
         finalize: query.finalize.unwrap_or(true),
         agent: query.agent,
     };
+    let session = what.session_id.clone();
     let recording = flow::Flow {
         app: app.clone(),
-        scope: at.scope,
+        scope: at.scope.clone(),
         principal: at.principal,
         what,
         body,
@@ -128,6 +129,6 @@ pub(super) async fn record(
             }
         },
     };
-    let response = written(&app, StatusCode::OK, &turn.value)?;
+    let response = written(&app, &at.scope, &session, StatusCode::OK, &turn.value).await?;
     Ok(masked(response, turn.masked))
 }

@@ -4,18 +4,19 @@ use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use filrouge_engine::{CancelTurn, FailTurn, FinalizeTurn, RedactTurn, ReplaceTurn, StartTurn};
+use filrouge_store::ledger::RecentTurns;
 use filrouge_store::read::{TurnOrder, TurnQuery};
-use filrouge_types::{RequestId, Turn, TurnStatus};
+use filrouge_types::{ErrorCode, RequestId, Turn, TurnStatus};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::access::{Permission, Principal, may};
-use crate::answer::{Page, created, json, masked, written};
+use crate::answer::{Page, as_of, created, json, json_text, masked, written};
 use crate::extract::{
     Body, Cursor, InSession, InTurn, Limit, NoParameters, OptionalBody, Query, wait,
 };
 use crate::openapi::{
-    Answering, Called, Created, Ending, InOpenSession, Listed, MakingSession, OfSession, OfTurn,
+    Answering, Called, Copied, Created, Ending, InOpenSession, MakingSession, OfSession, OfTurn,
     Problems, Redacting, Replacing, SessionPath, Shown, Starting, Stored, TurnPath, WithBody,
     Writing, Written,
 };
@@ -46,7 +47,8 @@ pub(super) async fn start(
         .engine()
         .start_turn(&at.scope, at.session.clone(), request)
         .await?;
-    let response = written(&app, created(!turn.replayed), &turn.value)?;
+    let status = created(!turn.replayed);
+    let response = written(&app, &at.scope, &at.session, status, &turn.value).await?;
     let mut response = masked(response, turn.masked);
     if let Some(fresh) = fresh
         && turn.first_seq == 1
@@ -86,7 +88,7 @@ pub(super) struct ListQuery {
     operation_id = "listTurns",
     tag = "turns",
     params(SessionPath, ListQuery),
-    responses(Listed<Turn>, Problems<(Called, Stored, OfSession)>)
+    responses(Copied<Turn>, Problems<(Called, Stored, OfSession)>)
 )]
 pub(super) async fn list(
     State(app): State<App>,
@@ -101,9 +103,9 @@ pub(super) async fn list(
     if let Some(request) = query.request_id {
         let (scope, session) = (at.scope.clone(), at.session.clone());
         let found = ledger
-            .ask(move |sight| {
+            .ask_in(&at.scope, &at.session, move |sight| {
                 let loaded = sight.get(&scope, &session)?;
-                let row = sight.turn_of_request(&loaded, &scope, &request)?;
+                let row = sight.turn_of_request(&loaded, &request)?;
                 match row {
                     Some(row) => sight.project(&loaded, &row).map(Some),
                     None => sight.all_turn_rows(&loaded).map(|()| None),
@@ -128,6 +130,10 @@ pub(super) async fn list(
     } else {
         TurnOrder::Oldest
     };
+    let newest = order == TurnOrder::Newest && query.cursor.is_none() && !query.include_redacted;
+    if newest && let Some(recent) = ledger.recent(&at.scope, &at.session, limit).await? {
+        return copied(&recent);
+    }
     let query = TurnQuery {
         status: query.status,
         include_redacted: query.include_redacted,
@@ -137,6 +143,21 @@ pub(super) async fn list(
     };
     let (data, next_cursor) = ledger.turns(&at.scope, &at.session, query).await?;
     json(StatusCode::OK, &Page { data, next_cursor })
+}
+
+/// A page out of a copy, which holds turns as they are answered (DESIGN §7).
+fn copied(recent: &RecentTurns) -> Result<Response<HttpBody>, Problem> {
+    let mut text = b"{\"data\":[".to_vec();
+    text.extend(recent.turns.join(&b','));
+    text.extend_from_slice(b"],\"next_cursor\":");
+    serde_json::to_writer(&mut text, &recent.next_cursor)
+        .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
+    text.push(b'}');
+    let response = json_text(StatusCode::OK, text);
+    Ok(match recent.as_of_seq {
+        Some(seq) => as_of(response, seq),
+        None => response,
+    })
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -200,9 +221,9 @@ pub(super) async fn finalize(
 ) -> Result<Response<HttpBody>, Problem> {
     let turn = app
         .engine()
-        .finalize_turn(&at.scope, at.session, at.turn, request)
+        .finalize_turn(&at.scope, at.session.clone(), at.turn, request)
         .await?;
-    let response = written(&app, StatusCode::OK, &turn.value)?;
+    let response = written(&app, &at.scope, &at.session, StatusCode::OK, &turn.value).await?;
     Ok(masked(response, turn.masked))
 }
 
@@ -235,9 +256,9 @@ pub(super) async fn fail(
     flush_recording(&app, &at).await;
     let turn = app
         .engine()
-        .fail_turn(&at.scope, at.session, at.turn, request)
+        .fail_turn(&at.scope, at.session.clone(), at.turn, request)
         .await?;
-    let response = written(&app, StatusCode::OK, &turn.value)?;
+    let response = written(&app, &at.scope, &at.session, StatusCode::OK, &turn.value).await?;
     Ok(masked(response, turn.masked))
 }
 
@@ -260,9 +281,9 @@ pub(super) async fn cancel(
     flush_recording(&app, &at).await;
     let turn = app
         .engine()
-        .cancel_turn(&at.scope, at.session, at.turn, request)
+        .cancel_turn(&at.scope, at.session.clone(), at.turn, request)
         .await?;
-    let response = written(&app, StatusCode::OK, &turn.value)?;
+    let response = written(&app, &at.scope, &at.session, StatusCode::OK, &turn.value).await?;
     Ok(masked(response, turn.masked))
 }
 
@@ -284,9 +305,9 @@ pub(super) async fn redact(
 ) -> Result<Response<HttpBody>, Problem> {
     let turn = app
         .engine()
-        .redact_turn(&at.scope, at.session, at.turn, request)
+        .redact_turn(&at.scope, at.session.clone(), at.turn, request)
         .await?;
-    written(&app, StatusCode::OK, &turn)
+    written(&app, &at.scope, &at.session, StatusCode::OK, &turn).await
 }
 
 /// Replaces a closed turn by a corrected one; nothing of the old one is edited.
@@ -307,8 +328,9 @@ pub(super) async fn replace(
 ) -> Result<Response<HttpBody>, Problem> {
     let turn = app
         .engine()
-        .replace_turn(&at.scope, at.session, at.turn, request)
+        .replace_turn(&at.scope, at.session.clone(), at.turn, request)
         .await?;
-    let response = written(&app, created(!turn.replayed), &turn.value)?;
+    let status = created(!turn.replayed);
+    let response = written(&app, &at.scope, &at.session, status, &turn.value).await?;
     Ok(masked(response, turn.masked))
 }

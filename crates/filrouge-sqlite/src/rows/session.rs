@@ -1,7 +1,7 @@
 //! The session table.
 
 use filrouge_store::command::{Erased, Scope, SessionFilter, SessionToken, Viewer};
-use filrouge_store::rows::{HeadRow, SessionPk, SessionRow, Stored};
+use filrouge_store::rows::{HeadRow, SessionPk, SessionRow, Stored, Tx};
 use filrouge_types::{
     Failure, IdError, IdentityId, ProjectId, RawJson, SessionId, SessionStatus, TenantId, Timestamp,
 };
@@ -65,12 +65,19 @@ fn read(row: &Row<'_>) -> Result<Stored, Foreign> {
 }
 
 pub(super) fn insert(rows: &Rows<'_>, row: &SessionRow) -> Result<SessionPk, Failure> {
-    let sql = "INSERT INTO session (tenant_id, session_id, identity_id, parent_session_id, project_id, team_id,
+    insert_as(rows, None, row)?;
+    Ok(rows.0.last_insert_rowid().unsigned_abs())
+}
+
+/// Adds a session under a number that it has already, or gives it one.
+fn insert_as(rows: &Rows<'_>, pk: Option<SessionPk>, row: &SessionRow) -> Result<(), Failure> {
+    let sql = "INSERT INTO session (pk, tenant_id, session_id, identity_id, parent_session_id, project_id, team_id,
             title, status, state, metadata, created_at, token, erased)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
     rows.run(
         sql,
         params![
+            pk.map(int),
             row.tenant_id.as_str(),
             row.session_id.as_str(),
             row.identity_id.as_ref().map(IdentityId::as_str),
@@ -85,8 +92,21 @@ pub(super) fn insert(rows: &Rows<'_>, row: &SessionRow) -> Result<SessionPk, Fai
             row.token.map(|t| t.0),
             row.erased.map(|e| e.encode()),
         ],
-    )?;
-    Ok(rows.0.last_insert_rowid().unsigned_abs())
+    )
+}
+
+impl Rows<'_> {
+    /// Adds a session under the number that it has in the store it is copied from.
+    pub(crate) fn insert_session_as(&self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
+        insert_as(self, Some(pk), row)
+    }
+
+    /// Takes all rows of a session away, its row and its head with them.
+    pub(crate) fn take_away(&mut self, pk: SessionPk) -> Result<(), Failure> {
+        self.erase(pk)?;
+        self.run("DELETE FROM head WHERE pk = ?1", [int(pk)])?;
+        self.run("DELETE FROM session WHERE pk = ?1", [int(pk)])
+    }
 }
 
 /// Writes all that can change of a session's row.
@@ -110,6 +130,12 @@ pub(super) fn update(rows: &Rows<'_>, pk: SessionPk, row: &SessionRow) -> Result
             row.erased.map(|e| e.encode()),
         ],
     )
+}
+
+/// Who has spoken in a session.
+pub(super) fn agents(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<Box<str>>, Failure> {
+    let sql = "SELECT agent FROM session_agent WHERE session_pk = ?1 ORDER BY agent";
+    rows.many(sql, [int(pk)], |row| row.get(0))
 }
 
 /// The statement of a list. Every parameter stands in it whatever is asked, and what an index is for stands in it

@@ -14,6 +14,7 @@ use filrouge_store::contract::{CountingEntropy, Fixture, differential};
 use filrouge_store::{Keyring, Ledger};
 use filrouge_types::FixedClock;
 
+mod copy;
 mod erasure;
 mod file;
 mod processes;

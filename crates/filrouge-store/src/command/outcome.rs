@@ -3,6 +3,8 @@
 use filrouge_types::{Session, SessionEvent, Turn};
 
 use super::{Erased, Redacted};
+use crate::chain::Link;
+use crate::read::Loaded;
 
 /// The items that a write has put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,17 +13,23 @@ pub struct Put {
     pub first_seq: u64,
     /// The last one's seq.
     pub last_seq: u64,
+    /// The link of the item before the first one.
+    pub before: Link,
+    /// The link of the last one.
+    pub link: Link,
 }
 
 impl Put {
-    /// So many items from `first_seq` on; `None` for no item.
-    pub(crate) const fn new(first_seq: u64, count: u64) -> Option<Self> {
+    /// So many items from `first_seq` on, behind which the session stands now; `None` for no item.
+    pub(crate) fn new(session: &Loaded, first_seq: u64, count: u64) -> Option<Self> {
         if count == 0 {
             return None;
         }
         Some(Self {
             first_seq,
             last_seq: first_seq + count - 1,
+            before: session.before,
+            link: session.head.link,
         })
     }
 }
@@ -48,6 +56,8 @@ pub enum Outcome {
         last_seq: u64,
         /// Whether this repeats an earlier answer.
         replayed: bool,
+        /// What the write has put; nothing when it repeats an earlier one.
+        put: Option<Put>,
     },
     /// What the write has put when it has interrupted the turn.
     Interrupted(Option<Put>),

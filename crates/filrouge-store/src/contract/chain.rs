@@ -98,7 +98,7 @@ pub async fn links_can_be_recomputed_by_a_stranger(f: &Fixture) {
     }
     let (end, rows) = f
         .ledger
-        .ask(move |sight| {
+        .ask_in(&anyone(), &sid("s/ü"), move |sight| {
             let session = sight.get(&who, &sid("s/ü"))?;
             Ok((session.head.link, sight.view.records(session.pk, 1, 1000)?))
         })

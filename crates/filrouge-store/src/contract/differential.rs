@@ -22,6 +22,17 @@ use crate::keyring::{Entropy, Keyring};
 use crate::memory::MemoryLedger;
 use crate::read::{TurnOrder, TurnQuery};
 
+/// A random source that always says the same: what is tried again comes out as it did.
+#[derive(Debug, Default)]
+pub struct SameEntropy;
+
+impl Entropy for SameEntropy {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+        bytes.fill(0);
+        Ok(())
+    }
+}
+
 /// One write in small numbers: kind, caller, session, request, and one more.
 pub type Step = (u8, u8, u8, u8, u8);
 
@@ -137,7 +148,12 @@ fn command(keyring: &Keyring, prefix: &str, step: Step, now: i64, log: &[Command
 /// A write of a recording of the turn.
 fn drafted(s: &str, id: TurnId, kind: u8, request: u8, more: u8) -> Write {
     let (stream, number) = (drafts::stream(request / 2), u64::from(more));
-    let rest = || vec![drafts::delta(number, more != 1, "more")];
+    // What continues a piece comes behind its beginning: a recording sends it so.
+    let rest = || {
+        let begun = drafts::delta(number, true, "more");
+        let goes_on = (more == 1).then(|| drafts::delta(number, false, " of it"));
+        [begun].into_iter().chain(goes_on).collect()
+    };
     match kind {
         0 => drafts::put(s, id, stream, 0, Vec::new()),
         1 => drafts::put(s, id, stream, number, rest()),
@@ -215,6 +231,38 @@ fn filters() -> [SessionFilter; 3] {
     ]
 }
 
+/// Everything that can be read of a session by one caller.
+async fn readings_of(f: &Fixture, who: &Scope, s: &str) -> Vec<String> {
+    let mut told = vec![
+        format!("{:?}", f.ledger.session(who, &sid(s)).await),
+        format!("{:?}", f.ledger.items(who, &sid(s), 1, 30).await),
+    ];
+    let drafts = f.ledger.drafts(who, &sid(s), BTreeMap::new()).await;
+    told.push(format!("{drafts:?}"));
+    let events = f.ledger.events(who, &sid(s), 0, 2).await;
+    told.push(format!("{events:?}"));
+    for order in [TurnOrder::Oldest, TurnOrder::Newest] {
+        let query = TurnQuery {
+            status: None,
+            include_redacted: order == TurnOrder::Oldest,
+            order,
+            cursor: None,
+            limit: 3,
+        };
+        told.push(format!("{:?}", f.ledger.turns(who, &sid(s), query).await));
+    }
+    told
+}
+
+/// Everything that can be read of session `s0` by anybody.
+pub async fn session_readings(f: &Fixture) -> Vec<String> {
+    let mut told = Vec::new();
+    for who in [anyone(), user("ann"), caller(&f.keyring, 4), operator("t")] {
+        told.extend(readings_of(f, &who, "s0").await);
+    }
+    told
+}
+
 /// Everything that can be read, and what a verification says.
 async fn readings(f: &Fixture) -> Vec<String> {
     let mut told = vec![format!("{:?}", f.ledger.position())];
@@ -239,22 +287,7 @@ async fn readings(f: &Fixture) -> Vec<String> {
             told.push(format!("{:?}", f.feed(&who, page).await));
         }
         for s in ["s0", "s1", "s2"] {
-            told.push(format!("{:?}", f.ledger.session(&who, &sid(s)).await));
-            told.push(format!("{:?}", f.ledger.items(&who, &sid(s), 1, 30).await));
-            let drafts = f.ledger.drafts(&who, &sid(s), BTreeMap::new()).await;
-            told.push(format!("{drafts:?}"));
-            let events = f.ledger.events(&who, &sid(s), 0, 2).await;
-            told.push(format!("{events:?}"));
-            for order in [TurnOrder::Oldest, TurnOrder::Newest] {
-                let query = TurnQuery {
-                    status: None,
-                    include_redacted: order == TurnOrder::Oldest,
-                    order,
-                    cursor: None,
-                    limit: 3,
-                };
-                told.push(format!("{:?}", f.ledger.turns(&who, &sid(s), query).await));
-            }
+            told.extend(readings_of(f, &who, s).await);
         }
     }
     let silent = f.ledger.ask(|sight| {
@@ -272,10 +305,15 @@ async fn readings(f: &Fixture) -> Vec<String> {
 
 /// A memory ledger whose every byte repeats.
 pub fn memory(keyring: Arc<Keyring>) -> Fixture {
-    let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
     let entropy: Arc<dyn Entropy> = Arc::new(CountingEntropy::default());
     // A store with a name of its own has drawn it by now.
     entropy.fill(&mut [0; 16]).unwrap();
+    memory_with(keyring, entropy)
+}
+
+/// The ledger in memory, with another random source.
+pub fn memory_with(keyring: Arc<Keyring>, entropy: Arc<dyn Entropy>) -> Fixture {
+    let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
     let ledger = MemoryLedger::new(keyring.clone(), entropy, clock.clone());
     Fixture {
         ledger: Arc::new(ledger),
@@ -290,7 +328,7 @@ pub fn memory(keyring: Arc<Keyring>) -> Fixture {
 pub fn same_as_memory(cases: u32, make: impl Fn(Arc<Keyring>) -> Fixture) {
     let keyring = Arc::new(Keyring::single([5; 32]));
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_time()
+        .enable_all()
         .build()
         .unwrap();
     let config = ProptestConfig {
@@ -314,6 +352,49 @@ pub fn same_as_memory(cases: u32, make: impl Fn(Arc<Keyring>) -> Fixture) {
             }
             b.intact().await;
             b.ledger.close().await;
+            Ok(())
+        })?;
+    });
+}
+
+/// As [`same_as_memory`], of writes to one session; `make` gives ledgers of one store, which take turns at writing and
+/// use [`SameEntropy`]. Shows the one in memory and the others when all is done.
+pub fn same_in_one_session(
+    cases: u32,
+    make: impl Fn(Arc<Keyring>) -> [Fixture; 2],
+    done: impl AsyncFn(&Fixture, &[Fixture; 2]),
+) {
+    let keyring = Arc::new(Keyring::single([5; 32]));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let config = ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    proptest!(config, |(steps in steps())| {
+        runtime.block_on(async {
+            let same = Arc::new(SameEntropy);
+            let (a, b) = (memory_with(keyring.clone(), same), make(keyring.clone()));
+            let create = cmd(&anyone(), Write::CreateSession(NewSession::bare(sid("s0"))));
+            let mut log = vec![create];
+            // Notes are of no session.
+            for step in steps.iter().filter(|step| !(25..27).contains(&step.0)) {
+                let now = filrouge_types::Clock::now(&*a.clock).as_micros();
+                let step = (step.0, step.1, 0, step.3, step.4);
+                log.push(command(&keyring, "", step, now, &log));
+            }
+            for (one, n) in log.chunks(1).zip(0..) {
+                let other = &b[usize::from(n % 3 == 1)];
+                prop_assert_eq!(play_commands(&a, one).await, play_commands(other, one).await);
+            }
+            let expected = session_readings(&a).await;
+            for b in &b {
+                prop_assert_eq!(&expected, &session_readings(b).await);
+            }
+            done(&a, &b).await;
             Ok(())
         })?;
     });

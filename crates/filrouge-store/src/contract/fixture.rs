@@ -32,7 +32,7 @@ pub struct Fixture {
 pub fn run(fixture: Fixture, test: impl AsyncFn(&Fixture)) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)
-        .enable_time()
+        .enable_all()
         .build()
         .unwrap();
     runtime.block_on(async {
@@ -341,6 +341,7 @@ impl Fixture {
                 first_seq,
                 last_seq,
                 replayed,
+                ..
             } => Ok((first_seq, last_seq, replayed)),
             other => panic!("expected a place, got {other:?}"),
         }

@@ -157,7 +157,8 @@ pub async fn large_turns(f: &Fixture) {
         let session = format!("s{n}");
         large_turns_of(f, &session, &sizes(&mut runner)).await;
         let (who, id) = (anyone(), sid(&session));
-        let ask = f.ledger.ask(move |sight| {
+        let (asked, named) = (who.clone(), id.clone());
+        let ask = f.ledger.ask_in(&asked, &named, move |sight| {
             let mut all = Vec::new();
             sight.each_turn(&sight.get(&who, &id)?, |turn| {
                 all.push(turn);

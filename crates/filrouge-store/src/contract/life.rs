@@ -5,7 +5,7 @@ use filrouge_types::{Channel, Clock, ErrorCode, Turn, TurnStatus};
 use super::fixture::{
     Fixture, anyone, append, cancel, code, fail, finalize, interrupt, item, replacement, start,
 };
-use crate::command::{ConcurrentTurns, Outcome, Put, Write};
+use crate::command::{ConcurrentTurns, Outcome, Write};
 
 const STATUSES: [TurnStatus; 5] = [
     TurnStatus::Open,
@@ -184,11 +184,10 @@ pub async fn interrupt_needs_silence(f: &Fixture) {
         .write(&who, interrupt("s", id, touched + 101))
         .await
         .unwrap();
-    let put = Put {
-        first_seq: 3,
-        last_seq: 3,
+    let Outcome::Interrupted(Some(put)) = outcome else {
+        panic!("{outcome:?}");
     };
-    assert_eq!(outcome, Outcome::Interrupted(Some(put)));
+    assert_eq!((put.first_seq, put.last_seq), (3, 3));
     let outcome = f.write(&who, interrupt("s", id, i64::MAX)).await.unwrap();
     assert_eq!(outcome, Outcome::Interrupted(None));
     let items = f.items(&who, "s", 10).await;

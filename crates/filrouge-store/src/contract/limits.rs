@@ -98,7 +98,8 @@ pub async fn what_is_read_at_once(f: &Fixture) {
         let scope = who.clone();
         async move {
             let id = SessionId::new("s").unwrap();
-            let ask = f.ledger.ask(move |sight| {
+            let (asked, named) = (scope.clone(), id.clone());
+            let ask = f.ledger.ask_in(&asked, &named, move |sight| {
                 let loaded = sight.get(&scope, &id)?;
                 let items = sight.items_between(&loaded, 1, loaded.head.last_seq, &mut room)?;
                 Ok((items.len(), room))

@@ -123,9 +123,10 @@ pub async fn a_secret_is_needed_and_then_gone(f: &Fixture) {
     assert_eq!(code(f.session(&bob, "s").await), ErrorCode::SessionNotFound);
     let refused = f.session_of(&bob, link("s", "bob")).await;
     assert_eq!(code(refused), ErrorCode::SessionLinked);
+    let (asked, s) = (ann.clone(), sid("s"));
     let row = f
         .ledger
-        .ask(move |sight| Ok(sight.get(&ann, &sid("s"))?.row));
+        .ask_in(&asked, &s, move |sight| Ok(sight.get(&ann, &sid("s"))?.row));
     assert_eq!(row.await.unwrap().token, None);
     f.intact().await;
 }

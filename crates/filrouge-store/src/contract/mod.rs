@@ -40,6 +40,7 @@ pub mod redact_many;
 pub mod replace;
 pub mod sessions;
 
+pub use differential::SameEntropy;
 pub use fixture::{CountingEntropy, Fixture, run};
 
 /// Makes a `#[test]` of every test of the suite, over the ledgers that `$make` gives.
@@ -145,5 +146,89 @@ macro_rules! contract_tests {
                 $crate::contract::run(super::$make(), $crate::contract::$module::$test);
             })*
         })*
+    };
+}
+
+/// As [`contract_tests!`], for a ledger that has one session at a time: what needs lists, the feed or several sessions at
+/// once is left out.
+#[macro_export]
+macro_rules! session_contract_tests {
+    ($make:ident) => {
+        $crate::contract_tests! { @each $make;
+            bytes {
+                every_byte_comes_back, texts_keep_their_escapes, metadata_is_merged_not_rewritten,
+                large_items_come_back,
+            }
+            chain { links_can_be_recomputed_by_a_stranger }
+            concurrency {
+                many_tasks_over_few_sessions, all_writes_at_once_twice_have_one_effect,
+                one_start_wins, one_close_wins,
+            }
+            conflicts {
+                expected_seq, checks_come_in_their_order,
+                a_refused_write_leaves_nothing, wrong_request_id, empty_batches,
+            }
+            drafts {
+                put_again, one_recording_at_a_time, becoming_items, signs_of_life,
+                gone_with_the_session,
+            }
+            drafts_kept {
+                kept_whoever_ends_the_turn, what_the_caller_says_was_shown,
+                a_key_that_was_taken_holds_nothing_up,
+            }
+            erasure {
+                erasing_again_gives_the_first_receipt, who_is_told,
+                late_writes_find_it_gone,
+            }
+            events {
+                once_for_each_key, events_page_in_order, strangers_see_and_record_none,
+                a_session_has_so_many_events, one_of_many_recordings_is_new,
+            }
+            finals {
+                promotion, missing_answer, translated_and_fallback, supplied_translation_wins,
+                neutral_copy, one_final_per_variant, a_final_without_text_is_promoted,
+            }
+            full_pages { large_events }
+            idempotency {
+                start_again, start_again_with_another_body, append_again, append_again_with_another_body,
+                partial_replays, finalize_again, fail_and_cancel_again, replay_after_the_turn_closed,
+                create_session_again, retry_after_every_failure, items_without_ids_are_new,
+            }
+            life { every_status_meets_every_write, interrupt_needs_silence, reopening, one_open_turn_at_a_time }
+            limits { items_per_turn, long_ids, items_of_a_whole_turn, what_is_read_at_once }
+            links {
+                nobody_links_for_somebody_else, one_of_many_logins_wins,
+                a_secret_is_needed_and_then_gone, closed_sessions_are_linked_too,
+            }
+            order { seq_is_dense_from_one, turns_interleave, ordinals_and_clock, big_batches_keep_their_order }
+            owners {
+                a_foreign_id_cannot_be_taken, foreign_turns_look_absent,
+                anonymous_sessions_are_found_by_id,
+            }
+            paging {
+                turns_page_while_others_write, items_page, newest_finalized_turns, status_filter,
+                cursors_that_are_none,
+            }
+            patches {
+                each_field_by_itself, metadata_is_patched_by_members,
+                what_changes_nothing_writes_nothing, versions_tell_of_patches_alone,
+                strangers_patch_nothing, one_of_many_patches_finds_its_version,
+            }
+            redact {
+                a_redacted_turn, every_version_goes, redacting_again,
+                items_of_an_open_turn, all_items_of_a_turn, part_of_a_turn_before_the_whole,
+                a_redacted_turn_is_not_reopened, history_is_not_brought_in_again, owners_and_strangers,
+            }
+            redact_many {
+                retries_after_a_redaction, lists_page_over_redacted_turns, interleaved_and_long_turns,
+            }
+            replace {
+                replacing, replacements_are_idempotent, lists_leave_out_replaced,
+                a_replaced_turn_stays_interrupted, replacing_makes_no_session, roles_matter,
+            }
+            sessions {
+                closing, a_closed_session_begins_no_turn
+            }
+        }
     };
 }

@@ -193,7 +193,7 @@ async fn journal(f: &Fixture, session: &str, steps: &[Step]) -> Vec<Turn> {
 async fn links(f: &Fixture, session: &str) -> BTreeMap<u64, (Link, Link)> {
     let (who, id) = (anyone(), sid(session));
     f.ledger
-        .ask(move |sight| {
+        .ask_in(&anyone(), &sid(session), move |sight| {
             let loaded = sight.get(&who, &id)?;
             let scope = LinkScope::new(&who.tenant, &id);
             let rows = sight.view.records(loaded.pk, 1, 10_000)?;

@@ -72,7 +72,8 @@ pub fn raw_event(text: &str) -> RawJson {
 fn part(piece: &Piece) -> Option<String> {
     let text = &piece.text;
     match piece.head.kind {
-        PieceKind::Whole => Some(text.clone()),
+        // What was taken back is empty.
+        PieceKind::Whole => Some(text.clone()).filter(|text| !text.is_empty()),
         PieceKind::ToolCall => {
             let (id, name) = piece.head.call.as_ref()?;
             let (id, name) = (id.as_token(), name.as_token());

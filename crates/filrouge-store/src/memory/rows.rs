@@ -9,52 +9,27 @@ use filrouge_types::{
 use crate::command::{Scope, SessionFilter};
 use crate::record::RecordRow;
 use crate::rows::{
-    DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, RECORDS_BYTES, SessionPk, SessionRow,
-    Stored, TurnRow, Tx, View, until_full,
+    DraftChunk, DraftRow, EventRow, HeadRow, KeyRow, LogRow, NoteRow, RECORDS_BYTES, SessionPk,
+    SessionRow, Stored, TurnRow, Tx, View, item_key, request_key, until_full,
 };
 
 #[derive(Default)]
-pub(super) struct Rows {
-    sessions: BTreeMap<SessionPk, SessionRow>,
-    names: BTreeMap<(TenantId, SessionId), SessionPk>,
-    heads: BTreeMap<SessionPk, HeadRow>,
-    turns: BTreeMap<(SessionPk, u64), TurnRow>,
-    turn_ids: BTreeMap<TurnId, (SessionPk, u64)>,
-    records: BTreeMap<(SessionPk, u64), RecordRow>,
-    keys: BTreeMap<(SessionPk, ItemId), u64>,
-    requests: BTreeMap<(SessionPk, RequestId), u64>,
-    pub(super) log: BTreeMap<u64, LogRow>,
-    events: BTreeMap<(SessionPk, u64), EventRow>,
-    event_keys: BTreeMap<(SessionPk, EventKey), u64>,
-    agents: BTreeSet<(SessionPk, Box<str>)>,
-    notes: BTreeMap<Box<str>, NoteRow>,
-    drafts: BTreeMap<(SessionPk, u64), DraftRow>,
-    draft_chunks: BTreeMap<(SessionPk, u64, u64), DraftChunk>,
-}
-
-impl SessionFilter {
-    /// Whether a session is to be shown, by all but its agents.
-    #[must_use]
-    pub fn takes(&self, row: &SessionRow) -> bool {
-        self.project_id
-            .as_ref()
-            .is_none_or(|p| row.project_id.as_ref() == Some(p))
-            && self
-                .identity_id
-                .as_ref()
-                .is_none_or(|i| row.identity_id.as_ref() == Some(i))
-            && self.status.is_none_or(|s| row.status == s)
-            && self.since.is_none_or(|t| row.created_at >= t)
-            && self.until.is_none_or(|t| row.created_at < t)
-            && self
-                .parent_session_id
-                .as_ref()
-                .is_none_or(|p| row.parent_session_id.as_ref() == Some(p))
-            && self.title.as_ref().is_none_or(|t| {
-                let title = row.title.as_deref().unwrap_or_default();
-                title.to_ascii_lowercase().contains(&t.to_ascii_lowercase())
-            })
-    }
+pub(crate) struct Rows {
+    pub(crate) sessions: BTreeMap<SessionPk, SessionRow>,
+    pub(crate) names: BTreeMap<(TenantId, SessionId), SessionPk>,
+    pub(crate) heads: BTreeMap<SessionPk, HeadRow>,
+    pub(crate) turns: BTreeMap<(SessionPk, u64), TurnRow>,
+    pub(crate) turn_ids: BTreeMap<TurnId, (SessionPk, u64)>,
+    pub(crate) records: BTreeMap<(SessionPk, u64), RecordRow>,
+    pub(crate) keys: BTreeMap<(SessionPk, ItemId), u64>,
+    pub(crate) requests: BTreeMap<(SessionPk, RequestId), u64>,
+    pub(crate) log: BTreeMap<u64, LogRow>,
+    pub(crate) events: BTreeMap<(SessionPk, u64), EventRow>,
+    pub(crate) event_keys: BTreeMap<(SessionPk, EventKey), u64>,
+    pub(crate) agents: BTreeSet<(SessionPk, Box<str>)>,
+    pub(crate) notes: BTreeMap<Box<str>, NoteRow>,
+    pub(crate) drafts: BTreeMap<(SessionPk, u64), DraftRow>,
+    pub(crate) draft_chunks: BTreeMap<(SessionPk, u64, u64), DraftChunk>,
 }
 
 impl Rows {
@@ -109,9 +84,13 @@ impl View for Rows {
         until_full(stored, |s| s.row.content_len())
     }
 
-    fn turn(&self, id: &TurnId) -> Result<Option<(SessionPk, TurnRow)>, Failure> {
-        let place = self.turn_ids.get(id);
-        Ok(place.and_then(|place| Some((place.0, self.turns.get(place)?.clone()))))
+    fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>, Failure> {
+        let place = self.turn_ids.get(id).filter(|place| place.0 == pk);
+        Ok(place.and_then(|place| self.turns.get(place)).cloned())
+    }
+
+    fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>, Failure> {
+        Ok(self.turn_ids.get(id).map(|place| place.0))
     }
 
     fn turns(
@@ -198,6 +177,27 @@ impl View for Rows {
         let items = self.keys.keys().filter(|(p, _)| *p == pk).count();
         let requests = self.requests.keys().filter(|(p, _)| *p == pk).count();
         Ok((items + requests) as u64)
+    }
+
+    fn key_rows(
+        &self,
+        pk: SessionPk,
+        after: Option<[u8; 16]>,
+        limit: usize,
+    ) -> Result<Vec<KeyRow>, Failure> {
+        let items = self.keys.iter().filter(|((p, _), _)| *p == pk);
+        let items = items.map(|((_, id), seq)| (item_key(id), *seq));
+        let requests = self.requests.iter().filter(|((p, _), _)| *p == pk);
+        let requests = requests.map(|((_, id), seq)| (request_key(id), *seq));
+        let rows: BTreeMap<_, _> = items.chain(requests).collect();
+        let rows = rows.into_iter().filter(|(key, _)| Some(*key) > after);
+        let rows = rows.map(|(key, seq)| KeyRow { key, seq });
+        Ok(rows.take(limit).collect())
+    }
+
+    fn agents(&self, pk: SessionPk) -> Result<Vec<Box<str>>, Failure> {
+        let agents = self.agents.iter().filter(|(p, _)| *p == pk);
+        Ok(agents.map(|(_, agent)| agent.clone()).collect())
     }
 
     fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {

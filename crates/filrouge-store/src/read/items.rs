@@ -68,7 +68,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         let mut bytes = 0;
         let mut redactions = Redactions::default();
         // A position behind any item stands for the end.
-        let mut next = after.min(SEQ_MAX) + 1;
+        let mut next = (after.min(SEQ_MAX) + 1).max(self.view.first_seq(session.pk)?);
         let mut previous: Option<Link> = genesis_for(next).copied();
         let mut chunk = CHUNK_FIRST;
         while next <= session.head.last_seq && page.len() < limit && bytes < RECORDS_BYTES {

@@ -3,7 +3,7 @@
 
 use filrouge_types::{ErrorCode, Failure, Session, SessionId, Turn, TurnId, TurnStatus};
 
-use super::{ALL_PLACES, Loaded, Sight, in_session, turn_not_found};
+use super::{ALL_PLACES, Loaded, Sight, in_session};
 use crate::command::{Scope, SessionFilter};
 use crate::rows::{RECORDS_BYTES, TurnRow, View};
 
@@ -125,13 +125,15 @@ impl<V: View + ?Sized> Sight<'_, V> {
     /// One turn.
     ///
     /// # Errors
-    /// `session_not_found`, `turn_not_found`, `turn_mismatch`, `integrity_error`.
+    /// `session_not_found`, `turn_not_found`, `turn_expired` where turns are let go, `turn_mismatch`, `integrity_error`.
     pub fn turn(&self, scope: &Scope, session: &SessionId, id: &TurnId) -> Result<Turn, Failure> {
-        let loaded = self.get(scope, session)?;
+        let Some(loaded) = self.find(scope, session)? else {
+            return Err(self.no_session(scope, session, id)?);
+        };
         let turn = || {
             let row = self
                 .find_turn(&loaded, scope, id)?
-                .ok_or_else(|| turn_not_found(id))?;
+                .ok_or_else(|| self.no_turn(&loaded, id))?;
             self.project(&loaded, &row)
         };
         in_session(session, turn())
@@ -199,7 +201,13 @@ impl<V: View + ?Sized> Sight<'_, V> {
         session: &Loaded,
         query: &TurnQuery,
     ) -> Result<(Vec<Listed>, Option<String>), Failure> {
-        let mut from = cursor(query.cursor.as_deref())?.unwrap_or(ALL_PLACES.0);
+        let oldest = self.view.first_ordinal(session.pk)?;
+        let from = cursor(query.cursor.as_deref())?.unwrap_or(ALL_PLACES.0);
+        let mut from = if from >> 8 < oldest {
+            oldest << 8
+        } else {
+            from
+        };
         // A cursor may point into a turn's versions; then the turn itself may lie before it.
         let mut ordinal = if from & 0xff == 0 {
             (from >> 8).saturating_sub(1)
@@ -279,7 +287,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 page.push(Listed::new(row));
             }
             if exhausted {
-                if ordinal > 1 {
+                if ordinal > self.view.first_ordinal(session.pk)? {
                     return Err(session.broken(None, format!("turn {} is missing", ordinal - 1)));
                 }
                 self.all_turn_rows(session)?;

@@ -4,7 +4,6 @@ use filrouge_types::{ErrorCode, Failure, Item, RawJson, RequestId};
 
 use super::{ALL_PLACES, Loaded, Redactions, Sight};
 use crate::chain::{GENESIS, Link};
-use crate::command::Scope;
 use crate::record::{ChainedItem, FaultKind, Proof, decode_chained, salted};
 use crate::rows::{TurnRow, View};
 
@@ -49,7 +48,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
             rows.push(self.verified_turn(session, row)?);
         }
         if exhausted {
-            if above != 1 << 8 {
+            if above != self.view.first_ordinal(session.pk)? << 8 {
                 return Err(session.broken(None, "turns are missing"));
             }
             self.all_turn_rows(session)?;
@@ -70,6 +69,8 @@ impl<V: View + ?Sized> Sight<'_, V> {
         room: &mut usize,
     ) -> Result<Vec<Item>, Failure> {
         let mut items: Vec<Item> = Vec::new();
+        // What went before the first item that is here is not asked for.
+        let first = first.max(self.view.first_seq(session.pk)?);
         let mut after = first.saturating_sub(1);
         while after < last {
             let limit = usize::try_from(last - after).unwrap_or(usize::MAX);
@@ -98,7 +99,9 @@ impl<V: View + ?Sized> Sight<'_, V> {
         session: &Loaded,
         mut see: impl FnMut(ChainedItem) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let (mut next, mut link) = (1, GENESIS);
+        let mut next = self.view.first_seq(session.pk)?;
+        // What went before the first item that is here stands in its record, under the MAC.
+        let mut link = (next == 1).then_some(GENESIS);
         let mut known = Redactions::default();
         while next <= session.head.last_seq {
             let rows = self.view.records(session.pk, next, RECORDS)?;
@@ -108,7 +111,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
             for row in &rows {
                 let decoded = decode_chained(row, &session.scope, self.keyring, self.check);
                 let (previous, items) = decoded.map_err(|fault| self.fault(session, &fault))?;
-                if row.first_seq != next || previous != link {
+                if row.first_seq != next || link.is_some_and(|link| previous != link) {
                     return Err(session.broken(Some(next), FaultKind::Gap));
                 }
                 for one in items {
@@ -117,12 +120,12 @@ impl<V: View + ?Sized> Sight<'_, V> {
                         self.check_redactions(session, &pair, &mut known)?;
                     }
                     next = one.item.seq + 1;
-                    link = one.link;
+                    link = Some(one.link);
                     see(one)?;
                 }
             }
         }
-        if link != session.head.link {
+        if link.is_none_or(|link| link != session.head.link) {
             return Err(session.broken(Some(session.head.last_seq), FaultKind::Gap));
         }
         Ok(())
@@ -188,12 +191,11 @@ impl<V: View + ?Sized> Sight<'_, V> {
     pub fn turn_of_request(
         &self,
         session: &Loaded,
-        scope: &Scope,
         request: &RequestId,
     ) -> Result<Option<TurnRow>, Failure> {
         let (tenant, name) = (&session.row.tenant_id, &session.row.session_id);
         let derived = self.keyring.turn_id(tenant, name, request);
-        let found = self.known_turn(session, scope, &derived)?;
+        let found = self.known_turn(session, &derived)?;
         if found.is_some() || !session.head.adopted {
             return Ok(found);
         }
@@ -201,7 +203,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
             return Ok(None);
         };
         match self.item_at(session, seq)?.turn_id {
-            Some(id) => self.known_turn(session, scope, &id),
+            Some(id) => self.known_turn(session, &id),
             None => Err(session.broken(Some(seq), "no turn begins here")),
         }
     }

@@ -31,7 +31,7 @@ pub fn adopted(
             && (first.turn_id.is_some() || i.item.seq == first.seq)
     };
     for (one, seq) in items.iter().take_while(like).zip(first.seq..) {
-        let fields = encode_fields(&sent(one), &one.events);
+        let fields = encode_fields(&NewItem::from(&one.item), &one.events);
         raw.bytes(&fields);
         let commitment = put_content(&mut raw, one);
         let turn = first.turn_id.as_ref();
@@ -68,6 +68,25 @@ pub fn adopted(
     Ok(Ok((row, last)))
 }
 
+/// The link that an item has behind `previous`, with its seq, its fields and its content as they are now.
+pub(crate) fn relinked(one: &ChainedItem, previous: &Link, scope: &LinkScope) -> Link {
+    let item = &one.item;
+    let fields = encode_fields(&NewItem::from(&one.item), &one.events);
+    let commitment = match one.proof {
+        Proof::Salt(salt) => chain::commitment(&salt, item.parts.as_str().as_bytes()),
+        Proof::Erased { commitment, .. } => commitment,
+    };
+    let turn = item.turn_id.as_ref();
+    scope.link(
+        previous,
+        item.seq,
+        turn,
+        item.created_at,
+        &fields,
+        &commitment,
+    )
+}
+
 fn put_content(raw: &mut Vec<u8>, one: &ChainedItem) -> [u8; 32] {
     match one.proof {
         Proof::Salt(salt) => {
@@ -86,22 +105,5 @@ fn put_content(raw: &mut Vec<u8>, one: &ChainedItem) -> [u8; 32] {
             raw.number(redaction_seq);
             commitment
         }
-    }
-}
-
-/// The item as its caller gave it: what its fields are made of.
-fn sent(one: &ChainedItem) -> NewItem {
-    let item = &one.item;
-    NewItem {
-        item_id: item.item_id.clone(),
-        role: item.role,
-        channel: item.channel.clone(),
-        variant: item.variant,
-        parts: item.parts.clone(),
-        agent: item.agent.clone(),
-        model: item.model.clone(),
-        usage: item.usage.clone(),
-        metadata: item.metadata.clone(),
-        occurred_at: item.occurred_at,
     }
 }

@@ -194,6 +194,12 @@ impl Batch {
         self.records.iter().map(|r| r.items.len() as u64).sum()
     }
 
+    /// How many bytes it takes in a store.
+    #[must_use]
+    pub fn stored_len(&self) -> usize {
+        self.records.iter().map(|r| r.body.len()).sum()
+    }
+
     /// Its items, in order.
     pub fn items(&self) -> impl Iterator<Item = &SealedItem> {
         self.records.iter().flat_map(|r| &r.items)

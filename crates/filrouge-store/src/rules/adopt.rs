@@ -38,6 +38,7 @@ pub(super) fn apply<T: Tx>(
         row: row.clone(),
         head: HeadRow::empty(row.fingerprint(), adopt.updated_at),
         scope: crate::chain::LinkScope::new(&row.tenant_id, &row.session_id),
+        before: GENESIS,
     };
     // All is checked before anything is put; the chain first, for it names the item that was changed.
     let records = records(ctx, &mut session, adopt)?;
@@ -62,10 +63,11 @@ pub(super) fn apply<T: Tx>(
         tx.insert_turn(session.pk, &row.sealed(ctx.keyring, session.pk))?;
     }
     let session = put_head(tx, group, ctx, session, (1, adopt.items.len() as u64), true)?;
+    let put = Put::new(&session, 1, adopt.items.len() as u64);
     Ok(Outcome::Session {
         session: Box::new(session.row.with_head(&session.head)),
         created: true,
-        put: Put::new(1, adopt.items.len() as u64),
+        put,
     })
 }
 
@@ -151,7 +153,7 @@ fn rebuild<T: Tx>(tx: &T, session: &Loaded, adopt: &Adopt) -> Result<Rebuilt, Fa
             if !turns.insert(*turn) || !requests.insert(&start.request_id) {
                 return broken("its turn or request stands twice");
             }
-            if tx.turn(turn)?.is_some() {
+            if tx.session_of_turn(turn)?.is_some() {
                 let hint = format!("turn {turn} belongs to another session here");
                 return Err(session_conflict().with_hint(hint));
             }

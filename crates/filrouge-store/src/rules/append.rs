@@ -2,12 +2,13 @@
 
 use filrouge_types::{ErrorCode, Failure, TurnStatus};
 
+use super::refusal::seq_conflict;
 use super::{
     Context, Group, check_count, check_finals, check_some, check_tail, check_unique_ids, draft,
     note_items, put_batch, put_head, turn_closed,
 };
-use crate::command::{Append, Outcome, Scope};
-use crate::read::{Loaded, turn_not_found};
+use crate::command::{Append, Outcome, Put, Scope};
+use crate::read::Loaded;
 use crate::rows::{TurnRow, Tx};
 
 pub(super) fn apply<T: Tx>(
@@ -22,7 +23,7 @@ pub(super) fn apply<T: Tx>(
     let id = &append.turn_id;
     let mut row = sight
         .find_turn(&session, scope, id)?
-        .ok_or_else(|| turn_not_found(id))?;
+        .ok_or_else(|| sight.no_turn(&session, id))?;
     check_some(&append.batch)?;
     check_unique_ids(&append.batch)?;
     let stream = append.progress.as_ref().map(|p| p.stream);
@@ -39,14 +40,7 @@ pub(super) fn apply<T: Tx>(
     if let Some(expected) = append.expected_seq
         && expected != session.head.last_seq
     {
-        let actual = session.head.last_seq;
-        let mut failure = Failure::new(
-            ErrorCode::SeqConflict,
-            format!("expected_seq is {expected}, the session stands at {actual}"),
-        )
-        .with_hint("read the items after expected_seq, then append again");
-        failure.actual_seq = Some(actual);
-        return Err(failure);
+        return Err(seq_conflict(expected, session.head.last_seq));
     }
     if row.status != TurnStatus::Open {
         return Err(turn_closed(&row));
@@ -64,18 +58,13 @@ pub(super) fn apply<T: Tx>(
     if let Some(progress) = &append.progress {
         draft::advance(tx, ctx, &session, &row, progress)?;
     }
-    put_head(
-        tx,
-        group,
-        ctx,
-        session,
-        (first_seq, last_seq + 1 - first_seq),
-        false,
-    )?;
+    let count = last_seq + 1 - first_seq;
+    let session = put_head(tx, group, ctx, session, (first_seq, count), false)?;
     Ok(Outcome::Appended {
         first_seq,
         last_seq,
         replayed: false,
+        put: Put::new(&session, first_seq, count),
     })
 }
 
@@ -140,6 +129,7 @@ fn replay<T: Tx>(
         first_seq,
         last_seq,
         replayed: true,
+        put: None,
     }))
 }
 

@@ -9,7 +9,7 @@ use super::{
     fresh, note_items, put_batch, put_head, turn_closed,
 };
 use crate::command::{Close, Ending, Outcome, Put, Scope};
-use crate::read::{Loaded, merged, text_of, turn_not_found};
+use crate::read::{Loaded, merged, text_of};
 use crate::record::{Batch, CloseEvent, Entry, Event};
 use crate::rows::{TurnRow, Tx};
 
@@ -25,7 +25,7 @@ pub(super) fn apply<T: Tx>(
     let id = &close.turn_id;
     let mut row = sight
         .find_turn(&session, scope, id)?
-        .ok_or_else(|| turn_not_found(id))?;
+        .ok_or_else(|| sight.no_turn(&session, id))?;
     if let Some(request) = &close.request_id {
         let start = sight.start_of(&session, &row)?;
         if start.request_id != *request {
@@ -91,7 +91,7 @@ pub(super) fn apply<T: Tx>(
     let session = put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
     let fresh = fresh(ctx, &batch, row.turn_id, first);
     let turn = ctx.sight(tx).project_fresh(&session, &row, fresh)?;
-    let put = Put::new(first, last + 1 - first);
+    let put = Put::new(&session, first, last + 1 - first);
     Ok(Outcome::Turn(Box::new(turn), put))
 }
 

@@ -6,7 +6,7 @@ use filrouge_types::{Channel, ErrorCode, Failure, TurnStatus};
 use super::{Context, Group, turn_closed};
 use crate::command::{Close, Ending, Interrupt, Outcome, Progress, PutDraft, Scope};
 use crate::draft::{Piece, StreamId, answer_so_far, partial_entries};
-use crate::read::{Loaded, text_of, turn_not_found};
+use crate::read::{Loaded, text_of};
 use crate::record::Entry;
 use crate::rows::{Change, DraftChunk, DraftRow, LogEntry, TurnRow, Tx};
 
@@ -22,7 +22,7 @@ pub(super) fn put<T: Tx>(
     let id = &put.turn_id;
     let row = sight
         .find_turn(&session, scope, id)?
-        .ok_or_else(|| turn_not_found(id))?;
+        .ok_or_else(|| sight.no_turn(&session, id))?;
     let mut draft = match own(tx, ctx, &session, &row, Some(put.stream)) {
         Ok(Some(draft)) => draft,
         _ if put.begins && row.status != TurnStatus::Open => return Err(turn_closed(&row)),

@@ -4,7 +4,6 @@ use filrouge_types::{Channel, Failure, NewItem, RawJson, Role, TurnStatus};
 
 use super::{Context, Group, check_tail, draft, note_items, put_batch, put_head};
 use crate::command::{Interrupt, Outcome, Put, Scope};
-use crate::read::turn_not_found;
 use crate::record::{Batch, Entry, Event};
 use crate::rows::Tx;
 
@@ -20,7 +19,7 @@ pub(super) fn apply<T: Tx>(
     let id = &interrupt.turn_id;
     let mut row = sight
         .find_turn(&session, scope, id)?
-        .ok_or_else(|| turn_not_found(id))?;
+        .ok_or_else(|| sight.no_turn(&session, id))?;
     if row.status != TurnStatus::Open || !draft::is_over(tx, ctx, &session, &row, interrupt)? {
         return Ok(Outcome::Interrupted(None));
     }
@@ -45,6 +44,7 @@ pub(super) fn apply<T: Tx>(
     tx.delete_draft(session.pk, row.place())?;
     session.head.open_turns = session.head.open_turns.saturating_sub(1);
     session.head.updated_at = ctx.now;
-    put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
-    Ok(Outcome::Interrupted(Put::new(first, last + 1 - first)))
+    let session = put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
+    let put = Put::new(&session, first, last + 1 - first);
+    Ok(Outcome::Interrupted(put))
 }

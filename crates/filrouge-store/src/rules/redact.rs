@@ -7,7 +7,7 @@ use filrouge_types::{
 };
 
 use super::{Context, Group, TURN_ITEMS_MAX, check_tail, put_batch, put_head};
-use crate::command::{Outcome, Redact, Redacted, Scope, Target};
+use crate::command::{Outcome, Put, Redact, Redacted, Scope, Target};
 use crate::read::{Loaded, Redactions, Sight, turn_not_found};
 use crate::record::{Batch, Decoded, Entry, Event, FaultKind, RecordRow, Seqs, erased};
 use crate::rows::{TurnRow, Tx};
@@ -47,7 +47,8 @@ pub(super) fn apply<T: Tx>(
     }
     session.head.updated_at = ctx.now;
     let session = put_head(tx, group, ctx, session, (seq, 1), false)?;
-    outcome(&ctx.sight(tx), &session, &asked, (seq, ctx.now), false)
+    let put = Put::new(&session, seq, 1);
+    outcome(&ctx.sight(tx), &session, &asked, (seq, ctx.now), put)
 }
 
 /// What is to be redacted.
@@ -69,7 +70,7 @@ impl Asked {
     ) -> Result<Self, Failure> {
         let row = sight
             .find_turn(session, scope, id)?
-            .ok_or_else(|| turn_not_found(id))?;
+            .ok_or_else(|| sight.no_turn(session, id))?;
         let (from, to) = (row.ordinal << 8, (row.ordinal << 8) | 0xff);
         let mut rows = Vec::new();
         for row in sight.view.turns(session.pk, from, to, false, 0x100)? {
@@ -208,9 +209,13 @@ impl Found {
     ) -> Result<Vec<TurnRow>, Failure> {
         let mut rows = Vec::new();
         for (id, named) in &self.turns {
-            let row = sight
-                .find_turn(session, scope, id)?
-                .ok_or_else(|| session.broken(None, format!("turn {id} is missing")))?;
+            let Some(row) = sight.find_turn(session, scope, id)? else {
+                // Of a turn that was let go, items may lie among those of later ones.
+                if sight.view.first_ordinal(session.pk)? > 1 {
+                    continue;
+                }
+                return Err(session.broken(None, format!("turn {id} is missing")));
+            };
             let ended = row.status != TurnStatus::Open && row.redacted_by == 0;
             if ended && row.items == *named {
                 rows.push(row);
@@ -220,15 +225,20 @@ impl Found {
     }
 }
 
-fn redaction_item(ctx: &Context<'_>, redact: &Redact, seqs: &Seqs) -> Result<Batch, Failure> {
+/// What the content of a redaction begins with, up to who, when and why.
+pub(crate) fn redaction_begins(seqs: &Seqs) -> String {
     let ranges: Vec<String> = seqs.ranges().map(|(a, b)| format!("[{a},{b}]")).collect();
+    format!(r#"[{{"type":"redaction","seqs":[{}],"#, ranges.join(","))
+}
+
+fn redaction_item(ctx: &Context<'_>, redact: &Redact, seqs: &Seqs) -> Result<Batch, Failure> {
     let turn = match &redact.target {
         Target::Turn(id) => format!(r#""turn_id":"{id}","#),
         Target::Items(_) => String::new(),
     };
     let parts = format!(
-        r#"[{{"type":"redaction","seqs":[{}],{turn}"by":{},"reason":{}}}]"#,
-        ranges.join(","),
+        r#"{}{turn}"by":{},"reason":{}}}]"#,
+        redaction_begins(seqs),
         JsonText::from_plain(&redact.by).as_token(),
         JsonText::from_plain(&redact.reason).as_token(),
     );
@@ -248,7 +258,7 @@ fn replay<T: Tx>(
     found: &Found,
 ) -> Result<Outcome, Failure> {
     let at = sight.item_at(session, found.newest)?.created_at;
-    outcome(sight, session, asked, (found.newest, at), true)
+    outcome(sight, session, asked, (found.newest, at), None)
 }
 
 fn outcome<T: Tx>(
@@ -256,12 +266,13 @@ fn outcome<T: Tx>(
     session: &Loaded,
     asked: &Asked,
     (redaction_seq, at): (u64, Timestamp),
-    replayed: bool,
+    put: Option<Put>,
 ) -> Result<Outcome, Failure> {
+    let replayed = put.is_none();
     let turn = match &asked.turn {
         Some(id) => {
-            let found = sight.view.turn(id)?.ok_or_else(|| turn_not_found(id))?;
-            let row = sight.verified_turn(session, found.1)?;
+            let found = sight.known_turn(session, id)?;
+            let row = found.ok_or_else(|| turn_not_found(id))?;
             let mut turn = sight.project(session, &row)?;
             turn.replayed = replayed;
             Some(Box::new(turn))
@@ -274,5 +285,6 @@ fn outcome<T: Tx>(
         at,
         replayed,
         turn,
+        put,
     }))
 }

@@ -176,9 +176,10 @@ pub(super) fn put_row<T: Tx>(
     session.head.updated_at = ctx.now;
     session.row = row;
     let session = put_changed(tx, group, ctx, session, seqs, change)?;
+    let put = Put::new(&session, seqs.0, seqs.1);
     Ok(Outcome::Session {
         session: Box::new(session.row.with_head(&session.head)),
         created: false,
-        put: Put::new(seqs.0, seqs.1),
+        put,
     })
 }

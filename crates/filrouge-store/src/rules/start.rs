@@ -9,7 +9,7 @@ use super::{
     insert_session, note_items, put_batch, put_head, session_conflict,
 };
 use crate::command::{ConcurrentTurns, Outcome, Put, Scope, Start};
-use crate::read::{ALL_PLACES, Loaded, turn_not_found};
+use crate::read::{ALL_PLACES, Loaded};
 use crate::record::{Batch, Entry, Event};
 use crate::rows::{ORDINAL_MAX, TurnRow, Tx, VERSION_MAX};
 
@@ -35,7 +35,7 @@ pub(super) fn apply<T: Tx>(
         }
         let sight = ctx.sight(tx);
         let request = &start.event.request_id;
-        if let Some(row) = sight.turn_of_request(session, scope, request)? {
+        if let Some(row) = sight.turn_of_request(session, request)? {
             return replay(tx, group, ctx, scope, start, row);
         }
     }
@@ -75,7 +75,7 @@ pub(super) fn apply<T: Tx>(
     let session = put_head(tx, group, ctx, session, (first, last + 1 - first), created)?;
     let fresh = fresh(ctx, &start.batch, turn_id, first);
     let turn = ctx.sight(tx).project_fresh(&session, &row, fresh)?;
-    let put = Put::new(first, last + 1 - first);
+    let put = Put::new(&session, first, last + 1 - first);
     Ok(Outcome::Turn(Box::new(turn), put))
 }
 
@@ -111,7 +111,7 @@ fn place_of<T: Tx>(
     let sight = ctx.sight(tx);
     let row = sight
         .find_turn(session, scope, old)?
-        .ok_or_else(|| turn_not_found(old))?;
+        .ok_or_else(|| sight.no_turn(session, old))?;
     if row.status == TurnStatus::Open {
         return Err(
             Failure::new(ErrorCode::TurnOpen, format!("turn {old} is open"))
@@ -253,5 +253,5 @@ fn reopen<T: Tx>(
     session.head.open_turns += 1;
     let session = put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
     let turn = ctx.sight(tx).project(&session, &row)?;
-    Ok((turn, Put::new(first, 1)))
+    Ok((turn, Put::new(&session, first, 1)))
 }

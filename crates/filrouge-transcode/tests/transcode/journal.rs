@@ -64,17 +64,16 @@ pub(crate) fn query(format: Format) -> RestoreQuery {
 
 impl Journal {
     pub(crate) fn new() -> Self {
+        Self::with(Settings::default())
+    }
+
+    fn with(settings: Settings) -> Self {
         let keyring = Arc::new(Keyring::single([7; 32]));
         let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
         let ledger = MemoryLedger::new(keyring.clone(), Arc::new(OsEntropy), clock.clone());
         let entropy = Arc::new(OsEntropy);
         Self {
-            engine: Arc::new(Engine::new(
-                Arc::new(ledger),
-                entropy,
-                clock,
-                Settings::default(),
-            )),
+            engine: Arc::new(Engine::new(Arc::new(ledger), entropy, clock, settings)),
             scope: Scope {
                 tenant: TenantId::new("default").unwrap(),
                 viewer: Viewer::Operator,
@@ -88,11 +87,16 @@ impl Journal {
 
     /// One whose time passes only when it is told to.
     pub(crate) fn paused() -> Self {
+        Self::paused_with(Settings::default())
+    }
+
+    /// As [`Self::paused`], with these settings.
+    pub(crate) fn paused_with(settings: Settings) -> Self {
         let mut runtime = Builder::new_current_thread();
         let runtime = runtime.enable_time().start_paused(true).build().unwrap();
         Self {
             runtime,
-            ..Self::new()
+            ..Self::with(settings)
         }
     }
 

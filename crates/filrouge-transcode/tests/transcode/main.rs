@@ -15,6 +15,7 @@ mod properties;
 mod provider_errors;
 mod random;
 mod record;
+mod record_conversation;
 mod record_whole;
 mod responses;
 mod restore_calls;

@@ -12,7 +12,7 @@ use crate::journals::check::accepted;
 use crate::streams::{Stream, streams};
 
 /// Every stream of the fixtures, with its format.
-fn all() -> Vec<(StreamFormat, Stream)> {
+pub(crate) fn all() -> Vec<(StreamFormat, Stream)> {
     let of = |format| {
         streams(format)
             .into_iter()
@@ -33,16 +33,16 @@ pub(crate) fn what(j: &Journal, format: StreamFormat) -> RecordStream {
 
 /// How a recording ends when its bytes do.
 #[derive(Debug, Clone, Copy)]
-enum End {
+pub(crate) enum End {
     Clean,
     Gone,
     Cancelled,
     Interrupted,
 }
 
-const ENDS: [End; 4] = [End::Clean, End::Gone, End::Cancelled, End::Interrupted];
+pub(crate) const ENDS: [End; 4] = [End::Clean, End::Gone, End::Cancelled, End::Interrupted];
 
-async fn recorded(
+pub(crate) async fn recorded(
     j: &Journal,
     format: StreamFormat,
     chunks: &[&[u8]],
@@ -140,7 +140,7 @@ pub(crate) fn journal() -> Journal {
 }
 
 /// Positions to cut at: all of a small stream, some of a large one.
-fn cuts(len: usize, most: usize) -> Vec<usize> {
+pub(crate) fn cuts(len: usize, most: usize) -> Vec<usize> {
     let step = (len / most).max(1);
     let offset = len % step.max(2);
     let mut cuts: Vec<usize> = (0..=len).filter(|at| at % step == offset % step).collect();

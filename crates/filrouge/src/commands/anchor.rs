@@ -12,14 +12,14 @@ use serde_json::json;
 use crate::cli::Anchor as What;
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::open::{Need, ledger, refuse_unverified};
+use crate::open::{Need, Ready, ledger, refuse_unverified};
 use crate::output::{document, stdout};
 
 pub(super) async fn run(config: &Config, what: &What) -> anyhow::Result<ExitCode> {
     if !matches!(what, What::Show) {
         refuse_unverified(config)?;
     }
-    let (ledger, anchor) = ledger(config, Need::Existing)?;
+    let Ready { ledger, anchor, .. } = ledger(config, Need::Existing)?;
     let Some(anchor) = anchor else {
         return Err(Usage::new("a store in memory has no anchor").into());
     };

@@ -25,8 +25,11 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     if let Err(e) = config.served() {
         say(format_args!("`serve` refuses this: {}", told(&e).0));
     }
+    let store_direct = config.store_direct.value.as_ref();
+    let store_direct = store_direct.map_or_else(|| "none".to_owned(), ToString::to_string);
     let mut rows = vec![
         row("store", &config.store, config.store.value.to_string()),
+        row("store_direct", &config.store_direct, store_direct),
         row("listen", &config.listen, config.listen.value.to_string()),
         row("tenant", &config.tenant, config.tenant.value.to_string()),
         row(
@@ -60,18 +63,21 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
             config.credentials.value.to_string(),
         ),
     ];
+    rows.extend(config.hot.rows());
     rows.extend(config.access.rows());
     rows.extend(config.limits.rows());
+    let mut rows: Vec<_> = rows
+        .into_iter()
+        .map(|(name, value, origin)| (name.to_owned(), value, origin))
+        .collect();
+    rows.extend(config.hot.tenant_rows());
     let webhooks = config.webhooks.iter();
     let shown = webhooks.map(|webhook| webhook.shown(&config.tenant.value));
     if config.json {
         let settings: serde_json::Map<_, _> = rows
             .iter()
             .map(|(name, value, origin)| {
-                (
-                    (*name).to_owned(),
-                    json!({ "value": value, "origin": origin }),
-                )
+                (name.clone(), json!({ "value": value, "origin": origin }))
             })
             .collect();
         let webhooks: Vec<_> = shown.collect();
@@ -81,7 +87,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     let mut out = stdout();
     let mut lines: Vec<_> = rows
         .into_iter()
-        .map(|(name, value, origin)| (name.to_owned(), format!("{value}  ({origin})")))
+        .map(|(name, value, origin)| (name, format!("{value}  ({origin})")))
         .collect();
     lines.extend(shown.map(|webhook| (format!("webhooks.{}", webhook.name), webhook.to_string())));
     let longest = lines.iter().map(|(name, _)| name.chars().count()).max();

@@ -13,6 +13,7 @@ use filrouge_types::SystemClock;
 use serde::Serialize;
 use serde_json::json;
 
+use super::doctor_hot::HotStanding;
 use super::doctor_webhooks::{WebhookStanding, standings};
 use crate::config::{Config, StoreUrl};
 use crate::exit::told;
@@ -83,21 +84,60 @@ async fn check_issuer(opened: &Opened, access: Option<AccessSettings>, checks: &
     }
 }
 
+/// The hot store, and the copies of the newest `sessions` in it.
+async fn check_hot(
+    config: &Config,
+    opened: &Opened,
+    sessions: usize,
+    checks: &mut Vec<Check>,
+) -> Option<HotStanding> {
+    let hot = match HotStanding::look(config, &opened.engine, sessions).await {
+        Ok(hot) => hot?,
+        Err(e) => {
+            checks.push(failed("copies", &e.into()));
+            return None;
+        }
+    };
+    checks.push(Check {
+        name: "hot".into(),
+        ok: hot.is_well(),
+        detail: hot.detail(),
+        hint: hot.hint(),
+    });
+    checks.extend(hot.copies().map(|copies| Check {
+        name: "copies".into(),
+        ok: copies.are_true(),
+        detail: copies.detail(),
+        hint: copies.hint(),
+    }));
+    Some(hot)
+}
+
+/// What is told beside the checks.
+#[derive(Default)]
+struct Standings {
+    hot: Option<HotStanding>,
+    webhooks: Vec<WebhookStanding>,
+}
+
 async fn check_store(
     config: &Config,
     access: Option<AccessSettings>,
+    sessions: usize,
     checks: &mut Vec<Check>,
-    webhooks: &mut Vec<WebhookStanding>,
+    told: &mut Standings,
 ) {
     let opened = match open(config, Need::Existing).await {
         Ok(opened) => opened,
         Err(e) => return checks.push(failed("store", &e)),
     };
+    let version = opened.ledger.version().unwrap_or_default();
     checks.push(passed(
         "store",
         format!(
-            "{}, commit {}",
+            "{}{}{version}, commit {}",
             config.store.value,
+            if version.is_empty() { "" } else { ", " },
             opened.ledger.position().commit_no
         ),
     ));
@@ -125,13 +165,14 @@ async fn check_store(
             hint: Some("`filrouge verify` names every place".to_owned()),
         }),
     }
+    told.hot = check_hot(config, &opened, sessions, checks).await;
     check_issuer(&opened, access, checks).await;
     match standings(config, opened.ledger.as_ref()).await {
-        Ok(all) => *webhooks = all,
+        Ok(all) => told.webhooks = all,
         Err(e) => checks.push(failed("webhooks", &e)),
     }
     opened.close().await;
-    checks.extend(webhooks.iter().map(|webhook| Check {
+    checks.extend(told.webhooks.iter().map(|webhook| Check {
         name: webhook.name().into(),
         ok: webhook.is_well(),
         detail: webhook.detail(),
@@ -139,7 +180,8 @@ async fn check_store(
     }));
 }
 
-pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
+/// Looks at everything; of the hot store's copies, at those of the newest `sessions`.
+pub(super) async fn run(config: &Config, sessions: usize) -> anyhow::Result<ExitCode> {
     let source = config
         .file
         .as_ref()
@@ -149,14 +191,16 @@ pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
         Ok((access, _)) => (vec![passed(name, source)], Some(access)),
         Err(e) => (vec![failed(name, &e)], None),
     };
-    if let StoreUrl::Sqlite(_) = config.store.value {
+    if config.store.value != StoreUrl::Memory {
         checks.push(check_keyring(&config.keyring.value));
     }
-    let mut webhooks = Vec::new();
-    check_store(config, access, &mut checks, &mut webhooks).await;
+    let mut told = Standings::default();
+    check_store(config, access, sessions, &mut checks, &mut told).await;
     let ok = checks.iter().all(|c| c.ok);
     if config.json {
-        document(&json!({ "ok": ok, "checks": checks, "webhooks": webhooks }))?;
+        document(
+            &json!({ "ok": ok, "checks": checks, "hot": told.hot, "webhooks": told.webhooks }),
+        )?;
     } else {
         let mut out = stdout();
         for check in &checks {

@@ -7,14 +7,20 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use filrouge_engine::ErasureReceipt;
+use filrouge_engine::scopes::DurablePolicy;
 use filrouge_types::{IdError, IdentityId, SessionId, TenantId};
 use serde_json::json;
 
+use super::redact::hot_told;
 use crate::cli::Erase;
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::open::{Need, open, operator, refuse_unverified};
 use crate::output::say;
+
+/// What a list of sessions lacks when not all of them are durable.
+const NOT_LISTED: &str = "sessions without an identity that are in the hot store are not listed: erase them by their id, \
+                          or wait for their time to live";
 
 /// What is to be erased.
 enum What {
@@ -41,8 +47,14 @@ pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<ExitCo
     }
     let opened = open(config, Need::Existing).await?;
     let scope = operator(config);
+    let is_partial = !matches!(what, What::Session(_))
+        && config.hot.durable.value == DurablePolicy::Authenticated;
+    if is_partial {
+        say(NOT_LISTED);
+    }
     let mut receipts = Receipts {
         json: config.json,
+        not_listed: is_partial.then_some(NOT_LISTED),
         failed: None,
     };
     let mut tell = |receipt: &ErasureReceipt| {
@@ -97,6 +109,8 @@ fn confirmed(what: &What, answers: &mut dyn BufRead, out: &mut dyn Write) -> io:
 /// Writes receipts as they come, so that whoever is interrupted has those of what was erased.
 struct Receipts {
     json: bool,
+    /// What the sessions that are erased are without.
+    not_listed: Option<&'static str>,
     /// Why receipts cannot be written; erasing goes on, for half an erasure helps nobody.
     failed: Option<io::Error>,
 }
@@ -104,11 +118,19 @@ struct Receipts {
 impl Receipts {
     fn tell(&mut self, receipt: &ErasureReceipt) {
         let line = if self.json {
-            json!(receipt).to_string()
+            let mut told = json!(receipt);
+            if let Some(not_listed) = self.not_listed {
+                told["not_listed"] = not_listed.into();
+            }
+            told.to_string()
         } else {
             format!(
-                "erased: session {}, {} turns, {} items, {}",
-                receipt.session_id, receipt.turns, receipt.items, receipt.erased_at
+                "erased: session {}, {} turns, {} items, {}{}",
+                receipt.session_id,
+                receipt.turns,
+                receipt.items,
+                receipt.erased_at,
+                hot(receipt)
             )
         };
         let mut out = io::stdout().lock();
@@ -117,6 +139,12 @@ impl Receipts {
             self.failed.get_or_insert(error);
         }
     }
+}
+
+/// What the hot store says, if there is one.
+fn hot(receipt: &ErasureReceipt) -> String {
+    let hot = receipt.stores.iter().find(|store| store.store == "hot");
+    hot.map_or_else(String::new, |hot| hot_told(hot.status))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use filrouge_store::command::Target;
+use filrouge_store::ledger::HotReceipt;
 use filrouge_store::record::Seqs;
 use filrouge_types::{IdError, SessionId, TurnId};
 use serde_json::json;
@@ -31,13 +32,16 @@ pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<ExitCo
         .engine
         .redact(&scope, session.clone(), target, &what.reason)
         .await;
+    let hot = opened.ledger.hot_receipt(&scope, &session);
     opened.close().await;
     let redacted = redacted?;
+    let hot = hot.map(HotReceipt::as_str);
     let ranges: Vec<_> = redacted.seqs.ranges().map(|(a, b)| [a, b]).collect();
     if config.json {
         document(&json!({
             "session_id": session, "turn_id": redacted.turn.map(|t| t.turn_id), "seqs": ranges,
             "redaction_seq": redacted.redaction_seq, "at": redacted.at, "replayed": redacted.replayed,
+            "stores": stores(hot),
         }))?;
     } else {
         let mut out = stdout();
@@ -58,14 +62,31 @@ pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<ExitCo
         };
         writeln!(
             out,
-            "{word}: session {session}, seqs {}, by the redaction at seq {}, {}",
+            "{word}: session {session}, seqs {}, by the redaction at seq {}, {}{}",
             seqs.join(" "),
             redacted.redaction_seq,
-            redacted.at
+            redacted.at,
+            hot.map_or_else(String::new, hot_told)
         )?;
         out.flush()?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the hot store says, for people.
+pub(super) fn hot_told(status: &str) -> String {
+    let again = match status == HotReceipt::Unreachable.as_str() {
+        true => "; send it again when it answers",
+        false => "",
+    };
+    format!(", hot store: {status}{again}")
+}
+
+/// What has become of the contents in each store.
+fn stores(hot: Option<&'static str>) -> Vec<serde_json::Value> {
+    let of = |store: &str, status: &str| json!({ "store": store, "status": status });
+    let hot = hot.map(|status| of("hot", status));
+    [of("ledger", "erased")].into_iter().chain(hot).collect()
 }
 
 /// `N` and `N-M`.

@@ -5,20 +5,22 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use filrouge_engine::scopes::DurablePolicy;
 use filrouge_server::{App, Authority, ListenError, bind, serve};
+use filrouge_store::{Durability, Ledger};
 use filrouge_types::SystemClock;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config::{Config, StoreUrl};
+use crate::config::{Config, HotUrl, StoreUrl};
 use crate::exit::Usage;
-use crate::open::{Need, Opened, open};
+use crate::open::{Opened, open_to_serve, store_exists};
 use crate::output::stdout;
 
 pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
     let address = config.listen.value;
     let (access, webhooks) = config.served()?;
     // A store that is not there has no keys, and is not made for a server that does not start.
-    if access.jwt.is_none() && !address.ip().is_loopback() && !store_exists(config) {
+    if access.jwt.is_none() && !address.ip().is_loopback() && !store_exists(config)? {
         return Err(not_started(ListenError::NotLoopback(address)));
     }
     let Opened {
@@ -26,7 +28,7 @@ pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
         ledger,
         keeper,
         ..
-    } = open(config, Need::Any).await?;
+    } = open_to_serve(config).await?;
     let authority = Authority::start(engine.clone(), Arc::new(SystemClock), access)
         .await
         .map_err(|e| Usage::new(format!("[jwt]: {e}")))?;
@@ -44,7 +46,14 @@ pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
     if let Some(integrity) = ledger.health().integrity {
         tracing::error!(%integrity, "the store is not what was written; what is concerned is refused");
     }
-    tracing::info!(store = %config.store.value, %address, "ready");
+    if ledger.durability() == Durability::Buffered {
+        tracing::warn!(
+            "PostgreSQL runs with fsync=off: what is written does not survive a power cut"
+        );
+    }
+    warn_of_memory(config);
+    warn_of_hot(config, ledger.as_ref()).await;
+    tracing::info!(store = %config.store.value, hot = %config.hot.url.value, %address, "ready");
     if let Err(error) = announce(address) {
         tracing::warn!(%error, "nobody reads stdout");
     }
@@ -58,10 +67,25 @@ pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn store_exists(config: &Config) -> bool {
-    match &config.store.value {
-        StoreUrl::Sqlite(path) => path.exists(),
-        StoreUrl::Memory => false,
+/// What is in memory is this server's alone: others that share its store do not see it.
+fn warn_of_memory(config: &Config) {
+    let shared = matches!(config.store.value, StoreUrl::Postgres(_));
+    let ephemeral = config.hot.durable.value == DurablePolicy::Authenticated;
+    if shared && ephemeral && config.hot.url.value == HotUrl::Memory {
+        tracing::warn!(
+            "sessions without an identity are in this server's memory; several servers need hot = redis://…"
+        );
+    }
+}
+
+/// Asks a hot store elsewhere once: it is not needed to start, but whoever starts a server is there to read.
+async fn warn_of_hot(config: &Config, ledger: &dyn Ledger) {
+    if config.hot.url.value == HotUrl::Memory {
+        return;
+    }
+    let health = ledger.hot_health().await;
+    if let Some(why) = health.and_then(|hot| hot.unavailable.or(hot.refuses_writes)) {
+        tracing::warn!(hot = %config.hot.url.value, why, "the hot store cannot be used at the moment; sessions in the ledger go on without it");
     }
 }
 

@@ -264,7 +264,8 @@ impl fmt::Display for WebhookShown {
 
 /// Where and, if no secret can be in it, what is wrong in the file.
 pub(super) fn told(error: &toml::de::Error, text: &str) -> String {
-    if !text.contains("secret") {
+    let may_hold = |t: &str| t.contains("secret") || t.contains("://") && t.contains('@');
+    if !may_hold(text) {
         return error.to_string();
     }
     let before = error.span().and_then(|span| text.get(..span.start));
@@ -273,7 +274,7 @@ pub(super) fn told(error: &toml::de::Error, text: &str) -> String {
     let near = text.lines().nth(line - 1).unwrap_or_default();
     let hidden = [near, section.unwrap_or_default()]
         .iter()
-        .any(|t| t.contains("secret"))
+        .any(|t| may_hold(t))
         || error.message().contains("whsec_");
     if hidden {
         format!("line {line} is not as it must be (it is not shown: a secret may be in it)")

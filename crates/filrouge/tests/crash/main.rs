@@ -5,11 +5,14 @@
 //! - `kill_at`: SIGKILL before and in the middle of every single write and flush.
 //! - `power`: what a disk would hold after a power cut is rebuilt from a record of all writes and flushes.
 //! - `full_disk`: no space, and flushes that fail.
+//! - `copy`: SIGKILL and no space while a store is copied.
 //! - `tails`: readers of live tails over many kills.
+//! - `postgres`: two servers on one PostgreSQL database: either is killed or frozen, the database ends, connections are lost.
+//! - `redis`: two servers with one Redis or a cluster in front, which is killed, emptied, put back, stopped, full, or moves.
 //! - `streams`: SIGKILL and SIGSTOP while streams are recorded.
 //!
 //! Every random choice follows from one seed, which a failing test prints. The environment can change the amounts:
-//! `FILROUGE_CRASH_SEED`, `FILROUGE_CRASH_ROUNDS`, `FILROUGE_CRASH_TAIL_KILLS` and `FILROUGE_CRASH_STREAM_KILLS` (kills),
+//! `FILROUGE_CRASH_SEED`, `FILROUGE_CRASH_ROUNDS`, `FILROUGE_CRASH_POSTGRES_ROUNDS`, `FILROUGE_CRASH_TAIL_KILLS` and `FILROUGE_CRASH_STREAM_KILLS` (kills),
 //! `FILROUGE_CRASH_STEPS` (points of `kill_at`) and `FILROUGE_CRASH_CUTS` (power cuts). `scripts/torture` runs all of it with large numbers.
 #![cfg(target_os = "linux")]
 #![allow(
@@ -18,6 +21,7 @@
     reason = "test helpers fail by panicking, and tell what they measured"
 )]
 
+mod copy;
 mod disk;
 mod full_disk;
 mod http;
@@ -26,7 +30,9 @@ mod kill;
 mod kill_at;
 mod model;
 mod op;
+mod postgres;
 mod power;
+mod redis;
 mod server;
 mod streams;
 mod tails;

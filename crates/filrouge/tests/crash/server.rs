@@ -20,14 +20,24 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 /// A hermetic home: the store, keys and anchor are below [`Home::root`], all else of a test is beside it.
 pub(crate) struct Home {
     dir: TempDir,
+    /// Where the store is, unless it is in the home.
+    store: Option<String>,
 }
 
 impl Home {
     pub(crate) fn new() -> Self {
         let home = Self {
             dir: TempDir::with_prefix("filrouge-crash-").expect("a temporary directory"),
+            store: None,
         };
         home.make_directories();
+        home
+    }
+
+    /// The home of a machine whose store is at `url`.
+    pub(crate) fn with_store(url: &str) -> Self {
+        let mut home = Self::new();
+        home.store = Some(url.to_owned());
         home
     }
 
@@ -92,7 +102,16 @@ impl Home {
     }
 
     /// The binary with `arguments` and this home's store, and an environment that leads nowhere else.
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        if let Some(url) = &self.store {
+            return self.command_of(url, arguments);
+        }
+        let store = self.root().join("data/filrouge/filrouge.db");
+        self.command_of(&format!("sqlite:{}", store.display()), arguments)
+    }
+
+    /// As [`Self::command`], with the store at `url`.
+    pub(crate) fn command_of(&self, url: &str, arguments: &[&str]) -> Command {
         let root = self.root();
         let mut command = Command::new(env!("CARGO_BIN_EXE_filrouge"));
         for (name, _) in
@@ -103,10 +122,7 @@ impl Home {
         command
             .args(arguments)
             .arg("--store")
-            .arg(format!(
-                "sqlite:{}",
-                root.join("data/filrouge/filrouge.db").display()
-            ))
+            .arg(url)
             .env("HOME", &root)
             .env("XDG_DATA_HOME", root.join("data"))
             .env("XDG_CONFIG_HOME", root.join("config"))

@@ -10,6 +10,8 @@ use crate::http::{Client, NoAnswer, Reply};
 use crate::op::{Kind, Op, Outcome, Text};
 use crate::world::Clock;
 
+mod anywhere;
+
 /// A turn that its writer may still write to, or replace.
 #[derive(Debug, Clone)]
 struct Turn {

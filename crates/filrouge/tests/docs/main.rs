@@ -2,6 +2,7 @@
 //! the program knows better is compared with the program.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod contract;
 mod errors;
 mod links;
 mod metrics;
@@ -17,8 +18,11 @@ use terminal::Terminal;
 const REFERENCE: &[&str] = &[
     "docs/README.md",
     "docs/bench.md",
+    "docs/capacity.md",
     "docs/context.md",
     "docs/format.md",
+    "docs/history-contract.md",
+    "docs/postgresql.md",
 ];
 
 /// Follows a page from its first command to its last, in a home and with a server of its own.
@@ -58,6 +62,7 @@ pages! {
     api "docs/api.md";
     audit "docs/audit.md";
     changes "docs/changes.md";
+    copy "docs/copy.md";
     diagnosis "docs/diagnosis.md";
     errors_page "docs/errors.md";
     events "docs/events.md";
@@ -66,9 +71,11 @@ pages! {
     operations "docs/operations.md";
     secrets "docs/secrets.md";
     sessions "docs/sessions.md";
+    settings_page "docs/settings.md";
     streams "docs/streams.md";
     tail "docs/tail.md";
     turns "docs/turns.md";
+    two_scopes "docs/two-scopes.md";
 }
 
 #[test]

@@ -8,6 +8,9 @@ use crate::terminal::Terminal;
 
 /// What makes a server count everything that it can count. Metrics with labels are told from their first count on.
 const CONFIGURATION: &str = r#"
+record = "conversation"
+metadata_allow = ["channel"]
+
 [limits]
 header_timeout_ms = 300
 requests_per_second_per_session = 1
@@ -22,7 +25,7 @@ from = "beginning"
 "#;
 
 const PROVOCATION: &[&str] = &[
-    "curl -s localhost:7717/api/v1/sessions/t/turns -H 'content-type: application/json' -d '{\"request_id\": \"r\", \"question_neutral\": \"redis://:secret@db/0\"}'",
+    "curl -s localhost:7717/api/v1/sessions/t/turns -H 'content-type: application/json' -d '{\"request_id\": \"r\", \"question_neutral\": \"redis://:secret@db/0\", \"metadata\": {\"mood\": 1}, \"items\": [{\"item_id\": \"i\", \"role\": \"assistant\", \"channel\": \"thought\", \"parts\": []}]}'",
     "curl -s localhost:7717/api/v1/sessions -H 'content-type: application/json' -d '{\"session_id\": \"s\"}'",
     "curl -s localhost:7717/api/v1/sessions -H 'content-encoding: x' -d '{}'",
     "timeout 30 curl -sN localhost:7717/api/v1/sessions/s/items -H 'accept: text/event-stream' > ~/tail &",

@@ -39,17 +39,21 @@ fn values(settings: &BTreeMap<String, Shown>) -> BTreeMap<&str, &str> {
 fn the_table_of_settings_is_the_programs() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path().to_str().unwrap();
-    let page = Page::read("docs/operations.md");
+    let page = Page::read("docs/settings.md");
     let mut told: BTreeMap<String, Shown> = BTreeMap::new();
     let mut variables = Vec::new();
-    for row in rows(page.text(), "Settings") {
+    for row in rows(page.text(), "All settings") {
         let [name, variable, default, meaning] = &row[..] else {
             panic!("four cells: {row:?}");
         };
         assert!(!meaning.is_empty(), "{name}");
         let value = default.replace('~', home);
         // What has no value unless it is set takes any of these.
-        let set = if value == "none" { "1" } else { &value };
+        let set = match (name.as_str(), value.as_str()) {
+            ("store_direct", _) => "postgres://host/database",
+            (_, "none") => "1",
+            (_, value) => value,
+        };
         variables.push((variable.clone(), set.to_owned()));
         told.insert(name.clone(), (value, variable.clone()));
     }

@@ -162,7 +162,7 @@ fn other_addresses_are_for_servers_with_keys() {
         assert!(done.stderr.contains("keys create"), "{done:?}");
     };
     refused(world.run(&open));
-    assert!(!world.store().exists());
+    assert!(world.is_empty());
     world.serve().stop();
     refused(world.run(&open));
     let text = key(&world, &["--role", "service"]);

@@ -128,7 +128,7 @@ fn a_call_that_never_became_complete_is_shown_with_its_arguments() {
 
 #[test]
 fn an_answer_that_fails_on_the_way_is_cut_off() {
-    let world = World::new();
+    let world = World::on_sqlite();
     let server = world.serve();
     let client = server.client();
     let turn = start(&client, "s", "r", "?");

@@ -24,7 +24,7 @@ fn setting<'a>(shown: &'a Value, name: &str) -> (&'a str, &'a str) {
 
 #[test]
 fn the_stronger_layer_wins_and_is_named() {
-    let world = World::new();
+    let world = World::on_sqlite();
     let shown = show(world.command(&[]));
     let store = format!("sqlite:{}", world.store().display());
     assert_eq!(setting(&shown, "store"), (store.as_str(), "default"));
@@ -117,8 +117,9 @@ fn refused(done: &Done, word: &str) {
 #[test]
 fn wrong_usage_is_told_with_a_hint() {
     let world = World::new();
+    let done = world.run(&["--store", "postgres:x", "sessions", "list"]);
+    refused(&done, "postgres://user@host:5432/database");
     for store in [
-        "postgres://localhost/x",
         "redis://x",
         "sqlite:",
         "memory:x",
@@ -127,7 +128,10 @@ fn wrong_usage_is_told_with_a_hint() {
         "sqlite",
     ] {
         let done = world.run(&["--store", store, "sessions", "list"]);
-        refused(&done, "known: sqlite:PATH, memory:");
+        refused(
+            &done,
+            "known: sqlite:PATH, postgres://user@host/database, memory:",
+        );
     }
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
         let done = world.run(&["serve", "--listen", address]);

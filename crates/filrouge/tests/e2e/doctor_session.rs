@@ -275,7 +275,7 @@ fn until(world: &World, wanted: impl Fn(&Value) -> bool) -> Value {
 
 #[test]
 fn an_open_turn_shows_its_draft_and_who_records_it() {
-    let world = World::new();
+    let world = World::on_sqlite();
     let server = world.serve();
     let turn = start(&server.client(), "r1");
     let stream = half_a_stream(&server, &turn);
@@ -327,7 +327,7 @@ fn an_open_turn_shows_its_draft_and_who_records_it() {
 
 #[test]
 fn of_a_broken_session_is_shown_what_can_be_read() {
-    let world = World::new();
+    let world = World::on_sqlite();
     let server = world.serve();
     let client = server.client();
     for n in 0..4 {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::world::durability;
+
 /// An answer of the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
@@ -13,6 +15,8 @@ pub(crate) struct Reply {
     /// Lower-case names with values, in the order they came.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) text: String,
+    /// What a write's answer has to say of its durability.
+    pub(crate) durability: &'static str,
 }
 
 impl Reply {
@@ -53,7 +57,7 @@ impl Reply {
     #[track_caller]
     pub(crate) fn wrote(&self, status: u16) -> Value {
         let body = self.is(status);
-        assert_eq!(self.header("filrouge-durability"), Some("flushed"));
+        assert_eq!(self.header("filrouge-durability"), Some(self.durability));
         body
     }
 }
@@ -64,6 +68,7 @@ pub(crate) struct Client {
     agent: ureq::Agent,
     origin: String,
     identity: Option<String>,
+    durability: &'static str,
 }
 
 impl Client {
@@ -78,7 +83,13 @@ impl Client {
             agent: config.into(),
             origin: origin.to_owned(),
             identity: None,
+            durability: durability(),
         }
+    }
+
+    /// The same client of a server whose store is as durable as that.
+    pub(crate) fn expecting(self, durability: &'static str) -> Self {
+        Self { durability, ..self }
     }
 
     /// The same client on behalf of `identity`.
@@ -95,7 +106,7 @@ impl Client {
         if let Some(identity) = &self.identity {
             request = request.header("filrouge-identity", identity);
         }
-        read(request.call().unwrap_or_else(|e| panic!("GET {path}: {e}")))
+        self.read(request.call().unwrap_or_else(|e| panic!("GET {path}: {e}")))
     }
 
     /// A read that must succeed.
@@ -120,7 +131,7 @@ impl Client {
             request = request.header("filrouge-identity", identity);
         }
         let request = request.header("content-type", "application/json");
-        Ok(read(request.send(body.as_bytes())?))
+        Ok(self.read(request.send(body.as_bytes())?))
     }
 
     pub(crate) fn put(&self, path: &str, body: &Value) -> Reply {
@@ -159,7 +170,7 @@ impl Client {
             }
             None => self.agent.run(request.body(()).unwrap()),
         };
-        read(answer.unwrap_or_else(|e| panic!("{method} {path}: {e}")))
+        self.read(answer.unwrap_or_else(|e| panic!("{method} {path}: {e}")))
     }
 
     /// A whole request as written, on a connection of its own.
@@ -211,18 +222,19 @@ impl Client {
         }
         format!("{}/api/v1/sessions{path}", self.origin)
     }
-}
 
-fn read(mut answer: ureq::http::Response<ureq::Body>) -> Reply {
-    let headers = answer.headers().iter();
-    let headers = headers.map(|(n, v)| (n.to_string(), v.to_str().unwrap().to_owned()));
-    let headers = headers.collect();
-    let status = answer.status().as_u16();
-    let body = answer.body_mut().with_config().limit(1 << 30);
-    Reply {
-        status,
-        headers,
-        text: body.read_to_string().unwrap(),
+    fn read(&self, mut answer: ureq::http::Response<ureq::Body>) -> Reply {
+        let headers = answer.headers().iter();
+        let headers = headers.map(|(n, v)| (n.to_string(), v.to_str().unwrap().to_owned()));
+        let headers = headers.collect();
+        let status = answer.status().as_u16();
+        let body = answer.body_mut().with_config().limit(1 << 30);
+        Reply {
+            status,
+            headers,
+            text: body.read_to_string().unwrap(),
+            durability: self.durability,
+        }
     }
 }
 
@@ -240,6 +252,7 @@ pub(crate) fn parse(answer: &str) -> Reply {
             .map(|(n, v)| (n.to_ascii_lowercase(), v.to_owned()))
             .collect(),
         text: text.to_owned(),
+        durability: durability(),
     }
 }
 

@@ -303,7 +303,7 @@ fn a_session_can_be_verified() {
     let ready = client.see("/readyz");
     assert_eq!(
         ready,
-        json!({ "status": "ready", "read_only": null, "integrity": null, "anchor": null, "issuer": null })
+        json!({ "status": "ready", "read_only": null, "integrity": null, "anchor": null, "issuer": null, "hot": null })
     );
     server.stop();
 }

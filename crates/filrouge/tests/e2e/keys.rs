@@ -74,7 +74,8 @@ fn a_store_without_its_keyring_is_refused() {
         (Some(1), ""),
         "another key is not this one: {done:?}"
     );
-    assert_eq!(world.run(&["verify"]).code, Some(1));
+    // A store that knows whose keys it is written with cannot tell; another one is broken by them.
+    assert!(matches!(world.run(&["verify"]).code, Some(1 | 2)));
 
     fs::rename(kept, world.keyring()).unwrap();
     assert_eq!(world.ok(&["export", "s"]), exported);

@@ -139,7 +139,7 @@ const TELLS: &[(&str, &str)] = &[
 
 #[test]
 fn somebody_elses_ids_look_absent_on_every_operation() {
-    let world = World::new();
+    let world = World::on_sqlite();
     let server = world.serve();
     let client = server.client();
     let (_, document) = document(&client);

@@ -23,26 +23,6 @@ fn path(session: &str, turn: &Value) -> String {
     format!("/{session}/turns/{}", turn["turn_id"].as_str().unwrap())
 }
 
-/// No file of the world but the tests' own logs holds the words.
-fn nowhere(world: &World, words: &str) {
-    let mut folders = vec![world.path("data"), world.path("state")];
-    let mut files = 0;
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            files += 1;
-            let bytes = fs::read(&path).unwrap();
-            let found = bytes.windows(words.len()).any(|w| w == words.as_bytes());
-            assert!(!found, "{} holds {words}", path.display());
-        }
-    }
-    assert!(files > 1);
-}
-
 #[test]
 fn a_turn_over_http() {
     let world = World::new();
@@ -125,9 +105,9 @@ fn a_turn_over_http() {
         let text = ada.get(&format!("/s{read}")).text;
         assert!(!text.contains(SECRET), "{read}");
     }
-    nowhere(&world, SECRET);
+    world.holds_nowhere(SECRET);
     server.stop();
-    nowhere(&world, SECRET);
+    world.holds_nowhere(SECRET);
     world.verify();
 }
 
@@ -218,7 +198,7 @@ fn by_the_command_line() {
     let export = world.ok(&["export", "s"]);
     for words in [SECRET, "another-secret"] {
         assert!(!shown.contains(words) && !export.contains(words));
-        nowhere(&world, words);
+        world.holds_nowhere(words);
     }
     for (arguments, code) in [
         (&["redact", "s", "--reason", "x"][..], 2),

@@ -13,7 +13,7 @@ fn write(client: &Client, request: &str) {
 }
 
 fn rolled_back() -> World {
-    let world = World::new();
+    let world = World::on_sqlite();
     let server = world.serve();
     write(&server.client(), "r1");
     server.stop();
@@ -119,7 +119,7 @@ fn an_accepted_anchor_is_a_full_witness_again() {
 
 #[test]
 fn a_changed_or_missing_anchor_is_told() {
-    let world = World::new();
+    let world = World::on_sqlite();
     let server = world.serve();
     write(&server.client(), "r1");
     server.stop();
@@ -153,7 +153,7 @@ fn a_changed_or_missing_anchor_is_told() {
 
 #[test]
 fn a_vanished_store_is_not_replaced_by_an_empty_one_in_silence() {
-    let world = World::new();
+    let world = World::on_sqlite();
     let server = world.serve();
     write(&server.client(), "r1");
     server.stop();

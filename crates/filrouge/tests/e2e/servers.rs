@@ -157,7 +157,7 @@ fn two_servers_share_one_store() {
         let client = server.client();
         assert_eq!(
             client.see("/readyz"),
-            json!({ "status": "ready", "read_only": null, "integrity": null, "anchor": null, "issuer": null })
+            json!({ "status": "ready", "read_only": null, "integrity": null, "anchor": null, "issuer": null, "hot": null })
         );
         assert_eq!(client.see("/shared/verify")["status"], "intact");
         assert_eq!(client.all("/shared/turns?status=finalized", 50).len(), 4);

@@ -40,7 +40,7 @@ fn begun(server: &Server) -> (String, Upload) {
 
 #[test]
 fn a_killed_server_leaves_its_turns_interrupted() {
-    let world = World::new();
+    let world = World::on_sqlite();
     let server = world.serve_where(&NEVER, &[]);
     let (path, _upload) = begun(&server);
     drop(server);
@@ -54,7 +54,7 @@ fn a_killed_server_leaves_its_turns_interrupted() {
 
 #[test]
 fn another_server_on_the_file_sees_that_one_was_killed() {
-    let world = World::new();
+    let world = World::on_sqlite();
     let [server, other] = [(); 2].map(|()| world.serve_where(&NEVER, &[]));
     let (path, _upload) = begun(&server);
     drop(server);

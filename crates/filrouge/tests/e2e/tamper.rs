@@ -128,7 +128,7 @@ fn random_damage(of_index: bool) {
     let seed = u64::from(rand::random::<u32>());
     eprintln!("seed {seed}");
     let mut rng = StdRng::seed_from_u64(seed);
-    let world = World::new();
+    let world = World::on_sqlite();
     let server = world.serve();
     fill(&server.client());
     let written: Vec<(String, Reply)> = reads()
@@ -200,7 +200,7 @@ fn random_damage(of_index: bool) {
 
 #[test]
 fn a_changed_title_is_found_out() {
-    let world = World::new();
+    let world = World::on_sqlite();
     let server = world.serve();
     fill(&server.client());
     server.stop();
@@ -251,7 +251,7 @@ fn a_changed_title_is_found_out() {
 
 #[test]
 fn a_torn_or_foreign_file_is_refused() {
-    let world = World::new();
+    let world = World::on_sqlite();
     let server = world.serve();
     fill(&server.client());
     server.stop();

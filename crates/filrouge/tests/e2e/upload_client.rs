@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::http::{Client, Reply};
 use crate::limits::{metric, until};
-use crate::world::Server;
+use crate::world::{Server, durability};
 
 /// A chunked body on its way.
 pub(crate) struct Upload {
@@ -95,6 +95,7 @@ impl Upload {
             status: head[0][9..12].parse().unwrap(),
             headers,
             text: String::from_utf8(text).unwrap(),
+            durability: durability(),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use filrouge_testbed::Database;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -16,10 +17,35 @@ use crate::http::Client;
 /// No start may take longer, whatever the machine.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
+/// The tables of a store.
+const TABLES: &str = "SELECT tablename FROM pg_tables WHERE schemaname = 'filrouge'";
+
 /// A home with nothing in it; kept when a test fails.
+///
+/// Its store is the one in the home, unless the tests' own environment has `FILROUGE_TEST_STORE=postgres`: then it is an
+/// empty PostgreSQL database, which `FILROUGE_STORE` names to every command.
 pub(crate) struct World {
     dir: TempDir,
     servers: AtomicU32,
+    /// `FILROUGE_STORE`, when the store is not the one in the home.
+    url: Option<String>,
+    database: Option<Database>,
+    /// What a write to the store is answered.
+    durability: &'static str,
+}
+
+/// Whether worlds that do not say otherwise have a PostgreSQL database.
+fn on_postgres() -> bool {
+    match std::env::var("FILROUGE_TEST_STORE").as_deref() {
+        Ok("postgres") => true,
+        Ok(other) => panic!("FILROUGE_TEST_STORE={other}: only postgres is known"),
+        Err(_) => false,
+    }
+}
+
+/// What writes to such worlds are answered: the database's server does not wait for the disk.
+pub(crate) fn durability() -> &'static str {
+    if on_postgres() { "buffered" } else { "flushed" }
 }
 
 /// What a command left behind.
@@ -32,10 +58,52 @@ pub(crate) struct Done {
 
 impl World {
     pub(crate) fn new() -> Self {
+        if on_postgres() {
+            return Self::on_postgres();
+        }
+        Self::on_sqlite()
+    }
+
+    /// A world whose subject is the file of SQLite itself, whatever the environment of the tests says.
+    pub(crate) fn on_sqlite() -> Self {
+        Self::with(None, "flushed")
+    }
+
+    /// A world whose store is an empty PostgreSQL database.
+    pub(crate) fn on_postgres() -> Self {
+        let database = Database::new();
+        let mut world = Self::at(&database.url(), "buffered");
+        world.database = Some(database);
+        world
+    }
+
+    /// A world whose store is at `url`, as durable as that.
+    pub(crate) fn at(url: &str, durability: &'static str) -> Self {
+        Self::with(Some(url.to_owned()), durability)
+    }
+
+    /// Another machine: it shares nothing with this one but the store, and has a copy of its keys.
+    pub(crate) fn beside(&self) -> Self {
+        let url = self.url.as_deref().expect("a store that machines share");
+        let other = Self::at(url, self.durability);
+        fs::create_dir_all(other.keyring().parent().unwrap()).unwrap();
+        fs::copy(self.keyring(), other.keyring()).unwrap();
+        other
+    }
+
+    fn with(url: Option<String>, durability: &'static str) -> Self {
         Self {
             dir: TempDir::with_prefix("filrouge-e2e-").expect("a temporary directory"),
             servers: AtomicU32::new(0),
+            url,
+            database: None,
+            durability,
         }
+    }
+
+    /// The database of [`World::on_postgres`].
+    pub(crate) fn database(&self) -> &Database {
+        self.database.as_ref().expect("a world on PostgreSQL")
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -44,6 +112,7 @@ impl World {
 
     /// Where the store is unless something else is said.
     pub(crate) fn store(&self) -> PathBuf {
+        assert!(self.url.is_none(), "this world's store is no file");
         self.path("data/filrouge/filrouge.db")
     }
 
@@ -67,6 +136,9 @@ impl World {
             .env("XDG_STATE_HOME", self.path("state"))
             .current_dir(self.dir.path())
             .stdin(Stdio::null());
+        if let Some(url) = &self.url {
+            command.env("FILROUGE_STORE", url);
+        }
         command
     }
 
@@ -87,6 +159,48 @@ impl World {
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{arguments:?}: {e}\n{text}"))
     }
 
+    /// Whether nothing was stored yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        match &self.database {
+            Some(database) => database.sql(TABLES).is_empty(),
+            None => !self.store().exists(),
+        }
+    }
+
+    /// All that is stored, each piece with its name: the files of store and state, the rows of the database.
+    pub(crate) fn stored(&self) -> Vec<(String, Vec<u8>)> {
+        let mut found = Vec::new();
+        let mut paths = vec![self.path("data"), self.path("state")];
+        while let Some(path) = paths.pop() {
+            if path.is_dir() {
+                paths.extend(fs::read_dir(path).unwrap().map(|e| e.unwrap().path()));
+            } else if path.exists() {
+                let bytes = fs::read(&path).unwrap();
+                found.push((path.display().to_string(), bytes));
+            }
+        }
+        if let Some(database) = &self.database {
+            for table in database.sql(TABLES).into_iter().flatten().flatten() {
+                // What is printable stands as it is among the bytes.
+                let rows =
+                    format!("SET bytea_output = 'escape'; SELECT t::text FROM filrouge.{table} t");
+                let rows = database.sql(&rows).into_iter().flatten().flatten();
+                found.extend(rows.map(|row| (table.clone(), row.into_bytes())));
+            }
+        }
+        assert!(found.len() > 1, "{found:?}");
+        found
+    }
+
+    /// No piece of what is stored holds `words`.
+    #[track_caller]
+    pub(crate) fn holds_nowhere(&self, words: &str) {
+        for (name, bytes) in self.stored() {
+            let found = bytes.windows(words.len()).any(|w| w == words.as_bytes());
+            assert!(!found, "{words} in {name}");
+        }
+    }
+
     /// The store must be intact.
     pub(crate) fn verify(&self) {
         let report = self.json(&["verify"]);
@@ -99,23 +213,26 @@ impl World {
 
     pub(crate) fn serve_with(&self, arguments: &[&str]) -> Server {
         let serve = ["serve", "--listen", "127.0.0.1:0"];
-        self.start(self.command(&[&serve, arguments].concat()))
+        self.start(self.command(&[&serve, arguments].concat()), arguments)
     }
 
     /// A server that is told where to listen, and more, by its environment.
     pub(crate) fn serve_where(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Server {
         let mut command = self.command(&[&["serve"], arguments].concat());
         command.envs(environment.iter().copied());
-        self.start(command)
+        self.start(command, arguments)
     }
 
-    fn start(&self, mut command: Command) -> Server {
+    fn start(&self, mut command: Command, arguments: &[&str]) -> Server {
+        // Whatever other store they name is flushed.
+        let named = arguments.contains(&"--store");
+        let durability = if named { "flushed" } else { self.durability };
         let number = self.servers.fetch_add(1, Ordering::Relaxed);
         let log = self.path(&format!("server-{number}.log"));
         command
             .stdout(Stdio::piped())
             .stderr(fs::File::create(&log).unwrap());
-        Server::start(command, log)
+        Server::start(command, log, durability)
     }
 }
 
@@ -166,10 +283,11 @@ pub(crate) struct Server {
     child: Child,
     origin: String,
     log: PathBuf,
+    durability: &'static str,
 }
 
 impl Server {
-    fn start(mut command: Command, log: PathBuf) -> Self {
+    fn start(mut command: Command, log: PathBuf, durability: &'static str) -> Self {
         let mut child = command.spawn().expect("start the server");
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (tell, told) = mpsc::channel();
@@ -188,7 +306,12 @@ impl Server {
             );
         };
         let origin = line.strip_prefix("listening on ").unwrap().to_owned();
-        Self { child, origin, log }
+        Self {
+            child,
+            origin,
+            log,
+            durability,
+        }
     }
 
     /// `http://HOST:PORT`.
@@ -197,7 +320,7 @@ impl Server {
     }
 
     pub(crate) fn client(&self) -> Client {
-        Client::new(&self.origin)
+        Client::new(&self.origin).expecting(self.durability)
     }
 
     /// What the server has written to its stderr so far.
@@ -218,6 +341,12 @@ impl Server {
         let kill = format!("kill -TERM {}", self.child.id());
         let asked = Command::new("sh").arg("-c").arg(kill).status();
         assert!(asked.is_ok_and(|s| s.success()), "SIGTERM cannot be sent");
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// SIGTERM, and waits for the end, which must be a good one.

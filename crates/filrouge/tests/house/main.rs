@@ -7,7 +7,11 @@ use std::process::Command;
 
 /// The crates from left to right; each may depend only on those in earlier rows, never on its own row.
 const ROWS: &[&[&str]] = &[
-    &["filrouge-types", "filrouge-provider-rules"],
+    &[
+        "filrouge-types",
+        "filrouge-provider-rules",
+        "filrouge-testbed",
+    ],
     &["filrouge-store"],
     &["filrouge-sqlite", "filrouge-postgres", "filrouge-redis"],
     &["filrouge-engine"],
@@ -28,6 +32,8 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("filrouge-engine", "filrouge-postgres"),
     ("filrouge-engine", "filrouge-redis"),
     ("filrouge-server", "filrouge-sqlite"),
+    ("filrouge-server", "filrouge-postgres"),
+    ("filrouge-server", "filrouge-redis"),
 ];
 
 fn root() -> PathBuf {
@@ -133,6 +139,7 @@ fn libraries_print_nothing_and_read_no_environment() {
         "types",
         "store",
         "sqlite",
+        "redis",
         "engine",
         "transcode",
         "document",

@@ -1,0 +1,137 @@
+//! `hot`: Redis in front of SQLite. The newest 20 turns beside a plain LRANGE of them, durable turns with Redis beside
+//! durable turns without, and memory while sessions of nobody come and go.
+
+mod durable;
+mod growth;
+mod newest;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use filrouge_redis::{Options, RedisHot};
+use filrouge_store::hot::HotBounds;
+use filrouge_testbed::Redis;
+
+use crate::Setup;
+use crate::report::{Section, load_average};
+
+pub(crate) use growth::child as growth_child;
+
+/// Turns of sessions of nobody, where it is not said how many.
+pub(crate) const TURNS: u64 = 150_000;
+/// Sessions that are written and read at once.
+const TASKS: usize = 32;
+
+/// What of it is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Part {
+    /// The newest 20 turns beside LRANGE
+    Newest,
+    /// Durable turns with Redis and without
+    Durable,
+    /// Sessions of nobody, and memory
+    Memory,
+}
+
+/// A hot store as `serve` has it, but for how long its keys live.
+fn open(url: &str, ttl: Duration) -> Result<Arc<RedisHot>> {
+    let bounds = HotBounds {
+        ttl,
+        ..HotBounds::default()
+    };
+    let options = Options {
+        bounds,
+        ..Options::new(url)
+    };
+    Ok(Arc::new(RedisHot::open(&options)?))
+}
+
+/// `hot`; with `part`, that alone.
+pub(crate) async fn hot(setup: &Setup, turns: u64, part: Option<Part>) -> Result<Section> {
+    let before = load_average();
+    let redis = tokio::task::spawn_blocking(Redis::start).await?;
+    let is_asked = |of: Part| part.is_none_or(|part| part == of);
+    let mut newest = newest::Measured::default();
+    let mut durable = durable::Measured::default();
+    let bed = newest::Bed::fill(setup, &redis).await?;
+    for pair in 0..setup.pairs {
+        if is_asked(Part::Newest) {
+            bed.pair(setup, &mut newest).await?;
+        }
+        if is_asked(Part::Durable) {
+            durable.pair(setup, &redis, pair).await?;
+        }
+    }
+    let mut section = Section {
+        name: "hot",
+        lines: Vec::new(),
+        series: Vec::new(),
+        notes: Vec::new(),
+        load: (before, before),
+    };
+    if is_asked(Part::Newest) {
+        section.lines.extend(newest.lines());
+        section.series.extend(newest.series());
+        section.notes.extend(bed.notes());
+    }
+    bed.close().await;
+    if is_asked(Part::Durable) {
+        section.lines.extend(durable.lines());
+        section.series.extend(durable.series());
+        section.notes.extend(durable::notes(setup));
+    }
+    if is_asked(Part::Memory) {
+        redis.cli(&["FLUSHALL"]);
+        let grown = growth::measure(setup, &redis, turns)?;
+        section.lines.extend(grown.lines());
+        section.notes.extend(grown.notes());
+    }
+    section.load.1 = load_average();
+    Ok(section)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setup() -> Setup {
+        Setup {
+            quick: true,
+            pairs: 1,
+            root: std::env::temp_dir(),
+            binary: None,
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_leg_runs() {
+        let setup = setup();
+        let redis = tokio::task::spawn_blocking(Redis::start).await.unwrap();
+        let bed = newest::Bed::fill(&setup, &redis).await.unwrap();
+        let (mut newest, mut durable) = Default::default();
+        bed.pair(&setup, &mut newest).await.unwrap();
+        durable::Measured::pair(&mut durable, &setup, &redis, 0)
+            .await
+            .unwrap();
+        bed.close().await;
+        for series in [newest.series(), durable.series()].concat() {
+            let [leg] = series.legs.as_slice() else {
+                panic!("{series:?}")
+            };
+            assert!(leg.per_s > 0.0 && leg.p50 > 0.0, "{series:?}");
+        }
+        for line in [newest.lines(), durable.lines()].concat() {
+            assert!(line.ratio > 0.0, "{line:?}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn sessions_of_nobody_come_and_go() {
+        let redis = tokio::task::spawn_blocking(Redis::start).await.unwrap();
+        let grown = growth_child(&setup(), &redis.url(), 640).await.unwrap();
+        assert_eq!(grown.marks.len(), 10);
+        assert!(grown.marks.iter().all(|mark| mark.redis_bytes > 0));
+        assert!(grown.lines().iter().all(|line| line.ratio > 0.0));
+    }
+}

@@ -1,0 +1,231 @@
+//! A durable turn, begun and finalized, with Redis in front and without.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use filrouge_engine::scopes::{DurablePolicy, TwoScopes};
+use filrouge_engine::{Engine, FinalizeTurn, StartTurn};
+use filrouge_store::hot::{HotKey, HotStore};
+use filrouge_store::{Scope, Viewer};
+use filrouge_testbed::Redis;
+use filrouge_types::{IdentityId, JsonText, SessionId};
+use tokio::sync::Barrier;
+
+use super::TASKS;
+use crate::Setup;
+use crate::product::Product;
+use crate::report::{Line, Target};
+use crate::stats::{Leg, Series, median, micros};
+use crate::workload::{Turns, requests, session};
+
+/// What stands in front of SQLite.
+const FRONTS: [(Option<DurablePolicy>, &str); 3] = [
+    (None, "SQLite"),
+    (Some(DurablePolicy::All), "Redis in front, durable = all"),
+    (
+        Some(DurablePolicy::Authenticated),
+        "Redis in front, durable = authenticated",
+    ),
+];
+const PLAIN: usize = 0;
+
+/// One leg of each kind a pair, by one task and by many.
+pub(super) struct Measured {
+    one: Vec<Series>,
+    many: Vec<Series>,
+    /// Time of processors for a turn of many, this process and Redis, µs.
+    busy: [Vec<f64>; FRONTS.len()],
+}
+
+impl Default for Measured {
+    fn default() -> Self {
+        let series = |sessions: &str| {
+            let named = |what: &str| Series::new(format!("{what}, {sessions}"));
+            FRONTS.iter().map(|(_, what)| named(what)).collect()
+        };
+        Self {
+            one: series("1 session"),
+            many: series("32 sessions"),
+            busy: Default::default(),
+        }
+    }
+}
+
+fn sizes(setup: &Setup) -> (usize, usize) {
+    (setup.size(1000, 10), setup.size(125, 3))
+}
+
+/// How it was measured.
+pub(super) fn notes(setup: &Setup) -> Vec<String> {
+    let (one, many) = sizes(setup);
+    vec![format!(
+        "durable turns: two calls each, as an identity; {one} turns of one session, {many} of each of {TASKS}, each leg into a fresh store; the copies are looked at when a leg is over"
+    )]
+}
+
+/// Begins a turn and finalizes it.
+async fn turn(engine: &Engine, scope: &Scope, id: &SessionId, request: StartTurn) -> Result<()> {
+    let request_id = request.request_id.clone();
+    let answer = request.answer_neutral.clone();
+    let open = StartTurn {
+        answer_neutral: None,
+        ..request
+    };
+    let turn = engine.start_turn(scope, id.clone(), open).await?;
+    let close = FinalizeTurn {
+        request_id: Some(request_id),
+        answer_neutral: answer.or_else(|| Some(JsonText::from_plain("none"))),
+        ..FinalizeTurn::default()
+    };
+    engine
+        .finalize_turn(scope, id.clone(), turn.turn_id, close)
+        .await?;
+    Ok(())
+}
+
+async fn written(product: &Product, scope: &Scope, sessions: usize, turns: usize) -> Result<Leg> {
+    let barrier = Arc::new(Barrier::new(sessions + 1));
+    let mut tasks = Vec::new();
+    for n in 0..sessions {
+        let (engine, scope, barrier) = (product.engine.clone(), scope.clone(), barrier.clone());
+        let (id, requests) = (session(n)?, requests(&Turns::new(n as u64).many(turns))?);
+        tasks.push(tokio::spawn(async move {
+            barrier.wait().await;
+            let mut latencies = Vec::with_capacity(requests.len());
+            for request in requests {
+                let call = Instant::now();
+                turn(&engine, &scope, &id, request).await?;
+                latencies.push(micros(call));
+            }
+            Ok::<_, anyhow::Error>(latencies)
+        }));
+    }
+    barrier.wait().await;
+    let start = Instant::now();
+    let mut latencies = Vec::new();
+    for task in tasks {
+        latencies.extend(task.await??);
+    }
+    Ok(Leg::new(latencies, start.elapsed()))
+}
+
+/// That every session's copy is there and whole.
+async fn copied(
+    (product, scopes): (&Product, &TwoScopes),
+    hot: &dyn HotStore,
+    sessions: usize,
+    turns: usize,
+) -> Result<()> {
+    scopes.settle().await;
+    let tenant = &product.scope.tenant;
+    for n in 0..sessions {
+        let key = HotKey::new(product.ledger.store_id(), tenant, &session(n)?);
+        let held = hot.recent(&key, turns).await?.map(|r| r.turns.len() as u64);
+        let whole = (turns as u64).min(hot.bounds().turns);
+        ensure!(held == Some(whole), "{held:?} turns in a copy");
+    }
+    Ok(())
+}
+
+async fn leg(
+    setup: &Setup,
+    redis: &Redis,
+    front: Option<DurablePolicy>,
+    sessions: usize,
+    turns: usize,
+) -> Result<(Leg, f64)> {
+    let dir = setup.dir()?;
+    let hot = super::open(&redis.url(), Duration::from_secs(60))?;
+    let (product, scopes) = match front {
+        None => (Product::open(dir.path(), true).await?, None),
+        Some(durable) => {
+            let (product, scopes) =
+                Product::open_in_front(dir.path(), hot.clone(), durable).await?;
+            (product, Some(scopes))
+        }
+    };
+    let scope = Scope {
+        viewer: Viewer::EndUser(Some(IdentityId::new("ann")?)),
+        ..product.scope.clone()
+    };
+    let before = busy(redis)?;
+    let leg = written(&product, &scope, sessions, turns).await?;
+    if let Some(scopes) = &scopes {
+        copied((&product, scopes), hot.as_ref(), sessions, turns).await?;
+    }
+    let busy = busy(redis)? - before;
+    product.close().await;
+    Ok((leg, busy / (sessions * turns) as f64))
+}
+
+/// µs that this process and Redis have kept processors busy.
+fn busy(redis: &Redis) -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/self/stat")?;
+    let (_, rest) = text.rsplit_once(") ").context("no /proc/self/stat")?;
+    // User and system time are the 14th and 15th of all fields, in hundredths of a second.
+    let ticks = rest.split(' ').skip(11).take(2).map(str::parse::<f64>);
+    let own: f64 = ticks.sum::<Result<f64, _>>()?;
+    let told = redis.cli(&["INFO", "cpu"]);
+    let used = told
+        .lines()
+        .filter(|l| l.starts_with("used_cpu_sys:") || l.starts_with("used_cpu_user:"))
+        .filter_map(|l| l.split(':').nth(1));
+    let theirs: f64 = used
+        .map(|n| n.trim().parse::<f64>())
+        .sum::<Result<_, _>>()?;
+    Ok(own * 1e4 + theirs * 1e6)
+}
+
+impl Measured {
+    /// One leg of each kind, another one first each time.
+    pub(super) async fn pair(&mut self, setup: &Setup, redis: &Redis, pair: usize) -> Result<()> {
+        let (one, many) = sizes(setup);
+        for n in 0..FRONTS.len() {
+            let n = (n + pair) % FRONTS.len();
+            let front = FRONTS[n].0;
+            let (leg_of_one, _) = leg(setup, redis, front, 1, one).await?;
+            self.one[n].legs.push(leg_of_one);
+            let (leg_of_many, busy) = leg(setup, redis, front, TASKS, many).await?;
+            self.many[n].legs.push(leg_of_many);
+            self.busy[n].push(busy);
+        }
+        Ok(())
+    }
+
+    pub(super) fn lines(&self) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for (n, (front, _)) in FRONTS.iter().enumerate() {
+            let Some(policy) = front else {
+                continue;
+            };
+            lines.push(Line::series(
+                &format!("a durable turn with Redis, {policy}, 1 session, p50"),
+                (&self.one[n], &self.one[PLAIN]),
+                |l| l.p50,
+                Target::AtMost(1.15),
+                "µs",
+            ));
+            lines.push(Line::series(
+                &format!("durable turns a second with Redis, {policy}, 32 sessions"),
+                (&self.many[n], &self.many[PLAIN]),
+                |l| l.per_s,
+                Target::AtLeast(1.0 / 1.15),
+                "/s",
+            ));
+            let shown = |n: usize| format!("{:.0} µs", median(self.busy[n].iter().copied()));
+            lines.push(Line::pairs(
+                &format!("time of processors for such a turn, {policy}, Redis included"),
+                &self.busy[n],
+                &self.busy[PLAIN],
+                Target::Shown,
+                (shown(n), shown(PLAIN)),
+            ));
+        }
+        lines
+    }
+
+    pub(super) fn series(&self) -> Vec<Series> {
+        [self.one.clone(), self.many.clone()].concat()
+    }
+}

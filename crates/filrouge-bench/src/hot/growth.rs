@@ -1,0 +1,294 @@
+//! Sessions of nobody come and go: what they take in Redis and in the process.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use filrouge_engine::history::{
+    ConversationHistoryService, HistoryOptions, HistoryService, RecentQuery, RequestFinalized,
+    RequestStarted,
+};
+use filrouge_engine::scopes::DurablePolicy;
+use filrouge_testbed::Redis;
+use filrouge_types::{ErrorCode, Failure, RequestId, SessionId};
+use redis::aio::MultiplexedConnection;
+use serde::{Deserialize, Serialize};
+
+use super::TASKS;
+use crate::Setup;
+use crate::flat::resident;
+use crate::product::Product;
+use crate::report::{Line, Target};
+use crate::workload::{TurnText, Turns};
+
+/// Turns of a session; then its task begins another one.
+const TURNS_EACH: u64 = 20;
+/// How long a session lives after its last write.
+const TTL: Duration = Duration::from_secs(10);
+/// Turns by which the sessions that a process may hold (64 MiB of their rows) are reached.
+const HELD: u64 = 60_000;
+/// How often memory is looked at.
+const MARKS: u64 = 10;
+
+/// Memory after so many turns.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Mark {
+    turns: u64,
+    seconds: f64,
+    resident_kb: u64,
+    pub(crate) redis_bytes: u64,
+    redis_keys: u64,
+}
+
+/// What was seen.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Growth {
+    pub(crate) marks: Vec<Mark>,
+    /// Calls that were repeated because the hot store had not answered.
+    repeated: u64,
+}
+
+/// In a process of its own, so that nothing else is counted. It says on stderr how far it is.
+pub(super) fn measure(setup: &Setup, redis: &Redis, turns: u64) -> Result<Growth> {
+    let turns = if setup.quick { turns.min(640) } else { turns };
+    let mut child = Command::new(std::env::current_exe()?);
+    child.args(["child-hot", "--url", &redis.url()]);
+    child.args(["--turns", &turns.to_string(), "--dir"]);
+    child.arg(&setup.root).stderr(Stdio::inherit());
+    let out = child.output()?;
+    ensure!(out.status.success(), "child-hot failed");
+    Ok(serde_json::from_slice(&out.stdout)?)
+}
+
+struct Tasks {
+    service: HistoryService,
+    turns: u64,
+    begun: AtomicU64,
+    done: AtomicU64,
+    repeated: AtomicU64,
+}
+
+impl Tasks {
+    /// `None`, after a while, when the hot store has not answered: the call is to be repeated, as the same one.
+    async fn answered<T>(&self, answer: Result<T, Failure>) -> Result<Option<T>> {
+        match answer {
+            Err(failure) if failure.code == ErrorCode::HotUnavailable => {
+                self.repeated.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                Ok(None)
+            }
+            answer => Ok(Some(answer?)),
+        }
+    }
+
+    async fn turn(&self, session: &SessionId, text: &TurnText, before: usize) -> Result<()> {
+        let request_id = RequestId::new(text.request_id())?;
+        let started = RequestStarted {
+            session_id: session.clone(),
+            request_id: request_id.clone(),
+            identity_id: None,
+            question_neutral: Some(text.question.clone()),
+            question_translated: None,
+            translate_chat: false,
+            pipeline_name: None,
+            consultant: None,
+            repository: None,
+            meta: None,
+        };
+        let service = &self.service;
+        let turn_id = loop {
+            let answer = service.on_request_started(started.clone()).await;
+            if let Some(turn_id) = self.answered(answer).await? {
+                break turn_id;
+            }
+        };
+        let query = RecentQuery {
+            session_id: session.clone(),
+            identity_id: None,
+            limit: 20,
+        };
+        let history = loop {
+            let answer = service.load_conversation_history(query.clone()).await;
+            if let Some(history) = self.answered(answer).await? {
+                break history;
+            }
+        };
+        ensure!(history.len() == before, "{} of {before}", history.len());
+        let finalized = RequestFinalized {
+            session_id: session.clone(),
+            request_id,
+            turn_id: Some(turn_id),
+            identity_id: None,
+            answer_neutral: text.answer.clone(),
+            answer_translated: None,
+            answer_translated_is_fallback: None,
+            meta: None,
+            start: None,
+        };
+        loop {
+            let answer = service.on_request_finalized(finalized.clone()).await;
+            if self.answered(answer).await?.is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Session after session, until all turns are begun.
+    async fn run(&self, task: usize) -> Result<()> {
+        let mut texts = Turns::new(task as u64);
+        for n in 0_u64.. {
+            let session = SessionId::new(format!("task-{task}-session-{n}"))?;
+            for before in 0..TURNS_EACH {
+                if self.begun.fetch_add(1, Ordering::Relaxed) >= self.turns {
+                    return Ok(());
+                }
+                self.turn(&session, &texts.one(), before as usize).await?;
+                self.done.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn mark(to: &mut MultiplexedConnection, turns: u64, start: Instant) -> Result<Mark> {
+    let told: String = redis::cmd("INFO").arg("memory").query_async(to).await?;
+    let used = told.lines().find_map(|l| l.strip_prefix("used_memory:"));
+    let mark = Mark {
+        turns,
+        seconds: start.elapsed().as_secs_f64(),
+        resident_kb: resident()?,
+        redis_bytes: used.context("no used_memory in INFO")?.trim().parse()?,
+        redis_keys: redis::cmd("DBSIZE").query_async(to).await?,
+    };
+    let mut err = std::io::stderr().lock();
+    writeln!(
+        err,
+        "{:>9} turns {:>7.1} s  process {:>6.1} MB  Redis {:>6.1} MB, {} keys",
+        mark.turns,
+        mark.seconds,
+        mark.resident_kb as f64 / 1e3,
+        mark.redis_bytes as f64 / 1e6,
+        mark.redis_keys,
+    )?;
+    Ok(mark)
+}
+
+/// The turns, written by tasks that look at what was said before each.
+pub(crate) async fn child(setup: &Setup, url: &str, turns: u64) -> Result<Growth> {
+    let dir = setup.dir()?;
+    let hot = super::open(url, TTL)?;
+    let (product, scopes) =
+        Product::open_in_front(dir.path(), hot, DurablePolicy::Authenticated).await?;
+    let tenant = product.scope.tenant.clone();
+    let tasks = Arc::new(Tasks {
+        service: HistoryService::new(product.engine.clone(), tenant, HistoryOptions::default()),
+        turns,
+        begun: AtomicU64::new(0),
+        done: AtomicU64::new(0),
+        repeated: AtomicU64::new(0),
+    });
+    let client = redis::Client::open(url)?;
+    let mut connection = client.get_multiplexed_async_connection().await?;
+    let start = Instant::now();
+    let mut running = tokio::task::JoinSet::new();
+    for task in 0..TASKS {
+        let tasks = tasks.clone();
+        running.spawn(async move { tasks.run(task).await });
+    }
+    let mut marks = Vec::new();
+    for n in 1..=MARKS {
+        while tasks.done.load(Ordering::Relaxed) < turns * n / MARKS {
+            let wait = tokio::time::sleep(Duration::from_millis(20));
+            tokio::select! {
+                () = wait => {}
+                Some(ended) = running.join_next() => ended??,
+            }
+        }
+        marks.push(mark(&mut connection, turns * n / MARKS, start).await?);
+    }
+    while let Some(ended) = running.join_next().await {
+        ended??;
+    }
+    drop(scopes);
+    product.close().await;
+    Ok(Growth {
+        marks,
+        repeated: tasks.repeated.load(Ordering::Relaxed),
+    })
+}
+
+impl Growth {
+    /// The first mark by which as many sessions go as come and the process holds as many as it may; without one, the
+    /// first.
+    fn settled(&self) -> (Option<&Mark>, bool) {
+        let late = |m: &&Mark| m.seconds >= 2.0 * TTL.as_secs_f64() && m.turns >= HELD;
+        let (_, before_last) = self.marks.split_last().unzip();
+        let settled = before_last.and_then(|marks: &[Mark]| marks.iter().find(late));
+        (settled.or(self.marks.first()), settled.is_some())
+    }
+
+    pub(super) fn lines(&self) -> Vec<Line> {
+        let ((Some(first), is_settled), Some(last)) = (self.settled(), self.marks.last()) else {
+            return Vec::new();
+        };
+        let target = match is_settled {
+            true => Target::AtMost(1.2),
+            false => Target::Shown,
+        };
+        let line = |what: &str, of: fn(&Mark) -> f64, target: Target, unit: &str| {
+            let what = format!("{what}, turn {} / turn {}", last.turns, first.turns);
+            let (first, last) = (of(first), of(last));
+            let shown = format!("{last:.1} {unit}, {first:.1} before");
+            Line::number(&what, last / first, target, shown)
+        };
+        vec![
+            line(
+                "resident memory",
+                |m| m.resident_kb as f64 / 1e3,
+                target,
+                "MB",
+            ),
+            line(
+                "memory of Redis for a session that it holds",
+                |m| m.redis_bytes as f64 / 1e3 / m.redis_keys.max(1) as f64,
+                target,
+                "kB",
+            ),
+            // As many sessions as come while one lives: more when it goes faster.
+            line(
+                "memory of Redis",
+                |m| m.redis_bytes as f64 / 1e6,
+                Target::Shown,
+                "MB",
+            ),
+        ]
+    }
+
+    pub(super) fn notes(&self) -> Vec<String> {
+        let last = self.marks.last();
+        let rate = last.map_or(0.0, |m| m.turns as f64 / m.seconds);
+        let seen = self.marks.iter().map(|m| {
+            format!(
+                "{} {:.0}/{:.0}/{}",
+                m.turns,
+                m.resident_kb as f64 / 1e3,
+                m.redis_bytes as f64 / 1e6,
+                m.redis_keys
+            )
+        });
+        vec![
+            format!(
+                "sessions of nobody: {TURNS_EACH} turns each, kept {} s, 32 tasks; a turn is on_request_started, the newest 20, on_request_finalized; {rate:.0} turns/s; {} calls repeated",
+                TTL.as_secs(),
+                self.repeated
+            ),
+            format!(
+                "turns, MB of the process / of Redis / sessions there: {}",
+                seen.collect::<Vec<_>>().join(", ")
+            ),
+        ]
+    }
+}

@@ -1,0 +1,272 @@
+//! The newest 20 turns of a session: a copy in Redis beside a plain list of the same bytes.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use filrouge_engine::scopes::{DurablePolicy, TwoScopes};
+use filrouge_redis::RedisHot;
+use filrouge_store::hot::{Fill, HotBounds, HotKey, HotStore, MemoryHot};
+use filrouge_testbed::Redis;
+use filrouge_types::{SessionId, SystemClock};
+use redis::aio::MultiplexedConnection;
+use tempfile::TempDir;
+
+use super::TASKS;
+use crate::Setup;
+use crate::product::Product;
+use crate::report::{Line, Target};
+use crate::stats::{Leg, Series, micros};
+use crate::workload::{Turns, requests, session};
+
+/// How many turns are asked for.
+const NEWEST: usize = 20;
+
+/// What is read, and by how many at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// The hot store.
+    Hot,
+    /// LRANGE, over one connection of the same client.
+    List,
+    /// The ledger's answer: the copy, once the ledger has said that it is of its history.
+    Ledger,
+    /// The hot store in memory.
+    Memory,
+}
+
+const WHATS: [(What, &str); 4] = [
+    (What::Hot, "RedisHot::recent"),
+    (What::List, "LRANGE"),
+    (What::Ledger, "TwoScopes::recent, over SQLite"),
+    (What::Memory, "MemoryHot::recent"),
+];
+
+/// One leg of each kind a pair, by one task and by many.
+pub(super) struct Measured {
+    one: Vec<Series>,
+    many: Vec<Series>,
+}
+
+impl Default for Measured {
+    fn default() -> Self {
+        let series = |tasks: &str| {
+            let named = |what: &str| Series::new(format!("{what}, {tasks}"));
+            WHATS.iter().map(|(_, what)| named(what)).collect()
+        };
+        Self {
+            one: series("1 task"),
+            many: series("32 tasks"),
+        }
+    }
+}
+
+/// Sessions in the ledger, their copies in Redis and in memory, and lists of the copies' records.
+pub(super) struct Bed {
+    product: Product,
+    scopes: Arc<TwoScopes>,
+    redis: Arc<RedisHot>,
+    memory: Arc<MemoryHot>,
+    list: MultiplexedConnection,
+    bytes: usize,
+    _dir: TempDir,
+}
+
+fn key(product: &Product, session: &SessionId) -> HotKey {
+    HotKey::new(product.ledger.store_id(), &product.scope.tenant, session)
+}
+
+fn list(session: &SessionId) -> String {
+    format!("list:{}", session.as_str())
+}
+
+impl Bed {
+    /// Writes the sessions.
+    pub(super) async fn fill(setup: &Setup, redis: &Redis) -> Result<Self> {
+        let dir = setup.dir()?;
+        let hot = super::open(&redis.url(), Duration::from_secs(24 * 60 * 60))?;
+        let (product, scopes) =
+            Product::open_in_front(dir.path(), hot.clone(), DurablePolicy::All).await?;
+        let client = redis::Client::open(redis.url())?;
+        let memory = MemoryHot::new(HotBounds::default(), 1 << 30, Arc::new(SystemClock));
+        let mut bed = Self {
+            product,
+            scopes,
+            redis: hot,
+            memory: Arc::new(memory),
+            list: client.get_multiplexed_async_connection().await?,
+            bytes: 0,
+            _dir: dir,
+        };
+        let mut texts = Turns::new(5);
+        for n in 0..TASKS {
+            bed.session(n, &mut texts, setup.size(100, NEWEST + 1))
+                .await?;
+        }
+        Ok(bed)
+    }
+
+    async fn session(&mut self, n: usize, texts: &mut Turns, turns: usize) -> Result<()> {
+        let id = session(n)?;
+        let product = &self.product;
+        for request in requests(&texts.many(turns))? {
+            let written = product
+                .engine
+                .start_turn(&product.scope, id.clone(), request);
+            written.await?;
+        }
+        self.scopes.settle().await;
+        let key = key(product, &id);
+        let Some(copy) = self.redis.recent(&key, turns).await? else {
+            anyhow::bail!("there is no copy");
+        };
+        ensure!(copy.all && copy.turns.len() == turns, "not the whole copy");
+        for turn in &copy.turns {
+            let mut push = redis::cmd("RPUSH");
+            push.arg(list(&id)).arg(&turn.record);
+            let _: u64 = push.query_async(&mut self.list).await?;
+        }
+        let newest = copy.turns.iter().rev().take(NEWEST);
+        self.bytes = newest.map(|turn| turn.record.len()).sum();
+        let fill = Fill {
+            as_of: copy.as_of,
+            turns: copy.turns,
+            all: true,
+        };
+        self.memory.fill(&key, fill).await?;
+        Ok(())
+    }
+
+    /// One leg of each kind.
+    pub(super) async fn pair(&self, setup: &Setup, measured: &mut Measured) -> Result<()> {
+        for (n, (what, _)) in WHATS.iter().enumerate() {
+            let calls = setup.size(2000, 50);
+            measured.one[n].legs.push(self.leg(*what, 1, calls).await?);
+            let calls = setup.size(500, 5);
+            let leg = self.leg(*what, TASKS, calls).await?;
+            measured.many[n].legs.push(leg);
+        }
+        Ok(())
+    }
+
+    /// So many tasks, each with a session of its own and so many calls.
+    async fn leg(&self, what: What, tasks: usize, calls: usize) -> Result<Leg> {
+        let start = Instant::now();
+        let mut running = Vec::new();
+        for n in 0..tasks {
+            let id = session(n)?;
+            let (product, redis, memory) = (&self.product, self.redis.clone(), self.memory.clone());
+            let (ledger, scope) = (product.ledger.clone(), product.scope.clone());
+            let (key, mut list) = (key(product, &id), Listed::new(&self.list, &id));
+            running.push(tokio::spawn(async move {
+                let mut latencies = Vec::with_capacity(calls);
+                for _ in 0..calls {
+                    let call = Instant::now();
+                    let found = match what {
+                        What::Hot => redis.recent(&key, NEWEST).await?.map(|r| r.turns.len()),
+                        What::List => Some(list.newest().await?),
+                        What::Ledger => {
+                            let recent = ledger.recent(&scope, &id, NEWEST).await?;
+                            recent.map(|r| black_box(r).turns.len())
+                        }
+                        What::Memory => memory.recent(&key, NEWEST).await?.map(|r| r.turns.len()),
+                    };
+                    latencies.push(micros(call));
+                    ensure!(found == Some(NEWEST), "{found:?} turns");
+                }
+                Ok(latencies)
+            }));
+        }
+        let mut latencies = Vec::new();
+        for task in running {
+            latencies.extend(task.await??);
+        }
+        Ok(Leg::new(latencies, start.elapsed()))
+    }
+
+    pub(super) fn notes(&self) -> Vec<String> {
+        vec![format!(
+            "newest turns: {NEWEST} of a session, {} kB, 32 sessions; one connection each for RedisHot and for LRANGE, multiplexed by the same client; loopback TCP",
+            self.bytes / 1000
+        )]
+    }
+
+    pub(super) async fn close(self) {
+        self.product.close().await;
+    }
+}
+
+/// A plain list.
+struct Listed {
+    connection: MultiplexedConnection,
+    key: String,
+}
+
+impl Listed {
+    fn new(connection: &MultiplexedConnection, session: &SessionId) -> Self {
+        Self {
+            connection: connection.clone(),
+            key: list(session),
+        }
+    }
+
+    async fn newest(&mut self) -> Result<usize> {
+        let mut command = redis::cmd("LRANGE");
+        command.arg(&self.key).arg(-(NEWEST as i64)).arg(-1);
+        let found: Vec<Vec<u8>> = command.query_async(&mut self.connection).await?;
+        Ok(black_box(found).len())
+    }
+}
+
+impl Measured {
+    pub(super) fn lines(&self) -> Vec<Line> {
+        let at = |what: What| WHATS.iter().position(|(w, _)| *w == what).unwrap_or(0);
+        let rate = |name: &str, series: &[Series], what: What, target: Target| {
+            let pair = (&series[at(what)], &series[at(What::List)]);
+            Line::series(name, pair, |l| l.per_s, target, "/s")
+        };
+        vec![
+            rate(
+                "newest 20 turns a second, 32 tasks",
+                &self.many,
+                What::Hot,
+                Target::AtLeast(0.6),
+            ),
+            rate(
+                "newest 20 turns a second, 1 task",
+                &self.one,
+                What::Hot,
+                Target::AtLeast(0.6),
+            ),
+            rate(
+                "the same, known to be the ledger's, 32 tasks",
+                &self.many,
+                What::Ledger,
+                Target::Shown,
+            ),
+            rate(
+                "the same, known to be the ledger's, 1 task",
+                &self.one,
+                What::Ledger,
+                Target::Shown,
+            ),
+            rate(
+                "the same from memory, 32 tasks",
+                &self.many,
+                What::Memory,
+                Target::Shown,
+            ),
+            rate(
+                "the same from memory, 1 task",
+                &self.one,
+                What::Memory,
+                Target::Shown,
+            ),
+        ]
+    }
+
+    pub(super) fn series(&self) -> Vec<Series> {
+        [self.many.clone(), self.one.clone()].concat()
+    }
+}

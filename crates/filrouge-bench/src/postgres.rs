@@ -1,0 +1,351 @@
+//! `postgres`: turns through the PostgreSQL ledger, beside pgbench with the statements that it sends for them.
+
+mod bed;
+mod calls;
+mod capture;
+mod pgbench;
+mod place;
+mod script;
+
+use anyhow::Result;
+use filrouge_testbed::PgBouncer;
+
+use crate::Setup;
+use crate::append::best;
+use crate::product::Product;
+use crate::report::{Line, Section, Target, load_average};
+use crate::stats::{Leg, Series};
+use bed::{Bed, SESSIONS, Store};
+use calls::Way;
+use script::{Keep, Script};
+
+/// Backends that PgBouncer keeps.
+const POOL: u32 = 20;
+
+/// How many sessions write at once, and how.
+struct Shape {
+    name: &'static str,
+    sessions: usize,
+    way: Way,
+    through: Through,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Through {
+    Socket,
+    PgBouncer,
+    /// Two servers of filrouge on one database, the sessions divided between them.
+    TwoServers,
+}
+
+const SHAPES: [Shape; 7] = [
+    shape("library, 1 session", 1, Way::Whole, Through::Socket),
+    shape(
+        "library, 32 sessions",
+        SESSIONS,
+        Way::Whole,
+        Through::Socket,
+    ),
+    shape(
+        "library, 1 session, three calls a turn",
+        1,
+        Way::Steps,
+        Through::Socket,
+    ),
+    shape(
+        "library, 32 sessions, three calls a turn",
+        SESSIONS,
+        Way::Steps,
+        Through::Socket,
+    ),
+    shape(
+        "library behind PgBouncer, 1 session",
+        1,
+        Way::Whole,
+        Through::PgBouncer,
+    ),
+    shape(
+        "library behind PgBouncer, 32 sessions",
+        SESSIONS,
+        Way::Whole,
+        Through::PgBouncer,
+    ),
+    shape(
+        "two libraries on one database, 16 sessions each",
+        SESSIONS,
+        Way::Whole,
+        Through::TwoServers,
+    ),
+];
+const ONE: usize = 0;
+const MANY: usize = 1;
+const STEPS_ONE: usize = 2;
+const STEPS_MANY: usize = 3;
+const POOLED_ONE: usize = 4;
+const POOLED_MANY: usize = 5;
+const TWO: usize = 6;
+
+const fn shape(name: &'static str, sessions: usize, way: Way, through: Through) -> Shape {
+    Shape {
+        name,
+        sessions,
+        way,
+        through,
+    }
+}
+
+/// How many of [`LIMITS`] do all that the product does.
+const SAME: usize = 3;
+
+/// What pgbench runs, by one client and by 32. Of those that read what the product reads,
+/// the best counts.
+const LIMITS: [(Keep, &str); 4] = [
+    (
+        Keep::Unlocked,
+        "the same statements without the writers' lock",
+    ),
+    (Keep::Silent, "without lock and pg_notify"),
+    (Keep::All, "the same statements"),
+    (Keep::Writes, "only what writes, without pg_notify"),
+];
+
+/// The limits' series: each by one client and by 32, and one client that commits groups of 32.
+struct Limits {
+    scripts: Vec<Script>,
+    one: Vec<Series>,
+    many: Vec<Series>,
+    group_script: Script,
+    group: Series,
+}
+
+impl Limits {
+    async fn of(bed: &Bed) -> Result<Self> {
+        let sent = capture::one_turn(bed).await?;
+        let types = script::types(bed, &bed.store().name);
+        let scripts = LIMITS
+            .iter()
+            .map(|(keep, _)| script::script(&sent, &types, *keep, None))
+            .collect::<Result<_>>()?;
+        let series = |clients: &str| {
+            let name = |what: &str| Series::new(format!("pgbench, {clients}, {what}"));
+            LIMITS.iter().map(|(_, what)| name(what)).collect()
+        };
+        Ok(Self {
+            scripts,
+            one: series("1 client"),
+            many: series("32 clients"),
+            group_script: script::script(&sent, &types, Keep::All, Some(SESSIONS))?,
+            group: Series::new("pgbench, 1 client, groups of 32 turns"),
+        })
+    }
+
+    fn run(&mut self, setup: &Setup, bed: &Bed, turns: Turns) -> Result<()> {
+        for (n, script) in self.scripts.iter().enumerate() {
+            let leg = pgbench::run(setup, &bed.store(), script, 1, turns.one)?;
+            self.one[n].legs.push(leg);
+            let leg = pgbench::run(setup, &bed.store(), script, SESSIONS, turns.many)?;
+            self.many[n].legs.push(leg);
+        }
+        let leg = pgbench::run(setup, &bed.store(), &self.group_script, 1, turns.many)?;
+        self.group.legs.push(Leg {
+            per_s: leg.per_s * SESSIONS as f64,
+            ..leg
+        });
+        Ok(())
+    }
+}
+
+/// How many turns a session of its own, and each of many, gets.
+#[derive(Debug, Clone, Copy)]
+struct Turns {
+    one: usize,
+    many: usize,
+}
+
+async fn product(shape: &Shape, store: &Store<'_>, turns: Turns) -> Result<Leg> {
+    let pool =
+        (shape.through == Through::PgBouncer).then(|| PgBouncer::before(&store.bed.server, POOL));
+    let url = pool
+        .as_ref()
+        .map_or_else(|| store.url(), |pool| pool.socket_url(&store.name));
+    let servers = if shape.through == Through::TwoServers {
+        2
+    } else {
+        1
+    };
+    let mut products = Vec::new();
+    let mut dirs = Vec::new();
+    for _ in 0..servers {
+        let dir = store.anchored_in()?;
+        products.push(Product::open_postgres(&url, dir.path()).await?);
+        dirs.push(dir);
+    }
+    let turns = if shape.sessions == 1 {
+        turns.one
+    } else {
+        turns.many
+    };
+    let leg = calls::run(&products, shape.sessions, turns, shape.way).await?;
+    for product in products {
+        product.close().await;
+    }
+    Ok(leg)
+}
+
+/// `postgres`.
+pub(crate) async fn postgres(setup: &Setup) -> Result<Section> {
+    let before = load_average();
+    let turns = Turns {
+        one: setup.size(2000, 8),
+        many: setup.size(250, 4),
+    };
+    let bed = Bed::start(setup).await?;
+    let mut limits = Limits::of(&bed).await?;
+    let mut products: Vec<Series> = SHAPES.iter().map(|s| Series::new(s.name)).collect();
+    for _ in 0..setup.pairs {
+        limits.run(setup, &bed, turns)?;
+        for (series, shape) in products.iter_mut().zip(&SHAPES) {
+            series.legs.push(product(shape, &bed.store(), turns).await?);
+        }
+    }
+    let notes = vec![
+        format!(
+            "{} turns of one session, {} of each of {SESSIONS}, each leg in a copy of one store that the library made; fsync and full_page_writes on",
+            turns.one, turns.many
+        ),
+        format!(
+            "pgbench sends what the server's log shows the library to send for a turn, prepared, over the same socket: {}",
+            limits.scripts[0]
+        ),
+        format!("PgBouncer: transaction mode, {POOL} backends"),
+    ];
+    let lines = lines(&products, &limits)?;
+    Ok(Section {
+        name: "postgres",
+        lines,
+        series: [products, limits.one, limits.many, vec![limits.group]].concat(),
+        notes,
+        load: (before, load_average()),
+    })
+}
+
+fn lines(products: &[Series], limits: &Limits) -> Result<Vec<Line>> {
+    let rate = |what: &str, of: usize, limit: &Series, target: Target| {
+        Line::series(what, (&products[of], limit), |l| l.per_s, target, "/s")
+    };
+    let p50 = |what: &str, of: usize, limit: &Series, target: Target| {
+        Line::series(what, (&products[of], limit), |l| l.p50, target, "µs")
+    };
+    let many = "turns a second, 32 sessions";
+    let one = "p50, 1 session";
+    let mut lines = vec![
+        rate(
+            many,
+            MANY,
+            best(&limits.many[..SAME], |l| l.per_s, true)?,
+            Target::AtLeast(0.8),
+        ),
+        p50(
+            one,
+            ONE,
+            best(&limits.one[..SAME], |l| l.p50, false)?,
+            Target::AtMost(1.5),
+        ),
+    ];
+    for limit in limits.many.iter().chain([&limits.group]) {
+        lines.push(rate(many, MANY, limit, Target::Shown));
+    }
+    for limit in &limits.one {
+        lines.push(p50(one, ONE, limit, Target::Shown));
+    }
+    lines.push(p50(
+        "p50, 1 session, three calls a turn",
+        STEPS_ONE,
+        &products[ONE],
+        Target::Shown,
+    ));
+    for (what, of) in [
+        (
+            "turns a second, 32 sessions, three calls a turn",
+            STEPS_MANY,
+        ),
+        ("turns a second, 32 sessions, behind PgBouncer", POOLED_MANY),
+        ("turns a second, 2 x 16 sessions, two servers", TWO),
+    ] {
+        lines.push(rate(what, of, &products[MANY], Target::Shown));
+    }
+    lines.push(p50(
+        "p50, 1 session, behind PgBouncer",
+        POOLED_ONE,
+        &products[ONE],
+        Target::Shown,
+    ));
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_leg_runs() {
+        let setup = Setup {
+            quick: true,
+            pairs: 1,
+            root: std::env::temp_dir(),
+            binary: None,
+        };
+        let section = postgres(&setup).await.unwrap();
+        assert_eq!(section.series.len(), SHAPES.len() + 2 * LIMITS.len() + 1);
+        for series in &section.series {
+            let [leg] = series.legs.as_slice() else {
+                panic!("{series:?}")
+            };
+            assert!(leg.per_s > 0.0 && leg.p50 > 0.0, "{series:?}");
+        }
+        assert!(section.lines.iter().all(|line| line.ratio > 0.0));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_script_writes_turns_as_the_library_does() {
+        let setup = Setup {
+            quick: true,
+            pairs: 1,
+            root: std::env::temp_dir(),
+            binary: None,
+        };
+        let bed = Bed::start(&setup).await.unwrap();
+        let sent = capture::one_turn(&bed).await.unwrap();
+        let store = bed.store();
+        let script = script::script(&sent, &script::types(&bed, &store.name), Keep::All, None);
+        let before = rows(&store);
+        pgbench::run(&setup, &store, &script.unwrap(), 2, 5).unwrap();
+        let after = rows(&store);
+        let written = after
+            .iter()
+            .zip(&before)
+            .map(|(after, before)| after - before);
+        // Turns, records, commits, sessions, heads; and bytes of records, all of one turn's.
+        let [turns, records, commits, sessions, heads, bytes] =
+            <[i64; 6]>::try_from(written.collect::<Vec<_>>()).unwrap();
+        assert_eq!([turns, commits, sessions, heads], [10, 10, 0, 0]);
+        let turns_before = before[0];
+        assert_eq!(records * turns_before, before[1] * 10);
+        let (mean, written) = (before[5] / turns_before, bytes / 10);
+        assert!(
+            (mean * 9 / 10..=mean * 11 / 10).contains(&written),
+            "{written} B, not {mean} B"
+        );
+    }
+
+    fn rows(store: &Store<'_>) -> Vec<i64> {
+        let sql =
+            "SELECT (SELECT count(*) FROM filrouge.turn), (SELECT count(*) FROM filrouge.record),
+            (SELECT count(*) FROM filrouge.commit_log), (SELECT count(*) FROM filrouge.session),
+            (SELECT count(*) FROM filrouge.head), (SELECT sum(length(body)) FROM filrouge.record)";
+        let row = store.bed.sql(&store.name, sql).remove(0);
+        row.into_iter()
+            .map(|n| n.unwrap().parse().unwrap())
+            .collect()
+    }
+}

@@ -1,0 +1,81 @@
+//! One leg of the product.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Result;
+use filrouge_engine::{AppendItems, FinalizeTurn, StartTurn};
+use tokio::sync::Barrier;
+
+use super::bed::NAMED_FROM;
+use crate::product::Product;
+use crate::stats::{Leg, micros};
+use crate::workload::{Turns, requests, session};
+
+/// How a turn is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// In one call.
+    Whole,
+    /// Begun, two items appended, finalized: three calls, each durable.
+    Steps,
+}
+
+/// Sessions spread over `products`, each a closed loop; latencies are of turns.
+pub(crate) async fn run(
+    products: &[Product],
+    sessions: usize,
+    turns: usize,
+    way: Way,
+) -> Result<Leg> {
+    let barrier = Arc::new(Barrier::new(sessions + 1));
+    let mut tasks = Vec::new();
+    for (n, product) in (0..sessions).zip(products.iter().cycle()) {
+        let (engine, scope) = (product.engine.clone(), product.scope.clone());
+        let barrier = barrier.clone();
+        let id = session(NAMED_FROM + n)?;
+        let requests = requests(&Turns::new(1000 + n as u64).many(turns))?;
+        tasks.push(tokio::spawn(async move {
+            barrier.wait().await;
+            let mut latencies = Vec::with_capacity(requests.len());
+            for request in requests {
+                let call = Instant::now();
+                match way {
+                    Way::Whole => drop(engine.start_turn(&scope, id.clone(), request).await?),
+                    Way::Steps => {
+                        let (start, append, finalize) = steps(request);
+                        let turn = engine.start_turn(&scope, id.clone(), start).await?;
+                        let turn = turn.value.turn_id;
+                        engine
+                            .append_items(&scope, id.clone(), turn, append)
+                            .await?;
+                        engine
+                            .finalize_turn(&scope, id.clone(), turn, finalize)
+                            .await?;
+                    }
+                }
+                latencies.push(micros(call));
+            }
+            Ok::<_, anyhow::Error>(latencies)
+        }));
+    }
+    barrier.wait().await;
+    let start = Instant::now();
+    let mut latencies = Vec::new();
+    for task in tasks {
+        latencies.extend(task.await??);
+    }
+    Ok(Leg::new(latencies, start.elapsed()))
+}
+
+fn steps(mut whole: StartTurn) -> (StartTurn, AppendItems, FinalizeTurn) {
+    let append = AppendItems {
+        items: std::mem::take(&mut whole.items),
+        expected_seq: None,
+    };
+    let finalize = FinalizeTurn {
+        answer_neutral: whole.answer_neutral.take(),
+        ..FinalizeTurn::default()
+    };
+    (whole, append, finalize)
+}

@@ -1,0 +1,199 @@
+//! What the product really sends for one turn, taken from the server's own log: so the limit's statements are the
+//! product's, whatever becomes of them.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+use super::bed::{Bed, NAMED_FROM};
+use crate::product::Product;
+use crate::workload::{Turns, session};
+
+/// A statement as it was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) text: String,
+    /// What was bound to `$1`, `$2`, …, as PostgreSQL writes it.
+    pub(crate) values: Vec<Option<String>>,
+}
+
+/// A line of the server's log.
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(default)]
+    dbname: String,
+    #[serde(default)]
+    pid: u64,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    detail: String,
+}
+
+/// The statements of a group of one whole turn to a session that is there, from BEGIN to COMMIT.
+pub(crate) async fn one_turn(bed: &Bed) -> Result<Vec<Sent>> {
+    let store = bed.store();
+    let name = &store.name;
+    bed.sql(
+        "postgres",
+        &format!("ALTER DATABASE {name} SET log_statement = 'all'"),
+    );
+    let dir = store.anchored_in()?;
+    let product = Product::open_postgres(&store.url(), dir.path()).await?;
+    let request = Turns::new(99).one().request()?;
+    product
+        .engine
+        .start_turn(&product.scope, session(NAMED_FROM)?, request)
+        .await?;
+    product.close().await;
+    let begun = Instant::now();
+    loop {
+        let log = bed.value("postgres", "SELECT pg_read_file('log/statements.json')")?;
+        if let Some(sent) = committed(&log, name)? {
+            return Ok(sent);
+        }
+        // Another process writes the log.
+        ensure!(
+            begun.elapsed() < Duration::from_secs(10),
+            "the server's log does not show the turn"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The transaction of `database` that inserted a record, once its COMMIT is logged.
+fn committed(log: &str, database: &str) -> Result<Option<Vec<Sent>>> {
+    // The last line may not be whole yet.
+    let whole = log.rfind('\n').map_or("", |end| &log[..end]);
+    let entries: Vec<Entry> = whole
+        .lines()
+        .map(|line| serde_json::from_str(line).with_context(|| line.to_owned()))
+        .collect::<Result<_>>()?;
+    let here = |e: &&Entry| e.dbname == database;
+    let wrote = |e: &&Entry| e.message.contains("INSERT INTO filrouge.record");
+    let Some(writer) = entries.iter().filter(here).find(wrote).map(|e| e.pid) else {
+        return Ok(None);
+    };
+    let of_writer: Vec<&Entry> = entries
+        .iter()
+        .filter(here)
+        .filter(|e| e.pid == writer)
+        .collect();
+    let Some(insert) = of_writer.iter().position(wrote) else {
+        return Ok(None);
+    };
+    let Some(end) = of_writer[insert..]
+        .iter()
+        .position(|e| e.message == "statement: COMMIT")
+    else {
+        return Ok(None);
+    };
+    let begin = of_writer[..insert]
+        .iter()
+        .rposition(|e| e.message.starts_with("statement: BEGIN"))
+        .context("the turn's transaction has no BEGIN")?;
+    let mut sent = Vec::new();
+    for entry in &of_writer[begin..=insert + end] {
+        sent.extend(read(entry)?);
+    }
+    Ok(Some(sent))
+}
+
+/// `statement: TEXT; TEXT` or `execute NAME: TEXT`.
+fn read(entry: &Entry) -> Result<Vec<Sent>> {
+    if let Some(texts) = entry.message.strip_prefix("statement: ") {
+        let plain = |text: &str| Sent {
+            text: text.to_owned(),
+            values: Vec::new(),
+        };
+        return Ok(texts.split("; ").map(plain).collect());
+    }
+    let Some((_, text)) = entry
+        .message
+        .strip_prefix("execute ")
+        .and_then(|rest| rest.split_once(": "))
+    else {
+        bail!("a turn is written with {:?}", entry.message);
+    };
+    Ok(vec![Sent {
+        text: text.to_owned(),
+        values: values(&entry.detail)?,
+    }])
+}
+
+/// `parameters: $1 = 'VALUE', $2 = NULL, …`; quotes within a value are doubled.
+fn values(detail: &str) -> Result<Vec<Option<String>>> {
+    let mut values = Vec::new();
+    let mut rest = match detail.split_once(": ") {
+        Some((_, rest)) => rest,
+        None => return Ok(values),
+    };
+    loop {
+        let name = format!("${} = ", values.len() + 1);
+        rest = rest
+            .strip_prefix(&name)
+            .with_context(|| detail.to_owned())?;
+        if let Some(after) = rest.strip_prefix("NULL") {
+            values.push(None);
+            rest = after;
+        } else {
+            let (value, after) = quoted(rest).with_context(|| detail.to_owned())?;
+            values.push(Some(value));
+            rest = after;
+        }
+        match rest.strip_prefix(", ") {
+            Some(next) => rest = next,
+            None => return Ok(values),
+        }
+    }
+}
+
+/// A quoted value at the beginning, and what follows it.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut rest = text.strip_prefix('\'')?;
+    loop {
+        let (before, after) = rest.split_once('\'')?;
+        value.push_str(before);
+        match after.strip_prefix('\'') {
+            Some(more) => {
+                value.push('\'');
+                rest = more;
+            }
+            None => return Some((value, after)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_as_the_log_writes_them() {
+        let read = values(r"parameters: $1 = '{a,''b''}', $2 = NULL, $3 = '\x00'").unwrap();
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(read, [some("{a,'b'}"), None, some(r"\x00")]);
+        assert!(values("").unwrap().is_empty());
+        assert!(values("parameters: $1 = 'open").is_err());
+    }
+
+    #[test]
+    fn a_transaction_is_found_once_it_is_whole() {
+        let line = |message: &str| {
+            format!(
+                r#"{{"dbname":"d","pid":7,"message":"{message}","detail":"parameters: $1 = '{{1}}'"}}"#
+            ) + "\n"
+        };
+        let insert = "execute s1: INSERT INTO filrouge.record VALUES ($1)";
+        let mut log = line("statement: BEGIN; SELECT 1") + &line(insert);
+        assert_eq!(committed(&log, "d").unwrap(), None);
+        log += &line("statement: COMMIT");
+        let found = committed(&log, "d").unwrap().unwrap();
+        let texts: Vec<&str> = found.iter().map(|s| s.text.as_str()).collect();
+        assert_eq!(texts, ["BEGIN", "SELECT 1", &insert[12..], "COMMIT"]);
+        assert_eq!(found[2].values, [Some("{1}".to_owned())]);
+        assert_eq!(committed(&log, "another").unwrap(), None);
+    }
+}

@@ -1,0 +1,97 @@
+//! Where a statement's parameters go, told by its text.
+
+use anyhow::{Context, Result};
+
+/// Where a parameter goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// To a column, with the other rows of its statement.
+    Rows(String),
+    /// To a column, by itself.
+    One(String),
+    /// It is looked for in a column.
+    Equal(String),
+    /// It bounds what is looked for in a column.
+    Bound(String),
+    /// Elsewhere: to a function, or as a LIMIT.
+    Elsewhere,
+}
+
+/// The places of `$1`, `$2`, ….
+pub(crate) fn places(text: &str) -> Result<Vec<Place>> {
+    let listed = listed(text)?;
+    if !listed.is_empty() {
+        return Ok(listed);
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let column = |word: &str| {
+        let bare = word.rsplit(['.', '(']).next().unwrap_or(word);
+        bare.to_owned()
+    };
+    let mut places = Vec::new();
+    for at in 0..words.len() {
+        let number = format!("${}", places.len() + 1);
+        let word = words[at].rsplit('(').next().unwrap_or(words[at]);
+        if word.trim_end_matches([')', ',', ';']) != number {
+            continue;
+        }
+        places.push(match words[..at] {
+            [.., of, "="] => Place::Equal(column(of)),
+            [.., of, "BETWEEN"]
+            | [.., of, "BETWEEN", _, "AND"]
+            | [.., of, ">" | ">=" | "<" | "<="] => Place::Bound(column(of)),
+            _ => Place::Elsewhere,
+        });
+    }
+    Ok(places)
+}
+
+/// The columns that `unnest` is given names for by `AS q (…)`, else those of the INSERT.
+fn listed(text: &str) -> Result<Vec<Place>> {
+    let (opening, place): (_, fn(String) -> Place) = match text.find("unnest($1") {
+        Some(at) => (at + "unnest".len(), Place::Rows),
+        None => match text.find("VALUES ($1") {
+            Some(at) => (at + "VALUES ".len(), Place::One),
+            None => return Ok(Vec::new()),
+        },
+    };
+    let (before, rest) = text.split_at(opening);
+    let after = rest.split_once(')').map_or("", |(_, after)| after);
+    let list = match after.trim_start().strip_prefix("AS ") {
+        Some(named) => named,
+        None => before
+            .split_once("INSERT INTO ")
+            .map(|(_, insert)| insert)
+            .with_context(|| format!("where do its values go? {text}"))?,
+    };
+    let list = list
+        .split_once('(')
+        .and_then(|(_, list)| list.split_once(')'))
+        .map_or("", |(list, _)| list);
+    Ok(list
+        .split(',')
+        .map(|column| place(column.trim().to_owned()))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_parameters_go() {
+        let text =
+            "SELECT x FROM t WHERE t.pk = $1 AND place BETWEEN $2 AND $3 ORDER BY place LIMIT $4";
+        let (pk, place) = ("pk".to_owned(), "place".to_owned());
+        assert_eq!(
+            places(text).unwrap(),
+            [
+                Place::Equal(pk),
+                Place::Bound(place.clone()),
+                Place::Bound(place),
+                Place::Elsewhere
+            ]
+        );
+        assert!(places("SELECT $2").unwrap().is_empty());
+    }
+}

@@ -1,0 +1,324 @@
+//! pgbench scripts from what the product sent: the same texts, the same values but for what must differ from turn to
+//! turn, told by the columns that values go to.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result, ensure};
+
+use super::bed::{Bed, NAMED_FROM};
+use super::capture::Sent;
+use super::place::{Place, places};
+
+/// What of a turn's statements is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// All, one writer after the other.
+    All,
+    /// All but the lock of writers.
+    Unlocked,
+    /// Neither the lock nor the word to whoever listens, for which PostgreSQL lets one commit after the other.
+    Silent,
+    /// Of that, only what writes.
+    Writes,
+}
+
+/// A script and the values that stay the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Script {
+    pub(crate) text: String,
+    pub(crate) constants: Vec<(String, String)>,
+}
+
+/// How much it sends.
+impl std::fmt::Display for Script {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let lines = |start: &str| self.text.lines().filter(|l| l.starts_with(start)).count();
+        let trips = lines("\\startpipeline");
+        let statements = self.text.lines().count() - lines("\\");
+        write!(f, "{statements} statements in {trips} round trips")
+    }
+}
+
+/// The type of every column, by its name.
+pub(crate) type Types = BTreeMap<String, String>;
+
+/// The columns of the store's tables; those of one name are of one type.
+pub(crate) fn types(bed: &Bed, database: &str) -> Types {
+    let sql = "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = 'filrouge'";
+    let rows = bed.sql(database, sql).into_iter();
+    rows.filter_map(|row| match <[_; 2]>::try_from(row) {
+        Ok([Some(name), Some(kind)]) => Some((name, kind)),
+        _ => None,
+    })
+    .collect()
+}
+
+/// A script that does one turn of a client's own session a transaction, or with `sessions` one turn of each of so many
+/// in one group. The product's two round trips are two pipelines.
+pub(crate) fn script(
+    sent: &[Sent],
+    types: &Types,
+    keep: Keep,
+    sessions: Option<usize>,
+) -> Result<Script> {
+    let mut script = Script {
+        text: String::from(
+            "\\set pk :client_id + 1\n\\set turn :turn + 1\n\\set place :turn * 256\n\\set seq :turn * 16\n\\startpipeline\n",
+        ),
+        constants: Vec::new(),
+    };
+    let mut reading = keep != Keep::Writes;
+    for statement in sent {
+        let text = statement.text.as_str();
+        let lock = text.contains("pg_advisory_xact_lock");
+        let reads = text.starts_with("SELECT");
+        if (lock && keep != Keep::All) || (reads && keep == Keep::Writes) {
+            continue;
+        }
+        if reading != reads && !matches!(text, "BEGIN" | "COMMIT") && keep != Keep::Writes {
+            script.text.push_str("\\endpipeline\n\\startpipeline\n");
+            reading = reads;
+        }
+        let bound = bind(statement, types, sessions, &mut script.constants)?;
+        let bound = match keep {
+            Keep::All | Keep::Unlocked => bound,
+            Keep::Silent | Keep::Writes => silent(&bound),
+        };
+        let words: Vec<&str> = bound.split_whitespace().collect();
+        writeln!(script.text, "{};", words.join(" "))?;
+    }
+    script.text.push_str("\\endpipeline\n");
+    Ok(script)
+}
+
+/// Tells nobody.
+fn silent(text: &str) -> String {
+    let Some((before, rest)) = text.split_once("pg_notify(") else {
+        return text.to_owned();
+    };
+    let after = rest.split_once(')').map_or("", |(_, after)| after);
+    format!("{before}NULL{after}")
+}
+
+/// Puts expressions in place of `$1`, `$2`, …
+fn bind(
+    statement: &Sent,
+    types: &Types,
+    sessions: Option<usize>,
+    constants: &mut Vec<(String, String)>,
+) -> Result<String> {
+    let mut text = statement.text.clone();
+    let places = places(&text)?;
+    ensure!(
+        places.len() == statement.values.len(),
+        "{} places for {} values: {text}",
+        places.len(),
+        statement.values.len()
+    );
+    // From the last: $1 is the beginning of $10.
+    for (index, (place, value)) in places.iter().zip(&statement.values).enumerate().rev() {
+        let value = value.as_deref();
+        let value = value.with_context(|| format!("{place:?} is NULL: {text}"))?;
+        let mut constant = || {
+            let name = format!("c{}", constants.len());
+            constants.push((name.clone(), value.to_owned()));
+            name
+        };
+        let kind = |column: &str| {
+            let kind = types.get(column);
+            kind.with_context(|| format!("no table has a column {column}: {text}"))
+        };
+        let expression = match place {
+            Place::Elsewhere => format!("'{}'", value.replace('\'', "''")),
+            Place::Rows(column) => match changing(column) {
+                Some(element) => array(value, element, kind(column)?, sessions),
+                None => repeated(&constant(), kind(column)?, sessions),
+            },
+            Place::One(column) => match changing(column) {
+                Some(element) => filled(element, ":pk", "0"),
+                None => format!(":{}::{}", constant(), kind(column)?),
+            },
+            Place::Equal(column) => match changing(column).filter(|_| column != NUMBERED) {
+                Some(element) => filled(element, ":pk", "0"),
+                None => format!(":{}::{}", constant(), kind(column)?),
+            },
+            Place::Bound(column) => match bound(column) {
+                Some(element) => filled(element, ":pk", "0"),
+                None => format!(":{}::{}", constant(), kind(column)?),
+            },
+        };
+        text = text.replace(&format!("${}", index + 1), &expression);
+    }
+    Ok(text)
+}
+
+/// Its next value is taken where it is written, and nowhere else.
+const NUMBERED: &str = "commit_no";
+
+/// How the `{k}`-th value of a turn differs from that of another turn and another session `{pk}`; `None` where it need
+/// not.
+fn changing(column: &str) -> Option<&'static str> {
+    Some(match column {
+        "pk" | "session_pk" => "{pk}::bigint",
+        "session_id" => "'session-' || ({pk}::bigint + {names})",
+        "place" => ":place::bigint",
+        "first_seq" => ":seq::bigint + {k}",
+        "turn_id" => "md5(concat({pk}::bigint, '/', :turn::bigint))::uuid",
+        "key" => "md5(concat({pk}::bigint, '+', :turn::bigint, '+', {k}))::uuid",
+        NUMBERED => "nextval('turns')",
+        _ => return None,
+    })
+}
+
+/// What bounds a search in what changes: the newest of it, told once a statement; a value that PostgreSQL had to ask for
+/// at each row would make it walk the table.
+fn bound(column: &str) -> Option<&'static str> {
+    match column {
+        NUMBERED => Some("(SELECT last_value FROM turns)"),
+        // What is looked for beside the turn that is written comes after it.
+        "place" => Some("(:place::bigint + 1)"),
+        "first_seq" => Some(":seq::bigint"),
+        other => changing(other),
+    }
+}
+
+fn filled(element: &str, pk: &str, k: &str) -> String {
+    let names = (NAMED_FROM - 1).to_string();
+    let element = element.replace("{pk}", pk).replace("{names}", &names);
+    element.replace("{k}", k)
+}
+
+/// An array of as many elements as were sent, of each session as many.
+fn array(value: &str, element: &str, kind: &str, sessions: Option<usize>) -> String {
+    // What changes is numbers, names and ids, none of which holds a comma.
+    let each = value.split(',').count();
+    match sessions {
+        None => {
+            let elements = (0..each).map(|k| filled(element, ":pk", &k.to_string()));
+            let elements: Vec<String> = elements.collect();
+            format!("ARRAY[{}]::{kind}[]", elements.join(", "))
+        }
+        Some(sessions) => format!(
+            "ARRAY(SELECT ({})::{kind} FROM generate_series(1, {sessions}) i, generate_series(0, {}) k)",
+            filled(element, "i", "k"),
+            each - 1
+        ),
+    }
+}
+
+/// The array that was sent, for each session once.
+fn repeated(name: &str, kind: &str, sessions: Option<usize>) -> String {
+    match sessions {
+        Some(sessions) => format!(
+            "ARRAY(SELECT v FROM generate_series(1, {sessions}) i, unnest(:{name}::{kind}[]) v)"
+        ),
+        None => format!(":{name}::{kind}[]"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(text: &str, values: &[&str]) -> Sent {
+        Sent {
+            text: text.to_owned(),
+            values: values.iter().map(|v| Some((*v).to_owned())).collect(),
+        }
+    }
+
+    fn turn() -> [Sent; 6] {
+        [
+            sent("BEGIN", &[]),
+            sent("SELECT pg_advisory_xact_lock(5)", &[]),
+            sent(
+                "SELECT s.pk FROM unnest($1, $2) AS q (tenant_id, session_id) JOIN s USING (session_id)",
+                &["{a}", "{session-1000}"],
+            ),
+            sent("INSERT INTO filrouge.head (pk, data) SELECT * FROM unnest($1, $2)", &["{7,7}", "{x,y}"]),
+            sent(
+                "WITH put AS (INSERT INTO filrouge.commit_log (commit_no, data) VALUES ($1, $2) RETURNING commit_no)
+                 SELECT pg_notify('filrouge', commit_no::text) FROM put",
+                &["9", "z"],
+            ),
+            sent("COMMIT", &[]),
+        ]
+    }
+
+    fn body(keep: Keep, sessions: Option<usize>) -> Vec<String> {
+        let types = [
+            ("pk", "bigint"),
+            ("tenant_id", "text"),
+            ("session_id", "text"),
+            ("data", "bytea"),
+            ("commit_no", "bigint"),
+        ];
+        let types = types.map(|(n, t)| (n.to_owned(), t.to_owned())).into();
+        let script = script(&turn(), &types, keep, sessions).unwrap();
+        let lines = script.text.lines().filter(|l| !l.starts_with("\\set"));
+        lines.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_same_statements_in_the_same_round_trips() {
+        assert_eq!(
+            body(Keep::All, None),
+            [
+                "\\startpipeline",
+                "BEGIN;",
+                "SELECT pg_advisory_xact_lock(5);",
+                "SELECT s.pk FROM unnest(:c0::text[], ARRAY['session-' || (:pk::bigint + 999)]::text[]) AS q (tenant_id, session_id) JOIN s USING (session_id);",
+                "\\endpipeline",
+                "\\startpipeline",
+                "INSERT INTO filrouge.head (pk, data) SELECT * FROM unnest(ARRAY[:pk::bigint, :pk::bigint]::bigint[], :c1::bytea[]);",
+                "WITH put AS (INSERT INTO filrouge.commit_log (commit_no, data) VALUES (nextval('turns'), :c2::bytea) RETURNING commit_no) SELECT pg_notify('filrouge', commit_no::text) FROM put;",
+                "COMMIT;",
+                "\\endpipeline",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_left_out() {
+        let without =
+            |keep: Keep, word: &str| !body(keep, None).iter().any(|line| line.contains(word));
+        assert!(!without(Keep::Unlocked, "pg_notify") && without(Keep::Unlocked, "advisory"));
+        assert!(without(Keep::Silent, "pg_notify") && !without(Keep::Silent, "s.pk"));
+        assert!(without(Keep::Writes, "s.pk") && !without(Keep::Writes, "filrouge.head"));
+        assert_eq!(
+            body(Keep::Writes, None)
+                .iter()
+                .filter(|l| *l == "\\startpipeline")
+                .count(),
+            1
+        );
+        assert!(
+            body(Keep::All, Some(32))
+                .iter()
+                .any(|line| line.contains("generate_series(1, 32) i"))
+        );
+    }
+
+    #[test]
+    fn what_is_no_column_stays_and_what_is_unknown_is_refused() {
+        let lock = sent("SELECT pg_advisory_xact_lock($1)", &["5"]);
+        let lock = script(&[lock], &Types::new(), Keep::All, None).unwrap();
+        assert!(lock.text.contains("SELECT pg_advisory_xact_lock('5');"));
+        let newest = sent(
+            "SELECT data FROM l WHERE commit_no >= $1 ORDER BY 1 LIMIT 16",
+            &["7"],
+        );
+        let types = Types::from([("commit_no".to_owned(), "bigint".to_owned())]);
+        let newest = script(&[newest], &types, Keep::All, None).unwrap();
+        assert!(
+            newest
+                .text
+                .contains("WHERE commit_no >= (SELECT last_value FROM turns) ORDER")
+        );
+        let unknown = sent("SELECT x WHERE y = $1", &["1"]);
+        assert!(script(&[unknown], &Types::new(), Keep::All, None).is_err());
+        // What is not found is no guess.
+        assert!(script(&[sent("SELECT $2", &["1"])], &Types::new(), Keep::All, None).is_err());
+    }
+}

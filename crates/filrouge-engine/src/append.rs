@@ -1,0 +1,125 @@
+//! Appending items to an open turn (DESIGN §4.2).
+
+use filrouge_store::command::{Append, Outcome, Scope, Write};
+use filrouge_store::record::{Batch, Entry};
+use filrouge_store::rules::refusal::{seq_conflict, turn_closed};
+use filrouge_types::{ErrorCode, Failure, SessionId, TurnId, TurnStatus};
+
+use crate::engine::{Engine, unexpected};
+use crate::record_policy::{LeftOut, kept_items};
+use crate::requests::AppendItems;
+use crate::secrets::Recorded;
+use crate::validate::Author;
+
+/// Where appended items stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// The first one's seq.
+    pub first_seq: u64,
+    /// The last one's seq.
+    pub last_seq: u64,
+    /// Whether this repeats an earlier answer.
+    pub replayed: bool,
+    /// How many of the items are not recorded because conversations alone are (DESIGN §7); of those alone, none stands
+    /// anywhere, and `last_seq` is the session's newest.
+    pub not_recorded: u64,
+}
+
+impl Engine {
+    /// Appends items to an open turn. Where conversations alone are recorded, all others are left out and counted.
+    ///
+    /// # Errors
+    /// `seq_conflict`, `turn_closed`, `partial_replay`, `idempotency_mismatch`, `final_exists`, `invalid`,
+    /// `limit_exceeded`, `credential_refused`, `session_not_found`, `turn_not_found`, and the ledger's.
+    pub async fn append_items(
+        &self,
+        scope: &Scope,
+        session_id: SessionId,
+        turn_id: TurnId,
+        request: AppendItems,
+    ) -> Result<Recorded<Appended>, Failure> {
+        if request.items.is_empty() {
+            return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
+        }
+        self.settings.limits.items(&request.items, Author::Caller)?;
+        let keep = self.keep(scope, &session_id).await?;
+        let named = request.items.iter().all(|item| item.item_id.is_some());
+        let mut left = LeftOut::default();
+        let items = kept_items(keep.record, request.items, &mut left);
+        if items.is_empty() {
+            let value = self
+                .append_nothing(scope, &session_id, turn_id, request.expected_seq, named)
+                .await?;
+            self.left_out(&left, value.replayed);
+            let value = Appended {
+                not_recorded: left.items(),
+                ..value
+            };
+            return Ok(Recorded { value, masked: 0 });
+        }
+        let items = self.hashed_items(&scope.tenant, items);
+        let sieve = self.sieve(self.secrets_of(turn_id));
+        let (items, masked) = self.sift(sieve, |sieve| sieve.items(items))?;
+        let entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
+        let append = Append {
+            session_id,
+            turn_id,
+            batch: Batch::seal(&entries, self.entropy.as_ref())?,
+            expected_seq: request.expected_seq,
+            progress: None,
+        };
+        match self.write(scope, Write::Append(Box::new(append))).await? {
+            Outcome::Appended {
+                first_seq,
+                last_seq,
+                replayed,
+                ..
+            } => {
+                self.left_out(&left, replayed);
+                let appended = Appended {
+                    first_seq,
+                    last_seq,
+                    replayed,
+                    not_recorded: left.items(),
+                };
+                Ok(self.recorded(appended, &masked, replayed))
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The answer to items of which none is recorded: refused as if one were, and an empty range behind the newest item.
+    /// Items that are all `named` may repeat what was answered while the turn was open; of that nothing is left that
+    /// would tell, so they are answered, and it counts as repeated.
+    async fn append_nothing(
+        &self,
+        scope: &Scope,
+        session_id: &SessionId,
+        turn_id: TurnId,
+        expected_seq: Option<u64>,
+        named: bool,
+    ) -> Result<Appended, Failure> {
+        let (viewer, id) = (scope.clone(), session_id.clone());
+        let (turn, last_seq) = self
+            .ledger
+            .ask_in(scope, session_id, move |sight| {
+                let turn = sight.turn(&viewer, &id, &turn_id)?;
+                Ok((turn, sight.session(&viewer, &id)?.last_seq))
+            })
+            .await?;
+        if let Some(expected) = expected_seq.filter(|seq| *seq != last_seq) {
+            return Err(seq_conflict(expected, last_seq));
+        }
+        let closed = turn.status != TurnStatus::Open;
+        if closed && (expected_seq.is_some() || !named) {
+            let redacted = turn.deleted_at.is_some();
+            return Err(turn_closed(&turn_id, turn.status, redacted));
+        }
+        Ok(Appended {
+            first_seq: last_seq + 1,
+            last_seq,
+            replayed: closed,
+            not_recorded: 0,
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! The rules of the contract, each over every store that it holds for: `docs/history-contract.md` names them.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod reading;
+mod service;
+mod session_scope;
+mod user_scope;
+mod world;
+
+use world::World;
+
+/// One test for each rule and store.
+macro_rules! tests {
+    ($store:ident $module:ident: $($rule:ident)+) => {
+        mod $module {
+            $(#[tokio::test]
+            async fn $rule() {
+                let world = super::super::World::$store();
+                super::super::$module::$rule(&world).await;
+            })+
+        }
+    };
+}
+
+/// The rules of the session scope, which hold everywhere.
+macro_rules! session_rules {
+    ($($store:ident)+) => { $(mod $store {
+        tests! { $store session_scope:
+            one_turn_for_a_request
+            a_request_id_is_of_its_session
+            starting_again_gives_the_same_turn
+            concurrent_starts_are_one_turn
+            concurrent_turns_are_all_kept
+            finalizing_again_changes_nothing
+            finalizing_another_turn_is_refused
+            translations_are_optional
+            metadata_is_kept_as_it_is
+            the_history_of_another_looks_absent
+        }
+        tests! { $store reading:
+            the_newest_turns_in_order
+            redacted_turns_are_tombstones
+            replaced_turns_leave_their_place
+            pairs_are_a_list
+            turns_have_every_field
+        }
+        tests! { $store service:
+            the_question_is_there_before_the_answer
+            a_missing_neutral_question_is_a_flagged_copy
+            a_turn_needs_a_question
+            a_missing_translation_is_a_flagged_copy
+            a_translation_wins_over_its_flag
+            finalizing_needs_a_start
+            best_effort_is_for_development
+            a_start_links_the_session
+            a_second_identity_is_refused
+            two_logins_have_one_winner
+            after_a_login_the_session_is_closed_to_others
+        }
+    })+ };
+}
+
+/// The rules of the user scope, which hold where there is a ledger.
+macro_rules! user_rules {
+    ($($store:ident $name:ident)+) => { $(mod $name {
+        tests! { $store user_scope:
+            linking_is_an_upsert
+            a_link_to_another_identity_is_refused
+            inserting_again_changes_nothing
+            an_open_turn_gets_its_answer
+            told_turns_keep_their_times_and_order
+            what_is_not_inserted
+            finalizing_makes_no_turn
+            finalizing_is_for_the_owner
+            the_stores_time_counts
+        }
+    })+ };
+}
+
+session_rules! { hot ledger two_scopes copies }
+user_rules! { ledger durable two_scopes durable_in_two_scopes }

@@ -1,0 +1,174 @@
+//! What is read back: the newest turns, and pairs for prompts.
+
+use std::collections::BTreeSet;
+
+use filrouge_types::{JsonText, TurnId};
+
+use super::world::{World, as_user, finish, id, request, start, who};
+use crate::history::{RecentQuery, SessionConversationStore};
+use crate::{RedactTurn, StartTurn};
+
+async fn redact(world: &World, turn: TurnId) {
+    let reason = RedactTurn {
+        reason: "asked for".into(),
+    };
+    let scope = as_user("");
+    let redacted = world.engine.redact_turn(&scope, id("s"), turn, reason);
+    redacted.await.unwrap();
+}
+
+async fn pairs(world: &World, limit: usize) -> Vec<(String, String)> {
+    let query = RecentQuery {
+        session_id: id("s"),
+        identity_id: who(""),
+        limit,
+    };
+    let pairs = world
+        .service()
+        .load_conversation_history(query)
+        .await
+        .unwrap();
+    let pair = |p: crate::history::QuestionAnswer| (p.question_neutral, p.answer_neutral);
+    pairs.into_iter().map(pair).collect()
+}
+
+fn text_pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    let owned = |(q, a): &(&str, &str)| ((*q).to_owned(), (*a).to_owned());
+    pairs.iter().map(owned).collect()
+}
+
+pub(super) async fn the_newest_turns_in_order(world: &World) {
+    for n in 1..=5 {
+        let texts = (&*format!("q{n}"), &*format!("a{n}"));
+        world.exchange("s", &format!("r{n}"), texts).await;
+    }
+    let store = world.sessions();
+    store.start_turn(start("s", "open", "q6")).await.unwrap();
+    let newest = world.recent("s", "", 3).await;
+    assert_eq!(
+        World::texts(&newest),
+        text_pairs(&[("q3", "a3"), ("q4", "a4"), ("q5", "a5")])
+    );
+    assert_eq!(
+        world.recent("s", "", 100).await.len(),
+        5,
+        "an open turn is not finalized"
+    );
+    assert!(world.recent("s", "", 0).await.is_empty());
+}
+
+pub(super) async fn redacted_turns_are_tombstones(world: &World) {
+    let turn = world.exchange("s", "r1", ("secret", "told")).await;
+    world.exchange("s", "r2", ("q2", "a2")).await;
+    let before = world.turn("s", "", turn).await;
+    redact(world, turn).await;
+    assert_eq!(
+        World::texts(&world.recent("s", "", 10).await),
+        text_pairs(&[("q2", "a2")])
+    );
+    assert_eq!(pairs(world, 10).await, text_pairs(&[("q2", "a2")]));
+    let stone = world.turn("s", "", turn).await;
+    assert!(stone.deleted_at.is_some());
+    let texts = [
+        &stone.question_neutral,
+        &stone.question_translated,
+        &stone.answer_neutral,
+        &stone.answer_translated,
+    ];
+    assert!(texts.iter().all(|text| text.is_none()));
+    assert_eq!(stone.turn_id, before.turn_id);
+    assert_eq!(stone.request_id, before.request_id);
+    assert_eq!(
+        (stone.created_at, stone.finalized_at),
+        (before.created_at, before.finalized_at)
+    );
+    // Neither a retry nor another answer brings the words back.
+    let store = world.sessions();
+    assert_eq!(
+        store.start_turn(start("s", "r1", "secret")).await.unwrap(),
+        turn
+    );
+    let _ = store.finalize_turn(finish("s", "r1", turn, "told")).await;
+    assert_eq!(world.recent("s", "", 10).await.len(), 1);
+}
+
+pub(super) async fn replaced_turns_leave_their_place(world: &World) {
+    let old = world.exchange("s", "r1", ("q1", "wrong")).await;
+    world.exchange("s", "r2", ("q2", "a2")).await;
+    let better = StartTurn {
+        question_neutral: Some(JsonText::from_plain("q1")),
+        answer_neutral: Some(JsonText::from_plain("right")),
+        ..StartTurn::new(request("r1-corrected"))
+    };
+    let scope = as_user("");
+    let new = world.engine.replace_turn(&scope, id("s"), old, better);
+    let new = new.await.unwrap();
+    assert_eq!((new.record_version, new.ordinal), (2, 1));
+    let stored = world.turn("s", "", old).await;
+    assert_eq!(stored.replaced_by_turn_id, Some(new.turn_id));
+    assert_eq!(
+        stored.answer_neutral.unwrap().to_plain(),
+        "wrong",
+        "nothing is edited"
+    );
+    let expected = text_pairs(&[("q1", "right"), ("q2", "a2")]);
+    assert_eq!(World::texts(&world.recent("s", "", 10).await), expected);
+    assert_eq!(pairs(world, 10).await, expected);
+    redact(world, old).await;
+    assert_eq!(
+        pairs(world, 10).await,
+        text_pairs(&[("q2", "a2")]),
+        "every version of it"
+    );
+}
+
+pub(super) async fn pairs_are_a_list(world: &World) {
+    for (n, answer) in ["one", "two", "three"].iter().enumerate() {
+        world
+            .exchange("s", &format!("r{n}"), ("and now?", answer))
+            .await;
+    }
+    let expected = [
+        ("and now?", "one"),
+        ("and now?", "two"),
+        ("and now?", "three"),
+    ];
+    assert_eq!(pairs(world, 10).await, text_pairs(&expected));
+    assert_eq!(pairs(world, 2).await, text_pairs(&expected[1..]));
+}
+
+pub(super) async fn turns_have_every_field(world: &World) {
+    world.exchange("s", "r", ("q", "a")).await;
+    let turn = serde_json::to_value(&world.recent("s", "", 1).await[0]).unwrap();
+    let has: BTreeSet<&str> = turn
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    for field in [
+        "turn_id",
+        "session_id",
+        "identity_id",
+        "request_id",
+        "created_at",
+        "finalized_at",
+        "pipeline_name",
+        "consultant",
+        "repository",
+        "translate_chat",
+        "question_neutral",
+        "answer_neutral",
+        "question_translated",
+        "answer_translated",
+        "answer_translated_is_fallback",
+        "metadata",
+        "record_version",
+        "replaced_by_turn_id",
+        "deleted_at",
+    ] {
+        assert!(has.contains(field), "{field}");
+    }
+    let again: filrouge_types::Turn = serde_json::from_value(turn).unwrap();
+    assert_eq!(again, world.recent("s", "", 1).await[0]);
+}

@@ -1,0 +1,210 @@
+//! `ConversationHistoryService`.
+
+use filrouge_types::{ErrorCode, TurnStatus};
+
+use super::world::{World, finalized, started, tenant};
+use crate::history::{ConversationHistoryService, HistoryOptions, HistoryService};
+
+pub(super) async fn the_question_is_there_before_the_answer(world: &World) {
+    let service = world.service();
+    let mut call = started("s", "r", "", "q");
+    call.pipeline_name = Some("rag".to_owned());
+    call.consultant = Some("ada".to_owned());
+    call.repository = Some("docs".to_owned());
+    let turn = service.on_request_started(call.clone()).await.unwrap();
+    let open = world.turn("s", "", turn).await;
+    assert_eq!(open.question_neutral.unwrap().to_plain(), "q");
+    assert_eq!(open.status, TurnStatus::Open);
+    let labels = [open.pipeline_name, open.consultant, open.repository];
+    assert_eq!(
+        labels.map(Option::unwrap).map(String::from),
+        ["rag", "ada", "docs"]
+    );
+    assert_eq!(
+        service.on_request_started(call.clone()).await.unwrap(),
+        turn
+    );
+    let end = finalized(&call, Some(turn), "a");
+    service.on_request_finalized(end.clone()).await.unwrap();
+    let closed = world.turn("s", "", turn).await;
+    assert_eq!(closed.answer_neutral.as_ref().unwrap().to_plain(), "a");
+    service.on_request_finalized(end).await.unwrap();
+    assert_eq!(world.turn("s", "", turn).await, closed);
+}
+
+pub(super) async fn a_missing_neutral_question_is_a_flagged_copy(world: &World) {
+    let mut call = started("s", "r", "", "");
+    call.question_neutral = None;
+    call.question_translated = Some("pytanie".to_owned());
+    let turn = world.service().on_request_started(call).await.unwrap();
+    let turn = world.turn("s", "", turn).await;
+    assert_eq!(turn.question_neutral.unwrap().to_plain(), "pytanie");
+    assert_eq!(turn.question_translated.unwrap().to_plain(), "pytanie");
+    assert_eq!(
+        turn.metadata.as_str(),
+        r#"{"question_neutral_is_fallback":true}"#
+    );
+}
+
+pub(super) async fn a_turn_needs_a_question(world: &World) {
+    let mut call = started("s", "r", "", "");
+    call.question_neutral = None;
+    let refused = world.service().on_request_started(call).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Invalid);
+    assert!(world.recent("s", "", 10).await.is_empty());
+}
+
+pub(super) async fn a_missing_translation_is_a_flagged_copy(world: &World) {
+    let service = world.service();
+    let mut call = started("s", "r", "", "q");
+    call.translate_chat = true;
+    let turn = service.on_request_started(call.clone()).await.unwrap();
+    let end = finalized(&call, Some(turn), "a");
+    service.on_request_finalized(end).await.unwrap();
+    let turn = world.turn("s", "", turn).await;
+    assert_eq!(turn.answer_translated.unwrap().to_plain(), "a");
+    assert!(turn.answer_translated_is_fallback);
+}
+
+pub(super) async fn a_translation_wins_over_its_flag(world: &World) {
+    let service = world.service();
+    let mut call = started("s", "r", "", "q");
+    call.translate_chat = true;
+    let turn = service.on_request_started(call.clone()).await.unwrap();
+    let mut end = finalized(&call, Some(turn), "a");
+    end.answer_translated = Some("o".to_owned());
+    end.answer_translated_is_fallback = Some(true);
+    service.on_request_finalized(end).await.unwrap();
+    let turn = world.turn("s", "", turn).await;
+    assert_eq!(turn.answer_translated.unwrap().to_plain(), "o");
+    assert!(!turn.answer_translated_is_fallback);
+}
+
+pub(super) async fn finalizing_needs_a_start(world: &World) {
+    let service = world.service();
+    let call = started("s", "r", "", "q");
+    let mut end = finalized(&call, None, "a");
+    end.start = Some(Box::new(call.clone()));
+    let refused = service.on_request_finalized(end).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Invalid);
+    assert!(refused.detail.contains("turn_id"));
+    // A turn that was never started, in a session that is there.
+    world.exchange("s", "other", ("q", "a")).await;
+    let keyring = world.engine.ledger().keyring();
+    let unknown = keyring.turn_id(&tenant(), &call.session_id, &call.request_id);
+    let end = finalized(&call, Some(unknown), "a");
+    let refused = service.on_request_finalized(end).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::TurnNotFound);
+    assert_eq!(world.recent("s", "", 10).await.len(), 1, "nothing was made");
+}
+
+pub(super) async fn best_effort_is_for_development(world: &World) {
+    assert!(!HistoryOptions::default().best_effort_finalize);
+    let options = HistoryOptions {
+        best_effort_finalize: true,
+    };
+    let service = HistoryService::new(world.engine.clone(), tenant(), options);
+    let call = started("s", "r", "", "q");
+    let mut end = finalized(&call, None, "a");
+    let refused = service.on_request_finalized(end.clone()).await.unwrap_err();
+    assert_eq!(
+        refused.code,
+        ErrorCode::Invalid,
+        "there is nothing to start it with"
+    );
+    end.start = Some(Box::new(call));
+    service.on_request_finalized(end.clone()).await.unwrap();
+    service.on_request_finalized(end).await.unwrap();
+    let recent = world.recent("s", "", 10).await;
+    assert_eq!(World::texts(&recent), [("q".to_owned(), "a".to_owned())]);
+}
+
+pub(super) async fn a_start_links_the_session(world: &World) {
+    let service = world.service();
+    let before = started("s", "r1", "", "q1");
+    let turn = service.on_request_started(before.clone()).await.unwrap();
+    let end = finalized(&before, Some(turn), "a1");
+    service.on_request_finalized(end).await.unwrap();
+    let after = started("s", "r2", "ada", "q2");
+    let turn = service.on_request_started(after.clone()).await.unwrap();
+    let end = finalized(&after, Some(turn), "a2");
+    service.on_request_finalized(end).await.unwrap();
+    let session = world.session("s", "ada").await;
+    assert_eq!(session.unwrap().identity_id.unwrap().as_str(), "ada");
+    let recent = world.recent("s", "ada", 10).await;
+    let texts = [
+        ("q1".to_owned(), "a1".to_owned()),
+        ("q2".to_owned(), "a2".to_owned()),
+    ];
+    assert_eq!(
+        World::texts(&recent),
+        texts,
+        "what was said before came along"
+    );
+    assert_eq!(recent[1].identity_id.as_ref().unwrap().as_str(), "ada");
+    // A session that begins with somebody is theirs from its first item.
+    let new = started("t", "r", "ada", "q");
+    service.on_request_started(new).await.unwrap();
+    let session = world.session("t", "ada").await;
+    assert_eq!(session.unwrap().identity_id.unwrap().as_str(), "ada");
+}
+
+pub(super) async fn a_second_identity_is_refused(world: &World) {
+    let service = world.service();
+    let ada = started("s", "r1", "ada", "q1");
+    service.on_request_started(ada).await.unwrap();
+    let bob = started("s", "r2", "bob", "q2");
+    let refused = service.on_request_started(bob).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::SessionLinked);
+    let session = world.session("s", "ada").await;
+    let session = session.unwrap();
+    assert_eq!(
+        (session.turn_count, session.identity_id.unwrap().as_str()),
+        (1, "ada")
+    );
+}
+
+pub(super) async fn two_logins_have_one_winner(world: &World) {
+    let service = world.service();
+    for round in 0..8 {
+        let name = format!("s{round}");
+        let visitor = started(&name, "r0", "", "q");
+        service.on_request_started(visitor).await.unwrap();
+        let mut logins = tokio::task::JoinSet::new();
+        for user in ["ada", "bob", "eve"] {
+            let service = service.clone();
+            let call = started(&name, user, user, "q");
+            logins.spawn(async move { (user, service.on_request_started(call).await) });
+        }
+        let (won, lost): (Vec<_>, Vec<_>) = logins
+            .join_all()
+            .await
+            .into_iter()
+            .partition(|(_, login)| login.is_ok());
+        assert_eq!(won.len(), 1, "{lost:?}");
+        for (user, login) in lost {
+            assert_eq!(login.unwrap_err().code, ErrorCode::SessionLinked, "{user}");
+        }
+        let session = world.session(&name, won[0].0).await;
+        assert_eq!(
+            session.unwrap().turn_count,
+            2,
+            "the losers have written nothing"
+        );
+    }
+}
+
+pub(super) async fn after_a_login_the_session_is_closed_to_others(world: &World) {
+    let service = world.service();
+    world.exchange("s", "r1", ("q1", "a1")).await;
+    service
+        .on_request_started(started("s", "r2", "ada", "q2"))
+        .await
+        .unwrap();
+    for user in ["", "bob"] {
+        assert!(world.recent("s", user, 10).await.is_empty(), "{user:?}");
+        let session = world.session("s", user).await;
+        assert_eq!(session.unwrap_err().code, ErrorCode::SessionNotFound);
+    }
+    assert_eq!(world.recent("s", "ada", 10).await.len(), 1);
+}

@@ -1,0 +1,257 @@
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use filrouge_store::memory::MemoryLedger;
+use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_types::{
+    Channel, FixedClock, NewItem, RawJson, Role, SessionId, TenantId, TurnStatus,
+};
+
+use super::{Nulls, without_addresses};
+use crate::{Engine, ImportedTurn, RecordedTurn, Settings};
+
+fn hashed_where(nulls: Nulls, tenant: &str, metadata: &str) -> String {
+    let keyring = Keyring::single([7; 32]);
+    let metadata = RawJson::parse(metadata).unwrap();
+    let tenant = TenantId::new(tenant).unwrap();
+    without_addresses(metadata, nulls, &keyring, &tenant)
+        .as_str()
+        .to_owned()
+}
+
+fn hashed_in(tenant: &str, metadata: &str) -> String {
+    hashed_where(Nulls::Values, tenant, metadata)
+}
+
+fn patched(metadata: &str) -> String {
+    hashed_where(Nulls::Remove, "t", metadata)
+}
+
+fn hashed(metadata: &str) -> String {
+    hashed_in("t", metadata)
+}
+
+/// The metadata that an address alone becomes.
+fn of(address: &str) -> String {
+    let text = hashed(&format!(r#"{{"ip":"{address}"}}"#));
+    assert!(
+        !text.contains(address) && text.starts_with(r#"{"ip_hash":""#),
+        "{text}"
+    );
+    assert_eq!(text.len(), r#"{"ip_hash":""}"#.len() + 32, "{text}");
+    text
+}
+
+#[test]
+fn every_member_that_holds_an_address_becomes_a_hash() {
+    let expected = of("192.0.2.1");
+    for name in [
+        "ip",
+        "ip_address",
+        "client_ip",
+        "remote_addr",
+        "remote_ip",
+        "x_forwarded_for",
+        "x_real_ip",
+        "IP",
+        "Client-IP",
+        "X-Forwarded-For",
+        "x-real-ip",
+        "Remote_Addr",
+        "\\u0069p",
+        "clientIp",
+        "clientIP",
+        "ipAddress",
+        "remoteAddr",
+        "remoteIp",
+        "xForwardedFor",
+        "xRealIP",
+        "x-realIp",
+    ] {
+        let one = format!(r#"{{"{name}":"192.0.2.1"}}"#);
+        assert_eq!(hashed(&one), expected, "{name}");
+    }
+    for name in [
+        "ips",
+        "zip",
+        "ip_hash_v2",
+        "recipient",
+        "ip address",
+        "ipé",
+        "",
+    ] {
+        let other = format!(r#"{{"{name}":"192.0.2.1"}}"#);
+        assert_eq!(hashed(&other), other, "{name}");
+    }
+}
+
+#[test]
+fn one_address_has_one_hash_however_it_is_written() {
+    let expected = of("192.0.2.1");
+    for text in [
+        "::ffff:192.0.2.1",
+        "::FFFF:c000:201",
+        " 192.0.2.1 ",
+        "192.0.2.1:4711",
+        "192.0.2.1, 198.51.100.7",
+        "[::ffff:192.0.2.1]:80",
+    ] {
+        assert_eq!(
+            hashed(&format!(r#"{{"x_forwarded_for":"{text}"}}"#)),
+            expected,
+            "{text}"
+        );
+    }
+    assert_eq!(
+        hashed(r#"{"X-Forwarded-For":["192.0.2.1","198.51.100.7"]}"#),
+        expected
+    );
+    let six = of("2001:db8::1");
+    for text in [
+        "2001:0DB8:0:0::0001",
+        "[2001:db8::1]",
+        "[2001:db8::1]:443",
+        "2001:db8::1%eth0",
+    ] {
+        assert_eq!(hashed(&format!(r#"{{"ip":"{text}"}}"#)), six, "{text}");
+    }
+    assert_ne!(of("192.0.2.2"), expected);
+}
+
+#[test]
+fn a_hash_tells_nothing_to_another_tenant() {
+    let metadata = r#"{"ip":"192.0.2.1"}"#;
+    assert_ne!(hashed_in("t", metadata), hashed_in("u", metadata));
+}
+
+#[test]
+fn several_addresses_become_one_hash_and_a_given_one_wins() {
+    let client = of("192.0.2.1");
+    assert_eq!(
+        hashed(r#"{"remote_addr":"10.0.0.1","x_forwarded_for":"192.0.2.1, 10.0.0.2"}"#),
+        client
+    );
+    assert_eq!(
+        hashed(r#"{"ip":"10.0.0.1","ip":"192.0.2.1"}"#),
+        client,
+        "the last of a name"
+    );
+    assert_eq!(
+        hashed(r#"{"ip":"10.0.0.1","a":1.0,"ip_hash":"mine","\u0062":[]}"#),
+        r#"{"a":1.0,"\u0062":[],"ip_hash":"mine"}"#
+    );
+    assert_eq!(hashed(r#"{"ip_hash":null,"ip":"192.0.2.1"}"#), client);
+    assert_eq!(
+        hashed(r#"{"ip_hash":"192.0.2.1"}"#),
+        client,
+        "an address is no hash"
+    );
+    let untouched = r#"{"ip_hash" : "mine", "a":1}"#;
+    assert_eq!(hashed(untouched), untouched);
+}
+
+#[test]
+fn what_is_no_address_is_hashed_as_text() {
+    let unknown = of("unknown");
+    assert_eq!(hashed(r#"{"x_real_ip":"unknown"}"#), unknown);
+    assert_ne!(of("hidden"), unknown);
+    let number = hashed(r#"{"ip":3232235777}"#);
+    assert!(number.starts_with(r#"{"ip_hash":""#) && !number.contains("3232235777"));
+    let object = hashed(r#"{"ip":{"v4":"192.0.2.1"}}"#);
+    assert!(object.starts_with(r#"{"ip_hash":""#) && !object.contains("192"));
+    for nothing in [
+        r#"{"ip":null}"#,
+        r#"{"ip":""}"#,
+        r#"{"ip":[]}"#,
+        r#"{"ip":[["192.0.2.1"]]}"#,
+    ] {
+        assert_eq!(hashed(nothing), "{}", "{nothing}");
+    }
+}
+
+#[test]
+fn addresses_are_hashed_where_they_stand() {
+    let hash = of("192.0.2.1");
+    let hash = &hash[1..hash.len() - 1];
+    let nested = r#"{"a":1.0, "geo" : {"city":"\u00e9 \" {\"ip\":1}", "remoteAddr":"192.0.2.1","n":[1,  2]},"hops":[ {"ip":"192.0.2.1"},"ip",{"x":{"IP":["192.0.2.1"]}} ],"b":"ip" }"#;
+    let expected = format!(
+        r#"{{"a":1.0, "geo" : {{"city":"\u00e9 \" {{\"ip\":1}}","n":[1,  2],{hash}}},"hops":[ {{{hash}}},"ip",{{"x":{{{hash}}}}} ],"b":"ip" }}"#
+    );
+    assert_eq!(hashed(nested), expected);
+    assert_eq!(patched(nested), expected);
+    assert_eq!(hashed(&expected), expected);
+    let untouched =
+        r#"{ "zip" : {"recipient": ["ip", {"tip":1e2}]}, "text":"\\", "\ud800":"\"ip\":" }"#;
+    assert_eq!(hashed(untouched), untouched);
+    let depth = filrouge_types::MAX_NESTING - 1;
+    let deep = |inner: &str| format!("{}{inner}{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
+    assert_eq!(
+        hashed(&deep(r#"{"ip":"192.0.2.1"}"#)),
+        deep(&format!("{{{hash}}}"))
+    );
+}
+
+#[test]
+fn null_takes_away_what_an_address_was_kept_as() {
+    let hash = of("192.0.2.1");
+    let hash = &hash[1..hash.len() - 1];
+    for (patch, expected) in [
+        (r#"{"ip":null}"#, r#"{"ip":null,"ip_hash":null}"#.to_owned()),
+        (r#"{"ip_hash" : null}"#, r#"{"ip_hash" : null}"#.to_owned()),
+        (
+            r#"{"remoteAddr":null,"a":null,"ip":"192.0.2.1"}"#,
+            format!(r#"{{"a":null,"remoteAddr":null,{hash}}}"#),
+        ),
+        (
+            r#"{"ip":null,"ip_hash":"mine"}"#,
+            r#"{"ip":null,"ip_hash":"mine"}"#.to_owned(),
+        ),
+        (
+            r#"{"a":{"ip":null}}"#,
+            r#"{"a":{"ip":null,"ip_hash":null}}"#.to_owned(),
+        ),
+        (r#"{"a":[{"ip":null}]}"#, r#"{"a":[{}]}"#.to_owned()),
+    ] {
+        assert_eq!(patched(patch), expected, "{patch}");
+    }
+}
+
+#[tokio::test]
+async fn no_address_comes_in_with_an_imported_turn() {
+    let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
+    let keyring = Arc::new(Keyring::single([7; 32]));
+    let ledger = Arc::new(MemoryLedger::new(
+        keyring,
+        Arc::new(OsEntropy),
+        clock.clone(),
+    ));
+    let engine = Engine::new(ledger, Arc::new(OsEntropy), clock, Settings::default());
+    let scope = Scope::new(TenantId::new("t").unwrap(), Viewer::EndUser(None));
+    let session: SessionId = "s".parse().unwrap();
+    let json = |text: &str| Some(RawJson::parse(text).unwrap());
+    let parts = RawJson::from_checked(r#"[{"type":"text","text":"q"}]"#);
+    let mut item = NewItem::new(Role::User, Channel::Question, parts);
+    item.metadata = json(r#"{"from":{"remoteAddr":"192.0.2.1"}}"#);
+    let turn = ImportedTurn {
+        request_id: "r".parse().unwrap(),
+        items: vec![item],
+        status: TurnStatus::Finalized,
+        metadata: json(r#"{"ip":"192.0.2.1"}"#),
+    };
+    for outcome in [RecordedTurn::Added, RecordedTurn::Known] {
+        let recorded = engine.record_turn(&scope, &session, turn.clone()).await;
+        assert_eq!(recorded.unwrap().value, outcome);
+    }
+    let hash = of("192.0.2.1");
+    let (items, _) = engine
+        .ledger()
+        .items(&scope, &session, 0, 10)
+        .await
+        .unwrap();
+    let kept = items[0].metadata.as_ref().unwrap();
+    assert_eq!(kept.as_str(), format!(r#"{{"from":{hash}}}"#));
+    let turn_id = items[0].turn_id.unwrap();
+    let turn = engine.ledger().turn(&scope, &session, turn_id).await;
+    assert_eq!(turn.unwrap().metadata.as_str(), hash);
+}

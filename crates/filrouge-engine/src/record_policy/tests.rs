@@ -1,0 +1,429 @@
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use filrouge_store::hot::KeepItems;
+use filrouge_store::memory::MemoryLedger;
+use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_types::{
+    Channel, ErrorCode, FixedClock, Item, JsonText, NewItem, RawJson, Role, SessionId, TenantId,
+    Turn, TurnId,
+};
+
+use super::{RecordPolicies, Tally};
+use crate::{
+    AppendItems, CancelTurn, Engine, ErrorBody, FailTurn, FinalizeTurn, MetadataPolicy, Settings,
+    StartTurn,
+};
+
+fn engine(settings: Settings) -> Engine {
+    let keyring = Arc::new(Keyring::single([7; 32]));
+    let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
+    let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
+    Engine::new(Arc::new(ledger), Arc::new(OsEntropy), clock, settings)
+}
+
+/// One that records conversations alone, but for the tenant `whole`.
+fn conversations() -> Engine {
+    let whole = (TenantId::new("whole").unwrap(), KeepItems::All);
+    engine(Settings {
+        record: RecordPolicies {
+            default: KeepItems::Conversation,
+            tenants: BTreeMap::from([whole]),
+        },
+        ..Settings::default()
+    })
+}
+
+/// One whose ledger takes but a few members of metadata.
+fn listing(names: &[&str]) -> Engine {
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    engine(Settings {
+        metadata: MetadataPolicy::Only(names),
+        ..Settings::default()
+    })
+}
+
+fn nobody(tenant: &str) -> Scope {
+    Scope::new(TenantId::new(tenant).unwrap(), Viewer::EndUser(None))
+}
+
+fn session() -> SessionId {
+    "s".parse().unwrap()
+}
+
+fn start(name: &str) -> StartTurn {
+    StartTurn {
+        question_neutral: Some(JsonText::from_plain("q")),
+        ..StartTurn::new(name.parse().unwrap())
+    }
+}
+
+fn json(text: &str) -> Option<RawJson> {
+    Some(RawJson::parse(text).unwrap())
+}
+
+fn item(channel: &str) -> NewItem {
+    let parts = RawJson::from_checked(r#"[{"type":"text","text":"x"}]"#);
+    NewItem::new(Role::Assistant, Channel::from_word(channel), parts)
+}
+
+fn items(channels: &[&str]) -> AppendItems {
+    AppendItems {
+        items: channels.iter().map(|channel| item(channel)).collect(),
+        expected_seq: None,
+    }
+}
+
+async fn begun(engine: &Engine, scope: &Scope, start: StartTurn) -> Turn {
+    let turn = engine.start_turn(scope, session(), start).await;
+    turn.unwrap().into_value()
+}
+
+async fn stored(engine: &Engine, scope: &Scope) -> Vec<Item> {
+    let items = engine.ledger().items(scope, &session(), 0, 100).await;
+    items.unwrap().0
+}
+
+async fn channels(engine: &Engine, scope: &Scope) -> Vec<String> {
+    let items = stored(engine, scope).await;
+    items
+        .iter()
+        .map(|i| i.channel.as_str().to_owned())
+        .collect()
+}
+
+fn counts(of: &[(&str, u64)]) -> Vec<(String, u64)> {
+    of.iter()
+        .map(|(name, n)| ((*name).to_owned(), *n))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_conversation_is_questions_and_answers() {
+    let engine = conversations();
+    let scope = nobody("t");
+    let mut first = start("r");
+    first.items = items(&["thought", "tool_call", "mine"]).items;
+    let turn = begun(&engine, &scope, first).await;
+    let request = items(&["tool_result", "partial", "plan", "error"]);
+    let done = engine.append_items(&scope, session(), turn.turn_id, request);
+    let done = done.await.unwrap();
+    assert_eq!(
+        (done.first_seq, done.last_seq, done.not_recorded),
+        (2, 3, 2)
+    );
+    let end = FinalizeTurn {
+        answer_neutral: Some(JsonText::from_plain("a")),
+        ..FinalizeTurn::default()
+    };
+    let turn = engine
+        .finalize_turn(&scope, session(), turn.turn_id, end)
+        .await
+        .unwrap();
+    assert_eq!(turn.answer_neutral.as_ref().unwrap().to_plain(), "a");
+    assert_eq!(
+        channels(&engine, &scope).await,
+        ["question", "partial", "error", "final"]
+    );
+    let expected = ["mine", "plan", "thought", "tool_call", "tool_result"].map(|name| (name, 1));
+    assert_eq!(engine.items_not_recorded(), counts(&expected));
+    let report = engine.ledger().verify(None).await.unwrap();
+    assert!(report.findings.is_empty(), "{report:?}");
+}
+
+#[tokio::test]
+async fn a_tenant_has_its_own_policy() {
+    let engine = conversations();
+    let scope = nobody("whole");
+    let turn = begun(&engine, &scope, start("r")).await;
+    let done = engine.append_items(&scope, session(), turn.turn_id, items(&["thought"]));
+    assert_eq!(done.await.unwrap().not_recorded, 0);
+    assert_eq!(channels(&engine, &scope).await, ["question", "thought"]);
+    assert!(engine.items_not_recorded().is_empty());
+}
+
+#[tokio::test]
+async fn how_a_turn_ends_is_recorded() {
+    let engine = conversations();
+    let scope = nobody("t");
+    let failed = begun(&engine, &scope, start("r1")).await;
+    let error = FailTurn {
+        error: ErrorBody {
+            code: "broken".into(),
+            message: None,
+            retryable: false,
+        },
+        partial_text: Some(JsonText::from_plain("so far")),
+    };
+    engine
+        .fail_turn(&scope, session(), failed.turn_id, error)
+        .await
+        .unwrap();
+    let cancelled = begun(&engine, &scope, start("r2")).await;
+    let cancel = engine.cancel_turn(&scope, session(), cancelled.turn_id, CancelTurn::default());
+    cancel.await.unwrap();
+    // A final item is promoted by a note of filrouge's own.
+    let promoted = begun(&engine, &scope, start("r3")).await;
+    let append = engine.append_items(&scope, session(), promoted.turn_id, items(&["final"]));
+    append.await.unwrap();
+    let end = FinalizeTurn::default();
+    engine
+        .finalize_turn(&scope, session(), promoted.turn_id, end)
+        .await
+        .unwrap();
+    assert_eq!(
+        channels(&engine, &scope).await,
+        [
+            "question",
+            "partial",
+            "error",
+            "question",
+            "cancelled",
+            "question",
+            "final",
+            "system_note"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn what_is_left_out_whole_is_refused_as_if_it_were_not() {
+    let engine = conversations();
+    let scope = nobody("t");
+    let turn = begun(&engine, &scope, start("r")).await;
+    let thought = |expected_seq| AppendItems {
+        expected_seq,
+        ..items(&["thought", "thought"])
+    };
+    let append = async |scope: &Scope, turn: TurnId, expected: Option<u64>| {
+        let done = engine
+            .append_items(scope, session(), turn, thought(expected))
+            .await;
+        done.map(super::super::secrets::Recorded::into_value)
+    };
+    let done = append(&scope, turn.turn_id, Some(1)).await.unwrap();
+    assert_eq!(
+        (done.first_seq, done.last_seq, done.not_recorded),
+        (2, 1, 2)
+    );
+    let conflict = append(&scope, turn.turn_id, Some(7)).await.unwrap_err();
+    assert_eq!(
+        (conflict.code, conflict.actual_seq),
+        (ErrorCode::SeqConflict, Some(1))
+    );
+    let unknown = TurnId::from_bytes([9; 16]);
+    let unknown = append(&scope, unknown, None).await.unwrap_err();
+    assert_eq!(unknown.code, ErrorCode::TurnNotFound);
+    let absent = append(&nobody("u"), turn.turn_id, None).await.unwrap_err();
+    assert_eq!(absent.code, ErrorCode::SessionNotFound);
+    let cancel = engine.cancel_turn(&scope, session(), turn.turn_id, CancelTurn::default());
+    cancel.await.unwrap();
+    // Word for word what an item that is recorded is refused with.
+    let recorded = engine.append_items(&scope, session(), turn.turn_id, items(&["partial"]));
+    let refused = recorded.await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::TurnClosed);
+    assert_eq!(
+        append(&scope, turn.turn_id, None).await.unwrap_err(),
+        refused
+    );
+    let before = AppendItems {
+        expected_seq: Some(7),
+        ..items(&["partial"])
+    };
+    let recorded = engine
+        .append_items(&scope, session(), turn.turn_id, before)
+        .await;
+    let refused = recorded.unwrap_err();
+    assert_eq!(
+        append(&scope, turn.turn_id, Some(7)).await.unwrap_err(),
+        refused
+    );
+    assert_eq!(
+        engine.items_not_recorded(),
+        counts(&[("thought", 2)]),
+        "refusals do not count"
+    );
+}
+
+/// Its answer was lost, and the turn has ended since: it is answered as it was.
+#[tokio::test]
+async fn a_retry_of_what_is_left_out_whole() {
+    let engine = conversations();
+    let scope = nobody("t");
+    let turn = begun(&engine, &scope, start("r")).await;
+    let mut batch = items(&["thought", "plan"]);
+    for (item, key) in batch.items.iter_mut().zip(["a", "b"]) {
+        item.item_id = Some(key.parse().unwrap());
+    }
+    let append = async |batch: &AppendItems| {
+        let done = engine.append_items(&scope, session(), turn.turn_id, batch.clone());
+        done.await.map(super::super::secrets::Recorded::into_value)
+    };
+    assert_eq!(append(&batch).await.unwrap().not_recorded, 2);
+    let cancel = engine.cancel_turn(&scope, session(), turn.turn_id, CancelTurn::default());
+    cancel.await.unwrap();
+    let again = append(&batch).await.unwrap();
+    assert!(again.replayed && again.first_seq == again.last_seq + 1);
+    assert_eq!(again.not_recorded, 2);
+    assert_eq!(
+        engine.items_not_recorded(),
+        counts(&[("plan", 1), ("thought", 1)])
+    );
+    // What names its place, or has an item without a name, is no retry.
+    let at = AppendItems {
+        expected_seq: Some(again.last_seq),
+        ..batch.clone()
+    };
+    batch.items[1].item_id = None;
+    for other in [at, batch] {
+        let refused = append(&other).await.unwrap_err();
+        assert_eq!(refused.code, ErrorCode::TurnClosed);
+    }
+}
+
+#[tokio::test]
+async fn retries_count_once() {
+    let engine = conversations();
+    let scope = nobody("t");
+    let mut request = start("r");
+    request.items = items(&["thought"]).items;
+    let turn = begun(&engine, &scope, request.clone()).await;
+    let again = begun(&engine, &scope, request).await;
+    assert!(again.replayed && !again.differs);
+    let mut batch = items(&["plan", "partial"]);
+    batch.items[1].item_id = Some("k".parse().unwrap());
+    for replayed in [false, true] {
+        let done = engine.append_items(&scope, session(), turn.turn_id, batch.clone());
+        let done = done.await.unwrap();
+        assert_eq!((done.replayed, done.not_recorded), (replayed, 1));
+    }
+    assert_eq!(
+        engine.items_not_recorded(),
+        counts(&[("plan", 1), ("thought", 1)])
+    );
+}
+
+#[tokio::test]
+async fn members_that_are_not_listed_do_not_reach_the_ledger() {
+    let engine = listing(&["channel"]);
+    let scope = nobody("t");
+    let mut request = start("r");
+    request.metadata = json(r#"{"channel":"web","prompt":"all of it","prompt":1,"a b":2}"#);
+    let turn = begun(&engine, &scope, request.clone()).await;
+    assert_eq!(turn.metadata.as_str(), r#"{"channel":"web"}"#);
+    let again = begun(&engine, &scope, request).await;
+    assert!(
+        again.replayed && !again.differs,
+        "a retry is known by what came"
+    );
+    let end = |metadata| FinalizeTurn {
+        answer_neutral: Some(JsonText::from_plain("a")),
+        metadata: json(metadata),
+        ..FinalizeTurn::default()
+    };
+    let finalize = async |metadata| {
+        let end = engine
+            .finalize_turn(&scope, session(), turn.turn_id, end(metadata))
+            .await;
+        end.unwrap().into_value()
+    };
+    let closed = finalize(r#"{"channel":"app","chunks":[]}"#).await;
+    assert_eq!(closed.metadata.as_str(), r#"{"channel":"app"}"#);
+    assert!(finalize(r#"{"channel":"app","chunks":[]}"#).await.replayed);
+    let better = StartTurn {
+        answer_neutral: Some(JsonText::from_plain("b")),
+        metadata: json(r#"{"channel":"web","trace":{}}"#),
+        ..start("r2")
+    };
+    let new = engine
+        .replace_turn(&scope, session(), turn.turn_id, better)
+        .await
+        .unwrap();
+    assert_eq!(new.metadata.as_str(), r#"{"channel":"web"}"#);
+    let dropped = [("chunks", 1), ("other", 1), ("prompt", 1), ("trace", 1)];
+    assert_eq!(engine.metadata_dropped(), counts(&dropped));
+}
+
+#[tokio::test]
+async fn what_filrouge_adds_stays() {
+    let engine = listing(&[]);
+    let scope = nobody("t");
+    let mut request = start("r");
+    request.question_translated = request.question_neutral.take();
+    request.metadata = json(r#"{"channel":"web"}"#);
+    let turn = begun(&engine, &scope, request).await;
+    let flag = r#"{"question_neutral_is_fallback":true}"#;
+    assert_eq!(turn.metadata.as_str(), flag);
+    let mut request = start("r2");
+    request.metadata = json(flag);
+    assert_eq!(
+        begun(&engine, &scope, request).await.metadata.as_str(),
+        flag
+    );
+}
+
+#[tokio::test]
+async fn no_address_is_stored() {
+    let engine = engine(Settings {
+        runtime_context_allow: vec!["ip".to_owned(), "ip_hash".to_owned()],
+        ..Settings::default()
+    });
+    let scope = nobody("t");
+    let mut request = start("r");
+    request.metadata = json(r#"{"client_ip":"192.0.2.1","channel":"web"}"#);
+    request.runtime_context = json(r#"{"ip":"192.0.2.1"}"#);
+    let turn = begun(&engine, &scope, request.clone()).await;
+    let hash = engine
+        .ledger()
+        .keyring()
+        .address_hash(&scope.tenant, "192.0.2.1");
+    let hash = crate::hex::to_hex(&hash);
+    let expected = format!(r#"{{"channel":"web","ip_hash":"{hash}"}}"#);
+    assert_eq!(turn.metadata.as_str(), expected);
+    let end = FinalizeTurn {
+        answer_neutral: Some(JsonText::from_plain("a")),
+        metadata: json(r#"{"X-Real-IP":"198.51.100.7"}"#),
+        ..FinalizeTurn::default()
+    };
+    let turn = engine
+        .finalize_turn(&scope, session(), turn.turn_id, end)
+        .await
+        .unwrap();
+    let other = engine
+        .ledger()
+        .keyring()
+        .address_hash(&scope.tenant, "198.51.100.7");
+    assert!(turn.metadata.as_str().contains(&crate::hex::to_hex(&other)));
+    let question = stored(&engine, &scope).await.remove(0);
+    let context = question.metadata.unwrap();
+    assert_eq!(context.as_str(), format!(r#"{{"ip_hash":"{hash}"}}"#));
+    assert!(begun(&engine, &scope, request).await.replayed);
+    let all: Vec<_> = stored(&engine, &scope).await;
+    let all = format!("{all:?} {:?}", turn.value);
+    assert!(
+        !all.contains("192.0.2.1") && !all.contains("198.51.100.7"),
+        "{all}"
+    );
+}
+
+#[test]
+fn names_are_counted_up_to_a_bound() {
+    let tally = Tally::default();
+    for n in 0..100 {
+        tally.add(&format!("name-{n}"));
+    }
+    tally.add("name-0");
+    for odd in ["", "a b", "é", &"x".repeat(65)] {
+        tally.add(odd);
+    }
+    let told = tally.told();
+    assert_eq!(told.len(), 65);
+    let of = |name: &str| told.iter().find(|(n, _)| n == name).map(|(_, n)| *n);
+    assert_eq!(
+        (of("name-0"), of("name-1"), of("name-64")),
+        (Some(2), Some(1), None)
+    );
+    assert_eq!(of("other"), Some(36 + 4));
+}

@@ -1,0 +1,377 @@
+//! The newest turns of a durable session, from a copy that is known to be what the ledger would answer (DESIGN §7).
+//!
+//! The ledger says whose the session is and which history it has, in one indexed read; the copy is used when it is one of
+//! that history. While the ledger does not answer, a copy is used for those alone of whom this process knows that they
+//! may see it, and says which seq it stands at.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use filrouge_store::command::{Scope, Viewer};
+use filrouge_store::hot::{AsOf, Fill, HotKey, HotStore, HotTurn, Recent};
+use filrouge_store::ledger::{HotState, RecentTurns};
+use filrouge_store::read::{Sight, TurnOrder, TurnQuery};
+use filrouge_store::rows::RECORDS_BYTES;
+use filrouge_store::{Ledger, View};
+use filrouge_types::{ErrorCode, Failure, SessionId, TurnStatus};
+
+use super::step::hot_turn;
+use super::tally::Tally;
+use super::verified::Verified;
+use super::{DurablePolicy, TwoScopes, sealed};
+
+/// Fewest turns that a copy is made with.
+const FILL: usize = 50;
+/// Most copies that are made at once.
+const FILLS: usize = 8;
+
+/// What the ledger says of a session.
+pub(super) struct Head {
+    pub(super) as_of: AsOf,
+    /// Whether it is the viewer's for good: nobody else can become its owner.
+    pub(super) owned: bool,
+}
+
+impl Head {
+    pub(super) fn of(
+        sight: &Sight<'_, dyn View + '_>,
+        scope: &Scope,
+        session: &SessionId,
+    ) -> Result<Self, Failure> {
+        let loaded = sight.get(scope, session)?;
+        let owned = match &scope.viewer {
+            Viewer::Operator => true,
+            Viewer::EndUser(None) => false,
+            Viewer::EndUser(identity) => *identity == loaded.row.identity_id,
+        };
+        let as_of = AsOf {
+            seq: loaded.head.last_seq,
+            link: loaded.head.link,
+        };
+        Ok(Self { as_of, owned })
+    }
+}
+
+/// A copy is being made, until this is dropped.
+struct Fills(Filling, HotKey);
+
+impl Drop for Fills {
+    fn drop(&mut self) {
+        let mut filling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        filling.remove(&self.1);
+    }
+}
+
+/// The copies that are being made.
+pub(super) type Filling = Arc<Mutex<HashSet<HotKey>>>;
+
+/// A page as the ledger would answer it.
+struct TurnsPage {
+    turns: Vec<Vec<u8>>,
+    next_cursor: Option<String>,
+}
+
+/// Why a copy is of no use.
+enum Miss {
+    /// The hot store has failed.
+    Failing,
+    /// There is none.
+    Absent,
+    /// It is one of another history.
+    Stale,
+    /// It does not reach as far as was asked.
+    Short,
+    /// It is too large for one page.
+    Large,
+    /// It is not what was put there.
+    Unreadable,
+}
+
+/// Whether the ledger has not answered at all.
+pub(super) fn is_silent(failure: &Failure) -> bool {
+    matches!(
+        failure.code,
+        ErrorCode::StoreUnavailable | ErrorCode::Overloaded
+    )
+}
+
+impl TwoScopes {
+    pub(super) async fn recent_turns(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        limit: usize,
+    ) -> Result<Option<RecentTurns>, Failure> {
+        let ephemeral = self.options.durable == DurablePolicy::Authenticated;
+        // Whoever is nobody sees no durable session that grows.
+        if ephemeral && scope.viewer == Viewer::EndUser(None) || self.hot.failure().is_some() {
+            return Ok(None);
+        }
+        let key = self.key(scope, session);
+        let wanted = limit.saturating_add(1);
+        let (head, copy) = tokio::join!(self.head(scope, session), self.hot.recent(&key, wanted));
+        let copy = self.tally.noted(copy);
+        match head {
+            Ok(head) => {
+                self.verified.saw(key, scope, head.as_of, head.owned);
+                Ok(self.fresh(key, scope, session, limit, head.as_of, copy))
+            }
+            Err(failure) if is_silent(&failure) => self.as_of(&key, scope, limit, copy, failure),
+            Err(failure) if ephemeral && failure.code == ErrorCode::SessionNotFound => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn head(&self, scope: &Scope, session: &SessionId) -> Result<Head, Failure> {
+        let (viewer, of) = (scope.clone(), session.clone());
+        let question = self.ledger.ask(move |sight| Head::of(sight, &viewer, &of));
+        question.await
+    }
+
+    /// The page of a copy of the ledger's history; without one, a copy is made for the next reader.
+    fn fresh(
+        &self,
+        key: HotKey,
+        scope: &Scope,
+        session: &SessionId,
+        limit: usize,
+        as_of: AsOf,
+        copy: Result<Option<Recent>, Failure>,
+    ) -> Option<RecentTurns> {
+        let found = copy.map_err(|_| Miss::Failing).and_then(|copy| {
+            let copy = copy.ok_or(Miss::Absent)?;
+            if copy.as_of != as_of {
+                return Err(Miss::Stale);
+            }
+            self.page(&key, copy, limit)
+        });
+        let tally = &self.tally;
+        let (count, fill) = match found {
+            Ok(page) => {
+                tally.hits.one();
+                return Some(RecentTurns {
+                    turns: page.turns,
+                    next_cursor: page.next_cursor,
+                    as_of_seq: None,
+                });
+            }
+            Err(Miss::Failing) => (&tally.unreadable, false),
+            Err(Miss::Unreadable) => (&tally.unreadable, true),
+            // Of a session without turns there is nothing to copy.
+            Err(Miss::Absent) => (&tally.absent, as_of.seq > 0),
+            // A step that is on its way may make it what the ledger has.
+            Err(Miss::Stale) => (&tally.stale, !self.copies.waits(&key)),
+            Err(Miss::Large) => (&tally.absent, false),
+            Err(Miss::Short) => (&tally.absent, self.reaches_further(&key, as_of.seq, limit)),
+        };
+        count.one();
+        if fill {
+            self.filled.put(key, (as_of.seq, limit));
+            self.fill(key, scope, session, limit);
+        }
+        None
+    }
+
+    /// Whether a copy made now reaches further than the one that was made last.
+    fn reaches_further(&self, key: &HotKey, seq: u64, limit: usize) -> bool {
+        let last = self.filled.get(key);
+        last.is_none_or(|(made, most)| made != seq || most < limit)
+    }
+
+    /// The page of a copy while the ledger does not answer.
+    fn as_of(
+        &self,
+        key: &HotKey,
+        scope: &Scope,
+        limit: usize,
+        copy: Result<Option<Recent>, Failure>,
+        failure: Failure,
+    ) -> Result<Option<RecentTurns>, Failure> {
+        let Some(copy) = copy.ok().flatten() else {
+            return Err(failure);
+        };
+        let as_of = copy.as_of;
+        let admitted = self.verified.of(key, scope);
+        if !admitted.is_some_and(|known| known.admits(as_of)) {
+            return Err(failure);
+        }
+        let oldest = copy.turns.first().map(|turn| turn.ordinal);
+        let short = copy.turns.len() <= limit && !copy.all;
+        let all = Recent { all: true, ..copy };
+        let Ok(mut page) = self.page(key, all, limit) else {
+            return Err(failure);
+        };
+        if short {
+            // From the turn before on, which the ledger has.
+            page.next_cursor = oldest.filter(|n| *n > 1).map(|n| cursor(n - 1));
+        }
+        self.tally.as_of.one();
+        Ok(Some(RecentTurns {
+            turns: page.turns,
+            next_cursor: page.next_cursor,
+            as_of_seq: Some(as_of.seq),
+        }))
+    }
+
+    fn page(&self, key: &HotKey, copy: Recent, limit: usize) -> Result<TurnsPage, Miss> {
+        let mut turns = copy.turns;
+        let more = turns.len().checked_sub(limit).filter(|more| *more > 0);
+        let next_cursor = match more {
+            Some(more) => turns.drain(..more).next_back().map(|t| cursor(t.ordinal)),
+            None if copy.all => None,
+            None => return Err(Miss::Short),
+        };
+        let mut bytes = 0;
+        let mut shown = Vec::with_capacity(turns.len());
+        for turn in turns {
+            let json = sealed::open(&self.keyring, key, turn.ordinal, turn.record);
+            let json = json.ok_or(Miss::Unreadable)?;
+            bytes += json.len();
+            shown.push(json);
+        }
+        // The ledger ends a page early that has so many; where, its own count says.
+        if bytes >= RECORDS_BYTES {
+            return Err(Miss::Large);
+        }
+        Ok(TurnsPage {
+            turns: shown,
+            next_cursor,
+        })
+    }
+
+    /// Makes a copy from the ledger, in the background.
+    fn fill(&self, key: HotKey, scope: &Scope, session: &SessionId, limit: usize) {
+        {
+            let mut filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
+            if filling.len() >= FILLS || !filling.insert(key) {
+                return;
+            }
+        }
+        let (ledger, hot) = (self.ledger.clone(), self.hot.clone());
+        let (tally, fills) = (self.tally.clone(), Fills(self.filling.clone(), key));
+        let operator = Scope::new(scope.tenant.clone(), Viewer::Operator);
+        let session = session.clone();
+        tokio::spawn(async move {
+            let _fills = fills;
+            let made = fill(
+                ledger.as_ref(),
+                hot.as_ref(),
+                &tally,
+                key,
+                operator,
+                session,
+                limit,
+            );
+            if let Err(failure) = made.await {
+                tracing::debug!(%key, code = failure.code.as_str(), "[SESSIONS][HOT] no copy was made");
+            }
+        });
+    }
+
+    pub(super) async fn compare(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+    ) -> Result<HotState, Failure> {
+        let key = self.key(scope, session);
+        // The ledger last: what is written in between makes the copy look older, never newer.
+        let copy = self.tally.noted(self.hot.recent(&key, 1).await)?;
+        let ledger = self.head(scope, session).await?.as_of;
+        let Some(copy) = copy.map(|copy| copy.as_of) else {
+            return Ok(HotState::Absent);
+        };
+        let (seq, ledger_seq) = (copy.seq, ledger.seq);
+        Ok(if copy == ledger {
+            HotState::Same { seq }
+        } else if seq < ledger_seq {
+            HotState::Behind { seq, ledger_seq }
+        } else {
+            HotState::Other { seq, ledger_seq }
+        })
+    }
+}
+
+/// As the ledger's: from the newest version of the turn on.
+fn cursor(ordinal: u64) -> String {
+    ((ordinal << 8) | 0xff).to_string()
+}
+
+async fn fill(
+    ledger: &dyn Ledger,
+    hot: &dyn HotStore,
+    tally: &Tally,
+    key: HotKey,
+    scope: Scope,
+    session: SessionId,
+    limit: usize,
+) -> Result<(), Failure> {
+    let bounds = hot.bounds();
+    let most = usize::try_from(bounds.turns).unwrap_or(usize::MAX);
+    let query = TurnQuery {
+        status: Some(TurnStatus::Finalized),
+        order: TurnOrder::Newest,
+        limit: limit.saturating_add(1).max(FILL).min(most),
+        ..TurnQuery::default()
+    };
+    let question = ledger.ask(move |sight| {
+        let head = sight.get(&scope, &session)?.head;
+        let (turns, next) = sight.turns(&scope, &session, &query)?;
+        let turns = turns.iter().map(|turn| hot_turn(turn, &key, sight.keyring));
+        let fill = Fill {
+            as_of: AsOf {
+                seq: head.last_seq,
+                link: head.link,
+            },
+            turns: turns.collect::<Result<Vec<HotTurn>, Failure>>()?,
+            all: next.is_none(),
+        };
+        Ok(fill)
+    });
+    let fill = within(question.await?, bounds.bytes);
+    tally.noted(hot.fill(&key, fill).await)?;
+    tally.fills.one();
+    Ok(())
+}
+
+/// The newest turns that have room.
+fn within(mut fill: Fill, bytes: u64) -> Fill {
+    let mut room = bytes;
+    let fitting = fill.turns.iter().rev().take_while(|turn| {
+        let left = room.checked_sub(turn.record.len() as u64);
+        room = left.unwrap_or(0);
+        left.is_some()
+    });
+    let over = fill.turns.len() - fitting.count();
+    if over > 0 {
+        fill.turns.drain(..over);
+        fill.all = false;
+    }
+    fill
+}
+
+impl Verified {
+    /// Whether a copy that stands there may be shown to the viewer without asking the ledger.
+    fn admits(&self, copy: AsOf) -> bool {
+        // Somebody may have become the owner since; then the copy would be another one.
+        copy == self.as_of || (self.owned && copy.seq > self.as_of.seq)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_copy_that_is_given_up_leaves_room_for_others() {
+        let (filling, key) = (Filling::default(), HotKey([7; 16]));
+        filling.lock().unwrap().insert(key);
+        let fills = Fills(filling.clone(), key);
+        let making = tokio::spawn(async move {
+            let _fills = fills;
+            std::future::pending::<()>().await;
+        });
+        making.abort();
+        assert!(making.await.unwrap_err().is_cancelled());
+        assert!(filling.lock().unwrap().is_empty());
+    }
+}

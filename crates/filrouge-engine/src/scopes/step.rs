@@ -1,0 +1,112 @@
+//! What a write of the ledger means to the copy of the session's recent turns (DESIGN §7).
+
+use filrouge_store::Keyring;
+use filrouge_store::command::{Outcome, Put, Write};
+use filrouge_store::hot::{AsOf, HotKey, HotTurn, Step};
+use filrouge_types::{ErrorCode, Failure, Turn, TurnStatus};
+
+use super::sealed::seal;
+
+/// What has to be known of a write once it is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It starts a turn.
+    Start,
+    /// Contents, or who may see them, change: nothing of before may stay.
+    Clears,
+    /// It takes in a session whole.
+    Adopt,
+    /// Any other.
+    Other,
+}
+
+impl Kind {
+    /// The kind of a write.
+    pub(super) const fn of(write: &Write) -> Self {
+        match write {
+            Write::Start(_) => Self::Start,
+            Write::Redact(_) | Write::Link(_) | Write::Erase(_) => Self::Clears,
+            Write::Adopt(_) => Self::Adopt,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What a write has put.
+pub(super) const fn put_of(outcome: &Outcome) -> Option<Put> {
+    match outcome {
+        Outcome::Session { put, .. }
+        | Outcome::Turn(_, put)
+        | Outcome::Appended { put, .. }
+        | Outcome::Interrupted(put) => *put,
+        Outcome::Redacted(redacted) => redacted.put,
+        Outcome::Erased(_) | Outcome::Event { .. } | Outcome::Drafted | Outcome::Note(_) => None,
+    }
+}
+
+/// The history that a write has left.
+pub(super) const fn after(put: Put) -> AsOf {
+    AsOf {
+        seq: put.last_seq,
+        link: put.link,
+    }
+}
+
+/// The step of a write that put something; `None` for one that tells the copy nothing that it could go on with.
+///
+/// # Errors
+/// When the turn cannot be written as JSON.
+pub(super) fn step(
+    kind: Kind,
+    outcome: &Outcome,
+    key: &HotKey,
+    keyring: &Keyring,
+) -> Result<Option<Step>, Failure> {
+    let Some(put) = put_of(outcome) else {
+        return Ok(None);
+    };
+    if matches!(kind, Kind::Clears | Kind::Adopt) {
+        return Ok(None);
+    }
+    let mut step = Step {
+        before: AsOf {
+            seq: put.first_seq - 1,
+            link: put.before,
+        },
+        after: after(put),
+        removes: Vec::new(),
+        puts: None,
+    };
+    if let Outcome::Turn(turn, _) = outcome {
+        if turn.status == TurnStatus::Finalized && turn.replaced_by_turn_id.is_none() {
+            step.puts = Some(hot_turn(turn, key, keyring)?);
+        } else if kind == Kind::Start {
+            // What it replaces is not shown any more.
+            step.removes = vec![turn.ordinal];
+        }
+    }
+    Ok(Some(step))
+}
+
+/// A turn as a copy has it: the public record that a read of it answers.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub(super) fn hot_turn(turn: &Turn, key: &HotKey, keyring: &Keyring) -> Result<HotTurn, Failure> {
+    let internal =
+        |e: serde_json::Error| Failure::new(ErrorCode::Internal, format!("a turn as JSON: {e}"));
+    let json = if turn.replayed || turn.differs {
+        let read = Turn {
+            replayed: false,
+            differs: false,
+            ..turn.clone()
+        };
+        serde_json::to_vec(&read)
+    } else {
+        serde_json::to_vec(turn)
+    };
+    Ok(HotTurn {
+        ordinal: turn.ordinal,
+        record: seal(keyring, key, turn.ordinal, &json.map_err(internal)?),
+    })
+}

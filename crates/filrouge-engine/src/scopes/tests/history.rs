@@ -1,0 +1,224 @@
+//! Random histories of one session.
+
+use std::collections::BTreeMap;
+
+use filrouge_store::Scope;
+use filrouge_store::command::{Command, Interrupt, Write};
+use filrouge_store::record::Seqs;
+use filrouge_types::{
+    Channel, ErrorCode, JsonText, NewItem, RawJson, Role, SessionId, Timestamp, TurnId, TurnStatus,
+};
+
+use super::world::Process;
+use crate::{
+    AppendItems, CancelTurn, Engine, ErrorBody, FailTurn, FinalizeTurn, PatchSession, StartTurn,
+};
+
+/// Random numbers that repeat.
+pub(super) struct Dice(pub(super) u64);
+
+impl Dice {
+    pub(super) fn throw(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from((self.0 >> 11) % sides as u64).unwrap()
+    }
+
+    fn words(&mut self) -> JsonText {
+        let words = [
+            "",
+            "żółw",
+            "\u{1f422}",
+            "a \"quote\"",
+            "line\nbreak",
+            "x".repeat(700).leak(),
+        ];
+        JsonText::from_plain(words[self.throw(words.len())])
+    }
+}
+
+/// What a write means to the copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meant {
+    /// It goes on with it.
+    GoesOn,
+    /// The copy ends.
+    Ends,
+    /// Nothing was written.
+    Nothing,
+}
+
+/// A history under way.
+pub(super) struct History<'a> {
+    pub(super) process: &'a Process,
+    pub(super) bypass: Engine,
+    pub(super) scope: Scope,
+    pub(super) session: SessionId,
+    pub(super) dice: Dice,
+    pub(super) requests: usize,
+    pub(super) turns: BTreeMap<TurnId, TurnStatus>,
+}
+
+impl History<'_> {
+    fn start(&mut self, whole: bool) -> StartTurn {
+        self.requests += 1;
+        let metadata = r#"{"n":1.0,"nested":{"a":[1,2]},"é":"\u00e9"}"#;
+        let thought = RawJson::parse(r#"[{"type":"text","text":"hm"}]"#).unwrap();
+        StartTurn {
+            question_neutral: (self.dice.throw(4) > 0).then(|| self.dice.words()),
+            question_translated: Some(self.dice.words()),
+            translate_chat: self.dice.throw(3) == 0,
+            pipeline_name: (self.dice.throw(2) == 0).then(|| "p\"ipe".into()),
+            metadata: (self.dice.throw(2) == 0).then(|| RawJson::parse(metadata).unwrap()),
+            items: vec![
+                NewItem::new(Role::Assistant, Channel::Thought, thought);
+                self.dice.throw(3)
+            ],
+            answer_neutral: whole.then(|| self.dice.words()),
+            ..StartTurn::new(format!("r{}", self.requests).parse().unwrap())
+        }
+    }
+
+    fn any(&mut self, status: TurnStatus) -> Option<TurnId> {
+        let of: Vec<TurnId> = self
+            .turns
+            .iter()
+            .filter(|(_, s)| **s == status)
+            .map(|(t, _)| *t)
+            .collect();
+        (!of.is_empty()).then(|| of[self.dice.throw(of.len())])
+    }
+
+    /// One write of any kind. The bypass is a process that tells no hot store.
+    pub(super) async fn step(&mut self) -> Meant {
+        let bypassed = self.dice.throw(12) == 0;
+        let kind = self.dice.throw(15);
+        let (scope, s) = (self.scope.clone(), self.session.clone());
+        let open = self.any(TurnStatus::Open);
+        let finalized = self.any(TurnStatus::Finalized);
+        let interrupted = self.any(TurnStatus::Interrupted);
+        let start = self.start((1..5).contains(&kind));
+        let engine = if bypassed {
+            &self.bypass
+        } else {
+            &self.process.engine
+        };
+        let (mut meant, mut ends) = (Meant::GoesOn, false);
+        let turn = match (kind, open, finalized, interrupted) {
+            (0..5, ..) => Some(engine.start_turn(&scope, s, start).await.unwrap().value),
+            (5 | 6, Some(turn), ..) => {
+                let finalize = FinalizeTurn {
+                    answer_neutral: Some(self.dice.words()),
+                    answer_translated: (self.dice.throw(2) == 0).then(|| self.dice.words()),
+                    metadata: Some(RawJson::parse(r#"{"k":"v"}"#).unwrap()),
+                    ..FinalizeTurn::default()
+                };
+                Some(
+                    engine
+                        .finalize_turn(&scope, s, turn, finalize)
+                        .await
+                        .unwrap()
+                        .value,
+                )
+            }
+            (7, Some(turn), ..) => {
+                let error = ErrorBody {
+                    code: "e".into(),
+                    message: None,
+                    retryable: false,
+                };
+                let fail = FailTurn {
+                    error,
+                    partial_text: None,
+                };
+                Some(engine.fail_turn(&scope, s, turn, fail).await.unwrap().value)
+            }
+            (8, Some(turn), ..) => Some(
+                engine
+                    .cancel_turn(&scope, s, turn, CancelTurn::default())
+                    .await
+                    .unwrap()
+                    .value,
+            ),
+            (9, Some(turn), ..) => {
+                let parts = RawJson::parse(r#"[{"type":"text","text":"saw"}]"#).unwrap();
+                let items = vec![NewItem::new(Role::Assistant, Channel::Observation, parts)];
+                let append = AppendItems {
+                    items,
+                    expected_seq: None,
+                };
+                engine.append_items(&scope, s, turn, append).await.unwrap();
+                None
+            }
+            (10, _, Some(turn), _) => {
+                let start = StartTurn {
+                    answer_neutral: Some(self.dice.words()),
+                    ..start
+                };
+                match engine.replace_turn(&scope, s, turn, start).await {
+                    Ok(turn) => Some(turn.value),
+                    Err(failure) => {
+                        assert_eq!(failure.code, ErrorCode::TurnReplaced);
+                        return Meant::Nothing;
+                    }
+                }
+            }
+            (11, _, Some(turn), _) => {
+                ends = true;
+                let reason = crate::RedactTurn { reason: "r".into() };
+                let redacted = engine.redact_turn(&scope, s, turn, reason).await.unwrap();
+                if self.dice.throw(2) == 0 {
+                    self.turns.remove(&turn);
+                }
+                Some(redacted)
+            }
+            (12, _, Some(turn), _) => {
+                ends = true;
+                let shown = engine.ledger().turn(&scope, &s, turn).await.unwrap();
+                let seqs = Seqs::of([(shown.last_seq, shown.last_seq)]).unwrap();
+                engine.redact_items(&scope, s, seqs, "r").await.unwrap();
+                None
+            }
+            (13, Some(turn), ..) => {
+                let interrupt = Interrupt {
+                    session_id: s,
+                    turn_id: turn,
+                    before: Timestamp::from_micros(i64::MAX),
+                    stream: None,
+                };
+                let (write, scope) = (Write::Interrupt(interrupt), super::world::operator());
+                engine
+                    .ledger()
+                    .write(Command { scope, write })
+                    .await
+                    .unwrap();
+                self.turns.insert(turn, TurnStatus::Interrupted);
+                None
+            }
+            (14, _, _, Some(turn)) => {
+                let shown = engine.ledger().turn(&scope, &s, turn).await.unwrap();
+                let again = StartTurn {
+                    question_neutral: shown.question_neutral,
+                    ..StartTurn::new(shown.request_id)
+                };
+                Some(engine.start_turn(&scope, s, again).await.unwrap().value)
+            }
+            _ => {
+                let patch = PatchSession {
+                    title: Some(Some("t".into())),
+                    ..PatchSession::default()
+                };
+                meant = match engine.patch_session(&scope, s, patch, None).await {
+                    Ok(_) => Meant::GoesOn,
+                    Err(_) => Meant::Nothing,
+                };
+                None
+            }
+        };
+        if let Some(turn) = turn.filter(|turn| turn.deleted_at.is_none()) {
+            self.turns.insert(turn.turn_id, turn.status);
+        }
+        if bypassed || ends { Meant::Ends } else { meant }
+    }
+}

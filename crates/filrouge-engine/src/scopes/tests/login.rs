@@ -1,0 +1,340 @@
+use filrouge_store::Ledger;
+use filrouge_store::hot::HotStore;
+use filrouge_types::{Channel, ErrorCode, TurnStatus};
+
+use super::world::{Process, World, code, nobody, operator, sid, user};
+use crate::RecordEvent;
+use crate::scopes::DurablePolicy;
+
+fn world() -> World {
+    World::new(DurablePolicy::Authenticated)
+}
+
+pub(super) async fn link(process: &Process, session: &str, name: &str) -> Result<(), ErrorCode> {
+    let scope = user(name);
+    let identity = scope.viewer.identity().unwrap().clone();
+    let linked = process.engine.link_session(&scope, sid(session), identity);
+    linked.await.map(|_| ()).map_err(|failure| failure.code)
+}
+
+#[tokio::test]
+async fn a_login_takes_all_that_was_said_into_the_ledger() {
+    let world = world();
+    let process = world.process();
+    let (s, ada) = (sid("s"), user("ada"));
+    for request in ["a", "b", "c"] {
+        process.whole(&nobody(), &s, request).await.unwrap();
+        world.tick();
+    }
+    let open = process.start(&nobody(), &s, "d").await.unwrap();
+    let event = RecordEvent {
+        key: "e".parse().unwrap(),
+        kind: "call_started".into(),
+        at: None,
+        detail: None,
+    };
+    process
+        .engine
+        .record_event(&nobody(), s.clone(), event)
+        .await
+        .unwrap();
+    let before = process.turns(&nobody(), &s).await.unwrap();
+    let (items, _) = process.ledger().items(&nobody(), &s, 0, 100).await.unwrap();
+    world.tick();
+    // Another process gets the login; the first one's next write is the owner's.
+    let other = world.process();
+    link(&other, "s", "ada").await.unwrap();
+    assert_eq!(
+        other.turns(&ada, &s).await.unwrap(),
+        before,
+        "ids, order, texts and times"
+    );
+    let (kept, _) = world_items(&world, &s).await;
+    assert_eq!(kept[..items.len()], items[..]);
+    assert_eq!(kept.last().unwrap().channel, Channel::Link);
+    let (events, _) = other.ledger().events(&ada, &s, 0, 10).await.unwrap();
+    assert_eq!(events.len(), 1);
+    let closed = process
+        .finalize(&ada, &s, open.turn_id, "d it is")
+        .await
+        .unwrap();
+    assert_eq!((closed.ordinal, closed.status), (4, TurnStatus::Finalized));
+    assert_eq!(
+        world.hot.load(&world.key(&s)).await.unwrap(),
+        None,
+        "nothing is left"
+    );
+    let report = other.ledger().verify(None).await.unwrap();
+    assert!(report.findings.is_empty(), "{report:?}");
+    let counts = other.scopes.counts();
+    assert_eq!(
+        (counts.logins, counts.backfilled_turns, counts.late_turns),
+        (1, 4, 0)
+    );
+}
+
+pub(super) async fn world_items(
+    world: &World,
+    session: &filrouge_types::SessionId,
+) -> filrouge_store::read::ItemPage {
+    let ledger: &dyn Ledger = world.ledger.as_ref();
+    ledger.items(&operator(), session, 0, 100).await.unwrap()
+}
+
+#[tokio::test]
+async fn any_write_of_somebody_is_a_login() {
+    let world = world();
+    let process = world.process();
+    let (s, ada) = (sid("s"), user("ada"));
+    let open = process.start(&nobody(), &s, "a").await.unwrap();
+    process.finalize(&ada, &s, open.turn_id, "b").await.unwrap();
+    process.whole(&ada, &s, "c").await.unwrap();
+    assert_eq!(world.page(&ada, &s, 9).await.unwrap().0.len(), 2);
+    // What was asked before is known: the first turn again.
+    let again = process.start(&ada, &s, "a").await.unwrap();
+    assert!(again.replayed && !again.differs);
+    assert_eq!(again.turn_id, open.turn_id);
+}
+
+#[tokio::test]
+async fn a_linked_session_is_closed_to_all_others() {
+    let world = world();
+    let (process, other) = (world.process(), world.process());
+    let s = sid("s");
+    let turn = process.whole(&nobody(), &s, "a").await.unwrap().turn_id;
+    other.turns(&nobody(), &s).await.unwrap();
+    link(&process, "s", "ada").await.unwrap();
+    for process in [&process, &other] {
+        for scope in [nobody(), user("bob")] {
+            assert_eq!(
+                code(process.turns(&scope, &s).await),
+                ErrorCode::SessionNotFound
+            );
+            let shown = process.ledger().turn(&scope, &s, turn).await;
+            assert_eq!(code(shown), ErrorCode::SessionNotFound);
+            let redacted = process.redact(&scope, &s, turn).await;
+            assert_eq!(code(redacted), ErrorCode::SessionNotFound);
+            let recent = process.page(&scope, &s, 5).await;
+            assert_eq!(code(recent), ErrorCode::SessionNotFound);
+            let started = process.whole(&scope, &s, "b").await;
+            assert_eq!(code(started), ErrorCode::SessionConflict);
+        }
+        assert_eq!(
+            link(process, "s", "bob").await,
+            Err(ErrorCode::SessionLinked)
+        );
+        assert_eq!(link(process, "s", "ada").await, Ok(()));
+    }
+}
+
+/// The next user of a browser must not find what the one before has said.
+#[tokio::test]
+async fn a_browser_that_is_handed_over_tells_nothing() {
+    let world = world();
+    let process = world.process();
+    process
+        .whole(&nobody(), &sid("browser"), "mine")
+        .await
+        .unwrap();
+    process
+        .whole(&user("ada"), &sid("browser"), "ours")
+        .await
+        .unwrap();
+    // Logged out; the browser keeps its session's id.
+    assert_eq!(
+        code(process.page(&nobody(), &sid("browser"), 5).await),
+        ErrorCode::SessionNotFound
+    );
+    assert_eq!(
+        code(process.whole(&nobody(), &sid("browser"), "x").await),
+        ErrorCode::SessionConflict
+    );
+    // Somebody else logs in, with the same id and then with another one.
+    assert_eq!(
+        code(process.page(&user("bob"), &sid("browser"), 5).await),
+        ErrorCode::SessionNotFound
+    );
+    assert_eq!(
+        code(process.whole(&user("bob"), &sid("browser"), "x").await),
+        ErrorCode::SessionConflict
+    );
+    process.whole(&nobody(), &sid("next"), "his").await.unwrap();
+    process
+        .whole(&user("bob"), &sid("next"), "his too")
+        .await
+        .unwrap();
+    let (page, _) = process.page(&user("bob"), &sid("next"), 5).await.unwrap();
+    assert_eq!(page.len(), 2);
+    assert!(page.iter().all(|turn| turn.contains("his")));
+    assert_eq!(
+        process
+            .page(&user("ada"), &sid("browser"), 5)
+            .await
+            .unwrap()
+            .0
+            .len(),
+        2
+    );
+}
+
+#[tokio::test]
+async fn a_session_with_a_secret_is_linked_by_who_knows_it() {
+    let world = world();
+    let process = world.process();
+    let token = Some(world.keyring.session_token("secret"));
+    let with = |mut scope: filrouge_store::Scope| {
+        scope.token = token;
+        scope
+    };
+    let s = sid("s");
+    process.whole(&with(nobody()), &s, "a").await.unwrap();
+    assert_eq!(
+        code(process.turns(&user("bob"), &s).await),
+        ErrorCode::SessionNotFound
+    );
+    assert_eq!(
+        code(process.whole(&user("bob"), &s, "b").await),
+        ErrorCode::SessionConflict
+    );
+    assert_eq!(
+        link(&process, "s", "bob").await,
+        Err(ErrorCode::SessionNotFound)
+    );
+    process.whole(&with(user("ada")), &s, "b").await.unwrap();
+    assert_eq!(world.page(&user("ada"), &s, 5).await.unwrap().0.len(), 2);
+}
+
+#[tokio::test]
+async fn tenants_keep_what_they_are_told_to() {
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    use filrouge_store::OsEntropy;
+    use filrouge_store::hot::{Keep, KeepItems};
+    use filrouge_types::{NewItem, RawJson, Role, TenantId};
+
+    use crate::scopes::{ScopeOptions, TwoScopes};
+    use crate::{Engine, Settings};
+
+    let world = world();
+    let little = Keep {
+        metadata: Some(vec!["channel".to_owned()]),
+        record: KeepItems::Conversation,
+    };
+    let quiet: TenantId = "quiet".parse().unwrap();
+    let options = ScopeOptions {
+        durable: DurablePolicy::Authenticated,
+        keep_in: HashMap::from([(quiet.clone(), little)]),
+        ..ScopeOptions::default()
+    };
+    let scopes = TwoScopes::new(
+        world.ledger.clone(),
+        world.hot.clone(),
+        world.keyring.clone(),
+        Arc::new(OsEntropy),
+        world.clock.clone(),
+        options,
+    );
+    let settings = Settings::default();
+    let engine = Engine::new(scopes, Arc::new(OsEntropy), world.clock.clone(), settings);
+    let parts = RawJson::parse(r#"[{"type":"text","text":"hm"}]"#).unwrap();
+    for (tenant, items, metadata) in [
+        (quiet, 3, r#"{"channel":"web"}"#),
+        (TenantId::default_tenant(), 4, r#"{"channel":"web","x":1}"#),
+    ] {
+        let of = |mut scope: filrouge_store::Scope| {
+            scope.tenant = tenant.clone();
+            scope
+        };
+        let start = crate::StartTurn {
+            metadata: Some(RawJson::parse(r#"{"channel":"web","x":1}"#).unwrap()),
+            items: vec![NewItem::new(
+                Role::Assistant,
+                Channel::Thought,
+                parts.clone(),
+            )],
+            question_neutral: super::world::text("q"),
+            answer_neutral: super::world::text("a"),
+            ..crate::StartTurn::new("r".parse().unwrap())
+        };
+        engine
+            .start_turn(&of(nobody()), sid("s"), start)
+            .await
+            .unwrap();
+        let scope = of(user("ada"));
+        let identity = scope.viewer.identity().unwrap().clone();
+        engine
+            .link_session(&scope, sid("s"), identity)
+            .await
+            .unwrap();
+        let ledger: &dyn Ledger = world.ledger.as_ref();
+        let (kept, _) = ledger.items(&scope, &sid("s"), 0, 10).await.unwrap();
+        assert_eq!(kept.len(), items, "{tenant}");
+        let (turns, _) = ledger
+            .turns(&scope, &sid("s"), super::world::query(5))
+            .await
+            .unwrap();
+        assert_eq!(turns[0].metadata.as_str(), metadata, "{tenant}");
+    }
+}
+
+/// Who records a stream for nobody may not write any more once the session is somebody's; what was shown is kept.
+#[tokio::test]
+async fn a_login_ends_streams_and_keeps_what_they_have_shown() {
+    use filrouge_store::command::{Command, PutDraft, Write};
+    use filrouge_store::draft::{Delta, PieceHead, PieceKind, StreamId};
+    use filrouge_types::Role;
+
+    let world = world();
+    let process = world.process();
+    let (s, ada) = (sid("s"), user("ada"));
+    let turn = process.start(&nobody(), &s, "a").await.unwrap().turn_id;
+    let put = |number, text: &str| {
+        let head = PieceHead {
+            role: Role::Assistant,
+            channel: Channel::Final,
+            kind: PieceKind::Text,
+            agent: None,
+            model: None,
+            call: None,
+        };
+        let delta = Delta {
+            number: 0,
+            part: 0,
+            head: (number == 1).then_some(head),
+            replaces: false,
+            text: text.to_owned(),
+            done: false,
+        };
+        let draft = PutDraft {
+            session_id: s.clone(),
+            turn_id: turn,
+            stream: StreamId([7; 8]),
+            begins: number == 0,
+            writer: "w".into(),
+            number,
+            deltas: vec![delta; usize::from(number > 0)],
+        };
+        let write = Write::PutDraft(Box::new(draft));
+        process.ledger().write(Command {
+            scope: nobody(),
+            write,
+        })
+    };
+    for (number, text) in [(0, ""), (1, "half an "), (2, "answer")] {
+        put(number, text).await.unwrap();
+    }
+    link(&process, "s", "ada").await.unwrap();
+    assert_eq!(code(put(3, "!").await), ErrorCode::SessionNotFound);
+    let shown = process.ledger().turn(&ada, &s, turn).await.unwrap();
+    assert_eq!(shown.status, TurnStatus::Interrupted);
+    let (items, _) = world_items(&world, &s).await;
+    let partial = items
+        .iter()
+        .find(|i| i.channel == Channel::Partial)
+        .unwrap();
+    assert!(partial.parts.as_str().contains("half an answer"));
+    // The owner opens it again.
+    let again = process.start(&ada, &s, "a").await.unwrap();
+    assert_eq!((again.turn_id, again.status), (turn, TurnStatus::Open));
+}

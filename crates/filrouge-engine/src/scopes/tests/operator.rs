@@ -1,0 +1,113 @@
+//! The operator reaches a session where it is.
+
+use std::sync::atomic::Ordering;
+
+use filrouge_store::hot::HotStore;
+use filrouge_store::ledger::Durability;
+use filrouge_types::ErrorCode;
+
+use super::world::{World, code, nobody, operator, sid, until, user};
+use crate::scopes::DurablePolicy;
+
+fn world() -> World {
+    World::new(DurablePolicy::Authenticated)
+}
+
+#[tokio::test]
+async fn the_operator_writes_to_nobodys_session() {
+    let world = world();
+    let (process, other) = (world.process(), world.process());
+    let s = sid("s");
+    let open = process.start(&nobody(), &s, "a").await.unwrap().turn_id;
+    // No second session of that name.
+    let own = other.whole(&operator(), &s, "b").await.unwrap();
+    assert_eq!(own.ordinal, 2);
+    let durability = other.ledger().durability_in(&operator(), &s).await;
+    assert_eq!(durability, Durability::Ephemeral);
+    let closed = other.finalize(&operator(), &s, open, "c").await.unwrap();
+    assert_eq!(closed.turn_id, open);
+    assert_eq!(process.turns(&nobody(), &s).await.unwrap().len(), 2);
+    assert_eq!(
+        code(world.page(&operator(), &s, 5).await),
+        ErrorCode::SessionNotFound
+    );
+    let redacted = other.redact(&operator(), &s, open).await.unwrap();
+    assert!(redacted.deleted_at.is_some());
+    assert!(other.ledger().in_hot(&operator(), &s).await.unwrap());
+    other
+        .engine
+        .erase_session(&operator(), s.clone())
+        .await
+        .unwrap();
+    assert_eq!(
+        code(process.turns(&nobody(), &s).await),
+        ErrorCode::SessionErased
+    );
+    // A name that is nowhere is the ledger's.
+    other.whole(&operator(), &sid("new"), "a").await.unwrap();
+    assert_eq!(
+        world
+            .page(&operator(), &sid("new"), 5)
+            .await
+            .unwrap()
+            .0
+            .len(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn a_link_by_the_operator_is_a_login() {
+    let world = world();
+    let process = world.process();
+    let (s, ada) = (sid("s"), user("ada"));
+    process.whole(&nobody(), &s, "a").await.unwrap();
+    let identity = ada.viewer.identity().unwrap().clone();
+    let viewer = operator();
+    let linked = process
+        .engine
+        .link_session(&viewer, s.clone(), identity.clone());
+    assert_eq!(linked.await.unwrap().identity_id, Some(identity));
+    assert_eq!(world.page(&ada, &s, 5).await.unwrap().0.len(), 1);
+    assert_eq!(world.hot.load(&world.key(&s)).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn without_the_hot_store_the_operator_has_the_ledger() {
+    let world = world();
+    let process = world.process();
+    let s = sid("s");
+    let turn = process.whole(&nobody(), &s, "a").await.unwrap().turn_id;
+    process
+        .whole(&user("ada"), &sid("durable"), "a")
+        .await
+        .unwrap();
+    process.hot_fate.down.store(true, Ordering::Relaxed);
+    // What makes a session goes on; of the rest it is not known whether it is there.
+    process.whole(&operator(), &sid("new"), "a").await.unwrap();
+    process
+        .whole(&operator(), &sid("durable"), "b")
+        .await
+        .unwrap();
+    assert_eq!(
+        process
+            .turns(&operator(), &sid("durable"))
+            .await
+            .unwrap()
+            .len(),
+        2
+    );
+    assert_eq!(
+        code(process.redact(&operator(), &s, turn).await),
+        ErrorCode::HotUnavailable
+    );
+    assert_eq!(
+        code(process.turns(&operator(), &s).await),
+        ErrorCode::HotUnavailable
+    );
+    process.hot_fate.down.store(false, Ordering::Relaxed);
+    until("the redaction", async || {
+        process.redact(&operator(), &s, turn).await.is_ok()
+    })
+    .await;
+}

@@ -1,0 +1,289 @@
+//! One ledger and one hot store, any number of processes, and short ways to ask them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use filrouge_store::hot::{HotBounds, HotKey, HotStore, MemoryHot};
+use filrouge_store::ledger::RecentTurns;
+use filrouge_store::memory::MemoryLedger;
+use filrouge_store::read::{TurnOrder, TurnQuery};
+use filrouge_store::{Keyring, Ledger, OsEntropy, Scope, Viewer};
+use filrouge_types::{
+    Clock, ErrorCode, Failure, FixedClock, IdentityId, JsonText, SessionId, TenantId, Turn, TurnId,
+    TurnStatus,
+};
+
+use super::super::{DurablePolicy, ScopeOptions, TwoScopes};
+use super::stores::{Dump, Fate, FatefulHot, FatefulLedger};
+use crate::{Engine, FinalizeTurn, RedactTurn, Settings, StartTurn};
+
+/// What all processes share.
+pub(super) struct World {
+    pub(super) keyring: Arc<Keyring>,
+    pub(super) clock: Arc<FixedClock>,
+    pub(super) ledger: Arc<MemoryLedger>,
+    pub(super) hot: Arc<MemoryHot>,
+    pub(super) dump: Arc<Mutex<Dump>>,
+    pub(super) durable: DurablePolicy,
+}
+
+/// One process.
+pub(super) struct Process {
+    pub(super) scopes: Arc<TwoScopes>,
+    pub(super) engine: Engine,
+    pub(super) ledger_fate: Arc<Fate>,
+    pub(super) hot_fate: Arc<Fate>,
+}
+
+pub(super) fn sid(id: &str) -> SessionId {
+    id.parse().unwrap()
+}
+
+pub(super) fn nobody() -> Scope {
+    Scope::new(TenantId::default_tenant(), Viewer::EndUser(None))
+}
+
+pub(super) fn user(name: &str) -> Scope {
+    let identity: IdentityId = name.parse().unwrap();
+    let viewer = Viewer::EndUser(Some(identity));
+    Scope::new(TenantId::default_tenant(), viewer)
+}
+
+pub(super) fn operator() -> Scope {
+    Scope::new(TenantId::default_tenant(), Viewer::Operator)
+}
+
+pub(super) fn text(text: &str) -> Option<JsonText> {
+    Some(JsonText::from_plain(text))
+}
+
+pub(super) fn query(limit: usize) -> TurnQuery {
+    TurnQuery {
+        status: Some(TurnStatus::Finalized),
+        order: TurnOrder::Newest,
+        limit,
+        ..TurnQuery::default()
+    }
+}
+
+/// What the server answers to a list of the newest turns.
+pub(super) type Page = (Vec<String>, Option<String>);
+
+pub(super) fn page_of(recent: RecentTurns) -> Page {
+    let turns = recent.turns.into_iter();
+    let turns = turns.map(|turn| String::from_utf8(turn).unwrap());
+    (turns.collect(), recent.next_cursor)
+}
+
+impl World {
+    pub(super) fn new(durable: DurablePolicy) -> Self {
+        Self::bounded(durable, HotBounds::default())
+    }
+
+    pub(super) fn bounded(durable: DurablePolicy, bounds: HotBounds) -> Self {
+        let keyring = Arc::new(Keyring::single([7; 32]));
+        let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
+        let ledger = MemoryLedger::new(keyring.clone(), Arc::new(OsEntropy), clock.clone());
+        Self {
+            keyring,
+            ledger: Arc::new(ledger),
+            hot: Arc::new(MemoryHot::new(bounds, 256 << 20, clock.clone())),
+            clock,
+            dump: Arc::default(),
+            durable,
+        }
+    }
+
+    pub(super) fn process(&self) -> Process {
+        self.process_with(Arc::default(), Arc::default())
+    }
+
+    pub(super) fn process_with(&self, ledger_fate: Arc<Fate>, hot_fate: Arc<Fate>) -> Process {
+        let ledger = Arc::new(FatefulLedger {
+            inner: self.ledger.clone(),
+            fate: ledger_fate.clone(),
+        });
+        let hot = Arc::new(FatefulHot {
+            inner: self.hot.clone(),
+            fate: hot_fate.clone(),
+            dump: self.dump.clone(),
+        });
+        let options = ScopeOptions {
+            durable: self.durable,
+            ..ScopeOptions::default()
+        };
+        let scopes = TwoScopes::new(
+            ledger,
+            hot,
+            self.keyring.clone(),
+            Arc::new(OsEntropy),
+            self.clock.clone(),
+            options,
+        );
+        Process {
+            engine: self.engine(scopes.clone()),
+            scopes,
+            ledger_fate,
+            hot_fate,
+        }
+    }
+
+    fn engine(&self, ledger: Arc<dyn Ledger>) -> Engine {
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        Engine::new(ledger, Arc::new(OsEntropy), clock, Settings::default())
+    }
+
+    /// Somebody who knows nothing of a hot store.
+    pub(super) fn bypass(&self) -> Engine {
+        self.engine(self.ledger.clone())
+    }
+
+    pub(super) fn key(&self, session: &SessionId) -> HotKey {
+        let tenant = TenantId::default_tenant();
+        HotKey::new(self.ledger.store_id(), &tenant, session)
+    }
+
+    pub(super) fn tick(&self) {
+        self.clock.advance(1_000_000);
+    }
+
+    /// What the ledger answers to a list of the newest turns.
+    pub(super) async fn page(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        limit: usize,
+    ) -> Result<Page, Failure> {
+        let ledger: &dyn Ledger = self.ledger.as_ref();
+        let (turns, next) = ledger.turns(scope, session, query(limit)).await?;
+        let turns = turns.iter().map(|t| serde_json::to_string(t).unwrap());
+        Ok((turns.collect(), next))
+    }
+
+    /// Everything that the hot store holds of a session.
+    pub(super) async fn hot_bytes(&self, session: &SessionId) -> Vec<u8> {
+        let key = self.key(session);
+        let mut bytes = Vec::new();
+        if let Some(loaded) = self.hot.load(&key).await.unwrap() {
+            bytes.extend(loaded.fields.into_iter().flat_map(|field| field.value));
+        }
+        if let Some(copy) = self.hot.recent(&key, 1000).await.unwrap() {
+            bytes.extend(copy.turns.into_iter().flat_map(|turn| turn.record));
+        }
+        bytes
+    }
+}
+
+impl Process {
+    pub(super) fn ledger(&self) -> &dyn Ledger {
+        self.scopes.as_ref()
+    }
+
+    pub(super) async fn start(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        request: &str,
+    ) -> Result<Turn, Failure> {
+        let start = StartTurn {
+            question_neutral: text(&format!("what is {request}")),
+            ..StartTurn::new(request.parse().unwrap())
+        };
+        let started = self.engine.start_turn(scope, session.clone(), start);
+        started.await.map(|turn| turn.value)
+    }
+
+    pub(super) async fn whole(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        request: &str,
+    ) -> Result<Turn, Failure> {
+        let start = StartTurn {
+            question_neutral: text(&format!("what is {request}")),
+            answer_neutral: text(&format!("{request} it is")),
+            ..StartTurn::new(request.parse().unwrap())
+        };
+        let started = self.engine.start_turn(scope, session.clone(), start);
+        started.await.map(|turn| turn.value)
+    }
+
+    pub(super) async fn finalize(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        turn: TurnId,
+        answer: &str,
+    ) -> Result<Turn, Failure> {
+        let finalize = FinalizeTurn {
+            answer_neutral: text(answer),
+            ..FinalizeTurn::default()
+        };
+        let finalized = self
+            .engine
+            .finalize_turn(scope, session.clone(), turn, finalize);
+        finalized.await.map(|turn| turn.value)
+    }
+
+    pub(super) async fn redact(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        turn: TurnId,
+    ) -> Result<Turn, Failure> {
+        let reason = RedactTurn {
+            reason: "asked to".into(),
+        };
+        self.engine
+            .redact_turn(scope, session.clone(), turn, reason)
+            .await
+    }
+
+    /// The newest finalized turns as the server asks for them.
+    pub(super) async fn page(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        limit: usize,
+    ) -> Result<Page, Failure> {
+        if let Some(recent) = self.ledger().recent(scope, session, limit).await? {
+            return Ok(page_of(recent));
+        }
+        let (turns, next) = self.ledger().turns(scope, session, query(limit)).await?;
+        let turns = turns.iter().map(|t| serde_json::to_string(t).unwrap());
+        Ok((turns.collect(), next))
+    }
+
+    /// The ids of all its turns.
+    pub(super) async fn turns(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+    ) -> Result<Vec<Turn>, Failure> {
+        let all = TurnQuery {
+            include_redacted: true,
+            limit: 1000,
+            ..TurnQuery::default()
+        };
+        self.ledger()
+            .turns(scope, session, all)
+            .await
+            .map(|(turns, _)| turns)
+    }
+}
+
+/// The failure's code.
+pub(super) fn code<T: std::fmt::Debug>(answer: Result<T, Failure>) -> ErrorCode {
+    answer.unwrap_err().code
+}
+
+/// Waits for what has to come.
+pub(super) async fn until(what: &str, mut came: impl AsyncFnMut() -> bool) {
+    for _ in 0..6000 {
+        if came().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{what} has not come");
+}

@@ -1,0 +1,347 @@
+//! Starting turns; also whole ones, and replacements (DESIGN §4.1, §4.6).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use filrouge_store::chain::fingerprint;
+use filrouge_store::command::{NewSession, Scope, Start, Write};
+use filrouge_store::hot::Keep;
+use filrouge_store::read::merged;
+use filrouge_store::record::{Batch, CloseEvent, Entry, Event, StartEvent};
+use filrouge_types::{
+    Channel, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, SessionId, Timestamp, Turn,
+    TurnId, TurnStatus, Variant, select_members,
+};
+
+use crate::close::finalize_fingerprint;
+use crate::engine::{Engine, optional_bytes, text_item};
+use crate::record_policy::{LeftOut, kept_items, kept_metadata};
+use crate::requests::{FinalizeTurn, ReplaceTurn, StartTurn};
+use crate::secrets::{Masked, Recorded, TurnSecrets};
+use crate::validate::Author;
+
+/// Where a start comes from.
+#[derive(Default)]
+struct Origin {
+    /// The turn that it replaces.
+    replaces: Option<TurnId>,
+    /// What of it is kept.
+    keep: Keep,
+    /// That it happened before, and when; such a turn is not opened again.
+    told: Option<Told>,
+}
+
+/// When a turn happened that is told now.
+pub(crate) struct Told {
+    pub(crate) asked_at: Timestamp,
+    pub(crate) answered_at: Option<Timestamp>,
+    /// Whether the translated answer is a copy.
+    pub(crate) is_fallback: bool,
+}
+
+/// A start that is ready to be written, and what was kept out of it.
+struct Started {
+    start: Start,
+    masked: Masked,
+    secrets: Option<Arc<TurnSecrets>>,
+    left: LeftOut,
+}
+
+impl Engine {
+    /// Starts a turn, or records a whole one.
+    ///
+    /// # Errors
+    /// `session_conflict`, `turn_open`, `idempotency_mismatch`, `invalid`, `limit_exceeded`, `credential_refused`, and
+    /// the ledger's.
+    pub async fn start_turn(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        request: StartTurn,
+    ) -> Result<Recorded<Turn>, Failure> {
+        let keep = self.keep(scope, &session).await?;
+        let origin = Origin {
+            keep,
+            ..Origin::default()
+        };
+        let started = self.start(scope, session, request, origin)?;
+        self.write_start(scope, started).await
+    }
+
+    /// Records a turn that happened before, with its times.
+    pub(crate) async fn tell_turn(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        request: StartTurn,
+        told: Told,
+    ) -> Result<Recorded<Turn>, Failure> {
+        let origin = Origin {
+            replaces: None,
+            keep: self.keep(scope, &session).await?,
+            told: Some(told),
+        };
+        let started = self.start(scope, session, request, origin)?;
+        self.write_start(scope, started).await
+    }
+
+    async fn write_start(
+        &self,
+        scope: &Scope,
+        started: Started,
+    ) -> Result<Recorded<Turn>, Failure> {
+        let turn = self
+            .write_turn(scope, Write::Start(Box::new(started.start)))
+            .await?;
+        if let Some(secrets) = started.secrets
+            && turn.status == TurnStatus::Open
+        {
+            self.secrets().hold(turn.turn_id, secrets, self.clock.now());
+        }
+        let replayed = turn.replayed;
+        self.left_out(&started.left, replayed);
+        Ok(self.recorded(turn, &started.masked, replayed))
+    }
+
+    /// Replaces a closed turn; nothing of it is edited.
+    ///
+    /// # Errors
+    /// `turn_not_found`, `turn_open`, `turn_replaced`, `answer_missing`, and as [`Self::start_turn`].
+    pub async fn replace_turn(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        old: TurnId,
+        request: ReplaceTurn,
+    ) -> Result<Recorded<Turn>, Failure> {
+        if request.answer_neutral.is_none() {
+            return Err(Failure::new(
+                ErrorCode::AnswerMissing,
+                "a replacement needs answer_neutral",
+            ));
+        }
+        let keep = self.keep(scope, &session).await?;
+        let origin = Origin {
+            replaces: Some(old),
+            keep,
+            told: None,
+        };
+        let started = self.start(scope, session, request, origin)?;
+        self.write_start(scope, started).await
+    }
+
+    fn check_start(&self, request: &StartTurn) -> Result<(), Failure> {
+        self.settings
+            .limits
+            .metadata(request.metadata.as_ref(), "metadata")?;
+        self.settings
+            .limits
+            .metadata(request.runtime_context.as_ref(), "runtime_context")?;
+        self.settings.limits.items(&request.items, Author::Caller)?;
+        for (field, text) in [
+            ("pipeline_name", &request.pipeline_name),
+            ("consultant", &request.consultant),
+            ("repository", &request.repository),
+        ] {
+            self.settings.limits.label(text.as_deref(), field)?;
+        }
+        Ok(())
+    }
+
+    /// The question; where there is no neutral one, the other one copied and flagged in the metadata.
+    fn question_items(
+        &self,
+        request: &StartTurn,
+        metadata: &mut Option<RawJson>,
+    ) -> Result<Vec<NewItem>, Failure> {
+        let question = match (&request.question_neutral, &request.question_translated) {
+            (Some(neutral), _) => neutral,
+            (None, Some(translated)) => {
+                let flag = RawJson::from_checked(r#"{"question_neutral_is_fallback":true}"#);
+                *metadata = Some(merged(metadata.as_ref(), Some(&flag)));
+                translated
+            }
+            (None, None) => {
+                return Err(Failure::new(
+                    ErrorCode::Invalid,
+                    "a turn needs question_neutral or question_translated",
+                ));
+            }
+        };
+        let item = |variant, text| text_item(Role::User, Channel::Question, variant, text);
+        let mut items = vec![NewItem {
+            metadata: self.question_metadata(request.runtime_context.as_ref()),
+            ..item(Variant::Neutral, question)
+        }];
+        let translated = request.question_translated.as_ref();
+        items.extend(translated.map(|text| item(Variant::Translated, text)));
+        Ok(items)
+    }
+
+    fn start(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        mut request: StartTurn,
+        origin: Origin,
+    ) -> Result<Started, Failure> {
+        let Origin {
+            replaces,
+            keep,
+            told,
+        } = origin;
+        self.check_start(&request)?;
+        // Of the request as it came: a retry is known by it, whatever is masked.
+        let fingerprint = start_fingerprint(&request, replaces.as_ref());
+        let answered = request.answer_neutral.clone().map(|answer| {
+            finalize_fingerprint(&FinalizeTurn {
+                answer_neutral: Some(answer),
+                ..FinalizeTurn::default()
+            })
+        });
+        let given = request.runtime_context.take();
+        request.runtime_context = self.hashed(&scope.tenant, given.clone());
+        let secrets = self.starting_secrets(given.as_ref(), &request);
+        request.metadata = self.hashed(&scope.tenant, request.metadata);
+        let mut left = LeftOut::default();
+        kept_metadata(&keep, &mut request.metadata, &mut left);
+        request.items = kept_items(keep.record, request.items, &mut left);
+        request.items = self.hashed_items(&scope.tenant, request.items);
+        let sieve = self.sieve(secrets.clone());
+        let (request, masked) = self.sift(sieve, |sieve| sieve.start(request))?;
+        let mut metadata = request.metadata.clone();
+        let mut items = self.question_items(&request, &mut metadata)?;
+        items.extend(request.items);
+        let answer = request.answer_neutral.as_ref();
+        let mut fallback =
+            answer.is_some_and(|answer| add_answer(&mut items, answer, request.translate_chat));
+        if let Some(told) = &told {
+            fallback |= told.is_fallback;
+            for item in &mut items {
+                item.occurred_at = match item.channel {
+                    Channel::Question => Some(told.asked_at),
+                    _ => told.answered_at,
+                };
+            }
+        }
+        let event = StartEvent {
+            request_id: request.request_id,
+            identity_id: scope.viewer.identity().cloned(),
+            fingerprint,
+            replaces,
+            translate_chat: request.translate_chat,
+            pipeline_name: request.pipeline_name,
+            consultant: request.consultant,
+            repository: request.repository,
+            metadata,
+        };
+        let close = answered.map(|fingerprint| {
+            Event::Close(Box::new(CloseEvent {
+                status: TurnStatus::Finalized,
+                fingerprint,
+                fallback,
+                metadata: None,
+            }))
+        });
+        let status = if close.is_some() {
+            TurnStatus::Finalized
+        } else {
+            TurnStatus::Open
+        };
+        let session = NewSession::bare(session);
+        let reopen = told.is_none();
+        let start = self.seal_start(session, event, items, status, close, reopen)?;
+        Ok(Started {
+            start,
+            masked,
+            secrets,
+            left,
+        })
+    }
+
+    pub(crate) fn seal_start(
+        &self,
+        session: NewSession,
+        mut event: StartEvent,
+        items: Vec<NewItem>,
+        status: TurnStatus,
+        mut last: Option<Event>,
+        reopen: bool,
+    ) -> Result<Start, Failure> {
+        self.settings.limits.items(&items, Author::Engine)?;
+        event.fingerprint = self.keyed(event.fingerprint);
+        if let Some(Event::Close(close)) = &mut last {
+            close.fingerprint = self.keyed(close.fingerprint);
+        }
+        let mut entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
+        if let Some(first) = entries.first_mut() {
+            first.events.push(Event::Start(Box::new(event.clone())));
+        }
+        if let (Some(entry), Some(last)) = (entries.last_mut(), last) {
+            entry.events.push(last);
+        }
+        let batch = Batch::seal(&entries, self.entropy.as_ref())?;
+        Ok(Start {
+            session,
+            event,
+            batch,
+            status,
+            reopen,
+            concurrent_turns: self.settings.concurrent_turns,
+        })
+    }
+
+    /// Allow-listed members of the runtime context; the rest is counted and forgotten.
+    fn question_metadata(&self, context: Option<&RawJson>) -> Option<RawJson> {
+        let (kept, dropped) = select_members(context?, &self.settings.runtime_context_allow);
+        if dropped > 0 {
+            self.runtime_context_dropped
+                .fetch_add(dropped as u64, Ordering::Relaxed);
+            tracing::debug!(
+                dropped,
+                "runtime_context members that are not on the allow-list were forgotten"
+            );
+        }
+        Some(kept).filter(|kept| kept.as_str() != "{}")
+    }
+}
+
+/// Adds the answer; whether its translation, where one is wanted, is a copy.
+fn add_answer(items: &mut Vec<NewItem>, answer: &JsonText, wants_translation: bool) -> bool {
+    let is_translation =
+        |item: &NewItem| item.channel == Channel::Final && item.variant == Variant::Translated;
+    let copies = wants_translation && !items.iter().any(is_translation);
+    let item = |variant| text_item(Role::Assistant, Channel::Final, variant, answer);
+    items.push(item(Variant::Neutral));
+    items.extend(copies.then(|| item(Variant::Translated)));
+    copies
+}
+
+fn start_fingerprint(request: &StartTurn, replaces: Option<&TurnId>) -> [u8; 16] {
+    let mut pieces: Vec<Vec<u8>> = vec![b"start".to_vec()];
+    let texts = [
+        &request.question_neutral,
+        &request.question_translated,
+        &request.answer_neutral,
+    ];
+    pieces.extend(texts.map(|t| optional_bytes(t.as_ref().map(JsonText::as_token))));
+    pieces.push(vec![u8::from(request.translate_chat)]);
+    let labels = [
+        &request.pipeline_name,
+        &request.consultant,
+        &request.repository,
+    ];
+    pieces.extend(labels.map(|t| optional_bytes(t.as_deref())));
+    pieces.push(optional_bytes(
+        request.metadata.as_ref().map(RawJson::as_str),
+    ));
+    pieces.push(replaces.map_or_else(Vec::new, |id| id.as_bytes().to_vec()));
+    pieces.extend(
+        request
+            .items
+            .iter()
+            .map(|item| filrouge_store::record::item_fingerprint(item).to_vec()),
+    );
+    let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+    fingerprint(&pieces)
+}

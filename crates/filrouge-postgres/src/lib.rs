@@ -1,0 +1,31 @@
+//! The PostgreSQL ledger: several servers on one database, each with one writer that commits in groups, readers that
+//! each see one snapshot, and a watch for what the others commit (DESIGN §3, §4; docs/postgresql.md).
+
+mod clock;
+mod connect;
+mod error;
+mod follow;
+mod guard;
+mod intake;
+mod ledger;
+mod migrate;
+mod options;
+mod readers;
+mod rows;
+mod schema;
+mod session;
+mod stage;
+mod target;
+mod tls;
+mod transact;
+mod url;
+mod vacuum;
+mod writer;
+
+pub use clock::DatabaseClock;
+pub use intake::PostgresIntake;
+pub use ledger::PostgresLedger;
+pub use migrate::SCHEMA_VERSION;
+pub use options::Options;
+pub use schema::{has_keys, migrate_up, schema, store_id};
+pub use url::redacted;

@@ -1,0 +1,147 @@
+//! What a ledger is opened with.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_store::record::Check;
+use filrouge_store::{Entropy, Keyring};
+use filrouge_types::{Clock, Failure};
+
+use crate::target::Target;
+
+/// What a ledger is opened with.
+#[derive(Clone)]
+pub struct Options {
+    /// Where the server is, or a pooler before it.
+    pub(crate) server: Target,
+    /// Where the server itself is, when [`Self::server`] is a pooler: for being told of commits.
+    pub(crate) direct: Option<Target>,
+    /// For URLs that have none.
+    password: Option<String>,
+    /// The keys.
+    pub keyring: Arc<Keyring>,
+    /// Where salts and names come from.
+    pub entropy: Arc<dyn Entropy>,
+    /// The store's clock; without one it is the database server's.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// How many reads run at once.
+    pub readers: u32,
+    /// How long another server's commit is waited for.
+    pub lock_timeout: Duration,
+    /// How long an answer of the server is waited for before the connection is given up.
+    pub answer_timeout: Duration,
+    /// How long a write goes on trying when the connection is lost under it.
+    pub settle_timeout: Duration,
+    /// Whether MACs are checked on read.
+    pub check: Check,
+    /// Whether a store is made where there is none.
+    pub make: bool,
+}
+
+impl Options {
+    /// The usual settings for the server at `url`, of the form `postgres://user@host/database` (docs/postgresql.md lists
+    /// its parameters). Of several hosts, the first that takes writes is used. Certificates that it names are read here.
+    ///
+    /// # Errors
+    /// `invalid` when `url` is none, has a parameter that is unknown, or names a certificate that cannot be read. No error
+    /// holds the URL, which may hold a password.
+    pub fn new(
+        url: &str,
+        keyring: Arc<Keyring>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            server: Target::of(url)?,
+            direct: None,
+            password: None,
+            keyring,
+            entropy,
+            clock: None,
+            readers: 8,
+            lock_timeout: Duration::from_secs(10),
+            answer_timeout: Duration::from_secs(30),
+            settle_timeout: Duration::from_secs(8),
+            check: Check::Keyed,
+            make: true,
+        })
+    }
+
+    /// Names the server itself where the store's URL is a pooler's, so that commits of other servers are told of at
+    /// once.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn with_direct(mut self, url: &str) -> Result<Self, Failure> {
+        let mut direct = Target::of(url)?;
+        if let Some(password) = &self.password {
+            direct.set_password(password);
+        }
+        self.direct = Some(direct);
+        Ok(self)
+    }
+
+    /// Sets the password for the URLs that have none, the one of [`Self::with_direct`] too, whichever is called first.
+    #[must_use]
+    pub fn with_password(mut self, password: &str) -> Self {
+        self.server.set_password(password);
+        if let Some(direct) = &mut self.direct {
+            direct.set_password(password);
+        }
+        self.password = Some(password.to_owned());
+        self
+    }
+}
+
+/// Without passwords and keys.
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("server", &self.server)
+            .field("direct", &self.direct)
+            .field("readers", &self.readers)
+            .field("lock_timeout", &self.lock_timeout)
+            .field("answer_timeout", &self.answer_timeout)
+            .field("settle_timeout", &self.settle_timeout)
+            .field("check", &self.check)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use filrouge_store::OsEntropy;
+
+    use super::*;
+
+    fn of(url: &str) -> Options {
+        let keyring = Arc::new(Keyring::single([5; 32]));
+        Options::new(url, keyring, Arc::new(OsEntropy)).unwrap()
+    }
+
+    fn passwords(target: &Target) -> Vec<Option<&[u8]>> {
+        let servers = target.servers.iter();
+        servers.map(tokio_postgres::Config::get_password).collect()
+    }
+
+    #[test]
+    fn the_password_reaches_both_urls_in_either_order() {
+        let (store, direct) = ("postgres://a@pool/d", "postgres://a@one,two/d");
+        let before = of(store).with_password("geheim").with_direct(direct);
+        let after = of(store).with_direct(direct).unwrap();
+        for options in [before.unwrap(), after.with_password("geheim")] {
+            assert_eq!(passwords(&options.server), [Some(&b"geheim"[..])]);
+            let direct = options.direct.as_ref().unwrap();
+            assert_eq!(passwords(direct), [Some(&b"geheim"[..]); 2]);
+            assert!(!format!("{options:?}").contains("geheim"));
+        }
+    }
+
+    #[test]
+    fn a_password_of_its_own_stays() {
+        let options = of("postgres://a@pool/d").with_password("geheim");
+        let options = options.with_direct("postgres://a:eigen@one/d").unwrap();
+        let direct = options.direct.as_ref().unwrap();
+        assert_eq!(passwords(direct), [Some(&b"eigen"[..])]);
+    }
+}

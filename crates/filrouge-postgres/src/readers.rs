@@ -1,0 +1,225 @@
+//! Connections that read: each question sees one snapshot.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use deadpool::Runtime;
+use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult};
+use filrouge_store::Keyring;
+use filrouge_store::ledger::Inspect;
+use filrouge_store::read::Sight;
+use filrouge_store::record::Check;
+use filrouge_types::{ErrorCode, Failure};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::try_join;
+use tokio_postgres::Row;
+
+use crate::connect::{Connector, Linked};
+use crate::error::unavailable;
+use crate::guard::Guard;
+use crate::rows::{Rows, column, read_log};
+use crate::session::{Driver, Session, Sql, within};
+
+/// What a snapshot is begun with: whether a standby answers, and the newest commit.
+static SIGHT: Sql = Sql::new(
+    "SELECT pg_is_in_recovery(), l.commit_no, l.data FROM (SELECT) one LEFT JOIN LATERAL
+         (SELECT commit_no, data FROM filrouge.commit_log ORDER BY commit_no DESC LIMIT 1) l ON true",
+    &[],
+);
+
+/// Makes connections for the pool.
+pub(crate) struct Connections(Arc<Connector>);
+
+impl Manager for Connections {
+    type Type = Linked;
+    type Error = Failure;
+
+    async fn create(&self) -> Result<Linked, Failure> {
+        self.0.connect(&[&SIGHT]).await
+    }
+
+    async fn recycle(&self, linked: &mut Linked, _: &Metrics) -> RecycleResult<Failure> {
+        if linked.session.client().is_closed() {
+            return Err(RecycleError::message("closed"));
+        }
+        Ok(())
+    }
+}
+
+type Reader = Object<Connections>;
+
+/// A pool of connections that read.
+pub(crate) struct Readers {
+    pool: Pool<Connections>,
+    /// One for each question that is being put, until its transaction has ended.
+    at_work: Arc<Semaphore>,
+    most: u32,
+    guard: Arc<Guard>,
+    keyring: Arc<Keyring>,
+    check: Check,
+    /// How long the beginning and the end of a transaction may take.
+    patience: Duration,
+}
+
+/// How long closing waits for questions that are being put.
+const LAST: Duration = Duration::from_secs(5);
+
+/// How often a question is begun anew over another connection: one that was lost is not the questioner's fault.
+const TRIES: usize = 3;
+
+impl Readers {
+    pub(crate) fn new(
+        connector: Arc<Connector>,
+        most: u32,
+        guard: Arc<Guard>,
+        keyring: Arc<Keyring>,
+        check: Check,
+        patience: Duration,
+    ) -> Result<Self, Failure> {
+        let most = most.max(1);
+        let pool = Pool::builder(Connections(connector))
+            .max_size(most as usize)
+            .wait_timeout(Some(patience))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
+        Ok(Self {
+            pool,
+            at_work: Arc::new(Semaphore::new(most as usize)),
+            most,
+            guard,
+            keyring,
+            check,
+            patience,
+        })
+    }
+
+    /// Takes no more questions, and waits a while for those under way: they need the runtime that the caller may end.
+    pub(crate) async fn close(&self) {
+        self.pool.close();
+        let ended = tokio::time::timeout(LAST, self.at_work.acquire_many(self.most));
+        if !matches!(ended.await, Ok(Ok(_))) {
+            tracing::warn!("the store is closed while it is still being read");
+        }
+    }
+
+    /// Puts a question to one snapshot. Who stops waiting for the answer stops nothing else: the question runs to its
+    /// end, and its connection is used again only once its transaction has ended.
+    pub(crate) async fn inspect(self: &Arc<Self>, question: Inspect) -> Result<(), Failure> {
+        // Apart, so that a connection that is being made is there for the next one when this caller has gone: those who
+        // wait for less than that takes would have a connection begun for each of them, and none ever ready.
+        let pool = self.pool.clone();
+        let got = tokio::spawn(async move { pool.get().await }).await;
+        let got = got.map_err(|_| Failure::new(ErrorCode::Internal, "connecting failed"))?;
+        let reader = got.map_err(no_reader)?;
+        let at_work = self.at_work.clone().acquire_owned().await;
+        let at_work = at_work.map_err(|_| no_reader(PoolError::Closed))?;
+        let (answered, answer) = oneshot::channel();
+        let (readers, handle) = (self.clone(), Handle::current());
+        tokio::task::spawn_blocking(move || {
+            let driver = Driver::Handle(handle);
+            let mut lent = Lent(Some(reader));
+            let put = readers.put(&mut lent, &driver, question);
+            // The answer need not wait for the end of the transaction; without a questioner there is nobody to tell.
+            let _ = answered.send(put);
+            lent.give_back(&driver, readers.patience);
+            drop(at_work);
+        });
+        let put = answer.await;
+        put.map_err(|_| Failure::new(ErrorCode::Internal, "a read failed within the program"))?
+    }
+
+    fn put(&self, lent: &mut Lent, driver: &Driver, question: Inspect) -> Result<(), Failure> {
+        let (mut tried, begun) = (1, Instant::now());
+        let (known, found) = loop {
+            let known = self.guard.newest();
+            match lent.begin(driver, self.patience) {
+                // A row that is malformed is found by the comparison, which names it.
+                Ok(found) => break (known, found.and_then(|row| read_log(&row, 1).ok())),
+                Err(failure) if tried == TRIES || begun.elapsed() >= self.patience => {
+                    return Err(failure);
+                }
+                Err(_) => tried += 1,
+            }
+            lent.drop_connection();
+            let reader = driver.wait(self.pool.get());
+            lent.0 = Some(reader.map_err(no_reader)?);
+        };
+        self.guard.is_behind(known.as_ref(), found.as_ref());
+        let suspects = self.guard.suspects();
+        question(&Sight {
+            view: &Rows {
+                session: lent.session()?,
+                driver,
+            },
+            keyring: &self.keyring,
+            check: self.check,
+            suspects: &suspects,
+        });
+        Ok(())
+    }
+}
+
+/// A connection that goes back to the pool only by [`Lent::give_back`]: whatever else happens to it, its transaction
+/// may still be open, and it is closed.
+struct Lent(Option<Reader>);
+
+impl Lent {
+    fn session(&self) -> Result<&Session, Failure> {
+        let reader = self.0.as_ref();
+        reader
+            .map(|r| &r.session)
+            .ok_or_else(|| unavailable("not connected"))
+    }
+
+    /// Takes a snapshot; gives the newest commit in it.
+    fn begin(&self, driver: &Driver, patience: Duration) -> Result<Option<Row>, Failure> {
+        let session = self.session()?;
+        let local = self.0.as_ref().map_or("", |r| r.local.as_str());
+        let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{local}");
+        let begun = async {
+            let ((), found) = try_join!(biased; session.run(&begin), session.query(&SIGHT, &[]))?;
+            Ok::<_, tokio_postgres::Error>(found.into_iter().next())
+        };
+        let found = driver.wait(within(patience, begun))?;
+        // A pooler may have gone over to a server that follows another one, and lacks its newest commits.
+        if let Some(row) = &found
+            && column(row, 0)?
+        {
+            return Err(unavailable("PostgreSQL: a standby answers"));
+        }
+        Ok(found)
+    }
+
+    fn give_back(mut self, driver: &Driver, patience: Duration) {
+        let ended = self
+            .session()
+            .and_then(|session| driver.wait(within(patience, session.run("ROLLBACK"))));
+        if ended.is_ok() {
+            drop(self.0.take());
+        }
+    }
+
+    fn drop_connection(&mut self) {
+        if let Some(reader) = self.0.take() {
+            drop(Object::take(reader));
+        }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.drop_connection();
+    }
+}
+
+fn no_reader(error: PoolError<Failure>) -> Failure {
+    match error {
+        PoolError::Backend(failure) => failure,
+        PoolError::Closed => {
+            unavailable("the store is closed").with_hint("the server is stopping; try again soon")
+        }
+        other => unavailable(format!("no connection to read with: {other}")),
+    }
+}

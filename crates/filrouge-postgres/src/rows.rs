@@ -1,0 +1,260 @@
+//! Views over one connection inside a transaction that the caller holds.
+
+use filrouge_store::command::{Scope, SessionFilter};
+use filrouge_store::record::RecordRow;
+use filrouge_store::rows::{
+    DraftChunk, DraftRow, EventRow, KeyRow, LogRow, NoteRow, RECORDS_BYTES, SessionPk, Stored,
+    TurnRow, View, event_key, item_key, request_key,
+};
+use filrouge_types::{
+    EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
+};
+use tokio_postgres::Row;
+use tokio_postgres::types::{FromSqlOwned, Type};
+
+use crate::error::{failure, malformed};
+use crate::session::{Driver, Param, Session, Sql};
+
+mod draft;
+mod event;
+mod key;
+mod log;
+mod note;
+mod record;
+mod session;
+mod structure;
+mod turn;
+
+pub(crate) use draft::read_draft;
+pub(crate) use log::{NEWEST_LOG, read_log};
+pub(crate) use record::read_record;
+pub(crate) use session::read_stored;
+pub(crate) use turn::{open_since, read_turn};
+
+/// Rows through one connection.
+pub(crate) struct Rows<'c> {
+    pub(crate) session: &'c Session,
+    pub(crate) driver: &'c Driver,
+}
+
+pub(crate) fn int(n: u64) -> i64 {
+    // All stored numbers are below 2^63 (docs/format.md); a larger one finds nothing.
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// A column as filrouge writes it.
+pub(crate) fn column<T: FromSqlOwned>(row: &Row, index: usize) -> Result<T, Failure> {
+    row.try_get(index).map_err(|e| failure(&e))
+}
+
+pub(crate) fn uint(row: &Row, index: usize) -> Result<u64, Failure> {
+    let n: i64 = column(row, index)?;
+    u64::try_from(n).map_err(|_| malformed("number"))
+}
+
+/// A column of bytes, without copying them.
+pub(crate) fn bytes(row: &Row, index: usize) -> Result<&[u8], Failure> {
+    row.try_get(index).map_err(|e| failure(&e))
+}
+
+impl Rows<'_> {
+    pub(crate) fn many(
+        &self,
+        sql: &'static Sql,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, Failure> {
+        let asked = self.session.query(sql, params);
+        self.driver.wait(self.session.answered(asked))
+    }
+
+    pub(crate) fn one(
+        &self,
+        sql: &'static Sql,
+        params: &[Param<'_>],
+    ) -> Result<Option<Row>, Failure> {
+        Ok(self.many(sql, params)?.into_iter().next())
+    }
+
+    /// A number that is there or counts as 0.
+    fn number(&self, sql: &'static Sql, params: &[Param<'_>]) -> Result<u64, Failure> {
+        let row = self.one(sql, params)?;
+        row.map_or(Ok(0), |row| uint(&row, 0))
+    }
+}
+
+impl View for Rows<'_> {
+    fn session(
+        &self,
+        tenant: &TenantId,
+        id: &SessionId,
+        scope: Option<&Scope>,
+    ) -> Result<Option<Stored>, Failure> {
+        session::by_name(self, tenant, id, scope)
+    }
+
+    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<Stored>, Failure> {
+        session::by_pk(self, pk)
+    }
+
+    fn sessions(
+        &self,
+        scope: &Scope,
+        filter: &SessionFilter,
+        before: Option<SessionPk>,
+        limit: usize,
+    ) -> Result<Vec<Stored>, Failure> {
+        session::list(self, scope, filter, before, limit)
+    }
+
+    fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>, Failure> {
+        turn::by_id(self, pk, id)
+    }
+
+    fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>, Failure> {
+        turn::session_of(self, id)
+    }
+
+    fn turns(
+        &self,
+        pk: SessionPk,
+        from: u64,
+        to: u64,
+        descending: bool,
+        limit: usize,
+    ) -> Result<Vec<TurnRow>, Failure> {
+        turn::page(self, pk, (from, to), descending, limit)
+    }
+
+    fn turn_rows(&self, pk: SessionPk) -> Result<u64, Failure> {
+        static SQL: Sql = Sql::new(
+            "SELECT count(*) FROM filrouge.turn WHERE session_pk = $1",
+            &[Type::INT8],
+        );
+        self.number(&SQL, &[&int(pk)])
+    }
+
+    fn silent_turns(
+        &self,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
+        turn::silent(self, before, limit)
+    }
+
+    fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>, Failure> {
+        record::page(self, pk, seq, limit)
+    }
+
+    fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
+        record::newest_seq(self, pk)
+    }
+
+    fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {
+        key::seq(self, pk, item_key(id))
+    }
+
+    fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure> {
+        key::seq(self, pk, request_key(id))
+    }
+
+    fn item_keys(&self, pk: SessionPk) -> Result<u64, Failure> {
+        static SQL: Sql = Sql::new(
+            "SELECT count(*) FROM filrouge.item_key WHERE session_pk = $1",
+            &[Type::INT8],
+        );
+        self.number(&SQL, &[&int(pk)])
+    }
+
+    fn key_rows(
+        &self,
+        pk: SessionPk,
+        after: Option<[u8; 16]>,
+        limit: usize,
+    ) -> Result<Vec<KeyRow>, Failure> {
+        key::page(self, pk, after, limit)
+    }
+
+    fn agents(&self, pk: SessionPk) -> Result<Vec<Box<str>>, Failure> {
+        session::agents(self, pk)
+    }
+
+    fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
+        log::page(self, after, limit)
+    }
+
+    fn newest_log(&self) -> Result<Option<LogRow>, Failure> {
+        let newest = self.one(&NEWEST_LOG, &[])?;
+        newest.map(|row| read_log(&row, 0)).transpose()
+    }
+
+    fn each_session(&self, see: &mut dyn FnMut(SessionPk, Option<Stored>)) -> Result<(), Failure> {
+        session::each(self, see)
+    }
+
+    fn structure(&self) -> Result<Vec<String>, Failure> {
+        structure::faults(self)
+    }
+
+    fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>, Failure> {
+        event::by_key(self, pk, event_key(key))
+    }
+
+    fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure> {
+        event::page(self, pk, after, limit)
+    }
+
+    fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure> {
+        event::newest(self, pk)
+    }
+
+    fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure> {
+        note::get(self, name)
+    }
+
+    fn notes(&self) -> Result<Vec<Option<NoteRow>>, Failure> {
+        note::all(self)
+    }
+
+    fn draft(&self, pk: SessionPk, place: u64) -> Result<Option<DraftRow>, Failure> {
+        draft::get(self, pk, place)
+    }
+
+    fn drafts(&self, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
+        draft::of_session(self, pk)
+    }
+
+    fn draft_chunks(
+        &self,
+        pk: SessionPk,
+        place: u64,
+        after: u64,
+    ) -> Result<Vec<DraftChunk>, Failure> {
+        draft::chunks(self, pk, place, after)
+    }
+
+    fn all_drafts(&self) -> Result<Vec<(SessionPk, DraftRow)>, Failure> {
+        draft::all(self)
+    }
+
+    fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {
+        static SQL: Sql = Sql::new(
+            "SELECT pk FROM filrouge.session UNION SELECT pk FROM filrouge.head
+             UNION SELECT session_pk FROM filrouge.turn UNION SELECT session_pk FROM filrouge.record
+             UNION SELECT session_pk FROM filrouge.item_key UNION SELECT session_pk FROM filrouge.event
+             UNION SELECT session_pk FROM filrouge.draft UNION SELECT session_pk FROM filrouge.draft_chunk
+             UNION SELECT session_pk FROM filrouge.session_agent",
+            &[],
+        );
+        self.many(&SQL, &[])?
+            .iter()
+            .map(|row| uint(row, 0))
+            .collect()
+    }
+}
+
+/// Bytes of rows that are read at once before a page ends.
+const PAGE_BYTES: usize = RECORDS_BYTES;
+
+fn is_open(turn: &TurnRow) -> bool {
+    turn.status == TurnStatus::Open
+}

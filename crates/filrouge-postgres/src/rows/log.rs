@@ -1,0 +1,30 @@
+//! The commit log.
+
+use filrouge_store::rows::LogRow;
+use filrouge_types::Failure;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::{Rows, bytes, int, uint};
+use crate::error::malformed;
+use crate::session::Sql;
+
+/// The newest commit.
+pub(crate) static NEWEST_LOG: Sql = Sql::new(
+    "SELECT commit_no, data FROM filrouge.commit_log ORDER BY commit_no DESC LIMIT 1",
+    &[],
+);
+
+/// commit_no, data, from column `at` on.
+pub(crate) fn read_log(row: &Row, at: usize) -> Result<LogRow, Failure> {
+    LogRow::decode(uint(row, at)?, bytes(row, at + 1)?).ok_or_else(|| malformed("commit"))
+}
+
+pub(super) fn page(rows: &Rows<'_>, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
+    static SQL: Sql = Sql::new(
+        "SELECT commit_no, data FROM filrouge.commit_log WHERE commit_no > $1 ORDER BY commit_no LIMIT $2",
+        &[Type::INT8, Type::INT8],
+    );
+    let found = rows.many(&SQL, &[&int(after), &int(limit as u64)])?;
+    found.iter().map(|row| read_log(row, 0)).collect()
+}

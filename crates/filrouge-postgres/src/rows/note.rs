@@ -1,0 +1,32 @@
+//! The note table.
+
+use filrouge_store::rows::NoteRow;
+use filrouge_types::Failure;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::{Rows, bytes, column};
+use crate::error::malformed;
+use crate::session::Sql;
+
+/// name, data; `None` when they are of no shape that filrouge writes.
+fn read(row: &Row) -> Option<NoteRow> {
+    let name: String = column(row, 0).ok()?;
+    NoteRow::decode(&name, bytes(row, 1).ok()?)
+}
+
+pub(super) fn get(rows: &Rows<'_>, name: &str) -> Result<Option<NoteRow>, Failure> {
+    static SQL: Sql = Sql::new(
+        "SELECT name, data FROM filrouge.note WHERE name = $1",
+        &[Type::TEXT],
+    );
+    let found = rows.one(&SQL, &[&name])?;
+    found
+        .map(|row| read(&row).ok_or_else(|| malformed("note")))
+        .transpose()
+}
+
+pub(super) fn all(rows: &Rows<'_>) -> Result<Vec<Option<NoteRow>>, Failure> {
+    static SQL: Sql = Sql::new("SELECT name, data FROM filrouge.note ORDER BY name", &[]);
+    Ok(rows.many(&SQL, &[])?.iter().map(read).collect())
+}

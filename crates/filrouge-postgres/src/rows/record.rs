@@ -1,0 +1,66 @@
+//! The record table.
+
+use filrouge_store::record::RecordRow;
+use filrouge_store::rows::SessionPk;
+use filrouge_types::Failure;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::{PAGE_BYTES, Rows, column, int, uint};
+use crate::session::Sql;
+
+/// first_seq, count, head, body, from column `at` on.
+pub(crate) fn read_record(row: &Row, at: usize) -> Result<RecordRow, Failure> {
+    Ok(RecordRow {
+        first_seq: uint(row, at)?,
+        count: uint(row, at + 1)?,
+        head: column(row, at + 2)?,
+        body: column(row, at + 3)?,
+    })
+}
+
+/// So many records may be fetched without asking how large they are.
+const FEW: usize = 2;
+
+pub(super) fn page(
+    rows: &Rows<'_>,
+    pk: SessionPk,
+    seq: u64,
+    limit: usize,
+) -> Result<Vec<RecordRow>, Failure> {
+    static ALL: Sql = Sql::new(
+        "SELECT first_seq, count, head, body FROM filrouge.record
+         WHERE session_pk = $1 AND first_seq >= coalesce(
+             (SELECT max(first_seq) FROM filrouge.record WHERE session_pk = $1 AND first_seq <= $2), $2)
+         ORDER BY first_seq LIMIT $3",
+        &[Type::INT8, Type::INT8, Type::INT8],
+    );
+    static UNTIL_FULL: Sql = Sql::new(
+        "SELECT first_seq, count, head, body FROM (
+             SELECT *, sum(length(body)) OVER (ORDER BY first_seq) - length(body) AS before FROM (
+                 SELECT first_seq, count, head, body FROM filrouge.record
+                 WHERE session_pk = $1 AND first_seq >= coalesce(
+                     (SELECT max(first_seq) FROM filrouge.record WHERE session_pk = $1 AND first_seq <= $2), $2)
+                 ORDER BY first_seq LIMIT $3) found) counted
+         WHERE before < $4 ORDER BY first_seq",
+        &[Type::INT8, Type::INT8, Type::INT8, Type::INT8],
+    );
+    let (pk, seq, most, full) = (int(pk), int(seq), int(limit as u64), int(PAGE_BYTES as u64));
+    let found = if limit <= FEW {
+        rows.many(&ALL, &[&pk, &seq, &most])?
+    } else {
+        rows.many(&UNTIL_FULL, &[&pk, &seq, &most, &full])?
+    };
+    found.iter().map(|row| read_record(row, 0)).collect()
+}
+
+pub(super) fn newest_seq(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure> {
+    // Whatever stands there, the sum is a number; it is compared with what the head says.
+    static SQL: Sql = Sql::new(
+        "SELECT LEAST(GREATEST(first_seq, 0), 1::bigint << 62) + LEAST(GREATEST(count, 1), 1::bigint << 62) - 1
+         FROM filrouge.record
+         WHERE session_pk = $1 ORDER BY first_seq DESC LIMIT 1",
+        &[Type::INT8],
+    );
+    rows.number(&SQL, &[&int(pk)])
+}

@@ -1,0 +1,293 @@
+//! The session table.
+
+use filrouge_store::command::{Erased, Scope, SessionFilter, SessionToken, Viewer};
+use filrouge_store::rows::{HeadRow, SessionPk, SessionRow, Stored, until_full};
+use filrouge_types::{
+    Failure, IdError, IdentityId, ProjectId, RawJson, SessionId, SessionStatus, TenantId, Timestamp,
+};
+use tokio_postgres::Row;
+use tokio_postgres::types::{FromSql, Type};
+
+use super::{Rows, column, int, uint};
+use crate::error::{failure, malformed};
+use crate::session::{Param, Sql};
+
+/// The columns of a session and its head, of tables called `s` and `h`.
+pub(crate) const SESSION_COLUMNS: &str =
+    "s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
+     s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
+     s.token, s.erased";
+
+macro_rules! select_session {
+    ($condition:literal) => {
+        concat!(
+            "SELECT s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
+             s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
+             s.token, s.erased
+             FROM filrouge.session s LEFT JOIN filrouge.head h ON h.pk = s.pk ",
+            $condition
+        )
+    };
+}
+
+/// One row of [`SESSION_COLUMNS`], from column 0 on.
+pub(crate) fn read_stored(row: &Row) -> Result<Stored, Failure> {
+    read(row).map_err(|Foreign| match row.try_get::<_, &str>(2) {
+        Ok(name) => Failure::integrity(name, None, "its row is malformed"),
+        Err(_) => malformed("session"),
+    })
+}
+
+/// A column that holds what no filrouge wrote.
+struct Foreign;
+
+impl From<IdError> for Foreign {
+    fn from(_: IdError) -> Self {
+        Self
+    }
+}
+
+impl From<Failure> for Foreign {
+    fn from(_: Failure) -> Self {
+        Self
+    }
+}
+
+fn get<'r, T: FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Foreign> {
+    row.try_get(index).map_err(|_| Foreign)
+}
+
+/// Free text, which is kept as bytes.
+fn text(row: &Row, index: usize) -> Result<Option<Box<str>>, Foreign> {
+    let bytes: Option<&[u8]> = get(row, index)?;
+    let text = bytes.map(|b| std::str::from_utf8(b).map_err(|_| Foreign));
+    Ok(text.transpose()?.map(Into::into))
+}
+
+fn read(row: &Row) -> Result<Stored, Foreign> {
+    let id = |i: usize| get::<&str>(row, i);
+    let optional = |i: usize| get::<Option<&str>>(row, i);
+    let pk = uint(row, 0)?;
+    let head = get::<Option<&[u8]>>(row, 12)?.and_then(HeadRow::decode);
+    let token: Option<&[u8]> = get(row, 13)?;
+    let erased: Option<&[u8]> = get(row, 14)?;
+    let status: i16 = get(row, 8)?;
+    let row = SessionRow {
+        tenant_id: TenantId::new(id(1)?)?,
+        session_id: SessionId::new(id(2)?)?,
+        identity_id: optional(3)?.map(IdentityId::new).transpose()?,
+        parent_session_id: optional(4)?.map(SessionId::new).transpose()?,
+        project_id: optional(5)?.map(ProjectId::new).transpose()?,
+        team_id: text(row, 6)?,
+        title: text(row, 7)?,
+        status: u8::try_from(status)
+            .ok()
+            .and_then(SessionStatus::from_code)
+            .ok_or(Foreign)?,
+        state: text(row, 9)?,
+        metadata: RawJson::from_checked(text(row, 10)?.ok_or(Foreign)?),
+        created_at: Timestamp::from_micros(get(row, 11)?),
+        token: match token {
+            Some(bytes) => Some(SessionToken(bytes.try_into().map_err(|_| Foreign)?)),
+            None => None,
+        },
+        erased: match erased {
+            Some(bytes) => Some(Erased::decode(bytes).ok_or(Foreign)?),
+            None => None,
+        },
+    };
+    Ok(Stored { pk, row, head })
+}
+
+pub(super) fn by_name(
+    rows: &Rows<'_>,
+    tenant: &TenantId,
+    id: &SessionId,
+    scope: Option<&Scope>,
+) -> Result<Option<Stored>, Failure> {
+    // The owner is part of the question: without a scope, or for the operator, it is not asked.
+    static SQL: Sql = Sql::new(
+        select_session!(
+            "WHERE s.tenant_id = $1 AND s.session_id = $2 AND (NOT $3 OR s.identity_id = $4
+             OR s.identity_id IS NULL AND (s.token IS NULL OR s.token = $5))"
+        ),
+        &[Type::TEXT, Type::TEXT, Type::BOOL, Type::TEXT, Type::BYTEA],
+    );
+    let owned = scope.is_some_and(|s| s.viewer != Viewer::Operator);
+    let identity = scope.and_then(|s| s.viewer.identity()).map(|i| i.as_str());
+    let token = scope.and_then(|s| s.token).map(|t| t.0);
+    let token = token.as_ref().map(<[u8; _]>::as_slice);
+    let params: [Param<'_>; 5] = [&tenant.as_str(), &id.as_str(), &owned, &identity, &token];
+    rows.one(&SQL, &params)?
+        .as_ref()
+        .map(read_stored)
+        .transpose()
+}
+
+pub(super) fn by_pk(rows: &Rows<'_>, pk: SessionPk) -> Result<Option<Stored>, Failure> {
+    static SQL: Sql = Sql::new(select_session!("WHERE s.pk = $1"), &[Type::INT8]);
+    rows.one(&SQL, &[&int(pk)])?
+        .as_ref()
+        .map(read_stored)
+        .transpose()
+}
+
+/// Sessions looked at in one go.
+const SESSIONS: usize = 1000;
+
+pub(super) fn each(
+    rows: &Rows<'_>,
+    see: &mut dyn FnMut(SessionPk, Option<Stored>),
+) -> Result<(), Failure> {
+    static ALL: Sql = Sql::new(
+        select_session!("WHERE s.pk > $1 ORDER BY s.pk LIMIT $2"),
+        &[Type::INT8, Type::INT8],
+    );
+    static HEADS: Sql = Sql::new(
+        "SELECT h.pk FROM filrouge.head h LEFT JOIN filrouge.session s ON s.pk = h.pk
+         WHERE h.pk > $1 AND s.pk IS NULL ORDER BY h.pk LIMIT $2",
+        &[Type::INT8, Type::INT8],
+    );
+    for (sql, has_row) in [(&ALL, true), (&HEADS, false)] {
+        let mut after = i64::MIN;
+        loop {
+            let found = rows.many(sql, &[&after, &int(SESSIONS as u64)])?;
+            for row in &found {
+                let stored = if has_row { read_stored(row).ok() } else { None };
+                after = column(row, 0)?;
+                // A number below 0, which no filrouge gives, is no session's either.
+                see(after.cast_unsigned(), stored);
+            }
+            if found.len() < SESSIONS {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The agents noted in a session, in the order of their bytes.
+pub(super) fn agents(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<Box<str>>, Failure> {
+    static SQL: Sql = Sql::new(
+        "SELECT agent FROM filrouge.session_agent WHERE session_pk = $1 ORDER BY agent",
+        &[Type::INT8],
+    );
+    let found = rows.many(&SQL, &[&int(pk)])?;
+    let read = |row: &Row| match text(row, 0) {
+        Ok(Some(agent)) => Ok(agent),
+        _ => Err(malformed("agent")),
+    };
+    found.iter().map(read).collect()
+}
+
+/// The title with the letters of ASCII in lower case; it may hold bytes that no text can.
+const LOWER_TITLE: &str =
+    "decode(lower(encode(coalesce(s.title, ''), 'escape') COLLATE \"C\"), 'escape')";
+
+/// The conditions of a list, with the types and values they bind.
+#[derive(Default)]
+struct Conditions<'a> {
+    text: String,
+    types: Vec<Type>,
+    params: Vec<Param<'a>>,
+}
+
+impl<'a> Conditions<'a> {
+    /// Adds a condition in which `?` stands for `value`.
+    fn and(&mut self, condition: &str, kind: Type, value: Param<'a>) {
+        let place = format!("${}", self.params.len() + 1);
+        self.text.push_str(" AND ");
+        self.text.push_str(&condition.replace('?', &place));
+        self.types.push(kind);
+        self.params.push(value);
+    }
+
+    /// Adds a condition when there is a value.
+    fn and_if<T: tokio_postgres::types::ToSql + Sync>(
+        &mut self,
+        condition: &str,
+        kind: Type,
+        value: &'a Option<T>,
+    ) {
+        if let Some(value) = value {
+            self.and(condition, kind, value);
+        }
+    }
+}
+
+/// The sessions that `scope` lists, newest first, up to where they have enough bytes.
+pub(super) fn list(
+    rows: &Rows<'_>,
+    scope: &Scope,
+    filter: &SessionFilter,
+    before: Option<SessionPk>,
+    limit: usize,
+) -> Result<Vec<Stored>, Failure> {
+    let before = before.map_or(i64::MAX, int);
+    let limit = int(limit as u64);
+    let tenant = scope.tenant.as_str();
+    let viewer = scope.viewer.identity().map(IdentityId::as_str);
+    let token = scope.token.map(|t| t.0.to_vec());
+    let agent = filter.agent.as_deref().map(str::as_bytes);
+    let project = filter.project_id.as_ref().map(ProjectId::as_str);
+    let identity = filter.identity_id.as_ref().map(IdentityId::as_str);
+    let status = filter.status.map(|s| i16::from(s.code()));
+    let since = filter.since.map(Timestamp::as_micros);
+    let until = filter.until.map(Timestamp::as_micros);
+    let parent = filter.parent_session_id.as_ref().map(SessionId::as_str);
+    let title = filter.title.as_deref().map(str::to_ascii_lowercase);
+    let title = title.as_deref().map(str::as_bytes);
+    let mut asked = Conditions::default();
+    asked.and("s.pk < ?", Type::INT8, &before);
+    asked.and("s.tenant_id = ?", Type::TEXT, &tenant);
+    match &scope.viewer {
+        Viewer::Operator => {}
+        Viewer::EndUser(Some(_)) => asked.and_if("s.identity_id = ?", Type::TEXT, &viewer),
+        Viewer::EndUser(None) => match &token {
+            Some(token) => asked.and("s.identity_id IS NULL AND s.token = ?", Type::BYTEA, token),
+            None => asked
+                .text
+                .push_str(" AND s.identity_id IS NULL AND s.token IS NULL"),
+        },
+    }
+    let by_agent = "s.pk IN (SELECT session_pk FROM filrouge.session_agent WHERE sha256(agent) = sha256(?) AND agent = ?)";
+    asked.and_if(by_agent, Type::BYTEA, &agent);
+    asked.and_if("s.parent_session_id = ?", Type::TEXT, &parent);
+    asked.and_if("s.identity_id = ?", Type::TEXT, &identity);
+    asked.and_if("s.project_id = ?", Type::TEXT, &project);
+    asked.and_if("s.status = ?", Type::INT2, &status);
+    asked.and_if("s.created_at >= ?", Type::INT8, &since);
+    asked.and_if("s.created_at < ?", Type::INT8, &until);
+    asked.and_if(
+        &format!("position(? IN {LOWER_TITLE}) > 0"),
+        Type::BYTEA,
+        &title,
+    );
+    let Conditions {
+        text,
+        mut types,
+        mut params,
+    } = asked;
+    types.push(Type::INT8);
+    params.push(&limit);
+    // The numbers are chosen first: where they have to be sorted, rows with their metadata are not.
+    let sql = format!(
+        "SELECT {SESSION_COLUMNS} FROM filrouge.session s LEFT JOIN filrouge.head h ON h.pk = s.pk
+         WHERE s.pk IN (SELECT s.pk FROM filrouge.session s WHERE s.erased IS NULL{text}
+                        ORDER BY s.pk DESC LIMIT ${})
+         ORDER BY s.pk DESC",
+        params.len()
+    );
+    page(rows, &sql, &types, &params)
+}
+
+fn page(
+    rows: &Rows<'_>,
+    sql: &str,
+    types: &[Type],
+    params: &[Param<'_>],
+) -> Result<Vec<Stored>, Failure> {
+    let asked = rows.session.query_text(sql, types, params);
+    let found = rows.driver.wait(asked).map_err(|e| failure(&e))?;
+    until_full(found.iter().map(read_stored), |s| s.row.content_len())
+}

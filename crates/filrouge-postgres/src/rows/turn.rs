@@ -1,0 +1,103 @@
+//! The turn table.
+
+use filrouge_store::rows::{SessionPk, TurnRow};
+use filrouge_types::{Failure, Timestamp, TurnId};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::{Rows, bytes, column, int, is_open, uint};
+use crate::error::malformed;
+use crate::session::Sql;
+
+/// session_pk, place, turn_id, open, open_since, data.
+fn read(row: &Row) -> Result<(SessionPk, TurnRow), Failure> {
+    Ok((uint(row, 0)?, read_turn(row, 1)?))
+}
+
+/// place, turn_id, open, open_since, data, from column `at` on.
+pub(crate) fn read_turn(row: &Row, at: usize) -> Result<TurnRow, Failure> {
+    let id: Uuid = column(row, at + 1)?;
+    let turn = TurnRow::decode(
+        TurnId::from_bytes(*id.as_bytes()),
+        uint(row, at)?,
+        bytes(row, at + 4)?,
+    );
+    // The columns are for finding silent turns; they must not tell of the turn what the row does not.
+    let (open, since): (bool, Option<i64>) = (column(row, at + 2)?, column(row, at + 3)?);
+    turn.filter(|t| is_open(t) == open && open_since(t) == since)
+        .ok_or_else(|| malformed("turn"))
+}
+
+/// Since when an open turn was not touched.
+pub(crate) fn open_since(row: &TurnRow) -> Option<i64> {
+    is_open(row).then(|| row.touched_at.as_micros())
+}
+
+pub(super) fn by_id(
+    rows: &Rows<'_>,
+    pk: SessionPk,
+    id: &TurnId,
+) -> Result<Option<TurnRow>, Failure> {
+    static SQL: Sql = Sql::new(
+        "SELECT session_pk, place, turn_id, open, open_since, data FROM filrouge.turn
+         WHERE turn_id = $2 AND session_pk = $1",
+        &[Type::INT8, Type::UUID],
+    );
+    let found = rows.one(&SQL, &[&int(pk), &Uuid::from_bytes(*id.as_bytes())])?;
+    Ok(found.as_ref().map(read).transpose()?.map(|(_, turn)| turn))
+}
+
+pub(super) fn session_of(rows: &Rows<'_>, id: &TurnId) -> Result<Option<SessionPk>, Failure> {
+    static SQL: Sql = Sql::new(
+        "SELECT session_pk FROM filrouge.turn WHERE turn_id = $1 ORDER BY session_pk LIMIT 1",
+        &[Type::UUID],
+    );
+    let found = rows.one(&SQL, &[&Uuid::from_bytes(*id.as_bytes())])?;
+    found.map(|row| uint(&row, 0)).transpose()
+}
+
+pub(super) fn page(
+    rows: &Rows<'_>,
+    pk: SessionPk,
+    (from, to): (u64, u64),
+    descending: bool,
+    limit: usize,
+) -> Result<Vec<TurnRow>, Failure> {
+    static RISING: Sql = Sql::new(
+        "SELECT session_pk, place, turn_id, open, open_since, data FROM filrouge.turn
+         WHERE session_pk = $1 AND place BETWEEN $2 AND $3 ORDER BY place LIMIT $4",
+        &[Type::INT8, Type::INT8, Type::INT8, Type::INT8],
+    );
+    static FALLING: Sql = Sql::new(
+        "SELECT session_pk, place, turn_id, open, open_since, data FROM filrouge.turn
+         WHERE session_pk = $1 AND place BETWEEN $2 AND $3 ORDER BY place DESC LIMIT $4",
+        &[Type::INT8, Type::INT8, Type::INT8, Type::INT8],
+    );
+    let sql = if descending { &FALLING } else { &RISING };
+    let params = (int(pk), int(from), int(to), int(limit as u64));
+    let found = rows.many(sql, &[&params.0, &params.1, &params.2, &params.3])?;
+    found.iter().map(|row| Ok(read(row)?.1)).collect()
+}
+
+pub(super) fn silent(
+    rows: &Rows<'_>,
+    before: Timestamp,
+    limit: usize,
+) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
+    static SQL: Sql = Sql::new(
+        "SELECT session_pk, place, turn_id, open, open_since, data FROM filrouge.turn
+         WHERE open AND open_since < $1 ORDER BY open_since LIMIT $2",
+        &[Type::INT8, Type::INT8],
+    );
+    let found = rows.many(&SQL, &[&before.as_micros(), &int(limit as u64)])?;
+    let turns: Vec<_> = found.iter().filter_map(|row| read(row).ok()).collect();
+    if turns.len() < found.len() {
+        let malformed = found.len() - turns.len();
+        tracing::error!(
+            malformed,
+            "stored open turns are malformed; `verify` names them"
+        );
+    }
+    Ok(turns)
+}

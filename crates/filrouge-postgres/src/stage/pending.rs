@@ -1,0 +1,344 @@
+//! What a group has put: kept by tables, and sent with one statement a table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use filrouge_store::record::RecordRow;
+use filrouge_store::rows::{DraftChunk, DraftRow, HeadRow, LogRow, SessionPk, SessionRow, TurnRow};
+use tokio::try_join;
+use tokio_postgres::Error;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use crate::rows::{int, open_since};
+use crate::session::{Session, Sql};
+
+mod sessions;
+
+pub(crate) use sessions::INSERT_SESSIONS;
+
+/// Rows that were put and not sent.
+#[derive(Default)]
+pub(crate) struct Pending {
+    sessions: Vec<(SessionPk, SessionRow)>,
+    heads: BTreeMap<SessionPk, Vec<u8>>,
+    new_turns: BTreeMap<(SessionPk, u64), TurnRow>,
+    turns: BTreeMap<(SessionPk, u64), TurnRow>,
+    records: Vec<(SessionPk, RecordRow)>,
+    record_bytes: usize,
+    keys: Vec<(SessionPk, [u8; 16], u64)>,
+    agents: BTreeSet<(SessionPk, Box<str>)>,
+    drafts: BTreeMap<(SessionPk, u64), Vec<u8>>,
+    gone_drafts: BTreeSet<(SessionPk, u64)>,
+    chunks: BTreeMap<(SessionPk, u64, u64), Vec<u8>>,
+    gone_chunks: BTreeSet<(SessionPk, u64)>,
+    log: Option<LogRow>,
+}
+
+pub(crate) static PUT_HEADS: Sql = Sql::new(
+    "INSERT INTO filrouge.head (pk, data) SELECT * FROM unnest($1, $2)
+     ON CONFLICT (pk) DO UPDATE SET data = EXCLUDED.data",
+    &[Type::INT8_ARRAY, Type::BYTEA_ARRAY],
+);
+pub(crate) static INSERT_TURNS: Sql = Sql::new(
+    "INSERT INTO filrouge.turn (session_pk, place, turn_id, open, open_since, data)
+     SELECT * FROM unnest($1, $2, $3, $4, $5, $6)",
+    TURN_TYPES,
+);
+pub(crate) static UPDATE_TURNS: Sql = Sql::new(
+    "INSERT INTO filrouge.turn (session_pk, place, turn_id, open, open_since, data)
+     SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
+     ON CONFLICT (session_pk, place) DO UPDATE
+     SET open = EXCLUDED.open, open_since = EXCLUDED.open_since, data = EXCLUDED.data",
+    TURN_TYPES,
+);
+const TURN_TYPES: &[Type] = &[
+    Type::INT8_ARRAY,
+    Type::INT8_ARRAY,
+    Type::UUID_ARRAY,
+    Type::BOOL_ARRAY,
+    Type::INT8_ARRAY,
+    Type::BYTEA_ARRAY,
+];
+pub(crate) static INSERT_RECORDS: Sql = Sql::new(
+    "INSERT INTO filrouge.record (session_pk, first_seq, count, head, body)
+     SELECT * FROM unnest($1, $2, $3, $4, $5)",
+    &[
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::BYTEA_ARRAY,
+    ],
+);
+pub(crate) static INSERT_KEYS: Sql = Sql::new(
+    "INSERT INTO filrouge.item_key (session_pk, key, seq) SELECT * FROM unnest($1, $2, $3)",
+    &[Type::INT8_ARRAY, Type::UUID_ARRAY, Type::INT8_ARRAY],
+);
+pub(crate) static NOTE_AGENTS: Sql = Sql::new(
+    "INSERT INTO filrouge.session_agent (session_pk, agent) SELECT * FROM unnest($1, $2)
+     ON CONFLICT DO NOTHING",
+    &[Type::INT8_ARRAY, Type::BYTEA_ARRAY],
+);
+pub(crate) static PUT_DRAFTS: Sql = Sql::new(
+    "INSERT INTO filrouge.draft (session_pk, place, data) SELECT * FROM unnest($1, $2, $3)
+     ON CONFLICT (session_pk, place) DO UPDATE SET data = EXCLUDED.data",
+    &[Type::INT8_ARRAY, Type::INT8_ARRAY, Type::BYTEA_ARRAY],
+);
+pub(crate) static DELETE_DRAFTS: Sql = Sql::new(
+    "DELETE FROM filrouge.draft d USING unnest($1, $2) AS gone (session_pk, place)
+     WHERE d.session_pk = gone.session_pk AND d.place = gone.place",
+    &[Type::INT8_ARRAY, Type::INT8_ARRAY],
+);
+pub(crate) static INSERT_CHUNKS: Sql = Sql::new(
+    "INSERT INTO filrouge.draft_chunk (session_pk, place, number, data)
+     SELECT * FROM unnest($1, $2, $3, $4)",
+    &[
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::BYTEA_ARRAY,
+    ],
+);
+pub(crate) static DELETE_CHUNKS: Sql = Sql::new(
+    "DELETE FROM filrouge.draft_chunk c USING unnest($1, $2) AS gone (session_pk, place)
+     WHERE c.session_pk = gone.session_pk AND c.place = gone.place",
+    &[Type::INT8_ARRAY, Type::INT8_ARRAY],
+);
+/// Whoever listens is told once the commit is there.
+pub(crate) static INSERT_LOG: Sql = Sql::new(
+    "WITH put AS (INSERT INTO filrouge.commit_log (commit_no, data) VALUES ($1, $2) RETURNING commit_no)
+     SELECT pg_notify('filrouge', commit_no::text) FROM put",
+    &[Type::INT8, Type::BYTEA],
+);
+
+impl Pending {
+    pub(crate) fn session(&mut self, pk: SessionPk, row: &SessionRow) {
+        self.sessions.push((pk, row.clone()));
+    }
+
+    pub(crate) fn head(&mut self, pk: SessionPk, head: &HeadRow) {
+        self.heads.insert(pk, head.encode());
+    }
+
+    pub(crate) fn turn(&mut self, pk: SessionPk, row: &TurnRow, new: bool) {
+        let key = (pk, row.place());
+        let turns = if new || self.new_turns.contains_key(&key) {
+            &mut self.new_turns
+        } else {
+            &mut self.turns
+        };
+        turns.insert(key, row.clone());
+    }
+
+    /// Gives how many bytes of records are kept.
+    pub(crate) fn record(&mut self, pk: SessionPk, row: &RecordRow) -> usize {
+        self.record_bytes += row.body.len();
+        self.records.push((pk, row.clone()));
+        self.record_bytes
+    }
+
+    pub(crate) fn key(&mut self, pk: SessionPk, key: [u8; 16], seq: u64) {
+        self.keys.push((pk, key, seq));
+    }
+
+    pub(crate) fn agent(&mut self, pk: SessionPk, agent: &str) {
+        self.agents.insert((pk, agent.into()));
+    }
+
+    pub(crate) fn draft(&mut self, pk: SessionPk, row: &DraftRow) {
+        self.drafts.insert((pk, row.place), row.encode());
+    }
+
+    pub(crate) fn chunk(&mut self, pk: SessionPk, place: u64, chunk: &DraftChunk) {
+        let key = (pk, place, chunk.number);
+        self.chunks.insert(key, chunk.encode());
+    }
+
+    pub(super) fn clear(&mut self, pk: SessionPk, place: u64) {
+        self.chunks
+            .retain(|(of, at, _), _| (*of, *at) != (pk, place));
+        self.gone_chunks.insert((pk, place));
+    }
+
+    pub(super) fn delete_draft(&mut self, pk: SessionPk, place: u64) {
+        self.clear(pk, place);
+        self.drafts.remove(&(pk, place));
+        self.gone_drafts.insert((pk, place));
+    }
+
+    pub(super) fn log(&mut self, row: &LogRow) {
+        self.log = Some(row.clone());
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+            && self.heads.is_empty()
+            && self.new_turns.is_empty()
+            && self.turns.is_empty()
+            && self.records.is_empty()
+            && self.keys.is_empty()
+            && self.agents.is_empty()
+            && self.drafts.is_empty()
+            && self.gone_drafts.is_empty()
+            && self.chunks.is_empty()
+            && self.gone_chunks.is_empty()
+            && self.log.is_none()
+    }
+
+    /// Sends everything in one go; what was taken away goes before what was put in its place.
+    pub(crate) async fn send(&self, session: &Session) -> Result<(), Error> {
+        try_join!(
+            biased;
+            places(session, &DELETE_CHUNKS, &self.gone_chunks),
+            places(session, &DELETE_DRAFTS, &self.gone_drafts),
+            sessions::insert(session, &self.sessions),
+            self.send_records(session),
+            self.send_keys(session),
+            turns(session, &INSERT_TURNS, &self.new_turns),
+            turns(session, &UPDATE_TURNS, &self.turns),
+            self.send_agents(session),
+            self.send_drafts(session),
+            self.send_chunks(session),
+            self.send_heads(session),
+            self.send_log(session),
+        )?;
+        Ok(())
+    }
+
+    async fn send_heads(&self, session: &Session) -> Result<(), Error> {
+        if self.heads.is_empty() {
+            return Ok(());
+        }
+        let pks: Vec<i64> = self.heads.keys().map(|pk| int(*pk)).collect();
+        let data: Vec<&[u8]> = self.heads.values().map(Vec::as_slice).collect();
+        session.query(&PUT_HEADS, &[&pks, &data]).await.map(drop)
+    }
+
+    async fn send_records(&self, session: &Session) -> Result<(), Error> {
+        if self.records.is_empty() {
+            return Ok(());
+        }
+        let of = |n: fn(&RecordRow) -> u64| self.records.iter().map(move |(_, r)| int(n(r)));
+        let pks: Vec<i64> = self.records.iter().map(|(pk, _)| int(*pk)).collect();
+        let seqs: Vec<i64> = of(|r| r.first_seq).collect();
+        let counts: Vec<i64> = of(|r| r.count).collect();
+        let heads: Vec<&[u8]> = self
+            .records
+            .iter()
+            .map(|(_, r)| r.head.as_slice())
+            .collect();
+        let bodies: Vec<&[u8]> = self
+            .records
+            .iter()
+            .map(|(_, r)| r.body.as_slice())
+            .collect();
+        session
+            .query(&INSERT_RECORDS, &[&pks, &seqs, &counts, &heads, &bodies])
+            .await
+            .map(drop)
+    }
+
+    async fn send_keys(&self, session: &Session) -> Result<(), Error> {
+        if self.keys.is_empty() {
+            return Ok(());
+        }
+        let pks: Vec<i64> = self.keys.iter().map(|(pk, ..)| int(*pk)).collect();
+        let keys: Vec<Uuid> = self
+            .keys
+            .iter()
+            .map(|(_, key, _)| Uuid::from_bytes(*key))
+            .collect();
+        let seqs: Vec<i64> = self.keys.iter().map(|(.., seq)| int(*seq)).collect();
+        session
+            .query(&INSERT_KEYS, &[&pks, &keys, &seqs])
+            .await
+            .map(drop)
+    }
+
+    async fn send_agents(&self, session: &Session) -> Result<(), Error> {
+        if self.agents.is_empty() {
+            return Ok(());
+        }
+        let pks: Vec<i64> = self.agents.iter().map(|(pk, _)| int(*pk)).collect();
+        let agents: Vec<&[u8]> = self.agents.iter().map(|(_, a)| a.as_bytes()).collect();
+        session
+            .query(&NOTE_AGENTS, &[&pks, &agents])
+            .await
+            .map(drop)
+    }
+
+    async fn send_drafts(&self, session: &Session) -> Result<(), Error> {
+        if self.drafts.is_empty() {
+            return Ok(());
+        }
+        let pks: Vec<i64> = self.drafts.keys().map(|(pk, _)| int(*pk)).collect();
+        let at: Vec<i64> = self.drafts.keys().map(|(_, place)| int(*place)).collect();
+        let data: Vec<&[u8]> = self.drafts.values().map(Vec::as_slice).collect();
+        session
+            .query(&PUT_DRAFTS, &[&pks, &at, &data])
+            .await
+            .map(drop)
+    }
+
+    async fn send_chunks(&self, session: &Session) -> Result<(), Error> {
+        if self.chunks.is_empty() {
+            return Ok(());
+        }
+        let pks: Vec<i64> = self.chunks.keys().map(|(pk, ..)| int(*pk)).collect();
+        let at: Vec<i64> = self
+            .chunks
+            .keys()
+            .map(|(_, place, _)| int(*place))
+            .collect();
+        let numbers: Vec<i64> = self.chunks.keys().map(|(.., n)| int(*n)).collect();
+        let data: Vec<&[u8]> = self.chunks.values().map(Vec::as_slice).collect();
+        session
+            .query(&INSERT_CHUNKS, &[&pks, &at, &numbers, &data])
+            .await
+            .map(drop)
+    }
+
+    async fn send_log(&self, session: &Session) -> Result<(), Error> {
+        let Some(row) = &self.log else { return Ok(()) };
+        session
+            .query(&INSERT_LOG, &[&int(row.commit_no), &row.encode()])
+            .await
+            .map(drop)
+    }
+}
+
+async fn places(
+    session: &Session,
+    sql: &'static Sql,
+    of: &BTreeSet<(SessionPk, u64)>,
+) -> Result<(), Error> {
+    if of.is_empty() {
+        return Ok(());
+    }
+    let pks: Vec<i64> = of.iter().map(|(pk, _)| int(*pk)).collect();
+    let at: Vec<i64> = of.iter().map(|(_, place)| int(*place)).collect();
+    session.query(sql, &[&pks, &at]).await.map(drop)
+}
+
+async fn turns(
+    session: &Session,
+    sql: &'static Sql,
+    of: &BTreeMap<(SessionPk, u64), TurnRow>,
+) -> Result<(), Error> {
+    if of.is_empty() {
+        return Ok(());
+    }
+    let pks: Vec<i64> = of.keys().map(|(pk, _)| int(*pk)).collect();
+    let at: Vec<i64> = of.keys().map(|(_, place)| int(*place)).collect();
+    let ids: Vec<Uuid> = of
+        .values()
+        .map(|t| Uuid::from_bytes(*t.turn_id.as_bytes()))
+        .collect();
+    let since: Vec<Option<i64>> = of.values().map(open_since).collect();
+    let open: Vec<bool> = since.iter().map(Option::is_some).collect();
+    let data: Vec<Vec<u8>> = of.values().map(TurnRow::encode).collect();
+    session
+        .query(sql, &[&pks, &at, &ids, &open, &since, &data])
+        .await
+        .map(drop)
+}

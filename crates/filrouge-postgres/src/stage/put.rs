@@ -1,0 +1,220 @@
+//! Putting rows.
+
+use filrouge_store::record::RecordRow;
+use filrouge_store::rows::{
+    DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, SessionPk, SessionRow, TurnRow, Tx,
+    event_key, item_key, request_key,
+};
+use filrouge_types::{Failure, IdentityId, ItemId, ProjectId, RequestId, SessionId};
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::Stage;
+use crate::rows::int;
+use crate::session::{Param, Sql};
+
+/// So many bytes are kept before they are sent in the middle of a transaction.
+const PENDING_BYTES: usize = 16 << 20;
+
+impl Stage<'_> {
+    /// Puts what is too seldom to be kept for others.
+    fn now(&mut self, sql: &'static Sql, params: &[Param<'_>]) -> Result<(), Failure> {
+        self.puts += 1;
+        self.sent()?.many(sql, params).map(drop)
+    }
+
+    fn put_key(&mut self, pk: SessionPk, key: [u8; 16], seq: u64) {
+        self.puts += 1;
+        self.known.put_key(pk, key, seq);
+        self.pending.get_mut().key(pk, key, seq);
+    }
+
+    /// Tells the database's guard whose rows this transaction may change.
+    fn allow(&self, what: &str, pk: SessionPk) -> Result<(), Failure> {
+        static SQL: Sql = Sql::new("SELECT set_config($1, $2, true)", &[Type::TEXT, Type::TEXT]);
+        self.sent()?.many(&SQL, &[&what, &pk.to_string()]).map(drop)
+    }
+}
+
+impl Tx for Stage<'_> {
+    fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
+        self.puts += 1;
+        let pk = self.known.made(row);
+        self.pending.get_mut().session(pk, row);
+        Ok(pk)
+    }
+
+    fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
+        self.puts += 1;
+        if let Some(stored) = self.known.stored(pk) {
+            stored.head = Some(head.clone());
+        }
+        self.pending.get_mut().head(pk, head);
+        Ok(())
+    }
+
+    fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
+        self.puts += 1;
+        self.known.put_turn(pk, row);
+        self.pending.get_mut().turn(pk, row, true);
+        Ok(())
+    }
+
+    fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
+        self.puts += 1;
+        self.known.put_turn(pk, row);
+        self.pending.get_mut().turn(pk, row, false);
+        Ok(())
+    }
+
+    fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+        self.puts += 1;
+        self.known.put_record(pk, row);
+        let bytes = self.pending.get_mut().record(pk, row);
+        if bytes > PENDING_BYTES {
+            self.sent()?;
+        }
+        Ok(())
+    }
+
+    fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+        static SQL: Sql = Sql::new(
+            "UPDATE filrouge.record SET head = $3, body = $4 WHERE session_pk = $1 AND first_seq = $2",
+            &[Type::INT8, Type::INT8, Type::BYTEA, Type::BYTEA],
+        );
+        self.allow("filrouge.redacts", pk)?;
+        self.known.forget(pk);
+        self.now(&SQL, &[&int(pk), &int(row.first_seq), &row.head, &row.body])
+    }
+
+    fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {
+        self.put_key(pk, item_key(id), seq);
+        Ok(())
+    }
+
+    fn insert_request_key(
+        &mut self,
+        pk: SessionPk,
+        id: &RequestId,
+        seq: u64,
+    ) -> Result<(), Failure> {
+        self.put_key(pk, request_key(id), seq);
+        Ok(())
+    }
+
+    fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
+        static SQL: Sql = Sql::new(
+            "UPDATE filrouge.session SET identity_id = $2, parent_session_id = $3, project_id = $4,
+                 team_id = $5, title = $6, status = $7, state = $8, metadata = $9, token = $10, erased = $11
+             WHERE pk = $1",
+            &[
+                Type::INT8, Type::TEXT, Type::TEXT, Type::TEXT, Type::BYTEA, Type::BYTEA,
+                Type::INT2, Type::BYTEA, Type::BYTEA, Type::BYTEA, Type::BYTEA,
+            ],
+        );
+        let bytes = |text: &Option<Box<str>>| text.as_deref().map(|t| t.as_bytes().to_vec());
+        let params: [Param<'_>; 11] = [
+            &int(pk),
+            &row.identity_id.as_ref().map(IdentityId::as_str),
+            &row.parent_session_id.as_ref().map(SessionId::as_str),
+            &row.project_id.as_ref().map(ProjectId::as_str),
+            &bytes(&row.team_id),
+            &bytes(&row.title),
+            &i16::from(row.status.code()),
+            &bytes(&row.state),
+            &row.metadata.as_str().as_bytes(),
+            &row.token.map(|t| t.0.to_vec()),
+            &row.erased.map(|e| e.encode()),
+        ];
+        if let Some(stored) = self.known.stored(pk) {
+            stored.row = row.clone();
+        }
+        self.now(&SQL, &params)
+    }
+
+    fn note_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
+        self.puts += 1;
+        self.pending.get_mut().agent(pk, agent);
+        Ok(())
+    }
+
+    fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
+        static SQL: Sql = Sql::new(
+            "INSERT INTO filrouge.event (session_pk, number, key, data) VALUES ($1, $2, $3, $4)",
+            &[Type::INT8, Type::INT8, Type::UUID, Type::BYTEA],
+        );
+        let key = Uuid::from_bytes(event_key(&row.event.key));
+        self.now(&SQL, &[&int(pk), &int(row.number), &key, &row.encode()])
+    }
+
+    fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure> {
+        static SQL: Sql = Sql::new(
+            "INSERT INTO filrouge.note (name, data) VALUES ($1, $2)
+             ON CONFLICT (name) DO UPDATE SET data = EXCLUDED.data",
+            &[Type::TEXT, Type::BYTEA],
+        );
+        let name: &str = &row.name;
+        self.now(&SQL, &[&name, &row.encode()])
+    }
+
+    fn erase(&mut self, pk: SessionPk) -> Result<(), Failure> {
+        const TABLES: [&str; 7] = [
+            "record",
+            "item_key",
+            "event",
+            "session_agent",
+            "draft_chunk",
+            "draft",
+            "turn",
+        ];
+        self.allow("filrouge.erases", pk)?;
+        self.known.forget(pk);
+        self.puts += 1;
+        let rows = self.sent()?;
+        for table in TABLES {
+            let sql = format!("DELETE FROM filrouge.{table} WHERE session_pk = $1");
+            let pk = int(pk);
+            let params: [Param<'_>; 1] = [&pk];
+            let asked = rows.session.query_text(&sql, &[Type::INT8], &params);
+            rows.driver.wait(rows.session.answered(asked))?;
+        }
+        Ok(())
+    }
+
+    fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure> {
+        self.puts += 1;
+        self.known.put_draft(pk, row.place, Some(row));
+        self.pending.get_mut().draft(pk, row);
+        Ok(())
+    }
+
+    fn insert_draft_chunk(
+        &mut self,
+        pk: SessionPk,
+        place: u64,
+        chunk: &DraftChunk,
+    ) -> Result<(), Failure> {
+        self.puts += 1;
+        self.pending.get_mut().chunk(pk, place, chunk);
+        Ok(())
+    }
+
+    fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
+        self.puts += 1;
+        self.pending.get_mut().clear(pk, place);
+        Ok(())
+    }
+
+    fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
+        self.puts += 1;
+        self.known.put_draft(pk, place, None);
+        self.pending.get_mut().delete_draft(pk, place);
+        Ok(())
+    }
+
+    fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
+        self.puts += 1;
+        self.pending.get_mut().log(row);
+        Ok(())
+    }
+}

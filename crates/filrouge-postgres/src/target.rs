@@ -1,0 +1,190 @@
+//! Where a URL leads: the servers, in their order, and how each is spoken to.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use filrouge_types::Failure;
+use tokio_postgres::Config;
+use tokio_postgres::config::{ChannelBinding, Host, SslMode};
+
+use crate::tls::Tls;
+use crate::url::{Parts, invalid};
+
+/// How long reaching a server may take, unless `connect_timeout` says otherwise.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a connection is silent before the system asks whether the other side is there.
+const KEEPALIVES_IDLE: Duration = Duration::from_secs(30);
+/// How often it asks then, and how many times: a host that went without a word is given up within half a minute more.
+const KEEPALIVES_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVES_RETRIES: u32 = 3;
+/// How long what was sent may go unacknowledged.
+const USER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Where a URL leads.
+#[derive(Clone)]
+pub(crate) struct Target {
+    /// The servers, one host each, in the order they are tried.
+    pub(crate) servers: Vec<Config>,
+    pub(crate) tls: Tls,
+}
+
+/// The hosts alone.
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.servers.iter().map(name))
+            .finish()
+    }
+}
+
+impl Target {
+    /// The target of `url`; reads the certificates that it names.
+    pub(crate) fn of(url: &str) -> Result<Self, Failure> {
+        let parts = Parts::of(url)?;
+        let tls = Tls::of(&parts)?;
+        let mut config = Config::new();
+        // Nobody else's name is taken for it, such as the one of the system's account.
+        config.user(parts.user()?.ok_or_else(|| invalid("it names no user"))?);
+        if let Some(password) = parts.password()? {
+            config.password(password);
+        }
+        if let Some(database) = parts.database()? {
+            config.dbname(database);
+        }
+        let name = parts.parameter("application_name")?;
+        config.application_name(name.unwrap_or_else(|| "filrouge".to_owned()));
+        if let Some(options) = parts.parameter("options")? {
+            config.options(options);
+        }
+        session_attributes(&parts)?;
+        channel_binding(&mut config, &parts)?;
+        timing(&mut config, &parts)?;
+        let places = parts.places()?;
+        let servers = places.into_iter().map(|place| {
+            let mut config = config.clone();
+            // As libpq: no TLS on sockets.
+            let mode = if place.host.starts_with('/') {
+                SslMode::Disable
+            } else {
+                tls.ssl_mode()
+            };
+            config.host(place.host).port(place.port).ssl_mode(mode);
+            config
+        });
+        Ok(Self {
+            servers: servers.collect(),
+            tls,
+        })
+    }
+
+    /// Sets the password where the URL has none.
+    pub(crate) fn set_password(&mut self, password: &str) {
+        for config in &mut self.servers {
+            if config.get_password().is_none() {
+                config.password(password);
+            }
+        }
+    }
+}
+
+/// The server's host and port, for people.
+pub(crate) fn name(server: &Config) -> String {
+    let port = server.get_ports().first().copied().unwrap_or_default();
+    match server.get_hosts().first() {
+        Some(Host::Tcp(host)) if host.contains(':') => format!("[{host}]:{port}"),
+        Some(Host::Tcp(host)) => format!("{host}:{port}"),
+        Some(Host::Unix(folder)) => format!("{}/.s.PGSQL.{port}", folder.display()),
+        None => String::new(),
+    }
+}
+
+/// Whether what is sent to `server` goes over a network.
+pub(crate) fn is_remote(server: &Config) -> bool {
+    server.get_hosts().iter().any(|host| match host {
+        Host::Tcp(host) => {
+            host != "localhost" && !host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        }
+        Host::Unix(_) => false,
+    })
+}
+
+/// The store always wants a server that takes writes.
+fn session_attributes(parts: &Parts<'_>) -> Result<(), Failure> {
+    match parts.parameter("target_session_attrs")?.as_deref() {
+        None | Some("any" | "read-write" | "primary") => Ok(()),
+        Some(_) => Err(invalid(
+            "target_session_attrs is none of any, read-write, primary: the store takes writes",
+        )),
+    }
+}
+
+fn channel_binding(config: &mut Config, parts: &Parts<'_>) -> Result<(), Failure> {
+    let binding = match parts.parameter("channel_binding")?.as_deref() {
+        None | Some("prefer") => ChannelBinding::Prefer,
+        Some("disable") => ChannelBinding::Disable,
+        Some("require") => ChannelBinding::Require,
+        Some(_) => {
+            return Err(invalid(
+                "channel_binding is none of disable, prefer, require",
+            ));
+        }
+    };
+    config.channel_binding(binding);
+    Ok(())
+}
+
+fn timing(config: &mut Config, parts: &Parts<'_>) -> Result<(), Failure> {
+    let seconds = |name| Ok(at_least_one(parts, name)?.map(Duration::from_secs));
+    config.connect_timeout(seconds("connect_timeout")?.unwrap_or(CONNECT_TIMEOUT));
+    match parts.parameter("keepalives")?.as_deref() {
+        None | Some("1") => config.keepalives(true),
+        Some("0") => config.keepalives(false),
+        Some(_) => return Err(invalid("keepalives is neither 0 nor 1")),
+    };
+    config.keepalives_idle(seconds("keepalives_idle")?.unwrap_or(KEEPALIVES_IDLE));
+    let interval = seconds("keepalives_interval")?;
+    config.keepalives_interval(interval.unwrap_or(KEEPALIVES_INTERVAL));
+    let retries = at_least_one(parts, "keepalives_retries")?;
+    config.keepalives_retries(retries.unwrap_or(KEEPALIVES_RETRIES));
+    let milliseconds = at_least_one(parts, "tcp_user_timeout")?;
+    config.tcp_user_timeout(milliseconds.map_or(USER_TIMEOUT, Duration::from_millis));
+    Ok(())
+}
+
+/// The parameter `name` as a number, at most 2³¹ − 1 as in libpq.
+fn at_least_one<T>(parts: &Parts<'_>, name: &str) -> Result<Option<T>, Failure>
+where
+    T: From<u32>,
+{
+    let Some(text) = parts.parameter(name)? else {
+        return Ok(None);
+    };
+    let number = text.parse::<u32>().ok();
+    let number = number.filter(|number| (1..=i32::MAX.unsigned_abs()).contains(number));
+    let number =
+        number.ok_or_else(|| invalid(format!("{name} is no whole number of 1 or more")))?;
+    Ok(Some(number.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_is_what_is_neither_loopback_nor_a_socket() {
+        let remote = |host: &str| {
+            let target = Target::of(&format!("postgres://u@{host}/d")).unwrap();
+            target.servers.iter().map(is_remote).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            remote("localhost,127.0.0.1,127.9.9.9,[::1],%2Frun"),
+            [false; 5]
+        );
+        assert_eq!(
+            remote("db.example,10.0.0.1,[fe80::1],localhost.example"),
+            [true; 4]
+        );
+    }
+}

@@ -1,0 +1,343 @@
+//! TLS to the server, with libpq's meanings of `sslmode` (PostgreSQL documentation, 34.19 SSL Support).
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use filrouge_types::Failure;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
+use tokio_postgres::Socket;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::url::{Parts, invalid};
+
+/// How much of the server's certificate is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Mode {
+    Disable,
+    Prefer,
+    Require,
+    VerifyCa,
+    VerifyFull,
+}
+
+/// The value of `sslrootcert` that means the system's certificates.
+const SYSTEM: &str = "system";
+
+impl Mode {
+    fn of(parts: &Parts<'_>, roots: Option<&str>) -> Result<Self, Failure> {
+        let system = roots == Some(SYSTEM);
+        let mode = match parts.parameter("sslmode")?.as_deref() {
+            None if system => Self::VerifyFull,
+            None | Some("prefer") => Self::Prefer,
+            Some("disable") => Self::Disable,
+            Some("require") => Self::Require,
+            Some("verify-ca") => Self::VerifyCa,
+            Some("verify-full") => Self::VerifyFull,
+            Some(_) => {
+                return Err(invalid(
+                    "sslmode is none of disable, prefer, require, verify-ca, verify-full",
+                ));
+            }
+        };
+        if system && mode < Self::VerifyFull {
+            // Anybody can have a certificate of a public authority, for a name of theirs.
+            return Err(invalid("sslrootcert=system takes sslmode=verify-full"));
+        }
+        if mode == Self::Disable && roots.is_some() {
+            return Err(invalid("sslrootcert takes another sslmode than disable"));
+        }
+        // A CA that is named is not named for nothing.
+        Ok(match mode {
+            Self::Require if roots.is_some() => Self::VerifyCa,
+            mode => mode,
+        })
+    }
+}
+
+/// How connections are encrypted, and whom they trust.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    mode: Mode,
+    config: MakeRustlsConnect,
+    warned: Arc<AtomicBool>,
+}
+
+impl Tls {
+    /// What a URL asks for; reads the certificates that it names.
+    pub(crate) fn of(parts: &Parts<'_>) -> Result<Self, Failure> {
+        let roots = parts.parameter("sslrootcert")?;
+        let mode = Mode::of(parts, roots.as_deref())?;
+        let provider = Arc::new(ring::default_provider());
+        let verifier = match roots.as_deref() {
+            Some(path) if path != SYSTEM => Some(webpki(&provider, roots_of(path)?)?),
+            _ if mode >= Mode::VerifyCa => Some(webpki(&provider, roots_of_system())?),
+            _ => None,
+        };
+        let verifier = Verifier {
+            webpki: verifier,
+            name: mode == Mode::VerifyFull,
+            provider: provider.clone(),
+        };
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|e| invalid(format!("TLS: {e}")))?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier));
+        let config = match own_certificate(parts)? {
+            Some((chain, key)) => builder
+                .with_client_auth_cert(chain, key)
+                .map_err(|e| invalid(format!("sslcert and sslkey: {e}")))?,
+            None => builder.with_no_client_auth(),
+        };
+        Ok(Self {
+            mode,
+            config: MakeRustlsConnect::new(config),
+            warned: Arc::default(),
+        })
+    }
+
+    /// What the server is asked for before anything else.
+    pub(crate) fn ssl_mode(&self) -> SslMode {
+        match self.mode {
+            Mode::Disable => SslMode::Disable,
+            Mode::Prefer => SslMode::Prefer,
+            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => SslMode::Require,
+        }
+    }
+
+    /// For one connection.
+    pub(crate) fn upgrade(&self) -> Upgrade {
+        Upgrade {
+            with: self.config.clone(),
+            begun: Arc::default(),
+        }
+    }
+
+    /// Says once that what is stored crosses the network in the clear.
+    pub(crate) fn warn(&self, server: &str) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                server,
+                "the connection to PostgreSQL is not encrypted; use sslmode=verify-full"
+            );
+        }
+    }
+}
+
+fn webpki(
+    provider: &Arc<CryptoProvider>,
+    roots: RootCertStore,
+) -> Result<Arc<WebPkiServerVerifier>, Failure> {
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+        .build()
+        .map_err(|e| {
+            invalid(format!("the CA certificates: {e}"))
+                .with_hint("name the file of the server's CA in sslrootcert")
+        })
+}
+
+fn roots_of(path: &str) -> Result<RootCertStore, Failure> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates("sslrootcert", path)? {
+        roots
+            .add(certificate)
+            .map_err(|e| invalid(format!("sslrootcert {path:?}: {e}")))?;
+    }
+    Ok(roots)
+}
+
+fn roots_of_system() -> RootCertStore {
+    let found = rustls_native_certs::load_native_certs();
+    for error in &found.errors {
+        tracing::warn!(%error, "some of the system's CA certificates cannot be read");
+    }
+    let mut roots = RootCertStore::empty();
+    let (_, unusable) = roots.add_parsable_certificates(found.certs);
+    if unusable > 0 {
+        tracing::warn!(unusable, "some of the system's CA certificates are no use");
+    }
+    roots
+}
+
+type Own = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn own_certificate(parts: &Parts<'_>) -> Result<Option<Own>, Failure> {
+    let (chain, key) = (parts.parameter("sslcert")?, parts.parameter("sslkey")?);
+    match (chain, key) {
+        (None, None) => Ok(None),
+        (Some(chain), Some(key)) => {
+            let chain = certificates("sslcert", &chain)?;
+            let key =
+                PrivateKeyDer::from_pem_file(&key).map_err(|e| unreadable("sslkey", &key, &e))?;
+            Ok(Some((chain, key)))
+        }
+        _ => Err(invalid("sslcert and sslkey go together")),
+    }
+}
+
+fn certificates(name: &str, path: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    let all = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|e| unreadable(name, path, &e))?;
+    if all.is_empty() {
+        return Err(invalid(format!("{name} {path:?} holds no PEM certificate")));
+    }
+    Ok(all)
+}
+
+fn unreadable(name: &str, path: &str, error: &rustls::pki_types::pem::Error) -> Failure {
+    invalid(format!("{name} {path:?}: {error}"))
+        .with_hint("name a PEM file that this process may read; a key without a passphrase")
+}
+
+/// Verifies as much as was asked for.
+#[derive(Debug)]
+struct Verifier {
+    /// `None`: anybody is believed.
+    webpki: Option<Arc<WebPkiServerVerifier>>,
+    /// Whether the certificate has to be for the server's name.
+    name: bool,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let Some(webpki) = &self.webpki else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        let verified =
+            webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match verified {
+            // The chain was verified before the name.
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) if !self.name => Ok(ServerCertVerified::assertion()),
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
+
+/// TLS for one connection, which knows whether it came to it.
+pub(crate) struct Upgrade {
+    with: MakeRustlsConnect,
+    begun: Arc<AtomicBool>,
+}
+
+impl Upgrade {
+    /// Tells, once the connection is made, whether it is encrypted.
+    pub(crate) fn begun(&self) -> Arc<AtomicBool> {
+        self.begun.clone()
+    }
+}
+
+type Rustls = <MakeRustlsConnect as MakeTlsConnect<Socket>>::TlsConnect;
+
+impl MakeTlsConnect<Socket> for Upgrade {
+    type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
+    type TlsConnect = Begin;
+    type Error = Infallible;
+
+    fn make_tls_connect(&mut self, domain: &str) -> Result<Begin, Infallible> {
+        let with = MakeTlsConnect::<Socket>::make_tls_connect(&mut self.with, domain)?;
+        Ok(Begin {
+            with,
+            begun: self.begun.clone(),
+        })
+    }
+}
+
+pub(crate) struct Begin {
+    with: Rustls,
+    begun: Arc<AtomicBool>,
+}
+
+impl TlsConnect<Socket> for Begin {
+    type Stream = <Rustls as TlsConnect<Socket>>::Stream;
+    type Error = <Rustls as TlsConnect<Socket>>::Error;
+    type Future = <Rustls as TlsConnect<Socket>>::Future;
+
+    fn connect(self, stream: Socket) -> Self::Future {
+        self.begun.store(true, Ordering::Relaxed);
+        self.with.connect(stream)
+    }
+}
+
+/// What to do about a server whose certificate is not taken, or that does not take ours.
+pub(crate) fn hint(error: &tokio_postgres::Error) -> Option<&'static str> {
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let inner = cause
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::get_ref)
+            .and_then(|inner| inner.downcast_ref::<Error>());
+        if let Some(inner) = inner {
+            return Some(advice(inner));
+        }
+        source = cause.source();
+    }
+    None
+}
+
+fn advice(error: &Error) -> &'static str {
+    match error {
+        Error::InvalidCertificate(what) => match what {
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+                "name the file of the CA that signed the server's certificate in sslrootcert"
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "connect by a name that stands in the server's certificate, or use sslmode=verify-ca"
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "the server needs a new certificate; check this machine's clock too"
+            }
+            _ => "the server needs another certificate; see docs/postgresql.md",
+        },
+        Error::AlertReceived(_) => {
+            "the server refuses TLS; check its log, and sslcert and sslkey of the URL"
+        }
+        _ => "check the server's TLS settings and log",
+    }
+}

@@ -1,0 +1,297 @@
+//! The database itself refuses what filrouge never does, whoever asks for it with whatever rights (SQLSTATE FR001).
+
+use filrouge_store::contract::asks::event;
+use filrouge_store::contract::fixture::{Fixture, anyone, item, keyed, redact_items, sid};
+use filrouge_store::verify::Verdict;
+use filrouge_testbed::Database;
+use filrouge_types::{Channel, ErrorCode, NewItem};
+use tokio_postgres::{Client, NoTls};
+
+use super::{database, keyring, on};
+
+fn block_on(work: impl Future<Output = ()>) {
+    tokio::runtime::Runtime::new().unwrap().block_on(work);
+}
+
+/// A store with a row in every table that is guarded.
+async fn filled() -> (Database, Fixture) {
+    let database = database();
+    let f = on(&database.url(), keyring());
+    for s in ["s", "other"] {
+        let turn = f.start(&anyone(), s, "r").await;
+        let said = NewItem {
+            agent: Some("planner".into()),
+            ..keyed("k", "x")
+        };
+        f.append(&anyone(), &turn, vec![said, item(Channel::Plan, "y")])
+            .await
+            .unwrap();
+        f.record(&anyone(), event(s, "e", "kind")).await.unwrap();
+    }
+    assert!(f.ledger.put_note("n", 0, vec![1]).await.unwrap());
+    (database, f)
+}
+
+async fn client(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// The SQLSTATE that a statement is refused with.
+async fn state(client: &Client, sql: &str) -> String {
+    match client.batch_execute(sql).await {
+        Ok(()) => "00000".to_owned(),
+        Err(e) => {
+            client.batch_execute("ROLLBACK").await.unwrap();
+            e.code()
+                .unwrap_or_else(|| panic!("{sql}: {e:?}"))
+                .code()
+                .to_owned()
+        }
+    }
+}
+
+/// What is never done, by table.
+const NEVER: [(&str, &str); 24] = [
+    ("record", "UPDATE filrouge.record SET body = ''"),
+    ("record", "UPDATE filrouge.record SET head = head"),
+    ("record", "DELETE FROM filrouge.record"),
+    ("record", "TRUNCATE filrouge.record"),
+    ("commit_log", "UPDATE filrouge.commit_log SET data = ''"),
+    ("commit_log", "DELETE FROM filrouge.commit_log"),
+    ("commit_log", "TRUNCATE filrouge.commit_log"),
+    ("session", "DELETE FROM filrouge.session"),
+    ("session", "TRUNCATE filrouge.session"),
+    ("head", "DELETE FROM filrouge.head"),
+    ("head", "TRUNCATE filrouge.head"),
+    ("turn", "DELETE FROM filrouge.turn"),
+    ("turn", "TRUNCATE filrouge.turn"),
+    ("item_key", "UPDATE filrouge.item_key SET seq = 1"),
+    ("item_key", "DELETE FROM filrouge.item_key"),
+    ("item_key", "TRUNCATE filrouge.item_key"),
+    (
+        "session_agent",
+        "UPDATE filrouge.session_agent SET agent = 'x'",
+    ),
+    ("session_agent", "DELETE FROM filrouge.session_agent"),
+    ("session_agent", "TRUNCATE filrouge.session_agent"),
+    ("event", "UPDATE filrouge.event SET data = ''"),
+    ("event", "DELETE FROM filrouge.event"),
+    ("event", "TRUNCATE filrouge.event"),
+    ("note", "DELETE FROM filrouge.note"),
+    ("note", "TRUNCATE filrouge.note"),
+];
+
+#[test]
+fn nobody_changes_a_journal() {
+    block_on(async {
+        let (database, f) = filled().await;
+        let role = format!("clerk_{}", database.name());
+        database.sql(&format!(
+            "CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA filrouge TO {role};
+             GRANT ALL ON ALL TABLES IN SCHEMA filrouge TO {role}"
+        ));
+        let clerk = client(&database.url().replace("postgres@", &format!("{role}@"))).await;
+        let owner = client(&database.url()).await;
+        for who in [&clerk, &owner] {
+            for (table, sql) in NEVER {
+                assert_eq!(state(who, sql).await, "FR001", "{table}: {sql}");
+            }
+            // Names that are put before PostgreSQL's own change nothing.
+            let lies = "CREATE FUNCTION pg_temp.yes(text, text) RETURNS bool LANGUAGE sql AS 'SELECT true';
+                CREATE OPERATOR pg_temp.= (LEFTARG = text, RIGHTARG = text, FUNCTION = pg_temp.yes);
+                SET search_path = pg_temp, pg_catalog";
+            who.batch_execute(lies).await.unwrap();
+            let erased =
+                "BEGIN; SET LOCAL filrouge.erases = 'x'; DELETE FROM filrouge.turn; COMMIT";
+            assert_eq!(state(who, erased).await, "FR001");
+            who.batch_execute("RESET search_path").await.unwrap();
+        }
+        f.intact().await;
+        f.ledger.close().await;
+        database.sql(&format!("DROP OWNED BY {role}"));
+        drop(clerk);
+    });
+}
+
+#[test]
+fn redaction_and_erasure_get_through() {
+    block_on(async {
+        let (_database, f) = filled().await;
+        f.redacted(&anyone(), redact_items("s", &[(2, 2)]))
+            .await
+            .unwrap();
+        f.erase(&anyone(), "other").await.unwrap();
+        assert!(f.items(&anyone(), "s", 9).await[1].redacted);
+        f.intact().await;
+        f.ledger.close().await;
+    });
+}
+
+/// Who says to be redacting may empty the named session's records, and change neither their place nor what they follow.
+#[test]
+fn a_forged_redaction_goes_no_further_than_a_redaction() {
+    block_on(async {
+        let (database, f) = filled().await;
+        let owner = client(&database.url()).await;
+        let named = |pk: u8, sql: &str| {
+            format!(
+                "BEGIN; SET LOCAL filrouge.redacts = '{pk}'; SET LOCAL filrouge.erases = '{pk}'; {sql}; COMMIT"
+            )
+        };
+        let link = "set_byte(head, length(head) - 48, get_byte(head, length(head) - 48) # 1)";
+        for (pk, sql) in [
+            (
+                1,
+                format!("UPDATE filrouge.record SET head = {link} WHERE session_pk = 1"),
+            ),
+            (
+                1,
+                "UPDATE filrouge.record SET head = '' WHERE session_pk = 1".to_owned(),
+            ),
+            (
+                1,
+                "UPDATE filrouge.record SET head = substr(head, 1, 40) WHERE session_pk = 1"
+                    .to_owned(),
+            ),
+            (
+                1,
+                "UPDATE filrouge.record SET count = count + 1 WHERE session_pk = 1".to_owned(),
+            ),
+            (
+                1,
+                "UPDATE filrouge.record SET first_seq = first_seq + 100 WHERE session_pk = 1"
+                    .to_owned(),
+            ),
+            (
+                1,
+                "UPDATE filrouge.record SET session_pk = 9 WHERE session_pk = 1".to_owned(),
+            ),
+            (
+                2,
+                "UPDATE filrouge.record SET body = '' WHERE session_pk = 1".to_owned(),
+            ),
+            (
+                2,
+                "DELETE FROM filrouge.record WHERE session_pk = 1".to_owned(),
+            ),
+            (
+                2,
+                "DELETE FROM filrouge.turn WHERE session_pk = 1".to_owned(),
+            ),
+            (1, "TRUNCATE filrouge.record".to_owned()),
+            (1, "DELETE FROM filrouge.head WHERE pk = 1".to_owned()),
+        ] {
+            assert_eq!(state(&owner, &named(pk, &sql)).await, "FR001", "{sql}");
+        }
+        f.intact().await;
+        // What the guard cannot tell from a redaction, the MAC does.
+        let emptied = named(
+            1,
+            "UPDATE filrouge.record SET body = '' WHERE session_pk = 1",
+        );
+        assert_eq!(state(&owner, &emptied).await, "00000");
+        let report = f.ledger.verify(None).await.unwrap();
+        assert_eq!(report.verdict(), Verdict::Broken);
+        f.ledger.close().await;
+    });
+}
+
+/// What was done to the structure, and what undoes it.
+const FAULTS: [(&str, &str, &str); 8] = [
+    (
+        "guard_delete BEFORE DELETE ON filrouge.turn",
+        "ALTER TABLE filrouge.turn DISABLE TRIGGER guard_delete",
+        "ALTER TABLE filrouge.turn ENABLE TRIGGER guard_delete",
+    ),
+    (
+        "guard_truncate BEFORE TRUNCATE ON filrouge.record",
+        "ALTER TABLE filrouge.record ENABLE REPLICA TRIGGER guard_truncate",
+        "ALTER TABLE filrouge.record ENABLE TRIGGER guard_truncate",
+    ),
+    (
+        "guard_update BEFORE UPDATE ON filrouge.commit_log",
+        "DROP TRIGGER guard_update ON filrouge.commit_log",
+        "CREATE TRIGGER guard_update BEFORE UPDATE ON filrouge.commit_log FOR EACH ROW
+         EXECUTE FUNCTION filrouge.guard_always()",
+    ),
+    (
+        "guard_delete BEFORE DELETE ON filrouge.event",
+        "CREATE OR REPLACE TRIGGER guard_delete BEFORE DELETE ON filrouge.event FOR EACH ROW
+         WHEN (false) EXECUTE FUNCTION filrouge.guard_erasure()",
+        "CREATE OR REPLACE TRIGGER guard_delete BEFORE DELETE ON filrouge.event FOR EACH ROW
+         EXECUTE FUNCTION filrouge.guard_erasure()",
+    ),
+    (
+        "guard_delete BEFORE DELETE ON filrouge.session",
+        "ALTER TRIGGER guard_delete ON filrouge.session RENAME TO other",
+        "ALTER TRIGGER other ON filrouge.session RENAME TO guard_delete",
+    ),
+    (
+        "function guard_always",
+        "ALTER FUNCTION filrouge.guard_always() RENAME TO kept; CREATE FUNCTION filrouge.guard_always() RETURNS trigger
+         LANGUAGE plpgsql SET search_path = pg_catalog AS 'BEGIN RETURN OLD; END'",
+        "DROP FUNCTION filrouge.guard_always(); ALTER FUNCTION filrouge.kept() RENAME TO guard_always",
+    ),
+    (
+        "function guard_record",
+        "ALTER FUNCTION filrouge.guard_record() RESET search_path",
+        "ALTER FUNCTION filrouge.guard_record() SET search_path = pg_catalog",
+    ),
+    (
+        "index turn_open is not valid",
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'filrouge.turn_open'::regclass",
+        "UPDATE pg_index SET indisvalid = true WHERE indexrelid = 'filrouge.turn_open'::regclass",
+    ),
+];
+
+#[test]
+fn verify_tells_of_guards_and_indexes() {
+    block_on(async {
+        let (database, f) = filled().await;
+        f.intact().await;
+        for (what, harm, mend) in FAULTS {
+            database.sql(harm);
+            let report = f.ledger.verify(None).await.unwrap();
+            assert_eq!(report.verdict(), Verdict::Broken, "{harm}");
+            assert!(
+                report.findings.iter().any(|f| f.what.contains(what)),
+                "{what}: {report:?}"
+            );
+            database.sql(mend);
+            f.intact().await;
+        }
+        f.ledger.close().await;
+    });
+}
+
+/// A table that is gone or was rebuilt otherwise is told of, and is no fault of the program.
+#[test]
+fn a_table_that_is_gone() {
+    for harm in [
+        "DROP TABLE filrouge.event CASCADE",
+        "ALTER TABLE filrouge.turn RENAME COLUMN data TO other",
+    ] {
+        block_on(async {
+            let (database, f) = filled().await;
+            f.ledger.close().await;
+            database.sql(harm);
+            let options = super::options(&database.url(), keyring());
+            let opened = filrouge_postgres::PostgresLedger::open(options).map(|ledger| {
+                let ledger: std::sync::Arc<dyn filrouge_store::Ledger> =
+                    std::sync::Arc::new(ledger);
+                ledger
+            });
+            let refused = match opened {
+                Err(failure) => failure,
+                Ok(ledger) => {
+                    let read = ledger.events(&anyone(), &sid("s"), 0, 9).await;
+                    ledger.close().await;
+                    read.unwrap_err()
+                }
+            };
+            assert_eq!(refused.code, ErrorCode::IntegrityError, "{harm}: {refused}");
+        });
+    }
+}

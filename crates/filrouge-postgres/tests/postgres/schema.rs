@@ -1,0 +1,268 @@
+//! A store is made once, whoever comes first, and what is no store of ours is left alone.
+
+use std::sync::{Arc, Barrier};
+
+use filrouge_postgres::{Options, PostgresLedger};
+use filrouge_store::contract::fixture::{Fixture, anyone};
+use filrouge_store::{Keyring, Ledger, OsEntropy};
+use filrouge_testbed::{Database, Row, Server};
+use filrouge_types::{ErrorCode, Failure, FixedClock};
+
+use super::{NOON, database, keyring, on};
+
+mod keys;
+
+fn block_on(work: impl Future<Output = ()>) {
+    tokio::runtime::Runtime::new().unwrap().block_on(work);
+}
+
+/// As servers open a store: each with random numbers of its own.
+fn open(url: &str, keyring: Arc<Keyring>) -> Result<PostgresLedger, Failure> {
+    let mut options = Options::new(url, keyring, Arc::new(OsEntropy)).unwrap();
+    options.clock = Some(Arc::new(FixedClock::at(NOON)));
+    PostgresLedger::open(options)
+}
+
+fn refusal(url: &str) -> Failure {
+    open(url, keyring()).map(drop).unwrap_err()
+}
+
+/// All that stands in the schemas of others than PostgreSQL.
+fn everything(database: &Database) -> Vec<Row> {
+    database.sql(
+        "SELECT n.nspname, c.relname, c.relkind::text, c.reltuples::text FROM pg_class c JOIN pg_namespace n
+         ON n.oid = c.relnamespace WHERE n.nspname !~ '^(pg_|information_schema)' ORDER BY 1, 2;
+         SELECT nspname FROM pg_namespace ORDER BY 1",
+    )
+}
+
+/// Opens `count` ledgers at once, each with its keyring.
+fn at_once(url: &str, keyrings: Vec<Arc<Keyring>>) -> Vec<Result<PostgresLedger, Failure>> {
+    let barrier = Barrier::new(keyrings.len());
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = keyrings
+            .into_iter()
+            .map(|keyring| {
+                scope.spawn(|| {
+                    let keyring = keyring;
+                    barrier.wait();
+                    open(url, keyring)
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    })
+}
+
+#[test]
+fn eight_servers_make_one_store() {
+    for _ in 0..3 {
+        let database = Database::new();
+        let opened = at_once(&database.url(), vec![keyring(); 8]);
+        let opened: Vec<Arc<dyn Ledger>> = opened
+            .into_iter()
+            .map(|ledger| Arc::new(ledger.unwrap()) as Arc<dyn Ledger>)
+            .collect();
+        let first = opened[0].store_id().to_owned();
+        assert!(opened.iter().all(|ledger| ledger.store_id() == first));
+        block_on(async {
+            for (n, ledger) in opened.into_iter().enumerate() {
+                let f = Fixture {
+                    ledger,
+                    clock: Arc::new(FixedClock::at(NOON)),
+                    keyring: keyring(),
+                    keep: Box::new(()),
+                };
+                f.whole(&anyone(), "s", &format!("r{n}"), "a").await;
+                assert_eq!(f.items(&anyone(), "s", 50).await.len(), 2 * (n + 1));
+                f.intact().await;
+                f.ledger.close().await;
+            }
+        });
+    }
+}
+
+#[test]
+fn a_newer_schema_is_left_alone() {
+    let database = database();
+    database.sql("UPDATE filrouge.store SET value = '99' WHERE name = 'schema'");
+    let before = everything(&database);
+    let refused = refusal(&database.url());
+    assert_eq!(refused.code, ErrorCode::Invalid);
+    assert!(
+        refused.detail.contains("99") && refused.hint.is_some(),
+        "{refused:?}"
+    );
+    assert_eq!(everything(&database), before);
+}
+
+#[test]
+fn another_programs_schema_is_left_alone() {
+    for made in [
+        "CREATE TABLE filrouge.mine (x int)",
+        "CREATE TABLE filrouge.session (x int)",
+        "CREATE TABLE filrouge.store (x int)",
+        "CREATE TABLE filrouge.store (name text, value text)",
+        "CREATE TABLE filrouge.store (name int, value bytea)",
+        "CREATE TABLE filrouge.store (name text, value text);
+         INSERT INTO filrouge.store VALUES ('schema', 'one'), ('store_id', 'x')",
+        "CREATE TABLE filrouge.store (name text, value text);
+         INSERT INTO filrouge.store VALUES ('schema', '0'), ('store_id', 'x')",
+        "CREATE VIEW filrouge.store AS SELECT 'schema'::text AS name, '1'::text AS value",
+        "CREATE SEQUENCE filrouge.numbers",
+    ] {
+        let database = Database::new();
+        database.sql(&format!("CREATE SCHEMA filrouge; {made}"));
+        let before = everything(&database);
+        let refused = refusal(&database.url());
+        assert_eq!(refused.code, ErrorCode::Invalid, "{made}: {refused}");
+        assert!(refused.hint.is_some(), "{made}");
+        assert_eq!(everything(&database), before, "{made}");
+    }
+}
+
+/// A store is made by who may make it, and used by who may use it.
+#[test]
+fn roles_and_their_rights() {
+    let database = Database::new();
+    let name = database.name();
+    let role = format!("clerk_{name}");
+    let url = database.url().replace("postgres@", &format!("{role}@"));
+    database.sql(&format!("CREATE ROLE {role} LOGIN"));
+    let refused = |when: &str| {
+        let refused = refusal(&url);
+        assert_eq!(
+            refused.code,
+            ErrorCode::StoreUnavailable,
+            "{when}: {refused}"
+        );
+        assert!(
+            refused.detail.contains("42501") && refused.hint.is_some(),
+            "{when}: {refused:?}"
+        );
+    };
+    refused("no right to make a schema");
+    assert!(
+        database
+            .sql("SELECT 1 FROM pg_namespace WHERE nspname = 'filrouge'")
+            .is_empty()
+    );
+    database.sql("CREATE SCHEMA filrouge");
+    refused("an empty schema of somebody else's");
+    database.sql(&format!("ALTER SCHEMA filrouge OWNER TO {role}"));
+    // One's own empty schema is enough.
+    drop(open(&url, keyring()).unwrap());
+    database.sql(&format!("REASSIGN OWNED BY {role} TO postgres"));
+    refused("a store that one may not use");
+    database.sql(&format!("GRANT USAGE ON SCHEMA filrouge TO {role}"));
+    refused("tables that one may not read");
+    database.sql(&format!(
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA filrouge TO {role}"
+    ));
+    block_on(async {
+        let f = on(&url, keyring());
+        f.whole(&anyone(), "s", "r", "a").await;
+        f.erase(&anyone(), "s").await.unwrap();
+        f.intact().await;
+        f.ledger.close().await;
+    });
+    database.sql(&format!("DROP OWNED BY {role}"));
+}
+
+#[test]
+fn servers_that_are_not_there() {
+    let database = Database::new();
+    let (url, name) = (database.tcp_url(), database.name());
+    let port = format!(":{}/", database.tcp().port());
+    let with = "postgres:geheim@";
+    let urls = [
+        url.replace(name, "not_there"),
+        // Nobody listens on port 1 of loopback.
+        url.replace(&port, ":1/").replace("postgres@", with),
+        url.replace("postgres@", "nobody_of_this_name:geheim@"),
+    ];
+    for url in urls {
+        let refused = refusal(&url);
+        assert_eq!(
+            refused.code,
+            ErrorCode::StoreUnavailable,
+            "{url}: {refused}"
+        );
+        assert!(refused.hint.is_some(), "{url}: {refused:?}");
+        assert!(!format!("{refused:?}").contains("geheim"), "{refused:?}");
+    }
+}
+
+#[test]
+fn passwords_are_asked_for_and_told_to_nobody() {
+    let server = Server::start(filrouge_testbed::Options::default());
+    server.sql(
+        "postgres",
+        "CREATE ROLE clerk LOGIN PASSWORD 'geheim'; CREATE DATABASE store OWNER clerk TEMPLATE template0",
+    );
+    let file = server.sql("postgres", "SHOW hba_file")[0][0]
+        .clone()
+        .unwrap();
+    let rules = std::fs::read_to_string(&file).unwrap();
+    let rules = format!("host all clerk 127.0.0.1/32 scram-sha-256\n{rules}");
+    // The servers' user owns it, and may read what anybody may.
+    std::fs::write(&file, rules).unwrap();
+    server.sql("postgres", "SELECT pg_reload_conf(); SELECT pg_sleep(0.2)");
+    let url = server.tcp_url("store");
+    for (password, right) in [(":falsch", false), ("", false), (":geheim", true)] {
+        let opened = open(
+            &url.replace("postgres@", &format!("clerk{password}@")),
+            keyring(),
+        );
+        if right {
+            drop(opened.unwrap());
+            continue;
+        }
+        let refused = opened.map(drop).unwrap_err();
+        assert_eq!(refused.code, ErrorCode::StoreUnavailable, "{refused}");
+        assert!(refused.hint.is_some(), "{refused:?}");
+        assert!(!format!("{refused:?}").contains("falsch"), "{refused:?}");
+    }
+}
+
+#[test]
+fn encodings_other_than_utf8_are_refused() {
+    let server = Server::start(filrouge_testbed::Options::default());
+    for encoding in ["SQL_ASCII", "LATIN1"] {
+        let name = encoding.to_ascii_lowercase();
+        server.sql(
+            "postgres",
+            &format!("CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'"),
+        );
+        let refused = refusal(&server.url(&name));
+        assert_eq!(refused.code, ErrorCode::Invalid, "{refused}");
+        assert!(
+            refused.detail.contains(encoding) && refused.hint.is_some(),
+            "{refused:?}"
+        );
+    }
+}
+
+/// The same data, started again as a standby: it answers, and takes no writes.
+#[test]
+fn a_standby_is_refused() {
+    let server = Server::start(filrouge_testbed::Options::default());
+    let name = server.database();
+    drop(open(&server.url(&name), keyring()).unwrap());
+    let data = server.sql("postgres", "SHOW data_directory")[0][0]
+        .clone()
+        .unwrap();
+    let signal = format!("COPY (SELECT 1 WHERE false) TO '{data}/standby.signal'");
+    server.sql("postgres", &signal);
+    server.stop_immediate();
+    server.start_again();
+    let refused = refusal(&server.url(&name));
+    assert_eq!(refused.code, ErrorCode::StoreUnavailable, "{refused}");
+    assert!(
+        refused.hint.is_some() && refused.detail.contains("standby"),
+        "{refused:?}"
+    );
+}

@@ -1,0 +1,155 @@
+//! Servers of one store have one keyring; keys come and go.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use filrouge_postgres::PostgresLedger;
+use filrouge_store::contract::fixture::{Fixture, anyone, code, sid};
+use filrouge_store::record::Check;
+use filrouge_store::verify::Verdict;
+use filrouge_store::{KeyId, Keyring, Ledger};
+use filrouge_testbed::Database;
+use filrouge_types::{ErrorCode, FixedClock};
+
+use super::{at_once, block_on, open};
+use crate::{NOON, options};
+
+fn ring(keys: &[(KeyId, u8)], active: KeyId) -> Arc<Keyring> {
+    let secrets: BTreeMap<KeyId, [u8; 32]> =
+        keys.iter().map(|(id, byte)| (*id, [*byte; 32])).collect();
+    Arc::new(Keyring::new(secrets, active).unwrap())
+}
+
+fn foreign(url: &str, keyring: Arc<Keyring>) {
+    let refused = open(url, keyring).map(drop).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::KeyMissing, "{refused}");
+    assert!(
+        refused
+            .hint
+            .as_deref()
+            .is_some_and(|h| h.contains("keyring")),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn one_keyring_for_all_servers() {
+    let database = Database::new();
+    let url = database.url();
+    drop(open(&url, ring(&[(1, 1)], 1)).unwrap());
+    let before = database.sql("SELECT * FROM filrouge.store ORDER BY name");
+    for keys in [&[(1, 9)][..], &[(2, 2)], &[(0, 1), (1, 1)], &[(0, 0)]] {
+        foreign(&url, ring(keys, keys[0].0));
+    }
+    assert_eq!(
+        database.sql("SELECT * FROM filrouge.store ORDER BY name"),
+        before
+    );
+    // An auditor without the keys reads by the links.
+    let mut unverified = options(&url, ring(&[(9, 9)], 9));
+    unverified.check = Check::Unverified;
+    drop(PostgresLedger::open(unverified).unwrap());
+    drop(open(&url, ring(&[(1, 1)], 1)).unwrap());
+}
+
+/// Servers that start together on an empty database, or on a schema that was made by hand, each with a keyring that it
+/// has just made.
+#[test]
+fn of_two_new_keyrings_one_is_refused() {
+    for by_hand in [false, true, false, true, false] {
+        let database = Database::new();
+        if by_hand {
+            let schema = filrouge_postgres::schema(&options(&database.url(), ring(&[(9, 9)], 9)));
+            for step in schema.unwrap().pending() {
+                database.sql(step.sql);
+            }
+        }
+        let keyrings: Vec<_> = (1..=4).map(|n| ring(&[(1, n)], 1)).collect();
+        let opened = at_once(&database.url(), keyrings);
+        assert_eq!(opened.iter().filter(|o| o.is_ok()).count(), 1);
+        for refused in opened.iter().filter_map(|o| o.as_ref().err()) {
+            assert_eq!(refused.code, ErrorCode::KeyMissing, "{refused}");
+        }
+    }
+}
+
+/// Two servers that were given a second key each by itself.
+#[test]
+fn of_two_rotations_one_is_refused() {
+    for _ in 0..5 {
+        let database = Database::new();
+        drop(open(&database.url(), ring(&[(1, 1)], 1)).unwrap());
+        let keyrings = (2..=4).map(|n| ring(&[(1, 1), (2, n)], 2)).collect();
+        let opened = at_once(&database.url(), keyrings);
+        assert_eq!(opened.iter().filter(|o| o.is_ok()).count(), 1);
+        for refused in opened.iter().filter_map(|o| o.as_ref().err()) {
+            assert_eq!(refused.code, ErrorCode::KeyMissing, "{refused}");
+        }
+    }
+}
+
+#[test]
+fn old_keys_verify_and_the_active_one_writes() {
+    let database = Database::new();
+    let url = database.url();
+    let who = anyone();
+    let keys = || {
+        let heads = database
+            .sql("SELECT substr(head, 3, 4) FROM filrouge.record ORDER BY session_pk, first_seq");
+        heads
+            .into_iter()
+            .map(|mut row| row.remove(0).unwrap())
+            .collect::<Vec<_>>()
+    };
+    let on = |keyring: &Arc<Keyring>| Fixture {
+        ledger: Arc::new(open(&url, keyring.clone()).unwrap()) as Arc<dyn Ledger>,
+        clock: Arc::new(FixedClock::at(NOON)),
+        keyring: keyring.clone(),
+        keep: Box::new(()),
+    };
+    block_on(async {
+        let f = on(&ring(&[(1, 1)], 1));
+        f.whole(&who, "old", "r", "a").await;
+        let turn = f.start(&who, "both", "r").await;
+        f.ledger.close().await;
+
+        let f = on(&ring(&[(1, 1), (2, 2)], 2));
+        f.intact().await;
+        let again = f.start(&who, "both", "r").await;
+        assert!(
+            again.replayed && again.turn_id == turn.turn_id,
+            "turn ids outlive a rotation"
+        );
+        f.whole(&who, "both", "r2", "a").await;
+        f.whole(&who, "new", "r", "a").await;
+        f.intact().await;
+        f.ledger.close().await;
+        assert_eq!(
+            keys(),
+            ["\\x00000001", "\\x00000001", "\\x00000002", "\\x00000002"]
+        );
+
+        // Started with the keyring of before the rotation, a server reads what it has the key for.
+        let f = on(&ring(&[(1, 1)], 1));
+        assert_eq!(
+            code(f.ledger.items(&who, &sid("new"), 0, 9).await),
+            ErrorCode::KeyMissing
+        );
+        assert_eq!(f.items(&who, "old", 9).await.len(), 2);
+        let report = f.ledger.verify(None).await.unwrap();
+        assert_eq!(report.verdict(), Verdict::CannotTell, "{report:?}");
+        assert_eq!(f.ledger.health().integrity, None);
+        f.ledger.close().await;
+
+        let mut unverified = options(&url, ring(&[(9, 9)], 9));
+        unverified.check = Check::Unverified;
+        let f = Fixture {
+            ledger: Arc::new(PostgresLedger::open(unverified).unwrap()),
+            ..f
+        };
+        for s in ["old", "both", "new"] {
+            assert!(f.items(&who, s, 9).await.len() >= 2);
+        }
+        f.ledger.close().await;
+    });
+}

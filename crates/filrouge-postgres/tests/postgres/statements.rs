@@ -1,0 +1,237 @@
+//! Flat cost (P8): a turn late in a session asks as much of the server as an early one, and is found by indexes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_postgres::PostgresLedger;
+use filrouge_store::Ledger;
+use filrouge_store::command::SessionFilter;
+use filrouge_store::contract::fixture::{Fixture, anyone, finalize, item, operator, sid, user};
+use filrouge_store::read::{TurnOrder, TurnQuery};
+use filrouge_store::record::Check;
+use filrouge_testbed::Database;
+use filrouge_types::{Channel, Turn};
+
+use super::{database, fixture, keyring, on};
+
+fn block_on(work: impl Future<Output = ()>) {
+    tokio::runtime::Runtime::new().unwrap().block_on(work);
+}
+
+/// Statements that were asked meanwhile. Those of a question that has been answered may still be under way: its
+/// transaction is ended behind the answer.
+async fn asked(f: &Fixture, work: impl AsyncFnOnce()) -> u64 {
+    let before = settled(f).await;
+    work().await;
+    settled(f).await - before
+}
+
+/// The count once it stays the same.
+async fn settled(f: &Fixture) -> u64 {
+    loop {
+        let count = f.ledger.load().statements;
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        if f.ledger.load().statements == count {
+            return count;
+        }
+    }
+}
+
+/// What one turn and the readings after it ask.
+#[derive(Debug, PartialEq, Eq)]
+struct Cost {
+    start: u64,
+    append: u64,
+    finalize: u64,
+    session: u64,
+    newest_turns: u64,
+    items: u64,
+    turn: u64,
+}
+
+async fn turn(f: &Fixture, n: usize) -> Cost {
+    let who = anyone();
+    let id = sid("s");
+    let mut made: Option<Turn> = None;
+    let start = asked(f, async || {
+        made = Some(f.start(&who, "s", &format!("r{n}")).await);
+    })
+    .await;
+    let made = made.unwrap();
+    let append = asked(f, async || {
+        f.append(&who, &made, vec![item(Channel::Plan, "p")])
+            .await
+            .unwrap();
+    })
+    .await;
+    let finalize = asked(f, async || {
+        f.turn_of(&who, finalize("s", made.turn_id, Some("a")))
+            .await
+            .unwrap();
+    })
+    .await;
+    let last = made.first_seq + 1;
+    Cost {
+        start,
+        append,
+        finalize,
+        session: asked(f, async || drop(f.session(&who, "s").await.unwrap())).await,
+        newest_turns: asked(f, async || {
+            let query = TurnQuery {
+                status: None,
+                include_redacted: false,
+                order: TurnOrder::Newest,
+                cursor: None,
+                limit: 3,
+            };
+            f.ledger.turns(&who, &id, query).await.unwrap();
+        })
+        .await,
+        items: asked(f, async || {
+            drop(f.ledger.items(&who, &id, last, 2).await.unwrap());
+        })
+        .await,
+        turn: asked(f, async || {
+            drop(f.ledger.turn(&who, &id, made.turn_id).await.unwrap());
+        })
+        .await,
+    }
+}
+
+#[test]
+fn late_turns_ask_as_much_as_early_ones() {
+    block_on(async {
+        let f = fixture();
+        for n in 0..3 {
+            f.whole(&anyone(), "s", &format!("w{n}"), "a").await;
+        }
+        // The first of each question makes its connection, and is not counted.
+        turn(&f, 3).await;
+        let early = turn(&f, 4).await;
+        for n in 5..300 {
+            f.whole(&anyone(), "s", &format!("w{n}"), "a").await;
+        }
+        let late = turn(&f, 300).await;
+        assert_eq!(early, late);
+        // A write: BEGIN with its questions in one go, then what was put with COMMIT in another.
+        assert!(
+            early.start <= 10 && early.append <= 10 && early.finalize <= 13,
+            "{early:?}"
+        );
+        // A reading: BEGIN with the newest commit, ROLLBACK, and its questions in between.
+        assert!(early.session <= 4 && early.newest_turns <= 8, "{early:?}");
+        assert!(early.turn <= 9 && early.items <= 6, "{early:?}");
+        f.ledger.close().await;
+    });
+}
+
+#[test]
+fn appends_update_in_place() {
+    block_on(async {
+        let database = database();
+        let f = on(&database.url(), keyring());
+        for s in ["s", "other"] {
+            let open = f.start(&anyone(), s, "r").await;
+            for _ in 0..100 {
+                f.append(&anyone(), &open, vec![item(Channel::Plan, "p")])
+                    .await
+                    .unwrap();
+            }
+        }
+        f.ledger.close().await;
+        drop(f);
+        for table in ["head", "turn"] {
+            let sql = format!(
+                "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables
+                 WHERE schemaname = 'filrouge' AND relname = '{table}'"
+            );
+            let counted = || -> (u64, u64) {
+                let row = database.sql(&sql).remove(0);
+                let [all, hot] = [0, 1].map(|n: usize| row[n].as_ref().unwrap().parse().unwrap());
+                (all, hot)
+            };
+            // A server process tells of its work when it ends, at the latest.
+            for _ in 0..600 {
+                if counted().0 >= 200 {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            let (all, hot) = counted();
+            assert!(
+                all >= 200 && hot * 100 >= all * 95,
+                "{table}: {hot} of {all} within the page"
+            );
+        }
+    });
+}
+
+/// Many sessions of several owners, most of them nobody's.
+const MANY: &str = "SET session_replication_role = replica;
+    INSERT INTO filrouge.session (pk, tenant_id, session_id, identity_id, parent_session_id, status, metadata, created_at)
+    SELECT n, 't', 's' || n, CASE n % 10 WHEN 0 THEN 'owner' || n % 50 END,
+           CASE n % 100 WHEN 0 THEN 'parent' END, 0, '{}', n
+    FROM generate_series(1000, 21000) AS n;
+    INSERT INTO filrouge.session_agent SELECT n, 'planner' FROM generate_series(1000, 21000, 200) AS n;
+    ANALYZE filrouge.session; ANALYZE filrouge.session_agent; ANALYZE filrouge.head";
+
+/// Rows of the tables' indexes that were read, whether the expected index was, and how often a whole table was.
+fn counted(database: &Database, index: &str) -> (u64, bool, u64) {
+    let sql = format!(
+        "SELECT sum(idx_tup_read), bool_or(indexrelname = '{index}' AND idx_scan > 0) FROM pg_stat_user_indexes
+         WHERE relname IN ('session', 'session_agent', 'head');
+         SELECT sum(seq_scan) FROM pg_stat_user_tables WHERE relname IN ('session', 'session_agent', 'head')"
+    );
+    let rows = database.sql(&sql);
+    let number = |row: usize| rows[row][0].as_ref().unwrap().parse().unwrap();
+    (number(0), rows[0][1].as_deref() == Some("t"), number(1))
+}
+
+/// The server's own counters tell how a list was found.
+#[test]
+fn lists_are_found_by_their_indexes() {
+    let database = database();
+    database.sql(MANY);
+    let none = SessionFilter::default;
+    let parent = SessionFilter {
+        parent_session_id: Some(sid("parent")),
+        ..none()
+    };
+    let agent = SessionFilter {
+        agent: Some("planner".into()),
+        ..none()
+    };
+    for (index, who, filter) in [
+        ("session_pkey", operator("t"), none()),
+        ("session_owner", user("owner20"), none()),
+        ("session_parent", operator("t"), parent),
+        // Newest first until there are enough, or by the agent: both are bounded.
+        ("session_pkey", operator("t"), agent),
+    ] {
+        database.sql("SELECT pg_stat_reset()");
+        // The rows vouch for nothing: they are looked for all the same.
+        let mut options = super::options(&database.url(), keyring());
+        options.check = Check::Unverified;
+        let ledger: Arc<dyn Ledger> = Arc::new(PostgresLedger::open(options).unwrap());
+        block_on(async {
+            let found = ledger.sessions(&who, filter, None, 20).await;
+            assert!(found.is_err(), "without heads there is nothing to show");
+            ledger.close().await;
+        });
+        drop(ledger);
+        // A server process tells of its work when it ends, at the latest.
+        for _ in 0..600 {
+            if counted(&database, index).1 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let (read, used, whole) = counted(&database, index);
+        assert!(
+            used && whole == 0,
+            "{index}: {read} rows, {whole} whole tables"
+        );
+        // One session in 200 is the agent's.
+        assert!(read <= 5000, "{index}: {read} rows read for 20");
+    }
+}

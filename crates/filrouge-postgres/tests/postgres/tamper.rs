@@ -1,0 +1,241 @@
+//! Whatever is changed outside filrouge is refused by the next read or write it concerns, and `verify` finds it: in a
+//! ledger that is opened afterwards and in one that is running (P7).
+
+use std::collections::BTreeMap;
+
+use filrouge_store::command::{NewEvent, NewSession, Scope, SessionPatch, Viewer, Write};
+use filrouge_store::contract::asks::{close_session, event, json, knowing, link, metadata, patch};
+use filrouge_store::contract::differential::memory;
+use filrouge_store::contract::drafts::{delta, put, stream};
+use filrouge_store::contract::fixture::{
+    Fixture, anyone, cancel, fail, interrupt, item, keyed, operator, redact_items, replacement,
+    sid, user,
+};
+use filrouge_store::rows::SessionPk;
+use filrouge_store::{Keyring, Ledger};
+use filrouge_testbed::Database;
+use filrouge_types::{Channel, NewItem, ProjectId, SessionId, TenantId};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+
+use super::{keyring, on};
+
+mod cases;
+mod columns;
+mod older;
+mod play;
+mod readings;
+mod running;
+
+/// The sessions of the world's tenant `t`; one more, `theirs`, is tenant `u`'s.
+const SESSIONS: [&str; 9] = [
+    "parent", "victim", "redacted", "gone", "linked", "kept", "drafting", "adopted", "other",
+];
+
+fn block_on(work: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(work);
+}
+
+/// A connection that gets past the guards, as a superuser can.
+async fn raw(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let past = "SET session_replication_role = replica";
+    client.batch_execute(past).await.unwrap();
+    client
+}
+
+/// The rows of a statement as text; the inner `None` is NULL.
+async fn rows(client: &Client, sql: &str) -> Vec<Vec<Option<String>>> {
+    let told = client.simple_query(sql).await;
+    let told = told.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+    let rows = told.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    rows.map(|row| (0..row.len()).map(|n| row.get(n).map(Into::into)).collect())
+        .collect()
+}
+
+/// A store with something of everything, and its older state in the tables `old.…`, as an attacker may have kept it.
+fn world() -> Database {
+    let made = [
+        include_str!("../../src/migrations/0001_journal.sql"),
+        include_str!("../../src/migrate/keys.rs"),
+        include_str!("tamper.rs"),
+    ];
+    let name = made.concat();
+    Database::from_template(&name, |url| {
+        // Whoever asks may be driving a runtime already.
+        std::thread::scope(|scope| {
+            let made = scope.spawn(|| block_on(make(url)));
+            made.join().unwrap();
+        });
+    })
+}
+
+async fn make(url: &str) {
+    let f = on(url, keyring());
+    begin(&f).await;
+    let client = raw(url).await;
+    let copies = client.batch_execute(
+        "CREATE SCHEMA old;
+         DO $$ DECLARE t text; BEGIN
+             FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = 'filrouge' LOOP
+                 EXECUTE format('CREATE TABLE old.%I AS TABLE filrouge.%I', t, t);
+             END LOOP;
+         END $$",
+    );
+    copies.await.unwrap();
+    go_on(&f).await;
+    f.intact().await;
+    f.ledger.close().await;
+}
+
+fn said(agent: &str) -> NewItem {
+    NewItem {
+        agent: Some(agent.into()),
+        ..item(Channel::Thought, agent)
+    }
+}
+
+/// The first half of the world.
+async fn begin(f: &Fixture) {
+    let (who, ann) = (anyone(), user("ann"));
+    for s in ["parent", "victim", "redacted", "gone", "other"] {
+        f.whole(&who, s, "r0", "first answer").await;
+        f.whole(&who, s, "r1", "answer").await;
+        let turn = f.start(&who, s, "open").await;
+        let items = vec![keyed("k1", "one"), said("planner")];
+        f.append(&who, &turn, items).await.unwrap();
+        for n in 1..=2 {
+            f.record(&who, event(s, &format!("e{n}"), "kind"))
+                .await
+                .unwrap();
+        }
+    }
+    let made = NewSession {
+        parent_session_id: Some(sid("parent")),
+        project_id: ProjectId::new("project").ok(),
+        title: Some("Titled".into()),
+        metadata: json(r#"{"a":1}"#),
+        ..NewSession::bare(sid("linked"))
+    };
+    f.write(&who, Write::CreateSession(made)).await.unwrap();
+    f.session_of(&ann, link("linked", "ann")).await.unwrap();
+    f.create(&knowing(f, "secret"), "kept").await.unwrap();
+    let them = Scope::new(TenantId::new("u").unwrap(), Viewer::EndUser(None));
+    f.whole(&them, "theirs", "r", "a").await;
+    for name in ["a", "b"] {
+        assert!(f.ledger.put_note(name, 0, b"old".to_vec()).await.unwrap());
+    }
+}
+
+/// The second half.
+async fn go_on(f: &Fixture) {
+    let who = anyone();
+    for s in ["victim", "redacted", "other"] {
+        let open = f.start(&who, s, "open").await;
+        assert!(open.replayed);
+        f.append(&who, &open, vec![keyed("k2", "two")])
+            .await
+            .unwrap();
+        for (request, end) in [("failed", 0), ("cancelled", 1), ("silent", 2)] {
+            let turn = f.start(&who, s, request).await;
+            let end = match end {
+                0 => fail(s, turn.turn_id, "error"),
+                1 => cancel(s, turn.turn_id),
+                _ => interrupt(s, turn.turn_id, i64::MAX),
+            };
+            f.write(&who, end).await.unwrap();
+        }
+        let old = f.whole(&who, s, "replaced", "words").await;
+        let new = replacement(&who, s, "new", old.turn_id, "better words");
+        f.write(&who, new).await.unwrap();
+        let long = NewEvent {
+            detail: Some(json(r#"{"d":"detail"}"#)),
+            ..event(s, "e3", "kind")
+        };
+        f.record(&who, long).await.unwrap();
+    }
+    let whole = f.whole(&who, "redacted", "more", "words").await;
+    f.redact_turn(&who, &whole).await.unwrap();
+    f.redacted(&who, redact_items("redacted", &[(2, 2), (6, 7)]))
+        .await
+        .unwrap();
+    f.erase(&who, "gone").await.unwrap();
+    let title = SessionPatch {
+        title: Some(Some("Again \u{e9}".into())),
+        state: Some(Some("state".into())),
+        ..SessionPatch::default()
+    };
+    f.session_of(&who, patch("kept", title.clone()))
+        .await
+        .unwrap_err();
+    f.session_of(&knowing(f, "secret"), patch("kept", title))
+        .await
+        .unwrap();
+    let ann = user("ann");
+    f.session_of(&ann, patch("linked", metadata(r#"{"b":2}"#)))
+        .await
+        .unwrap();
+    f.session_of(&ann, close_session("linked", Some("over")))
+        .await
+        .unwrap();
+    for n in 0..4 {
+        let turn = f.start(&who, "drafting", "r").await.turn_id;
+        let deltas = match n {
+            0 => Vec::new(),
+            n => vec![delta(0, n == 1, "shown")],
+        };
+        f.write(&who, put("drafting", turn, stream(1), n, deltas))
+            .await
+            .unwrap();
+    }
+    adopt(f).await;
+    for name in ["a", "b"] {
+        assert!(f.ledger.put_note(name, 1, b"new".to_vec()).await.unwrap());
+    }
+}
+
+/// A session from a store with other keys, in which turns are found by their requests' keys.
+async fn adopt(f: &Fixture) {
+    let who = anyone();
+    let donor = memory(std::sync::Arc::new(Keyring::single([6; 32])));
+    donor.whole(&who, "adopted", "r", "from elsewhere").await;
+    let turn = donor.start(&who, "adopted", "open").await;
+    let items = vec![keyed("k", "x"), said("coder")];
+    donor.append(&who, &turn, items).await.unwrap();
+    let mut brought = donor.brought(&who, "adopted").await;
+    brought.session.team_id = Some("team".into());
+    f.write(&who, Write::Adopt(Box::new(brought)))
+        .await
+        .unwrap();
+}
+
+/// The session's number.
+async fn pk(ledger: &dyn Ledger, tenant: &str, id: &str) -> SessionPk {
+    let (tenant, id) = (TenantId::new(tenant).unwrap(), SessionId::new(id).unwrap());
+    let found = ledger.ask(move |sight| sight.view.session(&tenant, &id, None));
+    found.await.unwrap().unwrap().pk
+}
+
+type SessionPkName = BTreeMap<SessionPk, &'static str>;
+
+/// Each session's number and its name.
+async fn names(ledger: &dyn Ledger) -> SessionPkName {
+    let mut names = BTreeMap::new();
+    for s in SESSIONS {
+        names.insert(pk(ledger, "t", s).await, s);
+    }
+    names.insert(pk(ledger, "u", "theirs").await, "theirs");
+    names
+}
+
+fn scopes() -> [Scope; 2] {
+    [operator("t"), operator("u")]
+}

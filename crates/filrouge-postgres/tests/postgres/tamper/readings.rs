@@ -1,0 +1,129 @@
+//! Everything that can be read of the world, to be compared with what it was.
+
+use std::collections::BTreeMap;
+
+use filrouge_store::command::SessionFilter;
+use filrouge_store::contract::fixture::{Fixture, operator, rid, sid, user};
+use filrouge_store::read::{TurnOrder, TurnQuery};
+use filrouge_types::{ErrorCode, Failure};
+
+use super::{SESSIONS, scopes};
+
+/// What was asked, the session that it is about (none: a list, a note or the feed), and the answer.
+pub(super) struct Reading {
+    pub(super) asked: String,
+    pub(super) session: Option<&'static str>,
+    pub(super) answer: Result<String, Failure>,
+}
+
+impl Reading {
+    /// Whether the answer is a refusal that says why.
+    pub(super) fn refused(&self) -> bool {
+        let codes = [ErrorCode::IntegrityError, ErrorCode::KeyMissing];
+        self.answer.as_ref().is_err_and(|f| codes.contains(&f.code))
+    }
+}
+
+fn told<T: std::fmt::Debug>(answer: Result<T, Failure>) -> Result<String, Failure> {
+    answer.map(|answer| format!("{answer:?}"))
+}
+
+/// All readings, in the same order every time.
+pub(super) async fn readings(f: &Fixture) -> Vec<Reading> {
+    let mut all = Vec::new();
+    for s in SESSIONS {
+        of_session(f, s, "t", &mut all).await;
+    }
+    of_session(f, "theirs", "u", &mut all).await;
+    let mut put = |asked: String, answer| {
+        all.push(Reading {
+            asked,
+            session: None,
+            answer,
+        });
+    };
+    for name in ["a", "b", "c"] {
+        put(format!("note {name}"), told(f.ledger.note(name).await));
+    }
+    for (n, who) in scopes().iter().chain([&user("ann")]).enumerate() {
+        for (name, filter) in filters() {
+            let list = f.ledger.sessions(who, filter, None, 50).await;
+            put(format!("list {n} {name}"), told(list));
+        }
+        let feed = f.ledger.changes(who, "0".parse().unwrap(), 500).await;
+        put(format!("feed {n}"), told(feed));
+    }
+    let silent = f.ledger.ask(|sight| {
+        let before = filrouge_types::Timestamp::from_micros(i64::MAX);
+        sight.view.silent_turns(before, 99)
+    });
+    put("silent turns".to_owned(), told(silent.await));
+    all
+}
+
+fn filters() -> [(&'static str, SessionFilter); 5] {
+    let none = SessionFilter::default;
+    [
+        ("all", none()),
+        (
+            "by title",
+            SessionFilter {
+                title: Some("AGAIN".into()),
+                ..none()
+            },
+        ),
+        (
+            "by agent",
+            SessionFilter {
+                agent: Some("planner".into()),
+                ..none()
+            },
+        ),
+        (
+            "by parent",
+            SessionFilter {
+                parent_session_id: Some(sid("parent")),
+                ..none()
+            },
+        ),
+        (
+            "by status",
+            SessionFilter {
+                status: Some(filrouge_types::SessionStatus::Closed),
+                ..none()
+            },
+        ),
+    ]
+}
+
+async fn of_session(f: &Fixture, s: &'static str, tenant: &str, all: &mut Vec<Reading>) {
+    let (who, id) = (operator(tenant), sid(s));
+    let mut put = |asked: &str, answer| {
+        all.push(Reading {
+            asked: format!("{asked} {s}"),
+            session: Some(s),
+            answer,
+        });
+    };
+    put("session", told(f.ledger.session(&who, &id).await));
+    put("items", told(f.ledger.items(&who, &id, 0, 100).await));
+    put("tail", told(f.ledger.items(&who, &id, 3, 100).await));
+    for (order, include_redacted) in [(TurnOrder::Oldest, true), (TurnOrder::Newest, false)] {
+        let query = TurnQuery {
+            status: None,
+            include_redacted,
+            order,
+            cursor: None,
+            limit: 50,
+        };
+        put("turns", told(f.ledger.turns(&who, &id, query).await));
+    }
+    for request in ["r0", "r1", "open", "replaced", "new", "more"] {
+        let turn = f.keyring.turn_id(&who.tenant, &id, &rid(request));
+        let answer = f.ledger.turn(&who, &id, turn).await;
+        put(&format!("turn {request}"), told(answer));
+    }
+    put("events", told(f.ledger.events(&who, &id, 0, 50).await));
+    let drafts = f.ledger.drafts(&who, &id, BTreeMap::new()).await;
+    put("drafts", told(drafts));
+}

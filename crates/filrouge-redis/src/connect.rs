@@ -1,0 +1,266 @@
+//! The connection: made when it is first needed, and again when it was lost.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use filrouge_types::Failure;
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster::{ClusterClient, ClusterClientBuilder};
+use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
+    IntoConnectionInfo, Pipeline, RedisConnectionInfo, RedisError, RedisResult, TlsCertificates,
+    Value,
+};
+
+use crate::error::Trouble;
+use crate::options::Options;
+use crate::url::{Place, Target, invalid};
+
+/// How often a cluster's client asks again: after a redirection, or while a slot has no owner.
+const RETRIES: u32 = 6;
+
+/// How a connection is made.
+enum Opener {
+    One(Box<Client>, AsyncConnectionConfig),
+    Cluster(Box<ClusterClient>),
+}
+
+/// An open connection; its clones share it.
+#[derive(Clone)]
+pub(crate) enum Connection {
+    One(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl Connection {
+    /// Sends commands in one piece, and answers for each, errors as they were said.
+    pub(crate) async fn send(&mut self, commands: &[&Cmd]) -> RedisResult<Vec<Value>> {
+        let to: &mut (dyn ConnectionLike + Send) = match self {
+            Self::One(connection) => connection,
+            Self::Cluster(connection) => connection,
+        };
+        if let [command] = commands {
+            return Ok(vec![alone(to.req_packed_command(command).await)?]);
+        }
+        let mut pipeline = Pipeline::with_capacity(commands.len());
+        for command in commands {
+            pipeline.add_command((*command).clone());
+        }
+        to.req_packed_commands(&pipeline, 0, commands.len()).await
+    }
+}
+
+impl Connection {
+    /// Asks every master of a cluster.
+    pub(crate) async fn everybody(&mut self, command: &Cmd) -> RedisResult<Vec<Value>> {
+        let Self::Cluster(connection) = self else {
+            return self.send(&[command]).await;
+        };
+        let masters = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
+        match connection.route_command(command.clone(), masters).await? {
+            Value::Map(answers) => Ok(answers.into_iter().map(|(_, answer)| answer).collect()),
+            answer => Ok(vec![answer]),
+        }
+    }
+}
+
+/// The answer to one command, an error among them: a cluster's client returns it as its own.
+fn alone(answer: RedisResult<Value>) -> RedisResult<Value> {
+    match answer {
+        Ok(value) => Ok(value),
+        Err(error) => redis::ServerError::try_from(error).map(Value::ServerError),
+    }
+}
+
+/// The place of the one connection of a hot store.
+pub(crate) struct Connections {
+    opener: Arc<Opener>,
+    /// The connection, and which one it is.
+    current: Arc<Mutex<(u64, Option<Connection>)>>,
+    /// Held while one is made: of many requests one makes it.
+    opening: Arc<tokio::sync::Mutex<()>>,
+    /// Whether scripts have to be known to several servers.
+    pub(crate) cluster: bool,
+    timeout: Duration,
+    db: i64,
+}
+
+/// A connection as a request got it.
+pub(crate) struct Lent {
+    pub(crate) connection: Connection,
+    number: u64,
+    /// Whether it had been used before: then it may have been lost since.
+    pub(crate) old: bool,
+}
+
+impl Connections {
+    /// Reads what the options say; asks nobody.
+    pub(crate) fn new(options: &Options) -> Result<Self, Failure> {
+        let target = Target::of(&options.url)?;
+        Ok(Self {
+            opener: Arc::new(opener(&target, options)?),
+            current: Arc::default(),
+            opening: Arc::default(),
+            cluster: target.cluster,
+            timeout: options.timeout,
+            db: target.db,
+        })
+    }
+
+    /// The connection. It is made apart: a request that gives up waiting does not end it.
+    pub(crate) async fn get(&self) -> RedisResult<Lent> {
+        if let Some(lent) = lent(&self.current, true) {
+            return Ok(lent);
+        }
+        let (opener, current) = (Arc::clone(&self.opener), Arc::clone(&self.current));
+        let (opening, timeout) = (Arc::clone(&self.opening), self.timeout);
+        let made = tokio::spawn(async move {
+            let _alone = opening.lock().await;
+            if let Some(lent) = lent(&current, true) {
+                return Ok(lent);
+            }
+            // A cluster has several nodes, and some may be lost.
+            let opened = tokio::time::timeout(timeout * 8, opener.open()).await;
+            let connection = opened.map_err(|_| RedisError::from(late()))??;
+            locked(&current).1 = Some(connection);
+            lent(&current, false).ok_or_else(|| RedisError::from(late()))
+        });
+        let lost = |_| RedisError::from((ErrorKind::Client, "the connection was not made"));
+        made.await.map_err(lost)?
+    }
+
+    /// Why there is no connection.
+    pub(crate) fn trouble(&self, error: &RedisError) -> Trouble {
+        Trouble::opening(error, self.cluster, self.db)
+    }
+
+    /// Gives a connection up, if it is still the one that others would get.
+    pub(crate) fn drop_lent(&self, lent: &Lent) {
+        let mut current = locked(&self.current);
+        if current.0 == lent.number {
+            *current = (lent.number + 1, None);
+        }
+    }
+
+    /// Gives up the connection there is.
+    pub(crate) fn drop_current(&self) {
+        let mut current = locked(&self.current);
+        if current.1.is_some() {
+            *current = (current.0 + 1, None);
+        }
+    }
+}
+
+type Current = Mutex<(u64, Option<Connection>)>;
+
+fn locked(current: &Current) -> std::sync::MutexGuard<'_, (u64, Option<Connection>)> {
+    // No step leaves it half changed.
+    current.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lent(current: &Current, old: bool) -> Option<Lent> {
+    let current = locked(current);
+    Some(Lent {
+        connection: current.1.clone()?,
+        number: current.0,
+        old,
+    })
+}
+
+fn late() -> std::io::Error {
+    std::io::ErrorKind::TimedOut.into()
+}
+
+impl Opener {
+    async fn open(&self) -> RedisResult<Connection> {
+        Ok(match self {
+            Self::One(client, config) => {
+                let made = client.get_multiplexed_async_connection_with_config(config);
+                Connection::One(made.await?)
+            }
+            Self::Cluster(client) => Connection::Cluster(client.get_async_connection().await?),
+        })
+    }
+}
+
+fn opener(target: &Target, options: &Options) -> Result<Opener, Failure> {
+    if target.tls {
+        // Redis's client takes the process's provider. Where one is chosen already, that one stays.
+        let chosen = rustls::crypto::ring::default_provider().install_default();
+        drop(chosen);
+    }
+    let certificates = certificates(target)?;
+    let infos = infos(target, options);
+    let wrong = |error: RedisError| invalid(error.category());
+    if target.cluster {
+        let millis = u64::try_from(options.timeout.as_millis()).unwrap_or(u64::MAX);
+        let mut builder = ClusterClientBuilder::new(infos)
+            .connection_timeout(options.timeout)
+            .response_timeout(options.timeout)
+            .retries(RETRIES)
+            .min_retry_wait(5)
+            .max_retry_wait((millis / 8).max(10));
+        if let Some(certificates) = certificates {
+            builder = builder.certs(certificates);
+        }
+        return Ok(Opener::Cluster(Box::new(builder.build().map_err(wrong)?)));
+    }
+    let info = infos
+        .into_iter()
+        .next()
+        .ok_or_else(|| invalid("it names no host"))?;
+    let client = match certificates {
+        Some(certificates) => Client::build_with_tls(info, certificates),
+        None => Client::open(info),
+    };
+    // Requests have a timeout of their own, which begins earlier.
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(options.timeout))
+        .set_response_timeout(None);
+    Ok(Opener::One(Box::new(client.map_err(wrong)?), config))
+}
+
+/// The file is read here: what it holds does not change under a running store.
+fn certificates(target: &Target) -> Result<Option<TlsCertificates>, Failure> {
+    let Some(path) = &target.authorities else {
+        return Ok(None);
+    };
+    let read = std::fs::read(path);
+    let root = read.map_err(|error| invalid(format!("cacert cannot be read: {error}")))?;
+    Ok(Some(TlsCertificates {
+        client_tls: None,
+        root_cert: Some(root),
+    }))
+}
+
+fn infos(target: &Target, options: &Options) -> Vec<ConnectionInfo> {
+    let addresses = match &target.place {
+        Place::Socket(path) => vec![ConnectionAddr::Unix(path.into())],
+        Place::Hosts(hosts) => (hosts.iter())
+            .map(|(host, port)| match target.tls {
+                false => ConnectionAddr::Tcp(host.clone(), *port),
+                true => ConnectionAddr::TcpTls {
+                    host: host.clone(),
+                    port: *port,
+                    insecure: false,
+                    tls_params: None,
+                },
+            })
+            .collect(),
+    };
+    let mut login = RedisConnectionInfo::default()
+        .set_db(target.db)
+        .set_skip_set_lib_name();
+    if let Some(user) = &target.user {
+        login = login.set_username(user);
+    }
+    if let Some(password) = options.password.as_ref().or(target.password.as_ref()) {
+        login = login.set_password(password);
+    }
+    let info = |address: ConnectionAddr| address.into_connection_info().ok();
+    (addresses.into_iter().filter_map(info))
+        .map(|info| info.set_redis_settings(login.clone()))
+        .collect()
+}

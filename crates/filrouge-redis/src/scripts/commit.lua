@@ -1,0 +1,48 @@
+-- Changes an ephemeral session that is in the edition expected, or makes one.
+-- ARGV: time to live in ms, the edition expected or '', the edition afterwards with a word of this commit's own, how many
+-- names go, these names, then names and values that are put.
+-- Answers 1, also when this very commit was made before, or 0 when the session is in another edition.
+local key = KEYS[1]
+local expected = ARGV[2] ~= '' and ARGV[2]
+local found = redis.pcall('HGET', key, 'e')
+if type(found) == 'table' then
+    return found
+end
+if found == ARGV[3] then
+    return 1
+end
+if (found and (string.match(found, '^%d+:%d+') or found)) ~= expected then
+    return 0
+end
+if not found and redis.call('EXISTS', key) == 1 then
+    return redis.error_reply('DAMAGED a session without an edition')
+end
+local removes = tonumber(ARGV[4])
+local first_put = 5 + removes
+
+-- What goes first: after a command that needs no memory, Redis lets a script go on when it is out of it.
+for i = 5, first_put - 1, 1000 do
+    redis.call('HDEL', key, unpack(ARGV, i, math.min(i + 999, first_put - 1)))
+end
+local edition = redis.pcall('HSET', key, 'e', ARGV[3])
+if type(edition) == 'table' and edition.err then
+    -- Out of memory: what makes the session no larger, such as a redaction, is taken nevertheless.
+    local before, after = 0, 0
+    for i = first_put, #ARGV, 2 do
+        before = before + redis.call('HSTRLEN', key, ARGV[i])
+        after = after + #ARGV[i + 1]
+    end
+    if not found or after > before then
+        return edition
+    end
+    for i = first_put, #ARGV, 2 do
+        redis.call('HDEL', key, ARGV[i])
+    end
+    redis.call('HDEL', key, 'e')
+    redis.call('HSET', key, 'e', ARGV[3])
+end
+for i = first_put, #ARGV, 1000 do
+    redis.call('HSET', key, unpack(ARGV, i, math.min(i + 999, #ARGV)))
+end
+redis.call('PEXPIRE', key, ARGV[1])
+return 1

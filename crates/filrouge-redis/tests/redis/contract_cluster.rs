@@ -1,0 +1,23 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use filrouge_redis::{Options, RedisHot};
+use filrouge_store::hot::HotBounds;
+use filrouge_store::hot::suite::HotFixture;
+use filrouge_testbed::RedisCluster;
+
+/// Each store has names of its own in one cluster. What is static is not dropped: its watchdog ends it with the process.
+async fn make(bounds: HotBounds) -> HotFixture {
+    static CLUSTER: LazyLock<RedisCluster> = LazyLock::new(RedisCluster::start);
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let hot = RedisHot::open(&Options {
+        bounds,
+        prefix: format!("p{}", MADE.fetch_add(1, Ordering::Relaxed)),
+        timeout: Duration::from_secs(20),
+        ..Options::new(CLUSTER.url())
+    });
+    HotFixture::real(Arc::new(hot.expect("options")), Box::new(()))
+}
+
+filrouge_store::hot_contract_tests!(at_once make);

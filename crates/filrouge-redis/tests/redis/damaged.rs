@@ -1,0 +1,123 @@
+//! Values that were not put there by a hot store, and scripts that Redis has forgotten.
+
+use filrouge_store::hot::HotStore;
+use filrouge_store::hot::suite::fixture::key;
+use filrouge_store::hot::suite::story::Story;
+use filrouge_testbed::Redis;
+
+use crate::{get, patient, put, unavailable};
+
+/// Ways to spoil a key, `KEY` standing for its name.
+const SPOILED: [&[&str]; 6] = [
+    &["SET", "KEY", "text"],
+    &["HSET", "KEY", "x", "y"],
+    &["ZADD", "KEY", "0", "zz"],
+    &["ZADD", "KEY", "0", "z1 12 - 0 0 0"],
+    &["ZADD", "KEY", "0", "z1 00000000000000000001 00 0 1 1"],
+    &["RPUSH", "KEY", "x"],
+];
+
+fn spoil(redis: &Redis, name: &str, command: &[&str]) {
+    redis.cli(&["DEL", name]);
+    let command: Vec<_> = command
+        .iter()
+        .map(|word| if *word == "KEY" { name } else { word })
+        .collect();
+    redis.cli(&command);
+}
+
+#[tokio::test]
+async fn a_copy_that_cannot_be_read_is_dropped_and_made_anew() {
+    let redis = Redis::start();
+    let hot = patient(&redis.socket_url());
+    let name = format!("filrouge:{{{}}}:r", key("s"));
+    let mut story = Story::new();
+    let first = story.put(1, "a");
+    for (n, command) in SPOILED.iter().enumerate() {
+        let before = hot.counts().damaged;
+        spoil(&redis, &name, command);
+        let read = hot.recent(&key("s"), 5).await;
+        if n != 3 {
+            unavailable(read);
+            assert_eq!(hot.counts().damaged, before + 1, "{command:?}");
+        }
+        assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
+        // Each of the writes finds it so, too.
+        spoil(&redis, &name, command);
+        hot.fill(&key("s"), story.fill(5)).await.unwrap();
+        assert_eq!(
+            hot.recent(&key("s"), 5).await.unwrap(),
+            story.recent(5),
+            "{command:?}"
+        );
+        spoil(&redis, &name, command);
+        hot.advance(vec![(key("s"), first.clone())]).await.unwrap();
+        assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None, "{command:?}");
+        spoil(&redis, &name, command);
+        hot.forget_recent(&key("s"), 1).await.unwrap();
+        assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
+    }
+    // A turn among good ones; what is known of newer histories stays.
+    redis.cli(&["DEL", &name]);
+    hot.advance(vec![(key("s"), first)]).await.unwrap();
+    redis.cli(&["ZADD", &name, "0", "tx"]);
+    unavailable(hot.recent(&key("s"), 5).await);
+    assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
+    hot.fill(&key("s"), Story::new().fill(5)).await.unwrap();
+    assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
+    hot.fill(&key("s"), story.fill(5)).await.unwrap();
+    assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), story.recent(5));
+    assert_eq!(hot.failure(), None);
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_read_is_neither_read_nor_written() {
+    let redis = Redis::start();
+    let hot = patient(&redis.socket_url());
+    let name = format!("filrouge:{{{}}}:e", key("s"));
+    for command in [SPOILED[0], SPOILED[1], SPOILED[2]] {
+        let before = hot.counts().damaged;
+        spoil(&redis, &name, command);
+        let found = redis.cli(&["DUMP", &name]);
+        unavailable(hot.load(&key("s")).await);
+        unavailable(put(&hot, "s", None, "v").await);
+        assert!(hot.counts().damaged >= before + 2);
+        assert_eq!(redis.cli(&["DUMP", &name]), found);
+        // It is forgotten all the same.
+        assert!(hot.forget(&key("s"), None).await.unwrap());
+        assert!(put(&hot, "s", None, "v").await.unwrap().is_some());
+    }
+    redis.cli(&["HSET", &name, "e", "not an edition"]);
+    unavailable(hot.edition(&key("s")).await);
+    unavailable(hot.load(&key("s")).await);
+}
+
+#[tokio::test]
+async fn scripts_that_redis_does_not_know_are_sent_again() {
+    let redis = Redis::start();
+    let hot = patient(&redis.socket_url());
+    let names = ["a", "b", "c"];
+    let mut stories = names.map(|_| Story::new());
+    let mut last = None;
+    for n in 1..=3 {
+        redis.cli(&["SCRIPT", "FLUSH"]);
+        let mut steps = Vec::new();
+        for m in 0..4 {
+            for (name, story) in names.iter().zip(&mut stories) {
+                steps.push((key(name), story.put(10 * n + m, "r")));
+            }
+        }
+        hot.advance(steps).await.unwrap();
+        redis.cli(&["SCRIPT", "FLUSH"]);
+        last = put(&hot, "s", last, "v").await.unwrap();
+        assert!(last.is_some());
+    }
+    for (name, story) in names.iter().zip(&stories) {
+        let found = hot.recent(&key(name), 20).await.unwrap();
+        assert_eq!(found, story.recent(20));
+    }
+    assert_eq!(get(&hot, "s").await.unwrap().unwrap().0.version, 3);
+    // One text for each time, whatever the number of calls.
+    let texts = redis.cli(&["INFO", "commandstats"]);
+    assert!(texts.contains("cmdstat_eval:calls=6,"), "{texts}");
+}

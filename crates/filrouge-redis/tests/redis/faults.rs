@@ -1,0 +1,230 @@
+//! Redis does not answer.
+
+use std::time::{Duration, Instant};
+
+use filrouge_redis::{Options, RedisHot};
+use filrouge_store::hot::HotStore;
+use filrouge_store::hot::suite::fixture::key;
+use filrouge_store::hot::suite::story::Story;
+use filrouge_testbed::{Cut, Loss, Redis, RedisCluster};
+
+use crate::{get, hot, patient, put, unavailable, until};
+
+#[tokio::test]
+async fn a_missing_redis_is_no_reason_not_to_start() {
+    let redis = Redis::start();
+    redis.kill();
+    let hot = hot(&redis.url());
+    assert_eq!(hot.failure(), None);
+    let mut story = Story::new();
+    let step = story.put(1, "r");
+    unavailable(hot.edition(&key("s")).await);
+    assert!(hot.failure().is_some());
+    // From now on nobody asks: all fail at once.
+    let before = hot.counts();
+    unavailable(hot.load(&key("s")).await);
+    unavailable(put(&hot, "s", None, "v").await);
+    unavailable(hot.forget(&key("s"), None).await);
+    unavailable(hot.recent(&key("s"), 1).await);
+    unavailable(hot.advance(vec![(key("s"), step)]).await);
+    unavailable(hot.fill(&key("s"), story.fill(1)).await);
+    unavailable(hot.forget_recent(&key("s"), 1).await);
+    assert_eq!(hot.health().await.unavailable, hot.failure());
+    let after = hot.counts();
+    assert_eq!((after.skipped - before.skipped, after.unanswered), (8, 1));
+    redis.start_again();
+    until("it is used again", async || {
+        hot.edition(&key("s")).await.is_ok()
+    })
+    .await;
+    assert_eq!(hot.failure(), None);
+    let health = hot.health().await;
+    assert_eq!((health.unavailable, health.nodes), (None, 1));
+    assert!(health.version.is_some_and(|version| version.contains('.')));
+    assert!(health.used_bytes.is_some_and(|bytes| bytes > 0));
+}
+
+/// Callers that come while Redis is stopped for 5 s: each is answered, all but one in each pause without a request.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_redis_costs_one_timeout_a_second() {
+    let redis = Redis::start();
+    let hot = hot(&redis.url());
+    let first = put(&hot, "s", None, "v").await.unwrap();
+    redis.pause();
+    let paused = Instant::now();
+    let mut failed = 0;
+    while paused.elapsed() < Duration::from_secs(5) {
+        unavailable(get(&hot, "s").await);
+        failed += 1;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let counts = hot.counts();
+    assert!((1..=6).contains(&counts.unanswered), "{counts:?}");
+    assert_eq!(counts.skipped + counts.unanswered, failed);
+    assert!(counts.skipped > counts.unanswered, "{counts:?}");
+    redis.resume();
+    until("it is used again", async || get(&hot, "s").await.is_ok()).await;
+    assert_eq!(
+        get(&hot, "s").await.unwrap(),
+        Some((first.unwrap(), "v".to_owned()))
+    );
+}
+
+#[tokio::test]
+async fn of_many_callers_one_asks_after_the_pause() {
+    let redis = Redis::start();
+    let hot = std::sync::Arc::new(hot(&redis.url()));
+    get(&hot, "s").await.unwrap();
+    redis.pause();
+    unavailable(get(&hot, "s").await);
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let before = hot.counts();
+    let callers: Vec<_> = (0..50)
+        .map(|_| {
+            let hot = std::sync::Arc::clone(&hot);
+            tokio::spawn(async move { unavailable(get(&hot, "s").await) })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    let after = hot.counts();
+    assert_eq!(after.unanswered - before.unanswered, 1);
+    assert_eq!(after.skipped - before.skipped, 49);
+}
+
+/// The connection is lost with a change on its way. It is sent again on a new one, which finds it made, or comes first.
+#[tokio::test]
+async fn a_lost_connection_leaves_one_change_that_is_whole() {
+    let redis = Redis::start();
+    let cut = Cut::before(redis.tcp());
+    let hot = hot(&format!("redis://{}", cut.addr()));
+    let first = put(&hot, "s", None, "v").await.unwrap();
+    assert!(first.is_some());
+    cut.cut_after(b"lost", Loss::Connection);
+    let second = put(&hot, "s", first, "lost").await.unwrap();
+    assert!(second.is_none_or(|edition| edition.version == 2));
+    let (edition, value) = get(&hot, "s").await.unwrap().unwrap();
+    assert_eq!((edition.version, value.as_str()), (2, "lost"));
+    assert_eq!((cut.cuts(), cut.connections()), (1, 2));
+    assert_eq!((hot.failure(), hot.counts().unanswered), (None, 0));
+}
+
+/// The change is made and its answer is lost. Sent again, it is known and answered: whoever has made it need not make it
+/// once more.
+#[tokio::test]
+async fn a_change_whose_answer_was_lost_is_made_once() {
+    let redis = Redis::start();
+    let cut = Cut::before(redis.tcp());
+    let hot = patient(&format!("redis://{}", cut.addr()));
+    let mut last = None;
+    // The first one of a session, and one after it.
+    for (n, value) in ["lost-1", "lost-2"].into_iter().enumerate() {
+        // A connection that was used before, and a script that is known.
+        put(&hot, &format!("other{n}"), None, "v").await.unwrap();
+        cut.cut_after(value.as_bytes(), Loss::FirstAnswer);
+        last = put(&hot, "s", last, value).await.unwrap();
+        assert_eq!(last.expect("made").version, n as u64 + 1);
+        assert_eq!(
+            get(&hot, "s").await.unwrap(),
+            Some((last.unwrap(), value.to_owned()))
+        );
+        assert_eq!((cut.cuts(), hot.counts().unanswered), (n + 1, 0));
+    }
+    // The same change by somebody else is another one.
+    assert_eq!(put(&hot, "s", None, "lost-2").await.unwrap(), None);
+    assert!(hot.forget(&key("s"), last).await.unwrap());
+}
+
+/// What was put before commits had words is read, changed and forgotten.
+#[tokio::test]
+async fn editions_without_a_word() {
+    let redis = Redis::start();
+    let hot = patient(&redis.socket_url());
+    let name = format!("filrouge:{{{}}}:e", key("s"));
+    redis.cli(&["HSET", &name, "e", "7:3", "ff", "v"]);
+    let (edition, _) = get(&hot, "s").await.unwrap().unwrap();
+    assert_eq!((edition.incarnation, edition.version), (7, 3));
+    let next = put(&hot, "s", Some(edition), "w").await.unwrap().unwrap();
+    assert_eq!(next.version, 4);
+    let written = redis.cli(&["HGET", &name, "e"]);
+    assert!(
+        written.starts_with("7:4:") && written.len() > 8,
+        "{written}"
+    );
+    redis.cli(&["HSET", &name, "e", "7:5"]);
+    assert!(!hot.forget(&key("s"), Some(next)).await.unwrap());
+    let edition = hot.edition(&key("s")).await.unwrap();
+    assert!(hot.forget(&key("s"), edition).await.unwrap());
+    assert_eq!(get(&hot, "s").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn loading_and_replicas_are_told_by_code() {
+    let redis = Redis::start();
+    let master = Redis::start();
+    redis.cli(&["REPLICAOF", "127.0.0.1", &master.tcp().port().to_string()]);
+    let hot = hot(&redis.url());
+    let failure = unavailable(put(&hot, "s", None, "v").await);
+    assert!(failure.detail.ends_with("READONLY"), "{failure}");
+    assert_eq!(hot.failure(), Some(failure.detail));
+    redis.cli(&["REPLICAOF", "NO", "ONE"]);
+    until("it takes writes", async || {
+        put(&hot, "s", None, "v").await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_master_is_replaced() {
+    replaced(|cluster, master| cluster.kill(master)).await;
+}
+
+/// Connections to it stay, and new ones are taken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_is_silent_is_replaced() {
+    replaced(|cluster, master| cluster.pause(master)).await;
+}
+
+/// A master of a cluster is hurt: its replica takes over, and every session goes on.
+async fn replaced(hurt: impl Fn(&RedisCluster, usize)) {
+    let cluster = RedisCluster::with_replicas();
+    let hot = RedisHot::open(&Options::new(cluster.url())).expect("options");
+    let mut last = Vec::new();
+    for n in 0..12 {
+        let name = format!("s{n}");
+        until("the cluster serves", async || {
+            hot.edition(&key(&name)).await.is_ok()
+        })
+        .await;
+        last.push(put(&hot, &name, None, "v").await.unwrap());
+    }
+    let health = hot.health().await;
+    assert_eq!((health.unavailable, health.nodes), (None, 3));
+    // Replication is not waited for by anybody: what a replica has is what it takes over.
+    let key_of = |n: usize| format!("filrouge:{{{}}}:e", key(&format!("s{n}")));
+    let victim = cluster.owner(cluster.slot(&key_of(0)));
+    let own = (0..12)
+        .filter(|&n| cluster.owner(cluster.slot(&key_of(n))) == victim)
+        .count();
+    until("the replica has it all", async || {
+        cluster.cli(victim + 3, &["DBSIZE"]) == own.to_string()
+    })
+    .await;
+    hurt(&cluster, victim);
+    unavailable(get(&hot, "s0").await);
+    cluster.promoted(victim + 3);
+    for (n, before) in last.iter().enumerate() {
+        let name = format!("s{n}");
+        let mut next = None;
+        until("it goes on", async || {
+            next = put(&hot, &name, *before, "w").await.ok().flatten();
+            // A change whose answer was lost is found to be made.
+            next.is_some() || hot.edition(&key(&name)).await.is_ok_and(|e| e != *before)
+        })
+        .await;
+        let found = get(&hot, &name).await;
+        let (edition, value) = found.unwrap().expect("a session");
+        assert_eq!((edition.version, value.as_str()), (2, "w"));
+    }
+}

@@ -1,0 +1,93 @@
+//! A Redis that is out of memory and evicts nothing.
+
+use filrouge_store::hot::HotStore;
+use filrouge_store::hot::suite::fixture::{change, key};
+use filrouge_store::hot::suite::story::Story;
+use filrouge_testbed::Redis;
+
+use crate::{get, patient, put, unavailable};
+
+const LARGE: usize = 100_000;
+
+/// Has Redis take nothing more.
+fn fill(redis: &Redis) {
+    redis.cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    redis.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    let refused = redis.try_cli(&["SET", "k", "v"]).expect_err("no room");
+    assert!(refused.starts_with("OOM "), "{refused}");
+}
+
+#[tokio::test]
+async fn what_removes_succeeds_and_what_needs_room_fails_whole() {
+    let redis = Redis::start();
+    let hot = patient(&redis.socket_url());
+    let large = "x".repeat(LARGE);
+    let first = put(&hot, "s", None, &large).await.unwrap();
+    let mut story = Story::new();
+    let steps: Vec<_> = (1..=3).map(|n| (key("s"), story.put(n, &large))).collect();
+    hot.advance(steps).await.unwrap();
+    let whole = story.clone();
+    fill(&redis);
+
+    unavailable(put(&hot, "new", None, "v").await);
+    let longer = format!("{large}!");
+    let failure = unavailable(put(&hot, "s", first, &longer).await);
+    assert!(failure.detail.ends_with("OOM"), "{failure:?}");
+    let next = story.clone().put(4, &large);
+    unavailable(hot.advance(vec![(key("s"), next)]).await);
+    unavailable(hot.fill(&key("s"), story.fill(3)).await);
+    // Nothing of it happened, and it is no reason not to ask.
+    assert_eq!(get(&hot, "new").await.unwrap(), None);
+    assert_eq!(
+        get(&hot, "s").await.unwrap(),
+        Some((first.unwrap(), large.clone()))
+    );
+    assert_eq!(hot.recent(&key("s"), 9).await.unwrap(), whole.recent(9));
+    assert_eq!(hot.failure(), None);
+    let health = hot.health().await;
+    assert_eq!(health.unavailable, None);
+    let refuses = health.refuses_writes.unwrap_or_default();
+    assert!(
+        refuses.contains("maxmemory 1,") && health.evicts_nothing,
+        "{refuses}"
+    );
+    let counts = hot.counts();
+    assert_eq!(
+        (counts.refused, counts.unanswered, counts.damaged),
+        (4, 0, 0)
+    );
+
+    // A redaction: something shorter in its place, a field that goes, a turn that goes.
+    let second = put(&hot, "s", first, "redacted").await.unwrap();
+    assert_eq!(
+        get(&hot, "s").await.unwrap(),
+        Some((second.unwrap(), "redacted".to_owned()))
+    );
+    let step = story.remove(&[2]);
+    hot.advance(vec![(key("s"), step)]).await.unwrap();
+    assert_eq!(hot.recent(&key("s"), 9).await.unwrap(), story.recent(9));
+    let removal = change(&[b"f"], &[(b"mark", b"gone")]);
+    let third = hot.commit(&key("s"), second, 7, removal).await.unwrap();
+    assert_eq!(
+        hot.load(&key("s")).await.unwrap().map(|l| l.fields.len()),
+        Some(1)
+    );
+    // Forgetting needs no room, where there is something and where there is nothing.
+    hot.forget_recent(&key("s"), story.as_of.seq).await.unwrap();
+    hot.forget_recent(&key("other"), 5).await.unwrap();
+    assert_eq!(hot.recent(&key("s"), 9).await.unwrap(), None);
+    assert!(hot.forget(&key("s"), third).await.unwrap());
+
+    redis.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    unavailable(put(&hot, "new", None, "v").await);
+    redis.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    // The newest refusal stands until a write succeeds.
+    let health = hot.health().await;
+    assert_eq!(health.refuses_writes.as_deref(), Some("Redis answers OOM"));
+    assert!(health.unbounded);
+    assert!(put(&hot, "new", None, "v").await.unwrap().is_some());
+    assert_eq!(hot.health().await.refuses_writes, None);
+    // What was forgotten under pressure is remembered.
+    hot.fill(&key("s"), whole.fill(3)).await.unwrap();
+    assert_eq!(hot.recent(&key("s"), 9).await.unwrap(), None);
+}

@@ -1,0 +1,68 @@
+//! The hot store on real Redis servers and clusters, hurt in every way that is known to happen.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod contract;
+mod contract_cluster;
+mod damaged;
+mod faults;
+mod full;
+mod losses;
+mod slots;
+mod urls;
+mod what_lies_there;
+
+use std::time::{Duration, Instant};
+
+use filrouge_redis::{Options, RedisHot};
+use filrouge_store::hot::suite::fixture::{change, key};
+use filrouge_store::hot::{Edition, HotStore};
+use filrouge_types::{ErrorCode, Failure};
+
+fn hot(url: &str) -> RedisHot {
+    RedisHot::open(&Options::new(url)).expect("options")
+}
+
+/// A store that waits longer for its answers: for tests that are not about waiting.
+fn patient(url: &str) -> RedisHot {
+    let options = Options {
+        timeout: Duration::from_secs(20),
+        ..Options::new(url)
+    };
+    RedisHot::open(&options).expect("options")
+}
+
+fn unavailable<T: std::fmt::Debug>(result: Result<T, Failure>) -> Failure {
+    let failure = result.expect_err("a failure");
+    assert_eq!(failure.code, ErrorCode::HotUnavailable, "{failure:?}");
+    failure
+}
+
+/// Waits until something holds, 60 s at most.
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds().await {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: never");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A commit that puts the field `f`.
+async fn put(
+    hot: &RedisHot,
+    session: &str,
+    expected: Option<Edition>,
+    value: &str,
+) -> Result<Option<Edition>, Failure> {
+    let change = change(&[], &[(b"f", value.as_bytes())]);
+    hot.commit(&key(session), expected, 7, change).await
+}
+
+/// The field `f`.
+async fn get(hot: &RedisHot, session: &str) -> Result<Option<(Edition, String)>, Failure> {
+    let loaded = hot.load(&key(session)).await?;
+    Ok(loaded.map(|loaded| {
+        assert_eq!(loaded.fields.len(), 1);
+        let value = String::from_utf8(loaded.fields[0].value.clone()).expect("UTF-8");
+        (loaded.edition, value)
+    }))
+}

@@ -1,0 +1,292 @@
+//! Copies that nothing disturbs.
+
+use filrouge_store::contract::asks::{
+    close_session, event, json, link, metadata, patch, showing, title,
+};
+use filrouge_store::contract::differential::play;
+use filrouge_store::contract::fixture::{
+    Fixture, anyone, cancel, fail, finalize, item, keyed, operator, redact_items, replacement, user,
+};
+use filrouge_store::contract::{drafts, fixture};
+use filrouge_store::verify::Verdict;
+use filrouge_types::{Channel, NewItem};
+
+use super::*;
+
+/// Something of everything that a store can hold.
+pub(super) async fn fill(f: &Fixture) {
+    let (ann, who) = (user("ann"), anyone());
+    for (session, n) in [("s", 0..400), ("t", 0..3)] {
+        let turn = f.start(&ann, session, "r").await;
+        let said = |n: i32| NewItem {
+            agent: Some(format!("agent{}", n % 3).into()),
+            ..keyed(&format!("k{n}"), &format!("words {n}"))
+        };
+        f.append(&ann, &turn, n.map(said).collect()).await.unwrap();
+        let answered = finalize(session, turn.turn_id, Some("answer"));
+        let turn = f.turn_of(&ann, answered).await.unwrap();
+        let replaces = replacement(&ann, session, "again", turn.turn_id, "better");
+        f.turn_of(&ann, replaces).await.unwrap();
+    }
+    f.redacted(&ann, redact_items("s", &[(2, 4), (100, 120)]))
+        .await
+        .unwrap();
+    let turn = f.whole(&ann, "t", "hush", "a").await;
+    f.redact_turn(&ann, &turn).await.unwrap();
+    for (request, end) in [("f", true), ("c", false)] {
+        let turn = f.start(&ann, "t", request).await;
+        let end = match end {
+            true => fail("t", turn.turn_id, "no"),
+            false => cancel("t", turn.turn_id),
+        };
+        f.turn_of(&ann, end).await.unwrap();
+    }
+    f.whole(&ann, "gone", "r", "a").await;
+    f.erase(&ann, "gone").await.unwrap();
+    f.whole(&who, "linked", "r", "a").await;
+    f.session_of(&who, link("linked", "ann")).await.unwrap();
+    let secret = showing(f, &who, "secret");
+    f.whole(&secret, "secret", "r", "a").await;
+    f.session_of(&ann, patch("s", title("a title")))
+        .await
+        .unwrap();
+    let merged = patch("s", metadata(r#"{"a":1.0,"b":"\u0000"}"#));
+    f.session_of(&ann, merged).await.unwrap();
+    f.session_of(&ann, close_session("t", Some("enough")))
+        .await
+        .unwrap();
+    for n in 0..5 {
+        let mut made = event("s", &format!("e{n}"), "kind");
+        made.detail = Some(json(r#"{"n":1.50}"#));
+        f.record(&ann, made).await.unwrap();
+    }
+    for (name, version) in [("n", 0), ("n", 1), ("m", 0)] {
+        f.ledger.put_note(name, version, vec![7]).await.unwrap();
+    }
+    let open = f.start(&ann, "open", "r").await;
+    let stream = drafts::stream(1);
+    for n in 0..4 {
+        let deltas = vec![drafts::delta(n, true, "growing")];
+        let write = drafts::put("open", open.turn_id, stream, n, deltas);
+        f.write(&ann, write).await.unwrap();
+    }
+    f.create(&operator("u"), "s").await.unwrap();
+    f.whole(&operator("u"), "large", "r", &"x".repeat(100_000))
+        .await;
+}
+
+#[test]
+fn every_row_is_the_same() {
+    let pair = Pair::new();
+    let f = on(&pair.from(), keyring());
+    block_on(fill(&f));
+    let at = f.ledger.position();
+    // The source is open, and goes on to be.
+    let seen = Seen::default();
+    let copied = run(&pair.from(), intake(&pair.to()), seen.clone()).unwrap();
+    assert_eq!(copied.position, at);
+    assert_eq!(copied.source.verdict(), Verdict::Intact);
+    assert_eq!(copied.copy, copied.source);
+    assert!(copied.copy.items > 400 && copied.copy.events == 5 && copied.copy.notes == 2);
+    assert!(!copied.resumed && copied.left_out.is_empty());
+    assert_ne!(copied.store_id, f.ledger.store_id());
+    let witnessed = seen.witnessed.lock().unwrap().clone();
+    assert_eq!(witnessed, [(copied.store_id.clone(), at)]);
+    let steps = seen.steps.lock().unwrap();
+    for stage in [Stage::Source, Stage::Commits, Stage::Sessions, Stage::Copy] {
+        assert!(steps.iter().any(|s| s.0 == stage), "{stage:?}");
+    }
+    pair.equal();
+    // Both live on, each by itself.
+    let g = on(&pair.to(), keyring());
+    assert_eq!(g.ledger.store_id(), copied.store_id);
+    block_on(async {
+        g.intact().await;
+        let ann = user("ann");
+        for store in [&f, &g] {
+            let again = fixture::start(&ann, "s", "r", "r");
+            let write = filrouge_store::command::Write::Start(Box::new(again));
+            let told = format!("{:?}", store.write(&ann, write).await.unwrap());
+            assert!(told.contains("replayed: true"), "{told}");
+            store.create(&ann, "next").await.unwrap();
+            store.whole(&ann, "s", "next", "a").await;
+            store.intact().await;
+        }
+        let items = f.items(&ann, "t", 50).await;
+        assert_eq!(g.items(&ann, "t", 50).await, items);
+        f.ledger.close().await;
+        g.ledger.close().await;
+    });
+    let rows = |path: &Path| dump(path)["sqlite_sequence"].clone();
+    assert_eq!(rows(&pair.from()), rows(&pair.to()));
+}
+
+#[test]
+fn an_empty_store_and_an_empty_target() {
+    let pair = Pair::new();
+    drop(on(&pair.from(), keyring()));
+    drop(on(&pair.to(), keyring()));
+    let id = store_id(&pair.to());
+    let copied = pair.copy().unwrap();
+    assert_eq!(copied.position.commit_no, 0);
+    assert_eq!(copied.store_id, id, "a store that was made keeps its name");
+    pair.equal();
+    let f = on(&pair.to(), keyring());
+    block_on(async {
+        f.whole(&anyone(), "s", "r", "a").await;
+        f.intact().await;
+        f.ledger.close().await;
+    });
+}
+
+fn store_id(path: &Path) -> String {
+    let conn = Connection::open(path).unwrap();
+    let sql = "SELECT value FROM store WHERE name = 'store_id'";
+    conn.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+/// What the source commits during the copy is not in it.
+#[test]
+fn one_sight_of_a_source_that_goes_on() {
+    struct Busy(Box<dyn Intake>, Arc<dyn Ledger>, Arc<Mutex<u64>>);
+    impl Busy {
+        fn write(&self) {
+            let mut n = self.2.lock().unwrap();
+            *n += 1;
+            let who = anyone();
+            let made = fixture::start(&who, &format!("s{}", *n % 4), &format!("live{n}"), "q");
+            let write = filrouge_store::command::Write::Start(Box::new(made));
+            let ledger = self.1.clone();
+            let written = std::thread::spawn(move || {
+                block_on(async { ledger.write(fixture::cmd(&who, write)).await })
+            });
+            written.join().unwrap().unwrap();
+        }
+    }
+    impl Intake for Busy {
+        fn holding(&mut self) -> Result<Holding, Failure> {
+            self.write();
+            self.0.holding()
+        }
+        fn begin(&mut self, source: &str) -> Result<Begun, Failure> {
+            self.write();
+            self.0.begin(source)
+        }
+        fn look(
+            &mut self,
+            question: &mut dyn FnMut(&dyn View) -> Result<(), Failure>,
+        ) -> Result<(), Failure> {
+            self.0.look(question)
+        }
+        fn put(&mut self, rows: &[Piece]) -> Result<(), Failure> {
+            self.write();
+            self.0.put(rows)
+        }
+        fn finish(&mut self, newest: SessionPk) -> Result<(), Failure> {
+            self.write();
+            self.0.finish(newest)
+        }
+    }
+    let pair = Pair::new();
+    let f = on(&pair.from(), keyring());
+    block_on(async {
+        for n in 0..4 {
+            f.whole(&anyone(), &format!("s{n}"), "r", "a").await;
+        }
+    });
+    let before = (f.ledger.position(), dump(&pair.from()));
+    let written = Arc::new(Mutex::new(0));
+    let busy = Busy(intake(&pair.to()), f.ledger.clone(), written.clone());
+    let copied = run(&pair.from(), Box::new(busy), Seen::default()).unwrap();
+    assert!(*written.lock().unwrap() >= 5);
+    assert_eq!(copied.position, before.0);
+    assert!(f.ledger.position().commit_no > before.0.commit_no);
+    assert_eq!(dump(&pair.to()), before.1);
+    block_on(async {
+        f.intact().await;
+        f.ledger.close().await;
+    });
+}
+
+/// Nothing of the source is touched: neither by reading nor by closing, also when a killed server has left a WAL.
+#[test]
+fn the_source_stays_as_it_was() {
+    let pair = Pair::new();
+    let live = pair.0.path().join("live.db");
+    let f = on(&live, keyring());
+    block_on(fill(&f));
+    let wal = |path: &Path| path.with_extension("db-wal");
+    for with_wal in [true, false] {
+        if !with_wal {
+            block_on(f.ledger.close());
+            fs::remove_file(wal(&pair.from())).unwrap();
+            fs::remove_file(pair.to()).unwrap();
+        } else {
+            fs::copy(wal(&live), wal(&pair.from())).unwrap();
+        }
+        fs::copy(&live, pair.from()).unwrap();
+        let before = files(&pair.from());
+        assert_eq!(before.len(), if with_wal { 2 } else { 1 });
+        pair.copy().unwrap();
+        assert_eq!(files(&pair.from()), before);
+        let g = on(&pair.to(), keyring());
+        block_on(async {
+            g.intact().await;
+            assert_eq!(g.ledger.position(), f.ledger.position());
+            g.ledger.close().await;
+        });
+    }
+}
+
+/// However large a session is, a transaction has no more than the pages of its rows.
+#[test]
+fn large_sessions_go_in_pieces() {
+    let pair = Pair::new();
+    let f = on(&pair.from(), keyring());
+    block_on(async {
+        let turn = f.start(&anyone(), "s", "r").await;
+        for n in 0..12 {
+            // No text that could be packed.
+            let mut bytes = vec![0; 1_200_000];
+            filrouge_store::Entropy::fill(&OsEntropy, &mut bytes).unwrap();
+            let text: String = bytes.iter().map(|b| char::from(b'0' + b % 64)).collect();
+            let said = item(Channel::Thought, &format!("{n} {text}"));
+            f.append(&anyone(), &turn, vec![said]).await.unwrap();
+        }
+        f.ledger.close().await;
+    });
+    let mut brittle = Brittle {
+        intake: intake(&pair.to()),
+        rows: usize::MAX,
+        left: usize::MAX,
+        largest: Arc::default(),
+    };
+    brittle.rows = 100_000;
+    let largest = brittle.largest.clone();
+    run(&pair.from(), Box::new(brittle), Seen::default()).unwrap();
+    let largest = *largest.lock().unwrap();
+    assert!(
+        largest >= RECORDS_BYTES / 2,
+        "the session is too small: {largest}"
+    );
+    assert!(largest < 2 * RECORDS_BYTES, "{largest}");
+    pair.equal();
+}
+
+/// Numbers that were given are not given again, as in the source.
+#[test]
+fn session_numbers_go_on() {
+    let pair = Pair::new();
+    let f = on(&pair.from(), keyring());
+    block_on(async {
+        play(&f, &[(0, 0, 0, 0, 0), (0, 0, 1, 0, 0), (0, 0, 2, 0, 0)], "").await;
+        f.ledger.close().await;
+    });
+    let conn = Connection::open(pair.from()).unwrap();
+    conn.execute_batch("DELETE FROM head WHERE pk = 3; DELETE FROM session WHERE pk = 3")
+        .unwrap();
+    drop(conn);
+    let copied = pair.copy().unwrap();
+    assert_eq!(copied.source.verdict(), Verdict::Broken);
+    pair.equal();
+}

@@ -1,0 +1,219 @@
+//! The bytes of a field: a row's own stored bytes, with those of its columns that are not in the field's name.
+
+use filrouge_types::{
+    IdentityId, ItemId, ProjectId, RawJson, RequestId, SessionId, SessionStatus, TenantId, TurnId,
+};
+
+use super::{PK, Piece};
+use crate::codec::{Malformed, Reader, Write};
+use crate::command::{Erased, SessionToken};
+use crate::memory::rows::Rows;
+use crate::record::{FORMAT, RecordRow};
+use crate::rows::{DraftChunk, DraftRow, EventRow, HeadRow, SessionRow, TurnRow};
+
+/// A row's bytes; `None` when it is not there.
+pub(super) fn write(rows: &Rows, piece: &Piece) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    match piece {
+        Piece::Session => session(&mut out, rows.sessions.get(&PK)?),
+        Piece::Head => out = rows.heads.get(&PK)?.encode(),
+        Piece::Turn(place) => {
+            let row = rows.turns.get(&(PK, *place))?;
+            out.extend_from_slice(row.turn_id.as_bytes());
+            out.extend_from_slice(&row.encode());
+        }
+        Piece::Record(first) => {
+            let row = rows.records.get(&(PK, *first))?;
+            out.reserve(row.head.len() + row.body.len() + 16);
+            out.number(row.count);
+            out.bytes(&row.head);
+            out.extend_from_slice(&row.body);
+        }
+        Piece::Item(id) => {
+            out.number(*rows.keys.get(&(PK, id.clone()))?);
+            out.extend_from_slice(id.as_str().as_bytes());
+        }
+        Piece::Request(id) => {
+            out.number(*rows.requests.get(&(PK, id.clone()))?);
+            out.extend_from_slice(id.as_str().as_bytes());
+        }
+        Piece::Agent(agent) => {
+            out.extend_from_slice(rows.agents.get(&(PK, agent.clone()))?.1.as_bytes());
+        }
+        Piece::Event(number) => out = rows.events.get(&(PK, *number))?.encode(),
+        Piece::Draft(place) => out = rows.drafts.get(&(PK, *place))?.encode(),
+        Piece::Chunk(place, number) => {
+            out = rows.draft_chunks.get(&(PK, *place, *number))?.encode();
+        }
+    }
+    Some(out)
+}
+
+/// Reads a field and puts its row.
+pub(super) fn read(rows: &mut Rows, name: &[u8], value: &[u8]) -> Result<Piece, Malformed> {
+    let mut key = Reader(name);
+    let letter = key.byte()?;
+    let mut number = || Ok(u64::from_be_bytes(key.array()?));
+    let mut r = Reader(value);
+    let piece = match letter {
+        b's' => {
+            let row = read_session(&mut r)?;
+            let name = (row.tenant_id.clone(), row.session_id.clone());
+            rows.names.insert(name, PK);
+            rows.sessions.insert(PK, row);
+            Piece::Session
+        }
+        b'h' => {
+            let row = HeadRow::decode(value).ok_or(Malformed)?;
+            rows.heads.insert(PK, row);
+            Piece::Head
+        }
+        b't' => {
+            let (place, id) = (number()?, TurnId::from_bytes(r.array()?));
+            let row = TurnRow::decode(id, place, r.0).ok_or(Malformed)?;
+            rows.turn_ids.insert(id, (PK, place));
+            rows.turns.insert((PK, place), row);
+            Piece::Turn(place)
+        }
+        b'r' => {
+            let first_seq = number()?;
+            let row = RecordRow {
+                first_seq,
+                count: r.number()?,
+                head: r.bytes()?.to_vec(),
+                body: r.0.to_vec(),
+            };
+            rows.records.insert((PK, first_seq), row);
+            Piece::Record(first_seq)
+        }
+        b'i' => {
+            let (seq, id) = (r.number()?, rest(r)?);
+            let id = ItemId::new(id).map_err(|_| Malformed)?;
+            rows.keys.insert((PK, id.clone()), seq);
+            Piece::Item(id)
+        }
+        b'q' => {
+            let (seq, id) = (r.number()?, rest(r)?);
+            let id = RequestId::new(id).map_err(|_| Malformed)?;
+            rows.requests.insert((PK, id.clone()), seq);
+            Piece::Request(id)
+        }
+        b'a' => {
+            let agent: Box<str> = rest(r)?.into();
+            rows.agents.insert((PK, agent.clone()));
+            Piece::Agent(agent)
+        }
+        b'e' => {
+            let number = number()?;
+            let row = EventRow::decode(number, value).ok_or(Malformed)?;
+            rows.event_keys.insert((PK, row.event.key.clone()), number);
+            rows.events.insert((PK, number), row);
+            Piece::Event(number)
+        }
+        b'd' => {
+            let place = number()?;
+            let row = DraftRow::decode(place, value).ok_or(Malformed)?;
+            rows.drafts.insert((PK, place), row);
+            Piece::Draft(place)
+        }
+        b'c' => {
+            let (place, number) = (number()?, number()?);
+            let chunk = DraftChunk::decode(number, value).ok_or(Malformed)?;
+            rows.draft_chunks.insert((PK, place, number), chunk);
+            Piece::Chunk(place, number)
+        }
+        _ => return Err(Malformed),
+    };
+    // A hashed name must be the one of what is in it.
+    if piece.name() == name {
+        Ok(piece)
+    } else {
+        Err(Malformed)
+    }
+}
+
+fn rest(r: Reader<'_>) -> Result<&str, Malformed> {
+    std::str::from_utf8(r.0).map_err(|_| Malformed)
+}
+
+fn session(out: &mut Vec<u8>, row: &SessionRow) {
+    out.byte(FORMAT);
+    out.text(row.tenant_id.as_str());
+    out.text(row.session_id.as_str());
+    let labels = [
+        row.identity_id.as_ref().map(IdentityId::as_str),
+        row.parent_session_id.as_ref().map(SessionId::as_str),
+        row.project_id.as_ref().map(ProjectId::as_str),
+        row.team_id.as_deref(),
+        row.title.as_deref(),
+        row.state.as_deref(),
+    ];
+    for label in labels {
+        optional(out, label.map(str::as_bytes));
+    }
+    out.byte(row.status.code());
+    out.text(row.metadata.as_str());
+    out.time(row.created_at);
+    optional(out, row.token.as_ref().map(|token| token.0.as_slice()));
+    optional(out, row.erased.map(|e| e.encode()).as_deref());
+}
+
+fn optional(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+    out.byte(u8::from(bytes.is_some()));
+    if let Some(bytes) = bytes {
+        out.bytes(bytes);
+    }
+}
+
+fn read_optional<'a>(r: &mut Reader<'a>) -> Result<Option<&'a [u8]>, Malformed> {
+    match r.byte()? {
+        0 => Ok(None),
+        1 => r.bytes().map(Some),
+        _ => Err(Malformed),
+    }
+}
+
+fn read_label<'a>(r: &mut Reader<'a>) -> Result<Option<&'a str>, Malformed> {
+    let bytes = read_optional(r)?;
+    let text = bytes.map(std::str::from_utf8).transpose();
+    text.map_err(|_| Malformed)
+}
+
+fn id<'a, T, E>(
+    label: Option<&'a str>,
+    new: impl FnOnce(&'a str) -> Result<T, E>,
+) -> Result<Option<T>, Malformed> {
+    label.map(new).transpose().map_err(|_| Malformed)
+}
+
+fn read_session(r: &mut Reader<'_>) -> Result<SessionRow, Malformed> {
+    if r.byte()? != FORMAT {
+        return Err(Malformed);
+    }
+    let row = SessionRow {
+        tenant_id: TenantId::new(r.text()?).map_err(|_| Malformed)?,
+        session_id: SessionId::new(r.text()?).map_err(|_| Malformed)?,
+        identity_id: id(read_label(r)?, IdentityId::new)?,
+        parent_session_id: id(read_label(r)?, SessionId::new)?,
+        project_id: id(read_label(r)?, ProjectId::new)?,
+        team_id: read_label(r)?.map(Into::into),
+        title: read_label(r)?.map(Into::into),
+        state: read_label(r)?.map(Into::into),
+        status: SessionStatus::from_code(r.byte()?).ok_or(Malformed)?,
+        metadata: RawJson::from_checked(r.text()?),
+        created_at: r.time()?,
+        token: match read_optional(r)? {
+            Some(bytes) => Some(SessionToken(bytes.try_into().map_err(|_| Malformed)?)),
+            None => None,
+        },
+        erased: match read_optional(r)? {
+            Some(bytes) => Some(Erased::decode(bytes).ok_or(Malformed)?),
+            None => None,
+        },
+    };
+    if r.is_empty() {
+        Ok(row)
+    } else {
+        Err(Malformed)
+    }
+}

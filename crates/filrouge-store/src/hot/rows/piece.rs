@@ -1,0 +1,69 @@
+//! What a field holds, and what it is called.
+
+use filrouge_types::{ItemId, RequestId};
+
+use crate::chain::fingerprint;
+use crate::rows::{item_key, request_key};
+
+/// A row of the session; numbers are its keys.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Piece {
+    /// The session's row.
+    Session,
+    /// Its head.
+    Head,
+    /// The turn at a place.
+    Turn(u64),
+    /// The record that begins at a seq.
+    Record(u64),
+    /// Where the item with a key stands.
+    Item(ItemId),
+    /// Where the turn of a request begins.
+    Request(RequestId),
+    /// An agent that has spoken.
+    Agent(Box<str>),
+    /// The event with a number.
+    Event(u64),
+    /// The draft of the turn at a place.
+    Draft(u64),
+    /// A draft's chunk, by the turn's place and its number.
+    Chunk(u64, u64),
+}
+
+impl Piece {
+    /// The field's name: a letter and the key, those of any length hashed.
+    pub(super) fn name(&self) -> Vec<u8> {
+        let mut name = vec![self.letter()];
+        match self {
+            Self::Session | Self::Head => {}
+            Self::Turn(n) | Self::Record(n) | Self::Event(n) | Self::Draft(n) => {
+                name.extend_from_slice(&n.to_be_bytes());
+            }
+            Self::Item(id) => name.extend_from_slice(&item_key(id)),
+            Self::Request(id) => name.extend_from_slice(&request_key(id)),
+            Self::Agent(agent) => {
+                name.extend_from_slice(&fingerprint(&[b"agent", agent.as_bytes()]));
+            }
+            Self::Chunk(place, number) => {
+                name.extend_from_slice(&place.to_be_bytes());
+                name.extend_from_slice(&number.to_be_bytes());
+            }
+        }
+        name
+    }
+
+    const fn letter(&self) -> u8 {
+        match self {
+            Self::Session => b's',
+            Self::Head => b'h',
+            Self::Turn(_) => b't',
+            Self::Record(_) => b'r',
+            Self::Item(_) => b'i',
+            Self::Request(_) => b'q',
+            Self::Agent(_) => b'a',
+            Self::Event(_) => b'e',
+            Self::Draft(_) => b'd',
+            Self::Chunk(..) => b'c',
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Fields: every row comes back, and whatever else they hold is refused or read, never believed in part.
+
+use filrouge_types::{
+    EventKey, IdentityId, ProjectId, RawJson, RequestId, SessionEvent, SessionId, SessionStatus,
+    TenantId, Timestamp, TurnId,
+};
+use proptest::prelude::*;
+
+use super::*;
+use crate::command::{Erased, SessionToken};
+use crate::contract::fixture::item;
+use crate::draft::{Delta, StreamId};
+use crate::keyring::Keyring;
+use crate::record::{Batch, Placement};
+use crate::rows::{DraftChunk, DraftRow, EventRow, SessionRow, Tx};
+
+fn label() -> impl Strategy<Value = Option<Box<str>>> {
+    proptest::option::of(".{0,12}".prop_map(Into::into))
+}
+
+fn name() -> impl Strategy<Value = String> {
+    "[a-zé/ .]{1,20}"
+}
+
+fn session() -> impl Strategy<Value = SessionRow> {
+    let names = (
+        name(),
+        proptest::option::of(name()),
+        proptest::option::of(name()),
+    );
+    let labels = (label(), label(), label(), proptest::option::of(name()));
+    let token = proptest::option::of(any::<[u8; 16]>());
+    let erased = proptest::option::of((any::<i64>(), any::<[u8; 16]>(), any::<u64>()));
+    (names, labels, token, erased, any::<i64>(), 0..3_u8).prop_map(
+        |(names, labels, token, erased, at, status)| SessionRow {
+            tenant_id: TenantId::new("t").unwrap(),
+            session_id: SessionId::new(names.0).unwrap(),
+            identity_id: names.1.map(|n| IdentityId::new(n).unwrap()),
+            parent_session_id: names.2.map(|n| SessionId::new(n).unwrap()),
+            project_id: labels.3.map(|n| ProjectId::new(n).unwrap()),
+            team_id: labels.0,
+            title: labels.1,
+            status: SessionStatus::from_code(status).unwrap(),
+            state: labels.2,
+            metadata: RawJson::from_checked(r#"{"a": 1.0}"#),
+            created_at: Timestamp::from_micros(at),
+            token: token.map(SessionToken),
+            erased: erased.map(|(at, owner, n)| Erased {
+                at: Timestamp::from_micros(at),
+                owner,
+                items: n,
+                turns: n / 2,
+            }),
+        },
+    )
+}
+
+fn delta(text: &str) -> Delta {
+    Delta {
+        replaces: false,
+        number: 1,
+        part: 0,
+        head: None,
+        text: text.to_owned(),
+        done: false,
+    }
+}
+
+/// A session with rows of every kind, as many as `n` says.
+fn held(session: &SessionRow, n: u64, text: &str) -> HeldRows {
+    let (ring, now) = (Keyring::single([3; 32]), Timestamp::from_micros(9));
+    let (mut held, id) = (HeldRows::default(), TurnId::from_bytes([8; 16]));
+    let pk = held.insert_session(session).unwrap();
+    let head = HeadRow::empty(session.fingerprint(), now).sealed(&ring, pk);
+    held.put_head(pk, &head).unwrap();
+    let scope = crate::chain::LinkScope::new(&session.tenant_id, &session.session_id);
+    let placement = Placement {
+        scope: &scope,
+        turn_id: Some(id),
+        created_at: now,
+        keyring: &ring,
+    };
+    for at in 1..=n {
+        let said = item(filrouge_types::Channel::Observation, text);
+        let batch = Batch::seal(&[said.into()], &crate::OsEntropy).unwrap();
+        let (row, _) = placement.place(&batch.records[0], at, [5; 32]);
+        held.insert_record(pk, &row).unwrap();
+        let turn = TurnRow::new(
+            TurnId::from_bytes([u8::try_from(at).unwrap(); 16]),
+            at,
+            1,
+            at,
+            now,
+        );
+        held.insert_turn(pk, &turn.sealed(&ring, pk)).unwrap();
+        let key = format!("{at}{}", "é".repeat(60));
+        held.insert_item_key(pk, &ItemId::new(key.as_str()).unwrap(), at)
+            .unwrap();
+        held.insert_request_key(pk, &RequestId::new(key.as_str()).unwrap(), at)
+            .unwrap();
+        held.note_agent(pk, &format!("{text}{at}")).unwrap();
+        let event = SessionEvent {
+            key: EventKey::new(key).unwrap(),
+            kind: "kind".into(),
+            at: now,
+            detail: Some(RawJson::from_checked("{}")),
+            created_at: now,
+        };
+        held.insert_event(pk, &EventRow::sealed(at, event, &ring, pk))
+            .unwrap();
+        let draft = DraftRow::new(at << 8, id, StreamId([1; 8]), "w".into(), now).sealed(&ring, pk);
+        held.put_draft(pk, &draft).unwrap();
+        let chunk = DraftChunk::sealed(at, &[delta(text)], &ring, (pk, &draft));
+        held.insert_draft_chunk(pk, at << 8, &chunk).unwrap();
+    }
+    held
+}
+
+fn sorted(mut fields: Vec<Field>) -> Vec<Field> {
+    fields.sort_by(|a, b| a.name.cmp(&b.name));
+    fields
+}
+
+fn same(a: &HeldRows, b: &HeldRows) -> bool {
+    let (x, y) = (&a.rows, &b.rows);
+    (
+        &x.sessions,
+        &x.names,
+        &x.heads,
+        &x.turns,
+        &x.turn_ids,
+        &x.records,
+    ) == (
+        &y.sessions,
+        &y.names,
+        &y.heads,
+        &y.turns,
+        &y.turn_ids,
+        &y.records,
+    ) && (&x.keys, &x.requests, &x.events, &x.event_keys, &x.agents)
+        == (&y.keys, &y.requests, &y.events, &y.event_keys, &y.agents)
+        && (&x.drafts, &x.draft_chunks) == (&y.drafts, &y.draft_chunks)
+        && (&a.item_keys, &a.sizes, a.bytes) == (&b.item_keys, &b.sizes, b.bytes)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_row_comes_back(session in session(), n in 0..5_u64, text in ".{0,40}") {
+        let mut held = held(&session, n, &text);
+        let change = held.take_change();
+        prop_assert!(change.removes.is_empty() && !held.is_changed());
+        prop_assert!(change.puts.iter().all(|f| f.name.len() <= 300));
+        let read = HeldRows::decode(&change.puts).unwrap();
+        prop_assert!(same(&read, &held) && !read.is_changed());
+        prop_assert_eq!(sorted(read.encode()), sorted(change.puts.clone()));
+        prop_assert_eq!(read.bytes(), change.puts.iter().map(|f| f.value.len() as u64).sum::<u64>());
+        // Cut short, every field but one that ends in a text is refused.
+        for field in &change.puts {
+            let mut cut = field.clone();
+            cut.value.truncate(cut.value.len() / 2);
+            let only = HeldRows::decode(std::slice::from_ref(&cut));
+            prop_assert!(only.is_err() || b"rci".contains(&cut.name[0]), "{:?}", cut.name);
+            let mut other = field.clone();
+            other.name.push(0);
+            prop_assert!(HeldRows::decode(&[other]).is_err());
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_panic(name: Vec<u8>, letter in 0..10_usize, value: Vec<u8>) {
+        let known = [&[b"shtriqaedc"[letter]][..], &name].concat();
+        for name in [name, known] {
+            let _ = HeldRows::decode(&[Field { name, value: value.clone() }]);
+        }
+    }
+
+    /// What is taken away and put again between two commits is told as it stands then.
+    #[test]
+    fn changes_say_what_is_left(session in session(), n in 1..4_u64) {
+        let mut held = held(&session, n, "x");
+        held.take_change();
+        let gone = held.rows.drafts.get(&(PK, 1 << 8)).cloned().unwrap();
+        held.delete_draft(PK, 1 << 8).unwrap();
+        held.put_draft(PK, &gone).unwrap();
+        let change = held.take_change();
+        prop_assert_eq!(change.removes, [Piece::Chunk(1 << 8, 1).name()]);
+        prop_assert_eq!(change.puts.len(), 1);
+        held.erase(PK).unwrap();
+        let change = held.take_change();
+        prop_assert_eq!(held.sizes.len(), 2);
+        prop_assert!(change.puts.is_empty() && change.removes.len() as u64 == n * 8 - 1);
+        prop_assert!(same(&HeldRows::decode(&held.encode()).unwrap(), &held));
+    }
+}

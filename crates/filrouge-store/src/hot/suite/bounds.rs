@@ -1,0 +1,114 @@
+//! Copies are bounded at every write, and say so.
+
+use super::super::HotBounds;
+use super::fixture::{HotFixture, key, wide};
+use super::story::Story;
+
+fn turns(turns: u64) -> HotBounds {
+    HotBounds { turns, ..wide() }
+}
+
+fn bytes(bytes: u64) -> HotBounds {
+    HotBounds { bytes, ..wide() }
+}
+
+pub async fn a_copy_has_so_many_turns(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(turns(5)).await;
+    let (s, mut story) = (key("s"), Story::new());
+    for n in 1..=20 {
+        f.advance(&s, &[&story.put(n, "record")]).await;
+        let held = (n.saturating_sub(4).max(1)..=n).collect();
+        assert_eq!(f.ordinals(&s).await, Some((held, n <= 5)));
+        assert_eq!(f.recent(&s, 3).await, story.recent(3));
+    }
+    // Within one batch, too; and what is over another one's ordinal is not one more.
+    let steps: Vec<_> = (16..=30).map(|n| story.put(n, "again")).collect();
+    f.advance(&s, &steps.iter().collect::<Vec<_>>()).await;
+    assert_eq!(f.ordinals(&s).await, Some(((26..=30).collect(), false)));
+    f.advance(&s, &[&story.put(28, "once more")]).await;
+    assert_eq!(f.recent(&s, 5).await, story.recent(5));
+    // What is gone is not there again when others go.
+    f.advance(&s, &[&story.remove(&[27, 30])]).await;
+    assert_eq!(f.ordinals(&s).await, Some((vec![26, 28, 29], false)));
+}
+
+pub async fn a_copy_has_so_many_bytes(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(bytes(10_000)).await;
+    let (s, mut story) = (key("s"), Story::new());
+    let record = "x".repeat(1000);
+    for n in 1..=25 {
+        f.advance(&s, &[&story.put(n, &record)]).await;
+        let held = (n.saturating_sub(9).max(1)..=n).collect();
+        assert_eq!(f.ordinals(&s).await, Some((held, n <= 10)));
+    }
+    assert_eq!(f.recent(&s, 10).await, story.recent(10));
+    // A turn that grows pushes others out; one that shrinks or goes leaves room.
+    f.advance(&s, &[&story.put(24, &"y".repeat(3500))]).await;
+    assert_eq!(f.ordinals(&s).await, Some(((19..=25).collect(), false)));
+    f.advance(&s, &[&story.put(24, "y"), &story.remove(&[25])])
+        .await;
+    let steps: Vec<_> = (26..=29).map(|n| story.put(n, &record)).collect();
+    f.advance(&s, &steps.iter().collect::<Vec<_>>()).await;
+    let held = vec![19, 20, 21, 22, 23, 24, 26, 27, 28, 29];
+    assert_eq!(f.ordinals(&s).await, Some((held, false)));
+    assert_eq!(f.recent(&s, 10).await, story.recent(10));
+}
+
+pub async fn a_turn_larger_than_all(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(bytes(1000)).await;
+    let s = key("s");
+    let mut story = f.told(&s, 3).await;
+    f.advance(&s, &[&story.put(4, &"x".repeat(1001))]).await;
+    assert_eq!(f.ordinals(&s).await, Some((Vec::new(), false)));
+    assert_eq!(f.recent(&s, 9).await.unwrap().as_of, story.as_of);
+    f.advance(&s, &[&story.put(5, &"x".repeat(1000))]).await;
+    assert_eq!(f.ordinals(&s).await, Some((vec![5], false)));
+    f.advance(&s, &[&story.put(6, "")]).await;
+    assert_eq!(f.recent(&s, 2).await, story.recent(2));
+}
+
+pub async fn fills_are_bounded(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let bounds = HotBounds {
+        bytes: 1000,
+        ..turns(5)
+    };
+    let f = make(bounds).await;
+    let mut story = Story::new();
+    for n in 1..=9 {
+        story.put(n, "record");
+    }
+    let s = key("s");
+    f.fill(&s, story.fill(5)).await;
+    assert_eq!(f.recent(&s, 5).await, story.recent(5));
+    story.put(10, "record");
+    f.fill(&s, story.fill(20)).await;
+    assert_eq!(f.ordinals(&s).await, Some(((6..=10).collect(), false)));
+    story.put(11, &"x".repeat(990));
+    f.fill(&s, story.fill(20)).await;
+    assert_eq!(f.ordinals(&s).await, Some((vec![10, 11], false)));
+    assert_eq!(f.recent(&s, 2).await, story.recent(2));
+    f.advance(&s, &[&story.put(12, "ten and one")]).await;
+    assert_eq!(f.ordinals(&s).await, Some((vec![12], false)));
+}
+
+/// Where older turns were dropped, a turn that lies among them is not shown when it is closed late: its neighbours are
+/// missing, so it is not one of the newest.
+pub async fn a_late_turn_fills_no_gap(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(turns(3)).await;
+    let (s, mut story) = (key("s"), Story::new());
+    for n in [1, 4, 5, 6, 7] {
+        f.advance(&s, &[&story.put(n, "record")]).await;
+    }
+    f.advance(&s, &[&story.remove(&[6, 7])]).await;
+    assert_eq!(f.ordinals(&s).await, Some((vec![5], false)));
+    f.advance(&s, &[&story.put(3, "late")]).await;
+    assert_eq!(f.ordinals(&s).await, Some((vec![5], false)));
+    f.advance(&s, &[&story.put(6, "again")]).await;
+    assert_eq!(f.recent(&s, 2).await, story.recent(2));
+    // The same after a fill that was a part.
+    f.fill(&s, story.fill(2)).await;
+    f.advance(&s, &[&story.put(2, "later"), &story.remove(&[5])])
+        .await;
+    assert_eq!(f.ordinals(&s).await, Some((vec![6], false)));
+    assert_eq!(f.recent(&s, 1).await, story.recent(1));
+}

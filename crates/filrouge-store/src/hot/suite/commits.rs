@@ -1,0 +1,107 @@
+//! Ephemeral sessions: changed in the state that was expected, and in no other.
+
+use super::super::HotBounds;
+use super::fixture::{HotFixture, change, edition, field, key, wide};
+
+pub async fn making_and_changing(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let s = key("s");
+    assert_eq!(f.edition(&s).await, None);
+    assert_eq!(f.load(&s).await, None);
+    let made = f.commit(&s, None, 7, change(&[], &[(b"a", b"1")])).await;
+    assert_eq!(made, Some(edition(7, 1)));
+    assert_eq!(f.edition(&s).await, made);
+    // What a new one would get is not looked at for one that is there.
+    let next = f.commit(&s, made, 99, change(&[], &[(b"b", b"2")])).await;
+    assert_eq!(next, Some(edition(7, 2)));
+    let fields = vec![field(b"a", b"1"), field(b"b", b"2")];
+    assert_eq!(f.load(&s).await, Some((edition(7, 2), fields.clone())));
+    // Nothing is a change, too.
+    let third = f.commit(&s, next, 7, change(&[], &[])).await;
+    assert_eq!(third, Some(edition(7, 3)));
+    assert_eq!(f.load(&s).await, Some((edition(7, 3), fields)));
+}
+
+pub async fn in_another_state_nothing_changes(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let (s, other) = (key("s"), change(&[b"a"], &[(b"b", b"x")]));
+    let late = f.commit(&s, Some(edition(7, 1)), 7, other.clone()).await;
+    assert_eq!((late, f.load(&s).await), (None, None));
+    let puts = change(&[], &[(b"a", b"1")]);
+    let first = f.commit(&s, None, 7, puts.clone()).await;
+    let second = f.commit(&s, first, 7, puts).await;
+    for expected in [
+        None,
+        first,
+        Some(edition(7, 0)),
+        Some(edition(7, 3)),
+        Some(edition(6, 2)),
+        Some(edition(8, 2)),
+        Some(edition(u64::MAX, u64::MAX)),
+    ] {
+        let refused = f.commit(&s, expected, 8, other.clone()).await;
+        assert_eq!(refused, None, "{expected:?}");
+        let found = f.load(&s).await.unwrap();
+        assert_eq!(found, (second.unwrap(), vec![field(b"a", b"1")]));
+    }
+}
+
+pub async fn incarnations(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let s = key("s");
+    let mut last = None;
+    for incarnation in [0, 1, 1 << 53, (1 << 53) + 1, u64::MAX - 1, u64::MAX] {
+        let puts = change(&[], &[(b"a", b"1")]);
+        let made = f.commit(&s, None, incarnation, puts.clone()).await;
+        assert_eq!(made, Some(edition(incarnation, 1)));
+        assert_eq!(f.edition(&s).await, made);
+        assert_eq!(f.load(&s).await.unwrap().0, made.unwrap());
+        // A state of the one before is none of this one.
+        if last.is_some() {
+            assert_eq!(f.commit(&s, last, incarnation, puts.clone()).await, None);
+            assert!(!f.hot.forget(&s, last).await.unwrap());
+        }
+        last = made;
+        let next = f.commit(&s, made, incarnation, puts).await;
+        assert_eq!(next, Some(edition(incarnation, 2)));
+        assert!(f.hot.forget(&s, next).await.unwrap());
+    }
+}
+
+pub async fn forgetting(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let s = key("s");
+    // What is not there is gone.
+    assert!(f.hot.forget(&s, None).await.unwrap());
+    assert!(f.hot.forget(&s, Some(edition(7, 1))).await.unwrap());
+    let puts = change(&[], &[(b"a", b"1")]);
+    let first = f.commit(&s, None, 7, puts.clone()).await;
+    let second = f.commit(&s, first, 7, puts.clone()).await;
+    for other in [edition(7, 1), edition(7, 3), edition(8, 2)] {
+        assert!(!f.hot.forget(&s, Some(other)).await.unwrap());
+        assert_eq!(f.edition(&s).await, second);
+    }
+    assert!(f.hot.forget(&s, second).await.unwrap());
+    assert_eq!((f.edition(&s).await, f.load(&s).await), (None, None));
+    assert_eq!(f.commit(&s, second, 7, puts.clone()).await, None);
+    assert!(f.commit(&s, None, 9, puts).await.is_some());
+    assert!(f.hot.forget(&s, None).await.unwrap());
+    assert_eq!((f.edition(&s).await, f.load(&s).await), (None, None));
+}
+
+pub async fn puts_and_removes(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let s = key("s");
+    let puts = change(&[b"none"], &[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]);
+    let first = f.commit(&s, None, 7, puts).await;
+    // What is removed and put is put.
+    let both = change(&[b"a", b"b", b"none", b"b"], &[(b"b", b"two"), (b"d", b"")]);
+    let second = f.commit(&s, first, 7, both).await;
+    let fields = vec![field(b"b", b"two"), field(b"c", b"3"), field(b"d", b"")];
+    assert_eq!(f.load(&s).await, Some((second.unwrap(), fields)));
+    // Of two of one name the last one is put.
+    let twice = change(&[b"c", b"d"], &[(b"b", b"x"), (b"b", b"y")]);
+    let third = f.commit(&s, second, 7, twice).await;
+    let fields = vec![field(b"b", b"y")];
+    assert_eq!(f.load(&s).await, Some((third.unwrap(), fields)));
+}

@@ -1,0 +1,197 @@
+//! Copies of recent turns, told in order.
+
+use super::super::{HotBounds, Recent};
+use super::fixture::{HotFixture, key, wide};
+use super::story::{Story, turn};
+
+pub async fn from_the_first_turn(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let s = key("s");
+    assert_eq!(f.recent(&s, 20).await, None);
+    let mut story = Story::new();
+    f.advance(&s, &[&story.put(1, "one")]).await;
+    assert_eq!(f.recent(&s, 20).await, story.recent(20));
+    // A first write that shows nothing makes a copy without turns.
+    let (s, mut story) = (key("other"), Story::new());
+    f.advance(&s, &[&story.pass()]).await;
+    assert_eq!(f.recent(&s, 20).await, story.recent(20));
+    f.advance(&s, &[&story.put(1, "one")]).await;
+    assert_eq!(f.recent(&s, 20).await, story.recent(20));
+}
+
+pub async fn going_on(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let (s, mut story) = (key("s"), Story::new());
+    for n in 1..=30 {
+        let put = story.put(n, &format!("turn {n}"));
+        // One by one, and two at once.
+        if n % 3 == 0 {
+            f.advance(&s, &[&put, &story.pass()]).await;
+        } else {
+            f.advance(&s, &[&put]).await;
+        }
+        assert_eq!(f.recent(&s, 20).await, story.recent(20));
+    }
+    // Turns that are closed in another order than they were begun in.
+    for n in [35, 33, 34, 31, 32] {
+        f.advance(&s, &[&story.put(n, &format!("turn {n}"))]).await;
+        assert_eq!(f.recent(&s, 20).await, story.recent(20));
+    }
+}
+
+pub async fn a_replaced_turn(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let s = key("s");
+    let mut story = f.told(&s, 3).await;
+    f.advance(&s, &[&story.write(2, &[2], Some((4, b"instead")))])
+        .await;
+    assert_eq!(f.ordinals(&s).await, Some((vec![1, 3, 4], true)));
+    // Over the one of its ordinal, also when that goes in the same step.
+    f.advance(&s, &[&story.put(3, "three again, and longer")])
+        .await;
+    f.advance(&s, &[&story.write(1, &[1], Some((1, b"one again")))])
+        .await;
+    assert_eq!(f.recent(&s, 9).await, story.recent(9));
+    assert_eq!(story.newest(9)[0], turn(1, b"one again"));
+}
+
+pub async fn a_removed_turn(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let s = key("s");
+    let mut story = f.told(&s, 6).await;
+    // One that is there, one twice, one that never was.
+    f.advance(&s, &[&story.remove(&[2, 5, 2, 77])]).await;
+    assert_eq!(f.ordinals(&s).await, Some((vec![1, 3, 4, 6], true)));
+    f.advance(&s, &[&story.remove(&[1, 3, 4, 6])]).await;
+    assert_eq!(f.recent(&s, 9).await, story.recent(9));
+    assert_eq!(f.ordinals(&s).await, Some((Vec::new(), true)));
+    f.advance(&s, &[&story.put(7, "seven")]).await;
+    assert_eq!(f.recent(&s, 9).await, story.recent(9));
+}
+
+pub async fn limit_and_order(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let s = key("s");
+    let story = f.told(&s, 25).await;
+    for limit in [0, 1, 2, 9, 10, 24, 25, 26, 500, usize::MAX] {
+        assert_eq!(f.recent(&s, limit).await, story.recent(limit), "{limit}");
+    }
+    let Recent { turns, all, .. } = f.recent(&s, 12).await.unwrap();
+    let ordinals: Vec<u64> = turns.iter().map(|turn| turn.ordinal).collect();
+    assert_eq!((ordinals, all), ((14..=25).collect(), false));
+}
+
+pub async fn empty_records(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let (s, mut story) = (key("s"), Story::new());
+    let bytes: Vec<u8> = (0..=255).collect();
+    for (n, record) in (1..).zip([b"".as_slice(), b"\0", b"\xff\r\n\0", b"", &bytes]) {
+        f.advance(&s, &[&story.write(1, &[], Some((n, record)))])
+            .await;
+        assert_eq!(f.recent(&s, 9).await, story.recent(9));
+    }
+    let (s, filled) = (key("filled"), story.fill(9));
+    f.fill(&s, filled).await;
+    assert_eq!(f.recent(&s, 9).await, story.recent(9));
+    let removed = story.remove(&[1, 4]);
+    f.advance(&s, &[&removed]).await;
+    assert_eq!(f.recent(&s, 9).await, story.recent(9));
+}
+
+pub async fn filling(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let (s, t) = (key("s"), key("t"));
+    let mut story = f.told(&t, 10).await;
+    // A part of it.
+    f.fill(&s, story.fill(4)).await;
+    assert_eq!(f.ordinals(&s).await, Some((vec![7, 8, 9, 10], false)));
+    assert_eq!(f.recent(&s, 4).await, story.recent(4));
+    assert_eq!(f.recent(&s, 3).await, story.recent(3));
+    // More of the same, and then all.
+    f.fill(&s, story.fill(6)).await;
+    assert_eq!(f.recent(&s, 6).await, story.recent(6));
+    f.fill(&s, story.fill(10)).await;
+    assert_eq!(f.recent(&s, 20).await, story.recent(20));
+    // It goes on from there, and a newer one takes its place.
+    f.advance(&s, &[&story.put(11, "eleven"), &story.remove(&[8])])
+        .await;
+    assert_eq!(f.recent(&s, 20).await, story.recent(20));
+    story.remove(&[11]);
+    story.put(12, "twelve");
+    f.fill(&s, story.fill(3)).await;
+    assert_eq!(f.ordinals(&s).await, Some((vec![9, 10, 12], false)));
+    // Of a session without turns.
+    let (s, mut story) = (key("empty"), Story::new());
+    f.fill(&s, story.fill(9)).await;
+    assert_eq!(f.recent(&s, 9).await, story.recent(9));
+    f.advance(&s, &[&story.put(1, "one")]).await;
+    assert_eq!(f.recent(&s, 9).await, story.recent(9));
+}
+
+/// Numbers that are not told apart when they are taken as floating point, or in the order of their digits.
+pub async fn seqs_of_any_size(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let (s, mut story) = (key("s"), Story::new());
+    let large = 1 << 53;
+    let mut told = Vec::new();
+    for (items, ordinal) in [
+        (9, 9),
+        (1, 10),
+        (large - 11, 100),
+        (1, large - 1),
+        (1, large),
+        (1, large + 1),
+        (1, large + 2),
+        ((1 << 63) - large - 10, (1 << 63) - 2),
+        (1, (1 << 63) - 1),
+    ] {
+        told.push((
+            story.clone(),
+            story.write(items, &[], Some((ordinal, b"x"))),
+        ));
+        let (older, step) = told.last().unwrap();
+        f.advance(&s, &[step]).await;
+        assert_eq!(f.recent(&s, 3).await, story.recent(3));
+        // One that is older by a single write is older.
+        f.fill(&s, older.fill(100)).await;
+        f.advance(&s, &[step]).await;
+        assert_eq!(f.recent(&s, 100).await, story.recent(100));
+    }
+    f.advance(&s, &[&story.remove(&[large + 1])]).await;
+    assert_eq!(f.recent(&s, 100).await, story.recent(100));
+    let last = story.clone();
+    f.forget_recent(&s, last.as_of.seq + 1).await;
+    f.fill(&s, last.fill(100)).await;
+    assert_eq!(f.recent(&s, 100).await, None);
+    story.pass();
+    f.fill(&s, story.fill(100)).await;
+    assert_eq!(f.recent(&s, 100).await, story.recent(100));
+    // Nothing is newer than the newest there can be.
+    f.forget_recent(&s, u64::MAX).await;
+    story.pass();
+    f.fill(&s, story.fill(100)).await;
+    assert_eq!(f.recent(&s, 100).await, None);
+}
+
+pub async fn several_sessions_in_one_batch(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let mut stories: Vec<_> = (0..15)
+        .map(|n| (key(&format!("s{n}")), Story::new()))
+        .collect();
+    let mut steps = Vec::new();
+    for round in 1..=20 {
+        for (n, (key, story)) in (0..).zip(&mut stories) {
+            let step = story.put(round, &format!("{n} {round}"));
+            // The seventh loses one; the others do not notice.
+            if (n, round) != (7, 10) {
+                steps.push((*key, step));
+            }
+        }
+    }
+    f.hot.advance(steps).await.unwrap();
+    for (n, (key, story)) in (0..).zip(&stories) {
+        let whole = (n != 7).then(|| story.recent(50).unwrap());
+        assert_eq!(f.recent(key, 50).await, whole);
+    }
+    f.hot.advance(Vec::new()).await.unwrap();
+}

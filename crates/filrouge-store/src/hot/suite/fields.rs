@@ -1,0 +1,137 @@
+//! Fields come back as they were put, whatever bytes they are, under their own key.
+
+use super::super::{Change, Edition, Field, HotBounds};
+use super::fixture::{HotFixture, change, edition, field, key, sorted, wide};
+
+/// Equal, without telling of megabytes when they are not.
+#[track_caller]
+fn same(found: Option<(Edition, Vec<Field>)>, edition: Option<Edition>, fields: &[Field]) {
+    let (found_edition, found) = found.unwrap();
+    assert_eq!(Some(found_edition), edition);
+    assert_eq!(found.len(), fields.len());
+    for (found, field) in found.iter().zip(fields) {
+        assert_eq!(found.name, field.name);
+        assert!(found.value == field.value, "of {:?}", field.name);
+    }
+}
+
+pub async fn any_bytes(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let s = key("s");
+    let mut puts = Vec::new();
+    for byte in 0..=255_u8 {
+        puts.push(field(&[byte], &[byte]));
+        puts.push(field(&[byte, 0, byte], &[0, byte, b'\r', b'\n', byte]));
+    }
+    // Names that a store may want for itself.
+    for name in [
+        "seq",
+        "version",
+        "incarnation",
+        "edition",
+        "-1",
+        "10",
+        "nil",
+    ] {
+        puts.push(field(name.as_bytes(), b""));
+    }
+    for length in [2, 100, 255, 256, 299, 300] {
+        puts.push(field(&vec![0xff; length], &vec![0; length]));
+        puts.push(field(&vec![0; length], &vec![0xff; length]));
+    }
+    let puts = sorted(puts);
+    let commit = Change {
+        removes: Vec::new(),
+        puts: puts.clone(),
+    };
+    let made = f.commit(&s, None, 1, commit).await;
+    same(f.load(&s).await, made, &puts);
+    let removes = puts.iter().map(|field| field.name.clone()).collect();
+    let commit = Change {
+        removes,
+        puts: Vec::new(),
+    };
+    let next = f.commit(&s, made, 1, commit).await;
+    same(f.load(&s).await, next, &[]);
+}
+
+pub async fn large_values(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let s = key("s");
+    let value: Vec<u8> = (0..1_u32 << 20).map(|n| (n * 7 % 251) as u8).collect();
+    let names = [b"a", b"b", b"c"];
+    let fields: Vec<_> = names.iter().map(|name| field(*name, &value)).collect();
+    let mut last = None;
+    for put in &fields {
+        let commit = change(&[], &[(&put.name, &put.value)]);
+        last = f.commit(&s, last, 1, commit).await;
+        assert!(last.is_some());
+    }
+    same(f.load(&s).await, Some(edition(1, 3)), &fields);
+}
+
+pub async fn many_fields(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let s = key("s");
+    let fields: Vec<_> = (0..3000)
+        .map(|n| {
+            field(
+                format!("{n:05}").as_bytes(),
+                format!("value {n}").as_bytes(),
+            )
+        })
+        .collect();
+    let (first, second) = fields.split_at(2900);
+    let mut last = None;
+    for puts in [first, second] {
+        let commit = Change {
+            removes: Vec::new(),
+            puts: puts.to_vec(),
+        };
+        last = f.commit(&s, last, 1, commit).await;
+    }
+    same(f.load(&s).await, Some(edition(1, 2)), &fields);
+    let removes = first.iter().map(|field| field.name.clone()).collect();
+    let commit = Change {
+        removes,
+        puts: Vec::new(),
+    };
+    f.commit(&s, last, 1, commit).await.unwrap();
+    same(f.load(&s).await, Some(edition(1, 3)), second);
+}
+
+/// A session is there also when it has no fields.
+pub async fn no_fields(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let s = key("s");
+    let made = f.commit(&s, None, 5, Change::default()).await;
+    assert_eq!(f.load(&s).await, Some((edition(5, 1), Vec::new())));
+    assert_eq!(f.commit(&s, None, 6, Change::default()).await, None);
+    let puts = change(&[], &[(b"a", b"1")]);
+    let second = f.commit(&s, made, 5, puts).await;
+    let third = f.commit(&s, second, 5, change(&[b"a"], &[])).await;
+    assert_eq!(third, Some(edition(5, 3)));
+    assert_eq!(f.load(&s).await, Some((edition(5, 3), Vec::new())));
+}
+
+pub async fn keys_do_not_meet(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let keys: Vec<_> = (0..20).map(|n| key(&format!("s{n}"))).collect();
+    for (n, key) in (0_u8..).zip(&keys) {
+        let puts = change(&[], &[(b"n", &[n])]);
+        assert!(f.commit(key, None, n.into(), puts).await.is_some());
+        f.told(key, n.into()).await;
+    }
+    // A session goes, its copy stays; a copy goes, its session stays.
+    assert!(f.hot.forget(&keys[0], None).await.unwrap());
+    f.forget_recent(&keys[1], 100).await;
+    for (n, key) in (0_u8..).zip(&keys) {
+        let found = f.load(key).await;
+        let held = (edition(n.into(), 1), vec![field(b"n", &[n])]);
+        assert_eq!(found, (n != 0).then_some(held));
+        let ordinals = f.ordinals(key).await;
+        // Of the first one nothing was told.
+        let told = ((1..=u64::from(n)).collect(), true);
+        assert_eq!(ordinals, (n > 1).then_some(told));
+    }
+}

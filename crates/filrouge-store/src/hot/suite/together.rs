@@ -1,0 +1,153 @@
+//! Many at once.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::super::{Edition, HotBounds};
+use super::fixture::{HotFixture, change, edition, field, key, sorted, wide};
+use super::story::Story;
+
+/// Tries fifty times; gives the states that it made, each with the field that it put.
+async fn commits(f: &HotFixture, task: u32) -> Vec<(Edition, String)> {
+    let s = key("s");
+    let mut made = Vec::new();
+    for n in 0..50 {
+        let name = format!("{task} {n}");
+        let puts = change(&[], &[(name.as_bytes(), b""), (b"last", name.as_bytes())]);
+        let expected = f.edition(&s).await;
+        if let Some(next) = f.commit(&s, expected, task.into(), puts).await {
+            made.push((next, name));
+        }
+    }
+    made
+}
+
+pub async fn every_version_once(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = Arc::new(make(wide()).await);
+    let mut tasks = JoinSet::new();
+    for task in 0..32 {
+        let f = f.clone();
+        tasks.spawn(async move { commits(&f, task).await });
+    }
+    let mut made: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
+    made.sort_by_key(|(edition, _)| edition.version);
+    // Whoever fails does so because another one did not.
+    assert!(made.len() >= 50, "{}", made.len());
+    let incarnation = made[0].0.incarnation;
+    for (version, (found, _)) in (1..).zip(&made) {
+        assert_eq!(*found, edition(incarnation, version));
+    }
+    let (last, name) = made.last().unwrap();
+    let mut fields: Vec<_> = made.iter().map(|(_, n)| field(n.as_bytes(), b"")).collect();
+    fields.push(field(b"last", name.as_bytes()));
+    assert_eq!(f.load(&key("s")).await, Some((*last, sorted(fields))));
+}
+
+pub async fn one_of_many_makes_it(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = Arc::new(make(wide()).await);
+    for round in 0..5 {
+        let s = key(&format!("s{round}"));
+        let mut tasks = JoinSet::new();
+        for n in 0..16 {
+            let f = f.clone();
+            tasks.spawn(async move {
+                let puts = change(&[], &[(b"n", &[n])]);
+                f.commit(&s, None, n.into(), puts)
+                    .await
+                    .map(|made| (made, n))
+            });
+        }
+        let made: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
+        let [(made, n)] = made[..] else {
+            panic!("{made:?}");
+        };
+        assert_eq!(made, edition(n.into(), 1));
+        assert_eq!(f.load(&s).await, Some((made, vec![field(b"n", &[n])])));
+    }
+}
+
+/// Nobody sees one half of a commit.
+pub async fn loads_are_of_one_state(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = Arc::new(make(wide()).await);
+    let s = key("s");
+    let mut tasks = JoinSet::new();
+    let writer = f.clone();
+    tasks.spawn(async move {
+        let mut last = None;
+        for n in 1..=200_u64 {
+            let bytes = n.to_be_bytes();
+            let puts = change(
+                &[b"odd", b"even"],
+                &[
+                    (b"a", &bytes),
+                    (b"z", &bytes),
+                    (if n % 2 == 0 { b"even" } else { b"odd" }, b""),
+                ],
+            );
+            last = writer.commit(&s, last, 1, puts).await;
+            assert_eq!(last, Some(edition(1, n)));
+        }
+    });
+    for _ in 0..4 {
+        let f = f.clone();
+        tasks.spawn(async move {
+            let mut seen = 0;
+            while seen < 200 {
+                let Some((edition, fields)) = f.load(&s).await else {
+                    continue;
+                };
+                let n = edition.version;
+                assert!(n >= seen);
+                seen = n;
+                let name = if n.is_multiple_of(2) {
+                    b"even".as_slice()
+                } else {
+                    b"odd"
+                };
+                let whole = [
+                    field(b"a", &n.to_be_bytes()),
+                    field(name, b""),
+                    field(b"z", &n.to_be_bytes()),
+                ];
+                assert_eq!(fields, whole);
+            }
+        });
+    }
+    tasks.join_all().await;
+}
+
+/// All steps and some fills, delivered by many in their own order: what is answered is the end of the history, or nothing.
+pub async fn many_deliver(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = Arc::new(make(wide()).await);
+    for round in 0..4 {
+        let s = key(&format!("s{round}"));
+        let mut story = Story::new();
+        let mut told = Vec::new();
+        for n in 1..=16 {
+            let step = match n % 4 {
+                0 => story.remove(&[n - 1]),
+                _ => story.put(n, &format!("turn {n}")),
+            };
+            told.push((step, story.clone()));
+        }
+        let mut tasks = JoinSet::new();
+        for n in 0..8 {
+            let (f, mut told) = (f.clone(), told.clone());
+            tasks.spawn(async move {
+                told.rotate_left(n * 2);
+                for (step, story) in &told {
+                    f.advance(&s, &[step]).await;
+                    if n % 4 == 3 {
+                        f.fill(&s, story.fill(20)).await;
+                    }
+                }
+            });
+        }
+        tasks.join_all().await;
+        let found = f.recent(&s, 20).await;
+        assert!(found.is_none() || found == story.recent(20), "{found:?}");
+        f.fill(&s, story.fill(20)).await;
+        assert_eq!(f.recent(&s, 20).await, story.recent(20));
+    }
+}

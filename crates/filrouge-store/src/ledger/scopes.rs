@@ -1,0 +1,123 @@
+//! What a ledger with a hot store in front tells of it (DESIGN §7).
+
+use filrouge_types::{ErrorCode, Failure, SessionId};
+
+use crate::hot::HotBounds;
+
+/// A hot store as the process that uses it sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HotView {
+    /// `memory` or `redis`.
+    pub kind: &'static str,
+    /// What bounds each key.
+    pub bounds: HotBounds,
+    /// Which sessions go to the ledger: `all`, or `authenticated` ones alone.
+    pub durable: &'static str,
+    /// Why it is not used at the moment, if it is not.
+    pub failure: Option<String>,
+    /// What has happened in this process.
+    pub counts: ScopeCounts,
+}
+
+/// What has happened between a ledger and its hot store in this process since it began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ScopeCounts {
+    /// Recent turns that were answered from a copy.
+    pub recent_hits: u64,
+    /// Asked for where there was no copy, or none that reached as far as was asked.
+    pub recent_absent: u64,
+    /// Asked for where the copy was one of another history than the ledger's.
+    pub recent_stale: u64,
+    /// Asked for where the hot store failed, or gave what was never put there.
+    pub recent_unreadable: u64,
+    /// Answered from a copy because the ledger did not answer.
+    pub recent_as_of: u64,
+    /// Copies made anew from the ledger.
+    pub recent_fills: u64,
+    /// Writes whose steps the hot store has taken.
+    pub steps_sent: u64,
+    /// Writes whose steps it was not told of: their copies are not used until they are made anew.
+    pub steps_dropped: u64,
+    /// Steps that wait at the moment.
+    pub steps_waiting: u64,
+    /// Removals of what was redacted, linked or erased that did not reach the hot store at once.
+    pub removals_failed: u64,
+    /// Removals that are tried again at the moment.
+    pub removals_waiting: u64,
+    /// Requests that the hot store did not answer.
+    pub hot_failures: u64,
+    /// Ephemeral sessions that have gone into the ledger.
+    pub logins: u64,
+    /// Their turns.
+    pub backfilled_turns: u64,
+    /// Turns that came after their session was in the ledger already.
+    pub late_turns: u64,
+    /// Turns left behind because the ledger did not take them.
+    pub late_refused: u64,
+    /// Ephemeral sessions found in an older state than they had been in.
+    pub ephemeral_went_back: u64,
+    /// Ephemeral sessions that were forgotten because their rows were not what was written.
+    pub ephemeral_damaged: u64,
+    /// Commits to ephemeral sessions that were tried again because somebody else was faster.
+    pub ephemeral_conflicts: u64,
+    /// Turns of ephemeral sessions that went because there were too many.
+    pub ephemeral_trimmed_turns: u64,
+    /// Ephemeral sessions read from the hot store.
+    pub ephemeral_loads: u64,
+}
+
+/// What has become of a session's redacted or erased contents in the hot store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HotReceipt {
+    /// They are not there.
+    Erased,
+    /// The store did not answer; it is told again, and what it has is not used meanwhile.
+    Unreachable,
+}
+
+impl HotReceipt {
+    /// The word in a receipt.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Erased => "erased",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
+/// How a copy of recent turns stands to the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HotState {
+    /// There is no hot store.
+    None,
+    /// There is no copy.
+    Absent,
+    /// It is a copy of what the ledger has.
+    Same {
+        /// The newest seq.
+        seq: u64,
+    },
+    /// It has not come as far.
+    Behind {
+        /// Its newest seq.
+        seq: u64,
+        /// The ledger's.
+        ledger_seq: u64,
+    },
+    /// It is a copy of something else.
+    Other {
+        /// Its newest seq.
+        seq: u64,
+        /// The ledger's.
+        ledger_seq: u64,
+    },
+}
+
+/// What needs the ledger is refused for a session that is not there (DESIGN §7).
+#[must_use]
+pub fn session_ephemeral(id: &SessionId) -> Failure {
+    let what = format!("session {:?} is not in the ledger", id.as_str());
+    Failure::new(ErrorCode::SessionEphemeral, what)
+        .with_hint("log in, which takes it there; or run with durable = all")
+}

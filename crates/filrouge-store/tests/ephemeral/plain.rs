@@ -1,0 +1,137 @@
+//! A hot store that shows what it is told, fails when it should, can be set back, and lets others go first.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use filrouge_store::hot::{
+    Change, Edition, Field, Fill, HotBounds, HotHealth, HotKey, HotStore, Loaded, Recent, Step,
+};
+use filrouge_types::{ErrorCode, Failure};
+
+pub(crate) type Fields = BTreeMap<Vec<u8>, Vec<u8>>;
+
+#[derive(Default)]
+pub(crate) struct Plain {
+    pub(crate) bounds: HotBounds,
+    pub(crate) sessions: Mutex<HashMap<HotKey, (Edition, Fields)>>,
+    pub(crate) changes: Mutex<Vec<Change>>,
+    /// Does what it is asked, and fails.
+    pub(crate) fails_after: AtomicBool,
+}
+
+impl Plain {
+    pub(crate) fn dump(&self, key: HotKey) -> (Edition, Fields) {
+        self.sessions.lock().unwrap()[&key].clone()
+    }
+
+    pub(crate) fn set(&self, key: HotKey, state: (Edition, Fields)) {
+        self.sessions.lock().unwrap().insert(key, state);
+    }
+
+    pub(crate) fn newest_change(&self) -> Change {
+        self.changes.lock().unwrap().last().unwrap().clone()
+    }
+
+    pub(crate) fn commits(&self) -> usize {
+        self.changes.lock().unwrap().len()
+    }
+
+    fn answer<T>(&self, answer: T) -> Result<T, Failure> {
+        if self.fails_after.swap(false, Ordering::SeqCst) {
+            return Err(Failure::new(ErrorCode::HotUnavailable, "no answer"));
+        }
+        Ok(answer)
+    }
+}
+
+#[async_trait]
+impl HotStore for Plain {
+    fn kind(&self) -> &'static str {
+        "plain"
+    }
+
+    fn bounds(&self) -> HotBounds {
+        self.bounds
+    }
+
+    async fn edition(&self, key: &HotKey) -> Result<Option<Edition>, Failure> {
+        tokio::task::yield_now().await;
+        let edition = self.sessions.lock().unwrap().get(key).map(|s| s.0);
+        self.answer(edition)
+    }
+
+    async fn load(&self, key: &HotKey) -> Result<Option<Loaded>, Failure> {
+        tokio::task::yield_now().await;
+        let found = self.sessions.lock().unwrap().get(key).cloned();
+        let field = |(name, value)| Field { name, value };
+        self.answer(found.map(|(edition, fields)| Loaded {
+            edition,
+            fields: fields.into_iter().map(field).collect(),
+        }))
+    }
+
+    async fn commit(
+        &self,
+        key: &HotKey,
+        expected: Option<Edition>,
+        incarnation: u64,
+        change: Change,
+    ) -> Result<Option<Edition>, Failure> {
+        tokio::task::yield_now().await;
+        let mut sessions = self.sessions.lock().unwrap();
+        let found = sessions.get(key).cloned();
+        if found.as_ref().map(|s| s.0) != expected {
+            return Ok(None);
+        }
+        let (edition, mut fields) = found.unwrap_or((
+            Edition {
+                incarnation,
+                version: 0,
+            },
+            Fields::new(),
+        ));
+        self.changes.lock().unwrap().push(change.clone());
+        for name in change.removes {
+            assert!(fields.remove(&name).is_some(), "it was there");
+        }
+        fields.extend(change.puts.into_iter().map(|f| (f.name, f.value)));
+        let edition = Edition {
+            version: edition.version + 1,
+            ..edition
+        };
+        sessions.insert(*key, (edition, fields));
+        self.answer(Some(edition))
+    }
+
+    async fn forget(&self, key: &HotKey, expected: Option<Edition>) -> Result<bool, Failure> {
+        let mut sessions = self.sessions.lock().unwrap();
+        let found = sessions.get(key).map(|s| s.0);
+        let fits = found.is_none() || expected.is_none() || found == expected;
+        if fits {
+            sessions.remove(key);
+        }
+        self.answer(fits)
+    }
+
+    async fn recent(&self, _: &HotKey, _: usize) -> Result<Option<Recent>, Failure> {
+        Ok(None)
+    }
+
+    async fn advance(&self, _: Vec<(HotKey, Step)>) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn fill(&self, _: &HotKey, _: Fill) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn forget_recent(&self, _: &HotKey, _: u64) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn health(&self) -> HotHealth {
+        HotHealth::default()
+    }
+}

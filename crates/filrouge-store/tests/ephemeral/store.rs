@@ -1,0 +1,137 @@
+//! A hot store with the processes that use it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use filrouge_store::command::Adopt;
+use filrouge_store::contract::{CountingEntropy, Fixture};
+use filrouge_store::hot::{
+    Edition, EphemeralSessions, Gate, HotBounds, HotKey, HotStore, Keep, MemoryHot,
+};
+use filrouge_store::{Entropy, Keyring};
+use filrouge_types::{Failure, FixedClock, SessionId, TenantId};
+
+use crate::plain::Plain;
+
+pub(crate) const YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+/// A gate that counts how often it is asked, and refuses states below a version.
+#[derive(Default)]
+pub(crate) struct Asked {
+    pub(crate) times: AtomicUsize,
+    pub(crate) from: AtomicU64,
+}
+
+#[async_trait]
+impl Gate for Asked {
+    async fn admits(&self, _: &TenantId, _: &SessionId, edition: Edition) -> Result<bool, Failure> {
+        self.times.fetch_add(1, Ordering::SeqCst);
+        Ok(edition.version >= self.from.load(Ordering::SeqCst))
+    }
+}
+
+pub(crate) struct Store<H = MemoryHot> {
+    pub(crate) hot: Arc<H>,
+    pub(crate) gate: Arc<Asked>,
+    pub(crate) clock: Arc<FixedClock>,
+    pub(crate) keyring: Arc<Keyring>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+}
+
+fn over<H>(make: impl FnOnce(Arc<FixedClock>) -> H) -> Store<H> {
+    let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
+    Store {
+        hot: Arc::new(make(clock.clone())),
+        gate: Arc::default(),
+        clock,
+        keyring: Arc::new(Keyring::single([7; 32])),
+        entropy: Arc::new(CountingEntropy::default()),
+    }
+}
+
+impl Store {
+    pub(crate) fn new(bounds: HotBounds) -> Self {
+        over(|clock| MemoryHot::new(bounds, 1 << 30, clock))
+    }
+
+    /// One whose bounds nothing reaches.
+    pub(crate) fn roomy() -> Self {
+        Self::new(HotBounds {
+            ttl: YEARS,
+            turns: 1 << 20,
+            bytes: 1 << 30,
+        })
+    }
+
+    /// At most so many turns.
+    pub(crate) fn of_turns(turns: u64) -> Self {
+        Self::new(HotBounds {
+            turns,
+            ..HotBounds::default()
+        })
+    }
+}
+
+impl Store<Plain> {
+    pub(crate) fn plain() -> Self {
+        over(|_| Plain::default())
+    }
+}
+
+impl<H: HotStore + 'static> Store<H> {
+    /// A process.
+    pub(crate) fn process(&self) -> EphemeralSessions {
+        EphemeralSessions::new(
+            self.hot.clone(),
+            self.gate.clone(),
+            self.keyring.clone(),
+            self.entropy.clone(),
+            self.clock.clone(),
+            "store",
+        )
+    }
+
+    /// A process that interrupts no turn by itself.
+    pub(crate) fn fixture(&self) -> Fixture {
+        self.fixture_of(Arc::new(self.process().with_turn_timeout(YEARS)))
+    }
+
+    pub(crate) fn fixture_of(&self, sessions: Arc<EphemeralSessions>) -> Fixture {
+        Fixture {
+            ledger: sessions,
+            clock: self.clock.clone(),
+            keyring: self.keyring.clone(),
+            keep: Box::new(()),
+        }
+    }
+
+    /// A process and what is written and read with in it.
+    pub(crate) fn both(&self) -> (Arc<EphemeralSessions>, Fixture) {
+        let process = Arc::new(self.process());
+        (process.clone(), self.fixture_of(process))
+    }
+
+    pub(crate) fn key(&self, session: &str) -> HotKey {
+        HotKey::new("store", &tenant(), &id(session))
+    }
+
+    /// What a process that has seen nothing before takes out.
+    pub(crate) async fn taken(
+        &self,
+        session: &str,
+        keep: &Keep,
+    ) -> Result<Option<(Edition, Adopt)>, Failure> {
+        let process = self.process();
+        process.take_out(&tenant(), &id(session), keep).await
+    }
+}
+
+pub(crate) fn tenant() -> TenantId {
+    TenantId::new("t").unwrap()
+}
+
+pub(crate) fn id(session: &str) -> SessionId {
+    SessionId::new(session).unwrap()
+}

@@ -1,0 +1,141 @@
+//! Two processes that write to one session at once: as if one had, nothing lost and nothing twice.
+
+use std::sync::Arc;
+
+use filrouge_store::command::{Command, Outcome, Put, Write};
+use filrouge_store::contract::SameEntropy;
+use filrouge_store::contract::differential::{memory_with, session_readings};
+use filrouge_store::contract::fixture::{
+    anyone, append, cancel, cmd, finalize, keyed, operator, redact_items, replacement, sid,
+    start_with,
+};
+use filrouge_store::hot::{Edition, EphemeralSessions, Keep};
+use filrouge_types::RequestId;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+
+use crate::plain::Plain;
+use crate::store::{Store, id, tenant};
+
+type Step = (u8, u8, u8);
+
+fn command(store: &Store<Plain>, (kind, request, more): Step) -> Command {
+    let who = anyone();
+    let name = format!("r{request}");
+    let request_id = RequestId::new(name.as_str()).unwrap();
+    let turn = store.keyring.turn_id(&tenant(), &id("s0"), &request_id);
+    let write = match kind {
+        0 | 1 => Write::Start(Box::new(start_with(
+            &who,
+            "s0",
+            &name,
+            "q",
+            None,
+            |_, _| {},
+        ))),
+        2 => {
+            let answer = format!("a{}", more % 2);
+            let whole = start_with(&who, "s0", &name, "q", Some(&answer), |_, _| {});
+            Write::Start(Box::new(whole))
+        }
+        3..=6 => append(
+            "s0",
+            turn,
+            vec![keyed(&format!("{request}-{more}"), "x")],
+            None,
+        ),
+        7 => finalize("s0", turn, Some("a")),
+        8 => cancel("s0", turn),
+        9 => redact_items(
+            "s0",
+            &[(u64::from(request) + 1, u64::from(request + more) + 1)],
+        ),
+        _ => replacement(&who, "s0", &format!("v{request}-{more}"), turn, "w"),
+    };
+    cmd(&who, write)
+}
+
+const fn put(outcome: &Outcome) -> Option<Put> {
+    match outcome {
+        Outcome::Turn(_, put) | Outcome::Appended { put, .. } | Outcome::Interrupted(put) => *put,
+        Outcome::Redacted(redacted) => redacted.put,
+        _ => None,
+    }
+}
+
+/// The writes that were answered, in the order that their states came in.
+async fn written(
+    processes: &[Arc<EphemeralSessions>],
+    commands: Vec<Vec<Command>>,
+) -> Vec<(Edition, Outcome, Command)> {
+    let tasks = commands.into_iter().zip(processes.iter().cycle().cloned());
+    let tasks = tasks.map(|(commands, process)| {
+        tokio::spawn(async move {
+            let mut done = Vec::new();
+            for command in commands {
+                if let Ok((outcome, edition)) = process.write(&command).await {
+                    done.push((edition, outcome, command));
+                }
+            }
+            done
+        })
+    });
+    let mut all = Vec::new();
+    for task in tasks.collect::<Vec<_>>() {
+        all.extend(task.await.unwrap());
+    }
+    // Who found a state comes behind who made it.
+    all.sort_by_key(|(edition, outcome, _)| (edition.version, put(outcome).is_none()));
+    all
+}
+
+#[test]
+fn as_if_one_had() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mut runner = TestRunner::deterministic();
+        let steps = proptest::collection::vec((0..11_u8, 0..4_u8, 0..6_u8), 25..26);
+        let mut conflicts = 0;
+        for _ in 0..8 {
+            let mut store = Store::plain();
+            store.entropy = Arc::new(SameEntropy);
+            let processes = [store.process(), store.process()].map(Arc::new);
+            let commands = (0..6).map(|_| {
+                let steps: Vec<Step> = steps.new_tree(&mut runner).unwrap().current();
+                steps
+                    .into_iter()
+                    .map(|step| command(&store, step))
+                    .collect()
+            });
+            let done = written(&processes, commands.collect()).await;
+            let serial = memory_with(store.keyring.clone(), Arc::new(SameEntropy));
+            let mut version = 0;
+            for (edition, outcome, command) in done {
+                let changed = put(&outcome).is_some();
+                assert_eq!(
+                    edition.version,
+                    version + u64::from(changed),
+                    "none is missing"
+                );
+                version = edition.version;
+                let expected = serial.ledger.write(command).await.unwrap();
+                assert_eq!(outcome, expected);
+            }
+            let expected = session_readings(&serial).await;
+            for process in processes {
+                conflicts += process.counts().conflicts;
+                assert_eq!(session_readings(&store.fixture_of(process)).await, expected);
+            }
+            let (_, adopt) = store.taken("s0", &Keep::default()).await.unwrap().unwrap();
+            let brought = serial.brought(&operator("t"), "s0").await;
+            assert!(adopt.items == brought.items);
+            serial.intact().await;
+            assert_eq!(brought.session.session_id, sid("s0"));
+        }
+        assert!(conflicts > 0, "they did come upon each other");
+    });
+}

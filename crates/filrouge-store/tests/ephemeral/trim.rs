@@ -1,0 +1,319 @@
+//! The oldest turns go when a session has too many, or too many bytes; nothing that is left misses them.
+
+use filrouge_store::command::{Scope, Target, Write};
+use filrouge_store::contract::Fixture;
+use filrouge_store::contract::asks::{erase, event, link};
+use filrouge_store::contract::differential::session_readings;
+use filrouge_store::contract::fixture::{
+    anyone, append, code, finalize, interrupt, keyed, redact, redact_items, replacement, sid,
+    start_with,
+};
+use filrouge_store::hot::{HotBounds, HotStore, Keep};
+use filrouge_store::read::{TurnOrder, TurnQuery};
+use filrouge_types::{Channel, ErrorCode, Failure, Turn, TurnId};
+
+use crate::store::Store;
+
+async fn turns(f: &Fixture, who: &Scope, order: TurnOrder, limit: usize) -> Vec<Turn> {
+    let (mut all, mut cursor) = (Vec::new(), None);
+    loop {
+        let query = TurnQuery {
+            order,
+            limit,
+            cursor,
+            ..TurnQuery::default()
+        };
+        let (mut page, next) = f.ledger.turns(who, &sid("s0"), query).await.unwrap();
+        if order == TurnOrder::Newest {
+            page.reverse();
+        }
+        all.extend(page);
+        cursor = next;
+        if cursor.is_none() {
+            return all;
+        }
+    }
+}
+
+/// What restoring reads: rows from the newest back, then the items from the oldest one on.
+async fn restored(f: &Fixture, who: &Scope) -> Result<(Vec<u64>, Vec<u64>), Failure> {
+    let (scope, id) = (who.clone(), sid("s0"));
+    let named = id.clone();
+    let ask = f.ledger.ask_in(who, &named, move |sight| {
+        let session = sight.get(&scope, &id)?;
+        let (mut rows, mut before) = (Vec::new(), None);
+        loop {
+            let page = sight.turn_rows_back(&session, before, 2)?;
+            let Some(last) = page.last() else { break };
+            before = Some(last.place());
+            rows.extend(page.iter().map(|row| row.ordinal));
+        }
+        let mut room = 1 << 20;
+        let items = sight.items_between(&session, 1, session.head.last_seq, &mut room)?;
+        Ok((rows, items.iter().map(|i| i.seq).collect()))
+    });
+    ask.await
+}
+
+#[tokio::test]
+async fn beyond_so_many_turns() {
+    let (store, who) = (Store::of_turns(5), anyone());
+    let (process, f) = store.both();
+    let mut made = Vec::new();
+    for n in 0..8 {
+        let start = start_with(&who, "s0", &format!("r{n}"), "q", Some("a"), |_, items| {
+            items.insert(1, keyed(&format!("k{n}"), "seen"));
+        });
+        made.push(f.try_start(&who, start).await.unwrap());
+    }
+    assert_eq!(process.counts().trimmed_turns, 3);
+    let session = f.session(&who, "s0").await.unwrap();
+    assert_eq!((session.turn_count, session.last_seq), (8, 24));
+    for f in [&f, &store.fixture()] {
+        for limit in [1, 2, 5, 50] {
+            assert_eq!(turns(f, &who, TurnOrder::Oldest, limit).await, made[3..]);
+            let mut newest = turns(f, &who, TurnOrder::Newest, limit).await;
+            newest.reverse();
+            assert_eq!(newest, made[3..]);
+            let items = f.items(&who, "s0", limit).await;
+            assert_eq!(
+                items.iter().map(|i| i.seq).collect::<Vec<_>>(),
+                (10..=24).collect::<Vec<_>>()
+            );
+        }
+        let (rows, items) = restored(f, &who).await.unwrap();
+        assert_eq!(rows, [8, 7, 6, 5, 4]);
+        assert_eq!(items, (10..=24).collect::<Vec<_>>());
+    }
+    assert_eq!(
+        session_readings(&f).await,
+        session_readings(&store.fixture()).await
+    );
+    let (old, kept) = (made[2].turn_id, made[3].turn_id);
+    for write in [
+        finalize("s0", old, Some("a")),
+        append("s0", old, vec![keyed("new", "x")], None),
+        redact("s0", Target::Turn(old)),
+        interrupt("s0", old, i64::MAX),
+        replacement(&who, "s0", "other", old, "w"),
+    ] {
+        assert_eq!(code(f.write(&who, write).await), ErrorCode::TurnExpired);
+    }
+    let read = async |id: TurnId| f.ledger.turn(&who, &sid("s0"), id).await;
+    assert_eq!(code(read(old).await), ErrorCode::TurnExpired);
+    assert_eq!(read(kept).await.unwrap(), made[3]);
+    // The key of an item that went is free, the one of an item that stays is not.
+    let keyed_start = |request: &str, key: &str| {
+        start_with(&who, "s0", request, "q", None, |_, items| {
+            items.push(keyed(key, "x"));
+        })
+    };
+    let taken = f.try_start(&who, keyed_start("r8", "k3")).await;
+    assert_eq!(code(taken), ErrorCode::IdempotencyMismatch);
+    f.try_start(&who, keyed_start("r8", "k2")).await.unwrap();
+    // A retry of a turn that stays is one, and of one that went begins it again.
+    assert!(f.whole(&who, "s0", "r7", "a").await.replayed);
+    let again = f.whole(&who, "s0", "r0", "a").await;
+    assert_eq!(
+        (again.turn_id, again.ordinal, again.replayed),
+        (made[0].turn_id, 10, false)
+    );
+}
+
+/// Of an open turn that went, items stay among those of later ones: they are shown, redacted, and stay behind at a login.
+#[tokio::test]
+async fn turns_that_lie_in_each_other() {
+    let (store, who) = (Store::of_turns(2), anyone());
+    let (process, f) = store.both();
+    let long = f.start(&who, "s0", "long").await;
+    f.whole(&who, "s0", "r1", "a").await;
+    let open = f.start(&who, "s0", "open").await;
+    assert_eq!(process.counts().trimmed_turns, 1);
+    assert_eq!(
+        code(f.append(&who, &long, vec![keyed("k", "x")]).await),
+        ErrorCode::TurnExpired
+    );
+    let middle = f.whole(&who, "s0", "r2", "b").await;
+    f.append(&who, &open, vec![keyed("late", "said late")])
+        .await
+        .unwrap();
+    f.whole(&who, "s0", "r3", "c").await;
+    // `open` is gone, and what it said last lies behind `middle`.
+    let (rows, items) = restored(&f, &who).await.unwrap();
+    assert_eq!(rows, [5, 4]);
+    assert_eq!(items, (middle.first_seq..=9).collect::<Vec<_>>());
+    let stray = f
+        .items(&who, "s0", 9)
+        .await
+        .into_iter()
+        .find(|i| i.turn_id == Some(open.turn_id));
+    let stray = stray.unwrap();
+    let write = redact_items("s0", &[(stray.seq, stray.seq)]);
+    f.redacted(&who, write.clone()).await.unwrap();
+    assert!(f.redacted(&who, write).await.unwrap().replayed);
+    assert_eq!(f.session(&who, "s0").await.unwrap().turn_count, 5);
+    let (_, adopt) = store.taken("s0", &Keep::default()).await.unwrap().unwrap();
+    let channels: Vec<_> = adopt
+        .items
+        .iter()
+        .map(|i| i.item.channel.to_string())
+        .collect();
+    assert_eq!(
+        channels,
+        ["question", "final", "question", "final", "redaction"]
+    );
+    let parts = adopt.items[4].item.parts.as_str();
+    assert!(
+        parts.starts_with(r#"[{"type":"redaction","seqs":[],"by":"#),
+        "{parts}"
+    );
+    assert!(
+        adopt
+            .items
+            .iter()
+            .zip(1..)
+            .all(|(one, seq)| one.item.seq == seq)
+    );
+}
+
+/// Bytes are bounded as well; a turn that does not fit by itself is refused and changes nothing.
+#[tokio::test]
+async fn beyond_so_many_bytes() {
+    let bounds = HotBounds {
+        bytes: 20_000,
+        ..HotBounds::default()
+    };
+    let (store, who) = (Store::new(bounds), anyone());
+    let (process, f) = store.both();
+    // Nothing that packing makes shorter.
+    let words = |n: u64, len: usize| {
+        let mut x = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let letter = |_| {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            char::from(b'!' + u8::try_from(x % 90).unwrap())
+        };
+        (0..len).map(letter).collect::<String>()
+    };
+    for n in 0..40 {
+        f.whole(&who, "s0", &format!("r{n}"), &words(n, 2000)).await;
+        let fields = store
+            .hot
+            .load(&store.key("s0"))
+            .await
+            .unwrap()
+            .unwrap()
+            .fields;
+        assert!(fields.iter().map(|f| f.value.len()).sum::<usize>() <= 20_000);
+    }
+    let left = turns(&f, &who, TurnOrder::Oldest, 50).await;
+    assert_eq!(left.last().unwrap().ordinal, 40);
+    assert!(left.len() > 5 && left.len() < 15, "{}", left.len());
+    assert_eq!(process.counts().trimmed_turns, 40 - left.len() as u64);
+    let before = session_readings(&f).await;
+    for (session, request) in [("s0", "large"), ("new", "large")] {
+        let large = start_with(
+            &who,
+            session,
+            request,
+            "q",
+            Some(&words(1, 40_000)),
+            |_, _| {},
+        );
+        let refused = f.write(&who, Write::Start(Box::new(large))).await;
+        assert_eq!(code(refused), ErrorCode::LimitExceeded);
+    }
+    assert_eq!(
+        code(f.session(&who, "new").await),
+        ErrorCode::SessionNotFound
+    );
+    assert_eq!(session_readings(&f).await, before);
+    // A turn that grows takes the place of those before it, not of itself.
+    let open = f.start(&who, "s0", "open").await;
+    for n in 0..9 {
+        let item = keyed(&format!("k{n}"), &words(n, 1500));
+        f.append(&who, &open, vec![item]).await.unwrap();
+    }
+    assert_eq!(
+        turns(&f, &who, TurnOrder::Oldest, 50)
+            .await
+            .last()
+            .unwrap()
+            .turn_id,
+        open.turn_id
+    );
+    let full = f
+        .append(&who, &open, vec![keyed("full", &words(9, 9000))])
+        .await;
+    assert_eq!(code(full), ErrorCode::LimitExceeded);
+    assert_eq!(
+        session_readings(&f).await,
+        session_readings(&store.fixture()).await
+    );
+}
+
+/// A login, a redaction or an erasure of a session that is as large as may be costs no turn and is never refused.
+#[tokio::test]
+async fn what_adds_nothing_is_not_bounded() {
+    for fills in [1, 3] {
+        for write in ["link", "redact", "event", "erase"] {
+            let who = anyone();
+            let words = |n: u64| "word ".repeat(100) + &n.to_string();
+            // So large as the session is when it has these turns.
+            let roomy = Store::roomy();
+            let f = roomy.fixture();
+            for n in 0..fills {
+                f.whole(&who, "s0", &format!("r{n}"), &words(n)).await;
+            }
+            let loaded = roomy.hot.load(&roomy.key("s0")).await.unwrap().unwrap();
+            let bytes = loaded.fields.iter().map(|f| f.value.len() as u64).sum();
+            let store = Store::new(HotBounds {
+                bytes,
+                turns: fills,
+                ..HotBounds::default()
+            });
+            let (process, f) = store.both();
+            let mut made = Vec::new();
+            for n in 0..fills {
+                made.push(f.whole(&who, "s0", &format!("r{n}"), &words(n)).await);
+            }
+            let last = made[made.len() - 1].turn_id;
+            match write {
+                "link" => drop(f.write(&who, link("s0", "ann")).await.unwrap()),
+                "redact" => drop(
+                    f.write(&who, redact("s0", Target::Turn(last)))
+                        .await
+                        .unwrap(),
+                ),
+                "event" => drop(f.record(&who, event("s0", "e", "kind")).await.unwrap()),
+                _ => drop(f.write(&who, erase("s0")).await.unwrap()),
+            }
+            assert_eq!(process.counts().trimmed_turns, 0, "{write}");
+            if write == "link" {
+                let (_, adopt) = store.taken("s0", &Keep::default()).await.unwrap().unwrap();
+                let answers = adopt
+                    .items
+                    .iter()
+                    .filter(|i| i.item.channel == Channel::Final);
+                assert_eq!(answers.count() as u64, fills);
+            }
+        }
+    }
+}
+
+/// The bound that DESIGN §7 names.
+#[tokio::test]
+async fn five_hundred_turns() {
+    let (store, who) = (Store::new(HotBounds::default()), anyone());
+    let (process, f) = store.both();
+    for n in 0..501 {
+        f.whole(&who, "s0", &format!("r{n}"), "a").await;
+    }
+    assert_eq!(
+        (process.counts().trimmed_turns, process.counts().loads),
+        (1, 1)
+    );
+    let left = turns(&store.fixture(), &who, TurnOrder::Newest, 500).await;
+    assert_eq!((left.len(), left.last().unwrap().ordinal), (500, 2));
+}

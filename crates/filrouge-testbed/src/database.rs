@@ -1,0 +1,147 @@
+//! A database of one's own on the shared server.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+
+use crate::cluster::Cluster;
+use crate::psql::sql;
+use crate::{Address, Row, folder, shared};
+
+/// A database on the server that all test processes share. It goes with this value, whoever is still connected; those of
+/// killed processes go with the server.
+///
+/// The server does not wait for the disk (`fsync = off`): whose subject is durability takes a [`crate::Server`].
+#[derive(Debug)]
+pub struct Database {
+    server: &'static Cluster,
+    name: String,
+}
+
+impl Database {
+    /// An empty one.
+    #[must_use]
+    #[allow(
+        clippy::new_without_default,
+        reason = "a server is started: nothing that a default value should do"
+    )]
+    pub fn new() -> Self {
+        Self::made(shared::server(), "template0")
+    }
+
+    /// A copy of what `prepare` makes of an empty database, given its URL. `prepare` runs once for each `name` as long as
+    /// the shared server lives, so `name` holds whatever changes the result, a version or a hash. It must leave no
+    /// connection open.
+    pub fn from_template(name: &str, prepare: impl FnOnce(&str)) -> Self {
+        let server = shared::server();
+        let template = format!("template_{:016x}", hash(name));
+        // Another process that prepares the same one is waited for.
+        let making = folder::exclusive("template");
+        let known =
+            format!("SELECT 1 FROM pg_database WHERE datname = '{template}' AND datistemplate");
+        if sql(&server.socket(), "postgres", &known).is_empty() {
+            prepare_template(server, &template, prepare);
+        }
+        drop(making);
+        Self::made(server, &template)
+    }
+
+    fn made(server: &'static Cluster, template: &str) -> Self {
+        let name = format!("test_{:016x}", RandomState::new().hash_one(template));
+        let statement = format!("CREATE DATABASE {name} TEMPLATE {template}");
+        sql(&server.socket(), "postgres", &statement);
+        Self { server, name }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its URL over the server's socket, the folder percent-encoded as the host.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.server.socket().url(&self.name)
+    }
+
+    /// Its URL over loopback.
+    #[must_use]
+    pub fn tcp_url(&self) -> String {
+        Address::from(self.server.tcp()).url(&self.name)
+    }
+
+    /// The server's loopback address.
+    #[must_use]
+    pub fn tcp(&self) -> SocketAddr {
+        self.server.tcp()
+    }
+
+    /// Runs statements as the superuser, each in a transaction of its own unless they say otherwise; the rows of all of
+    /// them, in order.
+    ///
+    /// # Panics
+    /// With what `psql` said, when one fails: the rest is not run.
+    pub fn sql(&self, statements: &str) -> Vec<Row> {
+        sql(&self.server.socket(), &self.name, statements)
+    }
+
+    /// Ends every connection to this database (`pg_terminate_backend`); how many there were.
+    pub fn terminate_backends(&self) -> usize {
+        terminate(self.server, &self.name)
+    }
+}
+
+impl From<&Database> for Address {
+    /// The server's socket.
+    fn from(database: &Database) -> Self {
+        database.server.socket()
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The test has failed already; a server that is gone must not hide why.
+            let dropped = std::panic::catch_unwind(|| self.remove());
+            drop(dropped);
+        } else {
+            self.remove();
+        }
+    }
+}
+
+impl Database {
+    fn remove(&self) {
+        let statement = format!("DROP DATABASE {} WITH (FORCE)", self.name);
+        sql(&self.server.socket(), "postgres", &statement);
+    }
+}
+
+fn prepare_template(server: &Cluster, template: &str, prepare: impl FnOnce(&str)) {
+    let postgres = |statements: &str| sql(&server.socket(), "postgres", statements);
+    // What a failed preparation has left.
+    postgres(&format!("DROP DATABASE IF EXISTS {template} WITH (FORCE)"));
+    postgres(&format!("CREATE DATABASE {template} TEMPLATE template0"));
+    prepare(&server.socket().url(template));
+    // A closed connection's backend may still be there for a moment, and nobody may copy a database in use.
+    postgres(&format!(
+        "ALTER DATABASE {template} ALLOW_CONNECTIONS false"
+    ));
+    while terminate(server, template) > 0 {}
+    postgres(&format!("ALTER DATABASE {template} IS_TEMPLATE true"));
+}
+
+fn terminate(server: &Cluster, database: &str) -> usize {
+    let statement = format!(
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity \
+         WHERE datname = '{database}' AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+    );
+    sql(&server.socket(), "postgres", &statement).len()
+}
+
+/// FNV-1a: the same in every process.
+fn hash(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

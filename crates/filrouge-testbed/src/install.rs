@@ -1,0 +1,108 @@
+//! Installing what is missing, as root on Debian and its like.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::binaries::{in_path, run};
+use crate::folder;
+
+/// What `find` finds; installs `package` when that is nothing.
+///
+/// # Panics
+/// With the name of the package, when nothing is found and it cannot be installed.
+pub(crate) fn found_or_installed(
+    find: fn() -> Option<PathBuf>,
+    what: &str,
+    package: &str,
+) -> PathBuf {
+    if let Some(found) = find() {
+        return found;
+    }
+    // Of many test processes one installs; the others find it afterwards.
+    let _installing = folder::exclusive("install");
+    if let Some(found) = find() {
+        return found;
+    }
+    let apt = in_path("apt-get").filter(|_| rustix::process::geteuid().is_root());
+    let Some(apt) = apt else {
+        panic!("missing: {what}. Install the package {package}");
+    };
+    let failed =
+        |e: String| -> ! { panic!("missing: {what}. Install the package {package}:\n{e}") };
+    install(&apt, package).unwrap_or_else(|e| failed(e));
+    find().unwrap_or_else(|| failed("it was installed, and is not where it should be".to_owned()))
+}
+
+fn install(apt: &Path, package: &str) -> Result<(), String> {
+    let get = |arguments: &[&str]| {
+        let out = Command::new(apt)
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .output()
+            .map_err(|e| e.to_string())?;
+        if out.status.success() {
+            return Ok(());
+        }
+        Err(String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    get(&["update", "-qq"])?;
+    let _no_services = Changed::absent(
+        Path::new("/usr/sbin/policy-rc.d"),
+        "#!/bin/sh\nexit 101\n",
+        0o755,
+    );
+    if package == "postgresql" {
+        // Its configuration has to be there before the server's package looks whether to make a cluster.
+        get(&["install", "-y", "-qq", "postgresql-common"])?;
+        let _no_cluster = Changed::added(
+            Path::new("/etc/postgresql-common/createcluster.conf"),
+            "\ncreate_main_cluster = false\n",
+        );
+        return get(&["install", "-y", "-qq", package]);
+    }
+    get(&["install", "-y", "-qq", package])
+}
+
+/// A system file that is as it was again when this goes.
+struct Changed {
+    path: PathBuf,
+    before: Option<Vec<u8>>,
+}
+
+impl Changed {
+    /// Writes a file that is not there; one that is stays.
+    fn absent(path: &Path, text: &str, mode: u32) -> Option<Self> {
+        if path.exists() {
+            return None;
+        }
+        std::fs::write(path, text).expect("a file of the system");
+        run(Command::new("chmod").arg(format!("{mode:o}")).arg(path));
+        Some(Self {
+            path: path.to_owned(),
+            before: None,
+        })
+    }
+
+    fn added(path: &Path, text: &str) -> Self {
+        let before = std::fs::read(path).ok();
+        let mut after = before.clone().unwrap_or_default();
+        after.extend_from_slice(text.as_bytes());
+        std::fs::write(path, after).expect("a file of the system");
+        Self {
+            path: path.to_owned(),
+            before,
+        }
+    }
+}
+
+impl Drop for Changed {
+    fn drop(&mut self) {
+        let restored = match &self.before {
+            Some(before) => std::fs::write(&self.path, before),
+            None => std::fs::remove_file(&self.path),
+        };
+        if let (Err(e), false) = (restored, std::thread::panicking()) {
+            panic!("{}: {e}", self.path.display());
+        }
+    }
+}

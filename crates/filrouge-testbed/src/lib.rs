@@ -1,0 +1,70 @@
+//! PostgreSQL, PgBouncer, Redis and a failing network for tests: the real programs, on sockets and loopback ports of their own.
+//!
+//! - [`Database`]: an empty or prepared database on a server that all test processes of this user share. It starts with the
+//!   first of them and ends some 20 s after the last, however that one ended.
+//! - [`Server`]: a server of one's own, to be stopped, paused and started again.
+//! - [`PgBouncer`]: transaction pooling in front of either.
+//! - [`Redis`]: a server of one's own; [`RedisCluster`]: three masters, with replicas where asked for.
+//! - [`Cut`]: a proxy that loses connections at the worst moment.
+//!
+//! PostgreSQL is looked for in `PATH` and `/usr/lib/postgresql`, Redis in `PATH`; what is missing is installed where this is possible (root on
+//! Debian), else the test fails with the names of the packages. PostgreSQL refuses to run as root: root's servers run as
+//! `postgres` or `nobody`. Linux only: processes are told by `/proc`.
+//!
+//! Everything here panics when it fails: it is for tests alone (DESIGN §13).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "for tests alone: a failure here fails the test"
+)]
+
+mod binaries;
+mod cluster;
+mod cut;
+mod database;
+mod folder;
+mod install;
+mod pgbouncer;
+mod psql;
+mod redis;
+mod server;
+mod shared;
+
+use std::net::SocketAddr;
+
+pub use cut::{Cut, Loss};
+pub use database::Database;
+pub use pgbouncer::PgBouncer;
+pub use redis::{Redis, RedisCluster};
+pub use server::{Options, Server};
+
+/// One row of an answer, each value as PostgreSQL writes it; `None` is NULL.
+pub type Row = Vec<Option<String>>;
+
+/// The superuser of every server here. It needs no password.
+pub const USER: &str = "postgres";
+
+/// Where a server listens: an IP address or the folder of its socket, and the port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl Address {
+    /// The URL of `database` there, for [`USER`]. The folder of a socket is percent-encoded.
+    #[must_use]
+    pub fn url(&self, database: &str) -> String {
+        let host = self.host.replace('%', "%25").replace('/', "%2F");
+        format!("postgres://{USER}@{host}:{}/{database}", self.port)
+    }
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Self {
+        Self {
+            host: address.ip().to_string(),
+            port: address.port(),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Statements through `psql`.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use crate::binaries::{command, postgres};
+use crate::{Address, Row};
+
+/// What stands for NULL: no test writes it.
+const NULL: &str = "\u{2400}null\u{2400}";
+
+/// Runs statements, each in a transaction of its own unless they say otherwise; the rows of all of them, in order.
+///
+/// # Panics
+/// With what `psql` said, when one fails: the rest is not run.
+pub(crate) fn sql(address: &Address, database: &str, statements: &str) -> Vec<Row> {
+    let mut child = command(&postgres().join("psql"))
+        .args(["-X", "-q", "-t", "--csv", "-v", "ON_ERROR_STOP=1"])
+        .args(["-P", &format!("null={NULL}"), "-f", "-"])
+        .arg(address.url(database))
+        .env("PGCLIENTENCODING", "UTF8")
+        .env("PGOPTIONS", "--client-min-messages=warning")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("psql");
+    let mut input = child.stdin.take().expect("stdin");
+    let out = std::thread::scope(|scope| {
+        // A failed connection ends psql before it has read; what it said then counts, not the broken pipe.
+        scope.spawn(move || input.write_all(statements.as_bytes()));
+        child.wait_with_output().expect("psql")
+    });
+    assert!(
+        out.status.success(),
+        "{statements}\n{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    rows(&String::from_utf8(out.stdout).expect("UTF-8"))
+}
+
+/// Reads CSV: values with commas, quotes and line ends are in quotes, quotes in them are doubled.
+fn rows(csv: &str) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut row = Row::new();
+    let mut value = String::new();
+    let mut quoted = false;
+    let mut characters = csv.chars().peekable();
+    while let Some(c) = characters.next() {
+        match c {
+            '"' if quoted && characters.next_if_eq(&'"').is_some() => value.push('"'),
+            '"' => quoted = !quoted,
+            ',' if !quoted => row.push(known(&mut value)),
+            '\n' if !quoted => {
+                row.push(known(&mut value));
+                rows.push(std::mem::take(&mut row));
+            }
+            c => value.push(c),
+        }
+    }
+    rows
+}
+
+fn known(value: &mut String) -> Option<String> {
+    Some(std::mem::take(value)).filter(|value| value != NULL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_is_read_as_psql_writes_it() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            rows(&format!("1,{NULL},\n\"a,\"\"b\"\"\nc\",\"\"\"\"\n")),
+            [
+                vec![some("1"), None, some("")],
+                vec![some("a,\"b\"\nc"), some("\"")]
+            ]
+        );
+        assert!(rows("").is_empty());
+    }
+}

@@ -1,0 +1,281 @@
+//! A Redis Cluster of one's own: three masters, and a replica each where asked for.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use super::PORTS;
+use super::node::Node;
+use crate::binaries;
+use crate::folder::{self, Folder, Grace};
+
+const MASTERS: usize = 3;
+const SLOTS: usize = 16_384;
+/// After how long a node that is silent counts as failing, in milliseconds.
+const NODE_TIMEOUT: &str = "1000";
+
+/// A cluster on loopback that its test may hurt. Nodes are told by number: 0, 1 and 2 begin as masters, 3, 4 and 5 as
+/// their replicas. It ends with this value, or with its process, however that ends.
+#[derive(Debug)]
+pub struct RedisCluster {
+    nodes: Vec<Node>,
+    _folder: Folder,
+}
+
+impl RedisCluster {
+    /// Three masters without replicas, all slots served; takes some 2 s.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::of(MASTERS)
+    }
+
+    /// Three masters with a replica each, in step.
+    #[must_use]
+    pub fn with_replicas() -> Self {
+        Self::of(2 * MASTERS)
+    }
+
+    fn of(count: usize) -> Self {
+        binaries::redis();
+        let folder = Folder::new(Grace::None, &folder::exclusive("lock"));
+        folder::inside(&folder.path().join("redis"));
+        let nodes = started(&folder, count);
+        let cluster = Self {
+            nodes,
+            _folder: folder,
+        };
+        cluster.join();
+        cluster
+    }
+
+    fn join(&self) {
+        for (n, node) in self.nodes.iter().enumerate() {
+            node.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(n + 1).to_string()]);
+            if n < MASTERS {
+                let slots: Vec<String> = (0..SLOTS)
+                    .filter(|&slot| share(slot) == n)
+                    .map(|slot| slot.to_string())
+                    .collect();
+                let mut command = vec!["CLUSTER", "ADDSLOTS"];
+                command.extend(slots.iter().map(String::as_str));
+                node.cli(&command);
+            }
+        }
+        for node in &self.nodes {
+            // Everybody knows everybody at once: nobody waits for gossip.
+            for other in &self.nodes {
+                let address = other.tcp();
+                let (ip, port) = (address.ip().to_string(), address.port().to_string());
+                node.cli(&["CLUSTER", "MEET", &ip, &port]);
+            }
+        }
+        let all = format!("cluster_known_nodes:{}", self.nodes.len());
+        self.until("the nodes meet", |node| {
+            node.cli(&["CLUSTER", "INFO"]).contains(&all)
+                && !node.cli(&["CLUSTER", "NODES"]).contains("handshake")
+        });
+        for (n, node) in self.nodes.iter().enumerate().skip(MASTERS) {
+            let master = self.id(n - MASTERS);
+            until("a node knows its master", || {
+                node.try_cli(&["CLUSTER", "REPLICATE", &master]).is_ok()
+            });
+        }
+        self.settled();
+    }
+
+    /// Waits until every running node (a paused one never does) says that the cluster serves all slots, and every replica is in step.
+    pub fn settled(&self) {
+        self.until("the cluster serves", |node| {
+            let info = node.cli(&["CLUSTER", "INFO"]);
+            info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384")
+        });
+        self.until("the replicas are in step", |node| {
+            let info = node.cli(&["INFO", "replication"]);
+            info.contains("role:master") || info.contains("master_link_status:up")
+        });
+    }
+
+    fn until(&self, what: &str, holds: impl Fn(&Node) -> bool) {
+        until(what, || {
+            let mut running = self.nodes.iter().filter(|node| node.pid().is_some());
+            running.all(&holds)
+        });
+    }
+
+    /// `redis://h1:p1,h2:p2,…/?cluster=true`, with the nodes that began as masters.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let hosts: Vec<_> = (0..MASTERS).map(|n| self.tcp(n).to_string()).collect();
+        format!("redis://{}/?cluster=true", hosts.join(","))
+    }
+
+    /// The loopback address of a node.
+    #[must_use]
+    pub fn tcp(&self, node: usize) -> SocketAddr {
+        self.nodes[node].tcp()
+    }
+
+    /// How many nodes there are, the killed ones too.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Runs a command on a node, as [`Redis::cli`](super::Redis::cli) does.
+    pub fn cli(&self, node: usize, command: &[&str]) -> String {
+        self.nodes[node].cli(command)
+    }
+
+    /// [`RedisCluster::cli`]; `Err` is what Redis said, which begins with the error's code.
+    ///
+    /// # Errors
+    /// When Redis answers with an error.
+    pub fn try_cli(&self, node: usize, command: &[&str]) -> Result<String, String> {
+        self.nodes[node].try_cli(command)
+    }
+
+    /// Kills a node (`SIGKILL`).
+    pub fn kill(&self, node: usize) {
+        self.nodes[node].kill();
+    }
+
+    /// Starts a node again after [`RedisCluster::kill`].
+    pub fn start_again(&self, node: usize) {
+        assert!(self.nodes[node].spawn_and_wait(), "Redis does not start");
+    }
+
+    /// Stops a node in its tracks (`SIGSTOP`).
+    pub fn pause(&self, node: usize) {
+        self.nodes[node].pause();
+    }
+
+    /// Undoes [`RedisCluster::pause`].
+    pub fn resume(&self, node: usize) {
+        self.nodes[node].resume();
+    }
+
+    /// Has a replica take its master's place, in agreement with it; both know when this returns.
+    pub fn fail_over_to(&self, replica: usize) {
+        self.cli(replica, &["CLUSTER", "FAILOVER"]);
+        self.promoted(replica);
+        let id = self.id(replica);
+        self.until("everybody knows the new master", |node| {
+            let nodes = node.cli(&["CLUSTER", "NODES"]);
+            let line = nodes.lines().find(|line| line.starts_with(&id));
+            line.is_some_and(|line| line.contains("master") && line.split(' ').count() > 8)
+        });
+        self.settled();
+    }
+
+    /// Waits until a replica has become a master, as it does when its own was killed.
+    pub fn promoted(&self, replica: usize) {
+        until("the replica is a master", || {
+            self.cli(replica, &["INFO", "replication"])
+                .contains("role:master")
+        });
+    }
+
+    /// The slot of a key, by its hash tag if it has one.
+    #[must_use]
+    pub fn slot(&self, key: &str) -> u16 {
+        let slot = self.cli(0, &["CLUSTER", "KEYSLOT", key]);
+        slot.parse().expect("a slot")
+    }
+
+    /// The node that serves a slot.
+    #[must_use]
+    pub fn owner(&self, slot: u16) -> usize {
+        let serves = |node: &Node| {
+            let nodes = node.cli(&["CLUSTER", "NODES"]);
+            let own = nodes.lines().find(|line| line.contains("myself,master"));
+            own.is_some_and(|line| line.split(' ').skip(8).any(|range| holds(range, slot)))
+        };
+        let running = |node: &&Node| node.pid().is_some();
+        self.nodes
+            .iter()
+            .position(|node| running(&node) && serves(node))
+            .expect("a node that serves the slot")
+    }
+
+    /// Begins to move a slot: new keys of it are made at `to`, those that are there stay until [`RedisCluster::move_key`].
+    pub fn begin_move(&self, slot: u16, to: usize) {
+        let (from, slot) = (self.owner(slot), slot.to_string());
+        let (source, target) = (self.id(from), self.id(to));
+        self.cli(to, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source]);
+        self.cli(from, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target]);
+    }
+
+    /// Moves one key of a slot that is being moved.
+    pub fn move_key(&self, key: &str, from: usize, to: usize) {
+        let address = self.tcp(to);
+        let (ip, port) = (address.ip().to_string(), address.port().to_string());
+        self.cli(from, &["MIGRATE", &ip, &port, key, "0", "5000"]);
+    }
+
+    /// Ends the move of a slot, all of whose keys were moved.
+    pub fn end_move(&self, slot: u16, to: usize) {
+        let (slot, target) = (slot.to_string(), self.id(to));
+        // The target first: the slot is never nobody's. Replicas hear of it from their masters.
+        let others = (0..self.nodes()).filter(|&node| node != to && self.is_master(node));
+        for node in std::iter::once(to).chain(others) {
+            self.cli(node, &["CLUSTER", "SETSLOT", &slot, "NODE", &target]);
+        }
+    }
+
+    /// Whether a node runs and is a master.
+    #[must_use]
+    pub fn is_master(&self, node: usize) -> bool {
+        self.try_cli(node, &["ROLE"])
+            .is_ok_and(|role| role.contains("master"))
+    }
+
+    fn id(&self, node: usize) -> String {
+        self.cli(node, &["CLUSTER", "MYID"])
+    }
+}
+
+/// Nodes that run and know nothing of each other.
+fn started(folder: &Folder, count: usize) -> Vec<Node> {
+    let settings = [
+        ("cluster-enabled", "yes"),
+        ("cluster-node-timeout", NODE_TIMEOUT),
+        ("cluster-replica-validity-factor", "0"),
+    ];
+    let mut nodes = Vec::new();
+    for attempt in 0..PORTS {
+        for n in nodes.len()..count {
+            let path = folder.path().join(format!("redis/{n}.{attempt}"));
+            let node = Node::new(&path, &settings);
+            node.spawn();
+            nodes.push(node);
+        }
+        // The port, or the one of the bus, may be another's by now.
+        nodes.retain(Node::wait);
+        if nodes.len() == count {
+            return nodes;
+        }
+    }
+    panic!("Redis does not start");
+}
+
+/// Which master begins with a slot.
+fn share(slot: usize) -> usize {
+    slot * MASTERS / SLOTS
+}
+
+/// Whether a slot is in a range of `CLUSTER NODES`: `5`, or `5-9`.
+fn holds(range: &str, slot: u16) -> bool {
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    match (first.parse::<u16>(), last.parse::<u16>()) {
+        (Ok(first), Ok(last)) => (first..=last).contains(&slot),
+        // A slot that is being moved: `[93-<-…]`.
+        _ => false,
+    }
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: never");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,56 @@
+//! Redis's protocol (RESP2), as much as commands and their answers need.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// Runs one command over a socket: the answer, flattened to lines, or what the error says.
+pub(super) fn ask(socket: &Path, command: &[&str]) -> io::Result<Result<String, String>> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    stream.set_write_timeout(Some(Duration::from_secs(30)))?;
+    let mut request = format!("*{}\r\n", command.len());
+    for word in command {
+        request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    stream.write_all(request.as_bytes())?;
+    let mut lines = Vec::new();
+    let failed = answer(&mut BufReader::new(stream), &mut lines)?;
+    Ok(match failed {
+        Some(error) => Err(error),
+        None => Ok(lines.join("\n")),
+    })
+}
+
+/// Reads one answer into `lines`; an error in it is returned.
+fn answer(from: &mut impl BufRead, lines: &mut Vec<String>) -> io::Result<Option<String>> {
+    let mut head = String::new();
+    from.read_line(&mut head)?;
+    let head = head.trim_end();
+    let malformed = || io::Error::new(io::ErrorKind::InvalidData, format!("an answer {head:?}"));
+    let (kind, rest) = head.split_at_checked(1).ok_or_else(malformed)?;
+    match kind {
+        "+" | ":" => lines.push(rest.to_owned()),
+        "-" => return Ok(Some(rest.to_owned())),
+        "$" => match rest.parse::<i64>().map_err(|_| malformed())? {
+            -1 => lines.push(String::new()),
+            length => {
+                let length = usize::try_from(length).map_err(|_| malformed())?;
+                let mut bytes = vec![0; length + 2];
+                from.read_exact(&mut bytes)?;
+                lines.push(String::from_utf8_lossy(&bytes[..length]).into_owned());
+            }
+        },
+        "*" => {
+            let mut failed = None;
+            for _ in 0..rest.parse::<i64>().map_err(|_| malformed())? {
+                let one = answer(from, lines)?;
+                failed = failed.or(one);
+            }
+            return Ok(failed);
+        }
+        _ => return Err(malformed()),
+    }
+    Ok(None)
+}

@@ -1,0 +1,190 @@
+//! A server of one's own.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::binaries;
+use crate::cluster::Cluster;
+use crate::folder::{self, Folder, Grace};
+use crate::psql::sql;
+use crate::{Address, Row};
+
+/// What a [`Server`] is started with.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// A commit is answered when it is on the disk: `fsync` and `full_page_writes` are on.
+    pub durable: bool,
+    /// Settings of PostgreSQL that come after the others, names and values as in `postgresql.conf`, values without quotes.
+    pub settings: Vec<(String, String)>,
+}
+
+/// A PostgreSQL server that its test may hurt. It ends with this value, or with its process, however that ends.
+#[derive(Debug)]
+pub struct Server {
+    cluster: Cluster,
+}
+
+impl Server {
+    /// Starts one, on a free loopback port and a socket. It takes connections when this returns.
+    #[must_use]
+    pub fn start(options: Options) -> Self {
+        // First: it may make the user that servers run as.
+        binaries::postgres();
+        let folder = Folder::new(Grace::None, &folder::exclusive("lock"));
+        let cluster = Cluster::start(folder, options.durable, &options.settings);
+        Self { cluster }
+    }
+
+    /// Makes an empty database; its name.
+    #[must_use]
+    pub fn database(&self) -> String {
+        let name = format!("test_{:016x}", RandomState::new().hash_one(()));
+        self.sql(
+            "postgres",
+            &format!("CREATE DATABASE {name} TEMPLATE template0"),
+        );
+        name
+    }
+
+    /// The URL of `database` over the server's socket, the folder percent-encoded as the host.
+    #[must_use]
+    pub fn url(&self, database: &str) -> String {
+        self.cluster.socket().url(database)
+    }
+
+    /// The URL of `database` over loopback.
+    #[must_use]
+    pub fn tcp_url(&self, database: &str) -> String {
+        Address::from(self.cluster.tcp()).url(database)
+    }
+
+    /// The server's loopback address.
+    #[must_use]
+    pub fn tcp(&self) -> SocketAddr {
+        self.cluster.tcp()
+    }
+
+    /// Runs statements in `database` as the superuser, each in a transaction of its own unless they say otherwise; the
+    /// rows of all of them, in order.
+    ///
+    /// # Panics
+    /// With what `psql` said, when one fails: the rest is not run.
+    pub fn sql(&self, database: &str, statements: &str) -> Vec<Row> {
+        sql(&self.cluster.socket(), database, statements)
+    }
+
+    /// Writes a file in the server's data folder, such as `pg_hba.conf`, a certificate or its key; only the server can read
+    /// it. What it says counts after [`Server::reload`].
+    pub fn put(&self, name: &str, contents: &str) {
+        self.cluster.put(name, contents);
+    }
+
+    /// Has the server read its configuration, `pg_hba.conf` and certificates again; connections that come later find it
+    /// done.
+    pub fn reload(&self) {
+        let read = || self.sql("postgres", "SELECT pg_conf_load_time()");
+        let before = read();
+        self.sql("postgres", "SELECT pg_reload_conf()");
+        let begun = Instant::now();
+        while read() == before {
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "the configuration is not read"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// `pg_ctl stop -m immediate`: every process ends at once, and the next start recovers.
+    pub fn stop_immediate(&self) {
+        self.cluster.stop_immediate();
+    }
+
+    /// Starts it after a stop, on the same port and socket. It has recovered when this returns.
+    pub fn start_again(&self) {
+        self.cluster.start_again();
+    }
+
+    /// Stops every process of the server in its tracks (`SIGSTOP`): connections stay, nothing answers.
+    pub fn pause(&self) {
+        // The postmaster first: it makes no more children then.
+        let postmaster = self.pid();
+        signal(postmaster, Signal::STOP);
+        for child in children(postmaster) {
+            signal(child, Signal::STOP);
+        }
+    }
+
+    /// Undoes [`Server::pause`].
+    pub fn resume(&self) {
+        let postmaster = self.pid();
+        for child in children(postmaster) {
+            signal(child, Signal::CONT);
+        }
+        signal(postmaster, Signal::CONT);
+    }
+
+    /// The process of the postmaster.
+    ///
+    /// # Panics
+    /// When the server is stopped.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.cluster.pid().expect("a running server")
+    }
+}
+
+impl From<&Server> for Address {
+    /// The server's socket.
+    fn from(server: &Server) -> Self {
+        server.cluster.socket()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Its folder's watchdog ends what cannot be stopped here.
+        let Some(_running) = self.cluster.pid() else {
+            return;
+        };
+        if std::thread::panicking() {
+            let stopped = std::panic::catch_unwind(|| self.end());
+            drop(stopped);
+        } else {
+            self.end();
+        }
+    }
+}
+
+impl Server {
+    fn end(&self) {
+        self.resume();
+        self.stop_immediate();
+    }
+}
+
+/// Sends `signal`; a process that has gone meanwhile needs none.
+fn signal(pid: u32, signal: Signal) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    match kill_process(pid.expect("a process"), signal) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+        Err(e) => panic!("{signal:?}: {e}"),
+    }
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let parent_of = |pid: u32| -> Option<u32> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // PID (NAME) STATE PARENT …: the name may hold anything.
+        let (_, rest) = stat.rsplit_once(") ")?;
+        rest.split(' ').nth(1)?.parse().ok()
+    };
+    std::fs::read_dir("/proc")
+        .expect("/proc")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|&pid| parent_of(pid) == Some(parent))
+        .collect()
+}

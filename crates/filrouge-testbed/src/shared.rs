@@ -1,0 +1,35 @@
+//! The server that all test processes of this user share.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use crate::binaries;
+use crate::cluster::Cluster;
+use crate::folder::{self, Folder, Grace};
+
+/// Joins it, or starts it; it stays at least as long as this process.
+pub(crate) fn server() -> &'static Cluster {
+    static JOINED: OnceLock<Cluster> = OnceLock::new();
+    JOINED.get_or_init(|| {
+        // First: it may take a while, and may make the user that servers run as.
+        binaries::postgres();
+        // A reader of this file has to find the server of its line running: one lock for both.
+        let current = folder::root().join("current");
+        let lock = folder::exclusive("lock");
+        let text = std::fs::read_to_string(&current).unwrap_or_default();
+        joined(&text, &lock).unwrap_or_else(|| {
+            folder::sweep(None, &lock);
+            let cluster = Cluster::start(Folder::new(Grace::Seconds20, &lock), false, &[]);
+            let line = format!("{} {}\n", cluster.port(), cluster.path().display());
+            folder::write(&current, &line);
+            cluster
+        })
+    })
+}
+
+fn joined(line: &str, lock: &File) -> Option<Cluster> {
+    let (port, path) = line.trim_end().split_once(' ')?;
+    let folder = Folder::join(&PathBuf::from(path), lock)?;
+    Cluster::join(folder, port.parse().ok()?)
+}

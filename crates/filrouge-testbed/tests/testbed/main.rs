@@ -1,0 +1,35 @@
+//! Servers, poolers and cuts do what the tests of other crates rely on.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod cuts;
+mod databases;
+mod pools;
+mod processes;
+mod redis;
+mod servers;
+
+use postgres::{Client, NoTls};
+
+fn client(url: &str) -> Client {
+    Client::connect(url, NoTls).unwrap_or_else(|e| panic!("{url}: {e:?}"))
+}
+
+/// The first value of a query that is not prepared: as good behind a pool.
+fn value(client: &mut Client, query: &str) -> String {
+    let messages = client.simple_query(query).expect(query);
+    let found = messages.iter().find_map(|message| match message {
+        postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    });
+    found.expect("a value")
+}
+
+/// Waits until something holds, 30 s at most.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !holds() {
+        assert!(begun.elapsed().as_secs() < 30, "{what}: not within 30 s");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,185 @@
+//! Streams recorded where conversations alone are: whatever a stream brings and however it ends, what is kept is the
+//! answer, or what was shown and how it ended (DESIGN §7).
+
+use filrouge_engine::{FinalizeTurn, RecordPolicies, Settings};
+use filrouge_store::hot::KeepItems;
+use filrouge_transcode::StreamFormat;
+use filrouge_types::{Channel, Item, JsonText, Turn, TurnStatus};
+
+use crate::journal::Journal;
+use crate::record::{ENDS, End, all, cuts, journal, recorded};
+use crate::streams::Stream;
+
+fn conversation() -> Journal {
+    let record = RecordPolicies {
+        default: KeepItems::Conversation,
+        ..RecordPolicies::default()
+    };
+    let j = Journal::paused_with(Settings {
+        record,
+        ..Settings::default()
+    });
+    j.start("r", "Which way?");
+    j
+}
+
+/// Nothing is kept but what belongs to a conversation, and notes of filrouge's own, which hold no words.
+fn check_kept(name: &str, items: &[Item]) {
+    for item in items {
+        let note = item.channel == Channel::SystemNote && item.parts.as_str() == "[]";
+        let kept = KeepItems::Conversation.keeps(&item.channel);
+        let call = item.parts.as_str().contains(r#""type":"tool_call"#);
+        assert!(kept && !call || note, "{name}: {item:?}");
+    }
+}
+
+fn check_drafts(j: &Journal, name: &str) {
+    let drafts = j
+        .engine
+        .ledger()
+        .drafts(&j.scope, &j.session, Default::default());
+    assert_eq!(j.runtime.block_on(drafts), Ok(Vec::new()), "{name}");
+}
+
+/// What is kept of a turn that is recorded whole.
+fn kept_of_all(j: &Journal) -> Vec<(Channel, String)> {
+    let items = j.items().into_iter();
+    items
+        .filter(|i| KeepItems::Conversation.keeps(&i.channel))
+        .map(|i| (i.channel, i.parts.as_str().to_owned()))
+        .collect()
+}
+
+fn record(j: &Journal, format: StreamFormat, chunks: &[&[u8]], end: End, name: &str) -> Turn {
+    let turn = j.runtime.block_on(recorded(j, format, chunks, end));
+    turn.unwrap_or_else(|e| panic!("{name}: {e:?}"))
+}
+
+#[test]
+fn cut_anywhere_and_ended_in_any_way() {
+    for (format, Stream { name, bytes, .. }) in all() {
+        for (n, cut) in cuts(bytes.len(), 12).into_iter().enumerate() {
+            let end = ENDS[n % ENDS.len()];
+            let name = format!("{format} {name} cut at {cut} {end:?}");
+            let (head, tail) = bytes[..cut].split_at(cut / 2);
+            let (some, whole) = (conversation(), journal());
+            let turn = record(&some, format, &[head, tail], end, &name);
+            let other = record(&whole, format, &[head, tail], end, &name);
+            assert_eq!(turn.status, other.status, "{name}");
+            assert_eq!(turn.answer_neutral, other.answer_neutral, "{name}");
+            let items = some.items();
+            check_kept(&name, &items);
+            if turn.status == TurnStatus::Finalized {
+                assert_eq!(kept_of_all(&some), kept_of_all(&whole), "{name}");
+            }
+            check_drafts(&some, &name);
+            some.intact();
+        }
+    }
+}
+
+/// What a response tells at its end is kept when the calls that it stood with are not.
+#[test]
+fn tokens_are_counted_all_the_same() {
+    for (format, Stream { name, bytes, .. }) in all() {
+        let name = format!("{format} {name}");
+        let (some, whole) = (conversation(), journal());
+        record(&some, format, &[&bytes], End::Clean, &name);
+        record(&whole, format, &[&bytes], End::Clean, &name);
+        let usage =
+            |j: &Journal| -> Vec<_> { j.items().into_iter().filter_map(|i| i.usage).collect() };
+        assert_eq!(usage(&some), usage(&whole), "{name}");
+    }
+}
+
+/// A stream that waits for its calls to be answered leaves the turn to the caller, who ends it.
+#[test]
+fn a_turn_of_calls_can_be_ended() {
+    let mut waited = 0;
+    for (format, Stream { name, bytes, .. }) in all() {
+        let name = format!("{format} {name}");
+        let j = conversation();
+        if record(&j, format, &[&bytes], End::Clean, &name).status != TurnStatus::Open {
+            continue;
+        }
+        waited += 1;
+        let end = FinalizeTurn {
+            answer_neutral: Some(JsonText::from_plain("To the right.")),
+            ..FinalizeTurn::default()
+        };
+        let ended = j
+            .engine
+            .finalize_turn(&j.scope, j.session.clone(), j.turn("r"), end);
+        let turn = j.runtime.block_on(ended).unwrap();
+        assert_eq!(turn.status, TurnStatus::Finalized, "{name}");
+        check_kept(&name, &j.items());
+        assert!(!j.engine.items_not_recorded().is_empty(), "{name}");
+    }
+    assert!(waited > 2, "{waited}");
+}
+
+/// A second answer is an observation, which is not kept; the recording is over all the same.
+#[test]
+fn a_second_answer_ends_its_recording() {
+    let j = conversation();
+    let parts = filrouge_types::RawJson::from_checked(r#"[{"type":"text","text":"Right."}]"#);
+    let answer =
+        filrouge_types::NewItem::new(filrouge_types::Role::Assistant, Channel::Final, parts);
+    j.try_append("r", vec![answer]).unwrap();
+    let bytes = br#"data: {"choices":[{"index":0,"delta":{"content":"Left."},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}
+
+data: [DONE]
+
+"#;
+    let turn = record(&j, StreamFormat::OpenaiChat, &[bytes], End::Clean, "second");
+    assert_eq!(turn.status, TurnStatus::Open);
+    check_drafts(&j, "second");
+    let words: Vec<_> = j
+        .items()
+        .iter()
+        .map(|i| i.channel.as_str().to_owned())
+        .collect();
+    assert_eq!(words, ["question", "final", "system_note"]);
+    assert!(j.items()[2].usage.is_some());
+    let end = FinalizeTurn::default();
+    let ended = j
+        .engine
+        .finalize_turn(&j.scope, j.session.clone(), j.turn("r"), end);
+    assert_eq!(
+        j.runtime.block_on(ended).unwrap().status,
+        TurnStatus::Finalized
+    );
+}
+
+/// Whoever ends a turn keeps what its draft shows: calls are not in it, and what was said before them is taken back.
+#[test]
+fn drafts_hold_what_may_be_the_answer() {
+    let said = br#"data: {"choices":[{"index":0,"delta":{"content":"Let me look."}}]}
+
+"#;
+    let called = br#"data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"look","arguments":"{\"a\":"}}]}}]}
+
+"#;
+    let chunks: [(&[&[u8]], &[&str]); 3] = [
+        (&[said], &["question", "partial", "interrupted"]),
+        (&[said, called], &["question", "interrupted"]),
+        (
+            &[&[said.as_slice(), called].concat()],
+            &["question", "interrupted"],
+        ),
+    ];
+    for (chunks, expected) in chunks {
+        let j = conversation();
+        let turn = record(
+            &j,
+            StreamFormat::OpenaiChat,
+            chunks,
+            End::Interrupted,
+            "draft",
+        );
+        assert_eq!(turn.status, TurnStatus::Interrupted);
+        let items = j.items();
+        let words: Vec<_> = items.iter().map(|i| i.channel.as_str()).collect();
+        assert_eq!(words, expected, "{} chunks", chunks.len());
+    }
+}

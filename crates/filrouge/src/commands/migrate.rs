@@ -1,0 +1,134 @@
+//! `filrouge migrate status|up|--dry-run`
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_sqlite::Options;
+use filrouge_store::schema::{Schema, Step};
+use filrouge_store::{Keyring, OsEntropy};
+use filrouge_types::SystemClock;
+use serde_json::json;
+
+use crate::cli::{Migrate, MigrateWhat as What};
+use crate::config::{Config, StoreUrl};
+use crate::exit::Usage;
+use crate::open::{absent, at, holds_data, keyring, refuse_unverified, store_exists};
+use crate::output::{document, stdout};
+
+/// How long another process's transaction is waited for.
+const BUSY: Duration = Duration::from_secs(10);
+
+pub(super) fn run(config: &Config, asked: &Migrate) -> anyhow::Result<ExitCode> {
+    match &asked.what {
+        Some(What::Status) => status(config, &schema(config)?)?,
+        Some(What::Up { dry_run: false }) => up(config, &migrate(config)?)?,
+        Some(What::Up { dry_run: true }) | None => plan(config, &schema(config)?)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn in_memory() -> anyhow::Error {
+    Usage::new("a store in memory has no schema").into()
+}
+
+/// What the store has, which is left as it is.
+fn schema(config: &Config) -> anyhow::Result<Schema> {
+    match &config.store.value {
+        StoreUrl::Memory => Err(in_memory()),
+        StoreUrl::Sqlite(path) if !path.exists() => Err(absent(path.display()).into()),
+        StoreUrl::Sqlite(path) => Ok(filrouge_sqlite::schema(path, BUSY)?),
+        StoreUrl::Postgres(url) => {
+            // Looking needs no keys.
+            let none = Arc::new(Keyring::single([0; 32]));
+            Ok(filrouge_postgres::schema(&url.options(none)?).map_err(|f| at(url, f))?)
+        }
+    }
+}
+
+/// Does what is pending; gives what the store had before.
+fn migrate(config: &Config) -> anyhow::Result<Schema> {
+    refuse_unverified(config)?;
+    match &config.store.value {
+        StoreUrl::Memory => Err(in_memory()),
+        StoreUrl::Sqlite(path) if !path.exists() => Err(absent(path.display()).into()),
+        StoreUrl::Sqlite(path) => {
+            // What is newer or another program's is refused before there is a keyring.
+            filrouge_sqlite::schema(path, BUSY)?;
+            let keyring = Arc::new(keyring(config, holds_data(path))?);
+            let mut options =
+                Options::new(path, keyring, Arc::new(OsEntropy), Arc::new(SystemClock));
+            options.busy_timeout = BUSY;
+            Ok(filrouge_sqlite::migrate_up(&options)?)
+        }
+        StoreUrl::Postgres(url) => {
+            let keyring = Arc::new(keyring(config, store_exists(config)?)?);
+            let options = url.options(keyring)?;
+            Ok(filrouge_postgres::migrate_up(&options).map_err(|f| at(url, f))?)
+        }
+    }
+}
+
+const fn state(step: &Step) -> &'static str {
+    if step.applied { "applied" } else { "pending" }
+}
+
+fn status(config: &Config, schema: &Schema) -> anyhow::Result<()> {
+    if config.json {
+        let steps = schema.steps.iter();
+        let steps: Vec<_> = steps
+            .map(|s| json!({ "number": s.number, "name": s.name, "state": state(s) }))
+            .collect();
+        return document(&json!({
+            "schema": schema.version, "known": schema.known, "migrations": steps,
+        }));
+    }
+    let mut out = stdout();
+    let (version, known) = (schema.version, schema.known);
+    writeln!(out, "schema {version}; this filrouge writes {known}")?;
+    for step in &schema.steps {
+        writeln!(out, "{:04}  {:<10} {}", step.number, step.name, state(step))?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn plan(config: &Config, schema: &Schema) -> anyhow::Result<()> {
+    if config.json {
+        let steps: Vec<_> = schema
+            .pending()
+            .map(|s| json!({ "number": s.number, "name": s.name, "sql": s.sql }))
+            .collect();
+        return document(&json!({ "from": schema.version, "to": schema.known, "pending": steps }));
+    }
+    let mut out = stdout();
+    if schema.pending().next().is_none() {
+        writeln!(out, "up to date: schema {}", schema.version)?;
+    }
+    for step in schema.pending() {
+        writeln!(out, "-- {:04} {}", step.number, step.name)?;
+        writeln!(out, "{}", step.sql.trim_end())?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn up(config: &Config, before: &Schema) -> anyhow::Result<()> {
+    if config.json {
+        let steps: Vec<_> = before
+            .pending()
+            .map(|s| json!({ "number": s.number, "name": s.name }))
+            .collect();
+        return document(&json!({ "from": before.version, "to": before.known, "applied": steps }));
+    }
+    let mut out = stdout();
+    if before.pending().next().is_none() {
+        writeln!(out, "up to date: schema {}", before.version)?;
+    }
+    for step in before.pending() {
+        writeln!(out, "applied {:04} {}", step.number, step.name)?;
+    }
+    out.flush()?;
+    Ok(())
+}

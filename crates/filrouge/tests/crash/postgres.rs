@@ -1,0 +1,239 @@
+//! Two servers, each on a machine of its own, on one PostgreSQL database that waits for its disk: whatever happens to
+//! either server, to the database and to the connections between them, no acknowledged write is lost, none is doubled, and
+//! both servers serve again without being started again.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use filrouge_testbed::{Cut, Loss, Options, Server as Database};
+use rand::Rng;
+use rand::rngs::StdRng;
+use serde_json::json;
+
+use crate::disk::Faults;
+use crate::http::Client;
+use crate::model;
+use crate::server::{Home, Server};
+use crate::workload::Writer;
+use crate::world::Clock;
+use crate::{Seed, number};
+
+const WRITERS: u32 = 6;
+const SESSIONS: usize = 20;
+/// What must happen is given so long before it counts as hung.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Two machines, and where their servers are now.
+struct Site {
+    homes: [Home; 2],
+    servers: [Mutex<Server>; 2],
+    origins: [Mutex<Arc<str>>; 2],
+    probes: Mutex<u64>,
+}
+
+impl Site {
+    fn new(url: &str) -> Self {
+        let homes = [Home::with_store(url), Home::with_store(url)];
+        let first = start(&homes[0]);
+        let keyring = |home: &Home| home.root().join("config/filrouge/keyring.json");
+        let folder = keyring(&homes[1]);
+        fs::create_dir_all(folder.parent().expect("a folder")).expect("a folder");
+        fs::copy(keyring(&homes[0]), keyring(&homes[1])).expect("the keyring");
+        let second = start(&homes[1]);
+        let origins = [&first, &second].map(|server| Mutex::new(server.origin().into()));
+        Self {
+            homes,
+            servers: [first, second].map(Mutex::new),
+            origins,
+            probes: Mutex::new(0),
+        }
+    }
+
+    fn client(&self, machine: usize) -> Client {
+        Client::new(&self.origins[machine].lock().expect("no panic"))
+    }
+
+    fn kill_and_restart(&self, machine: usize) {
+        let mut server = self.servers[machine].lock().expect("no panic");
+        server.kill();
+        *server = start(&self.homes[machine]);
+        *self.origins[machine].lock().expect("no panic") = server.origin().into();
+    }
+
+    /// Stops a server in the middle of whatever it does until the other one has written, however long that takes.
+    fn freeze(&self, machine: usize) {
+        let server = self.servers[machine].lock().expect("no panic");
+        server.signal("STOP");
+        let written = self.writes(1 - machine);
+        server.signal("CONT");
+        assert!(written, "a frozen server holds the other one up");
+    }
+
+    /// Whether the server takes a write, in the end.
+    fn writes(&self, machine: usize) -> bool {
+        let begun = Instant::now();
+        let number = {
+            let mut probes = self.probes.lock().expect("no panic");
+            *probes += 1;
+            *probes
+        };
+        let body = json!({ "request_id": format!("probe-{number}"), "question_neutral": "?" });
+        while begun.elapsed() < PATIENCE {
+            let reply = self
+                .client(machine)
+                .post("/api/v1/sessions/probes/turns", &body);
+            if reply.is_ok_and(|reply| reply.is_success()) {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        false
+    }
+
+    /// Both write, and both see all that was written.
+    fn is_well(&self) {
+        for machine in [0, 1] {
+            assert!(self.writes(machine), "server {machine} takes no writes");
+            let ready = self.client(machine).get("/readyz");
+            assert_eq!(ready["integrity"], json!(null), "{ready}");
+        }
+    }
+}
+
+fn start(home: &Home) -> Server {
+    Server::start_set(home, &Faults::default(), &[])
+}
+
+/// Lets writers write to both servers while `trouble` is made, and compares what the servers show with all they were told.
+fn under_load(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng)) {
+    let clock = Clock::default();
+    let sessions: Vec<String> = (1..=SESSIONS).map(|n| format!("session-{n}")).collect();
+    let mut writers: Vec<Writer> = (1..=WRITERS)
+        .map(|n| Writer::new(format!("writer-{n}"), seed.rng(n.into())))
+        .collect();
+    let ending = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for (n, writer) in writers.iter_mut().enumerate() {
+            writer.turn_to(&sessions);
+            let (clock, ending, asked) = (&clock, &ending, Mutex::new(n));
+            scope.spawn(move || {
+                // In turns: what one server did not answer is asked of the other.
+                let at = || {
+                    let mut asked = asked.lock().expect("no panic");
+                    *asked += 1;
+                    site.client(*asked % 2)
+                };
+                writer.write_anywhere(&at, clock, ending);
+            });
+        }
+        let end = End(&ending);
+        trouble(&mut seed.rng(0));
+        site.is_well();
+        drop(end);
+    });
+    let acked = writers
+        .iter()
+        .flat_map(|w| w.ops())
+        .filter(|op| op.acked().is_some())
+        .count();
+    eprintln!("{acked} acknowledged writes");
+    assert!(acked > 50, "{acked} writes are no load");
+    for machine in [0, 1] {
+        let ops = writers.iter().flat_map(|w| w.ops());
+        model::check(&site.client(machine), ops);
+        site.homes[machine].verify();
+    }
+}
+
+/// Ends the writers, also when the trouble made has failed.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+fn database() -> (Database, String) {
+    let database = Database::start(Options {
+        durable: true,
+        ..Options::default()
+    });
+    let name = database.database();
+    (database, name)
+}
+
+fn rounds() -> u64 {
+    number("FILROUGE_CRASH_POSTGRES_ROUNDS", 4)
+}
+
+#[test]
+fn servers_on_postgres_are_killed_and_frozen() {
+    let seed = Seed::of("servers_on_postgres_are_killed_and_frozen");
+    let (database, name) = database();
+    let site = Site::new(&database.url(&name));
+    under_load(&seed, &site, |rng| {
+        for _ in 0..rounds() {
+            std::thread::sleep(Duration::from_millis(rng.random_range(100..600)));
+            site.kill_and_restart(rng.random_range(0..2));
+            std::thread::sleep(Duration::from_millis(rng.random_range(100..600)));
+            site.freeze(rng.random_range(0..2));
+        }
+    });
+}
+
+#[test]
+fn postgres_ends_and_starts_again_under_load() {
+    let seed = Seed::of("postgres_ends_and_starts_again_under_load");
+    let (database, name) = database();
+    let site = Site::new(&database.url(&name));
+    let others = format!(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE datname = '{name}' AND pid <> pg_backend_pid()"
+    );
+    under_load(&seed, &site, |rng| {
+        for _ in 0..rounds().div_ceil(2) {
+            std::thread::sleep(Duration::from_millis(rng.random_range(100..800)));
+            database.stop_immediate();
+            std::thread::sleep(Duration::from_millis(rng.random_range(0..500)));
+            database.start_again();
+            site.is_well();
+            let mut ended = 0;
+            for _ in 0..5 {
+                std::thread::sleep(Duration::from_millis(rng.random_range(0..300)));
+                // None, when the servers have not come back from the time before.
+                ended += database.sql("postgres", &others).len();
+            }
+            assert!(ended > 0, "no connection was there to be ended");
+            site.is_well();
+        }
+        database.pause();
+        std::thread::sleep(Duration::from_secs(2));
+        database.resume();
+    });
+}
+
+#[test]
+fn connections_to_postgres_are_lost_after_commits() {
+    let seed = Seed::of("connections_to_postgres_are_lost_after_commits");
+    let (database, name) = database();
+    let cut = Cut::before(database.tcp());
+    let site = Site::new(&cut.url(&name));
+    under_load(&seed, &site, |rng| {
+        for _ in 0..rounds() {
+            for loss in [Loss::Request, Loss::Connection, Loss::Answer] {
+                let cuts = cut.cuts();
+                cut.cut_after(b"COMMIT\0", loss);
+                cut.wait_for_cuts(cuts + 1);
+                std::thread::sleep(Duration::from_millis(rng.random_range(0..200)));
+            }
+            cut.cut();
+            site.is_well();
+        }
+        cut.hold();
+        std::thread::sleep(Duration::from_secs(2));
+        cut.release();
+    });
+}

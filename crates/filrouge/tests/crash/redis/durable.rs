@@ -1,0 +1,155 @@
+//! Durable sessions beside a Redis in trouble.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use filrouge_testbed::{Redis, RedisCluster};
+use rand::Rng;
+use rand::rngs::StdRng;
+use serde_json::Value;
+
+use super::{Site, Worker, meanwhile, trouble_of_cluster, trouble_of_one, wait_for};
+use crate::http::Client;
+use crate::workload::{Step, Writer};
+use crate::world::Clock;
+use crate::{Seed, model};
+
+const WRITERS: u32 = 4;
+const SESSIONS: usize = 12;
+
+#[test]
+fn durable_sessions_do_not_notice_redis() {
+    let seed = Seed::of("durable_sessions_do_not_notice_redis");
+    let redis = Redis::start();
+    let site = Site::new(&redis.socket_url(), &[]);
+    unmoved(&seed, &site, |rng, calm| trouble_of_one(&redis, rng, calm));
+}
+
+#[test]
+fn durable_sessions_do_not_notice_a_cluster() {
+    let seed = Seed::of("durable_sessions_do_not_notice_a_cluster");
+    let cluster = RedisCluster::with_replicas();
+    let site = Site::new(&cluster.url(), &[]);
+    unmoved(&seed, &site, |rng, calm| {
+        trouble_of_cluster(&cluster, rng, calm);
+    });
+}
+
+/// Writers are never refused, and readers see what the ledger holds, while `trouble` is made.
+fn unmoved(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng, &dyn Fn())) {
+    let clock = Clock::default();
+    let sessions: Vec<String> = (1..=SESSIONS).map(|n| format!("session-{n}")).collect();
+    let mut writers: Vec<Writer> = (1..=WRITERS)
+        .map(|n| Writer::new(format!("writer-{n}"), seed.rng(n.into())))
+        .collect();
+    let (written, compared) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let mut workers: Vec<Worker<'_>> = Vec::new();
+    for (n, writer) in writers.iter_mut().enumerate() {
+        writer.turn_to(&sessions);
+        let (clock, written) = (&clock, &written);
+        workers.push(Box::new(move |ending| {
+            let clients = [site.client(n), site.client(n + 1)];
+            let mut sent = n;
+            while !ending.load(Ordering::SeqCst) {
+                sent += 1;
+                match writer.step(&clients[sent % 2], clock) {
+                    Ok(Step::Settled) => written.fetch_add(1, Ordering::SeqCst),
+                    other => panic!("{other:?}: {:?}", writer.ops().last()),
+                };
+            }
+        }));
+    }
+    let (reader, shown, count) = (seed.rng(100), &sessions, &compared);
+    workers.push(Box::new(move |ending| {
+        compare(site, reader, shown, count, ending);
+    }));
+    meanwhile(workers, || {
+        let calm = || {
+            wait_for(&written, 40);
+            wait_for(&compared, 3);
+        };
+        trouble(&mut seed.rng(0), &calm);
+    });
+    for server in [0, 1] {
+        let client = site.client(server);
+        for session in &sessions {
+            if let Some(truth) = finalized(&client, session) {
+                assert_eq!(recent(&client, session), Some(truth), "{session}");
+            }
+        }
+        model::check(&client, writers.iter().flat_map(|w| w.ops()));
+    }
+    site.home.verify();
+}
+
+/// What a session's newest finalized turns are, wherever they are read: equal whenever nobody wrote meanwhile.
+fn compare(
+    site: &Site,
+    mut rng: StdRng,
+    sessions: &[String],
+    compared: &AtomicUsize,
+    ending: &AtomicBool,
+) {
+    let clients = [site.client(0), site.client(1)];
+    while !ending.load(Ordering::SeqCst) {
+        let session = &sessions[rng.random_range(0..sessions.len())];
+        let asked = &clients[rng.random_range(0..2)];
+        let before = finalized(&clients[0], session);
+        let shown = recent(asked, session);
+        let after = finalized(&clients[0], session);
+        if before.is_some() && before == after {
+            assert_eq!(
+                shown.as_deref().map(names),
+                after.as_deref().map(names),
+                "{session}"
+            );
+            assert_eq!(shown, after, "{session}");
+            compared.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+fn names(turns: &[Value]) -> Vec<String> {
+    let name = |turn: &Value| format!("{} {}", turn["ordinal"], turn["request_id"]);
+    turns.iter().map(name).collect()
+}
+
+const NEWEST: usize = 5;
+
+/// The newest finalized turns, from wherever the server takes them.
+fn recent(client: &Client, session: &str) -> Option<Vec<Value>> {
+    let path = format!("/api/v1/sessions/{session}/turns?status=finalized&limit={NEWEST}");
+    data(client, &path)
+}
+
+/// The same from the list of all turns, which is the ledger's alone.
+fn finalized(client: &Client, session: &str) -> Option<Vec<Value>> {
+    let (mut all, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let path = format!("/api/v1/sessions/{session}/turns?limit=500{cursor}");
+        let reply = client
+            .try_get(&path)
+            .unwrap_or_else(|e| panic!("{path}: {}", e.0));
+        if reply.status == 404 {
+            return None;
+        }
+        assert_eq!(reply.status, 200, "{path}: {}", reply.body);
+        all.extend(reply.body["data"].as_array().expect("a list").clone());
+        match reply.body["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    all.retain(|turn| turn["status"] == "finalized" && turn["replaced_by_turn_id"].is_null());
+    Some(all.split_off(all.len().saturating_sub(NEWEST)))
+}
+
+fn data(client: &Client, path: &str) -> Option<Vec<Value>> {
+    let reply = client
+        .try_get(path)
+        .unwrap_or_else(|e| panic!("{path}: {}", e.0));
+    match reply.status {
+        404 => None,
+        200 => Some(reply.body["data"].as_array().expect("a list").clone()),
+        other => panic!("{path}: {other}: {}", reply.body),
+    }
+}

@@ -1,0 +1,388 @@
+//! `filrouge copy`: a store moves with all that is in it, whoever goes on writing, and whatever breaks it off.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::http::{Client, text_item};
+use crate::upload_client::{Upload, drafted, turn};
+use crate::world::{Done, Server, World, fixture};
+
+pub(crate) fn url(path: &Path) -> String {
+    format!("sqlite:{}", path.display())
+}
+
+impl World {
+    /// Where copies go.
+    pub(crate) fn target(&self) -> PathBuf {
+        self.path("new/copy.db")
+    }
+
+    pub(crate) fn copy(&self, more: &[&str]) -> Done {
+        let (from, to) = (url(&self.store()), url(&self.target()));
+        self.run(&[&["copy", "--from", &from, "--to", &to], more].concat())
+    }
+
+    fn copying(&self) -> Child {
+        let (from, to) = (url(&self.store()), url(&self.target()));
+        let mut command = self.command(&["copy", "--from", &from, "--to", &to]);
+        let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    fn serve_copy(&self) -> Server {
+        self.serve_with(&["--store", &url(&self.target())])
+    }
+
+    /// A command on the store at `url`, which must succeed.
+    fn told(&self, url: &str, arguments: &[&str]) -> String {
+        self.ok(&[arguments, &["--store", url]].concat())
+    }
+
+    fn verify_copy(&self) {
+        self.verify_at(&url(&self.target()));
+    }
+
+    pub(crate) fn verify_at(&self, url: &str) {
+        let told = self.told(url, &["verify", "--json"]);
+        let report: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(report["status"], "intact", "{report}");
+    }
+
+    /// All that a tenant's store tells, by command.
+    pub(crate) fn tells(&self, url: &str, tenant: &str) -> BTreeMap<String, String> {
+        let of = |arguments: &[&str]| self.told(url, &[arguments, &["--tenant", tenant]].concat());
+        let list = of(&["sessions", "list", "--limit", "500", "--json"]);
+        let sessions: Value = serde_json::from_str(&list).unwrap();
+        let mut told = BTreeMap::from([("list".to_owned(), list)]);
+        told.insert("audit".to_owned(), of(&["audit", "--json"]));
+        told.insert("keys".to_owned(), of(&["keys", "list", "--json"]));
+        for session in sessions["data"].as_array().unwrap() {
+            let id = session["session_id"].as_str().unwrap();
+            told.insert(format!("export {id}"), of(&["export", id]));
+        }
+        told
+    }
+}
+
+/// Something of what a server takes.
+pub(crate) fn fill(client: &Client) {
+    for s in ["s", "a/b", "gone"] {
+        let session =
+            json!({ "session_id": s, "title": format!("of {s}"), "metadata": { "n": 1.0 } });
+        client.post("", &session).wrote(201);
+        let at = format!("/{}", s.replace('/', "%2f"));
+        for n in 0..6 {
+            let body = json!({ "request_id": format!("r{n}"), "question_neutral": "what?", "answer_neutral": "that!",
+                "items": [text_item(&format!("i{n}"), "assistant", "thought", &"lorem ipsum ".repeat(n * 200))] });
+            let turn = client.post(&format!("{at}/turns"), &body).wrote(201);
+            let turn = turn["turn_id"].as_str().unwrap().to_owned();
+            if n == 3 {
+                let reason = json!({ "reason": "asked to" });
+                let redact = format!("{at}/turns/{turn}/redact");
+                client.post(&redact, &reason).wrote(200);
+            }
+            if n == 4 {
+                let body = json!({ "request_id": "better", "question_neutral": "what?", "answer_neutral": "this!" });
+                client
+                    .post(&format!("{at}/turns/{turn}/replace"), &body)
+                    .wrote(201);
+            }
+        }
+        let event = json!({ "key": "k", "kind": "call_started", "detail": { "a": 1 } });
+        client.post(&format!("{at}/events"), &event).wrote(201);
+    }
+    client.delete("/gone");
+}
+
+#[test]
+fn a_store_moves_while_it_is_used() {
+    let world = World::on_sqlite();
+    let server = world.serve();
+    let client = server.client();
+    fill(&client);
+    // A session that was taken in from another store, with its chain.
+    let far = World::on_sqlite();
+    let server_far = far.serve();
+    let session = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
+    server_far.client().post("/far/turns", &session).wrote(201);
+    server_far.stop();
+    let brought = world.path("far.json");
+    std::fs::write(&brought, far.ok(&["export", "far", "--format", "json"])).unwrap();
+    world.ok(&["import", "bundle", brought.to_str().unwrap()]);
+    // A stream that is being recorded, with its draft.
+    let path = turn(&client, "streamed");
+    let mut upload = Upload::chat(&server, &path, "");
+    upload.say("It grows ");
+    drafted(&server);
+
+    let done = world.copy(&["--json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let told: Value = serde_json::from_str(&done.stdout).unwrap();
+    let expected = json!({ "status": "intact", "findings": [] });
+    assert_eq!((&told["source"], &told["copy"]), (&expected, &expected));
+    assert_eq!(told["resumed"], false);
+    assert_eq!(told["left_out"], json!([]));
+    assert_eq!(told["events"], 2);
+    assert!(done.stderr.contains("verifying the copy"), "{done:?}");
+    world.verify_copy();
+
+    // The source goes on, and the copy does not follow it.
+    upload.say("on.");
+    upload.end().wrote(200);
+    server.stop();
+    world.verify();
+    let copy = world.serve_copy();
+    let client = copy.client();
+    let again = json!({ "request_id": "r1", "question_neutral": "what?" });
+    for at in ["/s/turns", "/far/turns"] {
+        let mut again = again.clone();
+        if at == "/far/turns" {
+            again["request_id"] = json!("r");
+        }
+        let again = client.post(at, &again).is(200);
+        assert_eq!(again["replayed"], true, "{at}");
+    }
+    let items =
+        json!({ "request_id": "next", "question_neutral": "more?", "answer_neutral": "more!" });
+    client.post("/a%2fb/turns", &items).wrote(201);
+    client.get("/gone").fails(410, "session_erased");
+    // Nobody records the stream here: its turn is ended with what had come.
+    let found = client.all("/s/turns", 50);
+    let streamed = found
+        .iter()
+        .find(|t| t["request_id"] == "streamed")
+        .unwrap();
+    assert_eq!(streamed["status"], "interrupted", "{streamed}");
+    let items = client.all("/s/items", 100);
+    assert!(items.iter().any(|i| i["channel"] == "partial"), "{items:?}");
+    copy.stop();
+    world.verify_copy();
+    let doctor = world.told(&url(&world.target()), &["doctor"]);
+    assert!(!doctor.contains("FAILED"), "{doctor}");
+}
+
+#[test]
+fn a_copy_tells_what_its_source_tells() {
+    let world = World::on_sqlite();
+    let server = world.serve();
+    fill(&server.client());
+    server.stop();
+    world.ok(&[
+        "import",
+        "opencode",
+        fixture("opencode-json").to_str().unwrap(),
+    ]);
+    world.ok(&["keys", "create", "--role", "service", "--name", "k"]);
+    let before = std::fs::read(world.store()).unwrap();
+    let anchors = || {
+        let mut found: Vec<_> = std::fs::read_dir(world.path("state/filrouge/anchor"))
+            .unwrap()
+            .map(|e| e.unwrap().path())
+            .filter(|p| p.extension().is_some_and(|e| e == "anchor"))
+            .map(|p| (std::fs::read(&p).unwrap(), p))
+            .collect();
+        found.sort();
+        found
+    };
+    let old = anchors();
+    let done = world.copy(&[]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(
+        done.stdout
+            .ends_with("intact: the copy is what the source is\n"),
+        "{done:?}"
+    );
+    assert!(
+        std::fs::read(world.store()).unwrap() == before,
+        "the source is untouched"
+    );
+    let new = anchors();
+    assert_eq!(new.len(), 2, "the copy has an anchor of its own");
+    assert!(old.iter().all(|anchor| new.contains(anchor)));
+    assert_eq!(
+        world.tells(&url(&world.target()), "default"),
+        world.tells(&url(&world.store()), "default")
+    );
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&world.target()), 0o600);
+    assert_eq!(mode(world.target().parent().unwrap()), 0o700);
+}
+
+/// The commands that open a store; each refuses one that is half made.
+fn refuses_half_a_copy(world: &World) {
+    let store = url(&world.target());
+    for command in [
+        &["sessions", "list"][..],
+        &["export", "s"],
+        &["verify"],
+        &["keys", "list"],
+        &["serve", "--listen", "127.0.0.1:0"],
+        &["anchor", "accept"],
+        &["migrate", "up"],
+    ] {
+        let done = world.run(&[command, &["--store", &store]].concat());
+        assert_ne!(done.code, Some(0), "{command:?}: {done:?}");
+        assert!(
+            done.stderr.contains("was not finished"),
+            "{command:?}: {done:?}"
+        );
+        assert!(done.stderr.contains("hint: "), "{command:?}: {done:?}");
+    }
+}
+
+/// Sessions for several tenants: a copy that takes its time.
+pub(crate) fn many(world: &World) {
+    for tenant in 0..4 {
+        let tenant = format!("t{tenant}");
+        for name in ["opencode-json", "opencode-json-legacy"] {
+            let folder = fixture(name);
+            world.ok(&[
+                "import",
+                "opencode",
+                folder.to_str().unwrap(),
+                "--tenant",
+                &tenant,
+            ]);
+        }
+    }
+}
+
+/// Waits until a copy is at a stage, and some more; then kills it. `false` when it was through before.
+pub(crate) fn kill_at(mut child: Child, stage: &str, more: Duration) -> bool {
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let at = lines.map_while(Result::ok).find(|l| l.starts_with(stage));
+    std::thread::sleep(more);
+    child.kill().unwrap();
+    let killed = child.wait().unwrap().code().is_none();
+    killed && at.is_some()
+}
+
+#[test]
+fn a_killed_copy_is_finished_by_the_next() {
+    let world = World::on_sqlite();
+    many(&world);
+    let stages = ["copying commits", "copying sessions", "verifying the copy"];
+    let (mut half_made, mut resumed) = (0, 0);
+    for round in 0..9 {
+        // Killed up to three times in a row; the source goes on in between.
+        for kill in 0..=(round % 3) {
+            let more = Duration::from_millis(round * 5 + kill);
+            let stage = stages[usize::try_from((round + kill) % 3).unwrap()];
+            if kill_at(world.copying(), stage, more) {
+                let store = url(&world.target());
+                let done = world.run(&["verify", "--store", &store]);
+                if done.code == Some(0) {
+                    continue;
+                }
+                half_made += 1;
+                assert!(done.stderr.contains("was not finished"), "{done:?}");
+                if half_made == 1 {
+                    refuses_half_a_copy(&world);
+                }
+                let (folder, request) = (world.path("more"), format!("{round} {kill}"));
+                session(&folder, &request);
+                let import = ["import", "opencode", folder.to_str().unwrap()];
+                world.ok(&[&import[..], &["--tenant", "t0"]].concat());
+            }
+        }
+        let done = world.copy(&["--json"]);
+        if done.code == Some(0) {
+            let told: Value = serde_json::from_str(&done.stdout).unwrap();
+            resumed += u32::from(told["resumed"] == true);
+        } else {
+            assert!(done.stderr.contains("holds a store already"), "{done:?}");
+        }
+        world.verify_copy();
+        let audit = |path: &Path| world.told(&url(path), &["audit", "--json", "--tenant", "t0"]);
+        assert_eq!(audit(&world.target()), audit(&world.store()), "{round}");
+        if round == 8 {
+            break;
+        }
+        std::fs::remove_dir_all(world.target().parent().unwrap()).unwrap();
+    }
+    assert!(half_made > 3 && resumed > 2, "{half_made} {resumed}");
+    for tenant in ["t0", "t3"] {
+        assert_eq!(
+            world.tells(&url(&world.target()), tenant),
+            world.tells(&url(&world.store()), tenant)
+        );
+    }
+    world.verify();
+}
+
+/// One more session for `import opencode`, in a tree of its own.
+fn session(folder: &Path, title: &str) {
+    let id = format!("ses_{:0>26}", title.replace(' ', "x"));
+    let project = folder.join("storage/session/p");
+    std::fs::create_dir_all(&project).unwrap();
+    let info = json!({ "id": id, "projectID": "p", "directory": "/d", "title": title, "version": "1.1.65",
+        "time": { "created": 1_700_000_000_000_u64, "updated": 1_700_000_000_000_u64 } });
+    std::fs::write(project.join(format!("{id}.json")), info.to_string()).unwrap();
+}
+
+#[test]
+fn ctrl_c_leaves_what_can_be_gone_on_with() {
+    let world = World::on_sqlite();
+    many(&world);
+    let mut stopped = 0;
+    for stage in [
+        "verifying the source",
+        "copying sessions",
+        "verifying the copy",
+    ] {
+        let mut child = world.copying();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut told = String::new();
+        for line in lines.map(Result::unwrap) {
+            if line.starts_with(stage) && !told.contains(stage) {
+                let mut kill = Command::new("kill");
+                let asked = kill.args(["-INT", &child.id().to_string()]).status();
+                assert!(asked.unwrap().success());
+            }
+            told += &format!("{line}\n");
+        }
+        let code = child.wait().unwrap().code();
+        if code == Some(0) {
+            // It was through before the signal came.
+            break;
+        }
+        assert_eq!(code, Some(1), "{stage}: {told}");
+        assert!(told.contains("goes on where it stopped"), "{stage}: {told}");
+        stopped += 1;
+    }
+    assert!(stopped > 0);
+    let done = world.copy(&[]);
+    let finished = done.code == Some(0) || done.stderr.contains("holds a store already");
+    assert!(finished, "{done:?}");
+    world.verify_copy();
+}
+
+#[test]
+fn two_copies_at_a_time() {
+    let world = World::on_sqlite();
+    many(&world);
+    let children = [world.copying(), world.copying(), world.copying()];
+    let ends: Vec<_> = children
+        .into_iter()
+        .map(|child| child.wait_with_output().unwrap())
+        .collect();
+    for end in &ends {
+        let told = String::from_utf8_lossy(&end.stderr);
+        assert!(
+            end.status.success()
+                || told.contains("has begun")
+                || told.contains("holds a store already"),
+            "{told}"
+        );
+    }
+    let done = world.copy(&[]);
+    let finished = done.code == Some(0) || done.stderr.contains("holds a store already");
+    assert!(finished, "{done:?}");
+    world.verify_copy();
+}

@@ -1,0 +1,135 @@
+//! What `filrouge copy` refuses, and what it says of a source that is not what was written.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::copy::url;
+use crate::http::Client;
+use crate::world::{Done, World, copy_tree};
+
+fn write(client: &Client, session: &str, request: &str) {
+    let body = json!({ "request_id": request, "question_neutral": "a question to be found", "answer_neutral": "!" });
+    client.post(&format!("/{session}/turns"), &body).wrote(201);
+}
+
+fn filled() -> World {
+    let world = World::on_sqlite();
+    let server = world.serve();
+    for n in 0..5 {
+        write(&server.client(), "s", &format!("r{n}"));
+    }
+    write(&server.client(), "other", "r");
+    server.stop();
+    world
+}
+
+#[track_caller]
+fn refused(done: &Done, code: i32, words: &str) {
+    assert_eq!(
+        (done.code, done.stdout.as_str()),
+        (Some(code), ""),
+        "{done:?}"
+    );
+    assert!(done.stderr.contains(words), "{done:?}");
+}
+
+#[test]
+fn stores_that_cannot_be_copied() {
+    let world = filled();
+    let (from, to) = (url(&world.store()), url(&world.target()));
+    let copy = |from: &str, to: &str| world.run(&["copy", "--from", from, "--to", to]);
+    refused(&copy(&from, &from), 2, "the same store");
+    let link = world.path("link.db");
+    std::os::unix::fs::symlink(world.store(), &link).unwrap();
+    refused(&copy(&from, &url(&link)), 2, "the same store");
+    for (from, to) in [("memory:", to.as_str()), (&from, "memory:")] {
+        refused(&copy(from, to), 2, "in memory");
+    }
+    refused(&copy("redis://x", &to), 2, "is no kind of store");
+    refused(
+        &copy(&url(&world.path("none.db")), &to),
+        1,
+        "there is no store at",
+    );
+    refused(
+        &copy(&from, &url(&world.path("link.db/new.db"))),
+        1,
+        "link.db",
+    );
+    refused(&copy(&from, &url(&world.path("data"))), 1, "data");
+    refused(&world.copy(&["--unverified"]), 2, "--unverified");
+    refused(&world.run(&["copy", "--from", &from]), 2, "--to");
+    let foreign = world.path("foreign.db");
+    fs::write(
+        &foreign,
+        "no database at all, but some text of another program ".repeat(40),
+    )
+    .unwrap();
+    let before = fs::read(&foreign).unwrap();
+    refused(&copy(&from, &url(&foreign)), 1, "not a database");
+    assert_eq!(fs::read(&foreign).unwrap(), before);
+    assert!(!world.target().exists(), "nothing was made");
+    world.ok(&["copy", "--from", &from, "--to", &to]);
+    refused(&copy(&from, &to), 2, "holds a store already");
+    let told = world.run(&["copy", "--from", &from, "--to", &to, "--json"]);
+    let told: Value = serde_json::from_str(&told.stderr).unwrap();
+    assert_eq!(told["code"], "invalid", "{told}");
+}
+
+#[test]
+fn keys_of_another_store() {
+    let (world, other) = (filled(), filled());
+    fs::copy(other.keyring(), world.keyring()).unwrap();
+    refused(
+        &world.copy(&[]),
+        1,
+        "the keyring that the store was written with",
+    );
+    fs::remove_file(world.keyring()).unwrap();
+    refused(&world.copy(&[]), 1, "there is no keyring");
+    assert!(!world.target().exists());
+}
+
+/// In the copy, with an anchor of its own, nobody could tell any more.
+#[test]
+fn a_source_that_was_put_back() {
+    let world = filled();
+    copy_tree(&world.path("data"), &world.path("older"));
+    let server = world.serve();
+    write(&server.client(), "s", "newest");
+    server.stop();
+    fs::remove_dir_all(world.path("data")).unwrap();
+    copy_tree(&world.path("older"), &world.path("data"));
+    let done = world.copy(&[]);
+    refused(&done, 1, "older than its anchor");
+    assert!(done.stderr.contains("hint: "), "{done:?}");
+    assert!(!world.target().exists());
+    world.ok(&["anchor", "accept"]);
+    assert_eq!(world.copy(&[]).code, Some(0));
+}
+
+#[test]
+fn a_source_that_was_tampered_with() {
+    let world = filled();
+    let mut bytes = fs::read(world.store()).unwrap();
+    let words = b"a question to be found";
+    let at = bytes.windows(words.len()).position(|w| w == words).unwrap();
+    bytes[at] ^= 1;
+    fs::write(world.store(), &bytes).unwrap();
+    let source = world.run(&["verify"]);
+    assert_eq!(source.code, Some(1), "{source:?}");
+    let done = world.copy(&[]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.stdout.contains("2 sessions"), "{done:?}");
+    assert!(done.stdout.contains("BROKEN in the source"), "{done:?}");
+    // The copy tells the same of itself, and the rest can be used.
+    let store = url(&world.target());
+    let copy = world.run(&["verify", "--store", &store]);
+    assert_eq!((copy.code, copy.stdout), (Some(1), source.stdout));
+    let shown = ["s", "other"].map(|s| world.run(&["export", s, "--store", &store]).code);
+    assert!(
+        shown.contains(&Some(0)) && shown.contains(&Some(1)),
+        "{shown:?}"
+    );
+}

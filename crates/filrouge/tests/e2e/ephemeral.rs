@@ -1,0 +1,369 @@
+//! Sessions without an identity under `durable = authenticated`: like any other, and nowhere but in the hot store.
+
+use std::time::Duration;
+
+use filrouge_testbed::Redis;
+use serde_json::{Value, json};
+
+use crate::caller::{Caller, within_five_seconds};
+use crate::hot::{CANARY, at, ephemeral, held, open, pairs, passing, whole, with_redis};
+use crate::http::{Client, Reply, text_item};
+use crate::limits::{metric, until};
+use crate::tail_client::Tail;
+use crate::world::{World, durability};
+
+/// A turn that nobody has heard of.
+const UNKNOWN: &str = "11111111-1111-8111-8111-111111111111";
+
+/// A caller, and what its writes have to say of their durability.
+struct Party {
+    client: Client,
+    durability: &'static str,
+}
+
+impl Party {
+    #[track_caller]
+    fn did(&self, reply: &Reply, status: u16) -> Value {
+        let body = reply.is(status);
+        let durability = reply.header("filrouge-durability");
+        assert_eq!(durability, Some(self.durability), "{reply:?}");
+        body
+    }
+
+    #[track_caller]
+    fn post(&self, path: &str, body: &Value, status: u16) -> Value {
+        self.did(&self.client.post(path, body), status)
+    }
+}
+
+/// All that can become of a turn.
+fn live(party: &Party, session: &str) {
+    let turns = format!("/{session}/turns");
+    let turn = party.post(&turns, &open("r1", CANARY), 201);
+    party.post(&turns, &open("r1", CANARY), 200);
+    let path = at(session, &turn);
+    let item =
+        json!({ "items": [text_item("i1", "assistant", "thought", CANARY)], "expected_seq": 1 });
+    let appended = party.post(&format!("{path}/items"), &item, 201);
+    assert_eq!(appended, json!({ "first_seq": 2, "last_seq": 2 }));
+    party.post(&format!("{path}/items"), &item, 200);
+    let late =
+        json!({ "items": [text_item("i2", "assistant", "thought", "?")], "expected_seq": 1 });
+    let conflict = party.client.post(&format!("{path}/items"), &late);
+    assert_eq!(conflict.fails(409, "seq_conflict")["actual_seq"], 2);
+    let answer = json!({ "answer_neutral": format!("{CANARY}!") });
+    let done = party.post(&format!("{path}/finalize"), &answer, 200);
+    assert_eq!(done["status"], "finalized");
+
+    let streamed = party.post(&turns, &open("r2", "Streamed?"), 201);
+    let response = json!({ "id": "c", "object": "chat.completion", "model": "m", "choices": [
+        { "index": 0, "finish_reason": "stop", "message": { "role": "assistant", "content": "Yes." } }] });
+    let path = format!("{}/stream?format=openai-chat", at(session, &streamed));
+    let recorded = party.post(&path, &response, 200);
+    assert_eq!(recorded["answer_neutral"], "Yes.", "{recorded}");
+
+    for (request, call, body, status) in [
+        (
+            "r3",
+            "fail",
+            json!({ "error": { "code": "c", "message": "m" } }),
+            "failed",
+        ),
+        (
+            "r4",
+            "cancel",
+            json!({ "partial_text": "so f" }),
+            "cancelled",
+        ),
+    ] {
+        let turn = party.post(&turns, &open(request, "?"), 201);
+        let path = format!("{}/{call}", at(session, &turn));
+        assert_eq!(party.post(&path, &body, 200)["status"], status);
+    }
+    let old = party.post(&turns, &whole("r5", "Old?", "Old."), 201);
+    let path = format!("{}/replace", at(session, &old));
+    party.post(&path, &whole("r6", "New?", "New."), 201);
+    let event = json!({ "key": "e", "kind": "call_started" });
+    party.post(&format!("/{session}/events"), &event, 201);
+    let patched = party
+        .client
+        .patch(&format!("/{session}"), &json!({ "title": "A visitor" }));
+    party.did(&patched, 200);
+}
+
+/// What is read of a session, but for ids, times and whose it is.
+fn told(client: &Client, session: &str) -> Value {
+    let of = |row: &Value, members: &[&str]| -> Value {
+        members.iter().map(|m| row[*m].clone()).collect()
+    };
+    let all = |path: &str, members: &[&str]| -> Value {
+        let rows = client.all(&format!("/{session}{path}"), 2);
+        rows.iter().map(|row| of(row, members)).collect()
+    };
+    let turn = [
+        "request_id",
+        "ordinal",
+        "status",
+        "question_neutral",
+        "answer_neutral",
+        "first_seq",
+        "last_seq",
+        "record_version",
+    ];
+    let context = client.see(&format!("/{session}/context?format=anthropic"));
+    json!({
+        "session": of(&client.see(&format!("/{session}")), &["title", "status", "last_seq", "turn_count"]),
+        "items": all("/items", &["seq", "role", "channel", "parts", "model"]),
+        "turns": all("/turns", &turn),
+        "finalized": all("/turns?status=finalized", &turn),
+        "events": all("/events", &["key", "kind"]),
+        "by request": of(&client.see(&format!("/{session}/turns?request_id=r4"))["data"][0], &turn),
+        "context": context,
+        "pairs": pairs(client, session),
+        "stats": client.see(&format!("/{session}/stats"))["own"]["turns"],
+    })
+}
+
+fn cannot(client: &Client) {
+    for path in ["/v/export?format=json", "/v/verify"] {
+        let refused = client.get(path).fails(409, "session_ephemeral");
+        assert!(refused["hint"].is_string(), "{refused}");
+    }
+    assert_eq!(client.see("")["data"], json!([]), "it is in no list");
+}
+
+#[test]
+fn it_lives_like_any_other_and_leaves_no_trace() {
+    let world = World::new();
+    let server = ephemeral(&world, &[]);
+    let client = server.client();
+    let visitor = Party {
+        client: client.clone(),
+        durability: "ephemeral",
+    };
+    live(&visitor, "v");
+    let life = told(&client, "v");
+    assert!(client.get("/v/export?format=md").text.contains(CANARY));
+    cannot(&client);
+    let first = client.see("/v/turns?limit=1")["data"][0].clone();
+    let path = format!("{}/redact", at("v", &first));
+    let redacted = passing(&client.post(&path, &json!({ "reason": "asked to" })), 200);
+    assert!(redacted["deleted_at"].is_string() && redacted["question_neutral"].is_null());
+    assert!(!client.get("/v/items").text.contains(CANARY));
+    assert_eq!(client.see("/api/v1/changes")["data"], json!([]));
+    assert_eq!(world.json(&["sessions", "list"])["data"], json!([]));
+    world.holds_nowhere(CANARY);
+
+    let ada = Party {
+        client: client.of("ada"),
+        durability: durability(),
+    };
+    live(&ada, "hers");
+    assert_eq!(life, told(&ada.client, "hers"), "the same as in the ledger");
+
+    let receipt = client.delete("/v").is(200);
+    let stores = receipt["stores"].as_array().unwrap();
+    let erased = json!({ "store": "hot", "status": "erased" });
+    assert!(stores.contains(&erased), "{receipt}");
+    assert_ne!(client.get("/v").status, 200);
+    assert_eq!(client.see("/readyz")["status"], "ready");
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn the_others_go_to_the_ledger() {
+    let world = World::new();
+    let server = ephemeral(&world, &[]);
+    let ada = server.client().of("ada");
+    ada.post("/hers/turns", &whole("r", "?", "!")).wrote(201);
+    assert_eq!(ada.see("/hers/verify")["status"], "intact");
+    assert_eq!(
+        world.json(&["sessions", "list"])["data"][0]["session_id"],
+        "hers"
+    );
+    // Nobody reaches it, nor makes another one of its name.
+    let nobody = server.client();
+    nobody.get("/hers").fails(404, "session_not_found");
+    let made = nobody.post("/hers/turns", &whole("r", "?", "!"));
+    made.fails(409, "session_conflict");
+    let info = nobody.see("/api/v1/info");
+    assert_eq!(
+        (&info["hot"], &info["durable"]),
+        (&json!("memory"), &json!("authenticated"))
+    );
+    assert_eq!(info["hot_bounds"]["turns"], 500);
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn who_comes_too_late_is_told() {
+    let world = World::new();
+    let server = ephemeral(&world, &[("FILROUGE_HOT_TTL_S", "1")]);
+    let client = server.client();
+    for session in ["never", "v"] {
+        if session == "v" {
+            let turn = passing(&client.post("/v/turns", &open("r", "?")), 201);
+            let path = at("v", &turn);
+            // Reads do not keep it.
+            within_five_seconds("it is gone", || client.get(&path).status == 410);
+        }
+        let path = format!("/{session}/turns/{UNKNOWN}");
+        let told = client.get(&path).fails(410, "turn_expired");
+        assert!(told["hint"].as_str().unwrap().contains("again"), "{told}");
+        for (call, body) in [
+            ("finalize", json!({ "answer_neutral": "!" })),
+            (
+                "items",
+                json!({ "items": [text_item("i", "assistant", "plan", "?")] }),
+            ),
+            ("cancel", json!({})),
+        ] {
+            let late = client.post(&format!("{path}/{call}"), &body);
+            late.fails(410, "turn_expired");
+        }
+        for path in ["", "/items", "/turns", "/context"] {
+            let absent = client.get(&format!("/{session}{path}"));
+            absent.fails(404, "session_not_found");
+        }
+    }
+    passing(&client.post("/v/turns", &open("r", "?")), 201);
+    let ada = client.of("ada");
+    let turn = ada.post("/hers/turns", &open("r", "?")).wrote(201);
+    let absent = ada.get(&format!("/hers/turns/{UNKNOWN}"));
+    absent.fails(404, "turn_not_found");
+    std::thread::sleep(Duration::from_millis(1100));
+    ada.get(&at("hers", &turn)).is(200);
+    server.stop();
+}
+
+#[test]
+fn the_oldest_turns_go_first() {
+    let world = World::new();
+    let server = ephemeral(&world, &[("FILROUGE_HOT_TURNS", "3")]);
+    let client = server.client();
+    let turns: Vec<Value> = (0..5)
+        .map(|n| {
+            passing(
+                &client.post("/v/turns", &whole(&format!("r{n}"), &format!("{n}?"), "!")),
+                201,
+            )
+        })
+        .collect();
+    let questions: Vec<_> = pairs(&client, "v").into_iter().map(|(q, _)| q).collect();
+    assert_eq!(questions, ["2?", "3?", "4?"]);
+    client.get(&at("v", &turns[0])).fails(410, "turn_expired");
+    client.get(&at("v", &turns[2])).is(200);
+    assert_eq!(client.see("/v")["last_seq"], 10);
+    let metric = metric(&client, "filrouge_ephemeral_trimmed_turns_total");
+    assert_eq!(metric, 2.0);
+    server.stop();
+}
+
+#[test]
+fn two_servers_share_it() {
+    let (world, redis) = (World::new(), Redis::start());
+    let servers = [
+        with_redis(&world, &redis, &[]),
+        with_redis(&world, &redis, &[]),
+    ];
+    let clients = servers.each_ref().map(crate::world::Server::client);
+    let mut tail = Tail::open(servers[1].origin(), "/v/items?after=0", &[]);
+    assert_eq!(tail.status(), 404, "not there yet");
+    let turn = passing(&clients[0].post("/v/turns", &open("r", CANARY)), 201);
+    tail = Tail::open(servers[1].origin(), "/v/items?after=0", &[]);
+    assert_eq!(tail.next().unwrap().id, Some(1));
+    for n in 0..6 {
+        let path = format!("{}/items", at("v", &turn));
+        let item = text_item(&n.to_string(), "assistant", "thought", "t");
+        let body = json!({ "items": [item] });
+        passing(&clients[(n + 1) % 2].post(&path, &body), 201);
+        // A retry at the other one is a retry.
+        passing(&clients[n % 2].post(&path, &body), 200);
+    }
+    // What another server writes is looked for once a second.
+    assert_eq!(tail.take(6).last().unwrap().id, Some(7));
+    for client in &clients {
+        assert_eq!(client.all("/v/items", 50).len(), 7);
+    }
+    // All at once: every write is done, once.
+    std::thread::scope(|scope| {
+        for n in 0..8 {
+            let client = &clients[n % 2];
+            scope.spawn(move || {
+                passing(
+                    &client.post("/v/turns", &whole(&format!("w{n}"), "?", "!")),
+                    201,
+                )
+            });
+        }
+    });
+    assert_eq!(
+        clients[0].get("/v/items?limit=500").text,
+        clients[1].get("/v/items?limit=500").text
+    );
+    assert_eq!(pairs(&clients[1], "v").len(), 8);
+    assert!(held(&redis).contains(CANARY), "it lies in Redis");
+    world.holds_nowhere(CANARY);
+    for server in servers {
+        server.stop();
+    }
+    world.verify();
+}
+
+#[test]
+fn without_redis_it_fails_loudly_and_the_others_go_on() {
+    let (world, redis) = (World::new(), Redis::start());
+    redis.kill();
+    let server = with_redis(&world, &redis, &[("FILROUGE_HOT_TIMEOUT_MS", "1000")]);
+    let client = server.client();
+    let refused = client.post("/v/turns", &whole("r", "?", "!"));
+    refused.fails(503, "hot_unavailable");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    let told = serde_json::from_str::<Value>(&refused.text).unwrap();
+    assert_eq!(told["detail"], "the hot store does not answer");
+    assert!(told["hint"].as_str().unwrap().contains("/readyz"), "{told}");
+    client.get("/v").fails(503, "hot_unavailable");
+    let ada = client.of("ada");
+    ada.post("/hers/turns", &whole("r", "?", "!")).wrote(201);
+    ada.see("/hers/turns?status=finalized");
+    let ready = client.see("/readyz");
+    assert_eq!(ready["status"], "degraded");
+    assert!(ready["hot"].is_string(), "{ready}");
+    assert_eq!(metric(&client, "filrouge_hot_up"), 0.0);
+    assert_eq!(metric(&client, "filrouge_degraded"), 1.0);
+
+    redis.start_again();
+    until("Redis is used again", || {
+        client.post("/v/turns", &whole("r", "?", "!")).status < 300
+    });
+    assert_eq!(pairs(&client, "v").len(), 1);
+    assert_eq!(client.see("/readyz")["status"], "ready");
+    assert!(metric(&client, "filrouge_hot_failures_total") >= 1.0);
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn a_session_token_opens_it() {
+    let world = World::new();
+    let server = ephemeral(&world, &[("FILROUGE_REQUIRE_SESSION_TOKEN", "true")]);
+    let nobody = Caller::nobody(&server);
+    let made = nobody.post("/v/turns", &whole("r", CANARY, "!"));
+    passing(&made, 201);
+    let token = made.header("filrouge-session-token").unwrap();
+    nobody.get("/v").fails(404, "session_not_found");
+    nobody
+        .with("filrouge-session-token", token)
+        .get("/v")
+        .is(200);
+    let ada = nobody.of("ada");
+    // Without it nobody logs in to it.
+    assert_eq!(ada.post("/v/turns", &whole("a", "?", "!")).status, 409);
+    let shown = ada.with("filrouge-session-token", token);
+    shown.post("/v/turns", &whole("a", "?", "!")).wrote(201);
+    assert!(ada.get("/v/items").text.contains(CANARY));
+    server.stop();
+    world.verify();
+}

@@ -1,0 +1,92 @@
+//! Worlds with a hot store, and what is asked of sessions in it.
+
+use filrouge_testbed::Redis;
+use serde_json::{Value, json};
+
+use crate::http::{Client, Reply};
+use crate::limits::until;
+use crate::world::{Server, World};
+
+/// Words that are looked for where they must not be.
+pub(crate) const CANARY: &str = "c4n4ry-w0rds";
+
+/// A server with `durable = authenticated` and more in its environment.
+pub(crate) fn ephemeral(world: &World, more: &[(&str, &str)]) -> Server {
+    let environment = [
+        &[
+            ("FILROUGE_LISTEN", "127.0.0.1:0"),
+            ("FILROUGE_DURABLE", "authenticated"),
+        ],
+        more,
+    ];
+    world.serve_where(&environment.concat(), &[])
+}
+
+/// One with its hot store in Redis.
+pub(crate) fn with_redis(world: &World, redis: &Redis, more: &[(&str, &str)]) -> Server {
+    let url = redis.url();
+    // Redis and servers share two cores with everything else that is tested.
+    let hot = [
+        ("FILROUGE_HOT", url.as_str()),
+        ("FILROUGE_HOT_TIMEOUT_MS", "5000"),
+    ];
+    ephemeral(world, &[&hot, more].concat())
+}
+
+/// A whole turn in one call.
+pub(crate) fn whole(request: &str, question: &str, answer: &str) -> Value {
+    json!({ "request_id": request, "question_neutral": question, "answer_neutral": answer })
+}
+
+/// A question that is still to be answered.
+pub(crate) fn open(request: &str, question: &str) -> Value {
+    json!({ "request_id": request, "question_neutral": question })
+}
+
+/// Where a turn is.
+pub(crate) fn at(session: &str, turn: &Value) -> String {
+    format!("/{session}/turns/{}", turn["turn_id"].as_str().unwrap())
+}
+
+/// A write to the hot store alone.
+#[track_caller]
+pub(crate) fn passing(reply: &Reply, status: u16) -> Value {
+    let body = reply.is(status);
+    let durability = reply.header("filrouge-durability");
+    assert_eq!(durability, Some("ephemeral"), "{reply:?}");
+    body
+}
+
+/// The questions and answers of a session, as its caller would send them to a model.
+pub(crate) fn pairs(client: &Client, session: &str) -> Vec<(String, String)> {
+    let context = client.see(&format!("/{session}/context"));
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let messages = context["messages"].as_array().unwrap().iter();
+    messages
+        .map(|pair| (text(&pair["question"]), text(&pair["answer"])))
+        .collect()
+}
+
+/// Everything that Redis holds: names and contents of all keys.
+pub(crate) fn held(redis: &Redis) -> String {
+    let mut all = String::new();
+    for key in redis.cli(&["KEYS", "*"]).lines() {
+        all.push_str(key);
+        let command: &[&str] = match redis.cli(&["TYPE", key]).trim() {
+            "hash" => &["HGETALL", key],
+            "zset" => &["ZRANGE", key, "0", "-1"],
+            "none" => continue,
+            other => panic!("{key} is a {other}"),
+        };
+        all.push_str(&redis.cli(command));
+    }
+    all
+}
+
+/// Waits until the copies in Redis are told of all that was written.
+pub(crate) fn copied(client: &Client) {
+    until("the copies are told", || {
+        let waiting = crate::limits::metric(client, "filrouge_hot_steps_waiting");
+        waiting == 0.0
+    });
+}

@@ -1,0 +1,120 @@
+//! The settings of the hot store and of what goes to the ledger.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::world::World;
+
+fn shown(world: &World, variables: &[(&str, &str)], arguments: &[&str]) -> Value {
+    let mut command = world.command(&[arguments, &["config", "show", "--json"]].concat());
+    command.envs(variables.iter().copied());
+    let done = crate::world::finish(command, "config show");
+    assert_eq!(done.code, Some(0), "{done:?}");
+    serde_json::from_str::<Value>(&done.stdout).unwrap()["settings"].take()
+}
+
+fn value<'a>(settings: &'a Value, name: &str) -> &'a str {
+    settings[name]["value"].as_str().unwrap()
+}
+
+#[test]
+fn layers_and_defaults() {
+    let world = World::new();
+    let settings = shown(&world, &[], &[]);
+    assert_eq!(value(&settings, "metadata_allow"), "*");
+    let settings = shown(&world, &[("FILROUGE_DURABLE", "authenticated")], &[]);
+    let allowed = value(&settings, "metadata_allow");
+    assert!(
+        allowed.starts_with("channel,device_type,ip_hash,"),
+        "{allowed}"
+    );
+    assert_eq!(settings["metadata_allow"]["origin"], "default");
+
+    let file = world.path("c.toml");
+    let text = "hot = \"redis://ada:s3cr3t-w0rd@h:1/2\"\nhot_ttl_s = 60\nmetadata_allow = [\"a\", \"b\"]\n\
+        record = \"conversation\"\n\n[tenants.acme]\nrecord = \"all\"\n";
+    fs::write(&file, text).unwrap();
+    let config = ["--config", file.to_str().unwrap()];
+    let settings = shown(&world, &[], &config);
+    for (name, expected) in [
+        ("hot", "redis://ada:***@h:1/2"),
+        ("hot_ttl_s", "60"),
+        ("metadata_allow", "a,b"),
+        ("record", "conversation"),
+        ("tenants.acme.record", "all"),
+    ] {
+        assert_eq!(value(&settings, name), expected);
+        assert_eq!(settings[name]["origin"], file.to_str().unwrap());
+    }
+    let variables = [
+        ("FILROUGE_HOT", "memory:"),
+        ("FILROUGE_METADATA_ALLOW", "none"),
+    ];
+    let settings = shown(&world, &variables, &config);
+    assert_eq!(value(&settings, "hot"), "memory:");
+    assert_eq!(value(&settings, "metadata_allow"), "none");
+    let flag = [&config[..], &["--hot", "rediss://x"]].concat();
+    let settings = shown(&world, &variables, &flag);
+    assert_eq!(value(&settings, "hot"), "rediss://x");
+    assert_eq!(settings["hot"]["origin"], "--hot");
+}
+
+#[test]
+fn what_is_wrong_is_told_without_passwords() {
+    let world = World::new();
+    for (line, word) in [
+        (
+            "hot = \"postgres://u:s3cr3t-w0rd@h\"",
+            "known: memory:, redis://",
+        ),
+        (
+            "hot = \"redis:/u:s3cr3t-w0rd@h\"",
+            "redis://user:password@host",
+        ),
+        (
+            "hot = \"redis://u:s3cr3t-w0rd@h/x\"",
+            "redis://user:password@host",
+        ),
+        ("hot = [\"redis://u:s3cr3t-w0rd@h\"]", "line 1"),
+        ("hot = \"memory\"", "known: memory:"),
+        ("hot_ttl_s = 0", "hot_ttl_s"),
+        (
+            "hot_turns = 0",
+            "hot_turns: \"0\" is no whole number from 1 up",
+        ),
+        ("hot_bytes = 0", "hot_bytes"),
+        (
+            "hot_bytes = 65535",
+            "hot_bytes: \"65535\" is no whole number from 65536 up",
+        ),
+        ("hot = \"u:s3cr3t-w0rd@h\"", "known: memory:, redis://"),
+        ("hot = \"s3cr3t-w0rd@h:6379\"", "known: memory:, redis://"),
+        ("hot = \"s3cr3t-w0rd\"", "known: memory:, redis://"),
+        ("hot = \"redi:x\"", "\"redi\" is no kind of hot store"),
+        ("hot_timeout_ms = 60001", "hot_timeout_ms"),
+        ("hot_prefix = \"a{b}\"", "hot_prefix"),
+        ("durable = \"some\"", "known: all, authenticated"),
+        ("record = \"some\"", "known: all, conversation"),
+        ("metadata_allow = [\"a\", \"\"]", "metadata_allow"),
+        ("metadata_allow = [\"a\", \"*\"]", "* alone for all"),
+        ("metadata_allow = [\"none\", \"a\"]", "none alone"),
+        ("metadata_allow = [\"a\", \"Client-IP\"]", "becomes ip_hash"),
+        (
+            "hot_memory_bytes = 1048575",
+            "hot_memory_bytes: \"1048575\" is no whole number from 1048576 up",
+        ),
+        ("[tenants.acme]\nrecord = \"some\"", "[tenants.acme]"),
+        ("[tenants.\"\\u0001\"]\nrecord = \"all\"", "[tenants."),
+        ("[tenants.acme]\ncolour = 1", "colour"),
+    ] {
+        fs::write(world.path("bad.toml"), line).unwrap();
+        let done = world.run(&["--config", "bad.toml", "config", "show"]);
+        assert_eq!(done.code, Some(2), "{line}: {done:?}");
+        assert!(
+            done.stderr.contains("bad.toml") && done.stderr.contains(word),
+            "{line}: {done:?}"
+        );
+        assert!(!done.stderr.contains("s3cr3t"), "{done:?}");
+    }
+}

@@ -1,0 +1,402 @@
+//! Login: an ephemeral session gets its owner and goes into the ledger, whole, once, and for nobody else.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use filrouge_testbed::Redis;
+use serde_json::{Value, json};
+
+use crate::hot::{CANARY, at, ephemeral, held, open, pairs, passing, whole, with_redis};
+use crate::http::{Client, text_item};
+use crate::limits::{metric, until};
+use crate::upload_client::{Upload, said};
+use crate::world::World;
+
+/// A conversation of a visitor: two finished turns, a failed one and an open one.
+fn visit(client: &Client, session: &str) -> Vec<Value> {
+    let turns = format!("/{session}/turns");
+    passing(&client.post(&turns, &whole("r1", "One?", CANARY)), 201);
+    let two = passing(&client.post(&turns, &open("r2", "Two?")), 201);
+    let item = json!({ "items": [text_item("i", "assistant", "thought", "Hm.")] });
+    passing(
+        &client.post(&format!("{}/items", at(session, &two)), &item),
+        201,
+    );
+    let answer = json!({ "answer_neutral": "Two." });
+    passing(
+        &client.post(&format!("{}/finalize", at(session, &two)), &answer),
+        200,
+    );
+    let three = passing(&client.post(&turns, &open("r3", "Three?")), 201);
+    let error = json!({ "error": { "code": "c", "message": "m" } });
+    passing(
+        &client.post(&format!("{}/fail", at(session, &three)), &error),
+        200,
+    );
+    passing(&client.post(&turns, &open("r4", "Four?")), 201);
+    client.all(&turns, 50)
+}
+
+/// The owner has all that was said before, as it was.
+fn has_all(ada: &Client, session: &str, before: &[Value]) {
+    let after = ada.all(&format!("/{session}/turns"), 50);
+    for (was, is) in before.iter().zip(&after) {
+        for member in [
+            "turn_id",
+            "request_id",
+            "ordinal",
+            "status",
+            "created_at",
+            "finalized_at",
+            "question_neutral",
+            "answer_neutral",
+            "first_seq",
+            "last_seq",
+        ] {
+            assert_eq!(was[member], is[member], "{member}");
+        }
+    }
+    assert!(after.len() >= before.len());
+    assert_eq!(ada.see(&format!("/{session}/verify"))["status"], "intact");
+}
+
+/// It is not there for anybody else.
+fn is_closed_to(others: &[&Client], session: &str, turn: &Value) {
+    for other in others {
+        for path in [
+            "",
+            "/items",
+            "/turns",
+            "/turns?status=finalized",
+            "/context",
+            "/export",
+            "/verify",
+        ] {
+            let reply = other.get(&format!("/{session}{path}"));
+            reply.fails(404, "session_not_found");
+        }
+        other
+            .get(&at(session, turn))
+            .fails(404, "session_not_found");
+        let item = json!({ "items": [text_item("x", "user", "plan", "?")] });
+        let late = other.post(&format!("{}/items", at(session, turn)), &item);
+        late.fails(404, "session_not_found");
+        let begun = other.post(&format!("/{session}/turns"), &whole("mine", "?", "!"));
+        begun.fails(409, "session_conflict");
+        assert!(!begun.text.contains(CANARY));
+        assert_eq!(other.see("")["data"], json!([]));
+    }
+}
+
+#[test]
+fn the_first_turn_of_a_known_user_brings_all_that_was_said() {
+    let world = World::new();
+    let server = ephemeral(&world, &[]);
+    let (nobody, ada) = (server.client(), server.client().of("ada"));
+    let bob = server.client().of("bob");
+    let before = visit(&nobody, "v");
+    world.holds_nowhere(CANARY);
+    // Reading is no login.
+    assert_eq!(ada.all("/v/turns", 50), before);
+    assert_eq!(world.json(&["sessions", "list"])["data"], json!([]));
+
+    let turn = ada
+        .post("/v/turns", &whole("r5", "Five?", "Five."))
+        .wrote(201);
+    assert_eq!(turn["ordinal"], 5);
+    has_all(&ada, "v", &before);
+    assert_eq!(ada.see("/v")["identity_id"], "ada");
+    let linked: Vec<Value> = ada.all("/v/items", 50);
+    let linked: Vec<&Value> = linked.iter().filter(|i| i["channel"] == "link").collect();
+    assert_eq!(linked.len(), 1, "{linked:?}");
+    assert_eq!(pairs(&ada, "v").len(), 3);
+    // The turn that was open goes on.
+    let path = format!("{}/finalize", at("v", &before[3]));
+    ada.post(&path, &json!({ "answer_neutral": "Four." }))
+        .wrote(200);
+    ada.post("/v/turns", &whole("r1", "One?", CANARY))
+        .wrote(200);
+    is_closed_to(&[&nobody, &bob], "v", &before[0]);
+    assert_eq!(metric(&nobody, "filrouge_logins_total"), 1.0);
+    let backfilled = metric(&nobody, r#"filrouge_backfilled_turns_total{when="login"}"#);
+    assert_eq!(backfilled, 4.0);
+    let log = server.log();
+    assert!(
+        log.contains("[SESSIONS][LOGIN]") && !log.contains(CANARY),
+        "{log}"
+    );
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn a_link_brings_it_and_another_one_is_refused() {
+    let world = World::new();
+    let server = ephemeral(&world, &[]);
+    let nobody = server.client();
+    let (ada, bob) = (nobody.of("ada"), nobody.of("bob"));
+    let before = visit(&nobody, "v");
+    let to = |identity: &str| json!({ "identity_id": identity });
+    let linked = nobody.put("/v/link", &to("ada")).wrote(200);
+    assert_eq!(linked["identity_id"], "ada");
+    has_all(&ada, "v", &before);
+    ada.put("/v/link", &to("ada")).wrote(200);
+    nobody
+        .put("/v/link", &to("bob"))
+        .fails(409, "session_linked");
+    bob.put("/v/link", &to("bob")).fails(409, "session_linked");
+    assert!(server.log().contains("[SESSIONS][LINK_REFUSED]"));
+    is_closed_to(&[&nobody, &bob], "v", &before[0]);
+    let stranger = server.client();
+    stranger
+        .put("/none/link", &to("ada"))
+        .fails(404, "session_not_found");
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn streams_and_logins_meet() {
+    let world = World::new();
+    let server = ephemeral(&world, &[]);
+    let (nobody, ada) = (server.client(), server.client().of("ada"));
+    let response = json!({ "id": "c", "object": "chat.completion", "model": "m", "choices": [
+        { "index": 0, "finish_reason": "stop", "message": { "role": "assistant", "content": CANARY } }] });
+    let turn = passing(&nobody.post("/v/turns", &open("r1", "One?")), 201);
+    // The first that a known user does is to have an answer recorded.
+    let path = format!("{}/stream?format=openai-chat", at("v", &turn));
+    let recorded = ada.post(&path, &response).wrote(200);
+    assert_eq!(recorded["answer_neutral"], CANARY);
+    nobody.get("/v").fails(404, "session_not_found");
+
+    // One that is under way when somebody logs in is ended by it.
+    let turn = passing(&nobody.post("/w/turns", &open("r1", "One?")), 201);
+    let mut upload = Upload::chat(&server, &at("w", &turn), "");
+    upload.say("so f");
+    let written = || metric(&nobody, "filrouge_stream_drafts_total") >= 1.0;
+    until("a draft is written", written);
+    ada.put("/w/link", &json!({ "identity_id": "ada" }))
+        .wrote(200);
+    let after = ada.see(&at("w", &turn));
+    assert_eq!(after["status"], "interrupted", "{after}");
+    assert!(ada.get("/w/items").text.contains("so f"));
+    upload.try_send(&said("ar")).ok();
+    until("it is over", || {
+        metric(&nobody, "filrouge_streams_under_way") == 0.0
+    });
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn one_of_two_wins_wherever_they_ask() {
+    const SESSIONS: usize = 8;
+    let (world, redis) = (World::new(), Redis::start());
+    let servers = [
+        with_redis(&world, &redis, &[]),
+        with_redis(&world, &redis, &[]),
+    ];
+    let nobody = servers[0].client();
+    let names: Vec<String> = (0..SESSIONS).map(|n| format!("v{n}")).collect();
+    for name in &names {
+        passing(
+            &nobody.post(&format!("/{name}/turns"), &whole("r", "?", CANARY)),
+            201,
+        );
+    }
+    let together = Barrier::new(2);
+    let won: Vec<Vec<bool>> = std::thread::scope(|scope| {
+        let racers: Vec<_> = ["ada", "bob"]
+            .into_iter()
+            .zip(&servers)
+            .map(|(identity, server)| {
+                let (client, names, together) = (server.client().of(identity), &names, &together);
+                scope.spawn(move || {
+                    let race = |(n, name): (usize, &String)| {
+                        together.wait();
+                        let reply = match n % 2 {
+                            0 => client.put(
+                                &format!("/{name}/link"),
+                                &json!({ "identity_id": identity }),
+                            ),
+                            _ => client.post(&format!("/{name}/turns"), &whole(identity, "?", "!")),
+                        };
+                        match reply.status {
+                            200 | 201 => true,
+                            409 => false,
+                            _ => panic!("{reply:?}"),
+                        }
+                    };
+                    names.iter().enumerate().map(race).collect()
+                })
+            })
+            .collect();
+        racers.into_iter().map(|r| r.join().unwrap()).collect()
+    });
+    for (n, name) in names.iter().enumerate() {
+        assert_ne!(won[0][n], won[1][n], "{name}: one of them");
+        let owner = if won[0][n] { "ada" } else { "bob" };
+        let other = if won[0][n] { "bob" } else { "ada" };
+        for server in &servers {
+            let client = server.client();
+            assert_eq!(
+                client.of(owner).see(&format!("/{name}"))["identity_id"],
+                owner
+            );
+            assert!(
+                client
+                    .of(owner)
+                    .get(&format!("/{name}/items"))
+                    .text
+                    .contains(CANARY)
+            );
+            for stranger in [&client, &client.of(other)] {
+                stranger
+                    .get(&format!("/{name}"))
+                    .fails(404, "session_not_found");
+            }
+        }
+    }
+    assert!(!held(&redis).contains(":e"), "no ephemeral session is left");
+    for server in servers {
+        server.stop();
+    }
+    world.verify();
+}
+
+#[test]
+fn killed_in_the_middle_of_logins_it_goes_on() {
+    const SESSIONS: usize = 24;
+    let (world, redis) = (World::new(), Redis::start());
+    let mut server = with_redis(&world, &redis, &[]);
+    let name = |n: usize| format!("v{n}");
+    let before: Vec<_> = (0..SESSIONS)
+        .map(|n| visit(&server.client(), &name(n)))
+        .collect();
+    let done = AtomicUsize::new(0);
+    for killed_at in [3, 9, 15] {
+        let ada = server.client().of("ada");
+        let from = done.load(Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            let work = scope.spawn(|| {
+                // What is not known to be done is done again.
+                for n in from..SESSIONS {
+                    let body = whole("login", "In?", "In.").to_string();
+                    match ada.try_post(&format!("/{}/turns", name(n)), &body) {
+                        Ok(reply) => drop(reply.wrote(if reply.status == 200 { 200 } else { 201 })),
+                        Err(_) => return,
+                    }
+                    done.store(n + 1, Ordering::Relaxed);
+                }
+            });
+            until("some have logged in", || {
+                done.load(Ordering::Relaxed) >= killed_at || work.is_finished()
+            });
+            server.kill();
+            work.join().unwrap();
+        });
+        server = with_redis(&world, &redis, &[]);
+    }
+    let ada = server.client().of("ada");
+    for (n, before) in before.iter().enumerate() {
+        let session = name(n);
+        let again = ada.post(&format!("/{session}/turns"), &whole("login", "In?", "In."));
+        assert!(again.status == 200 || again.status == 201, "{again:?}");
+        has_all(&ada, &session, before);
+        let questions: Vec<_> = pairs(&ada, &session).into_iter().map(|(q, _)| q).collect();
+        assert_eq!(questions, ["One?", "Two?", "In?"], "each once, in order");
+        server
+            .client()
+            .get(&format!("/{session}"))
+            .fails(404, "session_not_found");
+    }
+    assert!(!held(&redis).contains(":e"), "no ephemeral session is left");
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn what_was_said_while_redis_was_away_comes_late() {
+    let (world, redis) = (World::new(), Redis::start());
+    let server = with_redis(&world, &redis, &[("FILROUGE_HOT_TIMEOUT_MS", "1000")]);
+    let (nobody, ada) = (server.client(), server.client().of("ada"));
+    for n in 1..=3 {
+        let body = whole(&format!("r{n}"), &format!("{n}?"), CANARY);
+        passing(&nobody.post("/v/turns", &body), 201);
+    }
+    redis.pause();
+    ada.post("/v/turns", &whole("r4", "4?", "!")).wrote(201);
+    assert_eq!(pairs(&ada, "v").len(), 1);
+    nobody.get("/v").fails(404, "session_not_found");
+    redis.resume();
+    let mut n = 4;
+    until("they come", || {
+        n += 1;
+        let body = whole(&format!("r{n}"), &format!("{n}?"), "!");
+        ada.post("/v/turns", &body).wrote(201);
+        metric(&nobody, r#"filrouge_backfilled_turns_total{when="late"}"#) == 3.0
+    });
+    let said = pairs(&ada, "v");
+    assert_eq!(
+        said.iter().filter(|(_, answer)| answer == CANARY).count(),
+        3
+    );
+    assert_eq!(said.len(), n, "{said:?}");
+    nobody.get("/v").fails(404, "session_not_found");
+    until("none is left", || !held(&redis).contains(":e"));
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn of_metadata_and_items_the_ledger_gets_what_it_is_to_have() {
+    const ADDRESS: &str = "203.0.113.77";
+    let (world, redis) = (World::new(), Redis::start());
+    let server = with_redis(&world, &redis, &[("FILROUGE_RECORD", "conversation")]);
+    let (nobody, ada) = (server.client(), server.client().of("ada"));
+    let body = json!({ "request_id": "r1", "question_neutral": "?", "answer_neutral": "!",
+        "metadata": { "channel": "web", "mood": CANARY, "ip": ADDRESS, "x-forwarded-for": ADDRESS },
+        "items": [text_item("i", "assistant", "tool_result", "t00l-w0rds")] });
+    let turn = passing(&nobody.post("/v/turns", &body), 201);
+    let kept = &turn["metadata"];
+    assert_eq!(
+        (&kept["mood"], &kept["channel"]),
+        (&json!(CANARY), &json!("web"))
+    );
+    assert!(
+        kept["ip_hash"].is_string() && kept["ip"].is_null(),
+        "{kept}"
+    );
+    assert_eq!(nobody.all("/v/items", 50).len(), 3);
+    let in_redis = held(&redis);
+    assert!(in_redis.contains(CANARY) && !in_redis.contains(ADDRESS));
+
+    ada.post("/v/turns", &body).wrote(200);
+    let turn = ada.see("/v/turns")["data"][0].clone();
+    let members: Vec<&String> = turn["metadata"].as_object().unwrap().keys().collect();
+    assert_eq!(members.len(), 2, "{members:?}");
+    assert_eq!(turn["metadata"]["ip_hash"], kept["ip_hash"]);
+    let channels: Vec<Value> = ada
+        .all("/v/items", 50)
+        .iter()
+        .map(|i| i["channel"].clone())
+        .collect();
+    assert!(!channels.contains(&json!("tool_result")), "{channels:?}");
+    let body = json!({ "request_id": "r2", "question_neutral": "?", "answer_neutral": "!",
+        "metadata": { "mood": CANARY, "remote_addr": ADDRESS },
+        "items": [text_item("j", "assistant", "tool_result", "t00l-w0rds")] });
+    ada.post("/v/turns", &body).wrote(201);
+    assert_eq!(
+        ada.all("/v/turns", 50)[1]["metadata"]["ip_hash"],
+        kept["ip_hash"]
+    );
+    assert!(metric(&nobody, r#"filrouge_metadata_dropped_total{key="mood"}"#) >= 1.0);
+    let left_out = r#"filrouge_items_not_recorded_total{channel="tool_result"}"#;
+    assert!(metric(&nobody, left_out) >= 1.0);
+    server.stop();
+    for words in [CANARY, ADDRESS, "t00l-w0rds"] {
+        world.holds_nowhere(words);
+        assert!(!held(&redis).contains(words), "{words}");
+    }
+    world.verify();
+}

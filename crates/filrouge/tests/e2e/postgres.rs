@@ -1,0 +1,279 @@
+//! One server on PostgreSQL, as somebody meets it who has just set it up.
+
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+
+use filrouge_testbed::{Options, Server as Database};
+use serde_json::{Value, json};
+
+use crate::http::Client;
+use crate::world::{Done, World};
+
+const PASSWORD: &str = "open-sesame-7";
+
+fn write(client: &Client, request: &str) {
+    let body = json!({ "request_id": request, "question_neutral": "?", "answer_neutral": "!" });
+    client.post("/s/turns", &body).wrote(201);
+}
+
+/// A server that asks for passwords over loopback, with the role `app` and a database that it owns.
+fn guarded() -> (Database, String, tempfile::NamedTempFile) {
+    let mut rules = tempfile::NamedTempFile::new().unwrap();
+    rules
+        .write_all(b"local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
+        .unwrap();
+    // The server is another user's.
+    let mode = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(rules.path(), mode).unwrap();
+    let file = rules.path().display().to_string();
+    let database = Database::start(Options {
+        durable: false,
+        settings: vec![("hba_file".to_owned(), file)],
+    });
+    let name = database.database();
+    let roles = format!(
+        "CREATE ROLE app LOGIN PASSWORD '{PASSWORD}'; CREATE ROLE poor LOGIN PASSWORD '{PASSWORD}';
+         ALTER DATABASE {name} OWNER TO app"
+    );
+    database.sql("postgres", &roles);
+    (database, name, rules)
+}
+
+/// All that a command says, with all its logs, which never holds the password.
+#[track_caller]
+fn said(world: &World, arguments: &[&str]) -> Done {
+    let mut command = world.command(arguments);
+    command.env("FILROUGE_LOG", "trace");
+    let done = crate::world::finish(command, &format!("{arguments:?}"));
+    for secret in [PASSWORD, "wrong-pass"] {
+        let told = format!("{}{}", done.stdout, done.stderr);
+        assert!(!told.contains(secret), "{arguments:?}: {told}");
+    }
+    done
+}
+
+#[test]
+fn what_cannot_be_reached_is_told_with_a_hint_and_without_the_password() {
+    let (database, name, _rules) = guarded();
+    let (address, port) = (database.tcp(), database.tcp().port());
+    // The system gives it to nobody.
+    let nobody = 1;
+    let cases = [
+        (
+            "the password",
+            format!("app:wrong-pass@{address}/{name}"),
+            "28P01",
+        ),
+        (
+            "the role",
+            format!("nobody:{PASSWORD}@{address}/{name}"),
+            "28P01",
+        ),
+        ("no password", format!("app@{address}/{name}"), "password"),
+        (
+            "the host",
+            format!("app:{PASSWORD}@no-such-host.invalid:{port}/{name}"),
+            "no-such-host",
+        ),
+        (
+            "the port",
+            format!("app:{PASSWORD}@127.0.0.1:{nobody}/{name}"),
+            "127.0.0.1",
+        ),
+        (
+            "the database",
+            format!("app:{PASSWORD}@{address}/absent"),
+            "3D000",
+        ),
+        (
+            "rights",
+            format!("poor:{PASSWORD}@{address}/{name}"),
+            "42501",
+        ),
+        ("a user", format!("{address}/{name}"), "user"),
+    ];
+    for (what, place, told) in cases {
+        let world = World::at(&format!("postgres://{place}"), "buffered");
+        for arguments in [
+            &["serve", "--listen", "127.0.0.1:0"][..],
+            &["keys", "create", "--role", "service"],
+            &["sessions", "list"],
+            &["verify"],
+        ] {
+            let done = said(&world, arguments);
+            if what == "rights" && matches!(arguments[0], "sessions" | "verify") {
+                // Nothing was made yet, which needs no right to be seen.
+                assert!(done.stderr.contains("there is no store"), "{done:?}");
+                continue;
+            }
+            assert!(
+                matches!(done.code, Some(1 | 2)),
+                "{what}: {arguments:?}: {done:?}"
+            );
+            assert!(done.stdout.is_empty(), "{what}: {done:?}");
+            let error = done.stderr.lines().find(|l| l.starts_with("error"));
+            let error = error.unwrap_or_else(|| panic!("{what}: {done:?}"));
+            assert!(error.contains(told), "{what}: {arguments:?}: {error}");
+            assert!(
+                done.stderr.contains("hint:"),
+                "{what}: {arguments:?}: {done:?}"
+            );
+        }
+        let doctor = said(&world, &["doctor"]);
+        assert_eq!(doctor.code, Some(1), "{what}: {doctor:?}");
+        assert!(
+            doctor.stdout.contains("FAILED  store"),
+            "{what}: {doctor:?}"
+        );
+        let shown = said(&world, &["config", "show"]);
+        assert!(shown.stdout.contains("postgres://"), "{what}: {shown:?}");
+    }
+}
+
+#[test]
+fn the_password_is_nowhere_but_in_the_configuration() {
+    let (database, name, _rules) = guarded();
+    let address = database.tcp();
+    let url = format!("postgres://app:{PASSWORD}@{address}/{name}");
+    let world = World::at(&url, "buffered");
+    let server = world.serve_where(
+        &[
+            ("FILROUGE_LOG", "trace"),
+            ("FILROUGE_LISTEN", "127.0.0.1:0"),
+            ("FILROUGE_STORE_DIRECT", &url),
+        ],
+        &[],
+    );
+    write(&server.client(), "r");
+    for path in ["/readyz", "/metrics", "/api/v1/info"] {
+        assert!(!server.client().get(path).text.contains(PASSWORD));
+    }
+    database.stop_immediate();
+    let refused = server.client().get("/s");
+    assert!(!refused.text.contains(PASSWORD));
+    refused.fails(503, "store_unavailable");
+    database.start_again();
+    for arguments in [
+        &["doctor"][..],
+        &["config", "show"],
+        &["migrate", "status"],
+        &["sessions", "list"],
+    ] {
+        let done = said(&world, arguments);
+        assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
+    }
+    let doctor = said(&world, &["doctor"]);
+    let checked = format!("postgres://app:***@{address}/{name}");
+    assert!(doctor.stdout.contains(&checked), "{doctor:?}");
+    server.ask_to_stop();
+    let log = server.ended();
+    assert!(log.contains("TRACE") && !log.contains(PASSWORD), "{log}");
+}
+
+#[test]
+fn another_machine_needs_the_keys_of_the_first() {
+    let first = World::on_postgres();
+    let server = first.serve();
+    write(&server.client(), "r");
+    let other = first.beside();
+    let copied = std::fs::read(other.keyring()).unwrap();
+    std::fs::remove_file(other.keyring()).unwrap();
+    let refused = |arguments: &[&str]| {
+        let done = other.run(arguments);
+        assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""), "{done:?}");
+        assert!(done.stderr.contains("key_missing"), "{done:?}");
+        assert!(done.stderr.contains("hint:"), "{done:?}");
+    };
+    let serve = ["serve", "--listen", "127.0.0.1:0"];
+    refused(&serve);
+    refused(&["sessions", "list"]);
+    assert!(
+        !other.keyring().exists(),
+        "no new keys for a store that has some"
+    );
+    let read = other.ok(&["sessions", "list", "--unverified"]);
+    assert!(read.contains('s'), "{read}");
+    // One that had its own store before.
+    other.ok(&[
+        "keys",
+        "create",
+        "--role",
+        "service",
+        "--store",
+        "sqlite:other.db",
+    ]);
+    assert!(other.keyring().exists());
+    refused(&serve);
+    refused(&["sessions", "list"]);
+    assert_eq!(other.run(&["doctor"]).code, Some(1));
+    std::fs::write(other.keyring(), copied).unwrap();
+    assert_eq!(other.serve().client().all("/s/turns", 50).len(), 1);
+    other.ok(&["doctor"]);
+    first.verify();
+}
+
+#[test]
+fn a_server_that_waits_for_its_disk_is_called_flushed() {
+    let database = Database::start(Options {
+        durable: true,
+        ..Options::default()
+    });
+    let world = World::at(&database.url(&database.database()), "flushed");
+    let server = world.serve();
+    write(&server.client(), "r");
+    assert!(!server.log().contains("fsync"));
+    let other = World::on_postgres();
+    let server = other.serve();
+    assert!(server.log().contains("fsync=off"), "{}", server.log());
+    let body = json!({ "request_id": "r", "question_neutral": "?" });
+    let reply = server.client().post("/s/turns", &body);
+    assert_eq!(reply.header("filrouge-durability"), Some("buffered"));
+}
+
+#[test]
+fn a_database_put_back_is_refused_until_it_is_accepted() {
+    let database = Database::start(Options::default());
+    let name = database.database();
+    let world = World::at(&database.url(&name), "buffered");
+    let server = world.serve();
+    write(&server.client(), "r1");
+    server.stop();
+    database.sql(
+        "postgres",
+        &format!("CREATE DATABASE older TEMPLATE {name}"),
+    );
+    let server = world.serve();
+    write(&server.client(), "r2");
+    server.stop();
+    let swap = format!("DROP DATABASE {name} WITH (FORCE); ALTER DATABASE older RENAME TO {name}");
+    database.sql("postgres", &swap);
+
+    let server = world.serve();
+    let client = server.client();
+    for path in ["/s", "/s/items", ""] {
+        client.get(path).fails(500, "integrity_error");
+    }
+    let body = json!({ "request_id": "r3", "question_neutral": "?" });
+    client.post("/s/turns", &body).fails(500, "integrity_error");
+    let ready = client.see("/readyz");
+    assert!(
+        ready["integrity"]
+            .as_str()
+            .unwrap()
+            .contains("older than its anchor"),
+        "{ready}"
+    );
+    server.stop();
+    assert_eq!(world.run(&["verify"]).code, Some(1));
+    let doctor = world.run(&["doctor"]);
+    assert!(
+        doctor.stdout.contains("filrouge anchor accept"),
+        "{doctor:?}"
+    );
+    let accepted: Value = world.json(&["anchor", "accept"]);
+    assert_eq!(accepted["holds"], true);
+    world.verify();
+    let server = world.serve();
+    write(&server.client(), "r2");
+    assert_eq!(server.client().all("/s/turns", 50).len(), 2);
+}

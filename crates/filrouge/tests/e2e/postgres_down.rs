@@ -1,0 +1,58 @@
+//! The database ends while a server runs, and comes back: said plainly meanwhile, and nobody has to start anything again.
+
+use filrouge_testbed::{Options, Server as Database};
+use serde_json::json;
+
+use crate::http::text_item;
+use crate::limits::{metric, until};
+use crate::tail_client::Tail;
+use crate::upload_client::turn;
+use crate::world::World;
+
+#[test]
+fn a_server_says_that_its_database_is_gone_and_goes_on_when_it_is_back() {
+    let database = Database::start(Options::default());
+    let world = World::at(&database.url(&database.database()), "buffered");
+    let server = world.serve();
+    let client = server.client();
+    let path = turn(&client, "r");
+    let mut tail = Tail::open(server.origin(), "/s/items?after=0", &[]);
+    assert_eq!(tail.next().unwrap().id, Some(1));
+    database.stop_immediate();
+
+    let told = client.get("/readyz").fails(503, "store_unavailable");
+    assert!(
+        told["detail"].as_str().unwrap().contains("PostgreSQL"),
+        "{told}"
+    );
+    assert_eq!(client.see("/healthz")["status"], "ok");
+    assert!(metric(&client, "filrouge_http_requests_total") >= 0.0);
+    assert_eq!(client.get("/metrics").status, 200);
+    let item = json!({ "items": [text_item("late", "assistant", "thought", "t")] });
+    let items = format!("{path}/items");
+    let refused = client.post(&items, &item).fails(503, "store_unavailable");
+    assert!(refused["hint"].is_string(), "{refused}");
+    client.get("/s").fails(503, "store_unavailable");
+    let doctor = world.run(&["doctor"]);
+    assert_eq!(doctor.code, Some(1), "{doctor:?}");
+    assert!(doctor.stdout.contains("FAILED  store"), "{doctor:?}");
+
+    database.start_again();
+    until("it is ready again", || client.get("/readyz").status == 200);
+    let written = client.post(&items, &item).wrote(201);
+    assert_eq!(written["last_seq"], 2);
+    assert_eq!(client.see("/readyz")["status"], "ready");
+    // Whoever followed the session gets what is new, over the old connection or, told to come back, a new one.
+    let id = match tail.next() {
+        Some(event) => event.id,
+        None => {
+            let back = Tail::open(server.origin(), "/s/items", &[("last-event-id", "1")]).next();
+            back.unwrap().id
+        }
+    };
+    assert_eq!(id, Some(2));
+    let log = server.log();
+    assert!(!log.contains("panicked"), "{log}");
+    server.stop();
+    world.verify();
+}

@@ -1,0 +1,206 @@
+//! What the command line says of stores in PostgreSQL, and that what it says to do helps.
+
+use serde_json::json;
+
+use crate::copy::url;
+use crate::http::Client;
+use crate::world::{Done, World};
+
+fn write(client: &Client, session: &str) {
+    let body = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
+    client.post(&format!("/{session}/turns"), &body).wrote(201);
+}
+
+#[track_caller]
+fn failed(done: &Done, code: i32, words: &[&str]) {
+    assert_eq!(done.code, Some(code), "{done:?}");
+    for word in words {
+        assert!(done.stderr.contains(word), "{word}: {done:?}");
+    }
+}
+
+fn hint(done: &Done) -> &str {
+    let hint = done.stderr.lines().find(|line| line.starts_with("hint: "));
+    hint.unwrap_or_else(|| panic!("{done:?}"))
+}
+
+/// A role of one's own for the database of `world`, and the world as it sees it.
+struct Role<'a> {
+    world: &'a World,
+    name: String,
+}
+
+impl<'a> Role<'a> {
+    fn new(world: &'a World) -> Self {
+        let name = format!("role_{}", world.database().name());
+        world.database().sql(&format!("CREATE ROLE {name} LOGIN"));
+        Self { world, name }
+    }
+
+    fn world(&self) -> World {
+        let url = self.world.database().url();
+        World::at(
+            &url.replace("//postgres@", &format!("//{}@", self.name)),
+            "buffered",
+        )
+    }
+
+    fn may(&self, what: &str) {
+        let statement = format!("GRANT {what} TO {}", self.name);
+        self.world.database().sql(&statement);
+    }
+}
+
+impl Drop for Role<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let name = &self.name;
+            let statements = format!("DROP OWNED BY {name}; DROP ROLE {name}");
+            self.world.database().sql(&statements);
+        }
+    }
+}
+
+#[test]
+fn what_a_dry_run_prints_makes_the_store() {
+    let world = World::on_postgres();
+    let plan = world.ok(&["migrate", "--dry-run"]);
+    world.database().sql(&plan);
+    assert_eq!(world.json(&["migrate", "status"])["schema"], 1);
+    assert_eq!(
+        world.ok(&["migrate", "--dry-run"]),
+        "up to date: schema 1\n"
+    );
+    failed(
+        &world.run(&["sessions", "list"]),
+        1,
+        &["there is no store at"],
+    );
+    assert!(!world.keyring().exists(), "nothing was written yet");
+
+    let server = world.serve();
+    write(&server.client(), "s");
+    server.stop();
+    world.verify();
+    assert_eq!(world.ok(&["migrate", "up"]), "up to date: schema 1\n");
+    world.beside().verify();
+
+    // It belongs to the first server's keyring.
+    let other = World::at(&world.database().url(), "buffered");
+    let done = other.run(&["sessions", "list"]);
+    failed(
+        &done,
+        1,
+        &["key_missing", "copy the keyring file from the machine"],
+    );
+    other.ok(&[
+        "--store",
+        "sqlite:own.db",
+        "keys",
+        "create",
+        "--role",
+        "service",
+    ]);
+    failed(&other.run(&["sessions", "list"]), 1, &["another keyring"]);
+}
+
+#[test]
+fn marks_of_keys_that_are_gone_are_not_made_anew() {
+    let world = World::on_postgres();
+    let server = world.serve();
+    write(&server.client(), "s");
+    server.stop();
+    let statement = "DELETE FROM filrouge.store WHERE name LIKE 'key %'";
+    world.database().sql(statement);
+    failed(&world.run(&["sessions", "list"]), 1, &["integrity_error"]);
+    std::fs::remove_file(world.keyring()).unwrap();
+    failed(&world.run(&["migrate", "up"]), 1, &["key_missing"]);
+    assert!(!world.keyring().exists());
+}
+
+#[test]
+fn each_right_that_is_missing_is_named() {
+    let world = World::on_postgres();
+    let role = Role::new(&world);
+    let poor = role.world();
+    let up = || poor.run(&["migrate", "up"]);
+    let done = up();
+    failed(&done, 1, &["42501", "postgres://role_"]);
+    assert!(hint(&done).contains("GRANT CREATE ON DATABASE"), "{done:?}");
+
+    world.database().sql("CREATE SCHEMA filrouge");
+    let done = up();
+    assert!(
+        hint(&done).contains("CREATE ON SCHEMA filrouge"),
+        "{done:?}"
+    );
+
+    world.database().sql(&world.ok(&["migrate", "--dry-run"]));
+    let done = poor.run(&["migrate", "status"]);
+    assert!(hint(&done).contains("GRANT USAGE ON SCHEMA"), "{done:?}");
+    role.may("USAGE ON SCHEMA filrouge");
+    let done = poor.run(&["migrate", "status"]);
+    assert!(
+        hint(&done).contains("ON ALL TABLES IN SCHEMA filrouge"),
+        "{done:?}"
+    );
+    role.may("SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA filrouge");
+    let server = poor.serve();
+    write(&server.client(), "s");
+    server.stop();
+    poor.verify();
+}
+
+#[test]
+fn a_copy_names_the_store_that_has_failed() {
+    let world = World::on_postgres();
+    world.ok(&["keys", "create", "--role", "service"]);
+    let copy = |from: &str, to: &str| world.run(&["copy", "--from", from, "--to", to]);
+    let store = world.database().url();
+    // The system gives this port to nobody.
+    let nowhere = "postgres://u:open-sesame@127.0.0.1:1/d";
+    let file = url(&world.path("new.db"));
+    let cases = [
+        (nowhere, file.as_str(), "--from"),
+        (&store, nowhere, "--to"),
+    ];
+    for (from, to, option) in cases {
+        let done = copy(from, to);
+        let place = format!("{option} postgres://u:***@127.0.0.1:1/d: ");
+        failed(&done, 1, &["store_unavailable", &place]);
+        assert!(hint(&done).contains(option), "{done:?}");
+        assert!(!done.stderr.contains("--store"), "{done:?}");
+        assert!(!done.stderr.contains("open-sesame"), "{done:?}");
+    }
+    let done = copy(&store, &world.database().tcp_url());
+    failed(&done, 2, &["--from and --to are the same store"]);
+
+    let empty = World::on_postgres();
+    let done = copy(&empty.database().url(), &file);
+    failed(&done, 1, &["there is no store at postgres://", "--from"]);
+    assert!(!done.stderr.contains("migrate up"), "{done:?}");
+    let status = World::at(nowhere, "buffered").run(&["migrate", "status"]);
+    failed(&status, 1, &["postgres://u:***@127.0.0.1:1/d"]);
+}
+
+#[test]
+fn what_is_wrong_with_everything_is_told_once() {
+    let world = World::on_postgres();
+    let server = world.serve();
+    for n in 0..5 {
+        write(&server.client(), &format!("s{n}"));
+    }
+    server.stop();
+    world.database().sql(
+        "SET session_replication_role = replica;
+         DELETE FROM filrouge.commit_log WHERE commit_no = (SELECT max(commit_no) FROM filrouge.commit_log)",
+    );
+    let done = world.run(&["verify"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    let mut told: Vec<_> = done.stdout.lines().skip(1).collect();
+    assert!(!told.is_empty(), "{done:?}");
+    let all = told.len();
+    told.sort_unstable();
+    told.dedup();
+    assert_eq!(told.len(), all, "{done:?}");
+}

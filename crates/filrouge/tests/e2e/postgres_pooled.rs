@@ -1,0 +1,75 @@
+//! Behind PgBouncer in transaction mode.
+
+use filrouge_testbed::{Database, PgBouncer};
+use serde_json::{Value, json};
+
+use crate::http::text_item;
+use crate::tail_client::Tail;
+use crate::upload_client::turn;
+use crate::world::{Server, World};
+
+/// A server and another machine's, both behind the pool, which know of each other's commits by looking or by being told.
+fn works(direct: bool) {
+    let database = Database::new();
+    let pool = PgBouncer::before(&database, 10);
+    let world = World::at(&pool.url(database.name()), "buffered");
+    let direct_url = database.url();
+    let mut environment = vec![("FILROUGE_LISTEN", "127.0.0.1:0")];
+    if direct {
+        environment.push(("FILROUGE_STORE_DIRECT", &direct_url));
+    }
+    let one = world.serve_where(&environment, &[]);
+    let machine = world.beside();
+    let other = machine.serve_where(&environment, &[]);
+    let path = turn(&one.client(), "r");
+    let mut tail = Tail::open(other.origin(), "/s/items?after=1", &[]);
+    for n in 2..20 {
+        let writer = [&one, &other][n % 2].client();
+        let item = text_item(&n.to_string(), "assistant", "thought", "t");
+        writer
+            .post(&format!("{path}/items"), &json!({ "items": [item] }))
+            .wrote(201);
+        assert_eq!(tail.next().unwrap().id, Some(n as u64));
+    }
+    many(&[&one, &other]);
+    for server in [&one, &other] {
+        assert_eq!(server.client().see("/readyz")["status"], "ready");
+        let log = server.log();
+        assert!(!log.contains("WARN filrouge_postgres"), "{log}");
+    }
+    let checks: Value = machine.json(&["doctor"]);
+    assert_eq!(checks["ok"], true, "{checks}");
+    world.verify();
+    one.stop();
+    other.stop();
+}
+
+/// More writers and readers at once than the pool has backends.
+fn many(servers: &[&Server]) {
+    std::thread::scope(|scope| {
+        for n in 0..16 {
+            let client = servers[n % servers.len()].client();
+            scope.spawn(move || {
+                for m in 0..10 {
+                    let body = json!({ "request_id": format!("{n}-{m}"), "question_neutral": "?", "answer_neutral": "!" });
+                    client.post(&format!("/t{}/turns", n % 4), &body).wrote(201);
+                    client.see(&format!("/t{}/items", n % 4));
+                }
+            });
+        }
+    });
+    for session in 0..4 {
+        let turns = servers[0].client().all(&format!("/t{session}/turns"), 50);
+        assert_eq!(turns.len(), 40);
+    }
+}
+
+#[test]
+fn two_servers_look_for_each_others_commits() {
+    works(false);
+}
+
+#[test]
+fn two_servers_are_told_of_each_others_commits() {
+    works(true);
+}

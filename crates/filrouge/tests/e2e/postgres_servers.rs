@@ -1,0 +1,338 @@
+//! Several servers on one PostgreSQL database, each as on a machine of its own: one truth (DESIGN §4).
+
+use std::sync::Barrier;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::caller::{Caller, key, within_five_seconds};
+use crate::changes::all;
+use crate::limits::until;
+use crate::receiver::{Message, Receiver};
+use crate::tail_client::Tail;
+use crate::upload_client::{Upload, drafted, journal, said, stop, text, turn};
+use crate::webhooks::{configure, secret};
+use crate::world::{Server, World};
+
+/// Two machines on one database, and a server on each.
+pub(crate) fn two() -> ([World; 2], [Server; 2]) {
+    let one = World::on_postgres();
+    let first = one.serve();
+    let other = one.beside();
+    let second = other.serve();
+    ([one, other], [first, second])
+}
+
+/// Asks both servers the same at the same moment, so often each; gives what they answered.
+fn at_once<T: Send>(
+    servers: &[Server],
+    each: usize,
+    ask: impl Fn(&Server, usize) -> T + Sync,
+) -> Vec<T> {
+    let barrier = Barrier::new(each * servers.len());
+    std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..each * servers.len())
+            .map(|n| {
+                let (barrier, ask) = (&barrier, &ask);
+                scope.spawn(move || {
+                    barrier.wait();
+                    ask(&servers[n % servers.len()], n)
+                })
+            })
+            .collect();
+        asking.into_iter().map(|a| a.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn of_many_starts_with_one_request_id_comes_one_turn() {
+    let (worlds, servers) = two();
+    for round in 0..5 {
+        let session = format!("/s{round}");
+        let replies = at_once(&servers, 16, |server, n| {
+            let body = json!({ "request_id": "r", "question_neutral": format!("{n}?") });
+            server.client().post(&format!("{session}/turns"), &body)
+        });
+        assert_eq!(replies.iter().filter(|r| r.status == 201).count(), 1);
+        let first = replies.iter().find(|r| r.status == 201).unwrap().body();
+        for reply in &replies {
+            let told = reply.wrote(reply.status);
+            assert_eq!(told["turn_id"], first["turn_id"]);
+            assert_eq!(told["question_neutral"], first["question_neutral"]);
+            assert_eq!(told["replayed"], reply.status == 200);
+        }
+        for server in &servers {
+            let client = server.client();
+            assert_eq!(client.all(&format!("{session}/turns"), 50).len(), 1);
+            assert_eq!(client.all(&format!("{session}/items"), 50).len(), 1);
+        }
+    }
+    worlds[1].verify();
+}
+
+#[test]
+fn of_several_answers_the_first_wins() {
+    let (worlds, servers) = two();
+    for round in 0..5 {
+        let path = turn(&servers[round % 2].client(), &format!("r{round}"));
+        let replies = at_once(&servers, 6, |server, n| {
+            // Every answer is given by two clients.
+            let body = json!({ "answer_neutral": format!("{}!", n / 2) });
+            (
+                n / 2,
+                server.client().post(&format!("{path}/finalize"), &body),
+            )
+        });
+        let won: Vec<usize> = replies
+            .iter()
+            .filter(|(_, reply)| reply.status == 200)
+            .map(|(answer, _)| *answer)
+            .collect();
+        assert!(won.len() == 2 && won[0] == won[1], "{won:?}");
+        for (_, reply) in replies.iter().filter(|(_, reply)| reply.status != 200) {
+            assert_eq!(reply.status, 409, "{reply:?}");
+        }
+        for server in &servers {
+            let told = server.client().see(&path);
+            assert_eq!(told["answer_neutral"], format!("{}!", won[0]));
+            assert_eq!(told["status"], "finalized");
+        }
+    }
+    worlds[0].verify();
+}
+
+#[test]
+fn a_tail_follows_what_another_server_writes() {
+    let (_worlds, [one, other]) = two();
+    let path = turn(&one.client(), "r");
+    let item = |n: u64| json!({ "items": [crate::http::text_item(&format!("i{n}"), "assistant", "thought", "t")] });
+    for n in 2..=5 {
+        one.client()
+            .post(&format!("{path}/items"), &item(n))
+            .wrote(201);
+    }
+    let mut tail = Tail::open(other.origin(), "/s/items?after=3", &[]);
+    let ids =
+        |tail: &mut Tail, n| -> Vec<_> { tail.take(n).iter().map(|e| e.id.unwrap()).collect() };
+    assert_eq!(ids(&mut tail, 2), [4, 5]);
+    for n in 6..=20 {
+        one.client()
+            .post(&format!("{path}/items"), &item(n))
+            .wrote(201);
+        assert_eq!(ids(&mut tail, 1), [n]);
+    }
+    // Text that grows at one server is seen at the other.
+    let mut upload = Upload::chat(&one, &path, "");
+    upload.say("To the ");
+    let draft = tail.next().unwrap();
+    assert_eq!((draft.name.as_str(), draft.id), ("draft", None));
+    assert_eq!(draft.json()["text"], "To the ");
+    upload.say("left");
+    let more = tail.next().unwrap().json();
+    assert_eq!(
+        (&more["text"], &more["offset"]),
+        (&json!("left"), &json!(7))
+    );
+    upload.send(&stop());
+    upload.end().is(200);
+    let end = loop {
+        let event = tail.next().unwrap();
+        if event.name == "item" {
+            break event;
+        }
+    };
+    assert_eq!(
+        (end.id, &end.json()["parts"]),
+        (Some(21), &text("To the left"))
+    );
+    // Whoever comes back goes on where it was.
+    let mut again = Tail::open(other.origin(), "/s/items", &[("last-event-id", "20")]);
+    assert_eq!(ids(&mut again, 1), [21]);
+}
+
+#[test]
+fn a_stream_whose_server_was_killed_is_ended_by_another() {
+    let world = World::on_postgres();
+    let short = [
+        ("FILROUGE_STREAM_TIMEOUT_S", "2"),
+        ("FILROUGE_LISTEN", "127.0.0.1:0"),
+    ];
+    let server = world.serve_where(&short, &[]);
+    let other = world.beside();
+    let other = other.serve_where(&short, &[]);
+    let path = turn(&server.client(), "r");
+    let mut upload = Upload::chat(&server, &path, "");
+    upload.say("To the left");
+    drafted(&server);
+    // As long as it is recorded, nobody ends it, however little is said.
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(other.client().see(&path)["status"], "open");
+    // SIGKILL.
+    drop(server);
+    until("it is interrupted", || {
+        other.client().see(&path)["status"] == "interrupted"
+    });
+    let journal = journal(&other.client());
+    let channels: Vec<&str> = journal.iter().map(|(c, _)| c.as_str()).collect();
+    assert_eq!(channels, ["question", "partial", "interrupted"]);
+    assert_eq!(journal[1].1, text("To the left"));
+    // A second machine that starts later finds nothing left to do.
+    let again = world.serve();
+    assert_eq!(again.client().all("/s/items", 50).len(), 3);
+    world.verify();
+}
+
+#[test]
+fn a_turn_that_fell_silent_is_ended_by_another_server() {
+    let (worlds, [one, _]) = two();
+    let path = turn(&one.client(), "r");
+    drop(one);
+    let third = worlds[0].beside();
+    let impatient = third.serve_where(
+        &[
+            ("FILROUGE_TURN_TIMEOUT_S", "0"),
+            ("FILROUGE_LISTEN", "127.0.0.1:0"),
+        ],
+        &[],
+    );
+    until("it is interrupted", || {
+        impatient.client().see(&path)["status"] == "interrupted"
+    });
+    worlds[1].verify();
+}
+
+#[test]
+fn servers_that_start_at_once_make_one_store() {
+    let world = World::on_postgres();
+    let servers: Vec<Server> = std::thread::scope(|scope| {
+        let starting: Vec<_> = (0..4).map(|_| scope.spawn(|| world.serve())).collect();
+        starting.into_iter().map(|s| s.join().unwrap()).collect()
+    });
+    for (n, server) in servers.iter().enumerate() {
+        let body = json!({ "request_id": n.to_string(), "question_neutral": "?" });
+        server.client().post("/s/turns", &body).wrote(201);
+    }
+    for server in &servers {
+        assert_eq!(server.client().all("/s/turns", 50).len(), 4);
+        assert_eq!(server.client().see("/readyz")["status"], "ready");
+    }
+    world.verify();
+}
+
+#[test]
+fn keys_of_the_command_line_are_known_to_all_servers() {
+    let (worlds, servers) = two();
+    let told = |server: &Server, key: &str| Caller::bearing(server, key).get("").status;
+    let made = key(&worlds[0], &["--role", "service"]);
+    for server in &servers {
+        within_five_seconds("everybody is asked for a key", || {
+            Caller::nobody(server).get("").status == 401 && told(server, &made) == 200
+        });
+    }
+    worlds[1].ok(&["keys", "revoke", crate::caller::key_id(&made)]);
+    for server in &servers {
+        within_five_seconds("it is revoked", || told(server, &made) == 401);
+    }
+}
+
+#[test]
+fn a_webhook_of_two_servers_is_told_of_each_change_once() {
+    let one = World::on_postgres();
+    let receiver = Receiver::start();
+    let setting = secret("from = \"beginning\"");
+    configure(&one, &receiver, &setting);
+    let first = one.serve();
+    let other = one.beside();
+    configure(&other, &receiver, &setting);
+    let second = other.serve();
+    let mut servers = vec![first, second];
+    let count = |got: &[Message]| -> usize { got.iter().map(|m| m.changes().len()).sum() };
+    at_once(&servers, 4, |server, n| {
+        for m in 0..10 {
+            let body = json!({ "session_id": format!("s{n}-{m}") });
+            server.client().post("", &body).wrote(201);
+        }
+    });
+    let feed = all(&servers[1].client());
+    receiver.until("all changes", |got| count(got) >= feed.len());
+    assert_eq!(
+        receiver.changes(),
+        feed,
+        "once each, in the order of commits"
+    );
+    assert_eq!(all(&servers[0].client()), feed, "both tell the same");
+    // The other one takes over when either stops, and then nothing is told twice.
+    for left in 0..2 {
+        if left == 1 {
+            servers.remove(0).stop();
+        }
+        let body = json!({ "session_id": format!("later{left}") });
+        servers[0].client().post("", &body).wrote(201);
+        let feed = all(&servers[0].client());
+        receiver.until("the later ones", |got| count(got) >= feed.len());
+        assert_eq!(receiver.changes(), feed);
+    }
+}
+
+#[test]
+fn both_feeds_tell_every_commit_while_both_write() {
+    let (worlds, servers) = two();
+    let feeds: Vec<Vec<Value>> = std::thread::scope(|scope| {
+        let readers: Vec<_> = servers
+            .iter()
+            .map(|server| {
+                scope.spawn(move || {
+                    let client = server.client();
+                    let (mut rows, mut after) = (Vec::new(), "0".to_owned());
+                    while rows.len() < 400 {
+                        let path = format!("/api/v1/changes?after={after}&wait=20000&limit=7");
+                        let page = client.see(&path);
+                        rows.extend(page["data"].as_array().unwrap().clone());
+                        after = page["next_cursor"].as_str().unwrap().to_owned();
+                    }
+                    rows
+                })
+            })
+            .collect();
+        at_once(&servers, 4, |server, n| {
+            for m in 0..50 {
+                let body = json!({ "session_id": format!("s{n}-{m}") });
+                server.client().post("", &body).wrote(201);
+            }
+        });
+        readers.into_iter().map(|r| r.join().unwrap()).collect()
+    });
+    assert_eq!(feeds[0], feeds[1]);
+    assert_eq!(
+        feeds[0],
+        all(&servers[0].client()),
+        "nothing skipped, nothing twice"
+    );
+    worlds[0].verify();
+}
+
+#[test]
+fn a_stream_at_each_server_into_one_session() {
+    let (worlds, [one, other]) = two();
+    let paths = [turn(&one.client(), "a"), turn(&other.client(), "b")];
+    let mut uploads = [
+        Upload::chat(&one, &paths[0], ""),
+        Upload::chat(&other, &paths[1], ""),
+    ];
+    for upload in &mut uploads {
+        upload.send(&said("half"));
+    }
+    for upload in &mut uploads {
+        upload.send(&(said(" and half") + &stop()));
+    }
+    for upload in uploads {
+        upload.end().is(200);
+    }
+    for client in [one.client(), other.client()] {
+        for path in &paths {
+            client.post(&format!("{path}/finalize"), &json!({})).is(200);
+            assert_eq!(client.see(path)["answer_neutral"], "half and half");
+        }
+    }
+    worlds[1].verify();
+}

@@ -1,0 +1,273 @@
+//! Copies of durable sessions in Redis: answers are those of a server without one, to the byte, whatever befalls Redis.
+
+use filrouge_testbed::{Options, Redis, Server as Database};
+use serde_json::{Value, json};
+
+use crate::hot::{at, copied, held, open, whole};
+use crate::http::{Client, text_item};
+use crate::limits::{metric, until};
+use crate::world::{Server, World};
+
+fn serve(world: &World, redis: &Redis, more: &[(&str, &str)]) -> Server {
+    let url = redis.url();
+    let hot = [
+        ("FILROUGE_LISTEN", "127.0.0.1:0"),
+        ("FILROUGE_HOT", url.as_str()),
+        ("FILROUGE_HOT_TIMEOUT_MS", "5000"),
+    ];
+    world.serve_where(&[&hot, more].concat(), &[])
+}
+
+fn reads(outcome: &str) -> String {
+    format!("filrouge_hot_reads_total{{outcome=\"{outcome}\"}}")
+}
+
+/// Both answer the same bytes, with every limit.
+#[track_caller]
+fn same(hot: &Client, plain: &Client, session: &str) {
+    for limit in [1, 2, 3, 20, 500] {
+        let path = format!("/{session}/turns?status=finalized&limit={limit}");
+        let (with, without) = (hot.get(&path), plain.get(&path));
+        assert_eq!(
+            (with.status, &with.text),
+            (without.status, &without.text),
+            "{path}"
+        );
+        assert_eq!(with.header("filrouge-source"), None);
+        if let Some(cursor) = without.body()["next_cursor"].as_str() {
+            let next = format!("{path}&cursor={cursor}");
+            assert_eq!(hot.get(&next).text, plain.get(&next).text);
+        }
+    }
+}
+
+/// Every kind of write to a session; what is read is compared after each.
+fn written(hot: &Client, plain: &Client, session: &str) {
+    let turns = format!("/{session}/turns");
+    let mut last = Value::Null;
+    for n in 0..4 {
+        last = hot
+            .post(&turns, &whole(&format!("r{n}"), &format!("{n} ł ?"), "!"))
+            .is(201);
+        same(hot, plain, session);
+    }
+    let begun = hot.post(&turns, &open("o", "Open?")).is(201);
+    same(hot, plain, session);
+    let item = json!({ "items": [text_item("i", "assistant", "thought", "Hm.")] });
+    plain
+        .post(&format!("{}/items", at(session, &begun)), &item)
+        .is(201);
+    same(hot, plain, session);
+    let finalize = format!("{}/finalize", at(session, &begun));
+    hot.post(&finalize, &json!({ "answer_neutral": "Open." }))
+        .is(200);
+    same(hot, plain, session);
+    let replace = format!("{}/replace", at(session, &last));
+    hot.post(&replace, &whole("n", "New?", "New.")).is(201);
+    same(hot, plain, session);
+    let failed = hot.post(&turns, &open("f", "Failed?")).is(201);
+    let error = json!({ "error": { "code": "c" } });
+    hot.post(&format!("{}/fail", at(session, &failed)), &error)
+        .is(200);
+    same(hot, plain, session);
+    plain.post(&turns, &whole("elsewhere", "?", "!")).is(201);
+    same(hot, plain, session);
+    let reason = json!({ "reason": "asked to" });
+    hot.post(&format!("{}/redact", at(session, &begun)), &reason)
+        .is(200);
+    same(hot, plain, session);
+    hot.patch(&format!("/{session}"), &json!({ "title": "T" }))
+        .is(200);
+    same(hot, plain, session);
+}
+
+#[test]
+fn answers_are_those_without_redis() {
+    let (world, redis) = (World::new(), Redis::start());
+    let (with, without) = (serve(&world, &redis, &[]), world.serve());
+    let (hot, plain) = (with.client().of("ada"), without.client().of("ada"));
+    written(&hot, &plain, "a");
+    hot.of("bob")
+        .get("/a/turns?status=finalized")
+        .fails(404, "session_not_found");
+    copied(&hot);
+    until("a copy answers", || {
+        same(&hot, &plain, "a");
+        metric(&hot, &reads("hit")) > 0.0
+    });
+    redis.cli(&["FLUSHALL"]);
+    written(&hot, &plain, "b");
+    let older = redis.save();
+    let body = whole("later", "?", "!");
+    hot.post("/a/turns", &body).is(201);
+    redis.start_from(&older);
+    same(&hot, &plain, "a");
+    redis.kill();
+    written(&hot, &plain, "c");
+    assert_eq!(hot.see("/readyz")["status"], "degraded");
+    redis.start_again();
+    until("Redis is back", || hot.see("/readyz")["status"] == "ready");
+    written(&hot, &plain, "d");
+    assert!(metric(&hot, &reads("hit")) > 0.0 && metric(&hot, "filrouge_hot_steps_waiting") == 0.0);
+    for session in ["a", "b", "c", "d"] {
+        same(&hot, &plain, session);
+    }
+    with.stop();
+    without.stop();
+    world.verify();
+}
+
+#[test]
+fn a_copy_of_another_ledger_is_of_no_use() {
+    let redis = Redis::start();
+    let worlds = [World::new(), World::new()];
+    let servers = worlds.each_ref().map(|world| serve(world, &redis, &[]));
+    for (server, words) in servers.iter().zip(["first", "second"]) {
+        let client = server.client();
+        client.post("/s/turns", &whole("r", words, "!")).wrote(201);
+        copied(&client);
+    }
+    for (server, words) in servers.iter().zip(["first", "second"]) {
+        let page = server.client().see("/s/turns?status=finalized");
+        assert_eq!(page["data"].as_array().unwrap().len(), 1);
+        assert_eq!(page["data"][0]["question_neutral"], words);
+    }
+    let both = redis.cli(&["KEYS", "filrouge:*:r"]);
+    assert_eq!(both.lines().count(), 2, "{both}");
+    for server in servers {
+        server.stop();
+    }
+}
+
+#[test]
+fn doctor_compares_copies_with_the_ledger() {
+    let (world, redis) = (World::new(), Redis::start());
+    let server = serve(&world, &redis, &[]);
+    let client = server.client();
+    for n in 0..4 {
+        client
+            .post(&format!("/s{n}/turns"), &whole("r", "?", "!"))
+            .wrote(201);
+    }
+    copied(&client);
+    let url = redis.url();
+    let doctor = |more: &[&str]| {
+        let done = world.run(&[&["--hot", &url, "doctor", "--json"], more].concat());
+        let report: Value = serde_json::from_str(&done.stdout).unwrap();
+        (done.code, report["hot"].clone())
+    };
+    let (code, told) = doctor(&[]);
+    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(told["kind"], "redis");
+    assert!(
+        told["version"].is_string() && told["used_bytes"].as_u64() > Some(0),
+        "{told}"
+    );
+    let copies = &told["copies"];
+    assert_eq!(
+        (&copies["sessions"], &copies["fresh"]),
+        (&json!(4), &json!(4)),
+        "{told}"
+    );
+    let (_, told) = doctor(&["--sessions", "3"]);
+    assert_eq!(told["copies"]["sessions"], 3);
+    let text = world.ok(&["--hot", &url, "doctor"]);
+    assert!(
+        text.contains("SQLite ") || text.contains("PostgreSQL "),
+        "{text}"
+    );
+    assert!(
+        text.contains("ok      copies         newest 4 sessions: 4 fresh, 0 stale"),
+        "{text}"
+    );
+
+    // Written past it: one is behind, one is not there, one is somebody's forgery.
+    let plain = world.serve();
+    plain
+        .client()
+        .post("/s0/turns", &whole("q", "?", "!"))
+        .wrote(201);
+    plain.stop();
+    let all = redis.cli(&["KEYS", "filrouge:*:r"]);
+    let of = |session: &str| {
+        let turn = &client.see(&format!("/{session}/turns"))["data"][0];
+        let id = turn["turn_id"].as_str().unwrap().to_owned();
+        let holds = |key: &&str| redis.cli(&["ZRANGE", key, "0", "-1"]).contains(&id);
+        all.lines().find(holds).unwrap().to_owned()
+    };
+    let (gone, forged) = (of("s1"), of("s2"));
+    redis.cli(&["DEL", &gone]);
+    let (code, told) = doctor(&[]);
+    let copies = &told["copies"];
+    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(
+        (
+            &copies["fresh"],
+            &copies["stale"],
+            &copies["absent"],
+            &copies["lag_seqs"]
+        ),
+        (&json!(2), &json!(1), &json!(1), &json!(2))
+    );
+    let forge = "local n = 0 \
+        for _, turn in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do \
+            local other, found = string.gsub(turn, '\"!\"', '\"?\"') \
+            if found > 0 then \
+                redis.call('ZREM', KEYS[1], turn) \
+                redis.call('ZADD', KEYS[1], 0, other) \
+                n = n + 1 \
+            end \
+        end \
+        return n";
+    assert_eq!(redis.cli(&["EVAL", forge, "1", &forged]), "1");
+    let (code, told) = doctor(&[]);
+    assert_eq!(code, Some(1), "{told}");
+    assert_eq!(told["copies"]["different"], json!(["s2"]));
+    assert_eq!(
+        client.see("/s2/turns?status=finalized")["data"][0]["answer_neutral"],
+        "!"
+    );
+
+    redis.kill();
+    let done = world.run(&["--hot", &url, "doctor"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.stdout.contains("FAILED  hot"), "{done:?}");
+    assert!(done.stdout.contains("ok      heads"), "{done:?}");
+    server.stop();
+}
+
+/// Not on SQLite: its store does not go away.
+#[test]
+fn while_the_database_is_gone_a_copy_says_what_it_stands_at() {
+    let (database, redis) = (Database::start(Options::default()), Redis::start());
+    let world = World::at(&database.url(&database.database()), "buffered");
+    let server = serve(&world, &redis, &[]);
+    let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
+    let mut newest = Value::Null;
+    for n in 0..3 {
+        newest = ada
+            .post("/s/turns", &whole(&format!("r{n}"), "?", "!"))
+            .wrote(201);
+    }
+    copied(&ada);
+    let path = "/s/turns?status=finalized&limit=2";
+    let before = ada.get(path);
+    assert_eq!(before.header("filrouge-source"), None);
+    assert!(held(&redis).contains(newest["turn_id"].as_str().unwrap()));
+    database.stop_immediate();
+    until("the copy answers", || ada.get(path).status == 200);
+    let as_of = ada.get(path);
+    assert_eq!(as_of.text, before.text);
+    assert_eq!(as_of.header("filrouge-source"), Some("hot"));
+    let seq = newest["last_seq"].to_string();
+    assert_eq!(as_of.header("filrouge-as-of-seq"), Some(seq.as_str()));
+    // Whose it is not, and what is not in it, is the database's to say.
+    bob.get(path).fails(503, "store_unavailable");
+    ada.get("/s").fails(503, "store_unavailable");
+    database.start_again();
+    until("the database answers", || ada.get("/s").status == 200);
+    assert!(metric(&ada, &reads("as_of")) >= 1.0);
+    assert_eq!(ada.get(path).header("filrouge-source"), None);
+    server.stop();
+    world.verify();
+}
