@@ -80,6 +80,7 @@ impl Product {
             tenant: TenantId::default_tenant(),
             viewer: Viewer::EndUser(None),
             token: None,
+            hold: None,
         };
         Self {
             engine: Arc::new(engine),

@@ -154,6 +154,8 @@ impl TurnText {
             runtime_context: None,
             items,
             answer_neutral: Some(JsonText::from_plain(&self.answer)),
+            fence: None,
+            release: false,
         })
     }
 

@@ -2,9 +2,10 @@
 
 use filrouge_store::command::{Append, Outcome, Scope, Write};
 use filrouge_store::record::{Batch, Entry};
-use filrouge_store::rules::refusal::{seq_conflict, turn_closed};
+use filrouge_store::rules::refusal::{check_hold, seq_conflict, turn_closed};
 use filrouge_types::{ErrorCode, Failure, SessionId, TurnId, TurnStatus};
 
+use crate::calls::held;
 use crate::engine::{Engine, unexpected};
 use crate::record_policy::{LeftOut, kept_items};
 use crate::requests::AppendItems;
@@ -30,7 +31,7 @@ impl Engine {
     ///
     /// # Errors
     /// `seq_conflict`, `turn_closed`, `partial_replay`, `idempotency_mismatch`, `final_exists`, `invalid`,
-    /// `limit_exceeded`, `credential_refused`, `session_not_found`, `turn_not_found`, and the ledger's.
+    /// `limit_exceeded`, `credential_refused`, `session_not_found`, `turn_not_found`, those of fences, and the ledger's.
     pub async fn append_items(
         &self,
         scope: &Scope,
@@ -42,6 +43,7 @@ impl Engine {
             return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
         }
         self.settings.limits.items(&request.items, Author::Caller)?;
+        let scope = &held(scope, request.fence, request.release)?;
         let keep = self.keep(scope, &session_id).await?;
         let named = request.items.iter().all(|item| item.item_id.is_some());
         let mut left = LeftOut::default();
@@ -99,21 +101,29 @@ impl Engine {
         expected_seq: Option<u64>,
         named: bool,
     ) -> Result<Appended, Failure> {
-        let (viewer, id) = (scope.clone(), session_id.clone());
-        let (turn, last_seq) = self
+        let (viewer, id, now) = (scope.clone(), session_id.clone(), self.clock.now());
+        let (turn, last_seq, may) = self
             .ledger
             .ask_in(scope, session_id, move |sight| {
                 let turn = sight.turn(&viewer, &id, &turn_id)?;
-                Ok((turn, sight.session(&viewer, &id)?.last_seq))
+                let session = sight.get(&viewer, &id)?;
+                let may = check_hold(&session, &viewer, now);
+                Ok((turn, session.head.last_seq, may))
             })
             .await?;
+        let closed = turn.status != TurnStatus::Open;
+        if !closed {
+            may?;
+        }
         if let Some(expected) = expected_seq.filter(|seq| *seq != last_seq) {
             return Err(seq_conflict(expected, last_seq));
         }
-        let closed = turn.status != TurnStatus::Open;
         if closed && (expected_seq.is_some() || !named) {
             let redacted = turn.deleted_at.is_some();
             return Err(turn_closed(&turn_id, turn.status, redacted));
+        }
+        if let Some(hold) = scope.hold.filter(|hold| hold.release) {
+            self.release_held(scope, session_id, hold.fence).await?;
         }
         Ok(Appended {
             first_seq: last_seq + 1,

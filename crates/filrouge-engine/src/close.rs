@@ -7,6 +7,7 @@ use filrouge_types::{
     Channel, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, SessionId, Turn, TurnId, Variant,
 };
 
+use crate::calls::held;
 use crate::engine::{Engine, optional_bytes, text_item};
 use crate::record_policy::{LeftOut, kept_metadata};
 use crate::requests::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn};
@@ -33,6 +34,7 @@ impl Engine {
         self.settings
             .limits
             .text(request.answer_translated.as_ref(), "answer_translated")?;
+        let scope = &held(scope, request.fence, request.release)?;
         // Of the request as it came: a retry is known by it, whatever is left out.
         let fingerprint = self.keyed(finalize_fingerprint(&request));
         let mut left = LeftOut::default();
@@ -81,6 +83,7 @@ impl Engine {
         self.settings
             .limits
             .text(request.partial_text.as_ref(), "partial_text")?;
+        let scope = &held(scope, request.fence, request.release)?;
         let parts = error_parts(&request.error)?;
         let partial = request.partial_text.as_ref().map_or("", JsonText::as_token);
         let body = fingerprint(&[b"fail", parts.as_str().as_bytes(), partial.as_bytes()]);
@@ -116,6 +119,7 @@ impl Engine {
         self.settings
             .limits
             .text(request.partial_text.as_ref(), "partial_text")?;
+        let scope = &held(scope, request.fence, request.release)?;
         let partial = request.partial_text.as_ref().map_or("", JsonText::as_token);
         let body = fingerprint(&[b"cancel", partial.as_bytes()]);
         let sieve = self.sieve(self.secrets_of(turn_id));
@@ -145,7 +149,7 @@ impl Engine {
         let turn = self
             .write_turn(scope, Write::Close(Box::new(close)))
             .await?;
-        self.secrets().forget(turn.turn_id);
+        self.secrets().forget(turn.turn_id, self.clock.now());
         let replayed = turn.replayed;
         Ok(self.recorded(turn, masked, replayed))
     }

@@ -10,6 +10,7 @@ use filrouge_types::{
     Channel, Clock, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, Turn, Variant,
 };
 
+use crate::calls::{CallCounters, CallSettings, Journaled};
 use crate::claim::Claim;
 use crate::metadata::MetadataPolicy;
 use crate::record_policy::{Omissions, RecordPolicies};
@@ -35,6 +36,8 @@ pub struct Settings {
     pub metadata: MetadataPolicy,
     /// Which items reach the ledger.
     pub record: RecordPolicies,
+    /// How live calls are handled.
+    pub calls: CallSettings,
     /// Upper bounds.
     pub limits: Limits,
 }
@@ -57,6 +60,7 @@ impl Default for Settings {
             credentials: CredentialPolicy::default(),
             metadata: MetadataPolicy::default(),
             record: RecordPolicies::default(),
+            calls: CallSettings::default(),
             limits: Limits::default(),
         }
     }
@@ -72,6 +76,7 @@ pub struct Engine {
     pub(crate) credentials: Counters,
     pub(crate) omissions: Omissions,
     pub(crate) runtime_context_dropped: AtomicU64,
+    pub(crate) counts: CallCounters,
     links_refused: AtomicU64,
 }
 
@@ -113,6 +118,7 @@ impl Engine {
             credentials: Counters::default(),
             omissions: Omissions::default(),
             runtime_context_dropped: AtomicU64::new(0),
+            counts: CallCounters::default(),
             links_refused: AtomicU64::new(0),
         }
     }
@@ -150,6 +156,7 @@ impl Engine {
     pub(crate) async fn write(&self, scope: &Scope, write: Write) -> Result<Outcome, Failure> {
         let trace = Trace::begin(scope, &write);
         let claim = Claim::of(scope, &write);
+        let journaled = Journaled::of(scope, &write);
         let scope = scope.clone();
         let written = self.ledger.write(Command { scope, write }).await;
         if let (Some(claim), Err(failure)) = (claim, &written)
@@ -157,9 +164,15 @@ impl Engine {
         {
             self.links_refused.fetch_add(1, Ordering::Relaxed);
         }
+        if let Err(failure) = &written {
+            self.counts.refused(failure.code);
+        }
         let outcome = written?;
         if let Some(trace) = trace {
             trace.done(&outcome);
+        }
+        if let Some(journaled) = journaled {
+            journaled.done(&outcome);
         }
         Ok(outcome)
     }

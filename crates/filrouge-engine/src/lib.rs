@@ -10,6 +10,7 @@ pub mod bundle;
 pub mod diagnosis;
 pub mod history;
 pub mod keyfile;
+pub mod kpi;
 pub mod live;
 pub mod restore;
 pub mod scopes;
@@ -17,6 +18,7 @@ pub mod stream;
 pub mod tail;
 
 mod append;
+mod calls;
 mod claim;
 mod close;
 mod conversation;
@@ -38,6 +40,10 @@ mod trace;
 mod validate;
 
 pub use append::Appended;
+pub use calls::{
+    AcquireLease, CallCounts, CallSettings, CheckpointPolicy, Entered, Fallback, Journal, OnBusy,
+    RenewLease, ResumeSession, Resumed, SaveCheckpoint, Saved, Webhook,
+};
 pub use conversation::Conversation;
 pub use engine::{Engine, Settings};
 pub use identity_turns::IdentityTurns;

@@ -73,6 +73,12 @@ pub struct StartTurn {
     /// The answer: closes the turn as finalized.
     #[serde(default)]
     pub answer_neutral: Option<JsonText>,
+    /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
+    #[serde(default)]
+    pub fence: Option<u64>,
+    /// Whether the write gives the session free.
+    #[serde(default)]
+    pub release: bool,
 }
 
 impl StartTurn {
@@ -91,6 +97,8 @@ impl StartTurn {
             runtime_context: None,
             items: Vec::new(),
             answer_neutral: None,
+            fence: None,
+            release: false,
         }
     }
 }
@@ -106,6 +114,25 @@ pub struct AppendItems {
     /// The seq the session must stand at.
     #[serde(default)]
     pub expected_seq: Option<u64>,
+    /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
+    #[serde(default)]
+    pub fence: Option<u64>,
+    /// Whether the write gives the session free.
+    #[serde(default)]
+    pub release: bool,
+}
+
+impl AppendItems {
+    /// These items, under no condition.
+    #[must_use]
+    pub const fn new(items: Vec<NewItem>) -> Self {
+        Self {
+            items,
+            expected_seq: None,
+            fence: None,
+            release: false,
+        }
+    }
 }
 
 /// Ends a turn with an answer; without one its final item is promoted.
@@ -129,6 +156,12 @@ pub struct FinalizeTurn {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<RawJson>,
+    /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
+    #[serde(default)]
+    pub fence: Option<u64>,
+    /// Whether the write gives the session free.
+    #[serde(default)]
+    pub release: bool,
 }
 
 /// What went wrong.
@@ -158,6 +191,12 @@ pub struct FailTurn {
     /// What was shown so far.
     #[serde(default)]
     pub partial_text: Option<JsonText>,
+    /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
+    #[serde(default)]
+    pub fence: Option<u64>,
+    /// Whether the write gives the session free.
+    #[serde(default)]
+    pub release: bool,
 }
 
 /// Ends a turn by the user's wish.
@@ -168,6 +207,12 @@ pub struct CancelTurn {
     /// What was shown so far.
     #[serde(default)]
     pub partial_text: Option<JsonText>,
+    /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
+    #[serde(default)]
+    pub fence: Option<u64>,
+    /// Whether the write gives the session free.
+    #[serde(default)]
+    pub release: bool,
 }
 
 /// Erases the contents of a turn.
@@ -208,6 +253,9 @@ pub struct PatchSession {
     #[serde(default, deserialize_with = "present")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<Option<RawJson>>,
+    /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
+    #[serde(default)]
+    pub fence: Option<u64>,
 }
 
 /// Ends a session.
@@ -219,6 +267,9 @@ pub struct CloseSession {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
     pub reason: Option<Box<str>>,
+    /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
+    #[serde(default)]
+    pub fence: Option<u64>,
 }
 
 /// Gives an anonymous session its owner.

@@ -11,8 +11,9 @@ use filrouge_types::{
 
 use serde::Serialize;
 
+use crate::calls::held;
 use crate::engine::{Engine, unexpected};
-use crate::requests::{CreateSession, PatchSession, RecordEvent};
+use crate::requests::{CloseSession as CloseRequest, CreateSession, PatchSession, RecordEvent};
 
 /// Sessions erased by one look at a list.
 const ERASED_AT_ONCE: usize = 100;
@@ -125,6 +126,7 @@ impl Engine {
     ) -> Result<Session, Failure> {
         let limits = &self.settings.limits;
         let text = |field: &Option<Option<Box<str>>>| field.clone().flatten();
+        let scope = &held(scope, request.fence, false)?;
         limits.label(text(&request.title).as_deref(), "title")?;
         limits.label(text(&request.state).as_deref(), "state")?;
         let metadata = request.metadata;
@@ -149,14 +151,16 @@ impl Engine {
     /// Ends a session: no turn begins in it any more, those that are open may end. Doing it again changes nothing.
     ///
     /// # Errors
-    /// `session_not_found`, `session_erased`, `limit_exceeded`, and the ledger's.
+    /// `session_not_found`, `session_erased`, `limit_exceeded`, those of fences, and the ledger's.
     pub async fn close_session(
         &self,
         scope: &Scope,
         session_id: SessionId,
-        reason: Option<Box<str>>,
+        request: CloseRequest,
     ) -> Result<Session, Failure> {
+        let reason = request.reason;
         self.settings.limits.label(reason.as_deref(), "reason")?;
+        let scope = &held(scope, request.fence, false)?;
         let close = CloseSession { session_id, reason };
         self.write_session(scope, Write::CloseSession(close)).await
     }

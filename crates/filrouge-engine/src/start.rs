@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use filrouge_store::chain::fingerprint;
-use filrouge_store::command::{NewSession, Scope, Start, Write};
+use filrouge_store::command::{NewSession, Outcome, Scope, Start, Write};
 use filrouge_store::hot::Keep;
 use filrouge_store::read::merged;
 use filrouge_store::record::{Batch, CloseEvent, Entry, Event, StartEvent};
@@ -13,8 +13,9 @@ use filrouge_types::{
     TurnId, TurnStatus, Variant, select_members,
 };
 
+use crate::calls::held;
 use crate::close::finalize_fingerprint;
-use crate::engine::{Engine, optional_bytes, text_item};
+use crate::engine::{Engine, optional_bytes, text_item, unexpected};
 use crate::record_policy::{LeftOut, kept_items, kept_metadata};
 use crate::requests::{FinalizeTurn, ReplaceTurn, StartTurn};
 use crate::secrets::{Masked, Recorded, TurnSecrets};
@@ -59,6 +60,19 @@ impl Engine {
         session: SessionId,
         request: StartTurn,
     ) -> Result<Recorded<Turn>, Failure> {
+        let (turn, _) = self.start_or_find(scope, session, request).await?;
+        Ok(turn)
+    }
+
+    /// As [`Self::start_turn`]; and whether the turn is the caller's to work at, because this call has begun it, or opened
+    /// it again.
+    pub(crate) async fn start_or_find(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        request: StartTurn,
+    ) -> Result<(Recorded<Turn>, bool), Failure> {
+        let scope = &held(scope, request.fence, request.release)?;
         let keep = self.keep(scope, &session).await?;
         let origin = Origin {
             keep,
@@ -82,25 +96,32 @@ impl Engine {
             told: Some(told),
         };
         let started = self.start(scope, session, request, origin)?;
-        self.write_start(scope, started).await
+        let (turn, _) = self.write_start(scope, started).await?;
+        Ok(turn)
     }
 
     async fn write_start(
         &self,
         scope: &Scope,
         started: Started,
-    ) -> Result<Recorded<Turn>, Failure> {
-        let turn = self
-            .write_turn(scope, Write::Start(Box::new(started.start)))
-            .await?;
-        if let Some(secrets) = started.secrets
-            && turn.status == TurnStatus::Open
-        {
-            self.secrets().hold(turn.turn_id, secrets, self.clock.now());
+    ) -> Result<(Recorded<Turn>, bool), Failure> {
+        let write = Write::Start(Box::new(started.start));
+        let (turn, put) = match self.write(scope, write).await? {
+            Outcome::Turn(turn, put) => (*turn, put),
+            _ => return Err(unexpected()),
+        };
+        if let Some(secrets) = started.secrets {
+            let (session, now) = (turn.session_id.clone(), self.clock.now());
+            let owner = (scope.tenant.clone(), session);
+            self.secrets().hold((owner, turn.turn_id), secrets, now);
+            if turn.status != TurnStatus::Open {
+                self.secrets().forget(turn.turn_id, now);
+            }
         }
         let replayed = turn.replayed;
         self.left_out(&started.left, replayed);
-        Ok(self.recorded(turn, &started.masked, replayed))
+        let turn = self.recorded(turn, &started.masked, replayed);
+        Ok((turn, put.is_some()))
     }
 
     /// Replaces a closed turn; nothing of it is edited.
@@ -120,6 +141,7 @@ impl Engine {
                 "a replacement needs answer_neutral",
             ));
         }
+        let scope = &held(scope, request.fence, request.release)?;
         let keep = self.keep(scope, &session).await?;
         let origin = Origin {
             replaces: Some(old),
@@ -127,7 +149,8 @@ impl Engine {
             told: None,
         };
         let started = self.start(scope, session, request, origin)?;
-        self.write_start(scope, started).await
+        let (turn, _) = self.write_start(scope, started).await?;
+        Ok(turn)
     }
 
     fn check_start(&self, request: &StartTurn) -> Result<(), Failure> {

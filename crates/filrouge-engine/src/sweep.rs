@@ -127,6 +127,7 @@ impl Engine {
             tenant: silent.tenant.clone(),
             viewer: Viewer::Operator,
             token: None,
+            hold: None,
         };
         if self.waits_for_human(&scope, silent).await? {
             return Ok(false);

@@ -132,6 +132,8 @@ fn op(write: &Write) -> Option<&'static str> {
         | Write::Patch(_)
         | Write::Erase(_)
         | Write::RecordEvent(_)
+        | Write::Lease(_)
+        | Write::PutCheckpoint(_)
         | Write::PutNote(_) => return None,
     })
 }

@@ -195,6 +195,7 @@ fn open_writer(
         keyring: options.keyring.clone(),
         entropy: options.entropy.clone(),
         clock,
+        told_the_time: database.is_some(),
         lock: lock_of(&store_id),
         answer_timeout: options.answer_timeout,
         settle_timeout: options.settle_timeout,
@@ -283,6 +284,10 @@ impl Ledger for PostgresLedger {
 
     fn durability(&self) -> Durability {
         self.durability
+    }
+
+    fn kind(&self) -> &'static str {
+        "pg"
     }
 
     fn version(&self) -> Option<String> {

@@ -13,8 +13,10 @@ use crate::options::Options;
 mod keys;
 
 /// One file each; never edited once released. Each sets the row `schema` of the table `store` to its number.
-pub(crate) const MIGRATIONS: &[(&str, &str)] =
-    &[("journal", include_str!("migrations/0001_journal.sql"))];
+pub(crate) const MIGRATIONS: &[(&str, &str)] = &[
+    ("journal", include_str!("migrations/0001_journal.sql")),
+    ("leases", include_str!("migrations/0002_leases.sql")),
+];
 
 /// The schema this program writes.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();

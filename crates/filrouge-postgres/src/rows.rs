@@ -3,8 +3,8 @@
 use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    DraftChunk, DraftRow, EventRow, KeyRow, LogRow, NoteRow, RECORDS_BYTES, SessionPk, Stored,
-    TurnRow, View, event_key, item_key, request_key,
+    CheckpointRow, DraftChunk, DraftRow, EventPlace, EventRow, KeyRow, LogRow, NoteRow,
+    RECORDS_BYTES, SessionPk, Stored, TurnRow, View, event_key, item_key, request_key,
 };
 use filrouge_types::{
     EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
@@ -15,6 +15,7 @@ use tokio_postgres::types::{FromSqlOwned, Type};
 use crate::error::{failure, malformed};
 use crate::session::{Driver, Param, Session, Sql};
 
+mod checkpoint;
 mod draft;
 mod event;
 mod key;
@@ -25,7 +26,9 @@ mod session;
 mod structure;
 mod turn;
 
+pub(crate) use checkpoint::read_checkpoint;
 pub(crate) use draft::read_draft;
+pub(crate) use event::read_event;
 pub(crate) use log::{NEWEST_LOG, read_log};
 pub(crate) use record::read_record;
 pub(crate) use session::read_stored;
@@ -207,6 +210,24 @@ impl View for Rows<'_> {
         event::newest(self, pk)
     }
 
+    fn events_at(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+        after: Option<EventPlace>,
+        limit: usize,
+    ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
+        event::at(self, from, to, after, limit)
+    }
+
+    fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>, Failure> {
+        checkpoint::at(self, pk, seq)
+    }
+
+    fn checkpoint_seqs(&self, pk: SessionPk) -> Result<Vec<u64>, Failure> {
+        checkpoint::seqs(self, pk)
+    }
+
     fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure> {
         note::get(self, name)
     }
@@ -242,7 +263,7 @@ impl View for Rows<'_> {
              UNION SELECT session_pk FROM filrouge.turn UNION SELECT session_pk FROM filrouge.record
              UNION SELECT session_pk FROM filrouge.item_key UNION SELECT session_pk FROM filrouge.event
              UNION SELECT session_pk FROM filrouge.draft UNION SELECT session_pk FROM filrouge.draft_chunk
-             UNION SELECT session_pk FROM filrouge.session_agent",
+             UNION SELECT session_pk FROM filrouge.session_agent UNION SELECT session_pk FROM filrouge.checkpoint",
             &[],
         );
         self.many(&SQL, &[])?

@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    DraftChunk, DraftRow, EventRow, KeyRow, LogRow, NoteRow, SessionPk, Stored, TurnRow, View,
-    item_key, request_key,
+    CheckpointRow, DraftChunk, DraftRow, EventPlace, EventRow, KeyRow, LogRow, NoteRow, SessionPk,
+    Stored, TurnRow, View, event_key, item_key, request_key,
 };
 use filrouge_types::{
     EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId,
@@ -208,7 +208,10 @@ impl View for Stage<'_> {
     }
 
     fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>, Failure> {
-        self.sent()?.event(pk, key)
+        match self.known.beside().event(pk, event_key(key)) {
+            Some(found) => Ok(found.cloned()),
+            None => self.sent()?.event(pk, key),
+        }
     }
 
     fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure> {
@@ -216,7 +219,34 @@ impl View for Stage<'_> {
     }
 
     fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure> {
-        self.sent()?.newest_event(pk)
+        match self.known.beside().newest_event(pk) {
+            Some(number) => Ok(number),
+            None => self.sent()?.newest_event(pk),
+        }
+    }
+
+    fn events_at(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+        after: Option<EventPlace>,
+        limit: usize,
+    ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
+        self.sent()?.events_at(from, to, after, limit)
+    }
+
+    fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>, Failure> {
+        match self.known.beside().checkpoint(pk, seq) {
+            Some(found) => Ok(found.cloned()),
+            None => self.sent()?.checkpoint(pk, seq),
+        }
+    }
+
+    fn checkpoint_seqs(&self, pk: SessionPk) -> Result<Vec<u64>, Failure> {
+        match self.known.beside().checkpoint_seqs(pk) {
+            Some(seqs) => Ok(seqs),
+            None => self.sent()?.checkpoint_seqs(pk),
+        }
     }
 
     fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure> {
@@ -270,7 +300,10 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &wanted::SESSIONS,
     &wanted::KEYS,
     &wanted::RECORDS,
+    &wanted::EVENTS,
+    &wanted::CHECKPOINTS,
     &pending::INSERT_SESSIONS,
+    &pending::UPDATE_SESSIONS,
     &pending::PUT_HEADS,
     &pending::INSERT_TURNS,
     &pending::UPDATE_TURNS,
@@ -281,5 +314,8 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &pending::DELETE_DRAFTS,
     &pending::INSERT_CHUNKS,
     &pending::DELETE_CHUNKS,
+    &pending::INSERT_EVENTS,
+    &pending::PUT_CHECKPOINTS,
+    &pending::DELETE_CHECKPOINTS,
     &pending::INSERT_LOG,
 ];

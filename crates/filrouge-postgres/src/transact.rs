@@ -8,7 +8,7 @@ use filrouge_store::command::Outcome;
 use filrouge_store::copy::unfinished;
 use filrouge_store::rows::{LogRow, View};
 use filrouge_store::rules::{self, Context, Group};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, Timestamp};
 use tokio::sync::Notify;
 use tokio::try_join;
 use tokio_postgres::Error;
@@ -39,16 +39,22 @@ pub(crate) enum Spoiled {
 /// How a transaction has ended that was not committed for certain.
 pub(crate) enum Ended {
     /// Nothing was written.
-    Spoiled(Spoiled),
+    Spoiled(Box<Spoiled>),
     /// The connection is gone; with what was under way if COMMIT had been sent.
-    Lost(Failure, Option<Box<Done>>),
+    Lost(Box<Failure>, Option<Box<Done>>),
     /// Another transaction was in the way: nothing was written, another try can do.
-    Again(Failure),
+    Again(Box<Failure>),
+}
+
+impl Ended {
+    pub(crate) fn lost(failure: Failure, done: Option<Box<Done>>) -> Self {
+        Self::Lost(Box::new(failure), done)
+    }
 }
 
 impl From<Spoiled> for Ended {
     fn from(spoiled: Spoiled) -> Self {
-        Self::Spoiled(spoiled)
+        Self::Spoiled(Box::new(spoiled))
     }
 }
 
@@ -56,9 +62,9 @@ impl From<Spoiled> for Ended {
 fn ended(error: &Error) -> Ended {
     let failure = failure(error);
     if is_lost(error) {
-        Ended::Lost(failure, None)
+        Ended::lost(failure, None)
     } else if is_passing(error) {
-        Ended::Again(failure)
+        Ended::Again(Box::new(failure))
     } else if is_stores(&failure) {
         Spoiled::ForAll(failure).into()
     } else {
@@ -119,7 +125,7 @@ impl Writer {
 
     fn begin_and_apply(&self, group: &[Request]) -> Result<(Box<Done>, Pending), Ended> {
         let Some(linked) = &self.linked else {
-            return Err(Ended::Lost(unavailable("not connected"), None));
+            return Err(Ended::lost(unavailable("not connected"), None));
         };
         // Before the database is asked: a transaction that has lost its lock meanwhile must not take what others have
         // committed since, and this process knows of, for gone.
@@ -137,13 +143,13 @@ impl Writer {
             };
             wanted.fetch(session, begin, self.lock, before).await
         });
-        let fetched = fetched.map_err(|f| Ended::Lost(f, None))?;
+        let fetched = fetched.map_err(|f| Ended::lost(f, None))?;
         let mut fetched = fetched.map_err(|e| ended(&e))?.map_err(Spoiled::ByOne)?;
         if fetched.copying {
             return Err(Spoiled::ForAll(unfinished("the store in this database")).into());
         }
         let more = self.wait(wanted.fetch_records(&linked.session, &mut fetched));
-        let more = more.map_err(|f| Ended::Lost(f, None))?;
+        let more = more.map_err(|f| Ended::lost(f, None))?;
         more.map_err(|e| ended(&e))?.map_err(Spoiled::ByOne)?;
         let rows = || Rows {
             session: &linked.session,
@@ -158,9 +164,12 @@ impl Writer {
         self.guard
             .follow(&rows(), known, fetched.commits.first(), near)
             .map_err(lost_or_all)?;
+        // By the database's clock, which tells whether a lease has ended, whatever this process's own clock does.
+        let told = fetched.now.filter(|_| self.told_the_time);
+        let now = told.unwrap_or_else(|| self.clock.now());
         let mut stage = Stage::new(rows(), fetched);
         // A fault in the rules must cost its own write, not the writer.
-        let applied = catch_unwind(AssertUnwindSafe(|| self.apply_all(&mut stage, group)));
+        let applied = catch_unwind(AssertUnwindSafe(|| self.apply_all(&mut stage, group, now)));
         let applied = applied.unwrap_or_else(|_| {
             let what = "a write failed within the program; its report is in the log";
             Err(Spoiled::ByOne(Failure::new(ErrorCode::Internal, what)))
@@ -172,12 +181,17 @@ impl Writer {
         }
     }
 
-    fn apply_all(&self, stage: &mut Stage<'_>, group: &[Request]) -> Result<Box<Done>, Spoiled> {
+    fn apply_all(
+        &self,
+        stage: &mut Stage<'_>,
+        group: &[Request],
+        now: Timestamp,
+    ) -> Result<Box<Done>, Spoiled> {
         let suspects = self.guard.suspects();
         let ctx = Context {
             keyring: &self.keyring,
             entropy: self.entropy.as_ref(),
-            now: self.clock.now(),
+            now,
             suspects: &suspects,
         };
         let mut log = Group::begin(stage).map_err(Spoiled::ForAll)?;
@@ -214,7 +228,7 @@ impl Writer {
     /// Sends what was put, and commits, in one round trip.
     fn commit(&mut self, done: Box<Done>, pending: &Pending) -> Result<Box<Done>, Ended> {
         let Some(linked) = &self.linked else {
-            return Err(Ended::Lost(unavailable("not connected"), None));
+            return Err(Ended::lost(unavailable("not connected"), None));
         };
         let session = &linked.session;
         let send = async {
@@ -225,9 +239,9 @@ impl Writer {
             Ok(Ok(())) => Ok(done),
             // With nothing put there is nothing to be lost.
             Err(_) if done.log.is_none() => Ok(done),
-            Err(failure) => Err(Ended::Lost(failure, Some(done))),
+            Err(failure) => Err(Ended::lost(failure, Some(done))),
             Ok(Err(error)) if is_lost(&error) && !is_standby(&error) => {
-                Err(Ended::Lost(failure(&error), Some(done)))
+                Err(Ended::lost(failure(&error), Some(done)))
             }
             Ok(Err(error)) => {
                 // A statement was refused, so that COMMIT has undone everything.
@@ -243,7 +257,7 @@ impl Writer {
             return Ok(Some(done));
         };
         let Some(linked) = &self.linked else {
-            return Err(Ended::Lost(unavailable("not connected"), Some(done)));
+            return Err(Ended::lost(unavailable("not connected"), Some(done)));
         };
         let begin = format!("{BEGIN}{}", linked.local);
         let session = &linked.session;
@@ -268,9 +282,9 @@ impl Writer {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => {
                 self.linked = None;
-                return Err(Ended::Lost(failure(&error), Some(done)));
+                return Err(Ended::lost(failure(&error), Some(done)));
             }
-            Err(failure) => return Err(Ended::Lost(failure, Some(done))),
+            Err(failure) => return Err(Ended::lost(failure, Some(done))),
         };
         let found = found
             .first()
@@ -285,8 +299,8 @@ impl Writer {
         let later = "UPDATE filrouge.store SET value = value WHERE name = 'store_id'";
         match self.wait(session.run(later)) {
             Ok(Ok(())) => Ok(Some(done)),
-            Ok(Err(error)) => Err(Ended::Lost(failure(&error), Some(done))),
-            Err(failure) => Err(Ended::Lost(failure, Some(done))),
+            Ok(Err(error)) => Err(Ended::lost(failure(&error), Some(done))),
+            Err(failure) => Err(Ended::lost(failure, Some(done))),
         }
     }
 
@@ -320,7 +334,7 @@ fn lost_or_all(failure: Failure) -> Ended {
         failure.code,
         ErrorCode::StoreUnavailable | ErrorCode::StoreReadOnly
     ) {
-        Ended::Lost(failure, None)
+        Ended::lost(failure, None)
     } else {
         Spoiled::ForAll(failure).into()
     }

@@ -43,6 +43,8 @@ pub(crate) struct Writer {
     pub(crate) keyring: Arc<Keyring>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// Whether the store's time is the database's, which each transaction is told.
+    pub(crate) told_the_time: bool,
     /// The advisory lock that whoever writes to this store holds.
     pub(crate) lock: i64,
     pub(crate) answer_timeout: Duration,
@@ -135,24 +137,24 @@ impl Writer {
                 Ok(None) => {}
                 Err(Ended::Spoiled(spoiled)) => {
                     self.note(&spoiled);
-                    return Err(spoiled);
+                    return Err(*spoiled);
                 }
                 Err(Ended::Lost(failure, done)) => {
                     self.linked = None;
                     let first = lost.until.is_none();
                     if lost.is_over(self.settle_timeout) {
                         tracing::warn!(%failure, "a write that the connection was lost under is given up");
-                        return Err(self.give_up(failure, done.is_some()));
+                        return Err(self.give_up(*failure, done.is_some()));
                     }
                     if first {
                         tracing::warn!(%failure, "the connection to PostgreSQL was lost under a write; it is settled over a new one");
                     }
-                    (lost.why, lost.unsettled) = (Some(failure), done);
+                    (lost.why, lost.unsettled) = (Some(*failure), done);
                     std::thread::sleep(RETRY_EVERY);
                 }
                 Err(Ended::Again(failure)) => {
                     if lost.is_over(self.settle_timeout) {
-                        return Err(self.give_up(failure, false));
+                        return Err(self.give_up(*failure, false));
                     }
                     std::thread::sleep(RETRY_EVERY / 10);
                 }
@@ -171,7 +173,7 @@ impl Writer {
             (Err(failure), _) if lost.until.is_none() => {
                 Err(Spoiled::ForAll(given_up(failure, false)).into())
             }
-            (Err(failure), done) => Err(Ended::Lost(lost.why.take().unwrap_or(failure), done)),
+            (Err(failure), done) => Err(Ended::lost(lost.why.take().unwrap_or(failure), done)),
         }
     }
 

@@ -12,22 +12,26 @@ pub(crate) const EDITION: &str = "e";
 
 /// An edition as it is written.
 pub(crate) fn written(edition: &Edition) -> String {
-    format!("{}:{}", edition.incarnation, edition.version)
+    let Edition {
+        incarnation,
+        version,
+        word,
+    } = edition;
+    format!("{incarnation}:{version}:{word:016x}")
 }
 
 fn named(name: &[u8]) -> Vec<u8> {
     [b"f", name].concat()
 }
 
-/// An edition as a commit leaves it: with a word of that commit's own, by which it is known when it is sent again.
-pub(crate) fn left(edition: &Edition) -> Result<String, Failure> {
+/// A word for a commit: by it, it is known when it is sent again, and what it leaves is told from any other state.
+pub(crate) fn word() -> Result<u64, Failure> {
     let mut word = [0; 8];
     OsEntropy.fill(&mut word).map_err(|e| {
         let what = format!("the random source failed: {e}");
         Failure::new(ErrorCode::Internal, what)
     })?;
-    let word = u64::from_be_bytes(word);
-    Ok(format!("{}:{word:016x}", written(edition)))
+    Ok(u64::from_be_bytes(word))
 }
 
 /// Adds what `commit.lua` is told of a change.
@@ -52,12 +56,14 @@ pub(crate) fn read_edition(answer: Value) -> Result<Option<Edition>, Damaged> {
 
 fn parsed(bytes: &[u8]) -> Option<Edition> {
     let (incarnation, rest) = std::str::from_utf8(bytes).ok()?.split_once(':')?;
-    // Behind it stands the word of the commit that has left it.
-    let version = rest.split_once(':').map_or(rest, |(version, _)| version);
-    Some(Edition {
+    let (version, word) = rest.split_once(':')?;
+    let edition = Edition {
         incarnation: incarnation.parse().ok()?,
         version: version.parse().ok()?,
-    })
+        word: u64::from_str_radix(word, 16).ok()?,
+    };
+    // The scripts compare bytes: what is written in another way would never be the edition that is expected.
+    (written(&edition).as_bytes() == bytes).then_some(edition)
 }
 
 /// Reads all fields of a session.

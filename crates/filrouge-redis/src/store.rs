@@ -133,20 +133,23 @@ impl HotStore for RedisHot {
         incarnation: u64,
         change: Change,
     ) -> Result<Option<Edition>, Failure> {
+        let word = session::word()?;
         let next = match expected {
             None => Edition {
                 incarnation,
                 version: 1,
+                word,
             },
             Some(found) => Edition {
+                incarnation: found.incarnation,
                 version: found.version.saturating_add(1),
-                ..found
+                word,
             },
         };
         let mut call = COMMIT.on(&self.session(key));
         call.arg(self.ttl())
             .arg(expected.as_ref().map(session::written).unwrap_or_default())
-            .arg(session::left(&next)?);
+            .arg(session::written(&next));
         session::write_change(&mut call, &change);
         let answer = self.number(call).await?;
         self.caller.writes.taken();

@@ -30,6 +30,13 @@ pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Respon
     Ok(json_text(status, text))
 }
 
+/// No answer: somebody else is at work, and the caller wants none then.
+pub(crate) fn no_content() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
 /// An answer that is JSON already.
 pub(crate) fn json_text(status: StatusCode, text: Vec<u8>) -> Response<Body> {
     let mut response = Response::new(Body::from(text));

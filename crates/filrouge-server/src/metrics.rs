@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use filrouge_engine::CallCounts;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -13,6 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+mod calls;
 mod hot;
 
 pub(crate) use hot::HotState;
@@ -68,6 +70,7 @@ pub(crate) struct StoreState {
     pub(crate) credentials_refused: Vec<(&'static str, u64)>,
     pub(crate) body_bytes: usize,
     pub(crate) hot: HotState,
+    pub(crate) calls: CallCounts,
 }
 
 /// All counters and gauges of a server.
@@ -97,6 +100,7 @@ pub struct Metrics {
     store_queued_writes: Gauge,
     unauthenticated: Counter,
     hot: hot::HotMetrics,
+    calls: calls::CallMetrics,
 }
 
 impl fmt::Debug for Metrics {
@@ -137,12 +141,14 @@ impl Default for Metrics {
             store_queued_writes: Gauge::default(),
             unauthenticated: Counter::default(),
             hot: hot::HotMetrics::default(),
+            calls: calls::CallMetrics::default(),
         };
         metrics.register_requests();
         metrics.register_connections();
         metrics.register_store();
         metrics.register_secrets();
         metrics.register(|r| metrics.hot.register(r));
+        metrics.register(|r| metrics.calls.register(r));
         metrics
     }
 }
@@ -325,6 +331,7 @@ impl Metrics {
         let hot_down = store.hot.there && !store.hot.up;
         let degraded = store.read_only || store.integrity || store.anchor || hot_down;
         self.hot.set(&store.hot);
+        self.calls.set(&store.calls);
         self.store_read_only.set(store.read_only.into());
         self.store_integrity_failed.set(store.integrity.into());
         self.anchor_failed.set(store.anchor.into());

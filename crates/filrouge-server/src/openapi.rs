@@ -11,14 +11,15 @@ mod problems;
 mod schemas;
 
 pub(crate) use answers::{
-    Copied, Created, Listed, Made, Shown, Tabled, Tagged, TaggedWrite, Tailed, Written,
+    Copied, Created, Listed, Made, OrNothing, Shown, Tabled, Tagged, TaggedWrite, Tailed, Written,
 };
 pub(crate) use finish::finish;
-pub(crate) use parameters::{IfMatch, LastEventId, SessionPath, TurnPath};
+pub(crate) use parameters::{IfMatch, LastEventId, SessionPath, TenantPath, TurnPath};
 pub(crate) use problems::{
     Answering, Appending, Asked, Called, Conditional, Ending, InLedger, InOpenSession,
-    InSessionAsked, Large, LinkingSession, MakingSession, OfSession, OfTurn, Problems, Recording,
-    Redacting, Replacing, Starting, Stored, Streaming, WithBody, Writing,
+    InSessionAsked, Journaled, Large, LinkingSession, MakingSession, OfCheckpoint, OfSession,
+    OfTenant, OfTurn, Problems, PuttingCheckpoint, Recording, Redacting, Releasing, Renewing,
+    Replacing, Resuming, Starting, Stored, Streaming, Taking, UnderLease, WithBody, Writing,
 };
 pub(crate) use schemas::{Bundle, Context, Document, ReplaceTurn, VerifyReport};
 

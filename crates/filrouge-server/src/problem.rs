@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{Clock, ErrorCode, Failure, Lease, SystemClock, Timestamp};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -20,6 +20,10 @@ struct ProblemBody<'a> {
     session_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
 }
 
 /// A failure on its way to the caller, and in how many seconds it may come back, if more is known than that it may.
@@ -54,6 +58,14 @@ fn told(failure: &Failure) -> (&str, Option<&str>) {
     }
 }
 
+/// In how many seconds a lease will have ended, rounded up; at least one. Whoever holds it may give it free before.
+fn seconds_left(lease: &Lease) -> u32 {
+    let until = lease.expires_at.map_or(0, |at| at.as_micros());
+    let left = until.saturating_sub(SystemClock.now().as_micros());
+    let seconds = u64::try_from(left).unwrap_or(0).div_ceil(1_000_000);
+    u32::try_from(seconds.max(1)).unwrap_or(u32::MAX)
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response<Body> {
         let failure = &self.0;
@@ -61,6 +73,7 @@ impl IntoResponse for Problem {
             tracing::error!(code = failure.code.as_str(), detail = %failure.detail, "a request failed");
         }
         let (detail, hint) = told(failure);
+        let held = failure.held.as_deref();
         let body = ProblemBody {
             r#type: format!("urn:filrouge:error:{}", failure.code),
             title: failure.code.title(),
@@ -71,6 +84,8 @@ impl IntoResponse for Problem {
             actual_seq: failure.actual_seq,
             session_id: failure.place.as_ref().map(|p| p.session_id.as_str()),
             seq: failure.place.as_ref().and_then(|p| p.seq),
+            holder: held.and_then(|lease| lease.holder.as_deref()),
+            expires_at: held.and_then(|lease| lease.expires_at),
         };
         let text = serde_json::to_vec(&body).unwrap_or_default();
         let mut response = Response::new(Body::from(text));
@@ -85,7 +100,8 @@ impl IntoResponse for Problem {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if failure.code.retry() {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(self.1.unwrap_or(1)));
+            let seconds = self.1.or_else(|| held.map(seconds_left));
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.unwrap_or(1)));
         }
         response
     }

@@ -20,7 +20,7 @@ use crate::metrics::Metrics;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct EndLabels {
     format: &'static str,
-    /// What its turn was then, or `lost`.
+    /// What its turn was then, the code of the lease that refused it, or `lost`.
     outcome: &'static str,
 }
 

@@ -15,7 +15,9 @@ use crate::problem::Problem;
 use crate::serve::App;
 
 mod audit;
+mod busy;
 mod changes;
+mod checkpoints;
 mod context;
 mod events;
 mod export;
@@ -23,14 +25,18 @@ mod health;
 mod identity_turns;
 mod info;
 mod items;
+mod kpi;
+mod lease;
 mod lineage;
 mod metrics;
 mod openapi;
+mod resume;
 mod session;
 mod sessions;
 mod stats;
 pub(crate) mod stream;
 mod tail;
+pub(crate) mod technical_status;
 mod turns;
 
 /// All routes with what the document tells of them. A route that is not annotated cannot be put in.
@@ -40,10 +46,21 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(sessions::show, session::patch, session::erase))
         .routes(routes!(session::close))
         .routes(routes!(session::link))
+        .routes(routes!(
+            lease::take,
+            lease::renew,
+            lease::show,
+            lease::release
+        ))
+        .routes(routes!(resume::resume))
+        .routes(routes!(checkpoints::put, checkpoints::list))
+        .routes(routes!(checkpoints::latest))
         .routes(routes!(events::record, events::list))
         .routes(routes!(info::show))
         .routes(routes!(changes::list))
         .routes(routes!(audit::list))
+        .routes(routes!(technical_status::show))
+        .routes(routes!(kpi::show))
         .routes(routes!(turns::start, turns::list))
         .routes(routes!(turns::show))
         .routes(routes!(items::append))

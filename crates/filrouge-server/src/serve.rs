@@ -19,6 +19,7 @@ use crate::metrics::Metrics;
 use crate::observe;
 use crate::recordings::Recordings;
 use crate::routes::router;
+use crate::routes::technical_status::Lately;
 use crate::transport::{self, Transport};
 use crate::webhooks::Webhooks;
 
@@ -43,6 +44,7 @@ struct Parts {
     limits: Limits,
     metrics: Arc<Metrics>,
     recordings: Recordings,
+    statuses: Lately,
     stopping: watch::Sender<bool>,
 }
 
@@ -65,6 +67,7 @@ impl App {
             limits: Limits::new(limits, metrics.clone()),
             recordings: Recordings::new(&metrics),
             metrics,
+            statuses: Lately::default(),
             stopping: watch::Sender::new(false),
         }))
     }
@@ -84,6 +87,11 @@ impl App {
     /// The provider streams that are being recorded.
     pub(crate) fn recordings(&self) -> &Recordings {
         &self.0.recordings
+    }
+
+    /// What was said lately of how tenants do.
+    pub(crate) fn statuses(&self) -> &Lately {
+        &self.0.statuses
     }
 
     /// Turns true when the server stops: streams end then, with a place to go on from. Whoever ignores it is

@@ -218,6 +218,7 @@ fn put_piece(target: &mut Rows<'_>, row: &Piece) -> Result<(), Failure> {
         Piece::Key(pk, row) => target.insert_key(*pk, row.key, row.seq),
         Piece::Agent(pk, agent) => target.note_agent(*pk, agent),
         Piece::Event(pk, row) => target.insert_event(*pk, row),
+        Piece::Checkpoint(pk, row) => target.put_checkpoint(*pk, row),
         Piece::Draft(pk, row) => target.put_draft(*pk, row),
         Piece::Chunk(pk, place, chunk) => target.insert_draft_chunk(*pk, *place, chunk),
         Piece::Head(pk, head) => target.put_head(*pk, head),

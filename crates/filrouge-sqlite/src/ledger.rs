@@ -270,6 +270,10 @@ impl Ledger for SqliteLedger {
         self.put(self.slot_apart.clone(), question).await
     }
 
+    fn kind(&self) -> &'static str {
+        "sqlite"
+    }
+
     fn version(&self) -> Option<String> {
         Some(format!("SQLite {}", rusqlite::version()))
     }

@@ -22,6 +22,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("redaction", include_str!("migrations/0002_redaction.sql")),
     ("sessions", include_str!("migrations/0003_sessions.sql")),
     ("drafts", include_str!("migrations/0004_drafts.sql")),
+    ("leases", include_str!("migrations/0005_leases.sql")),
 ];
 
 /// The first schema whose writers erase what they delete.
@@ -29,6 +30,9 @@ const ERASING: u64 = 2;
 
 /// The first schema that knows which agents have spoken in a session.
 const AGENTS: u64 = 3;
+
+/// The first schema that finds events by when they happened.
+const DATED: u64 = 5;
 
 /// The schema this program writes.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
@@ -150,6 +154,9 @@ pub(crate) fn migrate(
     }
     if (1..AGENTS).contains(&version) {
         derive_agents(&mut Rows(&tx), keyring)?;
+    }
+    if (1..DATED).contains(&version) {
+        Rows(&tx).date_events()?;
     }
     if !ours {
         tx.pragma_update(None, "application_id", APPLICATION_ID)

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use filrouge_store::command::{Scope, SessionFilter, Viewer};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    DraftChunk, DraftRow, EventRow, KeyRow, LogRow, NoteRow, RECORDS_BYTES, SessionPk, Stored,
-    TurnRow, View, item_key, request_key,
+    CheckpointRow, DraftChunk, DraftRow, EventPlace, EventRow, KeyRow, LogRow, NoteRow,
+    RECORDS_BYTES, SessionPk, Stored, TurnRow, View, item_key, request_key,
 };
 use filrouge_types::{
     EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId,
@@ -15,6 +15,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, para
 
 use crate::error::{failure, malformed};
 
+mod checkpoint;
 mod draft;
 mod event;
 mod key;
@@ -342,6 +343,24 @@ impl View for Rows<'_> {
         event::newest(self, pk)
     }
 
+    fn events_at(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+        after: Option<EventPlace>,
+        limit: usize,
+    ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
+        event::page_at(self, (from, to), after, limit)
+    }
+
+    fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>, Failure> {
+        checkpoint::get(self, pk, seq)
+    }
+
+    fn checkpoint_seqs(&self, pk: SessionPk) -> Result<Vec<u64>, Failure> {
+        checkpoint::seqs(self, pk)
+    }
+
     fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure> {
         note::get(self, name)
     }
@@ -374,7 +393,7 @@ impl View for Rows<'_> {
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {
         let sql = "SELECT pk FROM session UNION SELECT pk FROM head UNION SELECT id >> 32 FROM turn
              UNION SELECT session_pk FROM record_key UNION SELECT session_pk FROM item_key
-             UNION SELECT session_pk FROM event UNION SELECT turn >> 32 FROM draft UNION SELECT turn >> 32 FROM draft_chunk";
+             UNION SELECT session_pk FROM event UNION SELECT session_pk FROM checkpoint UNION SELECT turn >> 32 FROM draft UNION SELECT turn >> 32 FROM draft_chunk";
         self.many(sql, [], |row| uint(row, 0))
     }
 }

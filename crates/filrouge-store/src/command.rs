@@ -1,18 +1,21 @@
 //! What a ledger is asked to write and how it answers (DESIGN §4).
 
 use filrouge_types::{
-    IdentityId, JsonText, ProjectId, RawJson, RequestId, SessionId, SessionStatus, TenantId,
-    Timestamp, Turn, TurnId, TurnStatus,
+    Checkpoint, IdentityId, JsonText, ProjectId, RawJson, RequestId, SessionId, SessionStatus,
+    TenantId, Timestamp, Turn, TurnId, TurnStatus,
 };
 
 use crate::draft::{Delta, StreamId};
 use crate::record::{Batch, ChainedItem, Entry, Seqs, StartEvent};
-use crate::rows::SessionRow;
+use crate::rows::{HeadLease, SessionRow};
 
+mod codec;
 mod filter;
+mod lease;
 mod outcome;
 mod session;
 
+pub use lease::{Acquire, Hold, LeaseAsk, PutCheckpoint, TakeLease};
 pub use outcome::{Outcome, Put};
 pub use session::{
     CloseSession, Erase, Erased, Link, NewEvent, Patch, PutNote, SessionPatch, SessionToken,
@@ -47,6 +50,8 @@ pub struct Scope {
     pub viewer: Viewer,
     /// The secret of an anonymous session that the caller has shown, hashed.
     pub token: Option<SessionToken>,
+    /// The lease that the caller holds the session by.
+    pub hold: Option<Hold>,
 }
 
 impl Scope {
@@ -57,7 +62,15 @@ impl Scope {
             tenant,
             viewer,
             token: None,
+            hold: None,
         }
+    }
+
+    /// The same scope for writes of who holds the session.
+    #[must_use]
+    pub const fn with_hold(mut self, hold: Option<Hold>) -> Self {
+        self.hold = hold;
+        self
     }
 
     /// Whether a session of this tenant is theirs to see (P6): one's own, or nobody's; nobody's with a secret is
@@ -289,6 +302,17 @@ pub struct Adopt {
     pub updated_at: Timestamp,
     /// All its items, in order.
     pub items: Vec<ChainedItem>,
+    /// What lies beside them.
+    pub beside: Beside,
+}
+
+/// What lies beside a session's journal and comes with it from the hot store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// The newest lease.
+    pub lease: HeadLease,
+    /// The checkpoints, by ascending seqs.
+    pub checkpoints: Vec<Checkpoint>,
 }
 
 /// What a redaction did.
@@ -339,6 +363,10 @@ pub enum Write {
     PutNote(PutNote),
     /// Adds to a draft.
     PutDraft(Box<PutDraft>),
+    /// Takes, renews or releases the lease of a session.
+    Lease(Box<TakeLease>),
+    /// Puts a checkpoint.
+    PutCheckpoint(Box<PutCheckpoint>),
 }
 
 impl Write {
@@ -359,6 +387,8 @@ impl Write {
             Self::Erase(erase) => &erase.session_id,
             Self::RecordEvent(event) => &event.session_id,
             Self::PutDraft(draft) => &draft.session_id,
+            Self::Lease(lease) => &lease.session_id,
+            Self::PutCheckpoint(put) => &put.session_id,
             Self::PutNote(_) => return None,
         })
     }
@@ -388,6 +418,7 @@ impl Write {
                 let items = adopt.items.iter();
                 items.map(|i| i.item.parts.as_str().len()).sum()
             }
+            Self::PutCheckpoint(put) => put.state.as_str().len(),
             _ => 0,
         }
     }

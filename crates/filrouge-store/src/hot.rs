@@ -50,13 +50,16 @@ impl std::fmt::Display for HotKey {
     }
 }
 
-/// Which state of an ephemeral session: of two with one `incarnation`, the one with the greater `version` is newer.
+/// Which state of an ephemeral session: of two with one `incarnation`, the one with the greater `version` is newer. Of two
+/// incarnations, the greater one began later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Edition {
     /// Drawn when the session was put where there was none.
     pub incarnation: u64,
     /// Counts its commits, from 1.
     pub version: u64,
+    /// Drawn by each commit: two histories that counted to one version are told apart by it.
+    pub word: u64,
 }
 
 /// A named piece of an ephemeral session.

@@ -82,6 +82,10 @@ pub enum Domain {
     Note,
     /// A draft, and a chunk of one.
     Draft,
+    /// A checkpoint.
+    Checkpoint,
+    /// What is kept for a ledger that does not answer.
+    Spool,
     /// What an anonymous session's secret and an erased session's owner are known by.
     Owner,
     /// A store that several servers share, by which they tell whether they have the same key.
@@ -105,6 +109,8 @@ impl Domain {
             Self::Event => b"filrouge event 1\0",
             Self::Note => b"filrouge note 1\0",
             Self::Draft => b"filrouge draft 1\0",
+            Self::Checkpoint => b"filrouge checkpoint 1\0",
+            Self::Spool => b"filrouge spool 1\0",
             Self::Owner => b"filrouge owner 1\0",
             Self::Store => b"filrouge store 1\0",
             Self::Address => b"filrouge address 1\0",

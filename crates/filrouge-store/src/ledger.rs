@@ -12,8 +12,10 @@ use crate::rows::View;
 
 mod asks;
 mod scopes;
+mod spool;
 
 pub use scopes::{HotReceipt, HotState, HotView, ScopeCounts, session_ephemeral};
+pub use spool::{SpoolCounts, SpoolView, Waiting};
 
 /// A commit that is durable: what an anchor remembers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub enum Durability {
     Flushed,
     /// The store keeps it, and flushes it when it sees fit: a power cut may take it.
     Buffered,
+    /// It is on this machine's disk, and waits for the store (DESIGN §6).
+    Spooled,
     /// It is in memory and gone with the process.
     Ephemeral,
 }
@@ -42,6 +46,7 @@ impl Durability {
         match self {
             Self::Flushed => "flushed",
             Self::Buffered => "buffered",
+            Self::Spooled => "spooled",
             Self::Ephemeral => "ephemeral",
         }
     }
@@ -182,9 +187,26 @@ pub trait Ledger: Send + Sync {
         Ok(HotState::None)
     }
 
+    /// What is known of a session whose writes wait for a store that does not answer; `None` when none do, and for who
+    /// may not see it.
+    fn waiting(&self, scope: &Scope, session: &SessionId) -> Option<Waiting> {
+        let _ = (scope, session);
+        None
+    }
+
+    /// The spool that writes wait in while the store does not answer, if there is one; asks nothing.
+    fn spool(&self) -> Option<SpoolView> {
+        None
+    }
+
     /// What an answered write has survived.
     fn durability(&self) -> Durability {
         Durability::Flushed
+    }
+
+    /// In one word what the store is: `pg`, `sqlite` or `memory`, as the lines of live calls say it (DESIGN §12).
+    fn kind(&self) -> &'static str {
+        "memory"
     }
 
     /// What the store is kept by, with its version, such as `SQLite 3.51.3`.

@@ -10,6 +10,7 @@ use crate::codec::{Malformed, Reader, Write};
 use crate::command::{Erased, Scope, SessionFilter, SessionToken};
 use crate::record::RecordRow;
 
+mod checkpoint;
 mod draft;
 mod event;
 mod head;
@@ -20,9 +21,10 @@ mod note;
 mod tests;
 mod turn;
 
+pub use checkpoint::CheckpointRow;
 pub use draft::{DraftChunk, DraftRow};
 pub use event::EventRow;
-pub use head::HeadRow;
+pub use head::{HeadCheckpoints, HeadLease, HeadRow};
 pub use key::{KeyRow, event_key, item_key, request_key};
 pub use log::{Change, LogEntry, LogRow};
 pub use note::{NOTE_MAX, NoteRow};
@@ -206,6 +208,9 @@ pub struct Stored {
     pub head: Option<HeadRow>,
 }
 
+/// The place of an event among those of all sessions: when it happened, its session, its number.
+pub type EventPlace = (Timestamp, SessionPk, u64);
+
 /// How many bytes of rows are read at once, and how many a page has before it ends: bounds memory and answers.
 pub const RECORDS_BYTES: usize = 8 << 20;
 
@@ -312,6 +317,19 @@ pub trait View {
     fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure>;
     /// The number of a session's newest event; 0 when there is none.
     fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure>;
+    /// Events of all sessions that happened in `from..to`, by when, session and number, behind `after`, at most `limit`.
+    /// It may stop earlier, as [`until_full`] does.
+    fn events_at(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+        after: Option<EventPlace>,
+        limit: usize,
+    ) -> Result<Vec<(SessionPk, EventRow)>, Failure>;
+    /// The checkpoint of a session at this seq.
+    fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>, Failure>;
+    /// The seqs that a session has checkpoints at, ascending.
+    fn checkpoint_seqs(&self, pk: SessionPk) -> Result<Vec<u64>, Failure>;
     /// The note with this name.
     fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure>;
     /// All notes; `None` for one that is malformed.
@@ -377,9 +395,13 @@ pub trait Tx: View {
     fn note_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure>;
     /// Adds an event.
     fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure>;
+    /// Writes a checkpoint, with or without one being there at its seq.
+    fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<(), Failure>;
+    /// Takes the checkpoint at this seq away.
+    fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<(), Failure>;
     /// Writes a note.
     fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure>;
-    /// Takes away all records, keys, turns, drafts, events and agents of a session; its row and head stay.
+    /// Takes away all records, keys, turns, drafts, events, checkpoints and agents of a session; its row and head stay.
     fn erase(&mut self, pk: SessionPk) -> Result<(), Failure>;
     /// Writes the draft of a turn, with or without one being there.
     fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure>;

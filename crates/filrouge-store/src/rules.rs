@@ -15,11 +15,13 @@ use crate::verify::Suspects;
 
 mod adopt;
 mod append;
+mod checkpoint;
 mod close;
 mod draft;
 mod erase;
 mod event;
 mod interrupt;
+mod lease;
 mod link;
 mod note;
 mod redact;
@@ -122,6 +124,8 @@ pub fn apply<T: Tx>(
         Write::Erase(erase) => erase::apply(tx, group, ctx, scope, erase),
         Write::RecordEvent(event) => event::apply(tx, group, ctx, scope, event),
         Write::PutDraft(draft) => draft::put(tx, group, ctx, scope, draft),
+        Write::Lease(take) => lease::take(tx, group, ctx, scope, take),
+        Write::PutCheckpoint(put) => checkpoint::put(tx, group, ctx, scope, put),
         Write::PutNote(note) => note::apply(tx, group, ctx, note),
     };
     match command.write.session_id() {

@@ -34,6 +34,8 @@ pub struct Report {
     pub items: u64,
     /// Events looked at.
     pub events: u64,
+    /// Checkpoints looked at.
+    pub checkpoints: u64,
     /// Notes looked at.
     pub notes: u64,
     /// Commits looked at.
@@ -147,6 +149,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         }
         self.compare_turns(session, &rebuilt, report)?;
         self.verify_drafts(session)?;
+        self.verify_checkpoints(session, report)?;
         self.verify_events(session, report)
     }
 
@@ -316,11 +319,14 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 Ok(())
             }
             Ok(None) => {
-                let drafts = match self.view.drafts(pk) {
-                    Ok(found) => found.len() as u64,
+                let beside = || -> Result<usize, Failure> {
+                    Ok(self.view.drafts(pk)?.len() + self.view.checkpoint_seqs(pk)?.len())
+                };
+                let beside = match beside() {
+                    Ok(found) => found as u64,
                     Err(failure) => return report.note(Err(failure)),
                 };
-                let strays = drafts + self.view.newest_seq(pk)? + self.view.turn_rows(pk)?;
+                let strays = beside + self.view.newest_seq(pk)? + self.view.turn_rows(pk)?;
                 if strays + self.view.item_keys(pk)? + self.view.newest_event(pk)? > 0 {
                     let what = format!("there are rows of session number {pk}, which is gone");
                     report

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::Lease;
+
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $code:literal $status:literal $retry:literal $title:literal),+ $(,)?) => {
         /// Every failure a caller can be told of.
@@ -53,6 +55,10 @@ codes! {
     SessionNotFound = "session_not_found" 404 false "No such session",
     /// No such turn, or it is somebody else's.
     TurnNotFound = "turn_not_found" 404 false "No such turn",
+    /// The session has no such checkpoint.
+    CheckpointNotFound = "checkpoint_not_found" 404 false "No such checkpoint",
+    /// No such tenant, or it is not the caller's.
+    TenantNotFound = "tenant_not_found" 404 false "No such tenant",
     /// The route does not know this method.
     MethodNotAllowed = "method_not_allowed" 405 false "Method not allowed",
     /// The request did not arrive in time.
@@ -87,6 +93,18 @@ codes! {
     TurnReplaced = "turn_replaced" 409 false "The turn was replaced already",
     /// The turn was redacted.
     TurnRedacted = "turn_redacted" 409 false "The turn was redacted",
+    /// The fence is not the newest one: somebody else holds the session, or did since.
+    StaleFence = "stale_fence" 409 false "The lease was taken over",
+    /// The fence is the newest one, and its time is up.
+    LeaseExpired = "lease_expired" 409 false "The lease has expired",
+    /// Somebody holds the session, and the write names no fence.
+    LeaseHeld = "lease_held" 409 true "The session is held by a lease",
+    /// The session has come to a state that it does not go on from.
+    SessionTerminated = "session_terminated" 409 false "The session has come to its end",
+    /// Somebody works at the turn.
+    TurnBusy = "turn_busy" 409 true "The turn is being worked at",
+    /// The journal of live calls is off, or written and not read.
+    JournalOff = "journal_off" 409 false "The journal is off",
     /// The session was erased.
     SessionErased = "session_erased" 410 false "The session was erased",
     /// The turn was in the hot store alone, which keeps it no longer.
@@ -105,6 +123,8 @@ codes! {
     CredentialRefused = "credential_refused" 422 false "The request holds a credential",
     /// Finalizing needs an answer.
     AnswerMissing = "answer_missing" 422 false "There is no answer to finalize with",
+    /// Somebody held the session for as long as was waited.
+    LeaseTimeout = "lease_timeout" 423 true "The session is held by somebody else",
     /// A rate of DESIGN §8 is exceeded.
     RateLimited = "rate_limited" 429 true "Too many requests",
     /// Stored data does not pass verification.
@@ -121,6 +141,8 @@ codes! {
     HotUnavailable = "hot_unavailable" 503 true "The hot store does not answer",
     /// A flush failed: nothing is acknowledged until the server is started again.
     StoreReadOnly = "store_read_only" 503 true "The store takes no writes",
+    /// The ledger does not answer, and the spool has no more room.
+    SpoolFull = "spool_full" 503 true "The spool is full",
     /// The disk is full.
     StoreFull = "store_full" 507 true "The disk is full",
 }
@@ -145,6 +167,8 @@ pub struct Failure {
     pub actual_seq: Option<u64>,
     /// Where stored data is wrong, for [`ErrorCode::IntegrityError`].
     pub place: Option<Place>,
+    /// Who holds the session, for [`ErrorCode::LeaseTimeout`] and [`ErrorCode::LeaseHeld`].
+    pub held: Option<Box<Lease>>,
 }
 
 /// A place in the journal.
@@ -165,6 +189,7 @@ impl Failure {
             hint: None,
             actual_seq: None,
             place: None,
+            held: None,
         }
     }
 

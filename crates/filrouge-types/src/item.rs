@@ -281,7 +281,9 @@ impl From<&Item> for NewItem {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Item {
-    /// Position in the session: dense, from 1.
+    /// Position in the session: dense, from 1. Absent while the item waits for the ledger.
+    #[serde(serialize_with = "crate::placed::serialize")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub seq: u64,
     /// The caller's key.
     pub item_id: Option<ItemId>,

@@ -7,8 +7,10 @@ mod error;
 mod id;
 mod item;
 mod json;
+mod lease;
 mod merge;
 mod object;
+pub mod placed;
 #[cfg(feature = "openapi")]
 pub mod schema;
 mod session;
@@ -21,8 +23,10 @@ pub use id::{
 };
 pub use item::{Channel, Item, NewItem, Role, UnknownName, Variant};
 pub use json::{JsonError, JsonText, MAX_NESTING, RawJson, check_nesting};
+pub use lease::{Checkpoint, Lease};
 pub use merge::{merge_objects, merge_patch, select_members, take_members};
 pub use object::{Object, object, objects};
+pub use placed::UNPLACED;
 pub use session::{Session, SessionEvent, SessionStatus};
 pub use time::{Clock, FixedClock, SystemClock, Timestamp, TimestampError};
 pub use turn::{Turn, TurnStatus};

@@ -97,6 +97,7 @@ schemas! {
     .build(),
     Label: label("A label, at most 4096 bytes without NUL.", NO_NUL).build(),
     Word: label("A word, 1 to 4096 bytes without NUL.", NO_NUL).min_length(Some(1)).build(),
+    Holder: bounded("Who holds a session: a name that nobody else uses.", 256).examples(["webhook-7f3a"]).build(),
     Reason: label("Why, 1 to 4096 bytes; stays in the journal.", r"^[^\u0000]*[^\s\u0000][^\u0000]*$")
         .min_length(Some(1))
         .build(),
@@ -121,6 +122,10 @@ pub struct Label;
 /// A label that is not empty.
 #[derive(Debug)]
 pub struct Word;
+
+/// The name of who holds a session.
+#[derive(Debug)]
+pub struct Holder;
 
 /// A sentence that has more than white space.
 #[derive(Debug)]

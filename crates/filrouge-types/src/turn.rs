@@ -41,7 +41,10 @@ pub struct Turn {
     pub session_id: SessionId,
     /// The caller's key.
     pub request_id: RequestId,
-    /// Its place among the session's turns, from 1; a replacement has the place of what it replaces.
+    /// Its place among the session's turns, from 1; a replacement has the place of what it replaces. Absent while the turn
+    /// waits for the ledger.
+    #[serde(with = "crate::placed")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub ordinal: u64,
     /// Where it stands.
     pub status: TurnStatus,
@@ -68,9 +71,13 @@ pub struct Turn {
     /// The application's data, a JSON object.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub metadata: RawJson,
-    /// The seq of its first item.
+    /// The seq of its first item; absent while the turn waits for the ledger.
+    #[serde(with = "crate::placed")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub first_seq: u64,
-    /// The seq of its newest item.
+    /// The seq of its newest item; absent while that waits for the ledger.
+    #[serde(with = "crate::placed")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub last_seq: u64,
     /// 1, or one more than what it replaces.
     pub record_version: u64,

@@ -79,11 +79,8 @@ pub(crate) enum Command {
         /// The session
         id: String,
     },
-    /// Count turns, items, tools and tokens of a session and of what it has started
-    Stats {
-        /// The session
-        id: String,
-    },
+    /// Count turns, items, tools and tokens of a session and of what it has started; or key figures of live calls
+    Stats(Stats),
     /// Show who said what, and which tool was called with which parameters, in order
     Audit(Audit),
     /// Erase contents of a session for good; that it was done, by whom, when and why stays
@@ -187,6 +184,47 @@ pub(crate) struct ListSessions {
     /// Where to go on: the next_cursor of the page before
     #[arg(long)]
     pub(crate) cursor: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Stats {
+    /// The session
+    #[arg(required_unless_present = "kpi", conflicts_with = "kpi")]
+    pub(crate) id: Option<String>,
+    /// Key figures of the tenant's live calls, counted from events
+    #[arg(long)]
+    pub(crate) kpi: bool,
+    /// Of what happened from this moment on: a time such as 2027-01-31T00:00:00Z, or how long ago [default: 7 days
+    /// before --until]
+    #[arg(long, value_name = "TIME|DURATION", requires = "kpi")]
+    pub(crate) since: Option<String>,
+    /// Of what happened before this moment [default: now]
+    #[arg(long, value_name = "TIME|DURATION", requires = "kpi")]
+    pub(crate) until: Option<String>,
+    /// A row for each week (Monday to Sunday) or day, in UTC [default: one row for all]
+    #[arg(long, value_enum, requires = "kpi")]
+    pub(crate) by: Option<KpiEvery>,
+    /// The form [default: table; with --json json]
+    #[arg(long, value_enum, requires = "kpi")]
+    pub(crate) format: Option<KpiFormat>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KpiEvery {
+    /// A week of ISO 8601
+    Week,
+    /// A day
+    Day,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KpiFormat {
+    /// To read
+    Table,
+    /// One document
+    Json,
+    /// Comma-separated values, with a line of names
+    Csv,
 }
 
 #[derive(Debug, Args)]

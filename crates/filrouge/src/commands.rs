@@ -31,6 +31,7 @@ mod sessions_list;
 mod sessions_show;
 mod sessions_tail;
 mod stats;
+mod stats_kpi;
 mod verify;
 mod verify_bundle;
 
@@ -79,7 +80,8 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         } => verify_bundle::run(&path, public_key.as_deref(), config.json).await,
         Command::Verify { id, .. } => verify::run(&config, id).await,
         Command::Lineage { id } => lineage::run(&config, &id).await,
-        Command::Stats { id } => stats::run(&config, &id).await,
+        Command::Stats(crate::cli::Stats { id: Some(id), .. }) => stats::run(&config, &id).await,
+        Command::Stats(asked) => stats_kpi::run(&config, &asked).await,
         Command::Audit(what) => audit::run(&config, what).await,
         Command::Redact(what) => redact::run(&config, &what).await,
         Command::Erase(what) => erase::run(&config, &what).await,

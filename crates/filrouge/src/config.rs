@@ -19,12 +19,14 @@ use crate::cli::Options;
 use crate::exit::Usage;
 
 mod access;
+mod calls;
 mod hot;
 mod limits;
 mod store;
 mod webhooks;
 
 pub(crate) use access::AccessConfig;
+pub(crate) use calls::CallsConfig;
 pub(crate) use hot::{HotConfig, HotUrl, RedisUrl};
 pub(crate) use limits::LimitsConfig;
 pub(crate) use store::{PostgresUrl, StoreUrl};
@@ -72,6 +74,7 @@ pub(crate) struct Config {
     pub(crate) stream_timeout: Setting<Duration>,
     pub(crate) concurrent_turns: Setting<ConcurrentTurns>,
     pub(crate) credentials: Setting<CredentialPolicy>,
+    pub(crate) calls: CallsConfig,
     pub(crate) hot: HotConfig,
     pub(crate) access: AccessConfig,
     pub(crate) limits: LimitsConfig,
@@ -107,6 +110,8 @@ struct File {
     tenants: BTreeMap<String, hot::TenantFile>,
     #[serde(default)]
     secrets: SecretsFile,
+    #[serde(default)]
+    calls: calls::CallsFile,
     #[serde(default)]
     access: access::AccessFile,
     jwt: Option<access::JwtFile>,
@@ -317,6 +322,7 @@ impl Config {
                 || Ok(CredentialPolicy::default()),
                 |t| t.parse().map_err(|e| format!("secrets.credentials: {e}")),
             )?,
+            calls: CallsConfig::read(&layers, file.calls)?,
             hot: HotConfig::read(
                 &layers,
                 options.hot.clone(),
@@ -380,6 +386,7 @@ impl Config {
             record: self.hot.record(),
             turn_timeout: self.turn_timeout.value,
             stream_timeout: self.stream_timeout.value,
+            calls: self.calls.settings(),
             limits: self.limits.engine(),
             ..Settings::default()
         }

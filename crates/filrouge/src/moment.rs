@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use filrouge_types::Timestamp;
 
+use crate::exit::Usage;
+
 /// How long: a number with s, m, h, d or w.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1))?;
@@ -36,9 +38,32 @@ pub(crate) fn before(now: Timestamp, duration: Duration) -> Option<Timestamp> {
         .map(Timestamp::from_micros)
 }
 
+/// What an option says: a time, or how long before `now`.
+pub(crate) fn moment(option: &str, text: &str, now: Timestamp) -> Result<Timestamp, Usage> {
+    let ago = || duration(text).and_then(|ago| before(now, ago));
+    text.parse().ok().or_else(ago).ok_or_else(|| {
+        Usage::new(format!("{option}: {text:?} is no time"))
+            .with_hint("write a time such as 2027-01-31T00:00:00Z, or how long ago: 12h, 7d, 8w")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_or_how_long_ago() {
+        let now = Timestamp::from_micros(100_000_000);
+        for (text, seconds) in [("10s", 90), ("1m", 40), ("1970-01-01T00:00:07Z", 7)] {
+            let read = moment("--since", text, now);
+            let expected = Timestamp::from_micros(seconds * 1_000_000);
+            assert_eq!(read.ok(), Some(expected), "{text}");
+        }
+        for wrong in ["", "yesterday", "-1d", "99999999999999d"] {
+            let refused = moment("--since", wrong, now).err();
+            assert!(refused.is_some_and(|u| u.detail.starts_with("--since: ")));
+        }
+    }
 
     #[test]
     fn how_long() {

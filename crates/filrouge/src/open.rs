@@ -51,6 +51,7 @@ pub(crate) fn operator(config: &Config) -> Scope {
         tenant: config.tenant.value.clone(),
         viewer: Viewer::Operator,
         token: None,
+        hold: None,
     }
 }
 

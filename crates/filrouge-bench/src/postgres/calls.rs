@@ -72,6 +72,8 @@ fn steps(mut whole: StartTurn) -> (StartTurn, AppendItems, FinalizeTurn) {
     let append = AppendItems {
         items: std::mem::take(&mut whole.items),
         expected_seq: None,
+        fence: None,
+        release: false,
     };
     let finalize = FinalizeTurn {
         answer_neutral: whole.answer_neutral.take(),

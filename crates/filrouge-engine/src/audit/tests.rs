@@ -76,6 +76,8 @@ impl World {
             runtime_context: None,
             items: Vec::new(),
             answer_neutral: None,
+            fence: None,
+            release: false,
         };
         let started = self
             .engine
@@ -87,6 +89,8 @@ impl World {
         let append = AppendItems {
             items,
             expected_seq: None,
+            fence: None,
+            release: false,
         };
         let (session, id) = (turn.session_id.clone(), turn.turn_id);
         let scope = operator();

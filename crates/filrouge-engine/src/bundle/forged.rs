@@ -57,6 +57,7 @@ fn operator() -> Scope {
         tenant: TenantId::new("t").unwrap(),
         viewer: Viewer::Operator,
         token: None,
+        hold: None,
     }
 }
 

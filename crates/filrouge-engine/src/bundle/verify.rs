@@ -219,6 +219,7 @@ fn read(sections: &Sections<'_>) -> Result<(Adopt, Session), Refused> {
         session,
         updated_at: read.updated_at,
         items,
+        beside: Default::default(),
     };
     Ok((adopt, said))
 }
@@ -233,6 +234,7 @@ pub(super) async fn rebuild(adopt: &Adopt) -> Result<(Session, Vec<Turn>), Failu
         tenant: adopt.session.tenant_id.clone(),
         viewer: Viewer::Operator,
         token: None,
+        hold: None,
     };
     let command = Command {
         scope: scope.clone(),

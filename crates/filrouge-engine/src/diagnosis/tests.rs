@@ -223,7 +223,11 @@ async fn only_the_newest_are_looked_into_and_all_are_counted() {
             1 => world.finalize(&turn).await,
             _ => {
                 let (session, id) = (turn.session_id.clone(), turn.turn_id);
-                let cancelled = CancelTurn { partial_text: None };
+                let cancelled = CancelTurn {
+                    partial_text: None,
+                    fence: None,
+                    release: false,
+                };
                 let ended = world
                     .engine
                     .cancel_turn(&world.scope, session, id, cancelled);

@@ -148,6 +148,8 @@ impl ConversationHistoryService for HistoryService {
             answer_translated: call.answer_translated.as_deref().map(text),
             answer_translated_is_fallback: call.answer_translated_is_fallback,
             metadata: call.meta,
+            fence: None,
+            release: false,
         };
         let scope = self.scope(call.identity_id);
         self.engine

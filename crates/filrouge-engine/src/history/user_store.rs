@@ -155,6 +155,8 @@ impl UserConversationStore for EngineUserStore {
                 answer_translated: turn.answer_translated,
                 answer_translated_is_fallback: Some(turn.answer_translated_is_fallback),
                 metadata: Some(turn.metadata),
+                fence: None,
+                release: false,
             };
             self.engine
                 .finalize_turn(&scope, turn.session_id, turn.turn_id, request)
@@ -171,6 +173,8 @@ impl UserConversationStore for EngineUserStore {
             answer_translated: call.answer_translated.as_deref().map(text),
             answer_translated_is_fallback: call.answer_translated_is_fallback,
             metadata: call.meta,
+            fence: None,
+            release: false,
         };
         let scope = self.scope(call.identity_id);
         self.engine

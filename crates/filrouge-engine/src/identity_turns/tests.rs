@@ -43,6 +43,8 @@ async fn pages_end_once_they_have_enough_bytes() {
                 runtime_context: None,
                 items: Vec::new(),
                 answer_neutral: Some(JsonText::from_plain("a")),
+                fence: None,
+                release: false,
             };
             let turn = engine.start_turn(&ada, session.parse().unwrap(), start);
             expected.insert(0, turn.await.unwrap().turn_id);

@@ -73,6 +73,8 @@ fn items(channels: &[&str]) -> AppendItems {
     AppendItems {
         items: channels.iter().map(|channel| item(channel)).collect(),
         expected_seq: None,
+        fence: None,
+        release: false,
     }
 }
 
@@ -156,6 +158,8 @@ async fn how_a_turn_ends_is_recorded() {
             retryable: false,
         },
         partial_text: Some(JsonText::from_plain("so far")),
+        fence: None,
+        release: false,
     };
     engine
         .fail_turn(&scope, session(), failed.turn_id, error)

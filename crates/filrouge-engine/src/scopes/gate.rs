@@ -17,9 +17,16 @@ const TRIES: usize = 64;
 /// The gate whose notes are in the ledger.
 pub(super) struct LedgerGate(pub(super) Arc<dyn Ledger>);
 
+/// From which version on one life of a session may be used.
+#[derive(Debug, PartialEq, Eq)]
+struct Floor {
+    incarnation: u64,
+    version: u64,
+}
+
 /// From which state on a session may be used, for each of its lives.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Floors(Vec<Edition>);
+struct Floors(Vec<Floor>);
 
 impl Floors {
     fn read(note: Option<&Note>) -> Result<Self, Failure> {
@@ -32,7 +39,7 @@ impl Floors {
             return Err(Failure::new(ErrorCode::IntegrityError, what));
         }
         let number = |bytes: &[u8]| bytes.iter().fold(0, |n, byte| (n << 8) | u64::from(*byte));
-        let lives = lives.iter().map(|life| Edition {
+        let lives = lives.iter().map(|life| Floor {
             incarnation: number(&life[..8]),
             version: number(&life[8..]),
         });
@@ -54,7 +61,10 @@ impl Floors {
                 if self.0.len() == LIVES {
                     self.0.remove(0);
                 }
-                self.0.push(edition);
+                self.0.push(Floor {
+                    incarnation: edition.incarnation,
+                    version: edition.version,
+                });
             }
         }
         Some(self)
@@ -119,6 +129,7 @@ mod tests {
         Edition {
             incarnation,
             version,
+            word: version ^ 0x5a,
         }
     }
 

@@ -145,6 +145,10 @@ impl Ledger for TwoScopes {
         self.ledger.durability()
     }
 
+    fn kind(&self) -> &'static str {
+        self.ledger.kind()
+    }
+
     fn version(&self) -> Option<String> {
         self.ledger.version()
     }

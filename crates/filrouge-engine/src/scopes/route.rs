@@ -1,6 +1,6 @@
 //! Who answers: the ledger, or the hot store for a session that is nowhere else (DESIGN §7).
 
-use filrouge_store::command::{Command, Scope, Viewer, Write};
+use filrouge_store::command::{Command, LeaseAsk, Scope, Viewer, Write};
 use filrouge_store::hot::HotKey;
 use filrouge_store::read::{session_conflict, session_not_found};
 use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId};
@@ -30,6 +30,9 @@ pub(super) const fn makes(write: &Write) -> bool {
     match write {
         Write::CreateSession(_) | Write::Adopt(_) => true,
         Write::Start(start) => start.event.replaces.is_none(),
+        Write::Lease(take) => {
+            matches!(&take.ask, LeaseAsk::Acquire(acquire) if acquire.create.is_some())
+        }
         _ => false,
     }
 }

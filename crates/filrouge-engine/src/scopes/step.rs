@@ -40,7 +40,13 @@ pub(super) const fn put_of(outcome: &Outcome) -> Option<Put> {
         | Outcome::Appended { put, .. }
         | Outcome::Interrupted(put) => *put,
         Outcome::Redacted(redacted) => redacted.put,
-        Outcome::Erased(_) | Outcome::Event { .. } | Outcome::Drafted | Outcome::Note(_) => None,
+        Outcome::Erased(_)
+        | Outcome::Event { .. }
+        | Outcome::Drafted
+        | Outcome::Lease { .. }
+        | Outcome::Checkpoint { .. }
+        | Outcome::Spooled(_)
+        | Outcome::Note(_) => None,
     }
 }
 

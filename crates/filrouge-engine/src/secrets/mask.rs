@@ -74,6 +74,13 @@ impl Masked {
         }
     }
 
+    /// Counts what was masked elsewhere, too.
+    pub(crate) fn join(&mut self, other: &Self) {
+        for (shape, count) in other.shapes() {
+            self.add_many(shape, count);
+        }
+    }
+
     /// Names of shapes with how many had each.
     pub fn by_shape(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.by_shape.iter().map(|(s, n)| (s.name(), *n))

@@ -280,6 +280,17 @@ impl Sieve {
         Ok(request)
     }
 
+    /// A checkpoint: what an application keeps, in which nothing secret has to be.
+    pub(crate) fn checkpoint(
+        &mut self,
+        mut label: Option<Box<str>>,
+        state: RawJson,
+    ) -> Result<(Option<Box<str>>, RawJson), Failure> {
+        self.label(&mut label);
+        let masked = self.any(state.as_str(), &|| "state".to_owned())?;
+        Ok((label, masked.map_or(state, RawJson::from_checked)))
+    }
+
     /// A turn's end with an answer.
     pub(crate) fn finalize(&mut self, mut request: FinalizeTurn) -> FinalizeTurn {
         self.told(&mut request.answer_neutral);

@@ -54,7 +54,8 @@ impl Recording {
     /// The turn as it stands, with how much was masked.
     fn told(&self, turn: Turn) -> Recorded<Turn> {
         if turn.status != TurnStatus::Open {
-            self.engine.secrets().forget(self.turn_id);
+            let now = self.engine.clock.now();
+            self.engine.secrets().forget(self.turn_id, now);
         }
         Recorded {
             value: turn,

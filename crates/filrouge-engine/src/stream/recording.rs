@@ -69,7 +69,7 @@ impl Engine {
     ///
     /// # Errors
     /// `stream_open` when another stream is recorded into it; `turn_closed`, `session_not_found`, `turn_not_found`,
-    /// `turn_mismatch`, and the ledger's.
+    /// `turn_mismatch`, those of fences, under whose fence all is written then, and the ledger's.
     pub async fn record(
         self: &Arc<Self>,
         scope: &Scope,
@@ -86,7 +86,7 @@ impl Engine {
             // A login ends the stream: who records it may not write to the session any more.
             scope.clone()
         } else {
-            Scope::new(scope.tenant.clone(), Viewer::Operator)
+            Scope::new(scope.tenant.clone(), Viewer::Operator).with_hold(scope.hold)
         };
         let mut stream = [0; 8];
         self.entropy.fill(&mut stream).map_err(|e| {

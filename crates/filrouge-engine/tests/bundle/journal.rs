@@ -78,6 +78,8 @@ pub(crate) fn start(request: &str, question: &str) -> StartTurn {
         runtime_context: None,
         items: Vec::new(),
         answer_neutral: None,
+        fence: None,
+        release: false,
     }
 }
 
@@ -106,6 +108,8 @@ impl World {
         let request = AppendItems {
             items,
             expected_seq: None,
+            fence: None,
+            release: false,
         };
         let engine = &self.engine;
         let done = engine.append_items(&operator(), session, id, request).await;
@@ -133,6 +137,8 @@ impl World {
                 retryable: true,
             },
             partial_text: Some(json_text(r#""so far""#)),
+            fence: None,
+            release: false,
         };
         let (session, id) = (turn.session_id.clone(), turn.turn_id);
         self.engine
@@ -212,6 +218,8 @@ impl World {
             answer_translated: Some(json_text(r#""parce que""#)),
             answer_translated_is_fallback: None,
             metadata: Some(raw(r#"{"a":2 , "late":1e400}"#)),
+            fence: None,
+            release: false,
         };
         self.finalize(&one, answer).await.unwrap();
         let mut fallback = whole("fallback", r#""q2""#, r#""a2""#);

@@ -33,6 +33,7 @@ pub(crate) fn scope(tenant: &str, viewer: Viewer) -> Scope {
         tenant: TenantId::new(tenant).unwrap(),
         viewer,
         token: None,
+        hold: None,
     }
 }
 

@@ -1,25 +1,15 @@
 //! The rows of one transaction of a copy, with one statement a table.
 
 use filrouge_store::copy::Piece;
-use filrouge_store::rows::{EventRow, LogRow, NoteRow, SessionPk, event_key};
+use filrouge_store::rows::{LogRow, NoteRow, SessionPk};
 use tokio::try_join;
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
-use uuid::Uuid;
 
 use crate::rows::int;
 use crate::session::{Param, Session, Sql};
 use crate::stage::Pending;
 
-static INSERT_EVENTS: Sql = Sql::new(
-    "INSERT INTO filrouge.event (session_pk, number, key, data) SELECT * FROM unnest($1, $2, $3, $4)",
-    &[
-        Type::INT8_ARRAY,
-        Type::INT8_ARRAY,
-        Type::UUID_ARRAY,
-        Type::BYTEA_ARRAY,
-    ],
-);
 static PUT_NOTES: Sql = Sql::new(
     "INSERT INTO filrouge.note (name, data) SELECT * FROM unnest($1, $2)
      ON CONFLICT (name) DO UPDATE SET data = EXCLUDED.data",
@@ -33,7 +23,7 @@ static INSERT_COMMITS: Sql = Sql::new(
 /// Puts all; the rows that are taken away go first, for they are those of an earlier run.
 pub(super) async fn send(session: &Session, rows: &[Piece]) -> Result<(), Error> {
     let mut pending = Pending::default();
-    let (mut gone, mut events, mut notes, mut commits) = (vec![], vec![], vec![], vec![]);
+    let (mut gone, mut notes, mut commits) = (vec![], vec![], vec![]);
     for row in rows {
         match row {
             Piece::Gone(pk) => gone.push(*pk),
@@ -42,7 +32,8 @@ pub(super) async fn send(session: &Session, rows: &[Piece]) -> Result<(), Error>
             Piece::Record(pk, row) => drop(pending.record(*pk, row)),
             Piece::Key(pk, row) => pending.key(*pk, row.key, row.seq),
             Piece::Agent(pk, agent) => pending.agent(*pk, agent),
-            Piece::Event(pk, row) => events.push((*pk, row)),
+            Piece::Event(pk, row) => pending.event(*pk, row),
+            Piece::Checkpoint(pk, row) => pending.checkpoint(*pk, row),
             Piece::Draft(pk, row) => pending.draft(*pk, row),
             Piece::Chunk(pk, place, chunk) => pending.chunk(*pk, *place, chunk),
             Piece::Head(pk, head) => pending.head(*pk, head),
@@ -56,7 +47,6 @@ pub(super) async fn send(session: &Session, rows: &[Piece]) -> Result<(), Error>
     try_join!(
         biased;
         pending.send(session),
-        send_events(session, &events),
         send_notes(session, &notes),
         send_commits(session, &commits),
     )?;
@@ -73,6 +63,7 @@ fn take_away(pk: SessionPk) -> String {
         "event",
         "draft_chunk",
         "draft",
+        "checkpoint",
         "turn",
     ];
     let of_session = tables.map(|t| format!("DELETE FROM filrouge.{t} WHERE session_pk = {pk};"));
@@ -81,19 +72,6 @@ fn take_away(pk: SessionPk) -> String {
          DELETE FROM filrouge.head WHERE pk = {pk}; DELETE FROM filrouge.session WHERE pk = {pk}",
         of_session.concat()
     )
-}
-
-async fn send_events(session: &Session, rows: &[(SessionPk, &EventRow)]) -> Result<(), Error> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let pks: Vec<i64> = rows.iter().map(|(pk, _)| int(*pk)).collect();
-    let numbers: Vec<i64> = rows.iter().map(|(_, row)| int(row.number)).collect();
-    let keys = rows.iter().map(|(_, row)| event_key(&row.event.key));
-    let keys: Vec<Uuid> = keys.map(Uuid::from_bytes).collect();
-    let data: Vec<Vec<u8>> = rows.iter().map(|(_, row)| row.encode()).collect();
-    let params: [Param<'_>; 4] = [&pks, &numbers, &keys, &data];
-    session.query(&INSERT_EVENTS, &params).await.map(drop)
 }
 
 async fn send_notes(session: &Session, rows: &[&NoteRow]) -> Result<(), Error> {

@@ -1,18 +1,25 @@
 //! The event table.
 
-use filrouge_store::rows::{EventRow, SessionPk, until_full};
-use filrouge_types::Failure;
+use filrouge_store::rows::{EventPlace, EventRow, SessionPk, until_full};
+use filrouge_types::{Failure, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::{Rows, bytes, int, uint};
+use super::{Rows, bytes, column, int, uint};
 use crate::error::malformed;
 use crate::session::Sql;
 
-/// number, data.
+/// number, data, at, from column `from` on. When it happened is derived from its data.
+pub(crate) fn read_event(row: &Row, from: usize) -> Result<EventRow, Failure> {
+    let found = EventRow::decode(uint(row, from)?, bytes(row, from + 1)?);
+    let at = Timestamp::from_micros(column(row, from + 2)?);
+    let found = found.filter(|found| found.event.at == at);
+    found.ok_or_else(|| malformed("event"))
+}
+
 fn read(row: &Row) -> Result<EventRow, Failure> {
-    EventRow::decode(uint(row, 0)?, bytes(row, 1)?).ok_or_else(|| malformed("event"))
+    read_event(row, 0)
 }
 
 pub(super) fn by_key(
@@ -21,7 +28,7 @@ pub(super) fn by_key(
     key: [u8; 16],
 ) -> Result<Option<EventRow>, Failure> {
     static SQL: Sql = Sql::new(
-        "SELECT number, data FROM filrouge.event WHERE session_pk = $1 AND key = $2",
+        "SELECT number, data, at FROM filrouge.event WHERE session_pk = $1 AND key = $2",
         &[Type::INT8, Type::UUID],
     );
     let found = rows.one(&SQL, &[&int(pk), &Uuid::from_bytes(key)])?;
@@ -35,7 +42,7 @@ pub(super) fn page(
     limit: usize,
 ) -> Result<Vec<EventRow>, Failure> {
     static SQL: Sql = Sql::new(
-        "SELECT number, data FROM filrouge.event
+        "SELECT number, data, at FROM filrouge.event
          WHERE session_pk = $1 AND number > $2 ORDER BY number LIMIT $3",
         &[Type::INT8, Type::INT8, Type::INT8],
     );
@@ -49,4 +56,29 @@ pub(super) fn newest(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure> {
         &[Type::INT8],
     );
     rows.number(&SQL, &[&int(pk)])
+}
+
+/// Events of all sessions in `from..to`, behind `after`.
+pub(super) fn at(
+    rows: &Rows<'_>,
+    from: Timestamp,
+    to: Timestamp,
+    after: Option<EventPlace>,
+    limit: usize,
+) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
+    static SQL: Sql = Sql::new(
+        "SELECT session_pk, number, data, at FROM filrouge.event
+         WHERE (at, session_pk, number) > ($1, $2, $3) AND at < $4
+         ORDER BY at, session_pk, number LIMIT $5",
+        &[Type::INT8, Type::INT8, Type::INT8, Type::INT8, Type::INT8],
+    );
+    // One bound below, so that a later page is not sought from the first one on.
+    let place = after.filter(|(at, ..)| *at >= from);
+    let (at, pk, number) = place.map_or((from.as_micros(), i64::MIN, i64::MIN), |place| {
+        (place.0.as_micros(), int(place.1), int(place.2))
+    });
+    let (to, limit) = (to.as_micros(), int(limit as u64));
+    let found = rows.many(&SQL, &[&at, &pk, &number, &to, &limit])?;
+    let read = |row: &Row| Ok((uint(row, 0)?, read_event(row, 1)?));
+    until_full(found.iter().map(read), |(_, row)| row.content_len())
 }

@@ -6,34 +6,47 @@ use filrouge_types::Failure;
 use tokio_postgres::Row;
 
 use super::{Rows, column};
+use crate::migrate::MIGRATIONS;
 use crate::session::Sql;
 
-/// What made the guards.
-const JOURNAL: &str = include_str!("../migrations/0001_journal.sql");
+fn migrations() -> impl Iterator<Item = &'static str> {
+    MIGRATIONS.iter().map(|(_, sql)| *sql)
+}
 
-/// A statement of [`JOURNAL`] that makes a guard, its words parted by single blanks as PostgreSQL tells it.
+/// The statements of the migrations that make a guard, their words parted by single blanks as PostgreSQL tells it.
 fn triggers() -> impl Iterator<Item = &'static str> {
-    JOURNAL
-        .lines()
+    let lines = migrations().flat_map(str::lines);
+    lines
         .filter(|line| line.starts_with("CREATE TRIGGER"))
         .map(|line| line.trim_end_matches(';'))
 }
 
-/// The guards' functions, each with its body.
+/// The guards' functions, each with its body; they alone have no parameters.
 fn functions() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let parts = JOURNAL.split("CREATE FUNCTION filrouge.").skip(1);
+    let parts = migrations().flat_map(|sql| sql.split("CREATE FUNCTION filrouge.").skip(1));
     parts.filter_map(|part| {
-        let (name, rest) = part.split_once("()")?;
+        let (name, rest) = part.split_once('(')?;
+        let rest = rest.strip_prefix(')')?;
         Some((name, rest.split("$$").nth(1)?))
     })
 }
 
-/// Indexes that are not valid, and guards that are missing, were changed or were switched off.
+/// The indexes that the migrations make beside those of keys.
+fn indexes() -> impl Iterator<Item = &'static str> {
+    migrations().flat_map(str::lines).filter_map(|line| {
+        let made = line
+            .strip_prefix("CREATE INDEX ")
+            .or_else(|| line.strip_prefix("CREATE UNIQUE INDEX "))?;
+        made.split(' ').next()
+    })
+}
+
+/// Indexes that are missing or not valid, and guards that are missing, were changed or were switched off.
 pub(super) fn faults(rows: &Rows<'_>) -> Result<Vec<String>, Failure> {
     static INDEXES: Sql = Sql::new(
-        "SELECT c.relname::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-         WHERE c.relnamespace = 'filrouge'::regnamespace AND NOT (i.indisvalid AND i.indisready)
-         ORDER BY 1",
+        "SELECT c.relname::text, i.indisvalid AND i.indisready
+         FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+         WHERE c.relnamespace = 'filrouge'::regnamespace ORDER BY 1",
         &[],
     );
     static TRIGGERS: Sql = Sql::new(
@@ -47,8 +60,14 @@ pub(super) fn faults(rows: &Rows<'_>) -> Result<Vec<String>, Failure> {
         &[],
     );
     let mut faults = Vec::new();
-    for row in &rows.many(&INDEXES, &[])? {
-        faults.push(format!("index {} is not valid", column::<String>(row, 0)?));
+    let found: BTreeSet<(String, bool)> =
+        each(rows, &INDEXES, |row| Ok((column(row, 0)?, column(row, 1)?)))?;
+    for (name, _) in found.iter().filter(|(_, valid)| !valid) {
+        faults.push(format!("index {name} is not valid"));
+    }
+    let known: BTreeSet<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+    for name in indexes().filter(|name| !known.contains(name)) {
+        faults.push(format!("index {name} is missing"));
     }
     let found: BTreeSet<String> = each(rows, &TRIGGERS, |row| column(row, 0))?;
     for guard in triggers().filter(|guard| !found.contains(*guard)) {
@@ -83,14 +102,20 @@ mod tests {
 
     #[test]
     fn the_guards_are_read_out_of_the_migration() {
-        // A trigger on several lines would be overlooked.
+        // One on several lines would be overlooked.
+        let made = |what: &str| {
+            migrations()
+                .map(|sql| sql.matches(what).count())
+                .sum::<usize>()
+        };
+        assert_eq!(triggers().count(), made("CREATE TRIGGER"));
         assert_eq!(
-            triggers().count(),
-            JOURNAL.matches("CREATE TRIGGER").count()
+            indexes().count(),
+            made("CREATE INDEX") + made("CREATE UNIQUE INDEX")
         );
         assert!(triggers().all(|t| t.contains(" EXECUTE FUNCTION filrouge.")));
         let names: Vec<_> = functions().map(|(name, _)| name).collect();
-        assert_eq!(names.len(), JOURNAL.matches("CREATE FUNCTION").count());
+        assert_eq!(names.len(), made("() RETURNS trigger"));
         for trigger in triggers() {
             let called = trigger.split("FUNCTION filrouge.").nth(1).unwrap();
             assert!(names.contains(&called.trim_end_matches("()")), "{trigger}");

@@ -8,6 +8,10 @@ use filrouge_types::{SessionId, TenantId, TurnId};
 
 use super::wanted::Fetched;
 
+mod beside;
+
+use beside::Beside;
+
 /// So many records of a session are kept for being read again; whole sessions are too large.
 const RECORDS: usize = 64;
 
@@ -28,6 +32,7 @@ pub(super) struct Known {
     drafts: BTreeMap<(SessionPk, u64), Option<DraftRow>>,
     /// Records of a session that stand next to each other.
     records: BTreeMap<SessionPk, BTreeMap<u64, RecordRow>>,
+    beside: Beside,
 }
 
 impl Known {
@@ -48,6 +53,7 @@ impl Known {
             keys: fetched.keys,
             drafts: fetched.drafts,
             records: fetched.records,
+            beside: Beside::new(fetched.events, fetched.checkpoints),
         };
         for found in fetched.sessions {
             let pk = found.stored.pk;
@@ -133,6 +139,7 @@ impl Known {
         self.born.insert(pk);
         self.newest_turns.insert(pk, None);
         self.newest_seqs.insert(pk, 0);
+        self.beside.made(pk);
         self.keep(Stored {
             pk,
             row: row.clone(),
@@ -186,5 +193,14 @@ impl Known {
         self.keys.retain(|(of, _), _| *of != pk);
         self.drafts.retain(|(of, _), _| *of != pk);
         self.records.remove(&pk);
+        self.beside.forget(pk);
+    }
+
+    pub(super) const fn beside(&self) -> &Beside {
+        &self.beside
+    }
+
+    pub(super) const fn beside_mut(&mut self) -> &mut Beside {
+        &mut self.beside
     }
 }

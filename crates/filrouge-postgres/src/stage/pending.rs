@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_store::record::RecordRow;
-use filrouge_store::rows::{DraftChunk, DraftRow, HeadRow, LogRow, SessionPk, SessionRow, TurnRow};
+use filrouge_store::rows::{
+    CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, LogRow, SessionPk, SessionRow, TurnRow,
+};
 use tokio::try_join;
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
@@ -12,14 +14,17 @@ use uuid::Uuid;
 use crate::rows::{int, open_since};
 use crate::session::{Session, Sql};
 
+mod beside;
 mod sessions;
 
-pub(crate) use sessions::INSERT_SESSIONS;
+pub(crate) use beside::{DELETE_CHECKPOINTS, INSERT_EVENTS, PUT_CHECKPOINTS};
+pub(crate) use sessions::{INSERT_SESSIONS, UPDATE_SESSIONS};
 
 /// Rows that were put and not sent.
 #[derive(Default)]
 pub(crate) struct Pending {
     sessions: Vec<(SessionPk, SessionRow)>,
+    changed_sessions: BTreeMap<SessionPk, SessionRow>,
     heads: BTreeMap<SessionPk, Vec<u8>>,
     new_turns: BTreeMap<(SessionPk, u64), TurnRow>,
     turns: BTreeMap<(SessionPk, u64), TurnRow>,
@@ -31,6 +36,9 @@ pub(crate) struct Pending {
     gone_drafts: BTreeSet<(SessionPk, u64)>,
     chunks: BTreeMap<(SessionPk, u64, u64), Vec<u8>>,
     gone_chunks: BTreeSet<(SessionPk, u64)>,
+    events: Vec<(SessionPk, EventRow)>,
+    checkpoints: BTreeMap<(SessionPk, u64), Vec<u8>>,
+    gone_checkpoints: BTreeSet<(SessionPk, u64)>,
     log: Option<LogRow>,
 }
 
@@ -116,6 +124,10 @@ impl Pending {
         self.sessions.push((pk, row.clone()));
     }
 
+    pub(super) fn change_session(&mut self, pk: SessionPk, row: &SessionRow) {
+        self.changed_sessions.insert(pk, row.clone());
+    }
+
     pub(crate) fn head(&mut self, pk: SessionPk, head: &HeadRow) {
         self.heads.insert(pk, head.encode());
     }
@@ -166,12 +178,27 @@ impl Pending {
         self.gone_drafts.insert((pk, place));
     }
 
+    pub(crate) fn event(&mut self, pk: SessionPk, row: &EventRow) {
+        self.events.push((pk, row.clone()));
+    }
+
+    pub(crate) fn checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) {
+        self.checkpoints
+            .insert((pk, row.checkpoint.seq), row.encode());
+    }
+
+    pub(super) fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) {
+        self.checkpoints.remove(&(pk, seq));
+        self.gone_checkpoints.insert((pk, seq));
+    }
+
     pub(super) fn log(&mut self, row: &LogRow) {
         self.log = Some(row.clone());
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.sessions.is_empty()
+            && self.changed_sessions.is_empty()
             && self.heads.is_empty()
             && self.new_turns.is_empty()
             && self.turns.is_empty()
@@ -182,6 +209,9 @@ impl Pending {
             && self.gone_drafts.is_empty()
             && self.chunks.is_empty()
             && self.gone_chunks.is_empty()
+            && self.events.is_empty()
+            && self.checkpoints.is_empty()
+            && self.gone_checkpoints.is_empty()
             && self.log.is_none()
     }
 
@@ -191,7 +221,9 @@ impl Pending {
             biased;
             places(session, &DELETE_CHUNKS, &self.gone_chunks),
             places(session, &DELETE_DRAFTS, &self.gone_drafts),
+            places(session, &DELETE_CHECKPOINTS, &self.gone_checkpoints),
             sessions::insert(session, &self.sessions),
+            sessions::update(session, &self.changed_sessions),
             self.send_records(session),
             self.send_keys(session),
             turns(session, &INSERT_TURNS, &self.new_turns),
@@ -199,6 +231,8 @@ impl Pending {
             self.send_agents(session),
             self.send_drafts(session),
             self.send_chunks(session),
+            beside::insert_events(session, &self.events),
+            beside::put_checkpoints(session, &self.checkpoints),
             self.send_heads(session),
             self.send_log(session),
         )?;

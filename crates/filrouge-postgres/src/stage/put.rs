@@ -2,12 +2,11 @@
 
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, SessionPk, SessionRow, TurnRow, Tx,
-    event_key, item_key, request_key,
+    CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, SessionPk, SessionRow,
+    TurnRow, Tx, item_key, request_key,
 };
-use filrouge_types::{Failure, IdentityId, ItemId, ProjectId, RequestId, SessionId};
+use filrouge_types::{Failure, ItemId, RequestId};
 use tokio_postgres::types::Type;
-use uuid::Uuid;
 
 use super::Stage;
 use crate::rows::int;
@@ -103,33 +102,12 @@ impl Tx for Stage<'_> {
     }
 
     fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
-        static SQL: Sql = Sql::new(
-            "UPDATE filrouge.session SET identity_id = $2, parent_session_id = $3, project_id = $4,
-                 team_id = $5, title = $6, status = $7, state = $8, metadata = $9, token = $10, erased = $11
-             WHERE pk = $1",
-            &[
-                Type::INT8, Type::TEXT, Type::TEXT, Type::TEXT, Type::BYTEA, Type::BYTEA,
-                Type::INT2, Type::BYTEA, Type::BYTEA, Type::BYTEA, Type::BYTEA,
-            ],
-        );
-        let bytes = |text: &Option<Box<str>>| text.as_deref().map(|t| t.as_bytes().to_vec());
-        let params: [Param<'_>; 11] = [
-            &int(pk),
-            &row.identity_id.as_ref().map(IdentityId::as_str),
-            &row.parent_session_id.as_ref().map(SessionId::as_str),
-            &row.project_id.as_ref().map(ProjectId::as_str),
-            &bytes(&row.team_id),
-            &bytes(&row.title),
-            &i16::from(row.status.code()),
-            &bytes(&row.state),
-            &row.metadata.as_str().as_bytes(),
-            &row.token.map(|t| t.0.to_vec()),
-            &row.erased.map(|e| e.encode()),
-        ];
+        self.puts += 1;
         if let Some(stored) = self.known.stored(pk) {
             stored.row = row.clone();
         }
-        self.now(&SQL, &params)
+        self.pending.get_mut().change_session(pk, row);
+        Ok(())
     }
 
     fn note_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
@@ -139,12 +117,24 @@ impl Tx for Stage<'_> {
     }
 
     fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
-        static SQL: Sql = Sql::new(
-            "INSERT INTO filrouge.event (session_pk, number, key, data) VALUES ($1, $2, $3, $4)",
-            &[Type::INT8, Type::INT8, Type::UUID, Type::BYTEA],
-        );
-        let key = Uuid::from_bytes(event_key(&row.event.key));
-        self.now(&SQL, &[&int(pk), &int(row.number), &key, &row.encode()])
+        self.puts += 1;
+        self.known.beside_mut().put_event(pk, row);
+        self.pending.get_mut().event(pk, row);
+        Ok(())
+    }
+
+    fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<(), Failure> {
+        self.puts += 1;
+        self.known.beside_mut().put_checkpoint(pk, row);
+        self.pending.get_mut().checkpoint(pk, row);
+        Ok(())
+    }
+
+    fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<(), Failure> {
+        self.puts += 1;
+        self.known.beside_mut().delete_checkpoint(pk, seq);
+        self.pending.get_mut().delete_checkpoint(pk, seq);
+        Ok(())
     }
 
     fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure> {
@@ -158,13 +148,14 @@ impl Tx for Stage<'_> {
     }
 
     fn erase(&mut self, pk: SessionPk) -> Result<(), Failure> {
-        const TABLES: [&str; 7] = [
+        const TABLES: [&str; 8] = [
             "record",
             "item_key",
             "event",
             "session_agent",
             "draft_chunk",
             "draft",
+            "checkpoint",
             "turn",
         ];
         self.allow("filrouge.erases", pk)?;

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_store::Keyring;
-use filrouge_store::command::{Command, Ending, Write};
+use filrouge_store::command::{Command, Ending, LeaseAsk, Write};
 use filrouge_store::record::{Batch, RecordRow};
-use filrouge_store::rows::{DraftRow, LogRow, SessionPk, Stored, TurnRow, item_key};
-use filrouge_types::{Failure, ItemId, SessionId, TenantId, TurnId};
+use filrouge_store::rows::{DraftRow, LogRow, SessionPk, Stored, TurnRow, event_key, item_key};
+use filrouge_types::{Failure, ItemId, SessionId, TenantId, Timestamp, TurnId};
 use tokio::try_join;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Row};
@@ -15,6 +15,11 @@ use uuid::Uuid;
 use crate::error::failure;
 use crate::rows::{column, int, read_draft, read_log, read_record, read_stored, read_turn, uint};
 use crate::session::{Param, Session, Sql};
+
+mod beside;
+
+use beside::{At, Beside};
+pub(crate) use beside::{CHECKPOINTS, EVENTS, FetchedCheckpoints, FetchedEvents};
 
 type Name = (TenantId, SessionId);
 
@@ -26,6 +31,7 @@ pub(crate) struct Wanted {
     /// Those that end: what they began with and what they have answered is read again.
     ending: BTreeSet<TurnId>,
     keys: BTreeSet<(Name, [u8; 16])>,
+    beside: Beside,
 }
 
 /// A session that was found.
@@ -43,25 +49,30 @@ pub(crate) struct Fetched {
     pub(crate) commits: Vec<LogRow>,
     pub(crate) newest_pk: SessionPk,
     pub(crate) copying: bool,
+    /// The database's time, once nobody else writes.
+    pub(crate) now: Option<Timestamp>,
     pub(crate) sessions: Vec<FetchedSession>,
     pub(crate) absent: Vec<Name>,
     pub(crate) turns: BTreeMap<(SessionPk, TurnId), Option<TurnRow>>,
     pub(crate) keys: BTreeMap<(SessionPk, [u8; 16]), Option<u64>>,
     pub(crate) drafts: BTreeMap<(SessionPk, u64), Option<DraftRow>>,
     pub(crate) records: BTreeMap<SessionPk, BTreeMap<u64, RecordRow>>,
+    pub(crate) events: BTreeMap<SessionPk, FetchedEvents>,
+    pub(crate) checkpoints: BTreeMap<SessionPk, FetchedCheckpoints>,
 }
 
 /// Makes this transaction the only one that writes.
 pub(crate) static LOCK: Sql = Sql::new("SELECT pg_advisory_xact_lock($1)", &[Type::INT8]);
 /// The highest number that a session has or had, which the next one follows, and the newest commits from a number on,
 /// falling: with those of other servers, of which there are seldom more than a few, they need not be asked for again.
-/// Whether a copy is being made into the store.
+/// Whether a copy is being made into the store, and the database's time, in microseconds.
 pub(crate) static NEWEST: Sql = Sql::new(
     "SELECT greatest((SELECT pk FROM filrouge.session ORDER BY pk DESC LIMIT 1),
          (SELECT pk FROM filrouge.head ORDER BY pk DESC LIMIT 1),
          (SELECT session_pk FROM filrouge.turn ORDER BY session_pk DESC LIMIT 1),
          (SELECT session_pk FROM filrouge.record ORDER BY session_pk DESC LIMIT 1)), l.commit_no, l.data,
-         EXISTS (SELECT FROM filrouge.store WHERE name = 'copying')
+         EXISTS (SELECT FROM filrouge.store WHERE name = 'copying'),
+         (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
      FROM (SELECT) one LEFT JOIN LATERAL (SELECT commit_no, data FROM filrouge.commit_log
          WHERE commit_no >= $1 ORDER BY commit_no DESC LIMIT 16) l ON true",
     &[Type::INT8],
@@ -108,6 +119,15 @@ pub(crate) static RECORDS: Sql = Sql::new(
     &[Type::INT8_ARRAY, Type::INT8_ARRAY],
 );
 
+/// The answers to what was asked.
+struct Found {
+    newest: Vec<Row>,
+    sessions: Vec<Row>,
+    keys: Vec<Row>,
+    events: Vec<Row>,
+    checkpoints: Vec<Row>,
+}
+
 impl Wanted {
     /// What `commands` will ask for.
     pub(crate) fn by<'a>(commands: impl Iterator<Item = &'a Command>, keyring: &Keyring) -> Self {
@@ -150,6 +170,16 @@ impl Wanted {
             }
             Write::PutDraft(draft) => self.turn(name, draft.turn_id),
             Write::Interrupt(interrupt) => self.turn(name, interrupt.turn_id),
+            Write::RecordEvent(new) => self.event(name, Some(event_key(&new.key))),
+            Write::Lease(take) => {
+                if matches!(&take.ask, LeaseAsk::Acquire(acquire) if acquire.resumes.is_some()) {
+                    self.event(name, None);
+                }
+            }
+            Write::PutCheckpoint(put) => {
+                self.checkpoint(name, put.seq.map_or(At::Newest, At::Seq));
+            }
+            Write::Redact(_) => self.checkpoint(name, At::Nowhere),
             _ => {}
         }
     }
@@ -168,6 +198,14 @@ impl Wanted {
         self.keys.insert((name.clone(), item_key(id)));
     }
 
+    fn event(&mut self, name: &Name, key: Option<[u8; 16]>) {
+        self.beside.events.insert((name.clone(), key));
+    }
+
+    fn checkpoint(&mut self, name: &Name, at: At) {
+        self.beside.checkpoints.insert((name.clone(), at));
+    }
+
     /// Begins a transaction as the only one that writes, and fetches what is wanted, in one round trip; of commits
     /// those from number `known` on.
     pub(crate) async fn fetch(
@@ -179,15 +217,24 @@ impl Wanted {
     ) -> Result<Result<Fetched, Failure>, Error> {
         let known = int(known);
         let (lock, known): ([Param<'_>; 1], [Param<'_>; 1]) = ([&lock], [&known]);
-        let ((), _, newest, sessions, keys) = try_join!(
+        let ((), _, newest, sessions, keys, events, checkpoints) = try_join!(
             biased;
             begin,
             session.query(&LOCK, &lock),
             session.query(&NEWEST, &known),
             self.fetch_sessions(session),
             self.fetch_keys(session),
+            self.beside.fetch_events(session),
+            self.beside.fetch_checkpoints(session),
         )?;
-        Ok(self.read(&newest, &sessions, &keys))
+        let found = Found {
+            newest,
+            sessions,
+            keys,
+            events,
+            checkpoints,
+        };
+        Ok(self.read(&found))
     }
 
     /// Fetches the records that turns of `fetched` are told from when they end; whether there are any to be fetched is
@@ -251,9 +298,9 @@ impl Wanted {
         session.query(&KEYS, &[&tenants, &ids, &keys]).await
     }
 
-    fn read(&self, newest: &[Row], sessions: &[Row], keys: &[Row]) -> Result<Fetched, Failure> {
+    fn read(&self, found: &Found) -> Result<Fetched, Failure> {
         let mut fetched = Fetched::default();
-        for row in newest {
+        for row in &found.newest {
             if column::<Option<i64>>(row, 0)?.is_some() {
                 fetched.newest_pk = uint(row, 0)?;
             }
@@ -261,9 +308,10 @@ impl Wanted {
                 fetched.commits.push(read_log(row, 1)?);
             }
             fetched.copying = column(row, 3)?;
+            fetched.now = Some(Timestamp::from_micros(column(row, 4)?));
         }
         let mut pks = BTreeMap::new();
-        for row in sessions {
+        for row in &found.sessions {
             // One that cannot be read is asked for again by who needs it, and told of then.
             let name: (&str, &str) = (text(row, 1)?, text(row, 2)?);
             let pk = uint(row, 0).ok();
@@ -292,10 +340,13 @@ impl Wanted {
                 fetched.keys.insert((pk, *key), None);
             }
         }
-        for row in sessions {
+        for row in &found.sessions {
             read_found_turn(row, &mut fetched)?;
         }
-        for row in keys {
+        fetched.events = self.beside.asked(|name| pk_of(name).flatten());
+        beside::read_events(&found.events, &mut fetched.events)?;
+        fetched.checkpoints = beside::read_checkpoints(&found.checkpoints)?;
+        for row in &found.keys {
             let key: Uuid = column(row, 1)?;
             let Ok(pk) = uint(row, 0) else { continue };
             let key = (pk, key.into_bytes());

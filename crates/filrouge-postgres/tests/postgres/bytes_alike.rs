@@ -17,6 +17,7 @@ use filrouge_types::{
 
 use super::{NOON, fresh, keyring};
 
+mod held;
 mod ids;
 
 fn block_on(work: impl Future<Output = ()>) {

@@ -27,6 +27,8 @@ async fn filled() -> (Database, Fixture) {
             .await
             .unwrap();
         f.record(&anyone(), event(s, "e", "kind")).await.unwrap();
+        let put = super::held::checkpoint(s, None, "STATE", 3);
+        f.write(&anyone(), put).await.unwrap();
     }
     assert!(f.ledger.put_note("n", 0, vec![1]).await.unwrap());
     (database, f)
@@ -53,7 +55,7 @@ async fn state(client: &Client, sql: &str) -> String {
 }
 
 /// What is never done, by table.
-const NEVER: [(&str, &str); 24] = [
+const NEVER: [(&str, &str); 26] = [
     ("record", "UPDATE filrouge.record SET body = ''"),
     ("record", "UPDATE filrouge.record SET head = head"),
     ("record", "DELETE FROM filrouge.record"),
@@ -77,8 +79,10 @@ const NEVER: [(&str, &str); 24] = [
     ("session_agent", "DELETE FROM filrouge.session_agent"),
     ("session_agent", "TRUNCATE filrouge.session_agent"),
     ("event", "UPDATE filrouge.event SET data = ''"),
+    ("event", "UPDATE filrouge.event SET at = at + 1"),
     ("event", "DELETE FROM filrouge.event"),
     ("event", "TRUNCATE filrouge.event"),
+    ("checkpoint", "TRUNCATE filrouge.checkpoint"),
     ("note", "DELETE FROM filrouge.note"),
     ("note", "TRUNCATE filrouge.note"),
 ];
@@ -199,7 +203,7 @@ fn a_forged_redaction_goes_no_further_than_a_redaction() {
 }
 
 /// What was done to the structure, and what undoes it.
-const FAULTS: [(&str, &str, &str); 8] = [
+const FAULTS: [(&str, &str, &str); 10] = [
     (
         "guard_delete BEFORE DELETE ON filrouge.turn",
         "ALTER TABLE filrouge.turn DISABLE TRIGGER guard_delete",
@@ -243,6 +247,17 @@ const FAULTS: [(&str, &str, &str); 8] = [
         "index turn_open is not valid",
         "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'filrouge.turn_open'::regclass",
         "UPDATE pg_index SET indisvalid = true WHERE indexrelid = 'filrouge.turn_open'::regclass",
+    ),
+    (
+        "index event_at is missing",
+        "DROP INDEX filrouge.event_at",
+        "CREATE INDEX event_at ON filrouge.event (at, session_pk, number)",
+    ),
+    (
+        "guard_truncate BEFORE TRUNCATE ON filrouge.checkpoint",
+        "DROP TRIGGER guard_truncate ON filrouge.checkpoint",
+        "CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON filrouge.checkpoint FOR EACH STATEMENT
+         EXECUTE FUNCTION filrouge.guard_always()",
     ),
 ];
 

@@ -11,9 +11,11 @@ use filrouge_types::FixedClock;
 
 mod alone;
 mod bytes_alike;
+mod copied;
 mod direct;
 mod faults;
 mod guards;
+mod held;
 mod logged;
 mod many;
 mod newer;
@@ -28,6 +30,11 @@ mod vacuum;
 /// Where the clocks of tests stand.
 const NOON: i64 = 1_700_000_000_000_000;
 
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../../src/migrations/0001_journal.sql"),
+    include_str!("../../src/migrations/0002_leases.sql"),
+];
+
 fn keyring() -> Arc<Keyring> {
     Arc::new(Keyring::single([5; 32]))
 }
@@ -40,10 +47,7 @@ fn options(url: &str, keyring: Arc<Keyring>) -> Options {
 
 /// A database with an empty store.
 fn database() -> Database {
-    let name = format!(
-        "store of schema {SCHEMA_VERSION} {}",
-        include_str!("../../src/migrations/0001_journal.sql")
-    );
+    let name = format!("store of schema {SCHEMA_VERSION} {}", MIGRATIONS.concat());
     Database::from_template(&name, |url| {
         drop(PostgresLedger::open(options(url, keyring())).unwrap());
     })

@@ -1,5 +1,6 @@
 //! A store that a newer filrouge has taken over while this one runs.
 
+use filrouge_postgres::SCHEMA_VERSION;
 use filrouge_store::Ledger;
 use filrouge_testbed::Database;
 use filrouge_types::{ErrorCode, TurnId};
@@ -33,7 +34,7 @@ fn a_schema_that_became_newer_is_not_written_to() {
         set_schema(&database, "99");
         eventually("it is seen", || ledger.health().read_only.is_some()).await;
         refuses(&*ledger, turn).await;
-        set_schema(&database, "1");
+        set_schema(&database, &SCHEMA_VERSION.to_string());
         eventually("it is seen", || ledger.health().read_only.is_none()).await;
         put(&*ledger, turn, "k").await.unwrap();
         close(vec![ledger]).await;
@@ -49,7 +50,7 @@ fn a_schema_that_became_newer_is_seen_over_a_new_connection() {
         set_schema(&database, "99");
         database.terminate_backends();
         refuses(&*ledger, turn).await;
-        set_schema(&database, "1");
+        set_schema(&database, &SCHEMA_VERSION.to_string());
         eventually("it is seen", || ledger.health().read_only.is_none()).await;
         until_taken(&*ledger, turn, "k").await;
         close(vec![ledger]).await;

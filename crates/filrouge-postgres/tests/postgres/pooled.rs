@@ -31,6 +31,8 @@ mod contract {
         bytes { every_byte_comes_back }
         chain { the_commit_log_counts_every_commit }
         changes { each_kind_of_change, a_reader_beside_writers_misses_nothing, commits_are_told }
+        checkpoints { once_for_each_seq, states_of_any_size, one_of_many_checkpoints_is_new }
+        checkpoints_kept { the_newest_are_kept, redaction_takes_what_covers }
         concurrency { many_tasks_over_few_sessions, all_writes_at_once_twice_have_one_effect }
         conflicts { a_refused_write_leaves_nothing }
         drafts { growing, becoming_items, gone_with_the_session }
@@ -39,6 +41,10 @@ mod contract {
         events { once_for_each_key, events_page_in_order }
         full_pages { large_sessions }
         idempotency { append_again, retry_after_every_failure }
+        leases { the_fence_only_grows, made_by_acquiring, going_on_is_told_once }
+        leases_release { given_free_with_the_last_write }
+        leases_together { one_of_many_takes_it }
+        leases_writes { a_live_lease_keeps_others_from_writing }
         life { every_status_meets_every_write, reopening }
         links { one_of_many_logins_wins }
         notes { compared_and_set, notes_beside_sessions }

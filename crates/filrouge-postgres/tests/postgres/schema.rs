@@ -11,6 +11,7 @@ use filrouge_types::{ErrorCode, Failure, FixedClock};
 use super::{NOON, database, keyring, on};
 
 mod keys;
+mod older;
 
 fn block_on(work: impl Future<Output = ()>) {
     tokio::runtime::Runtime::new().unwrap().block_on(work);

@@ -21,17 +21,17 @@ fn block_on(work: impl Future<Output = ()>) {
 /// Statements that were asked meanwhile. Those of a question that has been answered may still be under way: its
 /// transaction is ended behind the answer.
 async fn asked(f: &Fixture, work: impl AsyncFnOnce()) -> u64 {
-    let before = settled(f).await;
+    let before = settled_count(&*f.ledger).await;
     work().await;
-    settled(f).await - before
+    settled_count(&*f.ledger).await - before
 }
 
 /// The count once it stays the same.
-async fn settled(f: &Fixture) -> u64 {
+pub(crate) async fn settled_count(ledger: &dyn Ledger) -> u64 {
     loop {
-        let count = f.ledger.load().statements;
+        let count = ledger.load().statements;
         tokio::time::sleep(Duration::from_millis(30)).await;
-        if f.ledger.load().statements == count {
+        if ledger.load().statements == count {
             return count;
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use filrouge_store::command::{NewEvent, NewSession, Scope, SessionPatch, Viewer, Write};
+use filrouge_store::command::{NewEvent, NewSession, Outcome, Scope, SessionPatch, Viewer, Write};
 use filrouge_store::contract::asks::{close_session, event, json, knowing, link, metadata, patch};
 use filrouge_store::contract::differential::memory;
 use filrouge_store::contract::drafts::{delta, put, stream};
@@ -17,7 +17,8 @@ use filrouge_testbed::Database;
 use filrouge_types::{Channel, NewItem, ProjectId, SessionId, TenantId};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-use super::{keyring, on};
+use super::held::{acquire, checkpoint, release};
+use super::{MIGRATIONS, keyring, on};
 
 mod cases;
 mod columns;
@@ -62,9 +63,10 @@ async fn rows(client: &Client, sql: &str) -> Vec<Vec<Option<String>>> {
 }
 
 /// A store with something of everything, and its older state in the tables `old.…`, as an attacker may have kept it.
-fn world() -> Database {
+pub(crate) fn world() -> Database {
+    let migrations = MIGRATIONS.concat();
     let made = [
-        include_str!("../../src/migrations/0001_journal.sql"),
+        migrations.as_str(),
         include_str!("../../src/migrate/keys.rs"),
         include_str!("tamper.rs"),
     ];
@@ -117,6 +119,12 @@ async fn begin(f: &Fixture) {
                 .await
                 .unwrap();
         }
+        for (seq, label) in [(1, "START"), (4, "QUALIF")] {
+            f.write(&who, checkpoint(s, Some(seq), label, 9))
+                .await
+                .unwrap();
+        }
+        held(f, s).await;
     }
     let made = NewSession {
         parent_session_id: Some(sid("parent")),
@@ -133,6 +141,18 @@ async fn begin(f: &Fixture) {
     for name in ["a", "b"] {
         assert!(f.ledger.put_note(name, 0, b"old".to_vec()).await.unwrap());
     }
+}
+
+/// A session that was held, and is free again.
+async fn held(f: &Fixture, s: &str) {
+    let who = anyone();
+    let lease = f.write(&who, acquire(s, "worker", None)).await.unwrap();
+    let Outcome::Lease { lease, .. } = lease else {
+        panic!("{lease:?}");
+    };
+    f.write(&who, release(s, "worker", lease.fence))
+        .await
+        .unwrap();
 }
 
 /// The second half.
@@ -161,6 +181,10 @@ async fn go_on(f: &Fixture) {
             ..event(s, "e3", "kind")
         };
         f.record(&who, long).await.unwrap();
+        f.write(&who, checkpoint(s, None, "CONFIRMED", 9))
+            .await
+            .unwrap();
+        held(f, s).await;
     }
     let whole = f.whole(&who, "redacted", "more", "words").await;
     f.redact_turn(&who, &whole).await.unwrap();

@@ -1,5 +1,5 @@
 -- Changes an ephemeral session that is in the edition expected, or makes one.
--- ARGV: time to live in ms, the edition expected or '', the edition afterwards with a word of this commit's own, how many
+-- ARGV: time to live in ms, the edition expected or '', the edition afterwards, whose word is this commit's own, how many
 -- names go, these names, then names and values that are put.
 -- Answers 1, also when this very commit was made before, or 0 when the session is in another edition.
 local key = KEYS[1]
@@ -11,7 +11,7 @@ end
 if found == ARGV[3] then
     return 1
 end
-if (found and (string.match(found, '^%d+:%d+') or found)) ~= expected then
+if found ~= expected then
     return 0
 end
 if not found and redis.call('EXISTS', key) == 1 then

@@ -6,7 +6,7 @@ local found = redis.pcall('HGET', key, 'e')
 if type(found) == 'table' then
     return found
 end
-if found and string.match(found, '^%d+:%d+') == ARGV[1] then
+if found == ARGV[1] then
     redis.call('UNLINK', key)
     return 1
 end

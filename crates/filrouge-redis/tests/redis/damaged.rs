@@ -87,9 +87,24 @@ async fn a_session_that_cannot_be_read_is_neither_read_nor_written() {
         assert!(hot.forget(&key("s"), None).await.unwrap());
         assert!(put(&hot, "s", None, "v").await.unwrap().is_some());
     }
-    redis.cli(&["HSET", &name, "e", "not an edition"]);
-    unavailable(hot.edition(&key("s")).await);
-    unavailable(hot.load(&key("s")).await);
+    for edition in [
+        "not an edition",
+        "7:3",
+        "7:3:",
+        "7:3:ff",
+        "7:3:00000000000000FF",
+        "07:3:00000000000000ff",
+        "7:3:00000000000000ff:1",
+    ] {
+        redis.cli(&["HSET", &name, "e", edition]);
+        unavailable(hot.edition(&key("s")).await);
+        unavailable(hot.load(&key("s")).await);
+    }
+    redis.cli(&["HSET", &name, "e", "7:3:00000000000000ff"]);
+    let edition = hot.edition(&key("s")).await.unwrap().unwrap();
+    let numbers = (edition.incarnation, edition.version, edition.word);
+    assert_eq!(numbers, (7, 3, 255));
+    assert!(hot.forget(&key("s"), Some(edition)).await.unwrap());
 }
 
 #[tokio::test]

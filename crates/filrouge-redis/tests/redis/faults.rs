@@ -136,29 +136,6 @@ async fn a_change_whose_answer_was_lost_is_made_once() {
     assert!(hot.forget(&key("s"), last).await.unwrap());
 }
 
-/// What was put before commits had words is read, changed and forgotten.
-#[tokio::test]
-async fn editions_without_a_word() {
-    let redis = Redis::start();
-    let hot = patient(&redis.socket_url());
-    let name = format!("filrouge:{{{}}}:e", key("s"));
-    redis.cli(&["HSET", &name, "e", "7:3", "ff", "v"]);
-    let (edition, _) = get(&hot, "s").await.unwrap().unwrap();
-    assert_eq!((edition.incarnation, edition.version), (7, 3));
-    let next = put(&hot, "s", Some(edition), "w").await.unwrap().unwrap();
-    assert_eq!(next.version, 4);
-    let written = redis.cli(&["HGET", &name, "e"]);
-    assert!(
-        written.starts_with("7:4:") && written.len() > 8,
-        "{written}"
-    );
-    redis.cli(&["HSET", &name, "e", "7:5"]);
-    assert!(!hot.forget(&key("s"), Some(next)).await.unwrap());
-    let edition = hot.edition(&key("s")).await.unwrap();
-    assert!(hot.forget(&key("s"), edition).await.unwrap());
-    assert_eq!(get(&hot, "s").await.unwrap(), None);
-}
-
 #[tokio::test]
 async fn loading_and_replicas_are_told_by_code() {
     let redis = Redis::start();

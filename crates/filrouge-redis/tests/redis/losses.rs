@@ -1,8 +1,8 @@
 //! Redis loses what it had: whoever reads can tell.
 
-use filrouge_store::hot::HotStore;
 use filrouge_store::hot::suite::fixture::key;
 use filrouge_store::hot::suite::story::Story;
+use filrouge_store::hot::{Edition, HotStore};
 use filrouge_testbed::Redis;
 
 use crate::{get, patient, put};
@@ -64,4 +64,23 @@ async fn an_older_dump_has_an_older_edition_and_an_older_link() {
     let step = story.put(2, "r");
     hot.advance(vec![(key("s"), step)]).await.unwrap();
     assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
+}
+
+/// From an older dump on, somebody counts to the version that was lost: that is another edition.
+#[tokio::test]
+async fn a_fork_has_editions_of_its_own() {
+    let redis = Redis::start();
+    let (hot, other) = (patient(&redis.url()), patient(&redis.url()));
+    let first = put(&hot, "s", None, "old").await.unwrap();
+    let dump = redis.save();
+    let lost = put(&hot, "s", first, "lost").await.unwrap();
+    redis.start_from(&dump);
+    let forked = put(&other, "s", first, "forked").await.unwrap();
+    let numbers = |edition: Option<Edition>| edition.map(|e| (e.incarnation, e.version));
+    assert_eq!(numbers(forked), numbers(lost));
+    assert_ne!(hot.edition(&key("s")).await.unwrap(), lost);
+    assert_eq!(put(&hot, "s", lost, "newer").await.unwrap(), None);
+    assert!(!hot.forget(&key("s"), lost).await.unwrap());
+    let found = get(&hot, "s").await.unwrap();
+    assert_eq!(found, Some((forked.unwrap(), "forked".to_owned())));
 }

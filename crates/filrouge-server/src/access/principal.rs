@@ -143,6 +143,7 @@ impl Principal {
             tenant: self.credential.tenant.clone(),
             viewer,
             token,
+            hold: None,
         })
     }
 }

@@ -9,6 +9,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use filrouge_store::command::Hold;
 use filrouge_store::{OsEntropy, Scope, Viewer};
 use filrouge_types::{ErrorCode, IdError, IdentityId, SessionId, TurnId};
 
@@ -16,6 +17,9 @@ use crate::access::{FreshToken, Needs, Permission, Principal, shown_session_toke
 use crate::limits::RateSubject;
 use crate::problem::Problem;
 use crate::serve::App;
+
+/// Names the lease that a write is made under.
+const FENCE: &str = "filrouge-fence";
 
 /// On whose behalf the request comes.
 pub(crate) struct Caller<P> {
@@ -72,22 +76,27 @@ fn scope<P: Needs>(parts: &Parts, state: &App) -> Result<(Principal, Scope), Pro
     let token = shown_session_token(&parts.headers)?.map(|text| keyring.session_token(text));
     let identity = principal.acts_for(&parts.headers)?;
     let scope = principal.scope(P::PERMISSION, identity, token)?;
-    not_fenced(&parts.headers)?;
+    let scope = scope.with_hold(fence(&parts.headers)?.map(Hold::by));
     Ok((principal.clone(), scope))
 }
 
-/// Refuses whoever believes that a fence keeps others from writing: there are no leases that would.
-fn not_fenced(headers: &HeaderMap) -> Result<(), Problem> {
-    if !headers.contains_key("filrouge-fence") {
-        return Ok(());
-    }
-    let mut problem = Problem::new(
-        ErrorCode::Invalid,
-        "Filrouge-Fence is given, and this server has no leases: it would fence nobody off",
-    );
-    problem.0.hint =
-        Some("leave the header out; expected_seq tells whether others wrote".to_owned());
-    Err(problem)
+/// The fence that a write is made under (DESIGN §6); one in the body must be the same.
+fn fence(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    let mut given = headers.get_all(FENCE).iter();
+    let Some(value) = given.next() else {
+        return Ok(None);
+    };
+    let text = value.to_str().ok().filter(|_| given.next().is_none());
+    let digits = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let Some(fence) = digits.and_then(|text| text.parse().ok()) else {
+        let mut problem = Problem::new(
+            ErrorCode::Invalid,
+            "Filrouge-Fence is one whole number, given once",
+        );
+        problem.0.hint = Some("send the fence of the lease as it was answered".to_owned());
+        return Err(problem);
+    };
+    Ok(Some(fence))
 }
 
 /// Counts a request for its caller and for the session as this caller sees it: what strangers send must neither

@@ -34,6 +34,9 @@ pub(crate) struct Made<T>(PhantomData<T>);
 /// 201 with what is new, 200 with what was there already.
 pub(crate) struct Created<T>(PhantomData<T>);
 
+/// As `R`, or 204 when somebody else is at work and no answer is wanted then.
+pub(crate) struct OrNothing<R>(PhantomData<R>);
+
 /// The member under which an answer carries the schemas that its own refers to.
 pub(super) const COMPONENTS: &str = "x-components";
 
@@ -129,6 +132,15 @@ impl<T: ToSchema> IntoResponses for Created<T> {
     }
 }
 
+impl<R: IntoResponses> IntoResponses for OrNothing<R> {
+    fn responses() -> Responses {
+        let mut all = R::responses();
+        let nothing = "Somebody else is at work, and `on_busy=204` wants no answer then.";
+        all.extend(one("204", ResponseBuilder::new().description(nothing)));
+        all
+    }
+}
+
 impl<T: ToSchema> IntoResponses for Listed<T> {
     fn responses() -> Responses {
         one("200", page::<T>())
@@ -180,6 +192,7 @@ fn page<T: ToSchema>() -> ResponseBuilder {
     let name = match row.as_ref() {
         "SessionEvent" => "EventPage".to_owned(),
         "AuditRow" => "AuditPage".to_owned(),
+        "ListedCheckpoint" => "CheckpointPage".to_owned(),
         row => format!("{row}Page"),
     };
     let schema = json!({

@@ -15,6 +15,22 @@ const EXAMPLES: &str = include_str!("examples.json");
 /// Operations that anybody may call (DESIGN §8).
 const PUBLIC: &[&str] = &["getHealth", "getReadiness", "getOpenApi"];
 
+/// Operations that may be made under a lease (DESIGN §6).
+const FENCED: &[&str] = &[
+    "startTurn",
+    "appendItems",
+    "recordStream",
+    "finalizeTurn",
+    "failTurn",
+    "cancelTurn",
+    "replaceTurn",
+    "patchSession",
+    "closeSession",
+    "putCheckpoint",
+    "renewLease",
+    "releaseLease",
+];
+
 /// Where a problem's response names its codes.
 pub(super) const CODES: &str =
     "/content/application~1problem+json/schema/allOf/1/properties/code/enum";
@@ -94,9 +110,11 @@ fn tags() -> Value {
         {"name": "sessions", "description": "Conversations."},
         {"name": "turns", "description": "Requests and all that answers them."},
         {"name": "items", "description": "The journal's entries."},
+        {"name": "calls", "description": "Live calls: one holder at a time, checkpoints, going on where it stopped."},
         {"name": "events", "description": "What happened in a session, for key figures."},
         {"name": "changes", "description": "The feed of what happened in sessions, in the order of commits."},
         {"name": "reading", "description": "A conversation as a whole: context, export, verification."},
+        {"name": "key figures", "description": "How live calls of a tenant do, counted from events."},
         {"name": "server", "description": "The server itself."},
     ])
 }
@@ -126,6 +144,12 @@ fn parameters() -> Value {
             "description": "The secret of an anonymous session, where the server asks for one.",
             "schema": {"type": "string", "minLength": 16, "maxLength": 256, "pattern": "^[!-~]+$"},
         },
+        "Fence": {
+            "name": "Filrouge-Fence",
+            "in": "header",
+            "description": "The fence of the lease that the session is held by; one in the body must be the same.",
+            "schema": {"type": "integer", "minimum": 0, "maximum": u64::MAX},
+        },
     })
 }
 
@@ -147,6 +171,9 @@ fn complete_operation(operation: &mut Value, examples: &Value) {
         if id != "getMetrics" {
             let asking = ["Identity", "SessionToken"];
             parameters.extend(asking.map(|name| refer("parameters", name)));
+            if FENCED.contains(&id.as_str()) {
+                parameters.push(refer("parameters", "Fence"));
+            }
         }
     }
     operation["parameters"] = parameters.into();

@@ -15,6 +15,7 @@ const TURN: &[(&str, &str)] = &[
     ("session_id", "$response.body#/session_id"),
     ("turn_id", "$response.body#/turn_id"),
 ];
+const SAME_SESSION: &[(&str, &str)] = &[("session_id", "$request.path.session_id")];
 const SAME_TURN: &[(&str, &str)] = &[
     ("session_id", "$request.path.session_id"),
     ("turn_id", "$request.path.turn_id"),
@@ -41,6 +42,9 @@ const LEADS: &[Lead] = &[
             "closeSession",
             "linkSession",
             "recordEvent",
+            "takeLease",
+            "resumeSession",
+            "putCheckpoint",
             "eraseSession",
         ],
         SESSION,
@@ -76,7 +80,25 @@ const LEADS: &[Lead] = &[
         "recordEvent",
         &["200", "201"],
         &["listEvents"],
-        &[("session_id", "$request.path.session_id")],
+        SAME_SESSION,
+    ),
+    (
+        "takeLease",
+        &["200", "201"],
+        &["getLease", "renewLease", "releaseLease"],
+        SAME_SESSION,
+    ),
+    (
+        "resumeSession",
+        &["200", "201"],
+        &["getLease", "renewLease", "putCheckpoint"],
+        SAME_SESSION,
+    ),
+    (
+        "putCheckpoint",
+        &["200", "201"],
+        &["listCheckpoints", "getLatestCheckpoint", "resumeSession"],
+        SAME_SESSION,
     ),
     (
         "patchSession",

@@ -1,6 +1,6 @@
 //! What paths name, for `params(…)`.
 
-use filrouge_types::SessionId;
+use filrouge_types::{SessionId, TenantId};
 use utoipa::IntoParams;
 
 /// The session of the path.
@@ -10,6 +10,16 @@ use utoipa::IntoParams;
 pub(crate) struct SessionPath {
     /// The session; percent-encoded, so that an id may hold `/`.
     session_id: SessionId,
+}
+
+/// The tenant of the path.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "the fields are read by the derive")]
+pub(crate) struct TenantPath {
+    /// The caller's own tenant; `default` where none is configured.
+    #[param(example = "default")]
+    tenant_id: TenantId,
 }
 
 /// The turn of the path.

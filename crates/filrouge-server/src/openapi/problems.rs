@@ -40,6 +40,8 @@ sets! {
     OfSession: SessionNotFound, SessionErased, HotUnavailable;
     /// Of what a session may be asked for in a query.
     InSessionAsked: SessionNotFound;
+    /// Of what a tenant is named for.
+    OfTenant: TenantNotFound;
     /// Of what a turn is named for.
     OfTurn: TurnNotFound, TurnMismatch, TurnExpired;
     /// Of what takes a body.
@@ -50,8 +52,24 @@ sets! {
     MakingSession: SessionConflict, SessionErased, HotUnavailable;
     /// Of what a closed session refuses.
     InOpenSession: SessionClosed;
+    /// Of what goes on with a session that may be held.
+    UnderLease: StaleFence, LeaseExpired, LeaseHeld, SpoolFull;
+    /// Of a lease that is taken.
+    Taking: LeaseTimeout, SessionTerminated;
+    /// Of a session that is read once its lease was taken.
+    Resuming: StaleFence;
+    /// Of a lease that is renewed.
+    Renewing: StaleFence, LeaseExpired, LeaseHeld;
+    /// Of a lease that is given back.
+    Releasing: LeaseHeld;
+    /// Of what the journal of live calls can be off for.
+    Journaled: JournalOff;
+    /// Of a checkpoint.
+    OfCheckpoint: CheckpointNotFound;
+    /// Of a checkpoint that is put.
+    PuttingCheckpoint: JournalOff, IdempotencyMismatch, CredentialRefused;
     /// Of a new turn.
-    Starting: TurnOpen, TurnRedacted, IdempotencyMismatch, PartialReplay, FinalExists, CredentialRefused;
+    Starting: TurnBusy, TurnOpen, TurnRedacted, IdempotencyMismatch, PartialReplay, FinalExists, CredentialRefused;
     /// Of a turn put in the place of another.
     Replacing: TurnReplaced, AnswerMissing;
     /// Of items put to a turn.
@@ -184,6 +202,8 @@ pub(super) fn problem() -> Value {
             "actual_seq": {"type": "integer", "minimum": 0, "description": "The newest seq, for seq_conflict."},
             "session_id": {"type": "string", "description": "Where stored data is wrong, for integrity_error."},
             "seq": {"type": "integer", "minimum": 0, "description": "The first bad seq, for integrity_error."},
+            "holder": {"type": "string", "description": "Who holds the session, for lease_timeout and lease_held."},
+            "expires_at": {"type": "string", "format": "date-time", "description": "Until when, for lease_timeout and lease_held."},
         },
     })
 }

@@ -170,12 +170,27 @@ const WHOLE: &[&str] = &[
     "SessionEvent",
     "AuditRow",
     "Readiness",
+    "Lease",
+    "Checkpoint",
+    "ListedCheckpoint",
+    "Resumed",
+    "KpiReport",
+    "KpiRow",
+    "TechnicalStatus",
 ];
+/// Answers that hold the members of another one among their own.
+const FLAT: &[(&str, &str)] = &[("KpiRow", "KeyFigures"), ("TechnicalStatus", "KeyFigures")];
 
 /// Puts in what the derives leave out.
 pub(super) fn complete(schemas: &mut Map<String, Value>) {
     schemas.insert("Problem".to_owned(), problem());
     schemas.insert("StartTurn".to_owned(), start_turn());
+    for (name, held) in FLAT {
+        flatten(schemas, name, held);
+    }
+    for (_, held) in FLAT {
+        schemas.remove(*held);
+    }
     for name in WHOLE {
         let Some(schema) = schemas.get_mut(*name) else {
             continue;
@@ -189,4 +204,22 @@ pub(super) fn complete(schemas: &mut Map<String, Value>) {
     if let Some(items) = schemas.get_mut("AppendItems") {
         items["properties"]["items"]["minItems"] = json!(1);
     }
+}
+
+/// Makes one object of a schema that is all of `held` and of members of its own.
+fn flatten(schemas: &mut Map<String, Value>, name: &str, held: &str) {
+    let Some(mut members) = schemas.get(held).map(|held| held["properties"].clone()) else {
+        return;
+    };
+    let Some(schema) = schemas.get_mut(name) else {
+        return;
+    };
+    let all = schema["allOf"].as_array().into_iter().flatten();
+    for own in all.filter_map(|one| one["properties"].as_object()) {
+        for (member, of) in own {
+            members[member] = of.clone();
+        }
+    }
+    let description = schema["description"].clone();
+    *schema = json!({"type": "object", "description": description, "properties": members});
 }

@@ -57,6 +57,7 @@ enum Kind {
     Patched,
     Erased,
     Event,
+    Checkpoint,
 }
 
 impl From<SessionChange> for Change {

@@ -13,7 +13,7 @@ use crate::answer::{Page, created, json, masked, written};
 use crate::extract::{Body, Cursor, InSession, InTurn, Limit, NoParameters, Query};
 use crate::openapi::{
     Appending, Called, Created, LastEventId, OfSession, OfTurn, Problems, SessionPath, Stored,
-    Tailed, TurnPath, WithBody, Writing,
+    Tailed, TurnPath, UnderLease, WithBody, Writing,
 };
 use crate::problem::Problem;
 use crate::routes::tail;
@@ -42,7 +42,7 @@ pub(super) struct Appended {
     tag = "items",
     params(TurnPath),
     request_body = AppendItems,
-    responses(Created<Appended>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Appending)>)
+    responses(Created<Appended>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Appending, UnderLease)>)
 )]
 pub(super) async fn append(
     State(app): State<App>,

@@ -64,6 +64,7 @@ pub(super) async fn show(
         credentials_refused: app.engine().credentials_refused(),
         body_bytes: app.limits().body_bytes_in_flight(),
         hot: hot(&app).await,
+        calls: app.engine().call_counts(),
     };
     let text = app
         .metrics()

@@ -11,7 +11,7 @@ use crate::answer::written;
 use crate::extract::{Body, InSession, NoParameters, OptionalBody, Query};
 use crate::openapi::{
     Called, Conditional, IfMatch, LinkingSession, OfSession, Problems, SessionPath, Stored,
-    TaggedWrite, WithBody, Writing, Written,
+    TaggedWrite, UnderLease, WithBody, Writing, Written,
 };
 use crate::problem::Problem;
 use crate::serve::App;
@@ -30,7 +30,7 @@ use crate::serve::App;
         (PatchSession = "application/json"),
         (PatchSession = "application/merge-patch+json"),
     )),
-    responses(TaggedWrite<Session>, Problems<(Called, Stored, WithBody, Writing, OfSession, Conditional)>)
+    responses(TaggedWrite<Session>, Problems<(Called, Stored, WithBody, Writing, OfSession, Conditional, UnderLease)>)
 )]
 pub(super) async fn patch(
     State(app): State<App>,
@@ -59,7 +59,7 @@ pub(super) async fn patch(
     tag = "sessions",
     params(SessionPath),
     request_body(content = Option<CloseSession>),
-    responses(TaggedWrite<Session>, Problems<(Called, Stored, WithBody, Writing, OfSession)>)
+    responses(TaggedWrite<Session>, Problems<(Called, Stored, WithBody, Writing, OfSession, UnderLease)>)
 )]
 pub(super) async fn close(
     State(app): State<App>,
@@ -69,7 +69,7 @@ pub(super) async fn close(
 ) -> Result<Response<HttpBody>, Problem> {
     let session = app
         .engine()
-        .close_session(&at.scope, at.session, request.reason)
+        .close_session(&at.scope, at.session, request)
         .await?;
     let id = &session.session_id;
     let response = written(&app, &at.scope, id, StatusCode::OK, &session).await?;

@@ -17,7 +17,7 @@ use crate::access::may;
 use crate::answer::{masked, written};
 use crate::extract::{InTurn, Query, RawBody};
 use crate::openapi::{
-    Called, OfSession, OfTurn, Problems, Stored, Streaming, TurnPath, Writing, Written,
+    Called, OfSession, OfTurn, Problems, Stored, Streaming, TurnPath, UnderLease, Writing, Written,
 };
 use crate::problem::Problem;
 use crate::serve::App;
@@ -82,7 +82,7 @@ fn formats() -> Schema {
         (String = "application/x-ndjson"),
         (String = "application/octet-stream"),
     )),
-    responses(Written<Turn>, Problems<(Called, Stored, Writing, OfSession, OfTurn, Streaming)>)
+    responses(Written<Turn>, Problems<(Called, Stored, Writing, OfSession, OfTurn, Streaming, UnderLease)>)
 )]
 pub(super) async fn record(
     State(app): State<App>,

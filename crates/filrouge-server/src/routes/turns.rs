@@ -10,15 +10,16 @@ use filrouge_types::{ErrorCode, RequestId, Turn, TurnStatus};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::busy::OnOpenTurn;
 use crate::access::{Permission, Principal, may};
-use crate::answer::{Page, as_of, created, json, json_text, masked, written};
+use crate::answer::{Page, as_of, created, json, json_text, masked, no_content, written};
 use crate::extract::{
     Body, Cursor, InSession, InTurn, Limit, NoParameters, OptionalBody, Query, wait,
 };
 use crate::openapi::{
     Answering, Called, Copied, Created, Ending, InOpenSession, MakingSession, OfSession, OfTurn,
-    Problems, Redacting, Replacing, SessionPath, Shown, Starting, Stored, TurnPath, WithBody,
-    Writing, Written,
+    OrNothing, Problems, Redacting, Replacing, SessionPath, Shown, Starting, Stored, TurnPath,
+    UnderLease, WithBody, Writing, Written,
 };
 use crate::problem::Problem;
 use crate::serve::App;
@@ -26,27 +27,46 @@ use crate::serve::App;
 /// Starts a turn: the question is written before the work begins.
 ///
 /// A session that is not there is made. With `items` and `answer_neutral` a whole finished turn is recorded in one call.
-/// The same `request_id` gives the first turn again, with `differs: true` when the body is another one.
+/// The same `request_id` gives the first turn again, with `differs: true` when the body is another one; while it is open,
+/// `on_busy` says whether to wait for its end.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns",
     operation_id = "startTurn",
     tag = "turns",
-    params(SessionPath),
+    params(SessionPath, OnOpenTurn),
     request_body = StartTurn,
-    responses(Created<Turn>, Problems<(Called, Stored, WithBody, Writing, MakingSession, InOpenSession, Starting)>)
+    responses(OrNothing<Created<Turn>>, Problems<(Called, Stored, WithBody, Writing, MakingSession, InOpenSession, Starting, UnderLease)>)
 )]
 pub(super) async fn start(
     State(app): State<App>,
     mut at: InSession<may::Write>,
-    _: Query<NoParameters>,
+    Query(query): Query<OnOpenTurn>,
     Body(request): Body<StartTurn>,
 ) -> Result<Response<HttpBody>, Problem> {
+    let on_busy = query.policy()?;
     let fresh = at.fresh_token(&app)?;
-    let turn = app
-        .engine()
-        .start_turn(&at.scope, at.session.clone(), request)
-        .await?;
+    let session = at.session.clone();
+    let turn = match on_busy {
+        None => {
+            let engine = app.engine();
+            engine.start_turn(&at.scope, session, request).await?
+        }
+        Some(on_busy) => {
+            let _slot = app.limits().stream(at.principal.name())?;
+            let started = app.engine().start_turn_unless_busy(
+                app.live(),
+                &at.scope,
+                session,
+                request,
+                on_busy,
+            );
+            match started.await? {
+                Some(turn) => turn,
+                None => return Ok(no_content()),
+            }
+        }
+    };
     let status = created(!turn.replayed);
     let response = written(&app, &at.scope, &at.session, status, &turn.value).await?;
     let mut response = masked(response, turn.masked);
@@ -211,7 +231,7 @@ pub(super) async fn show(
     tag = "turns",
     params(TurnPath),
     request_body(content = Option<FinalizeTurn>),
-    responses(Written<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Ending, Answering)>)
+    responses(Written<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Ending, (Answering, UnderLease))>)
 )]
 pub(super) async fn finalize(
     State(app): State<App>,
@@ -245,7 +265,7 @@ async fn flush_recording(app: &App, at: &InTurn<may::Write>) {
     tag = "turns",
     params(TurnPath),
     request_body = FailTurn,
-    responses(Written<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Ending)>)
+    responses(Written<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Ending, UnderLease)>)
 )]
 pub(super) async fn fail(
     State(app): State<App>,
@@ -270,7 +290,7 @@ pub(super) async fn fail(
     tag = "turns",
     params(TurnPath),
     request_body(content = Option<CancelTurn>),
-    responses(Written<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Ending)>)
+    responses(Written<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Ending, UnderLease)>)
 )]
 pub(super) async fn cancel(
     State(app): State<App>,
@@ -318,7 +338,7 @@ pub(super) async fn redact(
     tag = "turns",
     params(TurnPath),
     request_body = crate::openapi::ReplaceTurn,
-    responses(Created<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, InOpenSession, (Starting, Replacing))>)
+    responses(Created<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, InOpenSession, (Starting, Replacing, UnderLease))>)
 )]
 pub(super) async fn replace(
     State(app): State<App>,

@@ -1,15 +1,17 @@
-//! The event table.
+//! The event table. Its column `at` is for finding what happened in a time; what is read is compared with it.
 
-use filrouge_store::rows::{EventRow, SessionPk, event_key};
-use filrouge_types::{EventKey, Failure};
+use filrouge_store::rows::{EventPlace, EventRow, SessionPk, event_key};
+use filrouge_types::{ErrorCode, EventKey, Failure, Timestamp};
 use rusqlite::{Row, params};
 
 use super::{Rows, int, uint};
 use crate::error::malformed;
 
-/// number, data.
+/// number, data, at.
 fn read(row: &Row<'_>) -> rusqlite::Result<Option<EventRow>> {
-    Ok(EventRow::decode(uint(row, 0)?, row.get_ref(1)?.as_blob()?))
+    let event = EventRow::decode(uint(row, 0)?, row.get_ref(1)?.as_blob()?);
+    let at: Option<i64> = row.get(2)?;
+    Ok(event.filter(|e| Some(e.event.at.as_micros()) == at))
 }
 
 fn known(row: Option<EventRow>) -> Result<EventRow, Failure> {
@@ -21,7 +23,7 @@ pub(super) fn by_key(
     pk: SessionPk,
     key: &EventKey,
 ) -> Result<Option<EventRow>, Failure> {
-    let sql = "SELECT number, data FROM event WHERE session_pk = ?1 AND key = ?2";
+    let sql = "SELECT number, data, at FROM event WHERE session_pk = ?1 AND key = ?2";
     let found = rows.one(sql, params![int(pk), event_key(key)], read)?;
     found.map(known).transpose()
 }
@@ -32,10 +34,58 @@ pub(super) fn page(
     after: u64,
     limit: usize,
 ) -> Result<Vec<EventRow>, Failure> {
-    let sql = "SELECT number, data FROM event WHERE session_pk = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
+    let sql = "SELECT number, data, at FROM event WHERE session_pk = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
     let params = [int(pk), int(after), int(limit as u64)];
     let read = |row: &Row<'_>| read(row).map(known);
     rows.page(sql, params, read, EventRow::content_len)
+}
+
+/// Behind all events before a time: sessions and events are numbered from 1.
+const FIRST: (SessionPk, u64) = (0, 0);
+
+pub(super) fn page_at(
+    rows: &Rows<'_>,
+    (from, to): (Timestamp, Timestamp),
+    after: Option<EventPlace>,
+    limit: usize,
+) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
+    let sql = "SELECT number, data, at, session_pk FROM event
+         WHERE (at, session_pk, number) > (?1, ?2, ?3) AND at < ?4
+         ORDER BY at, session_pk, number LIMIT ?5";
+    let first = (from, FIRST.0, FIRST.1);
+    let after = after.map_or(first, |after| after.max(first));
+    let params = [
+        after.0.as_micros(),
+        int(after.1),
+        int(after.2),
+        to.as_micros(),
+        int(limit as u64),
+    ];
+    let read = |row: &Row<'_>| {
+        let pk = uint(row, 3)?;
+        Ok(known(read(row)?).map(|event| (pk, event)))
+    };
+    let found = rows.page(sql, params, read, |(_, row)| row.content_len())?;
+    in_order_of_time(&found, after, to)?;
+    Ok(found)
+}
+
+/// A damaged tree can lead in circles.
+fn in_order_of_time(
+    found: &[(SessionPk, EventRow)],
+    after: EventPlace,
+    to: Timestamp,
+) -> Result<(), Failure> {
+    let mut previous = after;
+    for (pk, row) in found {
+        let place = (row.event.at, *pk, row.number);
+        if place <= previous || place.0 >= to {
+            let detail = "the stored events are out of order";
+            return Err(Failure::new(ErrorCode::IntegrityError, detail));
+        }
+        previous = place;
+    }
+    Ok(())
 }
 
 pub(super) fn newest(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure> {
@@ -44,7 +94,46 @@ pub(super) fn newest(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure> {
 }
 
 pub(super) fn insert(rows: &Rows<'_>, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
-    let sql = "INSERT INTO event (session_pk, number, key, data) VALUES (?1, ?2, ?3, ?4)";
-    let key = event_key(&row.event.key);
-    rows.run(sql, params![int(pk), int(row.number), key, row.encode()])
+    let sql = "INSERT INTO event (session_pk, number, key, data, at) VALUES (?1, ?2, ?3, ?4, ?5)";
+    let (key, at) = (event_key(&row.event.key), row.event.at.as_micros());
+    rows.run(
+        sql,
+        params![int(pk), int(row.number), key, row.encode(), at],
+    )
+}
+
+/// Events of older schemas whose time is noted at once.
+const DATED: u64 = 1024;
+
+impl Rows<'_> {
+    /// Notes when the events happened that are there already; what cannot be read is left for `verify` to name.
+    pub(crate) fn date_events(&self) -> Result<(), Failure> {
+        let sql = "SELECT session_pk, number, data FROM event WHERE (session_pk, number) > (?1, ?2)
+             ORDER BY session_pk, number LIMIT ?3";
+        let set = "UPDATE event SET at = ?3 WHERE session_pk = ?1 AND number = ?2";
+        let mut after = (i64::MIN, i64::MIN);
+        loop {
+            let found = self.many(sql, [after.0, after.1, int(DATED)], |row| {
+                let place: (i64, i64) = (row.get(0)?, row.get(1)?);
+                let number = place.1.unsigned_abs();
+                let data = row.get_ref(2)?.as_blob().ok();
+                Ok((place, data.and_then(|d| EventRow::decode(number, d))))
+            })?;
+            let Some((last, _)) = found.last() else {
+                return Ok(());
+            };
+            if *last <= after {
+                return Err(malformed("event"));
+            }
+            after = *last;
+            for ((pk, number), event) in found {
+                match event {
+                    Some(row) => self.run(set, [pk, number, row.event.at.as_micros()])?,
+                    None => {
+                        tracing::warn!(pk, number, "an event cannot be read; `verify` tells why");
+                    }
+                }
+            }
+        }
+    }
 }

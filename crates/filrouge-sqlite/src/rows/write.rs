@@ -2,13 +2,13 @@
 
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, SessionPk, SessionRow, TurnRow, Tx,
-    item_key, request_key,
+    CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, SessionPk, SessionRow,
+    TurnRow, Tx, item_key, request_key,
 };
 use filrouge_types::{Failure, ItemId, RequestId};
 use rusqlite::params;
 
-use super::{Rows, draft, event, int, note, open_since, packed, session};
+use super::{Rows, checkpoint, draft, event, int, note, open_since, packed, session};
 
 impl Tx for Rows<'_> {
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
@@ -85,6 +85,14 @@ impl Tx for Rows<'_> {
         event::insert(self, pk, row)
     }
 
+    fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<(), Failure> {
+        checkpoint::put(self, pk, row)
+    }
+
+    fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<(), Failure> {
+        checkpoint::delete(self, pk, seq)
+    }
+
     fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure> {
         note::put(self, row)
     }
@@ -116,6 +124,7 @@ impl Tx for Rows<'_> {
             "DELETE FROM record_key WHERE session_pk = ?1",
             "DELETE FROM item_key WHERE session_pk = ?1",
             "DELETE FROM event WHERE session_pk = ?1",
+            "DELETE FROM checkpoint WHERE session_pk = ?1",
             "DELETE FROM session_agent WHERE session_pk = ?1",
         ];
         for sql in of_pk {

@@ -2,21 +2,30 @@
 
 use filrouge_store::command::SessionFilter;
 use filrouge_store::contract::asks::{event, link, patch, title};
-use filrouge_store::contract::fixture::{anyone, item, keyed, operator, redact_items, user};
+use filrouge_store::contract::fixture::{anyone, item, keyed, operator, redact_items, sid, user};
 use filrouge_store::verify::Verdict;
-use filrouge_types::{Channel, NewItem};
+use filrouge_types::{Channel, NewItem, Timestamp};
 use rusqlite::Connection;
 
 use super::{keyring, on};
 
-/// Takes away what the third and the fourth schema have added. What sessions, turns and records are did not change with it, as long
+/// Takes away what the third schema and the later ones have added. What sessions, turns and records are did not change with it, as long
 /// as nothing was written that is new.
 pub(crate) fn back_to(conn: &Connection, version: i64) {
     conn.execute_batch(&format!(
-        "DROP TABLE draft; DROP TABLE draft_chunk; DROP TABLE session_agent; DROP TABLE event; DROP TABLE note; DROP INDEX session_parent;
+        "DROP TABLE checkpoint; DROP TABLE draft; DROP TABLE draft_chunk; DROP TABLE session_agent; DROP TABLE event; DROP TABLE note; DROP INDEX session_parent;
          ALTER TABLE session DROP COLUMN token; ALTER TABLE session DROP COLUMN erased;
          PRAGMA user_version = {version}; VACUUM;"
     ))
+    .unwrap();
+}
+
+/// Takes away what the fifth schema has added.
+fn back_to_drafts(conn: &Connection) {
+    conn.execute_batch(
+        "DROP TABLE checkpoint; DROP INDEX event_at; ALTER TABLE event DROP COLUMN at;
+         PRAGMA user_version = 4; VACUUM;",
+    )
     .unwrap();
 }
 
@@ -156,6 +165,87 @@ fn a_broken_session_does_not_hold_it_up() {
         assert_eq!(found.await.unwrap(), [1]);
         let report = f.ledger.verify(None).await.unwrap();
         assert_eq!(report.verdict(), Verdict::Broken);
+        f.ledger.close().await;
+    });
+}
+
+/// When events happened is told by the events themselves; it is noted of those that are there already.
+#[test]
+fn events_of_older_stores_are_found_by_their_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f.db");
+    block_on(async {
+        let f = on(&path, keyring());
+        // More than are noted at once.
+        for n in 0..1100 {
+            let session = if n % 2 == 0 { "a" } else { "b" };
+            if n < 2 {
+                f.create(&anyone(), session).await.unwrap();
+            }
+            let mut made = event(session, &format!("k{n}"), "kind");
+            made.at = (n > 0).then(|| Timestamp::from_micros(5000 - n));
+            f.record(&anyone(), made).await.unwrap();
+        }
+        f.ledger.close().await;
+        drop(f);
+        let conn = Connection::open(&path).unwrap();
+        let dump = |conn: &Connection| {
+            let sql = "SELECT session_pk, number, key, data FROM event ORDER BY 1, 2";
+            let mut statement = conn.prepare(sql).unwrap();
+            type Row = (i64, i64, Vec<u8>, Vec<u8>);
+            let rows =
+                statement.query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)));
+            rows.unwrap().map(Result::unwrap).collect::<Vec<Row>>()
+        };
+        let before = dump(&conn);
+        back_to_drafts(&conn);
+        drop(conn);
+        let f = on(&path, keyring());
+        f.intact().await;
+        let found = f.ledger.ask(|sight| {
+            let (mut times, mut after) = (Vec::new(), None);
+            loop {
+                let span = (Timestamp::from_micros(0), Timestamp::from_micros(5001));
+                let rows = sight.view.events_at(span.0, span.1, after, 100)?;
+                let Some((pk, last)) = rows.last() else {
+                    return Ok(times);
+                };
+                after = Some((last.event.at, *pk, last.number));
+                times.extend(rows.iter().map(|(_, row)| row.event.at.as_micros()));
+            }
+        });
+        let times: Vec<i64> = (0..1099).map(|n| 3901 + n).collect();
+        assert_eq!(found.await.unwrap(), times);
+        f.ledger.close().await;
+        assert_eq!(dump(&Connection::open(&path).unwrap()), before);
+    });
+}
+
+/// An event that cannot be read keeps no store from being opened.
+#[test]
+fn a_broken_event_does_not_hold_it_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f.db");
+    block_on(async {
+        let f = on(&path, keyring());
+        f.create(&anyone(), "s").await.unwrap();
+        for n in 0..3 {
+            f.record(&anyone(), event("s", &format!("k{n}"), "kind"))
+                .await
+                .unwrap();
+        }
+        f.ledger.close().await;
+        drop(f);
+        let conn = Connection::open(&path).unwrap();
+        back_to_drafts(&conn);
+        let broken = "UPDATE event SET data = 'text' WHERE number = 2";
+        conn.execute_batch(broken).unwrap();
+        drop(conn);
+        let f = on(&path, keyring());
+        let report = f.ledger.verify(None).await.unwrap();
+        assert_eq!(report.verdict(), Verdict::Broken);
+        let first = f.ledger.events(&anyone(), &sid("s"), 2, 9).await.unwrap();
+        assert_eq!(first.0.len(), 1, "the others are there");
         f.ledger.close().await;
     });
 }

@@ -13,6 +13,7 @@ use super::{keyring, on};
 
 mod beside;
 mod cases;
+mod checkpoints;
 mod drafts;
 mod flips;
 mod redaction;

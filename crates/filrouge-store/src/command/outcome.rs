@@ -1,6 +1,6 @@
 //! How a write is answered.
 
-use filrouge_types::{Session, SessionEvent, Turn};
+use filrouge_types::{Checkpoint, Lease, Session, SessionEvent, Turn};
 
 use super::{Erased, Redacted};
 use crate::chain::Link;
@@ -74,6 +74,29 @@ pub enum Outcome {
     },
     /// The draft was added to.
     Drafted,
+    /// The lease as it stands now.
+    Lease {
+        /// The lease.
+        lease: Lease,
+        /// Whether it is a new one, under a fence that nobody had before.
+        taken: bool,
+        /// Whether the write made the session.
+        created: bool,
+        /// Whether an event tells that the caller goes on from what the store has.
+        resumed: bool,
+    },
+    /// The checkpoint as it stands, and whether this write put it there.
+    Checkpoint {
+        /// The checkpoint.
+        checkpoint: Box<Checkpoint>,
+        /// Whether it is new.
+        created: bool,
+        /// The newest seq.
+        last_seq: u64,
+    },
+    /// The write waits in the spool for a store that does not answer; as far as the answer is known already. Seqs and
+    /// ordinals that are not given yet are [`filrouge_types::UNPLACED`], and so are those of `put` (DESIGN §6).
+    Spooled(Box<Self>),
     /// Whether the note was put: `false` when it is not at the version that was expected.
     Note(bool),
 }

@@ -157,6 +157,7 @@ impl Fixture {
                 session: session.row,
                 updated_at: Timestamp::from_micros(7),
                 items,
+                beside: Default::default(),
             })
         });
         ask.await.unwrap()

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use filrouge_types::{Channel, FixedClock, ItemId, NewItem, SessionStatus, Timestamp, TurnId};
 use proptest::prelude::*;
@@ -14,9 +15,10 @@ use super::fixture::{
     CountingEntropy, Fixture, anyone, append, body, cancel, close, cmd, fail, finalize, interrupt,
     item, operator, redact, redact_items, replacement, rid, sid, start, start_with, user,
 };
+use super::live_asks;
 use crate::command::{
-    Command, ConcurrentTurns, Ending, NewEvent, NewSession, Scope, SessionFilter, SessionPatch,
-    Target, Write,
+    Command, ConcurrentTurns, Ending, Hold, NewEvent, NewSession, Scope, SessionFilter,
+    SessionPatch, Target, Write,
 };
 use crate::keyring::{Entropy, Keyring};
 use crate::memory::MemoryLedger;
@@ -38,7 +40,7 @@ pub type Step = (u8, u8, u8, u8, u8);
 
 /// Some writes.
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
-    proptest::collection::vec((0..34_u8, 0..6_u8, 0..3_u8, 0..4_u8, 0..4_u8), 1..60)
+    proptest::collection::vec((0..46_u8, 0..6_u8, 0..3_u8, 0..4_u8, 0..4_u8), 1..60)
 }
 
 fn caller(keyring: &Keyring, n: u8) -> Scope {
@@ -136,6 +138,24 @@ fn command(keyring: &Keyring, prefix: &str, step: Step, now: i64, log: &[Command
             )
         })),
         30..=33 => drafted(&s, id, kind - 30, request, more),
+        34..=39 => live(&s, kind - 34, request, more),
+        40..=45 => {
+            // The same under a fence, which may be the newest one.
+            let inner = [1, 3, 4, 7, 17, 38][usize::from(kind) - 40];
+            let mut held = command(
+                keyring,
+                prefix,
+                (inner, step.1, step.2, request, more),
+                now,
+                log,
+            );
+            held.scope.hold = Some(Hold {
+                fence: u64::from(request),
+                release: more % 2 == 1,
+                queued: more > 1,
+            });
+            return held;
+        }
         25 | 26 => put_note(&format!("n{}", request / 2), u64::from(more), &[request]),
         _ => match log.get(usize::from(request) * 4 + usize::from(more)) {
             Some(earlier) => return earlier.clone(),
@@ -160,6 +180,27 @@ fn drafted(s: &str, id: TurnId, kind: u8, request: u8, more: u8) -> Write {
         2 if more == 3 => drafts::recorded(s, id, stream, "answer"),
         2 => drafts::advance(s, id, stream, number + 5, (more > 0).then(rest)),
         _ => drafts::abandon(s, id, stream, i64::from(more / 2) * i64::MAX),
+    }
+}
+
+/// A lease of the session, or a checkpoint. Time goes on so slowly that some leases end in between.
+fn live(s: &str, kind: u8, request: u8, more: u8) -> Write {
+    let holder = ["a", "b"][usize::from(request % 2)];
+    match kind {
+        0 | 1 => live_asks::acquire_with(s, holder, |acquire| {
+            acquire.ttl = Duration::from_micros(10_u64.pow(u32::from(more % 3) + 1));
+            acquire.resumes = (more > 0).then(|| (request == 2).then_some(u64::from(more)));
+            acquire.create = (more == 3).then(|| NewSession::bare(sid(s)));
+            acquire.terminal = vec!["L3".into()];
+        }),
+        2 => live_asks::renew(s, holder, u64::from(more), 1),
+        3 => live_asks::release(s, holder, u64::from(more)),
+        _ => {
+            let seq = (more != 3).then_some(u64::from(request) * 3);
+            let label = (more > 0).then(|| format!("L{request}"));
+            let state = format!(r#"{{"n":{}}}"#, more / 2);
+            live_asks::keeping(1 + u64::from(more), s, seq, label.as_deref(), &state)
+        }
     }
 }
 
@@ -241,6 +282,8 @@ async fn readings_of(f: &Fixture, who: &Scope, s: &str) -> Vec<String> {
     told.push(format!("{drafts:?}"));
     let events = f.ledger.events(who, &sid(s), 0, 2).await;
     told.push(format!("{events:?}"));
+    told.push(format!("{:?}", f.lease(who, s).await));
+    told.push(format!("{:?}", f.checkpoints(who, s).await));
     for order in [TurnOrder::Oldest, TurnOrder::Newest] {
         let query = TurnQuery {
             status: None,
@@ -296,6 +339,14 @@ async fn readings(f: &Fixture) -> Vec<String> {
             .silent_turns(filrouge_types::Timestamp::from_micros(i64::MAX), 9)
     });
     told.push(format!("{:?}", silent.await));
+    let all = (
+        Timestamp::from_micros(i64::MIN),
+        Timestamp::from_micros(i64::MAX),
+    );
+    let events = f
+        .ledger
+        .ask(move |sight| sight.view.events_at(all.0, all.1, None, 50));
+    told.push(format!("{:?}", events.await));
     for name in ["n0", "n1"] {
         told.push(format!("{:?}", f.ledger.note(name).await));
     }

@@ -13,10 +13,13 @@
 
 pub mod asks;
 pub mod fixture;
+pub mod live_asks;
 
 pub mod bytes;
 pub mod chain;
 pub mod changes;
+pub mod checkpoints;
+pub mod checkpoints_kept;
 pub mod concurrency;
 pub mod conflicts;
 pub mod differential;
@@ -27,6 +30,10 @@ pub mod events;
 pub mod finals;
 pub mod full_pages;
 pub mod idempotency;
+pub mod leases;
+pub mod leases_release;
+pub mod leases_together;
+pub mod leases_writes;
 pub mod life;
 pub mod limits;
 pub mod links;
@@ -39,6 +46,7 @@ pub mod redact;
 pub mod redact_many;
 pub mod replace;
 pub mod sessions;
+pub mod tenant_events;
 
 pub use differential::SameEntropy;
 pub use fixture::{CountingEntropy, Fixture, run};
@@ -60,6 +68,15 @@ macro_rules! contract_tests {
                 each_kind_of_change, every_change_once_whatever_the_page,
                 a_reader_beside_writers_misses_nothing, cursors_of_the_feed,
                 everybody_sees_their_own, pages_without_anything_to_see_go_on, commits_are_told,
+            }
+            checkpoints {
+                once_for_each_seq, up_to_now, states_of_any_size, the_newest_label_is_the_state,
+                strangers_see_and_put_no_checkpoint, one_of_many_checkpoints_is_new,
+                checkpoints_beside_writers, the_feed_tells_of_checkpoints,
+            }
+            checkpoints_kept {
+                the_newest_are_kept, redaction_takes_what_covers, a_redacted_turn_takes_what_covers,
+                checkpoints_go_with_their_session,
             }
             concurrency {
                 many_tasks_over_few_sessions, all_writes_at_once_twice_have_one_effect,
@@ -94,6 +111,22 @@ macro_rules! contract_tests {
                 start_again, start_again_with_another_body, append_again, append_again_with_another_body,
                 partial_replays, finalize_again, fail_and_cancel_again, replay_after_the_turn_closed,
                 create_session_again, retry_after_every_failure, items_without_ids_are_new,
+            }
+            leases {
+                one_holder, a_holder_has_a_name, the_fence_only_grows, renewing, releasing,
+                made_by_acquiring, no_fence_makes_a_session, sessions_that_have_ended,
+                strangers_take_none, going_on_is_told_once, leases_are_no_changes,
+            }
+            leases_release {
+                given_free_with_the_last_write, a_refused_write_gives_nothing_free,
+                a_repeated_write_gives_free_as_well, a_draft_gives_nothing_free,
+            }
+            leases_together {
+                one_of_many_takes_it, everybody_gets_it_in_the_end, who_was_overtaken_never_writes,
+            }
+            leases_writes {
+                a_live_lease_keeps_others_from_writing, who_may_write, some_writes_need_no_fence,
+                silence_is_no_absence_under_a_lease, checks_keep_their_order,
             }
             life { every_status_meets_every_write, interrupt_needs_silence, reopening, one_open_turn_at_a_time }
             limits { items_per_turn, long_ids, items_of_a_whole_turn, what_is_read_at_once }
@@ -137,6 +170,7 @@ macro_rules! contract_tests {
                 closing, a_closed_session_begins_no_turn, filters,
                 a_secret_keeps_an_anonymous_session, a_secret_opens_what_has_none,
             }
+            tenant_events { events_of_a_time, events_of_a_time_page }
         }
     };
     (@each $make:ident; $($module:ident { $($test:ident),* $(,)? })*) => {
@@ -160,6 +194,15 @@ macro_rules! session_contract_tests {
                 large_items_come_back,
             }
             chain { links_can_be_recomputed_by_a_stranger }
+            checkpoints {
+                once_for_each_seq, up_to_now, states_of_any_size, the_newest_label_is_the_state,
+                strangers_see_and_put_no_checkpoint, one_of_many_checkpoints_is_new,
+                checkpoints_beside_writers,
+            }
+            checkpoints_kept {
+                the_newest_are_kept, redaction_takes_what_covers, a_redacted_turn_takes_what_covers,
+                checkpoints_go_with_their_session,
+            }
             concurrency {
                 many_tasks_over_few_sessions, all_writes_at_once_twice_have_one_effect,
                 one_start_wins, one_close_wins,
@@ -193,6 +236,22 @@ macro_rules! session_contract_tests {
                 start_again, start_again_with_another_body, append_again, append_again_with_another_body,
                 partial_replays, finalize_again, fail_and_cancel_again, replay_after_the_turn_closed,
                 create_session_again, retry_after_every_failure, items_without_ids_are_new,
+            }
+            leases {
+                one_holder, a_holder_has_a_name, the_fence_only_grows, renewing, releasing,
+                made_by_acquiring, no_fence_makes_a_session, sessions_that_have_ended,
+                strangers_take_none, going_on_is_told_once,
+            }
+            leases_release {
+                given_free_with_the_last_write, a_refused_write_gives_nothing_free,
+                a_repeated_write_gives_free_as_well, a_draft_gives_nothing_free,
+            }
+            leases_together {
+                one_of_many_takes_it, everybody_gets_it_in_the_end, who_was_overtaken_never_writes,
+            }
+            leases_writes {
+                a_live_lease_keeps_others_from_writing, who_may_write, some_writes_need_no_fence,
+                silence_is_no_absence_under_a_lease, checks_keep_their_order,
             }
             life { every_status_meets_every_write, interrupt_needs_silence, reopening, one_open_turn_at_a_time }
             limits { items_per_turn, long_ids, items_of_a_whole_turn, what_is_read_at_once }

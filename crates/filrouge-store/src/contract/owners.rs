@@ -85,6 +85,7 @@ pub async fn tenants_do_not_meet(f: &Fixture) {
             tenant: operator("u").tenant,
             viewer: Viewer::EndUser(None),
             token: None,
+            hold: None,
         },
     );
     let a = f.start(&t, "s", "r").await;

@@ -2,8 +2,8 @@
 
 use crate::record::RecordRow;
 use crate::rows::{
-    DraftChunk, DraftRow, EventRow, HeadRow, KeyRow, LogRow, NoteRow, SessionPk, SessionRow,
-    TurnRow, View,
+    CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, KeyRow, LogRow, NoteRow, SessionPk,
+    SessionRow, TurnRow, View,
 };
 use filrouge_types::{ErrorCode, Failure};
 
@@ -47,6 +47,8 @@ pub enum Piece {
     Agent(SessionPk, Box<str>),
     /// An event.
     Event(SessionPk, EventRow),
+    /// A checkpoint.
+    Checkpoint(SessionPk, CheckpointRow),
     /// The draft of an open turn.
     Draft(SessionPk, DraftRow),
     /// A chunk of the draft of the turn at this place.
@@ -71,6 +73,7 @@ impl Piece {
             Self::Record(_, row) => row.head.len() + row.body.len(),
             Self::Agent(_, agent) => agent.len(),
             Self::Event(_, row) => row.content_len(),
+            Self::Checkpoint(_, row) => row.content_len(),
             Self::Chunk(_, _, chunk) => chunk.encode().len(),
             Self::Note(row) => row.value.len(),
             Self::Commit(row) => row.encode().len(),

@@ -16,6 +16,8 @@ struct State {
     row: SessionRow,
     head: HeadRow,
     newest_event: u64,
+    /// One that could not be read is put again without a change of the head.
+    checkpoints: Vec<u64>,
 }
 
 /// How a session stands; `None` when that cannot be told by its head alone: rows are missing or malformed, or there
@@ -31,11 +33,17 @@ fn state<V: View + ?Sized>(view: &V, pk: SessionPk) -> Result<Option<State>, Fai
     let Some(head) = head.filter(|head| head.open_turns == 0) else {
         return Ok(None);
     };
-    let newest_event = view.newest_event(pk)?;
+    let beside =
+        || -> Result<_, Failure> { Ok((view.newest_event(pk)?, view.checkpoint_seqs(pk)?)) };
+    let (newest_event, checkpoints) = match beside() {
+        Err(failure) if failure.code == ErrorCode::IntegrityError => return Ok(None),
+        beside => beside?,
+    };
     Ok(Some(State {
         row,
         head,
         newest_event,
+        checkpoints,
     }))
 }
 
@@ -83,6 +91,7 @@ impl<V: View + ?Sized> Run<'_, '_, V> {
         self.records(pk)?;
         self.keys(pk)?;
         self.events(pk)?;
+        self.checkpoints(pk)?;
         self.drafts(pk)?;
         let agents = self.source.view.agents(pk);
         for agent in self.readable(agents)?.unwrap_or_default() {
@@ -151,6 +160,17 @@ impl<V: View + ?Sized> Run<'_, '_, V> {
                 self.put(Piece::Event(pk, row))?;
             }
         }
+    }
+
+    fn checkpoints(&mut self, pk: SessionPk) -> Result<(), Failure> {
+        let seqs = self.source.view.checkpoint_seqs(pk);
+        for seq in self.readable(seqs)?.unwrap_or_default() {
+            let row = self.source.view.checkpoint(pk, seq);
+            if let Some(row) = self.readable(row)?.flatten() {
+                self.put(Piece::Checkpoint(pk, row))?;
+            }
+        }
+        Ok(())
     }
 
     fn drafts(&mut self, pk: SessionPk) -> Result<(), Failure> {

@@ -1,5 +1,6 @@
 //! The hot store in memory: the embedded default, for one process.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -21,6 +22,8 @@ use session::Session;
 /// is counted. Keys whose time is over are dropped a few at each call, whichever key that is about.
 pub struct MemoryHot {
     keys: Mutex<Keys>,
+    /// How many commits there were: nothing sets this store back, so a number is word enough.
+    commits: AtomicU64,
     bounds: HotBounds,
     clock: Arc<dyn Clock>,
 }
@@ -44,6 +47,7 @@ impl MemoryHot {
     pub fn new(bounds: HotBounds, total_bytes: u64, clock: Arc<dyn Clock>) -> Self {
         Self {
             keys: Mutex::new(Keys::new(bounds.ttl, total_bytes)),
+            commits: AtomicU64::new(0),
             bounds,
             clock,
         }
@@ -136,6 +140,7 @@ impl HotStore for MemoryHot {
         change: Change,
     ) -> Result<Option<Edition>, Failure> {
         let change = session::SharedChange::from(change);
+        let word = self.commits.fetch_add(1, Ordering::Relaxed);
         self.on_keys(|keys| {
             let most = keys.total_bytes;
             let mut room = true;
@@ -144,7 +149,7 @@ impl HotStore for MemoryHot {
                     return None;
                 }
                 room = held.bytes_after(&change) <= most;
-                room.then(|| held.commit(incarnation, change))
+                room.then(|| held.commit(incarnation, word, change))
             });
             if room { Ok(edition) } else { Err(no_room()) }
         })

@@ -40,7 +40,7 @@ macro_rules! hot_contract_tests {
                 fills_are_bounded, a_late_turn_fills_no_gap,
             }
             commits {
-                making_and_changing, in_another_state_nothing_changes, incarnations, forgetting,
+                making_and_changing, in_another_state_nothing_changes, words, incarnations, forgetting,
                 puts_and_removes,
             }
             copies {

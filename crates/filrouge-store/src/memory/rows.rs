@@ -9,8 +9,9 @@ use filrouge_types::{
 use crate::command::{Scope, SessionFilter};
 use crate::record::RecordRow;
 use crate::rows::{
-    DraftChunk, DraftRow, EventRow, HeadRow, KeyRow, LogRow, NoteRow, RECORDS_BYTES, SessionPk,
-    SessionRow, Stored, TurnRow, Tx, View, item_key, request_key, until_full,
+    CheckpointRow, DraftChunk, DraftRow, EventPlace, EventRow, HeadRow, KeyRow, LogRow, NoteRow,
+    RECORDS_BYTES, SessionPk, SessionRow, Stored, TurnRow, Tx, View, item_key, request_key,
+    until_full,
 };
 
 #[derive(Default)]
@@ -30,6 +31,7 @@ pub(crate) struct Rows {
     pub(crate) notes: BTreeMap<Box<str>, NoteRow>,
     pub(crate) drafts: BTreeMap<(SessionPk, u64), DraftRow>,
     pub(crate) draft_chunks: BTreeMap<(SessionPk, u64, u64), DraftChunk>,
+    pub(crate) checkpoints: BTreeMap<(SessionPk, u64), CheckpointRow>,
 }
 
 impl Rows {
@@ -237,6 +239,35 @@ impl View for Rows {
         Ok(newest.map_or(0, |((_, number), _)| *number))
     }
 
+    fn events_at(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+        after: Option<EventPlace>,
+        limit: usize,
+    ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
+        let within = self.events.iter().map(|((pk, number), row)| {
+            let place = (row.event.at, *pk, *number);
+            (place, row)
+        });
+        let within: BTreeMap<EventPlace, &EventRow> = within
+            .filter(|((at, ..), _)| (from..to).contains(at))
+            .filter(|(place, _)| after.is_none_or(|after| *place > after))
+            .collect();
+        let rows = within.into_iter().take(limit);
+        let rows = rows.map(|((_, pk, _), row)| Ok((pk, row.clone())));
+        until_full(rows, |(_, row)| row.content_len())
+    }
+
+    fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>, Failure> {
+        Ok(self.checkpoints.get(&(pk, seq)).cloned())
+    }
+
+    fn checkpoint_seqs(&self, pk: SessionPk) -> Result<Vec<u64>, Failure> {
+        let rows = self.checkpoints.range((pk, 0)..=(pk, u64::MAX));
+        Ok(rows.map(|((_, seq), _)| *seq).collect())
+    }
+
     fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure> {
         Ok(self.notes.get(name).cloned())
     }
@@ -342,6 +373,17 @@ impl Tx for Rows {
         Ok(())
     }
 
+    fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<(), Failure> {
+        self.checkpoints
+            .insert((pk, row.checkpoint.seq), row.clone());
+        Ok(())
+    }
+
+    fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<(), Failure> {
+        self.checkpoints.remove(&(pk, seq));
+        Ok(())
+    }
+
     fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure> {
         self.notes.insert(row.name.clone(), row.clone());
         Ok(())
@@ -385,6 +427,7 @@ impl Tx for Rows {
         self.agents.retain(|(p, _)| *p != pk);
         self.drafts.retain(|(p, _), _| *p != pk);
         self.draft_chunks.retain(|(p, _, _), _| *p != pk);
+        self.checkpoints.retain(|(p, _), _| *p != pk);
         Ok(())
     }
 

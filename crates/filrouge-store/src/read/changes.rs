@@ -105,6 +105,8 @@ pub enum ChangeKind {
     Erased,
     /// An event was recorded.
     Event,
+    /// A checkpoint was put.
+    Checkpoint,
 }
 
 /// One change.
@@ -239,7 +241,8 @@ impl<V: View + ?Sized> Sight<'_, V> {
             Change::Patched => ChangeKind::Patched,
             Change::Erased => ChangeKind::Erased,
             Change::Event => ChangeKind::Event,
-            Change::Note(_) | Change::Draft => return Ok(None),
+            Change::Checkpoint => ChangeKind::Checkpoint,
+            Change::Note(_) | Change::Draft | Change::Lease => return Ok(None),
         };
         let session = match seen.get(&entry.pk) {
             Some(known) => known.clone(),

@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use filrouge_types::{
-    Channel, ErrorCode, Failure, Item, ItemId, NewItem, Role, Timestamp, TurnId, Variant,
+    Channel, ErrorCode, Failure, Item, ItemId, NewItem, RawJson, Role, Timestamp, TurnId, Variant,
 };
 
 use super::event::Event;
-use super::fields::encode_fields;
+use super::fields::{decode_fields, encode_fields};
 use crate::chain::{self, SALT_BYTES};
-use crate::codec::Write;
+use crate::codec::{Malformed, Reader, Write};
 use crate::keyring::Entropy;
 
 /// Most items in one record, and most content bytes before a record is ended: bounds what reading one item costs.
@@ -120,7 +120,31 @@ impl From<NewItem> for Entry {
     }
 }
 
+impl Entry {
+    /// Adds it to `out`, as it is before a salt.
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        out.bytes(&encode_fields(&self.item, &self.events));
+        out.text(self.item.parts.as_str());
+    }
+
+    /// Takes what [`Self::put`] has added.
+    pub(crate) fn take(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (item, events) = decode_fields(r.bytes()?)?;
+        let parts = RawJson::from_checked(r.text()?);
+        Ok(Self {
+            item: NewItem { parts, ..item },
+            events,
+        })
+    }
+}
+
 impl Batch {
+    /// What was packed, in order.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
     /// The agents that its items name, each once.
     #[must_use]
     pub fn agents(&self) -> BTreeSet<&str> {

@@ -102,7 +102,7 @@ impl Event {
         event
     }
 
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Start(e) => {
                 out.byte(1);
@@ -143,7 +143,7 @@ impl Event {
         matches!(self, Self::Redact(seqs) if seqs.last() >= seq)
     }
 
-    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         match r.byte()? {
             1 => Ok(Self::Start(Box::new(StartEvent {
                 request_id: RequestId::new(r.text()?).map_err(|_| Malformed)?,

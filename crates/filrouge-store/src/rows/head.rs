@@ -1,6 +1,6 @@
 //! The head of a session: what changes with every append.
 
-use filrouge_types::Timestamp;
+use filrouge_types::{Lease, Timestamp};
 
 use super::SessionPk;
 use crate::chain::{GENESIS, Link};
@@ -9,6 +9,69 @@ use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
 /// The format byte of the head of a session that was taken in from elsewhere.
 const ADOPTED: u8 = 2;
+/// What is added to the format byte of a head that tells of a lease or of checkpoints.
+const LIVE: u8 = 2;
+
+/// The newest lease of a session (DESIGN §6): it stays when it is released or expires, for its fence only grows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeadLease {
+    /// The newest fence that was given out; 0 before the first.
+    pub fence: u64,
+    /// Who holds the session; empty once it was released.
+    pub holder: Box<str>,
+    /// Until when.
+    pub expires_at: Timestamp,
+}
+
+impl Default for HeadLease {
+    /// No lease was given out yet.
+    fn default() -> Self {
+        Self {
+            fence: 0,
+            holder: Box::default(),
+            expires_at: Timestamp::from_micros(0),
+        }
+    }
+}
+
+impl HeadLease {
+    /// Whether somebody holds the session.
+    #[must_use]
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        !self.holder.is_empty() && now < self.expires_at
+    }
+
+    /// The public record.
+    #[must_use]
+    pub fn shown(&self, now: Timestamp) -> Lease {
+        let live = self.is_live(now);
+        Lease {
+            fence: self.fence,
+            holder: live.then(|| self.holder.clone()),
+            expires_at: live.then_some(self.expires_at),
+        }
+    }
+}
+
+/// What a head tells of a session's checkpoints, so that one that is missing is missed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HeadCheckpoints {
+    /// How many there are.
+    pub count: u64,
+    /// The newest one's seq.
+    pub newest: u64,
+}
+
+impl HeadCheckpoints {
+    /// Of checkpoints at these seqs, which ascend.
+    #[must_use]
+    pub fn of(seqs: &[u64]) -> Self {
+        Self {
+            count: seqs.len() as u64,
+            newest: seqs.last().copied().unwrap_or(0),
+        }
+    }
+}
 
 /// What changes of a session with every append.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +92,10 @@ pub struct HeadRow {
     pub updated_at: Timestamp,
     /// [`super::SessionRow::fingerprint`] of the session's row.
     pub session: [u8; 16],
+    /// The newest lease.
+    pub lease: HeadLease,
+    /// The checkpoints.
+    pub checkpoints: HeadCheckpoints,
     pub(super) key_id: KeyId,
     /// Over all of the above and the session's number.
     pub mac: [u8; MAC_BYTES],
@@ -37,7 +104,7 @@ pub struct HeadRow {
 impl HeadRow {
     /// The unsealed head of a session without items.
     #[must_use]
-    pub const fn empty(session: [u8; 16], now: Timestamp) -> Self {
+    pub fn empty(session: [u8; 16], now: Timestamp) -> Self {
         Self {
             last_seq: 0,
             turn_count: 0,
@@ -47,18 +114,22 @@ impl HeadRow {
             adopted: false,
             updated_at: now,
             session,
+            lease: HeadLease::default(),
+            checkpoints: HeadCheckpoints::default(),
             key_id: 0,
             mac: [0; MAC_BYTES],
         }
     }
 
     fn body(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(96);
-        out.byte(if self.adopted {
+        let mut out = Vec::with_capacity(128);
+        let live = self.lease.fence > 0 || self.checkpoints.count > 0;
+        let format = if self.adopted {
             ADOPTED
         } else {
             crate::record::FORMAT
-        });
+        };
+        out.byte(if live { format + LIVE } else { format });
         out.extend_from_slice(&self.key_id.to_be_bytes());
         out.number(self.last_seq);
         out.number(self.turn_count);
@@ -67,6 +138,13 @@ impl HeadRow {
         out.extend_from_slice(&self.link);
         out.time(self.updated_at);
         out.extend_from_slice(&self.session);
+        if live {
+            out.number(self.lease.fence);
+            out.text(&self.lease.holder);
+            out.time(self.lease.expires_at);
+            out.number(self.checkpoints.count);
+            out.number(self.checkpoints.newest);
+        }
         out
     }
 
@@ -111,13 +189,17 @@ impl HeadRow {
 
     fn read(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader(bytes);
-        let adopted = match r.byte()? {
+        let (format, live) = match r.byte()? {
+            format @ (crate::record::FORMAT | ADOPTED) => (format, false),
+            format => (format.wrapping_sub(LIVE), true),
+        };
+        let adopted = match format {
             crate::record::FORMAT => false,
             ADOPTED => true,
             _ => return Err(Malformed),
         };
         let key_id = KeyId::from_be_bytes(r.array()?);
-        let row = Self {
+        let mut row = Self {
             last_seq: r.number()?,
             turn_count: r.number()?,
             turn_rows: r.number()?,
@@ -126,9 +208,23 @@ impl HeadRow {
             adopted,
             updated_at: r.time()?,
             session: r.array()?,
+            lease: HeadLease::default(),
+            checkpoints: HeadCheckpoints::default(),
             key_id,
-            mac: r.array()?,
+            mac: [0; MAC_BYTES],
         };
+        if live {
+            row.lease = HeadLease {
+                fence: r.number()?,
+                holder: r.text()?.into(),
+                expires_at: r.time()?,
+            };
+            row.checkpoints = HeadCheckpoints {
+                count: r.number()?,
+                newest: r.number()?,
+            };
+        }
+        row.mac = r.array()?;
         if r.is_empty() {
             Ok(row)
         } else {

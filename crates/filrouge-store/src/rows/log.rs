@@ -24,6 +24,10 @@ pub enum Change {
     Note(Box<str>),
     /// A draft of the session has grown; the head stands as it was.
     Draft,
+    /// Who holds the session has changed.
+    Lease,
+    /// A checkpoint was put; its seq stands for the first one.
+    Checkpoint,
 }
 
 /// What one write did to one session.
@@ -87,6 +91,8 @@ impl LogRow {
                     packed.text(name);
                 }
                 Change::Draft => packed.byte(6),
+                Change::Lease => packed.byte(7),
+                Change::Checkpoint => packed.byte(8),
             }
         }
         let mut row = Self {
@@ -208,6 +214,8 @@ fn read_entry(r: &mut Reader<'_>) -> Result<LogEntry, Malformed> {
             4 => Change::Event,
             5 => Change::Note(r.text()?.into()),
             6 => Change::Draft,
+            7 => Change::Lease,
+            8 => Change::Checkpoint,
             _ => return Err(Malformed),
         },
     })

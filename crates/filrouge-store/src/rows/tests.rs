@@ -1,6 +1,6 @@
 //! Rows: round trips, and seals that hold.
 
-use filrouge_types::{SessionId, TenantId, Timestamp, TurnId, TurnStatus};
+use filrouge_types::{Checkpoint, SessionId, TenantId, Timestamp, TurnId, TurnStatus};
 use proptest::prelude::*;
 
 use super::*;
@@ -13,16 +13,41 @@ fn ring() -> Keyring {
 
 fn head() -> impl Strategy<Value = HeadRow> {
     let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
-    (numbers, any::<[u8; 32]>(), any::<i64>(), any::<[u8; 16]>()).prop_map(
-        |(n, link, at, session)| HeadRow {
-            last_seq: n.0,
-            turn_count: n.1,
-            turn_rows: n.2,
-            open_turns: n.3,
-            link,
-            ..HeadRow::empty(session, Timestamp::from_micros(at))
+    let lease = ("[a-z]{0,9}", 0..9_u64, any::<i64>());
+    let lease = lease.prop_map(|(holder, fence, at)| match fence {
+        0 => HeadLease::default(),
+        fence => HeadLease {
+            fence: fence << (fence * 6),
+            holder: holder.into(),
+            expires_at: Timestamp::from_micros(at),
         },
+    });
+    let checkpoints = proptest::collection::btree_set(any::<u32>(), 0..4);
+    let checkpoints = checkpoints.prop_map(|seqs| {
+        let seqs: Vec<u64> = seqs.into_iter().map(u64::from).collect();
+        HeadCheckpoints::of(&seqs)
+    });
+    let live = (lease, checkpoints, any::<bool>());
+    (
+        numbers,
+        any::<[u8; 32]>(),
+        any::<i64>(),
+        any::<[u8; 16]>(),
+        live,
     )
+        .prop_map(
+            |(n, link, at, session, (lease, checkpoints, adopted))| HeadRow {
+                lease,
+                checkpoints,
+                adopted,
+                last_seq: n.0,
+                turn_count: n.1,
+                turn_rows: n.2,
+                open_turns: n.3,
+                link,
+                ..HeadRow::empty(session, Timestamp::from_micros(at))
+            },
+        )
 }
 
 fn turn() -> impl Strategy<Value = TurnRow> {
@@ -64,6 +89,8 @@ fn entry() -> impl Strategy<Value = LogEntry> {
         Just(Change::Erased),
         Just(Change::Event),
         Just(Change::Draft),
+        Just(Change::Lease),
+        Just(Change::Checkpoint),
         ".{0,20}".prop_map(|name| Change::Note(name.into())),
     ];
     (
@@ -123,6 +150,30 @@ proptest! {
         let bit = bit.index(changed.len() * 8);
         changed[bit / 8] ^= 1 << (bit % 8);
         if let Some(row) = EventRow::decode(number, &changed) {
+            prop_assert_ne!(row.verified(&ring(), 3), Some(true), "bit {}", bit);
+        }
+    }
+
+    #[test]
+    fn checkpoints(label in proptest::option::of(".{0,9}"), text in ".{0,9}", at: i64, seq in 0..SEQ_MAX, bit: prop::sample::Index) {
+        let checkpoint = Checkpoint {
+            seq,
+            label: label.map(Into::into),
+            state: RawJson::from_checked(format!("{{\"s\":{text:?}}}")),
+            created_at: Timestamp::from_micros(at),
+        };
+        let row = CheckpointRow::sealed(checkpoint, &ring(), 3);
+        let bytes = row.encode();
+        prop_assert_eq!(CheckpointRow::decode(seq, &bytes), Some(row.clone()));
+        prop_assert_eq!(row.verified(&ring(), 3), Some(true));
+        prop_assert_eq!(row.verified(&ring(), 4), Some(false));
+        prop_assert_eq!(row.verified(&Keyring::single([1; 32]), 3), None);
+        let moved = CheckpointRow::decode(seq + 1, &bytes).unwrap();
+        prop_assert_eq!(moved.verified(&ring(), 3), Some(false));
+        let mut changed = bytes;
+        let bit = bit.index(changed.len() * 8);
+        changed[bit / 8] ^= 1 << (bit % 8);
+        if let Some(row) = CheckpointRow::decode(seq, &changed) {
             prop_assert_ne!(row.verified(&ring(), 3), Some(true), "bit {}", bit);
         }
     }
@@ -198,6 +249,7 @@ proptest! {
     fn any_bytes_are_read_without_panic(bytes: Vec<u8>, place: u64) {
         let _ = HeadRow::decode(&bytes);
         let _ = TurnRow::decode(TurnId::from_bytes([0; 16]), place, &bytes);
+        let _ = CheckpointRow::decode(place, &bytes);
         let _ = LogRow::decode(place, &bytes).map(|row| row.entries());
     }
 }
@@ -313,6 +365,46 @@ fn a_redacted_turn_has_one_number_more() {
     let mut none = redacted;
     none.splice(11..13, [0]);
     assert_eq!(TurnRow::decode(row.turn_id, row.place(), &none), None);
+}
+
+/// A head that tells of nothing live is written as before there were leases and checkpoints.
+#[test]
+fn what_is_live_has_a_format_of_its_own() {
+    let now = Timestamp::from_micros(7);
+    let plain = HeadRow::empty([9; 16], now);
+    let encoded = |head: &HeadRow| head.clone().sealed(&ring(), 1).encode();
+    let before = encoded(&plain);
+    assert_eq!(before.len(), 1 + 4 + 4 + 32 + 8 + 16 + 16);
+    let leased = HeadRow {
+        lease: HeadLease {
+            fence: 300,
+            holder: "me".into(),
+            expires_at: now,
+        },
+        ..plain.clone()
+    };
+    let pointed = HeadRow {
+        checkpoints: HeadCheckpoints::of(&[0, 5]),
+        ..plain.clone()
+    };
+    let rest = before.len() - 16;
+    for (head, live) in [
+        (
+            &leased,
+            &[0xac, 2, 2, b'm', b'e', 0, 0, 0, 0, 0, 0, 0, 7, 0, 0][..],
+        ),
+        (&pointed, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 5]),
+    ] {
+        let bytes = encoded(head);
+        assert_eq!((bytes[0], before[0]), (3, 1));
+        assert_eq!(bytes[1..rest], before[1..rest]);
+        assert_eq!(&bytes[rest..bytes.len() - 16], live);
+        let adopted = HeadRow {
+            adopted: true,
+            ..head.clone()
+        };
+        assert_eq!(encoded(&adopted)[0], 4);
+    }
 }
 
 #[test]

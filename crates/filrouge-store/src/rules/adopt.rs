@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use filrouge_types::{ErrorCode, Failure, TurnId, TurnStatus};
 
-use super::{Context, Group, put_head, session_conflict};
+use super::{Context, Group, checkpoint, put_head, session_conflict};
 use crate::chain::{GENESIS, Link};
 use crate::command::{Adopt, Outcome, Put, Scope};
 use crate::read::Loaded;
@@ -62,6 +62,8 @@ pub(super) fn apply<T: Tx>(
     for row in turns {
         tx.insert_turn(session.pk, &row.sealed(ctx.keyring, session.pk))?;
     }
+    session.head.lease = adopt.beside.lease.clone();
+    checkpoint::adopt(tx, ctx, &mut session, &adopt.beside.checkpoints)?;
     let session = put_head(tx, group, ctx, session, (1, adopt.items.len() as u64), true)?;
     let put = Put::new(&session, 1, adopt.items.len() as u64);
     Ok(Outcome::Session {

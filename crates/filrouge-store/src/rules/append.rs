@@ -5,7 +5,7 @@ use filrouge_types::{ErrorCode, Failure, TurnStatus};
 use super::refusal::seq_conflict;
 use super::{
     Context, Group, check_count, check_finals, check_some, check_tail, check_unique_ids, draft,
-    note_items, put_batch, put_head, turn_closed,
+    lease, note_items, put_batch, put_head, turn_closed,
 };
 use crate::command::{Append, Outcome, Put, Scope};
 use crate::read::Loaded;
@@ -34,9 +34,13 @@ pub(super) fn apply<T: Tx>(
             return Err(conflict);
         }
         Err(conflict) => return Err(conflict),
-        Ok(Some(outcome)) => return Ok(outcome),
+        Ok(Some(outcome)) => {
+            lease::release_again(tx, group, ctx, session, scope)?;
+            return Ok(outcome);
+        }
         Ok(None) => {}
     }
+    lease::check(ctx, &mut session, scope)?;
     if let Some(expected) = append.expected_seq
         && expected != session.head.last_seq
     {

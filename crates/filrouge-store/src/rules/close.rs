@@ -6,7 +6,7 @@ use filrouge_types::{
 
 use super::{
     Context, Group, check_count, check_finals, check_some, check_tail, check_unique_ids, draft,
-    fresh, note_items, put_batch, put_head, turn_closed,
+    fresh, lease, note_items, put_batch, put_head, turn_closed,
 };
 use crate::command::{Close, Ending, Outcome, Put, Scope};
 use crate::read::{Loaded, merged, text_of};
@@ -44,8 +44,15 @@ pub(super) fn apply<T: Tx>(
         Ending::Cancel(_) => TurnStatus::Cancelled,
     };
     if row.status.is_closed() {
-        return replay(tx, ctx, &session, &row, status, close);
+        // What ends it otherwise repeats nothing: whoever may not write is told so first.
+        if row.status != status {
+            lease::check(ctx, &mut session, scope)?;
+        }
+        let outcome = replay(tx, ctx, &session, &row, status, close)?;
+        lease::release_again(tx, group, ctx, session, scope)?;
+        return Ok(outcome);
     }
+    lease::check(ctx, &mut session, scope)?;
     if row.status != TurnStatus::Open {
         return Err(turn_closed(&row));
     }

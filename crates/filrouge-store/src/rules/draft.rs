@@ -3,7 +3,7 @@
 
 use filrouge_types::{Channel, ErrorCode, Failure, TurnStatus};
 
-use super::{Context, Group, turn_closed};
+use super::{Context, Group, lease, turn_closed};
 use crate::command::{Close, Ending, Interrupt, Outcome, Progress, PutDraft, Scope};
 use crate::draft::{Piece, StreamId, answer_so_far, partial_entries};
 use crate::read::{Loaded, text_of};
@@ -18,11 +18,13 @@ pub(super) fn put<T: Tx>(
     put: &PutDraft,
 ) -> Result<Outcome, Failure> {
     let sight = ctx.sight(tx);
-    let session = sight.get(scope, &put.session_id)?;
+    let mut session = sight.get(scope, &put.session_id)?;
     let id = &put.turn_id;
     let row = sight
         .find_turn(&session, scope, id)?
         .ok_or_else(|| sight.no_turn(&session, id))?;
+    // A draft is never the last of a turn: it gives nothing free, for the head stays as it is.
+    lease::check(ctx, &mut session, scope)?;
     let mut draft = match own(tx, ctx, &session, &row, Some(put.stream)) {
         Ok(Some(draft)) => draft,
         _ if put.begins && row.status != TurnStatus::Open => return Err(turn_closed(&row)),

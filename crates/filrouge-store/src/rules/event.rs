@@ -2,8 +2,9 @@
 
 use filrouge_types::{ErrorCode, Failure, SessionEvent};
 
-use super::{Change, Context, Group};
+use super::{Change, Context, Group, lease};
 use crate::command::{NewEvent, Outcome, Scope};
+use crate::read::Loaded;
 use crate::rows::{EventRow, LogEntry, Tx};
 
 /// Most events of a session.
@@ -31,17 +32,11 @@ pub(super) fn apply<T: Tx>(
             return Err(Failure::new(ErrorCode::IdempotencyMismatch, what)
                 .with_hint("give every event a key of its own"));
         }
+        lease::release_again(tx, group, ctx, session, scope)?;
         return Ok(Outcome::Event {
             event: Box::new(event),
             created: false,
         });
-    }
-    let number = tx.newest_event(session.pk)? + 1;
-    if number > EVENTS_MAX {
-        return Err(Failure::new(
-            ErrorCode::LimitExceeded,
-            format!("a session has at most {EVENTS_MAX} events"),
-        ));
     }
     let event = SessionEvent {
         key: new.key.clone(),
@@ -50,7 +45,31 @@ pub(super) fn apply<T: Tx>(
         detail: new.detail.clone(),
         created_at: ctx.now,
     };
-    let row = EventRow::sealed(number, event.clone(), ctx.keyring, session.pk);
+    put(tx, group, ctx, &session, event.clone())?;
+    // Who tells of a session need not hold it.
+    lease::release_again(tx, group, ctx, session, scope)?;
+    Ok(Outcome::Event {
+        event: Box::new(event),
+        created: true,
+    })
+}
+
+/// Adds an event behind the newest one.
+pub(super) fn put<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    session: &Loaded,
+    event: SessionEvent,
+) -> Result<(), Failure> {
+    let number = tx.newest_event(session.pk)? + 1;
+    if number > EVENTS_MAX {
+        return Err(Failure::new(
+            ErrorCode::LimitExceeded,
+            format!("a session has at most {EVENTS_MAX} events"),
+        ));
+    }
+    let row = EventRow::sealed(number, event, ctx.keyring, session.pk);
     tx.insert_event(session.pk, &row)?;
     let mut half = [0; 8];
     half.copy_from_slice(&session.head.mac[..8]);
@@ -61,8 +80,5 @@ pub(super) fn apply<T: Tx>(
         head: half,
         change: Change::Event,
     });
-    Ok(Outcome::Event {
-        event: Box::new(event),
-        created: true,
-    })
+    Ok(())
 }

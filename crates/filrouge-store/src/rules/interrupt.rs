@@ -23,6 +23,10 @@ pub(super) fn apply<T: Tx>(
     if row.status != TurnStatus::Open || !draft::is_over(tx, ctx, &session, &row, interrupt)? {
         return Ok(Outcome::Interrupted(None));
     }
+    // Whoever holds the session may be silent; of a recording it is known that it is over.
+    if interrupt.stream.is_none() && session.head.lease.is_live(ctx.now) {
+        return Ok(Outcome::Interrupted(None));
+    }
     let item = NewItem::new(
         Role::System,
         Channel::Interrupted,

@@ -6,7 +6,7 @@ use filrouge_types::{
     Channel, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, Timestamp, TurnId, TurnStatus,
 };
 
-use super::{Context, Group, TURN_ITEMS_MAX, check_tail, put_batch, put_head};
+use super::{Context, Group, TURN_ITEMS_MAX, check_tail, checkpoint, put_batch, put_head};
 use crate::command::{Outcome, Put, Redact, Redacted, Scope, Target};
 use crate::read::{Loaded, Redactions, Sight, turn_not_found};
 use crate::record::{Batch, Decoded, Entry, Event, FaultKind, RecordRow, Seqs, erased};
@@ -36,6 +36,9 @@ pub(super) fn apply<T: Tx>(
     }
     let turns = found.redacted_turns(&sight, scope, &session)?;
     check_tail(tx, &session, 1)?;
+    if let Some((first, _)) = asked.seqs.ranges().next() {
+        checkpoint::forget_covering(tx, &mut session, first)?;
+    }
     let batch = redaction_item(ctx, redact, &asked.seqs)?;
     put_batch(tx, ctx, &mut session, None, &batch)?;
     for row in &found.records {

@@ -2,6 +2,8 @@
 
 use filrouge_types::{ErrorCode, Failure, TurnId, TurnStatus};
 
+pub use super::lease::check_hold;
+
 /// A write to a turn that takes none.
 #[must_use]
 pub fn turn_closed(id: &TurnId, status: TurnStatus, redacted: bool) -> Failure {

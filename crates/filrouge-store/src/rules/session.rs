@@ -5,7 +5,7 @@ use filrouge_types::{
 };
 
 use super::{
-    Change, Context, Group, check_tail, insert_session, put_batch, put_changed, put_head,
+    Change, Context, Group, check_tail, insert_session, lease, put_batch, put_changed, put_head,
     session_conflict,
 };
 use crate::command::{CloseSession, NewSession, Outcome, Patch, Put, Scope};
@@ -49,11 +49,18 @@ pub(super) fn patch<T: Tx>(
     scope: &Scope,
     patch: &Patch,
 ) -> Result<Outcome, Failure> {
-    let session = ctx.sight(tx).get(scope, &patch.session_id)?;
+    let mut session = ctx.sight(tx).get(scope, &patch.session_id)?;
     let row = patched(&session.row, patch)?;
     // What is so already is answered whatever the condition: a retry finds its own doing.
     if row == session.row {
+        let session = lease::release_again(tx, group, ctx, session, scope)?;
         return Ok(unchanged(session));
+    }
+    // Titles and the like are for anybody to change; how the session goes on is not.
+    if row.state != session.row.state || row.status != session.row.status {
+        lease::check(ctx, &mut session, scope)?;
+    } else {
+        lease::give_free(ctx, &mut session, scope);
     }
     let version = session.row.clone().with_head(&session.head).version;
     if patch
@@ -104,7 +111,7 @@ fn patched(row: &SessionRow, patch: &Patch) -> Result<SessionRow, Failure> {
 }
 
 /// Whether two documents are spelled alike but for white space between their tokens.
-fn same_json(a: &RawJson, b: &RawJson) -> bool {
+pub(super) fn same_json(a: &RawJson, b: &RawJson) -> bool {
     let significant = |json: &RawJson| {
         let (mut inside, mut escaped) = (false, false);
         let mut kept = Vec::with_capacity(json.as_str().len());
@@ -130,8 +137,10 @@ pub(super) fn close<T: Tx>(
 ) -> Result<Outcome, Failure> {
     let mut session = ctx.sight(tx).get(scope, &close.session_id)?;
     if session.row.status == SessionStatus::Closed {
+        let session = lease::release_again(tx, group, ctx, session, scope)?;
         return Ok(unchanged(session));
     }
+    lease::check(ctx, &mut session, scope)?;
     check_tail(tx, &session, 1)?;
     let batch = note_item(ctx, close.reason.as_deref())?;
     let (first, _) = put_batch(tx, ctx, &mut session, None, &batch)?;

@@ -6,7 +6,7 @@ use filrouge_types::{
 
 use super::{
     Context, Group, check_count, check_finals, check_some, check_tail, check_unique_ids, fresh,
-    insert_session, note_items, put_batch, put_head, session_conflict,
+    insert_session, lease, note_items, put_batch, put_head, session_conflict,
 };
 use crate::command::{ConcurrentTurns, Outcome, Put, Scope, Start};
 use crate::read::{ALL_PLACES, Loaded};
@@ -25,7 +25,7 @@ pub(super) fn apply<T: Tx>(
         .keyring
         .turn_id(&scope.tenant, id, &start.event.request_id);
     // Replacing makes no session, so a foreign one looks absent to it.
-    let found = match start.event.replaces {
+    let mut found = match start.event.replaces {
         Some(_) => Some(ctx.sight(tx).get(scope, id)?),
         None => ctx.sight(tx).find_any(scope, id)?,
     };
@@ -38,6 +38,10 @@ pub(super) fn apply<T: Tx>(
         if let Some(row) = sight.turn_of_request(session, request)? {
             return replay(tx, group, ctx, scope, start, row);
         }
+    }
+    match &mut found {
+        Some(session) => lease::check(ctx, session, scope)?,
+        None => lease::check_none(scope)?,
     }
     if let Some(session) = found.as_ref().filter(|_| start.event.replaces.is_none()) {
         check_active(session)?;
@@ -181,7 +185,7 @@ fn replay<T: Tx>(
     start: &Start,
     row: TurnRow,
 ) -> Result<Outcome, Failure> {
-    let session = ctx.sight(tx).get(scope, &start.session.session_id)?;
+    let mut session = ctx.sight(tx).get(scope, &start.session.session_id)?;
     let first = ctx.sight(tx).start_of(&session, &row)?;
     let (stored, asked) = (&first.fingerprint, &start.event.fingerprint);
     let same = ctx
@@ -198,10 +202,13 @@ fn replay<T: Tx>(
         ));
     }
     let (turn, put) = if opens(ctx, tx, &session, &row, start)? {
+        lease::check(ctx, &mut session, scope)?;
         check_room(start, &session)?;
         reopen(tx, group, ctx, session, row)?
     } else {
-        (ctx.sight(tx).project(&session, &row)?, None)
+        let turn = ctx.sight(tx).project(&session, &row)?;
+        lease::release_again(tx, group, ctx, session, scope)?;
+        (turn, None)
     };
     let turn = Turn {
         replayed: true,

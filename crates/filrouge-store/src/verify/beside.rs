@@ -5,7 +5,7 @@ use filrouge_types::{ErrorCode, Failure, TurnStatus};
 use super::{Finding, Report};
 use crate::read::{Loaded, Sight};
 use crate::record::Check;
-use crate::rows::{TurnRow, View};
+use crate::rows::{HeadCheckpoints, TurnRow, View};
 
 /// Events read at once.
 const EVENTS: usize = 1024;
@@ -40,6 +40,26 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 next += 1;
             }
         }
+    }
+
+    /// A session's checkpoints: each as it was put, and those that the head tells of.
+    pub(super) fn verify_checkpoints(
+        &self,
+        session: &Loaded,
+        report: &mut Report,
+    ) -> Result<(), Failure> {
+        let seqs = self.view.checkpoint_seqs(session.pk)?;
+        for seq in &seqs {
+            if self.checkpoint_at(session, *seq)?.is_none() || *seq > session.head.last_seq {
+                let what = format!("the checkpoint at seq {seq} is missing or covers too much");
+                return Err(session.broken(None, what));
+            }
+            report.checkpoints += 1;
+        }
+        if session.head.checkpoints != HeadCheckpoints::of(&seqs) {
+            return Err(session.broken(None, "checkpoints are missing or were added"));
+        }
+        Ok(())
     }
 
     /// A session's drafts: each of an open turn, and as it was put. They are not chained: that one is missing is

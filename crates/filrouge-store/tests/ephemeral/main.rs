@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
 mod contract;
+mod live;
 mod login;
 mod plain;
 mod random;
@@ -9,3 +10,4 @@ mod state;
 mod store;
 mod together;
 mod trim;
+mod went_back;

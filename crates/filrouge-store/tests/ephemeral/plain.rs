@@ -89,17 +89,23 @@ impl HotStore for Plain {
             Edition {
                 incarnation,
                 version: 0,
+                word: 0,
             },
             Fields::new(),
         ));
-        self.changes.lock().unwrap().push(change.clone());
+        let word = {
+            let mut changes = self.changes.lock().unwrap();
+            changes.push(change.clone());
+            changes.len() as u64
+        };
         for name in change.removes {
             assert!(fields.remove(&name).is_some(), "it was there");
         }
         fields.extend(change.puts.into_iter().map(|f| (f.name, f.value)));
         let edition = Edition {
+            incarnation: edition.incarnation,
             version: edition.version + 1,
-            ..edition
+            word,
         };
         sessions.insert(*key, (edition, fields));
         self.answer(Some(edition))

@@ -47,6 +47,8 @@ pub(crate) fn asking(request: &str, question: &str) -> StartTurn {
         runtime_context: None,
         items: Vec::new(),
         answer_neutral: None,
+        fence: None,
+        release: false,
     }
 }
 
@@ -78,6 +80,7 @@ impl Journal {
                 tenant: TenantId::new("default").unwrap(),
                 viewer: Viewer::Operator,
                 token: None,
+                hold: None,
             },
             session: SessionId::new("s").unwrap(),
             runtime: Builder::new_current_thread().build().unwrap(),
@@ -125,6 +128,8 @@ impl Journal {
         let items = AppendItems {
             items,
             expected_seq: None,
+            fence: None,
+            release: false,
         };
         let appended = self
             .engine
@@ -172,6 +177,8 @@ impl Journal {
                 retryable: false,
             },
             partial_text: partial.and_then(text),
+            fence: None,
+            release: false,
         };
         let turn = self.turn(request);
         let closed = self.engine.fail_turn(&self.scope, self.id(), turn, body);
@@ -181,6 +188,8 @@ impl Journal {
     pub(crate) fn try_cancel(&self, request: &str, partial: Option<&str>) -> Result<(), Failure> {
         let body = CancelTurn {
             partial_text: partial.and_then(text),
+            fence: None,
+            release: false,
         };
         let turn = self.turn(request);
         let closed = self.engine.cancel_turn(&self.scope, self.id(), turn, body);

@@ -155,7 +155,11 @@ fn a_cancel_by_somebody_else_is_noticed_although_nothing_comes() {
     let j = journal();
     let (turn, later) = while_it_hangs(&j, async || {
         let (session, turn) = (j.session.clone(), j.turn("r"));
-        let body = CancelTurn { partial_text: None };
+        let body = CancelTurn {
+            partial_text: None,
+            fence: None,
+            release: false,
+        };
         let cancelled = j.engine.cancel_turn(&j.scope, session, turn, body).await;
         cancelled.unwrap();
     });

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::cli::{Audit, AuditFormat};
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::moment::{before, duration};
+use crate::moment::moment;
 use crate::open::{Need, Opened, open, operator};
 use crate::output::{first_line, stdout};
 
@@ -52,15 +52,6 @@ fn query(asked: &Audit, now: Timestamp) -> Result<AuditQuery, Usage> {
         until: until.transpose()?,
         limit: PAGE,
         ..AuditQuery::default()
-    })
-}
-
-/// A time, or how long ago.
-fn moment(option: &str, text: &str, now: Timestamp) -> Result<Timestamp, Usage> {
-    let ago = || duration(text).and_then(|ago| before(now, ago));
-    text.parse().ok().or_else(ago).ok_or_else(|| {
-        Usage::new(format!("{option}: {text:?} is no time"))
-            .with_hint("write a time such as 2027-01-31T00:00:00Z, or how long ago: 12h, 7d, 8w")
     })
 }
 
@@ -172,23 +163,4 @@ fn partial_args(row: &AuditRow) -> Option<String> {
     let own = parts.into_iter().next_back()?;
     let args = own.args.filter(|_| own.kind == "tool_call_partial")?;
     JsonText::from_raw(args).ok().map(|args| args.to_plain())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_or_how_long_ago() {
-        let now = Timestamp::from_micros(100_000_000);
-        for (text, seconds) in [("10s", 90), ("1m", 40), ("1970-01-01T00:00:07Z", 7)] {
-            let read = moment("--since", text, now);
-            let expected = Timestamp::from_micros(seconds * 1_000_000);
-            assert_eq!(read.ok(), Some(expected), "{text}");
-        }
-        for wrong in ["", "yesterday", "-1d", "99999999999999d"] {
-            let refused = moment("--since", wrong, now).err();
-            assert!(refused.is_some_and(|u| u.detail.starts_with("--since: ")));
-        }
-    }
 }

@@ -63,6 +63,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
             config.credentials.value.to_string(),
         ),
     ];
+    rows.extend(config.calls.rows());
     rows.extend(config.hot.rows());
     rows.extend(config.access.rows());
     rows.extend(config.limits.rows());

@@ -19,12 +19,13 @@ use crate::exit::Usage;
 const BATCH_MAX: usize = 500;
 /// The longest that a receiver may take, in milliseconds.
 const TIMEOUT_MAX_MS: u64 = 60_000;
-const KINDS: [(&str, ChangeKind); 5] = [
+const KINDS: [(&str, ChangeKind); 6] = [
     ("created", ChangeKind::Created),
     ("items", ChangeKind::Items),
     ("patched", ChangeKind::Patched),
     ("erased", ChangeKind::Erased),
     ("event", ChangeKind::Event),
+    ("checkpoint", ChangeKind::Checkpoint),
 ];
 
 /// A text that is not shown.

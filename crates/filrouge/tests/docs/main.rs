@@ -67,6 +67,7 @@ pages! {
     errors_page "docs/errors.md";
     events "docs/events.md";
     identities "docs/identities.md";
+    kpi "docs/kpi.md";
     limits "docs/limits.md";
     operations "docs/operations.md";
     secrets "docs/secrets.md";

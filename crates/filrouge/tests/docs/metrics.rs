@@ -35,6 +35,8 @@ const PROVOCATION: &[&str] = &[
     "exec 3<>/dev/tcp/${address%:*}/${address#*:}; printf 'GET / HT' >&3; cat <&3; exec 3>&-",
     "turn=$(curl -s localhost:7717/api/v1/sessions/u/turns -H 'content-type: application/json' -d '{\"request_id\": \"r\", \"question_neutral\": \"?\"}' | grep -o '\"turn_id\":\"[^\"]*\"' | cut -d '\"' -f 4)",
     "curl -s \"localhost:7717/api/v1/sessions/u/turns/$turn/stream?format=anthropic\" -H 'content-type: text/event-stream' -d 'data: x'",
+    "curl -s localhost:7717/api/v1/sessions/v/resume -H 'content-type: application/json' -d '{\"holder\": \"a\", \"create\": true}'",
+    "curl -s localhost:7717/api/v1/sessions/v/turns -H 'content-type: application/json' -d '{\"request_id\": \"r\", \"question_neutral\": \"?\"}'",
     "until curl -s localhost:7717/metrics | grep webhook_dead_letters_total; do sleep 0.1; done",
 ];
 

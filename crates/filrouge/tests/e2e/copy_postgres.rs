@@ -108,15 +108,16 @@ fn a_copy_to_postgresql_that_is_killed() {
 fn migrations_of_postgresql() {
     let world = World::on_postgres();
     let told = world.json(&["migrate", "status"]);
-    assert_eq!((&told["schema"], &told["known"]), (&json!(0), &json!(1)));
+    assert_eq!((&told["schema"], &told["known"]), (&json!(0), &json!(2)));
     assert_eq!(told["migrations"][0]["state"], "pending");
     let plan = world.ok(&["migrate", "--dry-run"]);
     assert!(plan.contains("CREATE TABLE filrouge.session"), "{plan}");
     assert_eq!(world.json(&["migrate", "status"]), told, "nothing was done");
     assert!(!world.keyring().exists(), "looking needs no keys");
 
-    assert_eq!(world.ok(&["migrate", "up"]), "applied 0001 journal\n");
-    assert_eq!(world.ok(&["migrate", "up"]), "up to date: schema 1\n");
+    let applied = "applied 0001 journal\napplied 0002 leases\n";
+    assert_eq!(world.ok(&["migrate", "up"]), applied);
+    assert_eq!(world.ok(&["migrate", "up"]), "up to date: schema 2\n");
     world.verify();
     // A store that was only made takes a copy.
     let other = World::on_sqlite();

@@ -30,7 +30,8 @@ fn older() -> World {
     let world = filled();
     sql(
         &world.store(),
-        "DROP TABLE draft; DROP TABLE draft_chunk; PRAGMA user_version = 3; VACUUM;",
+        "DROP TABLE checkpoint; DROP INDEX event_at; ALTER TABLE event DROP COLUMN at;
+         DROP TABLE draft; DROP TABLE draft_chunk; PRAGMA user_version = 3; VACUUM;",
     );
     world
 }
@@ -48,11 +49,14 @@ fn an_older_store() {
     let world = older();
     let before = fs::read(world.store()).unwrap();
     let told = world.json(&["migrate", "status"]);
-    assert_eq!((&told["schema"], &told["known"]), (&json!(3), &json!(4)));
-    assert_eq!(states(&told), ["applied", "applied", "applied", "pending"]);
+    assert_eq!((&told["schema"], &told["known"]), (&json!(3), &json!(5)));
+    let expected = ["applied", "applied", "applied", "pending", "pending"];
+    assert_eq!(states(&told), expected);
     let text = world.ok(&["migrate", "status"]);
     assert!(
-        text.contains("0003  sessions   applied\n0004  drafts     pending\n"),
+        text.contains(
+            "0003  sessions   applied\n0004  drafts     pending\n0005  leases     pending\n"
+        ),
         "{text}"
     );
     for dry in [
@@ -63,9 +67,9 @@ fn an_older_store() {
         assert!(text.starts_with("-- 0004 drafts\n"), "{text}");
         assert!(text.contains("CREATE TABLE draft_chunk"), "{text}");
         let told = world.json(dry);
-        assert_eq!((&told["from"], &told["to"]), (&json!(3), &json!(4)));
+        assert_eq!((&told["from"], &told["to"]), (&json!(3), &json!(5)));
         let pending = told["pending"].as_array().unwrap();
-        assert_eq!(pending.len(), 1);
+        assert_eq!(pending.len(), 2);
         assert_eq!(pending[0]["name"], "drafts");
         assert!(pending[0]["sql"].as_str().unwrap().contains("CREATE TABLE"));
     }
@@ -77,15 +81,18 @@ fn an_older_store() {
         "nothing is changed by looking"
     );
 
-    assert_eq!(world.ok(&["migrate", "up"]), "applied 0004 drafts\n");
-    assert_eq!(world.ok(&["migrate", "up"]), "up to date: schema 4\n");
+    assert_eq!(
+        world.ok(&["migrate", "up"]),
+        "applied 0004 drafts\napplied 0005 leases\n"
+    );
+    assert_eq!(world.ok(&["migrate", "up"]), "up to date: schema 5\n");
     assert_eq!(
         world.ok(&["migrate", "--dry-run"]),
-        "up to date: schema 4\n"
+        "up to date: schema 5\n"
     );
     let told = world.json(&["migrate", "up"]);
-    assert_eq!(told, json!({ "from": 4, "to": 4, "applied": [] }));
-    assert_eq!(states(&world.json(&["migrate", "status"])), ["applied"; 4]);
+    assert_eq!(told, json!({ "from": 5, "to": 5, "applied": [] }));
+    assert_eq!(states(&world.json(&["migrate", "status"])), ["applied"; 5]);
     world.verify();
     assert_eq!(world.copy(&[]).code, Some(0));
 }
@@ -95,7 +102,7 @@ fn an_older_store() {
 fn a_server_migrates_when_it_starts() {
     let world = older();
     world.serve().stop();
-    assert_eq!(world.json(&["migrate", "status"])["schema"], 4);
+    assert_eq!(world.json(&["migrate", "status"])["schema"], 5);
     world.verify();
 }
 

@@ -177,6 +177,7 @@ pub(super) fn linked_as(id: &str, items: Vec<Made>) -> Adopt {
         updated_at: session.created_at,
         session,
         items: chained,
+        beside: Default::default(),
     }
 }
 

@@ -94,6 +94,8 @@ impl World {
         let append = AppendItems {
             items,
             expected_seq: None,
+            fence: None,
+            release: false,
         };
         let (session, id) = (turn.session_id.clone(), turn.turn_id);
         let appended = self.engine.append_items(&self.scope, session, id, append);
@@ -119,6 +121,8 @@ impl World {
         let end = FailTurn {
             error,
             partial_text: Some(JsonText::from_plain("so far")),
+            fence: None,
+            release: false,
         };
         let (session, id) = (turn.session_id.clone(), turn.turn_id);
         let ended = self.engine.fail_turn(&self.scope, session, id, end);

@@ -110,6 +110,8 @@ async fn answer(engine: &Engine, world: &World, scope: &Scope, s: &SessionId, as
             let append = AppendItems {
                 items: vec![item],
                 expected_seq: None,
+                fence: None,
+                release: false,
             };
             let appended = engine.append_items(scope, s.clone(), id(n), append).await;
             told(appended.map(|a| (a.value.first_seq, a.value.last_seq)))

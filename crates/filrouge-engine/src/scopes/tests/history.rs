@@ -131,6 +131,8 @@ impl History<'_> {
                 let fail = FailTurn {
                     error,
                     partial_text: None,
+                    fence: None,
+                    release: false,
                 };
                 Some(engine.fail_turn(&scope, s, turn, fail).await.unwrap().value)
             }
@@ -147,6 +149,8 @@ impl History<'_> {
                 let append = AppendItems {
                     items,
                     expected_seq: None,
+                    fence: None,
+                    release: false,
                 };
                 engine.append_items(&scope, s, turn, append).await.unwrap();
                 None

@@ -16,6 +16,9 @@ use filrouge_store::{Keyring, Ledger, Position};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::watch;
 
+/// Words of commits on older data: none of those that the store itself counts to.
+static WORDS: AtomicU64 = AtomicU64::new(1 << 63);
+
 /// When calls fail: of one process, that is.
 #[derive(Default)]
 pub(super) struct Fate {
@@ -199,6 +202,7 @@ impl FatefulHot {
         });
         loaded.fields.extend(change.puts);
         loaded.edition.version += 1;
+        loaded.edition.word = WORDS.fetch_add(1, Ordering::Relaxed);
         let edition = loaded.edition;
         self.dump.lock().unwrap().sessions.insert(*key, loaded);
         edition

@@ -1,4 +1,6 @@
-//! New sessions.
+//! Sessions: new ones, and what has changed of others.
+
+use std::collections::BTreeMap;
 
 use filrouge_store::rows::{SessionPk, SessionRow};
 use filrouge_types::{IdentityId, ProjectId, SessionId};
@@ -30,6 +32,29 @@ pub(crate) static INSERT_SESSIONS: Sql = Sql::new(
     ],
 );
 
+/// What never changes of a session is left as it is.
+pub(crate) static UPDATE_SESSIONS: Sql = Sql::new(
+    "UPDATE filrouge.session s SET identity_id = q.identity_id, parent_session_id = q.parent_session_id,
+         project_id = q.project_id, team_id = q.team_id, title = q.title, status = q.status, state = q.state,
+         metadata = q.metadata, token = q.token, erased = q.erased
+     FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS q (pk, identity_id, parent_session_id, project_id,
+         team_id, title, status, state, metadata, token, erased)
+     WHERE s.pk = q.pk",
+    &[
+        Type::INT8_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::INT2_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::BYTEA_ARRAY,
+    ],
+);
+
 pub(super) async fn insert(
     session: &Session,
     rows: &[(SessionPk, SessionRow)],
@@ -37,44 +62,98 @@ pub(super) async fn insert(
     if rows.is_empty() {
         return Ok(());
     }
-    let pks: Vec<i64> = rows.iter().map(|(pk, _)| int(*pk)).collect();
-    let tenants = each(rows, |r| r.tenant_id.as_str());
-    let names = each(rows, |r| r.session_id.as_str());
-    let identities = each(rows, |r| r.identity_id.as_ref().map(IdentityId::as_str));
-    let parents = each(rows, |r| {
-        r.parent_session_id.as_ref().map(SessionId::as_str)
-    });
-    let projects = each(rows, |r| r.project_id.as_ref().map(ProjectId::as_str));
-    let teams = each(rows, |r| r.team_id.as_deref().map(str::as_bytes));
-    let titles = each(rows, |r| r.title.as_deref().map(str::as_bytes));
-    let statuses = each(rows, |r| i16::from(r.status.code()));
-    let states = each(rows, |r| r.state.as_deref().map(str::as_bytes));
-    let metadata = each(rows, |r| r.metadata.as_str().as_bytes());
-    let created = each(rows, |r| r.created_at.as_micros());
-    let tokens = each(rows, |r| r.token.as_ref().map(|t| t.0.as_slice()));
-    let erased = each(rows, |r| r.erased.map(|e| e.encode()));
+    let c = Columns::of(rows.iter().map(|(pk, row)| (*pk, row)));
     let params: [Param<'_>; 14] = [
-        &pks,
-        &tenants,
-        &names,
-        &identities,
-        &parents,
-        &projects,
-        &teams,
-        &titles,
-        &statuses,
-        &states,
-        &metadata,
-        &created,
-        &tokens,
-        &erased,
+        &c.pks,
+        &c.tenants,
+        &c.names,
+        &c.identities,
+        &c.parents,
+        &c.projects,
+        &c.teams,
+        &c.titles,
+        &c.statuses,
+        &c.states,
+        &c.metadata,
+        &c.created,
+        &c.tokens,
+        &c.erased,
     ];
     session.query(&INSERT_SESSIONS, &params).await.map(drop)
 }
 
-fn each<'r, T>(
-    rows: &'r [(SessionPk, SessionRow)],
-    column: impl Fn(&'r SessionRow) -> T,
-) -> Vec<T> {
-    rows.iter().map(|(_, row)| column(row)).collect()
+pub(super) async fn update(
+    session: &Session,
+    rows: &BTreeMap<SessionPk, SessionRow>,
+) -> Result<(), Error> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let c = Columns::of(rows.iter().map(|(pk, row)| (*pk, row)));
+    let params: [Param<'_>; 11] = [
+        &c.pks,
+        &c.identities,
+        &c.parents,
+        &c.projects,
+        &c.teams,
+        &c.titles,
+        &c.statuses,
+        &c.states,
+        &c.metadata,
+        &c.tokens,
+        &c.erased,
+    ];
+    session.query(&UPDATE_SESSIONS, &params).await.map(drop)
+}
+
+/// The columns of sessions.
+#[derive(Default)]
+struct Columns<'r> {
+    pks: Vec<i64>,
+    tenants: Vec<&'r str>,
+    names: Vec<&'r str>,
+    identities: Vec<Option<&'r str>>,
+    parents: Vec<Option<&'r str>>,
+    projects: Vec<Option<&'r str>>,
+    teams: Vec<Option<&'r [u8]>>,
+    titles: Vec<Option<&'r [u8]>>,
+    statuses: Vec<i16>,
+    states: Vec<Option<&'r [u8]>>,
+    metadata: Vec<&'r [u8]>,
+    created: Vec<i64>,
+    tokens: Vec<Option<&'r [u8]>>,
+    erased: Vec<Option<Vec<u8>>>,
+}
+
+impl<'r> Columns<'r> {
+    fn of(rows: impl Iterator<Item = (SessionPk, &'r SessionRow)>) -> Self {
+        let mut columns = Self::default();
+        for (pk, row) in rows {
+            columns.add(pk, row);
+        }
+        columns
+    }
+
+    fn add(&mut self, pk: SessionPk, row: &'r SessionRow) {
+        fn bytes(text: Option<&str>) -> Option<&[u8]> {
+            text.map(str::as_bytes)
+        }
+        self.pks.push(int(pk));
+        self.tenants.push(row.tenant_id.as_str());
+        self.names.push(row.session_id.as_str());
+        let identity = row.identity_id.as_ref().map(IdentityId::as_str);
+        self.identities.push(identity);
+        let parent = row.parent_session_id.as_ref().map(SessionId::as_str);
+        self.parents.push(parent);
+        let project = row.project_id.as_ref().map(ProjectId::as_str);
+        self.projects.push(project);
+        self.teams.push(bytes(row.team_id.as_deref()));
+        self.titles.push(bytes(row.title.as_deref()));
+        self.statuses.push(i16::from(row.status.code()));
+        self.states.push(bytes(row.state.as_deref()));
+        self.metadata.push(row.metadata.as_str().as_bytes());
+        self.created.push(row.created_at.as_micros());
+        self.tokens.push(row.token.as_ref().map(|t| t.0.as_slice()));
+        self.erased.push(row.erased.map(|e| e.encode()));
+    }
 }

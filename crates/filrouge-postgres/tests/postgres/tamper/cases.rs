@@ -167,13 +167,41 @@ fn what_leads_to_items() {
         ("the newest event deleted", "DELETE FROM filrouge.event WHERE session_pk = $pk AND number = 3"),
         (
             "an event twice",
-            "INSERT INTO filrouge.event SELECT session_pk, 4, gen_random_uuid(), data FROM filrouge.event
+            "INSERT INTO filrouge.event SELECT session_pk, 4, gen_random_uuid(), data, at FROM filrouge.event
              WHERE session_pk = $pk AND number = 3",
         ),
         (
             "an event of another session",
             "UPDATE filrouge.event e SET data = (SELECT data FROM filrouge.event o
              WHERE o.session_pk = $other AND o.number = 2) WHERE session_pk = $pk AND number = 2",
+        ),
+        (
+            "an event at another time",
+            "UPDATE filrouge.event SET at = at + 1 WHERE session_pk = $pk AND number = 2",
+        ),
+        (
+            "a checkpoint deleted",
+            "DELETE FROM filrouge.checkpoint WHERE session_pk = $pk AND seq = 1",
+        ),
+        (
+            "the newest checkpoint deleted",
+            "DELETE FROM filrouge.checkpoint WHERE session_pk = $pk
+             AND seq = (SELECT max(seq) FROM filrouge.checkpoint WHERE session_pk = $pk)",
+        ),
+        (
+            "a checkpoint of another session",
+            "UPDATE filrouge.checkpoint c SET data = (SELECT data FROM filrouge.checkpoint o
+             WHERE o.session_pk = $other AND o.seq = 4) WHERE session_pk = $pk AND seq = 4",
+        ),
+        (
+            "a checkpoint of another seq",
+            "UPDATE filrouge.checkpoint SET data = (SELECT data FROM filrouge.checkpoint
+             WHERE session_pk = $pk AND seq = 1) WHERE session_pk = $pk AND seq = 4",
+        ),
+        (
+            "a checkpoint twice",
+            "INSERT INTO filrouge.checkpoint SELECT session_pk, 3, data FROM filrouge.checkpoint
+             WHERE session_pk = $pk AND seq = 4",
         ),
         (
             "a draft of another session",
@@ -210,7 +238,11 @@ fn rows_of_nobody() {
         ),
         (
             "an event of nobody",
-            "INSERT INTO filrouge.event SELECT 81, number, key, data FROM filrouge.event LIMIT 1",
+            "INSERT INTO filrouge.event SELECT 81, number, key, data, at FROM filrouge.event LIMIT 1",
+        ),
+        (
+            "a checkpoint of nobody",
+            "INSERT INTO filrouge.checkpoint SELECT 83, seq, data FROM filrouge.checkpoint LIMIT 1",
         ),
         (
             "a draft of nobody",
@@ -218,7 +250,7 @@ fn rows_of_nobody() {
         ),
         (
             "rows of a negative number",
-            "INSERT INTO filrouge.event SELECT -1, number, key, data FROM filrouge.event LIMIT 1",
+            "INSERT INTO filrouge.event SELECT -1, number, key, data, at FROM filrouge.event LIMIT 1",
         ),
         (
             "a session of a negative number",

@@ -31,6 +31,7 @@ fn older_rows() {
         "{HEAD}; {turns}; DELETE FROM filrouge.item_key WHERE session_pk = $pk;
          INSERT INTO filrouge.item_key SELECT * FROM old.item_key WHERE session_pk = $pk;
          DELETE FROM filrouge.event WHERE session_pk = $pk AND number > 2;
+         DELETE FROM filrouge.checkpoint WHERE session_pk = $pk AND seq > 4;
          DELETE FROM filrouge.record WHERE session_pk = $pk
              AND first_seq NOT IN (SELECT first_seq FROM old.record WHERE session_pk = $pk)"
     );
@@ -47,7 +48,15 @@ fn older_rows() {
 
 #[test]
 fn a_session_gone() {
-    let gone = ["record", "item_key", "turn", "event", "session_agent"]
+    let tables = [
+        "record",
+        "item_key",
+        "turn",
+        "event",
+        "session_agent",
+        "checkpoint",
+    ];
+    let gone = tables
         .map(|table| format!("DELETE FROM filrouge.{table} WHERE session_pk = $pk;"))
         .concat();
     let gone = format!(
@@ -79,6 +88,7 @@ fn the_whole_store_rolled_back() {
         "note",
         "draft",
         "draft_chunk",
+        "checkpoint",
         "commit_log",
     ]
     .map(|t| format!("DELETE FROM filrouge.{t}; INSERT INTO filrouge.{t} SELECT * FROM old.{t};"))
@@ -117,7 +127,7 @@ async fn after(sql: &str, running: bool, look: impl AsyncFn(&filrouge_store::con
 fn an_erased_session_put_back() {
     let row = "UPDATE filrouge.session SET erased = NULL, status = 0 WHERE pk = $gone";
     let head = "UPDATE filrouge.head SET data = (SELECT data FROM old.head WHERE pk = $gone) WHERE pk = $gone";
-    let rows = ["record", "item_key", "turn", "event"].map(|t| {
+    let rows = ["record", "item_key", "turn", "event", "checkpoint"].map(|t| {
         format!("INSERT INTO filrouge.{t} SELECT * FROM old.{t} WHERE session_pk = $gone")
     });
     for running in [false, true] {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use filrouge_store::command::SessionFilter;
+use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::contract::fixture::{Fixture, operator, rid, sid, user};
 use filrouge_store::read::{TurnOrder, TurnQuery};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, Timestamp};
 
 use super::{SESSIONS, scopes};
+use crate::NOON;
 
 /// What was asked, the session that it is about (none: a list, a note or the feed), and the answer.
 pub(super) struct Reading {
@@ -58,7 +59,37 @@ pub(super) async fn readings(f: &Fixture) -> Vec<Reading> {
         sight.view.silent_turns(before, 99)
     });
     put("silent turns".to_owned(), told(silent.await));
+    for tenant in ["t", "u"] {
+        let of_all = events_of_all(f, tenant).await;
+        put(format!("events of all of {tenant}"), of_all);
+    }
     all
+}
+
+async fn events_of_all(f: &Fixture, tenant: &str) -> Result<String, Failure> {
+    let tenant = operator(tenant).tenant;
+    let ever = [i64::MIN, i64::MAX].map(Timestamp::from_micros);
+    let asked = f.ledger.ask(move |sight| {
+        let mut all = String::new();
+        sight.tenant_events(&tenant, ever.into(), &mut |session, event| {
+            all.push_str(&format!("{session:?} {event:?}\n"));
+            Ok(())
+        })?;
+        Ok(all)
+    });
+    asked.await
+}
+
+/// The session's checkpoints, a line each, and the newest one that can be read.
+async fn checkpoints(f: &Fixture, who: &Scope, s: &str) -> Result<String, Failure> {
+    let (who, id) = (who.clone(), sid(s));
+    let asked = f.ledger.ask(move |sight| {
+        let all = sight.checkpoints(&who, &id)?;
+        let newest = sight.newest_checkpoint(&sight.get(&who, &id)?)?;
+        let shown = all.into_iter().flatten().chain(newest.checkpoint);
+        Ok(shown.map(|c| format!("{c:?}\n")).collect())
+    });
+    asked.await
 }
 
 fn filters() -> [(&'static str, SessionFilter); 5] {
@@ -126,4 +157,9 @@ async fn of_session(f: &Fixture, s: &'static str, tenant: &str, all: &mut Vec<Re
     put("events", told(f.ledger.events(&who, &id, 0, 50).await));
     let drafts = f.ledger.drafts(&who, &id, BTreeMap::new()).await;
     put("drafts", told(drafts));
+    put("checkpoints", checkpoints(f, &who, s).await);
+    let (held, name) = (who.clone(), id.clone());
+    let now = Timestamp::from_micros(NOON);
+    let lease = f.ledger.ask(move |sight| sight.lease(&held, &name, now));
+    put("lease", told(lease.await));
 }

@@ -9,7 +9,7 @@ use filrouge_engine::live::Follower;
 use filrouge_engine::stream::StreamError;
 use filrouge_store::Scope;
 use filrouge_transcode::{GiveUp, RecordStream, Recorder, Step};
-use filrouge_types::{Failure, Turn};
+use filrouge_types::{ErrorCode, Failure, Turn, TurnId};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -88,7 +88,7 @@ impl Flow {
         let turn = flow(recorder, &mut ear, room, &mut under_way, gives_up).await;
         let outcome = match &turn {
             Ok((turn, _)) => turn.status.as_str(),
-            Err(_) => "lost",
+            Err(failure) => not_recorded(failure, turn_id),
         };
         under_way.ended(format, outcome);
         let (turn, told) = turn?;
@@ -195,6 +195,18 @@ async fn flow(
             return Ok((recorder.give_up(why).await?, false));
         }
     }
+}
+
+/// What becomes of a recording that may not write any more: its turn is open still, and the draft holds what has come,
+/// for whoever goes on with the session.
+fn not_recorded(failure: &Failure, turn_id: TurnId) -> &'static str {
+    use ErrorCode::{LeaseExpired, LeaseHeld, StaleFence};
+    if !matches!(failure.code, StaleFence | LeaseExpired | LeaseHeld) {
+        return "lost";
+    }
+    let code = failure.code.as_str();
+    tracing::warn!(%turn_id, code, "a stream is recorded no longer: its lease does not hold the session");
+    code
 }
 
 fn failed(code: &str, message: &str) -> GiveUp {

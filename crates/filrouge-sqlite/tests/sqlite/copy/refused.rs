@@ -128,6 +128,7 @@ fn an_unfinished_copy_is_no_source() {
 #[test]
 fn sources_that_were_tampered_with() {
     let pk = "(SELECT pk FROM session WHERE tenant_id = 't' AND session_id = 's')";
+    let checked = "(SELECT pk FROM session WHERE tenant_id = 't' AND session_id = 't')";
     let first = format!("(SELECT record_id FROM record_key WHERE session_pk = {pk} LIMIT 1)");
     let of_turns = format!("WHERE id >> 32 = {pk}");
     // Goes over as it stands.
@@ -137,6 +138,10 @@ fn sources_that_were_tampered_with() {
         format!("DELETE FROM head WHERE pk = {pk}"),
         format!("UPDATE session SET title = 'x' WHERE pk = {pk}"),
         format!("DELETE FROM item_key WHERE session_pk = {pk}"),
+        format!("DELETE FROM checkpoint WHERE session_pk = {checked} AND seq = 3"),
+        format!(
+            "UPDATE checkpoint SET data = (SELECT data FROM checkpoint WHERE session_pk = {checked} AND seq = 4) WHERE session_pk = {checked} AND seq = 3"
+        ),
         "DELETE FROM note WHERE name = 'n'".to_owned(),
     ];
     // Cannot be read, and is named.
@@ -145,6 +150,8 @@ fn sources_that_were_tampered_with() {
         format!("UPDATE session SET metadata = x'00' WHERE pk = {pk}"),
         format!("DELETE FROM session WHERE pk = {pk}"),
         format!("UPDATE event SET data = x'00' WHERE session_pk = {pk}"),
+        format!("UPDATE event SET at = at + 1 WHERE session_pk = {pk}"),
+        format!("UPDATE checkpoint SET data = x'00' WHERE session_pk = {checked} AND seq = 3"),
         "UPDATE note SET data = x'00'".to_owned(),
     ];
     // No view shows it: its session is what is named.

@@ -7,6 +7,7 @@ use filrouge_store::contract::differential::play;
 use filrouge_store::contract::fixture::{
     Fixture, anyone, cancel, fail, finalize, item, keyed, operator, redact_items, replacement, user,
 };
+use filrouge_store::contract::live_asks::checkpoint;
 use filrouge_store::contract::{drafts, fixture};
 use filrouge_store::verify::Verdict;
 use filrouge_types::{Channel, NewItem};
@@ -63,6 +64,12 @@ pub(super) async fn fill(f: &Fixture) {
     for (name, version) in [("n", 0), ("n", 1), ("m", 0)] {
         f.ledger.put_note(name, version, vec![7]).await.unwrap();
     }
+    for seq in 1..=4 {
+        let state = format!(r#"{{"n":{seq}.0}}"#);
+        let write = checkpoint("t", Some(seq), Some("WAIT"), &state);
+        f.checkpointed(&ann, write).await.unwrap();
+    }
+    f.held(&secret, "secret", "somebody").await;
     let open = f.start(&ann, "open", "r").await;
     let stream = drafts::stream(1);
     for n in 0..4 {
@@ -88,6 +95,7 @@ fn every_row_is_the_same() {
     assert_eq!(copied.source.verdict(), Verdict::Intact);
     assert_eq!(copied.copy, copied.source);
     assert!(copied.copy.items > 400 && copied.copy.events == 5 && copied.copy.notes == 2);
+    assert_eq!(copied.copy.checkpoints, 3);
     assert!(!copied.resumed && copied.left_out.is_empty());
     assert_ne!(copied.store_id, f.ledger.store_id());
     let witnessed = seen.witnessed.lock().unwrap().clone();

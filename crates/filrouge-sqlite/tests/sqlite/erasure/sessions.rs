@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use filrouge_store::command::{NewEvent, NewSession, SessionPatch, Write};
 use filrouge_store::contract::asks::{event, json, patch};
 use filrouge_store::contract::fixture::{Fixture, anyone, item, keyed, sid, user};
+use filrouge_store::contract::live_asks::keeping;
 use filrouge_store::rows::{event_key, item_key};
 use filrouge_types::{Channel, EventKey, ItemId, NewItem, ProjectId};
 use rusqlite::Connection;
@@ -17,7 +18,7 @@ use crate::{keyring, on};
 const FOLDER: &str = "FILROUGE_TEST_SESSION_ERASURE";
 
 /// What is said about the victim, older versions of it included; each stands nowhere else.
-const WORDS: [&str; 14] = [
+const WORDS: [&str; 18] = [
     "first-title-9d1",
     "second-title-9d2",
     "first-state-9d3",
@@ -32,6 +33,10 @@ const WORDS: [&str; 14] = [
     "event-key-9dc",
     "parent-9de",
     "owner-9df",
+    "checkpoint-label-9e0",
+    "checkpoint-state-9e1",
+    "older-checkpoint-9e2",
+    "holder-9e3",
 ];
 
 async fn victim(f: &Fixture) {
@@ -71,6 +76,12 @@ async fn victim(f: &Fixture) {
             .await
             .unwrap();
     }
+    for (seq, word) in [(1, 16), (2, 15)] {
+        let state = format!(r#"{{"a":"{}"}}"#, WORDS[word]);
+        let write = keeping(1, "victim", Some(seq), Some(WORDS[14]), &state);
+        f.checkpointed(&who, write).await.unwrap();
+    }
+    f.held(&who, "victim", WORDS[17]).await;
 }
 
 /// What must not be found again: words, contents, and the hashes of keys.
@@ -85,7 +96,7 @@ async fn secrets(f: &Fixture, path: &Path) -> Vec<Vec<u8>> {
         gone.push(item_key(&ItemId::new(format!("key{n}")).unwrap()).to_vec());
     }
     let files = bytes(path);
-    let small: Vec<Vec<u8>> = gone[gone.len() - 45..].to_vec();
+    let small: Vec<Vec<u8>> = gone[gone.len() - 49..].to_vec();
     for one in small.iter().step_by(4) {
         let there = found(&files, std::slice::from_ref(one));
         assert!(there > 0, "it can be found");

@@ -2,6 +2,7 @@
 
 use filrouge_store::contract::asks::{event, knowing};
 use filrouge_store::contract::fixture::{Fixture, anyone, code, keyed, operator, sid};
+use filrouge_store::contract::live_asks::checkpoint;
 use filrouge_store::verify::{Report, Verdict};
 use filrouge_types::{ErrorCode, Failure, NewItem};
 use rusqlite::Connection;
@@ -33,6 +34,9 @@ impl World {
                 let made = event(s, &format!("k{n}"), "kind");
                 f.record(&anyone(), made).await.unwrap();
             }
+            f.checkpointed(&anyone(), checkpoint(s, None, None, "{}"))
+                .await
+                .unwrap();
         }
         f.create(&knowing(&f, "secret"), "kept").await.unwrap();
         for version in 0..3 {
@@ -119,6 +123,9 @@ fn events_changed() {
     for (name, sql, alone) in [
         ("changed", format!("UPDATE event SET data = CAST(substr(data, 1, 9) || x'55' || substr(data, 11) AS BLOB) WHERE {}", at(2)), true),
         ("emptied", format!("UPDATE event SET data = x'' WHERE {}", at(2)), true),
+        ("at another time", format!("UPDATE event SET at = at + 1 WHERE {}", at(2)), true),
+        ("at no time", format!("UPDATE event SET at = NULL WHERE {}", at(2)), true),
+        ("at a time of another type", format!("UPDATE event SET at = 'soon' WHERE {}", at(2)), true),
         ("of another type", format!("UPDATE event SET data = 'text' WHERE {}", at(2)), true),
         ("deleted in the middle", format!("DELETE FROM event WHERE {}", at(2)), true),
         ("the first deleted", format!("DELETE FROM event WHERE {}", at(1)), true),
@@ -127,7 +134,7 @@ fn events_changed() {
         ("two swapped", "UPDATE event SET number = 9 WHERE session_pk = $s AND number = 2;
             UPDATE event SET number = 2 WHERE session_pk = $s AND number = 3;
             UPDATE event SET number = 3 WHERE session_pk = $s AND number = 9".to_owned(), true),
-        ("added", "INSERT INTO event SELECT $s, 5, randomblob(16), data FROM event WHERE session_pk = $s AND number = 4".to_owned(), true),
+        ("added", "INSERT INTO event SELECT $s, 5, randomblob(16), data, at FROM event WHERE session_pk = $s AND number = 4".to_owned(), true),
         // What a page shows is whole then; the log tells how many there were.
         ("the newest deleted", format!("DELETE FROM event WHERE {}", at(4)), false),
         ("all deleted", "DELETE FROM event WHERE session_pk = $s".to_owned(), false),
@@ -201,7 +208,8 @@ fn keys_of_events() {
 #[test]
 fn events_of_nobody() {
     block_on(async {
-        let sql = "INSERT INTO event SELECT 77, number, key, data FROM event WHERE session_pk = $s";
+        let sql =
+            "INSERT INTO event SELECT 77, number, key, data, at FROM event WHERE session_pk = $s";
         let (_world, f) = World::changed(sql, false).await;
         let report = report(&f).await;
         assert_eq!(report.verdict(), Verdict::Broken);
@@ -247,7 +255,7 @@ fn notes_changed() {
                 assert_eq!(f.ledger.note("b").await.unwrap().unwrap().value, b"b 2");
                 assert!(f.ledger.put_note("b", 3, b"next".to_vec()).await.unwrap());
                 f.whole(&anyone(), "s", "more", "a").await;
-                assert_eq!(f.feed(&operator("t"), 99).await.len(), 24);
+                assert_eq!(f.feed(&operator("t"), 99).await.len(), 27);
                 note_refused(&f, name).await;
                 f.ledger.close().await;
             });

@@ -1,6 +1,6 @@
 //! A session that this process holds, and how it comes by the state that the hot store has.
 
-use filrouge_types::{ErrorCode, Failure, SessionId, TenantId, Timestamp};
+use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
 
 use super::EphemeralSessions;
 use crate::hot::rows::HeldRows;
@@ -9,9 +9,6 @@ use crate::read::Sight;
 use crate::record::Check;
 use crate::rows::View;
 use crate::verify::Suspects;
-
-/// How long the gate's answer holds, in microseconds.
-const ADMITTED_MICROS: i64 = 5_000_000;
 
 /// A session by its name.
 #[derive(Clone, Copy)]
@@ -25,8 +22,6 @@ pub(super) struct Named<'a> {
 pub(super) struct Held {
     pub(super) rows: HeldRows,
     pub(super) edition: Edition,
-    /// When the gate has last admitted it.
-    pub(super) admitted_at: Timestamp,
 }
 
 impl EphemeralSessions {
@@ -43,11 +38,11 @@ impl EphemeralSessions {
         let seen = self.seen(&named.key);
         match self.hot.edition(&named.key).await? {
             None => Ok(None),
-            Some(now) if now == held.edition => self.admitted(named, held).await,
             Some(now) if went_back(seen, now) => {
                 self.lost(named, now).await?;
                 Ok(None)
             }
+            Some(now) if now == held.edition => self.admitted(named, held).await,
             Some(_) => self.fetched(named).await,
         }
     }
@@ -82,19 +77,14 @@ impl EphemeralSessions {
         Err(super::contended(named))
     }
 
-    /// A held session, if the gate still admits it; the gate is asked when its last answer is too old.
+    /// A held session, if the gate still admits it: somebody may have redacted in it since, and the store may have been set
+    /// back to before.
     pub(super) async fn admitted(
         &self,
         named: Named<'_>,
-        mut held: Held,
+        held: Held,
     ) -> Result<Option<Held>, Failure> {
-        let now = self.clock.now();
-        let age = now.as_micros() - held.admitted_at.as_micros();
-        if (0..ADMITTED_MICROS).contains(&age) {
-            return Ok(Some(held));
-        }
         if self.admits(named, held.edition).await? {
-            held.admitted_at = now;
             return Ok(Some(held));
         }
         self.hot.forget(&named.key, Some(held.edition)).await?;
@@ -165,7 +155,6 @@ impl EphemeralSessions {
         Ok(Held {
             rows,
             edition: loaded.edition,
-            admitted_at: self.clock.now(),
         })
     }
 
@@ -183,7 +172,10 @@ impl EphemeralSessions {
     }
 }
 
-/// Whether a state is older than one of the same session that was seen before.
+/// Whether a state is older than one of the same session that was seen before, or of a history without that one.
 fn went_back(seen: Option<Edition>, now: Edition) -> bool {
-    seen.is_some_and(|seen| seen.incarnation == now.incarnation && now.version < seen.version)
+    let place = |edition: Edition| (edition.incarnation, edition.version);
+    seen.is_some_and(|seen| {
+        place(now) < place(seen) || (place(now) == place(seen) && now.word != seen.word)
+    })
 }

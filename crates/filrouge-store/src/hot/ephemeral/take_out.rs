@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use filrouge_types::{Channel, Failure, RawJson, Role, SessionId, TenantId, TurnId};
 
 use crate::chain::GENESIS;
-use crate::command::Adopt;
+use crate::command::{Adopt, Beside};
 use crate::read::{Loaded, Sight, in_session, session_erased, session_not_found};
 use crate::record::{ChainedItem, Event, Proof, Seqs, relinked};
 use crate::rows::View;
@@ -45,11 +45,14 @@ pub(super) fn adopt<V: View + ?Sized>(
         return Err(session_erased(id));
     }
     let items = in_session(id, kept(sight, &session, keep))?;
-    let items = Renumbered::of(&items).items(items, &session, keep);
+    let renumbered = Renumbered::of(&items);
+    let beside = renumbered.beside(sight, &session)?;
+    let items = renumbered.items(items, &session, keep);
     Ok(Adopt {
         session: session.row,
         updated_at: session.head.updated_at,
         items,
+        beside,
     })
 }
 
@@ -168,6 +171,27 @@ impl Renumbered {
         // What names nothing any more tells who has redacted and why.
         one.events
             .retain(|event| !matches!(event, Event::Redact(seqs) if seqs.count() == 0));
+    }
+
+    /// What lies beside the items: checkpoints cover the items that are kept of those that they covered.
+    fn beside<V: View + ?Sized>(
+        &self,
+        sight: &Sight<'_, V>,
+        session: &Loaded,
+    ) -> Result<Beside, Failure> {
+        let mut checkpoints = BTreeMap::new();
+        for seq in sight.view.checkpoint_seqs(session.pk)? {
+            // One that cannot be read is none.
+            if let Some(mut found) = sight.readable_checkpoint(session, seq)? {
+                let last = self.0.range(..=seq).next_back();
+                found.seq = last.map_or(0, |(_, seq)| *seq);
+                checkpoints.insert(found.seq, found);
+            }
+        }
+        Ok(Beside {
+            lease: session.head.lease.clone(),
+            checkpoints: checkpoints.into_values().collect(),
+        })
     }
 
     fn seqs(&self, seqs: &Seqs) -> Seqs {

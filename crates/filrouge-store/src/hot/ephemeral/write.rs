@@ -11,6 +11,9 @@ use crate::hot::rows::{Bounds, HeldRows};
 use crate::hot::{Edition, turn_expired};
 use crate::rules::{self, Context, Group};
 
+/// How many bits of an incarnation are random: the microseconds before them have room until the year 2112.
+const LIFE_RANDOM_BITS: u32 = 12;
+
 /// A write that was tried on a held state.
 enum Tried {
     /// It is answered; the session is as given then.
@@ -62,17 +65,13 @@ impl EphemeralSessions {
         current: bool,
         command: &Command,
     ) -> Result<Tried, Failure> {
-        let (mut rows, expected, admitted_at) = match held {
-            Some(held) => (held.rows, Some(held.edition), held.admitted_at),
-            None => (HeldRows::default(), None, self.clock.now()),
+        let (mut rows, expected) = match held {
+            Some(held) => (held.rows, Some(held.edition)),
+            None => (HeldRows::default(), None),
         };
         let ruled = self.ruled(&mut rows, command);
         let changed = rows.is_changed();
-        let held = |rows, edition| Held {
-            rows,
-            edition,
-            admitted_at,
-        };
+        let held = |rows, edition| Held { rows, edition };
         let outcome = match (ruled, expected) {
             (Ok((outcome, trimmed)), _) if changed => {
                 self.counters.trimmed(trimmed);
@@ -99,7 +98,7 @@ impl EphemeralSessions {
         };
         let incarnation = match expected {
             Some(edition) => edition.incarnation,
-            None => self.incarnation()?,
+            None => self.incarnation(&named)?,
         };
         let change = rows.take_change();
         let committed = self.hot.commit(&named.key, expected, incarnation, change);
@@ -191,13 +190,20 @@ impl EphemeralSessions {
         tokio::time::sleep(Duration::from_micros(micros)).await;
     }
 
-    fn incarnation(&self) -> Result<u64, Failure> {
+    /// The time, then a random number: it is greater than that of a life that began before, so that an earlier life that
+    /// comes back is known for one.
+    fn incarnation(&self, named: &Named<'_>) -> Result<u64, Failure> {
         let mut word = [0; 8];
         self.entropy.fill(&mut word).map_err(|e| {
             let what = format!("the random source failed: {e}");
             Failure::new(ErrorCode::Internal, what)
         })?;
-        Ok(u64::from_be_bytes(word))
+        let random = u64::from_be_bytes(word) % (1 << LIFE_RANDOM_BITS);
+        let micros = u64::try_from(self.clock.now().as_micros()).unwrap_or(0);
+        let drawn = (micros << LIFE_RANDOM_BITS) | random;
+        // Whatever the clock says, it is later than the life that was seen here.
+        let seen = self.seen(&named.key).map(|seen| seen.incarnation);
+        Ok(seen.map_or(drawn, |seen| drawn.max(seen.saturating_add(1))))
     }
 }
 
@@ -211,6 +217,7 @@ const fn grows(write: &Write) -> bool {
             | Write::Append(_)
             | Write::Close(_)
             | Write::PutDraft(_)
+            | Write::PutCheckpoint(_)
     )
 }
 

@@ -79,7 +79,7 @@ impl Session {
         bytes
     }
 
-    pub(super) fn commit(&mut self, incarnation: u64, change: SharedChange) -> Edition {
+    pub(super) fn commit(&mut self, incarnation: u64, word: u64, change: SharedChange) -> Edition {
         for name in &change.removes {
             if let Some(value) = self.fields.remove(name.as_slice()) {
                 self.bytes -= size(name, &value);
@@ -93,12 +93,14 @@ impl Session {
         }
         let next = match self.edition {
             Some(last) => Edition {
+                incarnation: last.incarnation,
                 version: last.version + 1,
-                ..last
+                word,
             },
             None => Edition {
                 incarnation,
                 version: 1,
+                word,
             },
         };
         *self.edition.insert(next)

@@ -9,7 +9,7 @@ use crate::codec::{Malformed, Reader, Write};
 use crate::command::{Erased, SessionToken};
 use crate::memory::rows::Rows;
 use crate::record::{FORMAT, RecordRow};
-use crate::rows::{DraftChunk, DraftRow, EventRow, HeadRow, SessionRow, TurnRow};
+use crate::rows::{CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, SessionRow, TurnRow};
 
 /// A row's bytes; `None` when it is not there.
 pub(super) fn write(rows: &Rows, piece: &Piece) -> Option<Vec<u8>> {
@@ -45,6 +45,7 @@ pub(super) fn write(rows: &Rows, piece: &Piece) -> Option<Vec<u8>> {
         Piece::Chunk(place, number) => {
             out = rows.draft_chunks.get(&(PK, *place, *number))?.encode();
         }
+        Piece::Checkpoint(seq) => out = rows.checkpoints.get(&(PK, *seq))?.encode(),
     }
     Some(out)
 }
@@ -121,6 +122,12 @@ pub(super) fn read(rows: &mut Rows, name: &[u8], value: &[u8]) -> Result<Piece, 
             let chunk = DraftChunk::decode(number, value).ok_or(Malformed)?;
             rows.draft_chunks.insert((PK, place, number), chunk);
             Piece::Chunk(place, number)
+        }
+        b'k' => {
+            let seq = number()?;
+            let row = CheckpointRow::decode(seq, value).ok_or(Malformed)?;
+            rows.checkpoints.insert((PK, seq), row);
+            Piece::Checkpoint(seq)
         }
         _ => return Err(Malformed),
     };

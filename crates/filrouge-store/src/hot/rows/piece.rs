@@ -28,6 +28,8 @@ pub(super) enum Piece {
     Draft(u64),
     /// A draft's chunk, by the turn's place and its number.
     Chunk(u64, u64),
+    /// The checkpoint at a seq.
+    Checkpoint(u64),
 }
 
 impl Piece {
@@ -36,7 +38,11 @@ impl Piece {
         let mut name = vec![self.letter()];
         match self {
             Self::Session | Self::Head => {}
-            Self::Turn(n) | Self::Record(n) | Self::Event(n) | Self::Draft(n) => {
+            Self::Turn(n)
+            | Self::Record(n)
+            | Self::Event(n)
+            | Self::Draft(n)
+            | Self::Checkpoint(n) => {
                 name.extend_from_slice(&n.to_be_bytes());
             }
             Self::Item(id) => name.extend_from_slice(&item_key(id)),
@@ -64,6 +70,7 @@ impl Piece {
             Self::Event(_) => b'e',
             Self::Draft(_) => b'd',
             Self::Chunk(..) => b'c',
+            Self::Checkpoint(_) => b'k',
         }
     }
 }

@@ -8,8 +8,8 @@ use super::{HeldRows, PK, Piece};
 use crate::command::{Scope, SessionFilter};
 use crate::record::RecordRow;
 use crate::rows::{
-    DraftChunk, DraftRow, EventRow, HeadRow, KeyRow, LogRow, NoteRow, SessionPk, SessionRow,
-    Stored, TurnRow, Tx, View,
+    CheckpointRow, DraftChunk, DraftRow, EventPlace, EventRow, HeadRow, KeyRow, LogRow, NoteRow,
+    SessionPk, SessionRow, Stored, TurnRow, Tx, View,
 };
 
 /// Reads that the rows answer as they do in any ledger.
@@ -42,6 +42,9 @@ impl View for HeldRows {
         fn event(&self, pk: SessionPk, key: &EventKey) -> Option<EventRow>;
         fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Vec<EventRow>;
         fn newest_event(&self, pk: SessionPk) -> u64;
+        fn events_at(&self, from: Timestamp, to: Timestamp, after: Option<EventPlace>, limit: usize) -> Vec<(SessionPk, EventRow)>;
+        fn checkpoint(&self, pk: SessionPk, seq: u64) -> Option<CheckpointRow>;
+        fn checkpoint_seqs(&self, pk: SessionPk) -> Vec<u64>;
         fn note(&self, name: &str) -> Option<NoteRow>;
         fn notes(&self) -> Vec<Option<NoteRow>>;
         fn draft(&self, pk: SessionPk, place: u64) -> Option<DraftRow>;
@@ -141,6 +144,16 @@ impl Tx for HeldRows {
     fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
         self.touch(Piece::Event(row.number));
         self.rows.insert_event(pk, row)
+    }
+
+    fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<(), Failure> {
+        self.touch(Piece::Checkpoint(row.checkpoint.seq));
+        self.rows.put_checkpoint(pk, row)
+    }
+
+    fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<(), Failure> {
+        self.touch(Piece::Checkpoint(seq));
+        self.rows.delete_checkpoint(pk, seq)
     }
 
     /// A note is of no session: none is kept.

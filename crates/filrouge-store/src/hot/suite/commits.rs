@@ -1,7 +1,9 @@
 //! Ephemeral sessions: changed in the state that was expected, and in no other.
 
-use super::super::HotBounds;
-use super::fixture::{HotFixture, change, edition, field, key, wide};
+use std::collections::HashSet;
+
+use super::super::{Edition, HotBounds};
+use super::fixture::{HotFixture, change, edition, field, key, numbers, wide};
 
 pub async fn making_and_changing(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
@@ -9,17 +11,18 @@ pub async fn making_and_changing(make: impl AsyncFn(HotBounds) -> HotFixture) {
     assert_eq!(f.edition(&s).await, None);
     assert_eq!(f.load(&s).await, None);
     let made = f.commit(&s, None, 7, change(&[], &[(b"a", b"1")])).await;
-    assert_eq!(made, Some(edition(7, 1)));
+    assert_eq!(numbers(made), Some((7, 1)));
     assert_eq!(f.edition(&s).await, made);
     // What a new one would get is not looked at for one that is there.
     let next = f.commit(&s, made, 99, change(&[], &[(b"b", b"2")])).await;
-    assert_eq!(next, Some(edition(7, 2)));
+    assert_eq!(numbers(next), Some((7, 2)));
     let fields = vec![field(b"a", b"1"), field(b"b", b"2")];
-    assert_eq!(f.load(&s).await, Some((edition(7, 2), fields.clone())));
+    assert_eq!(f.edition(&s).await, next);
+    assert_eq!(f.load(&s).await, Some((next.unwrap(), fields.clone())));
     // Nothing is a change, too.
     let third = f.commit(&s, next, 7, change(&[], &[])).await;
-    assert_eq!(third, Some(edition(7, 3)));
-    assert_eq!(f.load(&s).await, Some((edition(7, 3), fields)));
+    assert_eq!(numbers(third), Some((7, 3)));
+    assert_eq!(f.load(&s).await, Some((third.unwrap(), fields)));
 }
 
 pub async fn in_another_state_nothing_changes(make: impl AsyncFn(HotBounds) -> HotFixture) {
@@ -30,19 +33,48 @@ pub async fn in_another_state_nothing_changes(make: impl AsyncFn(HotBounds) -> H
     let puts = change(&[], &[(b"a", b"1")]);
     let first = f.commit(&s, None, 7, puts.clone()).await;
     let second = f.commit(&s, first, 7, puts).await;
+    let word = second.unwrap().word;
+    let of = |incarnation, version| {
+        Some(Edition {
+            incarnation,
+            version,
+            word,
+        })
+    };
     for expected in [
         None,
         first,
-        Some(edition(7, 0)),
-        Some(edition(7, 3)),
-        Some(edition(6, 2)),
-        Some(edition(8, 2)),
-        Some(edition(u64::MAX, u64::MAX)),
+        of(7, 0),
+        of(7, 3),
+        of(6, 2),
+        of(8, 2),
+        of(u64::MAX, u64::MAX),
+        Some(edition(7, 2)),
     ] {
         let refused = f.commit(&s, expected, 8, other.clone()).await;
         assert_eq!(refused, None, "{expected:?}");
         let found = f.load(&s).await.unwrap();
         assert_eq!(found, (second.unwrap(), vec![field(b"a", b"1")]));
+    }
+}
+
+/// Each commit's word is its own, also of those that count to one version, and it is compared.
+pub async fn words(make: impl AsyncFn(HotBounds) -> HotFixture) {
+    let f = make(wide()).await;
+    let mut words = HashSet::new();
+    for n in 0..20 {
+        let s = key(&format!("s{}", n % 4));
+        let puts = change(&[], &[(b"a", b"1")]);
+        let first = f.commit(&s, None, 7, puts.clone()).await.unwrap();
+        let second = f.commit(&s, Some(first), 7, puts.clone()).await.unwrap();
+        assert!(words.insert(first.word) && words.insert(second.word));
+        for word in [first.word, !second.word, second.word ^ 1, 0, u64::MAX] {
+            let other = Some(Edition { word, ..second });
+            assert_eq!(f.commit(&s, other, 7, puts.clone()).await, None);
+            assert!(!f.hot.forget(&s, other).await.unwrap());
+            assert_eq!(f.edition(&s).await, Some(second));
+        }
+        assert!(f.hot.forget(&s, Some(second)).await.unwrap());
     }
 }
 
@@ -53,7 +85,7 @@ pub async fn incarnations(make: impl AsyncFn(HotBounds) -> HotFixture) {
     for incarnation in [0, 1, 1 << 53, (1 << 53) + 1, u64::MAX - 1, u64::MAX] {
         let puts = change(&[], &[(b"a", b"1")]);
         let made = f.commit(&s, None, incarnation, puts.clone()).await;
-        assert_eq!(made, Some(edition(incarnation, 1)));
+        assert_eq!(numbers(made), Some((incarnation, 1)));
         assert_eq!(f.edition(&s).await, made);
         assert_eq!(f.load(&s).await.unwrap().0, made.unwrap());
         // A state of the one before is none of this one.
@@ -63,7 +95,7 @@ pub async fn incarnations(make: impl AsyncFn(HotBounds) -> HotFixture) {
         }
         last = made;
         let next = f.commit(&s, made, incarnation, puts).await;
-        assert_eq!(next, Some(edition(incarnation, 2)));
+        assert_eq!(numbers(next), Some((incarnation, 2)));
         assert!(f.hot.forget(&s, next).await.unwrap());
     }
 }
@@ -77,7 +109,13 @@ pub async fn forgetting(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let puts = change(&[], &[(b"a", b"1")]);
     let first = f.commit(&s, None, 7, puts.clone()).await;
     let second = f.commit(&s, first, 7, puts.clone()).await;
-    for other in [edition(7, 1), edition(7, 3), edition(8, 2)] {
+    let word = second.unwrap().word;
+    let others = [(7, 1), (7, 3), (8, 2)].map(|(incarnation, version)| Edition {
+        incarnation,
+        version,
+        word,
+    });
+    for other in [first.unwrap(), edition(7, 2)].into_iter().chain(others) {
         assert!(!f.hot.forget(&s, Some(other)).await.unwrap());
         assert_eq!(f.edition(&s).await, second);
     }

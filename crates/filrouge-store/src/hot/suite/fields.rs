@@ -1,7 +1,7 @@
 //! Fields come back as they were put, whatever bytes they are, under their own key.
 
 use super::super::{Change, Edition, Field, HotBounds};
-use super::fixture::{HotFixture, change, edition, field, key, sorted, wide};
+use super::fixture::{HotFixture, change, field, key, numbers, sorted, wide};
 
 /// Equal, without telling of megabytes when they are not.
 #[track_caller]
@@ -67,7 +67,8 @@ pub async fn large_values(make: impl AsyncFn(HotBounds) -> HotFixture) {
         last = f.commit(&s, last, 1, commit).await;
         assert!(last.is_some());
     }
-    same(f.load(&s).await, Some(edition(1, 3)), &fields);
+    assert_eq!(numbers(last), Some((1, 3)));
+    same(f.load(&s).await, last, &fields);
 }
 
 pub async fn many_fields(make: impl AsyncFn(HotBounds) -> HotFixture) {
@@ -90,14 +91,16 @@ pub async fn many_fields(make: impl AsyncFn(HotBounds) -> HotFixture) {
         };
         last = f.commit(&s, last, 1, commit).await;
     }
-    same(f.load(&s).await, Some(edition(1, 2)), &fields);
+    assert_eq!(numbers(last), Some((1, 2)));
+    same(f.load(&s).await, last, &fields);
     let removes = first.iter().map(|field| field.name.clone()).collect();
     let commit = Change {
         removes,
         puts: Vec::new(),
     };
-    f.commit(&s, last, 1, commit).await.unwrap();
-    same(f.load(&s).await, Some(edition(1, 3)), second);
+    last = f.commit(&s, last, 1, commit).await;
+    assert_eq!(numbers(last), Some((1, 3)));
+    same(f.load(&s).await, last, second);
 }
 
 /// A session is there also when it has no fields.
@@ -105,21 +108,25 @@ pub async fn no_fields(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
     let s = key("s");
     let made = f.commit(&s, None, 5, Change::default()).await;
-    assert_eq!(f.load(&s).await, Some((edition(5, 1), Vec::new())));
+    assert_eq!(numbers(made), Some((5, 1)));
+    assert_eq!(f.load(&s).await, Some((made.unwrap(), Vec::new())));
     assert_eq!(f.commit(&s, None, 6, Change::default()).await, None);
     let puts = change(&[], &[(b"a", b"1")]);
     let second = f.commit(&s, made, 5, puts).await;
     let third = f.commit(&s, second, 5, change(&[b"a"], &[])).await;
-    assert_eq!(third, Some(edition(5, 3)));
-    assert_eq!(f.load(&s).await, Some((edition(5, 3), Vec::new())));
+    assert_eq!(numbers(third), Some((5, 3)));
+    assert_eq!(f.load(&s).await, Some((third.unwrap(), Vec::new())));
 }
 
 pub async fn keys_do_not_meet(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(wide()).await;
     let keys: Vec<_> = (0..20).map(|n| key(&format!("s{n}"))).collect();
+    let mut made = Vec::new();
     for (n, key) in (0_u8..).zip(&keys) {
         let puts = change(&[], &[(b"n", &[n])]);
-        assert!(f.commit(key, None, n.into(), puts).await.is_some());
+        let edition = f.commit(key, None, n.into(), puts).await;
+        assert_eq!(numbers(edition), Some((n.into(), 1)));
+        made.extend(edition);
         f.told(key, n.into()).await;
     }
     // A session goes, its copy stays; a copy goes, its session stays.
@@ -127,7 +134,7 @@ pub async fn keys_do_not_meet(make: impl AsyncFn(HotBounds) -> HotFixture) {
     f.forget_recent(&keys[1], 100).await;
     for (n, key) in (0_u8..).zip(&keys) {
         let found = f.load(key).await;
-        let held = (edition(n.into(), 1), vec![field(b"n", &[n])]);
+        let held = (made[usize::from(n)], vec![field(b"n", &[n])]);
         assert_eq!(found, (n != 0).then_some(held));
         let ordinals = f.ordinals(key).await;
         // Of the first one nothing was told.

@@ -122,9 +122,16 @@ pub fn wide() -> HotBounds {
     }
 }
 
+/// An edition that no store has made: its word is none.
 pub fn edition(incarnation: u64, version: u64) -> Edition {
     Edition {
         incarnation,
         version,
+        word: 0x5eed_0f0e_d171_0125,
     }
+}
+
+/// The incarnation and version of a state: its word is the store's to choose.
+pub fn numbers(edition: Option<Edition>) -> Option<(u64, u64)> {
+    edition.map(|edition| (edition.incarnation, edition.version))
 }

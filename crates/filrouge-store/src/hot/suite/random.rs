@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
 
 use super::super::{Edition, Field, Fill, HotBounds, HotKey, Recent, Step};
-use super::fixture::{HotFixture, change, edition, field, key, wide};
+use super::fixture::{HotFixture, change, edition, field, key, numbers, wide};
 use super::story::Story;
 
 /// Runs `test` for so many random values, each with a key of its own.
@@ -39,8 +39,12 @@ async fn commit_one(f: &HotFixture, s: &HotKey, model: &mut Model, (kind, a, b):
     // Now and then a state that was, or never was.
     let expected = match kind % 8 {
         0 => None,
-        1 => current.map(|e| edition(e.incarnation, e.version.wrapping_sub(1))),
+        1 => current.map(|e| Edition {
+            version: e.version.wrapping_sub(1),
+            ..e
+        }),
         2 => Some(edition(a.into(), b.into())),
+        3 => current.map(|e| edition(e.incarnation, e.version)),
         _ => current,
     };
     if kind >= 200 {
@@ -64,6 +68,7 @@ async fn commit_one(f: &HotFixture, s: &HotKey, model: &mut Model, (kind, a, b):
         assert_eq!(made, None);
         return;
     }
+    let made = made.unwrap();
     let (old, mut fields) = model
         .take()
         .unwrap_or((edition(a.into(), 0), BTreeMap::new()));
@@ -71,8 +76,12 @@ async fn commit_one(f: &HotFixture, s: &HotKey, model: &mut Model, (kind, a, b):
         fields.remove(name);
     }
     fields.extend(commit.puts.into_iter().map(|put| (put.name, put.value)));
-    *model = Some((edition(old.incarnation, old.version + 1), fields));
-    assert_eq!(made, model.as_ref().map(|(edition, _)| *edition));
+    assert_eq!(
+        numbers(Some(made)),
+        Some((old.incarnation, old.version + 1))
+    );
+    assert_ne!(made.word, old.word);
+    *model = Some((made, fields));
 }
 
 /// What is loaded is what was put.

@@ -13,6 +13,10 @@ use super::{PATIENCE, Site, meanwhile, trouble_of_cluster, trouble_of_one, wait_
 use crate::Seed;
 use crate::http::{Client, Reply};
 
+mod history;
+
+use history::{History, Loss, State, Turn};
+
 const CALLERS: u32 = 6;
 const AUTHENTICATED: &[(&str, &str)] = &[("FILROUGE_DURABLE", "authenticated")];
 
@@ -36,15 +40,6 @@ fn ephemeral_sessions_in_a_cluster_are_never_answered_wrongly() {
     });
 }
 
-/// What becomes of acknowledged turns that Redis has lost.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Loss {
-    /// The session is gone, as whoever asks is told.
-    Told,
-    /// A replica that was promoted may lack the newest ones.
-    OfTheNewest,
-}
-
 fn loud(seed: &Seed, site: &Site, loss: Loss, trouble: impl FnOnce(&mut StdRng, &dyn Fn())) {
     let done = AtomicUsize::new(0);
     let workers = (1..=CALLERS).map(|n| {
@@ -53,9 +48,8 @@ fn loud(seed: &Seed, site: &Site, loss: Loss, trouble: impl FnOnce(&mut StdRng, 
             session: format!("visitor-{n}"),
             clients: [site.client(0), site.client(1)],
             rng,
-            loss,
             made: 0,
-            turns: Vec::new(),
+            history: History::new(loss),
             redacted: BTreeSet::new(),
         };
         Box::new(move |ending: &AtomicBool| caller.live(done, ending)) as Box<_>
@@ -65,24 +59,24 @@ fn loud(seed: &Seed, site: &Site, loss: Loss, trouble: impl FnOnce(&mut StdRng, 
     });
 }
 
-/// An acknowledged turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Turn {
-    id: String,
-    question: String,
-}
-
 /// A visitor, who goes from one server to the other.
 struct Caller {
     session: String,
     clients: [Client; 2],
     rng: StdRng,
-    loss: Loss,
     made: u64,
-    /// What was acknowledged since the session last began, in order.
-    turns: Vec<Turn>,
+    history: History,
     /// Questions that were redacted, whenever that was.
     redacted: BTreeSet<String>,
+}
+
+/// An answer other than that the hot store does not answer.
+struct Settled {
+    reply: Reply,
+    /// Who gave it.
+    server: usize,
+    /// Who was asked: all but the last one may have done it and failed to say so.
+    asked: BTreeSet<usize>,
 }
 
 impl Caller {
@@ -98,26 +92,14 @@ impl Caller {
         self.look();
     }
 
-    fn at(&mut self) -> &Client {
-        &self.clients[self.rng.random_range(0..2)]
-    }
-
     fn path(&self, rest: &str) -> String {
         format!("/api/v1/sessions/{}{rest}", self.session)
     }
 
-    /// Asks until there is an answer other than that the hot store does not answer.
-    fn settled(&mut self, ask: impl Fn(&Client) -> Reply) -> Reply {
-        let begun = Instant::now();
-        loop {
-            let reply = ask(self.at());
-            if reply.status != 503 {
-                return reply;
-            }
-            assert_eq!(reply.code(), "hot_unavailable", "{}", reply.body);
-            assert!(begun.elapsed() < PATIENCE, "never settled: {}", reply.body);
-            std::thread::sleep(Duration::from_millis(20));
-        }
+    /// Asks either server until it is settled.
+    fn settled(&mut self, ask: impl Fn(&Client) -> Reply) -> Settled {
+        let rng = &mut self.rng;
+        settled(&self.clients, || rng.random_range(0..2), ask)
     }
 
     fn speak(&mut self) {
@@ -130,40 +112,62 @@ impl Caller {
             "answer_neutral": format!("the answer to number {n}"),
         });
         let path = self.path("/turns");
-        let reply = self.settled(|client| post(client, &path, &body));
+        let settled = self.settled(|client| post(client, &path, &body));
+        let (reply, server) = (&settled.reply, settled.server);
         assert!(reply.is_success(), "{}", reply.body);
         assert_eq!(reply.durability.as_deref(), Some("ephemeral"));
-        let ordinal = reply.body["ordinal"].as_u64().expect("a number");
-        let known = self.turns.len() as u64;
-        if ordinal <= known {
-            // The session began anew, or a replica had not heard of its newest turns.
-            assert!(
-                ordinal == 1 || self.loss == Loss::OfTheNewest,
-                "{}",
-                reply.body
-            );
-            self.turns
-                .truncate(usize::try_from(ordinal - 1).expect("small"));
-        } else {
-            assert_eq!(ordinal, known + 1, "{}", reply.body);
-        }
+        let number = |name: &str| reply.body[name].as_u64().expect("a number");
+        let (before, items) = (number("ordinal") - 1, number("first_seq") - 1);
         let id = reply.body["turn_id"].as_str().expect("an id").to_owned();
-        self.turns.push(Turn { id, question });
+        let turn = Turn { id, question };
+        let mut from = vec![None];
+        if before > 0 {
+            let fits = |state: &State| {
+                let cluster = self.history.loss == Loss::OfTheNewest;
+                state.turns.len() as u64 == before && (cluster || state.items == items)
+            };
+            let open = self.history.open_to(&settled.asked);
+            from = open.into_iter().filter(fits).map(Some).collect();
+        }
+        let say = |from| {
+            let say = |state: &mut State| state.say(turn.clone());
+            self.history.changed(server, from, say)
+        };
+        let made: Vec<State> = from.into_iter().filter_map(say).collect();
+        self.found(server, &made, reply);
     }
 
     fn redact(&mut self) {
-        if self.turns.is_empty() {
+        let turns = self.history.turns();
+        if turns.is_empty() {
             return;
         }
-        let turn = self.turns[self.rng.random_range(0..self.turns.len())].clone();
+        let turn = turns[self.rng.random_range(0..turns.len())].clone();
         let path = self.path(&format!("/turns/{}/redact", turn.id));
         let body = json!({ "reason": "asked to" });
-        let reply = self.settled(|client| post(client, &path, &body));
-        match reply.status {
-            200 => {
-                self.redacted.insert(turn.question);
+        let settled = self.settled(|client| post(client, &path, &body));
+        let (reply, server) = (&settled.reply, settled.server);
+        match (reply.status, reply.code()) {
+            (200, _) if self.redacted.insert(turn.question.clone()) => {
+                let mut open = self.history.open_to(&settled.asked);
+                open.retain(|state| state.has(&turn));
+                let redact = |from| self.history.changed(server, Some(from), State::redact);
+                let made: Vec<State> = open.into_iter().filter_map(redact).collect();
+                self.found(server, &made, reply);
             }
-            404 | 410 => self.lost(&reply),
+            // Again, which changes nothing.
+            (200, _) => {
+                let mut open = self.history.open_to(&BTreeSet::from([server]));
+                open.retain(|state| state.has(&turn));
+                self.found(server, &open, reply);
+            }
+            // The session is there in a state from before that turn.
+            (404, "turn_not_found") => {
+                let mut open = self.history.open_to(&BTreeSet::from([server]));
+                open.retain(|state| !state.has(&turn));
+                self.found(server, &open, reply);
+            }
+            (404 | 410, _) => self.lost(reply),
             _ => panic!("{}", reply.body),
         }
     }
@@ -171,10 +175,37 @@ impl Caller {
     /// What is shown is what was acknowledged, but for what was redacted; or it is said that nothing is there.
     fn look(&mut self) {
         let path = self.path("/turns?limit=500");
-        let reply = self.settled(|client| get(client, &path));
+        let settled = self.settled(|client| get(client, &path));
+        let open = self.history.open_to(&BTreeSet::from([settled.server]));
+        self.looked(&settled, &open);
+    }
+
+    /// A server has answered from one of these states; where several are possible, the same server tells which.
+    fn found(&mut self, server: usize, states: &[State], reply: &Reply) {
+        let name = &self.session;
+        match states {
+            [] => panic!("{name}: server {server} cannot say {}", reply.body),
+            [state] => self.history.saw(server, state),
+            // Whichever it is, any other one may be shown next.
+            [state, ..] if self.history.loss == Loss::OfTheNewest => {
+                self.history.saw(server, state);
+            }
+            _ => {
+                let path = self.path("/turns?limit=500");
+                let settled = settled(&self.clients, || server, |client| get(client, &path));
+                if settled.reply.status != 200 {
+                    self.history.one_of(states);
+                }
+                self.looked(&settled, states);
+            }
+        }
+    }
+
+    fn looked(&mut self, settled: &Settled, open: &[State]) {
+        let reply = &settled.reply;
         match reply.status {
             200 => {}
-            404 | 410 => return self.lost(&reply),
+            404 | 410 => return self.lost(reply),
             _ => panic!("{}", reply.body),
         }
         let shown: Vec<String> = reply.body["data"]
@@ -183,25 +214,47 @@ impl Caller {
             .iter()
             .map(|turn| turn["question_neutral"].as_str().unwrap_or("").to_owned())
             .collect();
-        let mut expected: Vec<String> = self.turns.iter().map(|t| t.question.clone()).collect();
-        expected.retain(|question| !self.redacted.contains(question));
-        if self.loss == Loss::OfTheNewest && shown.len() < expected.len() {
-            let kept = shown.last().cloned();
-            expected.truncate(shown.len());
-            let last = self
-                .turns
-                .iter()
-                .position(|t| Some(&t.question) == kept.as_ref());
-            self.turns.truncate(last.map_or(0, |at| at + 1));
-        }
-        assert_eq!(shown, expected, "{}", self.session);
+        let questions = |state: &State| state.questions(&self.redacted);
+        let Some(state) = open.iter().find(|state| questions(state) == shown) else {
+            let (name, server) = (&self.session, settled.server);
+            let told: Vec<_> = self.history.turns().iter().map(|t| &t.question).collect();
+            let open: Vec<_> = open.iter().map(questions).collect();
+            panic!(
+                "{name}: server {server} shows {shown:?}, may show {open:?}; told last {told:?}"
+            );
+        };
+        self.history.saw(settled.server, state);
     }
 
     /// The session is gone, as was said.
     fn lost(&mut self, reply: &Reply) {
-        let known = ["session_not_found", "turn_not_found", "turn_expired"];
+        let known = ["session_not_found", "turn_expired"];
         assert!(known.contains(&reply.code()), "{}", reply.body);
-        self.turns.clear();
+        self.history.lost();
+    }
+}
+
+/// Asks one server after the other until one gives an answer other than that the hot store does not answer.
+fn settled(
+    clients: &[Client; 2],
+    mut next: impl FnMut() -> usize,
+    ask: impl Fn(&Client) -> Reply,
+) -> Settled {
+    let (begun, mut asked) = (Instant::now(), BTreeSet::new());
+    loop {
+        let server = next();
+        asked.insert(server);
+        let reply = ask(&clients[server]);
+        if reply.status != 503 {
+            return Settled {
+                reply,
+                server,
+                asked,
+            };
+        }
+        assert_eq!(reply.code(), "hot_unavailable", "{}", reply.body);
+        assert!(begun.elapsed() < PATIENCE, "never settled: {}", reply.body);
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -14,7 +14,8 @@ fn an_erased_session_put_back() {
         INSERT INTO record_key SELECT * FROM old.record_key WHERE session_pk = $gone;
         INSERT INTO item_key SELECT * FROM old.item_key WHERE session_pk = $gone;
         INSERT INTO turn SELECT * FROM old.turn WHERE id >> 32 = $gone;
-        INSERT INTO event SELECT * FROM old.event WHERE session_pk = $gone";
+        INSERT INTO event SELECT * FROM old.event WHERE session_pk = $gone;
+        INSERT INTO checkpoint SELECT * FROM old.checkpoint WHERE session_pk = $gone";
     let head = "REPLACE INTO head SELECT * FROM old.head WHERE pk = $gone";
     let row = "UPDATE session SET erased = NULL, status = 0 WHERE session_id = 'gone'";
     for (name, sql) in [
@@ -41,7 +42,7 @@ fn an_erased_session_put_back() {
     // Under its tombstone nothing is read; `verify` finds what came back.
     let all: Vec<&str> = rows.split(';').collect();
     let records = all[..2].join(";");
-    for sql in [&records, rows, all[2], all[3], all[4]] {
+    for sql in [&records, rows, all[2], all[3], all[4], all[5]] {
         block_on(async {
             let (_world, f) = World::changed(sql, false).await;
             let read = f.ledger.items(&anyone(), &sid("gone"), 0, 9).await;

@@ -1,0 +1,26 @@
+//! Live calls (DESIGN §6): one holder of a session at a time, the application's checkpoints, and going on with a session from
+//! the newest checkpoint and what came after it, wherever the next webhook lands.
+
+mod busy;
+mod checkpoint;
+mod counters;
+mod enter;
+mod journal;
+mod lease;
+mod policy;
+mod requests;
+mod resume;
+mod settings;
+mod words;
+
+pub use busy::OnBusy;
+pub use checkpoint::Saved;
+pub(crate) use counters::CallCounters;
+pub use counters::CallCounts;
+pub use enter::{Entered, Webhook};
+pub(crate) use journal::Journaled;
+pub(crate) use lease::held;
+pub use policy::CheckpointPolicy;
+pub use requests::{AcquireLease, RenewLease, ResumeSession, SaveCheckpoint};
+pub use resume::{Fallback, Resumed};
+pub use settings::{CallSettings, Journal};

@@ -1,0 +1,329 @@
+//! Taking, renewing and releasing leases, and waiting for them (DESIGN §6).
+
+use std::time::Duration;
+
+use filrouge_store::command::{
+    Acquire, Hold, LeaseAsk, NewSession, Outcome, Scope, TakeLease, Write,
+};
+use filrouge_types::{ErrorCode, Failure, Lease, SessionId};
+use tokio::time::Instant;
+
+use super::requests::{AcquireLease, RenewLease};
+use super::settings::Journal;
+use crate::engine::{Engine, unexpected};
+use crate::requests::RecordEvent;
+
+/// How often who waits looks for itself: of a session that is not in the ledger no commit tells.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long who was woken waits at least before the next look: commits of other sessions wake as well.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The scope of a write that names the fence it is made under, in the request or before.
+///
+/// # Errors
+/// `invalid` when both name one, and not the same, or when a session is to be given free under none.
+pub(crate) fn held(scope: &Scope, fence: Option<u64>, release: bool) -> Result<Scope, Failure> {
+    let hold = match (scope.hold, fence) {
+        (Some(hold), Some(fence)) if hold.fence != fence => {
+            let what = format!(
+                "the request names fence {fence}, and {} beside it",
+                hold.fence
+            );
+            return Err(Failure::new(ErrorCode::Invalid, what)
+                .with_hint("name one fence, in the body or in Filrouge-Fence"));
+        }
+        (Some(hold), _) => Some(hold),
+        (None, fence) => fence.map(Hold::by),
+    };
+    let Some(mut hold) = hold else {
+        if release {
+            return Err(
+                Failure::new(ErrorCode::Invalid, "release is asked for without a fence")
+                    .with_hint("only who holds the session gives it free: name the fence"),
+            );
+        }
+        return Ok(scope.clone());
+    };
+    hold.release |= release;
+    Ok(scope.clone().with_hold(Some(hold)))
+}
+
+/// A lease that was taken.
+pub(super) struct Taken {
+    pub(super) lease: Lease,
+    pub(super) new: bool,
+    pub(super) created: bool,
+    pub(super) resumed: bool,
+}
+
+/// How a lease is to be taken.
+pub(super) struct Taking<'a> {
+    pub(super) holder: &'a str,
+    pub(super) wait: Duration,
+    pub(super) acquire: Acquire,
+}
+
+impl Engine {
+    /// Takes the lease of a session, waiting while somebody else holds it; and whether it is a new one. Who holds it
+    /// already keeps the fence, for longer.
+    ///
+    /// # Errors
+    /// `lease_timeout` when it was held all the time: the failure names the holder, and an event tells of it;
+    /// `session_terminated`, `session_closed`, `session_not_found`, `journal_off`, `invalid`, and the ledger's.
+    pub async fn acquire_lease(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        request: AcquireLease,
+    ) -> Result<(Lease, bool), Failure> {
+        let taking = Taking {
+            holder: &request.holder,
+            wait: self.lease_wait(request.wait_ms)?,
+            acquire: self.acquire(request.ttl_ms, None, None)?,
+        };
+        let taken = self.take_lease(scope, session, taking).await?;
+        Ok((taken.lease, taken.new))
+    }
+
+    /// Renews a lease from now on.
+    ///
+    /// # Errors
+    /// `stale_fence`, `lease_expired`, `lease_held` by somebody else; `session_not_found`, `invalid`, and the ledger's.
+    pub async fn renew_lease(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        request: RenewLease,
+    ) -> Result<Lease, Failure> {
+        self.check_journal()?;
+        let Some(hold) = held(scope, request.fence, false)?.hold else {
+            return Err(Failure::new(ErrorCode::Invalid, "fence is missing")
+                .with_hint("only who holds the session renews the lease: name the fence"));
+        };
+        let ask = LeaseAsk::Renew {
+            fence: hold.fence,
+            ttl: self.lease_ttl(request.ttl_ms)?,
+        };
+        let lease = self.ask_lease(scope, session, request.holder, ask).await?;
+        Ok(lease.lease)
+    }
+
+    /// Releases a lease; one that was taken over or has expired is free already. Gives the lease as it stands.
+    ///
+    /// # Errors
+    /// `lease_held` by somebody else under this fence, `session_not_found`, and the ledger's.
+    pub async fn release_lease(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        holder: &str,
+        fence: u64,
+    ) -> Result<Lease, Failure> {
+        let ask = LeaseAsk::Release { fence };
+        let lease = self.ask_lease(scope, session, holder.into(), ask).await?;
+        Ok(lease.lease)
+    }
+
+    /// Gives a session free that is held under this fence, whoever holds it; one that is not held so stays as it is.
+    pub(crate) async fn release_held(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        fence: u64,
+    ) -> Result<(), Failure> {
+        let lease = self.lease(scope, session).await?;
+        if let Some(holder) = lease.holder.filter(|_| lease.fence == fence) {
+            self.release_lease(scope, session, &holder, fence).await?;
+        }
+        Ok(())
+    }
+
+    /// Who holds a session; also where the journal of live calls is off.
+    ///
+    /// # Errors
+    /// `session_not_found`, and the ledger's.
+    pub async fn lease(&self, scope: &Scope, session: &SessionId) -> Result<Lease, Failure> {
+        let (viewer, id, now) = (scope.clone(), session.clone(), self.clock.now());
+        self.ledger
+            .ask_in(scope, session, move |sight| sight.lease(&viewer, &id, now))
+            .await
+    }
+
+    pub(super) fn check_journal(&self) -> Result<(), Failure> {
+        if self.settings.calls.journal != Journal::Off {
+            return Ok(());
+        }
+        Err(
+            Failure::new(ErrorCode::JournalOff, "live calls are not journaled here")
+                .with_hint("set the setting `journal` to `shadow` or `on`"),
+        )
+    }
+
+    pub(super) fn acquire(
+        &self,
+        ttl_ms: Option<u64>,
+        create: Option<NewSession>,
+        resumes: Option<Option<u64>>,
+    ) -> Result<Acquire, Failure> {
+        self.check_journal()?;
+        Ok(Acquire {
+            ttl: self.lease_ttl(ttl_ms)?,
+            create,
+            terminal: self.settings.calls.terminal.clone(),
+            resumes,
+        })
+    }
+
+    pub(super) fn lease_ttl(&self, ms: Option<u64>) -> Result<Duration, Failure> {
+        let calls = &self.settings.calls;
+        within(ms, "ttl_ms", 1, calls.lease_ttl, calls.lease_ttl_max)
+    }
+
+    pub(super) fn lease_wait(&self, ms: Option<u64>) -> Result<Duration, Failure> {
+        let calls = &self.settings.calls;
+        within(ms, "wait_ms", 0, calls.lease_wait, calls.lease_wait_max)
+    }
+
+    /// Takes a lease as soon as it is free.
+    pub(super) async fn take_lease(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        taking: Taking<'_>,
+    ) -> Result<Taken, Failure> {
+        let until = Instant::now() + taking.wait;
+        let mut commits = self.ledger.commits();
+        loop {
+            commits.mark_unchanged();
+            let ask = LeaseAsk::Acquire(Box::new(taking.acquire.clone()));
+            let refused = match self
+                .ask_lease(scope, session, taking.holder.into(), ask)
+                .await
+            {
+                Err(failure) if failure.code == ErrorCode::LeaseTimeout => failure,
+                Err(failure) => {
+                    if failure.code.status() >= 500 {
+                        tracing::warn!(err = %failure.code, tenant_id = %scope.tenant, call_id = %session, "[CALL_LOCK_WARN]");
+                    }
+                    return Err(failure);
+                }
+                Ok(taken) => {
+                    self.counts.lease();
+                    tracing::info!(tenant_id = %scope.tenant, call_id = %session, fence = taken.lease.fence, "[CALL_LOCK] acquired");
+                    return Ok(taken);
+                }
+            };
+            if Instant::now() >= until {
+                self.tell_timeout(scope, session, &refused).await;
+                return Err(refused);
+            }
+            self.wait_while_held(scope, session, &mut commits, until)
+                .await?;
+        }
+    }
+
+    /// Waits until the lease may be free, or time is over.
+    async fn wait_while_held(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        commits: &mut tokio::sync::watch::Receiver<u64>,
+        until: Instant,
+    ) -> Result<(), Failure> {
+        loop {
+            let look = (Instant::now() + LOOK).min(until);
+            tokio::select! {
+                changed = commits.changed() => if changed.is_err() { tokio::time::sleep_until(look).await },
+                () = tokio::time::sleep_until(look) => {}
+            }
+            if Instant::now() >= until || self.lease(scope, session).await?.holder.is_none() {
+                return Ok(());
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Tells of a lease that could not be had: in the log, and by an event of the session.
+    async fn tell_timeout(&self, scope: &Scope, session: &SessionId, refused: &Failure) {
+        let held = refused.held.as_deref();
+        let holder = held.and_then(|held| held.holder.as_deref());
+        self.counts.lease_timeout();
+        tracing::warn!(tenant_id = %scope.tenant, call_id = %session, holder, "[CALL_LOCK_TIMEOUT]");
+        if let Err(failure) = self.record_timeout(scope, session, refused).await {
+            tracing::warn!(err = %failure.code, tenant_id = %scope.tenant, call_id = %session, "[CALL_LOCK_WARN]");
+        }
+    }
+
+    async fn record_timeout(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        refused: &Failure,
+    ) -> Result<(), Failure> {
+        let internal = |e: String| Failure::new(ErrorCode::Internal, e);
+        let mut word = [0; 8];
+        self.entropy.fill(&mut word).map_err(internal)?;
+        let fence = refused.held.as_ref().map_or(0, |held| held.fence);
+        let word = u64::from_be_bytes(word);
+        let key = format!("filrouge:call_lock_timeout:{fence}:{word:016x}");
+        let event = RecordEvent {
+            key: filrouge_types::EventKey::new(key).map_err(|e| internal(e.to_string()))?,
+            kind: "call_lock_timeout".into(),
+            at: None,
+            detail: None,
+        };
+        self.record_event(scope, session.clone(), event).await?;
+        Ok(())
+    }
+
+    async fn ask_lease(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        holder: Box<str>,
+        ask: LeaseAsk,
+    ) -> Result<Taken, Failure> {
+        if holder.is_empty() || holder.len() > 256 || holder.chars().any(char::is_control) {
+            return Err(Failure::new(
+                ErrorCode::Invalid,
+                "holder is 1 to 256 bytes without control characters",
+            ));
+        }
+        let take = TakeLease {
+            session_id: session.clone(),
+            holder,
+            ask,
+        };
+        match self.write(scope, Write::Lease(Box::new(take))).await? {
+            Outcome::Lease {
+                lease,
+                taken,
+                created,
+                resumed,
+            } => Ok(Taken {
+                lease,
+                new: taken,
+                created,
+                resumed,
+            }),
+            _ => Err(unexpected()),
+        }
+    }
+}
+
+/// A time in milliseconds as the caller says, within bounds.
+fn within(
+    ms: Option<u64>,
+    name: &str,
+    least: u64,
+    usual: Duration,
+    most: Duration,
+) -> Result<Duration, Failure> {
+    let Some(ms) = ms else { return Ok(usual) };
+    let most_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
+    if (least..=most_ms).contains(&ms) {
+        return Ok(Duration::from_millis(ms));
+    }
+    let what = format!("{name} is {ms}, and must be {least} to {most_ms}");
+    Err(Failure::new(ErrorCode::Invalid, what))
+}

@@ -1,0 +1,237 @@
+//! Going on with a session where it stopped (P3, DESIGN §6).
+
+use filrouge_store::command::{NewSession, Scope};
+use filrouge_store::read::NewestCheckpoint;
+use filrouge_types::{
+    Checkpoint, ErrorCode, EventKey, Failure, Item, RawJson, SessionId, Timestamp,
+};
+use serde::Serialize;
+
+use super::lease::{Taken, Taking};
+use super::requests::ResumeSession;
+use super::settings::Journal;
+use super::words::word;
+use crate::engine::Engine;
+use crate::requests::RecordEvent;
+
+/// Why a session is gone on with from something else than its newest checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum Fallback {
+    /// The newest one cannot be read: an older one, and the items behind it.
+    OlderCheckpoint,
+    /// None can be read: all items.
+    Replay,
+}
+
+impl Fallback {
+    /// The word in answers and events.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OlderCheckpoint => "older_checkpoint",
+            Self::Replay => "replay",
+        }
+    }
+}
+
+/// All that is needed to go on with a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Resumed {
+    /// The fence of the lease that was taken.
+    pub fence: u64,
+    /// Who holds the session now.
+    pub holder: Box<str>,
+    /// Until when.
+    pub expires_at: Option<Timestamp>,
+    /// The newest checkpoint that can be read.
+    pub checkpoint: Option<Checkpoint>,
+    /// The items behind it, oldest first.
+    pub tail: Vec<Item>,
+    /// When there are more than were given: the `after` to read the next ones by.
+    pub tail_cursor: Option<u64>,
+    /// The newest seq.
+    pub last_seq: u64,
+    /// Whether the caller's copy up to `known_seq` is not what the session is now; absent when it named none.
+    pub stale: Option<bool>,
+    /// Where it comes from: `pg`, `sqlite`, `memory`, `hot`; `spool` while the ledger does not answer; `shadow` when the
+    /// journal is written and not read.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "pg"))]
+    pub source: &'static str,
+    /// Whether the session was made.
+    pub created: bool,
+    /// The session's state: the label of its newest checkpoint, or what was patched since.
+    pub state: Option<Box<str>>,
+    /// Why it is not the newest checkpoint, when it is not.
+    pub fallback: Option<Fallback>,
+}
+
+/// What a session was found to be under the lease that was taken.
+struct Found {
+    newest: NewestCheckpoint,
+    tail: Vec<Item>,
+    tail_cursor: Option<u64>,
+    last_seq: u64,
+    state: Option<Box<str>>,
+}
+
+impl Engine {
+    /// Takes the lease of a session and gives what it takes to go on: the newest checkpoint, the items behind it, and the
+    /// newest seq, of one moment in which the lease was held. An unreadable checkpoint falls back to the one before, then
+    /// to all items, and says so.
+    ///
+    /// # Errors
+    /// `session_terminated`, and those of [`Self::acquire_lease`].
+    pub async fn resume(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        request: ResumeSession,
+    ) -> Result<Resumed, Failure> {
+        let resumed = self.resumed(scope, session, &request).await;
+        match &resumed {
+            Ok(resumed) => {
+                self.counts.resume(resumed);
+                tell(scope, session, resumed);
+            }
+            Err(failure) if failure.code.status() >= 500 => {
+                let err = failure.code;
+                let pg_down = err == ErrorCode::StoreUnavailable;
+                let what = if pg_down { "pg_down" } else { "store" };
+                tracing::warn!(tenant_id = %scope.tenant, call_id = %session, reason = what, "[CALL_RESUME_WARN] pg_down/err={err}");
+            }
+            Err(_) => {}
+        }
+        resumed
+    }
+
+    async fn resumed(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        request: &ResumeSession,
+    ) -> Result<Resumed, Failure> {
+        let reads = self.settings.calls.journal == Journal::On;
+        let create = request.create.then(|| NewSession::bare(session.clone()));
+        let taking = Taking {
+            holder: &request.holder,
+            wait: self.lease_wait(request.wait_ms)?,
+            acquire: self.acquire(request.ttl_ms, create, reads.then_some(request.known_seq))?,
+        };
+        let taken = self.take_lease(scope, session, taking).await?;
+        let found = self.found(scope, session, taken.lease.fence).await?;
+        let source = match self.settings.calls.journal {
+            Journal::Shadow => "shadow",
+            _ if self.ledger.in_hot(scope, session).await? => "hot",
+            _ => self.ledger.kind(),
+        };
+        let resumed = given(request, taken, found, source, reads);
+        if reads && resumed.0 {
+            self.tell_reconstructed(scope, session, &resumed.1).await;
+        }
+        Ok(resumed.1)
+    }
+
+    /// Reads what is needed in one look, in which the lease must still be the one that was taken.
+    async fn found(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        fence: u64,
+    ) -> Result<Found, Failure> {
+        let (viewer, id) = (scope.clone(), session.clone());
+        let limit = self.settings.calls.tail_items;
+        self.ledger
+            .ask_in(scope, session, move |sight| {
+                let session = sight.get(&viewer, &id)?;
+                if session.head.lease.fence != fence {
+                    let what = "the lease was taken over before the session was read";
+                    return Err(Failure::new(ErrorCode::StaleFence, what)
+                        .with_hint("resume again, with a longer ttl_ms"));
+                }
+                let newest = sight.newest_checkpoint(&session)?;
+                let after = newest.checkpoint.as_ref().map_or(0, |c| c.seq);
+                let (tail, cursor) = sight.items_of(&session, after, limit)?;
+                let last_seq = session.head.last_seq;
+                let last = tail.last().map(|item| item.seq);
+                Ok(Found {
+                    newest,
+                    tail_cursor: last.filter(|_| cursor.is_some()),
+                    tail,
+                    last_seq,
+                    state: session.row.state,
+                })
+            })
+            .await
+    }
+
+    /// Tells by an event that the application has to make its state anew from items.
+    async fn tell_reconstructed(&self, scope: &Scope, session: &SessionId, resumed: &Resumed) {
+        let key = format!("filrouge:session_reconstruct_used:{}", resumed.fence);
+        let Ok(key) = EventKey::new(key) else { return };
+        let from = resumed.fallback.unwrap_or(Fallback::Replay).as_str();
+        let event = RecordEvent {
+            key,
+            kind: "session_reconstruct_used".into(),
+            at: None,
+            detail: Some(RawJson::from_checked(format!(r#"{{"from":"{from}"}}"#))),
+        };
+        if let Err(failure) = self.record_event(scope, session.clone(), event).await {
+            let err = failure.code;
+            tracing::warn!(tenant_id = %scope.tenant, call_id = %session, "[CALL_RESUME_WARN] err={err}");
+        }
+    }
+}
+
+/// The answer, and whether the state is to be made anew from items: the newest checkpoint cannot be read, or there is none.
+fn given(
+    request: &ResumeSession,
+    taken: Taken,
+    found: Found,
+    source: &'static str,
+    reads: bool,
+) -> (bool, Resumed) {
+    let fallback = match (found.newest.unreadable, &found.newest.checkpoint) {
+        (0, _) => None,
+        (_, Some(_)) => Some(Fallback::OlderCheckpoint),
+        (_, None) => Some(Fallback::Replay),
+    };
+    let none = found.newest.checkpoint.is_none() && found.last_seq > 0;
+    let reconstructs = taken.resumed && (fallback.is_some() || none);
+    let resumed = Resumed {
+        fence: taken.lease.fence,
+        holder: request.holder.clone(),
+        expires_at: taken.lease.expires_at,
+        checkpoint: found.newest.checkpoint.filter(|_| reads),
+        tail: if reads { found.tail } else { Vec::new() },
+        tail_cursor: found.tail_cursor.filter(|_| reads),
+        last_seq: found.last_seq,
+        stale: request
+            .known_seq
+            .filter(|_| reads)
+            .map(|known| known != found.last_seq),
+        source,
+        created: taken.created,
+        state: found.state.filter(|_| reads),
+        fallback: fallback.filter(|_| reads),
+    };
+    (reconstructs, resumed)
+}
+
+fn tell(scope: &Scope, session: &SessionId, resumed: &Resumed) {
+    let checkpoint = resumed.checkpoint.as_ref();
+    tracing::info!(
+        source = %resumed.source,
+        tenant_id = %scope.tenant,
+        call_id = %session,
+        state = %word(resumed.state.as_deref()),
+        ck_seq = checkpoint.map_or(0, |c| c.seq),
+        last_seq = resumed.last_seq,
+        "[CALL_RESUME]"
+    );
+    if let Some(fallback) = resumed.fallback {
+        tracing::warn!(tenant_id = %scope.tenant, call_id = %session, fallback = %fallback.as_str(), "[CALL_RESUME_WARN] err=checkpoint_unreadable");
+    }
+}

@@ -1,0 +1,103 @@
+//! Counting events as they are read.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+
+use filrouge_types::{ErrorCode, Failure, SessionEvent, SessionId};
+
+use super::figures::{KeyFigures, KindCount};
+
+/// Most sessions that are told apart in one tally: about 100 MB.
+const SESSIONS_MAX: usize = 2_000_000;
+/// Most kinds that are told apart in one tally.
+const KINDS_MAX: usize = 1000;
+
+const STARTED: u8 = 1;
+const RECONSTRUCTED: u8 = 2;
+const UNKNOWN_STATE: u8 = 4;
+const TRANSFERRED: u8 = 8;
+
+/// What was seen so far.
+#[derive(Default)]
+pub(super) struct Tally {
+    figures: KeyFigures,
+    /// What happened to which session. Of its name 128 bits are kept, hashed under keys of this tally.
+    sessions: HashMap<[u64; 2], u8>,
+    hashed: [RandomState; 2],
+    kinds: HashMap<Box<str>, u64>,
+}
+
+impl Tally {
+    /// Counts an event.
+    ///
+    /// # Errors
+    /// `limit_exceeded` when there are more sessions than can be told apart.
+    pub(super) fn see(&mut self, session: &SessionId, event: &SessionEvent) -> Result<(), Failure> {
+        self.figures.events += 1;
+        match &*event.kind {
+            "call_lock_timeout" => self.figures.call_lock_timeouts += 1,
+            "resume_from_pg" => self.figures.resume_from_pg_count += 1,
+            "call_started" => self.mark(session, STARTED, |f| &mut f.calls)?,
+            "session_reconstruct_used" => {
+                self.mark(session, RECONSTRUCTED, |f| &mut f.sessions_reconstructed)?;
+            }
+            "unknown_state" => {
+                self.mark(session, UNKNOWN_STATE, |f| {
+                    &mut f.sessions_with_unknown_state
+                })?;
+            }
+            "transferred" | "transferred_human" => {
+                self.mark(session, TRANSFERRED, |f| &mut f.sessions_transferred)?;
+            }
+            _ => {}
+        }
+        self.count_kind(&event.kind);
+        Ok(())
+    }
+
+    /// Counts the session among those that `what` happened to, the first time that it does.
+    fn mark(
+        &mut self,
+        session: &SessionId,
+        what: u8,
+        sessions: fn(&mut KeyFigures) -> &mut u64,
+    ) -> Result<(), Failure> {
+        let name = [0, 1].map(|n: usize| self.hashed[n].hash_one(session.as_str()));
+        if self.sessions.len() >= SESSIONS_MAX && !self.sessions.contains_key(&name) {
+            let what = format!("there are more than {SESSIONS_MAX} sessions in one row");
+            return Err(Failure::new(ErrorCode::LimitExceeded, what)
+                .with_hint("ask for a shorter time, or for a row a day"));
+        }
+        let seen = self.sessions.entry(name).or_default();
+        if *seen & what == 0 {
+            *seen |= what;
+            *sessions(&mut self.figures) += 1;
+        }
+        Ok(())
+    }
+
+    fn count_kind(&mut self, kind: &str) {
+        if let Some(count) = self.kinds.get_mut(kind) {
+            *count += 1;
+        } else if self.kinds.len() < KINDS_MAX {
+            self.kinds.insert(kind.into(), 1);
+        } else {
+            self.figures.events_of_other_kinds += 1;
+        }
+    }
+
+    /// The figures of all that was seen.
+    pub(super) fn figures(self) -> KeyFigures {
+        let mut kinds: Vec<KindCount> = self
+            .kinds
+            .into_iter()
+            .map(|(kind, events)| KindCount { kind, events })
+            .collect();
+        kinds.sort_by(|a, b| (b.events, &a.kind).cmp(&(a.events, &b.kind)));
+        KeyFigures {
+            kinds,
+            ..self.figures
+        }
+        .with_rates()
+    }
+}

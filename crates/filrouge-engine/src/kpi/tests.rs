@@ -1,0 +1,371 @@
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use filrouge_store::memory::MemoryLedger;
+use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_types::{ErrorCode, FixedClock, TenantId, Timestamp};
+use serde_json::json;
+
+use super::{Every, KpiQuery, KpiReport, ServiceAgent, TechnicalStatus};
+use crate::{CreateSession, Engine, RecordEvent, ResumeSession, Settings, StartTurn};
+
+/// A Sunday.
+const NOW: &str = "2026-11-22T12:00:00Z";
+
+struct World {
+    engine: Engine,
+    clock: Arc<FixedClock>,
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
+    runtime.unwrap().block_on(future)
+}
+
+fn moment(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn operator(tenant: &str) -> Scope {
+    Scope::new(TenantId::new(tenant).unwrap(), Viewer::Operator)
+}
+
+impl World {
+    fn new() -> Self {
+        let clock = Arc::new(FixedClock::at(moment(NOW).as_micros()));
+        let keyring = Arc::new(Keyring::single([7; 32]));
+        let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
+        let engine = Engine::new(
+            Arc::new(ledger),
+            Arc::new(OsEntropy),
+            clock.clone(),
+            Settings::default(),
+        );
+        Self { engine, clock }
+    }
+
+    /// An event of a session that is made if need be; `at` is a day and a time of November 2026.
+    fn tell(&self, tenant: &str, session: &str, key: &str, kind: &str, at: &str) {
+        let scope = operator(tenant);
+        let new = CreateSession {
+            session_id: Some(session.parse().unwrap()),
+            ..CreateSession::default()
+        };
+        run(self.engine.create_session(&scope, new)).unwrap();
+        let at = format!("2026-11-{at}Z");
+        let event: RecordEvent =
+            serde_json::from_value(json!({ "key": key, "kind": kind, "at": at })).unwrap();
+        run(self
+            .engine
+            .record_event(&scope, session.parse().unwrap(), event))
+        .unwrap();
+    }
+
+    fn told(&self, session: &str, kind: &str, at: &str) {
+        self.tell("default", session, &format!("{kind} {at}"), kind, at);
+    }
+
+    fn status(&self) -> TechnicalStatus {
+        run(self.engine.technical_status(&operator("default"))).unwrap()
+    }
+
+    fn report(&self, since: &str, until: &str, by: Option<Every>) -> KpiReport {
+        let query = KpiQuery {
+            since: Some(moment(since)),
+            until: Some(moment(until)),
+            by,
+        };
+        run(self.engine.key_figures(&operator("default"), query)).unwrap()
+    }
+}
+
+#[test]
+fn without_events_all_rates_are_absent() {
+    let status = World::new().status();
+    let figures = &status.figures;
+    assert_eq!((figures.calls, figures.events), (0, 0));
+    for rate in [
+        figures.call_lock_timeout_rate_pct,
+        figures.resume_from_pg_rate,
+        figures.session_reconstruct_rate,
+        figures.unknown_state_rate,
+        figures.transfer_rate,
+    ] {
+        assert_eq!(rate, None);
+    }
+    assert!(!figures.call_lock_timeout_alert && !status.call_lock_timeout_spike);
+    assert_eq!(status.service_agent, ServiceAgent::Offline);
+    assert_eq!((status.last_event_at, status.last_event_ago), (None, None));
+    assert_eq!(status.as_of, moment(NOW));
+    assert_eq!(status.window.since, moment("2026-11-15T12:00:00Z"));
+    // Without calls there is nothing to count timeouts against.
+    let world = World::new();
+    world.told("s", "call_lock_timeout", "22T11:00:00");
+    let figures = world.status().figures;
+    assert_eq!((figures.calls, figures.call_lock_timeouts), (0, 1));
+    assert_eq!(figures.call_lock_timeout_rate_pct, None);
+    assert!(!figures.call_lock_timeout_alert);
+}
+
+#[test]
+fn counts_are_of_events_or_of_sessions_as_the_table_says() {
+    let world = World::new();
+    for call in ["a", "b", "c", "d"] {
+        world.told(call, "call_started", "20T10:00:00");
+    }
+    // Twice the same thing in one call: two events, one session.
+    for at in ["20T10:01:00", "20T10:02:00"] {
+        for kind in [
+            "call_started",
+            "call_lock_timeout",
+            "resume_from_pg",
+            "session_reconstruct_used",
+            "unknown_state",
+            "transferred",
+            "transferred_human",
+            "booking_confirmed",
+        ] {
+            world.told("a", kind, at);
+        }
+    }
+    // A session that was never started counts where it is counted, and is no call.
+    world.told("stray", "transferred", "20T10:03:00");
+    world.told("stray", "resume_from_pg", "20T10:03:00");
+    let figures = world.status().figures;
+    assert_eq!(figures.calls, 4);
+    assert_eq!(figures.call_lock_timeouts, 2);
+    assert_eq!(figures.call_lock_timeout_rate_pct, Some(50.0)); // 2 / 4
+    assert!(figures.call_lock_timeout_alert);
+    assert_eq!(figures.resume_from_pg_count, 3);
+    assert_eq!(figures.resume_from_pg_rate, Some(0.75)); // 3 / 4
+    assert_eq!(figures.session_reconstruct_rate, Some(0.25)); // 1 / 4
+    assert_eq!(figures.unknown_state_rate, Some(0.25)); // 1 / 4
+    assert_eq!(figures.transfer_rate, Some(0.5)); // a and stray of 4
+    assert_eq!(figures.events, 4 + 16 + 2);
+    let kinds: Vec<(&str, u64)> = figures.kinds.iter().map(|k| (&*k.kind, k.events)).collect();
+    assert_eq!(
+        kinds,
+        [
+            ("call_started", 6),
+            ("resume_from_pg", 3),
+            ("transferred", 3),
+            ("booking_confirmed", 2),
+            ("call_lock_timeout", 2),
+            ("session_reconstruct_used", 2),
+            ("transferred_human", 2),
+            ("unknown_state", 2),
+        ]
+    );
+}
+
+#[test]
+fn the_window_is_seven_days_with_both_ends() {
+    let world = World::new();
+    for (session, at) in [
+        ("too-early", "15T11:59:59.999999"),
+        ("first", "15T12:00:00"),
+        ("last", "22T12:00:00"),
+        ("to-come", "22T12:00:00.000001"),
+    ] {
+        world.told(session, "call_started", at);
+    }
+    let status = world.status();
+    assert_eq!(status.figures.calls, 2);
+    assert_eq!(status.last_event_at, Some(moment(NOW)));
+    assert_eq!(status.last_event_ago, Some(0));
+    // A moment later the one to come has come, and the first one is gone.
+    world.clock.advance(1);
+    let status = world.status();
+    assert_eq!(status.figures.calls, 2);
+    assert_eq!(
+        status.last_event_at,
+        Some(moment("2026-11-22T12:00:00.000001Z"))
+    );
+}
+
+#[test]
+fn the_agent_is_online_for_fifteen_minutes() {
+    let world = World::new();
+    world.told("s", "booking_confirmed", "22T11:45:00");
+    let status = world.status();
+    assert_eq!(status.service_agent, ServiceAgent::Online);
+    assert_eq!(status.last_event_ago, Some(900));
+    world.clock.advance(1_999_999);
+    let status = world.status();
+    assert_eq!(status.service_agent, ServiceAgent::Offline);
+    assert_eq!(status.last_event_ago, Some(901));
+}
+
+#[test]
+fn a_spike_is_of_the_last_hour() {
+    let world = World::new();
+    // Just before the last hour, and twice in it.
+    for at in ["22T11:00:00", "22T11:00:00.000001", "22T11:30:00"] {
+        world.told("s", "call_lock_timeout", at);
+    }
+    assert!(!world.status().call_lock_timeout_spike);
+    world.told("s", "call_lock_timeout", "22T12:00:00");
+    assert!(world.status().call_lock_timeout_spike); // 3 x 167 > 3 x 1
+    // 167 in the other hours: one an hour, and three are no more than three times as many.
+    for n in 0..166 {
+        world.told("s", "call_lock_timeout", &format!("18T09:00:00.{n:06}"));
+    }
+    assert!(!world.status().call_lock_timeout_spike);
+    world.told("s", "call_lock_timeout", "22T11:59:00");
+    assert!(world.status().call_lock_timeout_spike); // 4 x 167 > 3 x 167
+}
+
+#[test]
+fn other_tenants_and_the_same_key_again_do_not_count() {
+    let world = World::new();
+    for _ in 0..3 {
+        world.tell("default", "s", "start", "call_started", "22T11:00:00");
+        world.tell("default", "s", "wait-1", "call_lock_timeout", "22T11:00:01");
+    }
+    // Another tenant's session of the same name, and one of its own.
+    for session in ["s", "theirs"] {
+        world.tell("other", session, "start", "call_started", "22T11:58:00");
+    }
+    let status = world.status();
+    assert_eq!((status.figures.calls, status.figures.events), (1, 2));
+    assert_eq!(status.last_event_ago, Some(3599));
+    let theirs = run(world.engine.technical_status(&operator("other"))).unwrap();
+    assert_eq!(
+        (theirs.figures.calls, theirs.figures.call_lock_timeouts),
+        (2, 0)
+    );
+}
+
+#[test]
+fn rows_are_weeks_and_days_by_when_it_happened() {
+    let world = World::new();
+    // Told last, happened first: the row is that of when it happened.
+    world.told("b", "call_started", "16T00:00:00");
+    world.told("a", "transferred", "16T00:00:01");
+    world.told("a", "call_started", "15T23:59:59.999999");
+    let until = "2026-11-23T00:00:00Z";
+    let weeks = world.report("2026-11-09T00:00:00Z", until, Some(Every::Week));
+    let told = |report: &KpiReport| -> Vec<(String, u64, Option<f64>)> {
+        let rows = report.data.iter();
+        rows.map(|row| {
+            let period = row.period.clone().unwrap_or_default();
+            (period.into(), row.figures.calls, row.figures.transfer_rate)
+        })
+        .collect()
+    };
+    let row = |period: &str, calls, rate| (period.to_owned(), calls, rate);
+    assert_eq!(
+        told(&weeks),
+        [row("2026-W46", 1, Some(0.0)), row("2026-W47", 1, Some(1.0))]
+    );
+    let days = world.report(
+        "2026-11-14T00:00:00Z",
+        "2026-11-17T00:00:00Z",
+        Some(Every::Day),
+    );
+    assert_eq!(
+        told(&days),
+        [
+            row("2026-11-14", 0, None),
+            row("2026-11-15", 1, Some(0.0)),
+            row("2026-11-16", 1, Some(1.0)),
+        ]
+    );
+    let all = world.report("2026-11-09T00:00:00Z", until, None);
+    assert_eq!(told(&all), [row("", 2, Some(0.5))]);
+    // A report ends before its `until`.
+    let cut = world.report("2026-11-15T23:59:59.999999Z", "2026-11-16T00:00:00Z", None);
+    assert_eq!(told(&cut), [row("", 1, Some(0.0))]);
+    // Without a window it is the last seven days up to now.
+    let usual = run(world
+        .engine
+        .key_figures(&operator("default"), KpiQuery::default()))
+    .unwrap();
+    assert_eq!(usual.since, moment("2026-11-15T12:00:00Z"));
+    assert_eq!(usual.until, moment(NOW));
+    assert_eq!(told(&usual), [row("", 2, Some(0.5))]);
+}
+
+#[test]
+fn a_report_as_csv() {
+    let world = World::new();
+    world.told("a", "call_started", "17T10:00:00");
+    world.told("b", "call_started", "17T10:00:00");
+    world.told("c", "call_started", "17T10:00:00");
+    world.told("a", "transferred", "17T10:00:00");
+    let report = world.report(
+        "2026-11-16T00:00:00Z",
+        "2026-11-24T00:00:00Z",
+        Some(Every::Week),
+    );
+    let csv = report.csv();
+    let lines: Vec<&str> = csv.split_terminator("\r\n").collect();
+    assert_eq!(
+        lines[1],
+        "2026-W47,2026-11-16T00:00:00.000000Z,2026-11-23T00:00:00.000000Z,3,0,0,false,0,0,0,0,0,0,1,0.3333,4"
+    );
+    assert_eq!(
+        lines[2],
+        "2026-W48,2026-11-23T00:00:00.000000Z,2026-11-24T00:00:00.000000Z,0,0,,false,0,,0,,0,,0,,0"
+    );
+    assert_eq!(lines.len(), 3);
+    let names: Vec<&str> = lines[0].split(',').collect();
+    assert_eq!(names.len(), lines[1].split(',').count());
+    // The columns are the members of a row.
+    let row = serde_json::to_value(&report.data[0]).unwrap();
+    let mut members: Vec<&str> = row
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    members.retain(|member| !["kinds", "events_of_other_kinds"].contains(member));
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    members.sort_unstable();
+    assert_eq!(sorted, members);
+}
+
+#[test]
+fn an_end_user_is_refused() {
+    let world = World::new();
+    for viewer in [
+        Viewer::EndUser(None),
+        Viewer::EndUser(Some("ada".parse().unwrap())),
+    ] {
+        let scope = Scope::new(TenantId::default_tenant(), viewer);
+        let status = run(world.engine.technical_status(&scope)).unwrap_err();
+        let report = run(world.engine.key_figures(&scope, KpiQuery::default())).unwrap_err();
+        assert_eq!(
+            (status.code, report.code),
+            (ErrorCode::Forbidden, ErrorCode::Forbidden)
+        );
+    }
+}
+
+#[test]
+fn what_the_engine_tells_of_itself_is_counted() {
+    let world = World::new();
+    world.told("s", "call_started", "22T11:50:00");
+    let scope = operator("default");
+    let turn = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
+    let turn: StartTurn = serde_json::from_value(turn).unwrap();
+    run(world.engine.start_turn(&scope, "s".parse().unwrap(), turn)).unwrap();
+    let resume = |holder: &str| {
+        let request = ResumeSession {
+            wait_ms: Some(0),
+            ..ResumeSession::new(holder)
+        };
+        run(world.engine.resume(&scope, &"s".parse().unwrap(), request))
+    };
+    // There is no checkpoint: the state is made anew from items.
+    resume("first").unwrap();
+    assert_eq!(resume("second").unwrap_err().code, ErrorCode::LeaseTimeout);
+    let figures = world.status().figures;
+    assert_eq!(figures.call_lock_timeouts, 1);
+    assert_eq!(figures.resume_from_pg_count, 1);
+    assert_eq!(figures.session_reconstruct_rate, Some(1.0));
+}

@@ -1,0 +1,169 @@
+//! The folders of this process: its own, and those that others have left behind.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use filrouge_store::command::{Command, Write};
+use filrouge_store::{Entropy, Keyring, random_id};
+use filrouge_types::{Clock, ErrorCode, Failure, Timestamp};
+
+use super::Core;
+use super::folder::{Contents, Dead, Entry, Folder, folders};
+use super::frame::Seal;
+use super::known::{Held, Key, Known};
+use super::provisional;
+use super::state::{Letter, Waits, key_of, refusal};
+
+/// The folders; the first one is written to, the others are drained and go.
+pub(super) struct Files {
+    pub(super) folders: Vec<Option<Folder>>,
+}
+
+/// What the folders held when they were taken.
+pub(super) struct Recovered(Vec<Contents>);
+
+impl Files {
+    pub(super) fn open(
+        directory: &Path,
+        keyring: Arc<Keyring>,
+        store_id: &str,
+        entropy: &dyn Entropy,
+        clock: &dyn Clock,
+    ) -> io::Result<(Self, Recovered)> {
+        let seal = Seal::new(keyring, store_id);
+        let directory = directory.join(store_id);
+        let mut taken = Vec::new();
+        for path in folders(&directory)? {
+            taken.extend(Folder::open(&path, &seal)?);
+        }
+        // What was queued first is drained first.
+        taken.sort_by_key(|(_, contents)| contents.entries.first().map(|e| e.place.at));
+        let name = random_id(entropy).map_err(io::Error::other)?;
+        let own = match taken.pop() {
+            Some(own) => own,
+            None => Folder::open(&directory.join(name), &seal)?
+                .ok_or_else(|| io::Error::other("somebody has taken a folder of a new name"))?,
+        };
+        let mut files = Self {
+            folders: Vec::new(),
+        };
+        let mut recovered = Vec::new();
+        for (mut folder, mut contents) in std::iter::once(own).chain(taken) {
+            sorted_out(&mut folder, &mut contents, clock.now())?;
+            files.folders.push(Some(folder));
+            recovered.push(contents);
+        }
+        Ok((files, Recovered(recovered)))
+    }
+
+    pub(super) fn own(&mut self) -> Result<&mut Folder, Failure> {
+        self.at(0)
+            .ok_or_else(|| Failure::new(ErrorCode::Internal, "the spool has no folder"))
+    }
+
+    pub(super) fn at(&mut self, folder: usize) -> Option<&mut Folder> {
+        self.folders.get_mut(folder)?.as_mut()
+    }
+}
+
+/// What cannot be read becomes dead letters, and the file holds what can.
+fn sorted_out(folder: &mut Folder, contents: &mut Contents, now: Timestamp) -> io::Result<()> {
+    let path = folder.path().display().to_string();
+    if contents.torn > 0 {
+        tracing::warn!(%path, bytes = contents.torn, "[SPOOL] a write that was not finished was cut off; nobody was told that it is there");
+    }
+    if contents.unreadable.is_empty() {
+        return Ok(());
+    }
+    let what = "a piece of the spool is not what was written";
+    let failure = Failure::new(ErrorCode::IntegrityError, what);
+    for piece in &contents.unreadable {
+        tracing::error!(%path, bytes = piece.len(), "[SPOOL] {what}");
+        let dead = Dead {
+            place: None,
+            refusal: refusal(folder.next_id(), now, &failure),
+            body: piece.clone(),
+        };
+        contents.dead.push(dead);
+    }
+    folder.rebury(contents.dead.iter())?;
+    folder.rewrite(contents.entries.iter())
+}
+
+impl Core {
+    /// Queues what the folders held, in which there is what a process must know to go on.
+    pub(super) fn recover(&self, Recovered(recovered): Recovered) {
+        let mut state = self.state();
+        // The own folder was written to last.
+        let order = (1..recovered.len()).chain(std::iter::once(0));
+        let mut recovered: Vec<_> = recovered.into_iter().map(Some).collect();
+        for folder in order {
+            let Some(contents) = recovered.get_mut(folder).and_then(Option::take) else {
+                continue;
+            };
+            state.counts.unreadable += contents.unreadable.len() as u64;
+            let dead = contents.dead.iter();
+            state.dead.extend(dead.map(|d| Letter::of(folder, d)));
+            for entry in contents.entries {
+                let place = &entry.place;
+                let Some(key) = key_of(&place.tenant, &place.session) else {
+                    continue;
+                };
+                let waits = Waits {
+                    folder,
+                    since: since(entry.place.at, self.clock.now()),
+                    attempt: None,
+                    entry: Arc::new(entry),
+                };
+                let known = self.remembered(&waits.entry, state.known(&key).cloned());
+                state.push(&key, waits);
+                if let Some(known) = known {
+                    state.change(&key, |k| *k = known);
+                }
+            }
+        }
+        if state.entries > 0 {
+            let (entries, sessions) = (state.entries, state.queues.len());
+            tracing::warn!(entries, sessions, "[SPOOL] writes of an earlier process wait for the ledger");
+        }
+    }
+
+    /// What an entry tells of its session, beside what is known of it.
+    fn remembered(&self, entry: &Entry, known: Option<Known>) -> Option<Known> {
+        let command = Command::decode(&entry.body, self.entropy.as_ref()).ok()?;
+        let mut known = known.unwrap_or_default();
+        let at = Timestamp::from_micros(entry.place.at);
+        if let Some(lease) = &entry.lease {
+            known.saw(&command.scope);
+            known.fence = lease.fence;
+            known.held = Some(Held {
+                holder: lease.holder.as_str().into(),
+                expires_at: Timestamp::from_micros(lease.expires_at),
+            });
+        } else if let Some(outcome) = provisional::outcome(&command, &known, &self.keyring, at) {
+            known.learn(&command, &outcome, at);
+        }
+        Some(known)
+    }
+
+    /// The session that a write is about.
+    pub(super) fn key(&self, command: &Command) -> Option<Key> {
+        match &command.write {
+            Write::PutNote(_) => None,
+            write => Some((
+                command.scope.tenant.clone(),
+                write.session_id()?.clone(),
+            )),
+        }
+    }
+}
+
+/// The moment, as far as the clock of this process reaches back.
+fn since(at: i64, now: Timestamp) -> Instant {
+    let ago = u64::try_from(now.as_micros().saturating_sub(at)).unwrap_or(0);
+    let ago = std::time::Duration::from_micros(ago);
+    let here = Instant::now();
+    here.checked_sub(ago).unwrap_or(here)
+}

@@ -1,0 +1,270 @@
+//! Frames: how the spool's files are written, one behind the other (docs/spool.md). Each is authenticated by itself, so that one
+//! that is not what was written costs that one.
+
+use filrouge_store::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
+use serde::{Deserialize, Serialize};
+
+/// What every frame begins with.
+const MAGIC: [u8; 4] = *b"FRsp";
+/// Magic, key id, length, MAC.
+const HEAD: usize = MAGIC.len() + 4 + 4 + MAC_BYTES;
+
+/// What a frame tells of its body.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Header {
+    /// A write that waits; the body is the command.
+    Write(Place),
+    /// The lease of a session that was given, renewed or released here; the body is the command that asked.
+    Lease(Place, LeaseNow),
+    /// An entry that is done with.
+    Done {
+        /// Its number.
+        id: u64,
+    },
+    /// A write that the ledger has refused; the body is the command, or nothing once that was erased.
+    Dead(Place, Refusal),
+    /// A piece of a file that is not what was written; the body is the piece.
+    Unreadable(Refusal),
+}
+
+/// Which entry of which session it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// Its number in its folder; it only grows.
+    pub(super) id: u64,
+    /// When it was queued, in microseconds.
+    pub(super) at: i64,
+    pub(super) tenant: String,
+    pub(super) session: String,
+    /// In one word what it writes.
+    pub(super) what: String,
+}
+
+/// Who holds a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct LeaseNow {
+    pub(super) fence: u64,
+    /// Nobody, when it is empty.
+    pub(super) holder: String,
+    /// In microseconds.
+    pub(super) expires_at: i64,
+}
+
+/// Why an entry is dead.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Refusal {
+    /// The number of the dead letter in its folder.
+    pub(super) letter: u64,
+    /// In microseconds.
+    pub(super) refused_at: i64,
+    pub(super) code: String,
+    pub(super) detail: String,
+}
+
+/// The keys of the files, and whose they are.
+#[derive(Clone)]
+pub(super) struct Seal {
+    keyring: std::sync::Arc<Keyring>,
+    store_id: String,
+}
+
+impl Seal {
+    pub(super) fn new(keyring: std::sync::Arc<Keyring>, store_id: &str) -> Self {
+        Self {
+            keyring,
+            store_id: store_id.to_owned(),
+        }
+    }
+
+    fn mac(&self, key: KeyId, payload: &[u8]) -> Option<[u8; MAC_BYTES]> {
+        let length = (self.store_id.len() as u64).to_be_bytes();
+        let pieces = [&length, self.store_id.as_bytes(), payload];
+        self.keyring.mac(key, Domain::Spool, &pieces)
+    }
+
+    /// The frame of `header` and `body`.
+    pub(super) fn frame(&self, header: &Header, body: &[u8]) -> std::io::Result<Vec<u8>> {
+        let header = serde_json::to_vec(header)?;
+        let mut payload = Vec::with_capacity(4 + header.len() + body.len());
+        payload.extend_from_slice(&short(header.len())?);
+        payload.extend_from_slice(&header);
+        payload.extend_from_slice(body);
+        let key = self.keyring.active();
+        let mut frame = Vec::with_capacity(HEAD + payload.len());
+        frame.extend_from_slice(&MAGIC);
+        frame.extend_from_slice(&key.to_be_bytes());
+        frame.extend_from_slice(&short(payload.len())?);
+        // The active key is in the ring.
+        frame.extend_from_slice(&self.mac(key, &payload).unwrap_or_default());
+        frame.extend_from_slice(&payload);
+        Ok(frame)
+    }
+
+    /// The frame at the front of `bytes`, and its length.
+    fn read(&self, bytes: &[u8]) -> Read {
+        let Some((head, rest)) = bytes.split_at_checked(HEAD) else {
+            let begun = &bytes[..bytes.len().min(MAGIC.len())];
+            return match MAGIC.starts_with(begun) {
+                true => Read::Short,
+                false => Read::Wrong,
+            };
+        };
+        if !head.starts_with(&MAGIC) {
+            return Read::Wrong;
+        }
+        let word = |at: usize| {
+            let mut word = [0; 4];
+            word.copy_from_slice(&head[at..at + 4]);
+            u32::from_be_bytes(word)
+        };
+        let Some(payload) = rest.get(..word(8) as usize) else {
+            return Read::Short;
+        };
+        let mut mac = [0; MAC_BYTES];
+        mac.copy_from_slice(&head[12..]);
+        let is_true = self.mac(word(4), payload).is_some_and(|m| equal_macs(&m, &mac));
+        match is_true.then(|| opened(payload)).flatten() {
+            Some((header, body)) => Read::Frame(header, body.to_vec(), HEAD + payload.len()),
+            None => Read::Wrong,
+        }
+    }
+}
+
+fn short(length: usize) -> std::io::Result<[u8; 4]> {
+    let length = u32::try_from(length).map_err(std::io::Error::other)?;
+    Ok(length.to_be_bytes())
+}
+
+fn opened(payload: &[u8]) -> Option<(Header, &[u8])> {
+    let (length, rest) = payload.split_first_chunk::<4>()?;
+    let (header, body) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    Some((serde_json::from_slice(header).ok()?, body))
+}
+
+enum Read {
+    Frame(Header, Vec<u8>, usize),
+    /// It is not all there.
+    Short,
+    Wrong,
+}
+
+/// What a file holds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Scanned {
+    /// The frames that are what was written, in order.
+    pub(super) frames: Vec<(Header, Vec<u8>)>,
+    /// The pieces between them that are not.
+    pub(super) unreadable: Vec<Vec<u8>>,
+    /// How much of the file stands; behind it is a frame that was not written to its end.
+    pub(super) stands: usize,
+}
+
+/// Reads a file. What is not what was written is skipped up to the next frame that is; only the last one may be torn: nobody
+/// was told that it is there.
+pub(super) fn scan(bytes: &[u8], seal: &Seal) -> Scanned {
+    let mut scanned = Scanned::default();
+    let mut at = 0;
+    while at < bytes.len() {
+        match seal.read(&bytes[at..]) {
+            Read::Frame(header, body, length) => {
+                scanned.frames.push((header, body));
+                at += length;
+            }
+            read => {
+                let Some(next) = next_frame(bytes, at + 1, seal) else {
+                    if matches!(read, Read::Wrong) {
+                        scanned.unreadable.push(bytes[at..].to_vec());
+                        at = bytes.len();
+                    }
+                    break;
+                };
+                scanned.unreadable.push(bytes[at..next].to_vec());
+                at = next;
+            }
+        }
+    }
+    scanned.stands = at;
+    scanned
+}
+
+/// The next place from `from` on at which a true frame begins.
+fn next_frame(bytes: &[u8], from: usize, seal: &Seal) -> Option<usize> {
+    let places = memchr::memmem::find_iter(bytes.get(from..)?, &MAGIC);
+    let mut places = places.map(|at| from + at);
+    places.find(|at| matches!(seal.read(&bytes[*at..]), Read::Frame(..)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn seal(store: &str) -> Seal {
+        Seal::new(Arc::new(Keyring::single([5; 32])), store)
+    }
+
+    fn file(bodies: &[Vec<u8>]) -> (Vec<u8>, Vec<usize>) {
+        let mut bytes = Vec::new();
+        let mut ends = Vec::new();
+        for (id, body) in (1..).zip(bodies) {
+            let frame = seal("s").frame(&Header::Done { id }, body).unwrap();
+            bytes.extend_from_slice(&frame);
+            ends.push(bytes.len());
+        }
+        (bytes, ends)
+    }
+
+    fn some_bodies() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        let text = prop_oneof![
+            any::<Vec<u8>>(),
+            Just(b"FRsp".to_vec()),
+            Just(b"FRspFRsp\0\0\0\x01\0\0".to_vec()),
+        ];
+        proptest::collection::vec(text, 0..6)
+    }
+
+    proptest! {
+        #[test]
+        fn a_file_cut_anywhere_holds_the_frames_before(bodies in some_bodies(), at: prop::sample::Index) {
+            let (bytes, ends) = file(&bodies);
+            let cut = at.index(bytes.len() + 1);
+            let scanned = scan(&bytes[..cut], &seal("s"));
+            let whole = ends.iter().filter(|end| **end <= cut).count();
+            prop_assert_eq!(scanned.frames.len(), whole);
+            prop_assert!(scanned.unreadable.is_empty());
+            prop_assert_eq!(scanned.stands, ends[..whole].last().copied().unwrap_or(0));
+            for ((_, body), written) in scanned.frames.iter().zip(&bodies) {
+                prop_assert_eq!(body, written);
+            }
+        }
+
+        #[test]
+        fn a_changed_byte_costs_its_frame_alone(bodies in some_bodies(), at: prop::sample::Index, bit in 0..8_u8) {
+            let (mut bytes, ends) = file(&bodies);
+            prop_assume!(!bytes.is_empty());
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+            let hit = ends.iter().filter(|end| **end <= at).count();
+            let scanned = scan(&bytes, &seal("s"));
+            let ids: Vec<_> = scanned.frames.iter().map(|(header, _)| header.clone()).collect();
+            let others = (1..=bodies.len() as u64).filter(|id| *id != hit as u64 + 1);
+            prop_assert_eq!(ids, others.map(|id| Header::Done { id }).collect::<Vec<_>>());
+            // A last one that claims to be longer than the file cannot be told from one that is torn.
+            prop_assert!(scanned.unreadable.len() == 1 || hit + 1 == bodies.len());
+        }
+    }
+
+    #[test]
+    fn another_stores_frames_are_not_taken() {
+        let (bytes, _) = file(&[b"x".to_vec()]);
+        let scanned = scan(&bytes, &seal("t"));
+        assert!(scanned.frames.is_empty());
+        assert_eq!(scanned.unreadable, [bytes]);
+    }
+}

@@ -1,0 +1,259 @@
+//! What waits, and what is known, in memory.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use filrouge_store::command::{Command, Outcome};
+use filrouge_store::ledger::{SpoolCounts, SpoolView, Waiting};
+use filrouge_store::{Entropy, Keyring};
+use filrouge_types::{Checkpoint, Failure, SessionId, TenantId, Timestamp};
+use tokio::task::JoinHandle;
+
+use super::folder::{Dead, Entry};
+use super::frame::Refusal;
+use super::known::{Held, Key, Known, Sessions};
+use super::provisional;
+
+/// A write that is under way at the ledger.
+pub(super) type Attempt = JoinHandle<Result<Outcome, Failure>>;
+
+/// An entry that waits.
+pub(super) struct Waits {
+    pub(super) entry: Arc<Entry>,
+    /// Whose file it is in.
+    pub(super) folder: usize,
+    pub(super) since: Instant,
+    /// The try that took too long: how it ends is waited for before the next one.
+    pub(super) attempt: Option<Attempt>,
+}
+
+/// A dead letter of this process.
+pub(super) struct Letter {
+    pub(super) folder: usize,
+    pub(super) key: Option<Key>,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) known: Sessions,
+    pub(super) queues: HashMap<Key, VecDeque<Waits>>,
+    pub(super) entries: u64,
+    pub(super) bytes: u64,
+    pub(super) dead: Vec<Letter>,
+    /// Why the ledger does not answer.
+    pub(super) down: Option<String>,
+    pub(super) counts: SpoolCounts,
+}
+
+impl Letter {
+    pub(super) fn of(folder: usize, dead: &Dead) -> Self {
+        Self {
+            folder,
+            key: dead.place.as_ref().and_then(|p| key_of(&p.tenant, &p.session)),
+        }
+    }
+}
+
+pub(super) fn key_of(tenant: &str, session: &str) -> Option<Key> {
+    Some((
+        TenantId::new(tenant).ok()?,
+        SessionId::new(session).ok()?,
+    ))
+}
+
+/// A refusal as it is kept.
+pub(super) fn refusal(letter: u64, now: Timestamp, failure: &Failure) -> Refusal {
+    Refusal {
+        letter,
+        refused_at: now.as_micros(),
+        code: failure.code.as_str().to_owned(),
+        detail: failure.detail.clone(),
+    }
+}
+
+impl State {
+    pub(super) fn is_queued(&self, key: &Key) -> bool {
+        self.queues.contains_key(key)
+    }
+
+    pub(super) fn known(&self, key: &Key) -> Option<&Known> {
+        self.known.get(key, self.is_queued(key))
+    }
+
+    pub(super) fn change(&mut self, key: &Key, change: impl FnOnce(&mut Known)) {
+        self.known.change(key, change);
+        let queues = &self.queues;
+        self.known.trim(|key| queues.contains_key(key));
+    }
+
+    pub(super) fn push(&mut self, key: &Key, waits: Waits) {
+        self.entries += 1;
+        self.bytes += waits.entry.bytes();
+        self.queues.entry(key.clone()).or_default().push_back(waits);
+    }
+
+    /// Takes the first entry of a session away, if it is this one.
+    pub(super) fn pop(&mut self, key: &Key, id: (usize, u64)) {
+        let Some(queue) = self.queues.get_mut(key) else {
+            return;
+        };
+        let is_first = queue
+            .front()
+            .is_some_and(|w| (w.folder, w.entry.place.id) == id);
+        if is_first && let Some(waits) = queue.pop_front() {
+            self.entries -= 1;
+            self.bytes -= waits.entry.bytes();
+        }
+        if queue.is_empty() {
+            self.queues.remove(key);
+        }
+    }
+
+    /// The entries of a folder that still wait, as they were queued.
+    pub(super) fn of_folder(&self, folder: usize) -> Vec<Arc<Entry>> {
+        let waits = self.queues.values().flatten();
+        let mut entries: Vec<_> = waits
+            .filter(|w| w.folder == folder)
+            .map(|w| w.entry.clone())
+            .collect();
+        entries.sort_by_key(|entry| entry.place.id);
+        entries
+    }
+
+    pub(super) fn view(&self, bytes_max: u64) -> SpoolView {
+        let fronts = self.queues.values().filter_map(VecDeque::front);
+        SpoolView {
+            entries: self.entries,
+            sessions: self.queues.len() as u64,
+            bytes: self.bytes,
+            bytes_max,
+            oldest: fronts.map(|w| w.since.elapsed()).max(),
+            dead_letters: self.dead.len() as u64,
+            down: self.down.clone(),
+            counts: self.counts,
+        }
+    }
+
+    /// The session as it is known here.
+    pub(super) fn waiting(
+        &self,
+        key: &Key,
+        keyring: &Keyring,
+        entropy: &dyn Entropy,
+        now: Timestamp,
+    ) -> Option<Waiting> {
+        let queue = self.queues.get(key)?;
+        let known = self.known(key)?;
+        let held = known.held.clone().unwrap_or(Held {
+            holder: Box::default(),
+            expires_at: now,
+        });
+        let mut items = Vec::new();
+        for waits in queue.iter().filter(|w| w.entry.lease.is_none()) {
+            let Ok(command) = Command::decode(&waits.entry.body, entropy) else {
+                continue;
+            };
+            if let filrouge_store::command::Write::PutCheckpoint(_) = command.write {
+                items.clear();
+            }
+            let at = Timestamp::from_micros(waits.entry.place.at);
+            items.extend(provisional::items(&command, keyring, at));
+        }
+        Some(Waiting {
+            lease: held.shown(known.fence, now),
+            checkpoint: known.checkpoint.clone(),
+            items,
+            turns: known.turns(),
+            last_seq: known.last_seq,
+            state: known.state.clone(),
+            entries: queue.len() as u64,
+            down: self.down.is_some(),
+        })
+    }
+}
+
+impl Known {
+    /// What a write tells that was answered, by the ledger or here.
+    pub(super) fn learn(&mut self, command: &Command, outcome: &Outcome, now: Timestamp) {
+        use filrouge_store::command::{LeaseAsk, Write};
+        self.saw(&command.scope);
+        if let Some(hold) = command.scope.hold {
+            if hold.fence != self.fence {
+                self.fence = hold.fence;
+                self.held = None;
+            }
+            if hold.release
+                && let Some(held) = &mut self.held
+            {
+                *held = Held {
+                    holder: Box::default(),
+                    expires_at: now,
+                };
+            }
+        }
+        match outcome {
+            Outcome::Spooled(outcome) => self.learn(command, outcome, now),
+            Outcome::Lease { lease, .. } => {
+                let released = matches!(&command.write,
+                    Write::Lease(take) if matches!(take.ask, LeaseAsk::Release { .. }));
+                if lease.fence > self.fence + 1 {
+                    // Somebody else has gone on with it in between.
+                    *self = Self {
+                        held: None,
+                        ..std::mem::take(self).elsewhere()
+                    };
+                }
+                let ours = !released || self.held.is_some();
+                self.fence = lease.fence;
+                self.held = ours.then(|| Held {
+                    holder: lease.holder.clone().unwrap_or_default(),
+                    expires_at: lease.expires_at.unwrap_or(now),
+                });
+            }
+            Outcome::Turn(turn, put) => {
+                self.last_seq = placed(put.map(|p| p.last_seq)).unwrap_or(self.last_seq);
+                let closed_by = match &command.write {
+                    Write::Close(close) => Some(close.fingerprint),
+                    _ => None,
+                };
+                self.put_turn((**turn).clone(), closed_by);
+            }
+            Outcome::Appended { last_seq, .. } => {
+                self.last_seq = placed(Some(*last_seq)).unwrap_or(self.last_seq);
+            }
+            Outcome::Checkpoint {
+                checkpoint,
+                last_seq,
+                ..
+            } => {
+                self.last_seq = *last_seq;
+                self.put_checkpoint(checkpoint);
+            }
+            _ => {}
+        }
+    }
+
+    /// The newest checkpoint is the one that covers most; one without a seq covers all that is there.
+    fn put_checkpoint(&mut self, checkpoint: &Checkpoint) {
+        let newest = self.checkpoint.as_ref().map_or(0, |c| c.seq);
+        if checkpoint.seq >= newest || newest == filrouge_types::UNPLACED {
+            self.checkpoint = Some(checkpoint.clone());
+            if checkpoint.label.is_some() {
+                self.state = checkpoint.label.clone();
+            }
+        }
+    }
+
+    /// The session without what somebody else may have changed.
+    fn elsewhere(mut self) -> Self {
+        self.checkpoint = None;
+        self.state = None;
+        self.forget_turns();
+        self
+    }
+}
+
+fn placed(seq: Option<u64>) -> Option<u64> {
+    seq.filter(|seq| *seq != filrouge_types::UNPLACED)
+}

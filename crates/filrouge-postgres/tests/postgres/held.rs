@@ -1,0 +1,285 @@
+//! Leases over several servers, by the database's clock, and what they cost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_store::command::{Acquire, Hold, LeaseAsk, Outcome, PutCheckpoint, TakeLease, Write};
+use filrouge_store::contract::asks::json;
+use filrouge_store::contract::fixture::{anyone, append, cmd, finalize, item, keyed, sid, start};
+use filrouge_store::{Ledger, OsEntropy};
+use filrouge_testbed::{Database, PgBouncer};
+use filrouge_types::{Channel, ErrorCode, Failure, Lease, Timestamp, TurnId};
+
+use super::many::callers::{PATIENCE, eventually};
+use super::many::{close, open, wait};
+use super::{database, keyring};
+
+mod cost;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// To hold a session for a minute, making it where there is none; `known` as who goes on from what the store has.
+pub(crate) fn acquire(session: &str, holder: &str, known: Option<Option<u64>>) -> Write {
+    let acquire = Acquire {
+        ttl: MINUTE,
+        create: Some(filrouge_store::command::NewSession::bare(sid(session))),
+        terminal: Vec::new(),
+        resumes: known,
+    };
+    take(session, holder, LeaseAsk::Acquire(Box::new(acquire)))
+}
+
+pub(crate) fn release(session: &str, holder: &str, fence: u64) -> Write {
+    take(session, holder, LeaseAsk::Release { fence })
+}
+
+fn take(session: &str, holder: &str, ask: LeaseAsk) -> Write {
+    Write::Lease(Box::new(TakeLease {
+        session_id: sid(session),
+        holder: holder.into(),
+        ask,
+    }))
+}
+
+pub(crate) fn checkpoint(session: &str, seq: Option<u64>, label: &str, keep: u64) -> Write {
+    Write::PutCheckpoint(Box::new(PutCheckpoint {
+        session_id: sid(session),
+        seq,
+        label: Some(label.into()),
+        state: json(&format!(r#"{{"state":"{label}","slots":["9h","10h30"]}}"#)),
+        keep,
+    }))
+}
+
+/// A server whose time is the database's.
+fn server(url: &str) -> Arc<dyn Ledger> {
+    open(filrouge_postgres::Options::new(url, keyring(), Arc::new(OsEntropy)).unwrap())
+}
+
+/// Writes as who holds the session, or as anybody.
+async fn write(by: &dyn Ledger, hold: Option<Hold>, write: Write) -> Result<Outcome, Failure> {
+    by.write(cmd(&anyone().with_hold(hold), write)).await
+}
+
+async fn acquired(by: &dyn Ledger, session: &str, holder: &str) -> Result<Lease, Failure> {
+    match write(by, None, acquire(session, holder, None)).await? {
+        Outcome::Lease { lease, .. } => Ok(lease),
+        other => panic!("expected a lease, got {other:?}"),
+    }
+}
+
+async fn released(by: &dyn Ledger, session: &str, holder: &str, fence: u64) {
+    write(by, None, release(session, holder, fence))
+        .await
+        .unwrap();
+}
+
+async fn started(by: &dyn Ledger, fence: u64, session: &str, request: &str) -> TurnId {
+    let begins = Write::Start(Box::new(start(&anyone(), session, request, "q")));
+    match write(by, Some(Hold::by(fence)), begins).await.unwrap() {
+        Outcome::Turn(turn, _) => turn.turn_id,
+        other => panic!("expected a turn, got {other:?}"),
+    }
+}
+
+/// The database's time.
+fn told(database: &Database) -> Timestamp {
+    let micros = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+    let told = database.sql(micros).remove(0).remove(0).unwrap();
+    Timestamp::from_micros(told.parse().unwrap())
+}
+
+fn later(time: Timestamp, by: Duration) -> Timestamp {
+    Timestamp::from_micros(time.as_micros() + i64::try_from(by.as_micros()).unwrap())
+}
+
+/// A session goes from one server to the other: the second one is told who holds it and until when, and wakes when it is
+/// given free.
+async fn passed_on(database: &Database, a: &dyn Ledger, b: &dyn Ledger) {
+    let before = told(database);
+    let held = acquired(a, "s", "a").await.unwrap();
+    let after = told(database);
+    assert_eq!(held.fence, 1);
+    let until = held.expires_at.unwrap();
+    assert!(later(before, MINUTE) <= until && until <= later(after, MINUTE));
+
+    let refused = acquired(b, "s", "b").await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::LeaseTimeout);
+    assert_eq!(refused.held.as_deref(), Some(&held));
+    let refused = write(
+        b,
+        None,
+        Write::Start(Box::new(start(&anyone(), "s", "r", "q"))),
+    )
+    .await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::LeaseHeld);
+    assert_eq!(refused.held.as_deref(), Some(&held));
+
+    let turn = started(a, 1, "s", "r").await;
+    eventually("what was committed is seen", || {
+        b.position().commit_no == a.position().commit_no
+    })
+    .await;
+    let (mut commits, known) = (b.commits(), b.position().commit_no);
+    let waits = commits.wait_for(|commit_no| *commit_no > known);
+    let waits = tokio::time::timeout(PATIENCE, waits);
+    let (woken, ()) = tokio::join!(waits, released(a, "s", "a", 1));
+    woken.unwrap().unwrap();
+    assert_eq!(acquired(b, "s", "b").await.unwrap().fence, 2);
+
+    // Whoever held it before does not write any more; whoever holds it goes on with what was open.
+    let more = || append("s", turn, vec![item(Channel::Plan, "p")], None);
+    let late = write(a, Some(Hold::by(1)), more()).await.unwrap_err();
+    assert_eq!(late.code, ErrorCode::StaleFence);
+    write(b, Some(Hold::by(2)), more()).await.unwrap();
+}
+
+#[test]
+fn a_lease_goes_from_server_to_server() {
+    let database = database();
+    wait(async {
+        let ledgers = vec![server(&database.url()), server(&database.url())];
+        passed_on(&database, &*ledgers[0], &*ledgers[1]).await;
+        close(ledgers).await;
+    });
+}
+
+#[test]
+fn a_lease_goes_from_server_to_server_behind_a_pooler() {
+    let database = database();
+    let pool = PgBouncer::before(&database, 3);
+    wait(async {
+        let url = pool.url(database.name());
+        let ledgers = vec![server(&url), server(&url)];
+        passed_on(&database, &*ledgers[0], &*ledgers[1]).await;
+        close(ledgers).await;
+    });
+}
+
+/// Of many servers and callers that want a session at once one gets it, and each fence is given out once.
+#[test]
+fn one_of_many_gets_it() {
+    let database = database();
+    wait(async {
+        let ledgers = vec![server(&database.url()), server(&database.url())];
+        for round in 1..=5_u64 {
+            let all = (0..12).map(|n| {
+                let by = ledgers[n % 2].clone();
+                tokio::spawn(async move { (n, acquired(&*by, "s", &format!("h{n}")).await) })
+            });
+            let (mut holder, mut fence) = (None, 0);
+            for one in all.collect::<Vec<_>>() {
+                match one.await.unwrap() {
+                    (n, Ok(lease)) => {
+                        assert_eq!(holder.replace(n), None, "it was given out twice");
+                        fence = lease.fence;
+                    }
+                    (_, Err(refused)) => assert_eq!(refused.code, ErrorCode::LeaseTimeout),
+                }
+            }
+            assert_eq!(fence, round);
+            let holder = format!("h{}", holder.unwrap());
+            released(&*ledgers[1], "s", &holder, fence).await;
+        }
+        close(ledgers).await;
+    });
+}
+
+/// The database's clock, set ahead of the one of this process: another function of that name takes its place.
+fn set_ahead(database: &Database, interval: &str) {
+    let first = "DO $$ BEGIN
+            IF to_regproc('pg_catalog.real_clock') IS NULL THEN
+                ALTER FUNCTION pg_catalog.clock_timestamp() RENAME TO real_clock;
+            END IF;
+        END $$";
+    database.sql(&format!(
+        "SET allow_system_table_mods = on; {first};
+         CREATE OR REPLACE FUNCTION pg_catalog.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE
+         AS $$ SELECT pg_catalog.real_clock() + interval '{interval}' $$"
+    ));
+}
+
+/// Leases end by the database's clock: that the processes' own is an hour behind makes no difference.
+#[test]
+fn the_databases_clock_counts() {
+    let database = database();
+    set_ahead(&database, "1 hour");
+    wait(async {
+        let ledgers = vec![server(&database.url()), server(&database.url())];
+        let (a, b) = (&*ledgers[0], &*ledgers[1]);
+        passed_on(&database, a, b).await;
+        // A minute is over there, and here not.
+        set_ahead(&database, "1 hour 2 minutes");
+        let begins = Write::Start(Box::new(start(&anyone(), "s", "late", "q")));
+        let late = write(b, Some(Hold::by(2)), begins.clone()).await;
+        assert_eq!(late.unwrap_err().code, ErrorCode::LeaseExpired);
+        assert_eq!(acquired(a, "s", "a").await.unwrap().fence, 3);
+        let stale = write(b, Some(Hold::by(2)), begins).await;
+        assert_eq!(stale.unwrap_err().code, ErrorCode::StaleFence);
+        // Set back, it is held for longer, and nobody loses it.
+        set_ahead(&database, "1 hour");
+        let refused = acquired(b, "s", "b").await.unwrap_err();
+        assert_eq!(refused.code, ErrorCode::LeaseTimeout);
+        close(ledgers).await;
+    });
+}
+
+/// What a caller knows is no reason for an event; what it does not know is, once for each fence.
+#[test]
+fn resumes_are_told_once() {
+    let database = database();
+    wait(async {
+        let by = server(&database.url());
+        let resumed = async |holder: &str, known| {
+            let asked = write(&*by, None, acquire("s", holder, Some(known))).await;
+            match asked.unwrap() {
+                Outcome::Lease { lease, resumed, .. } => (lease.fence, resumed),
+                other => panic!("expected a lease, got {other:?}"),
+            }
+        };
+        assert_eq!(resumed("a", None).await, (1, false), "it was made");
+        started(&*by, 1, "s", "r").await;
+        released(&*by, "s", "a", 1).await;
+        assert_eq!(resumed("b", Some(1)).await, (2, false), "it knows all");
+        released(&*by, "s", "b", 2).await;
+        for _ in 0..3 {
+            assert_eq!(resumed("c", None).await, (3, true));
+        }
+        // More events than are looked at beforehand, and one that an application has made.
+        for n in 0..100 {
+            let key = if n == 0 {
+                "filrouge:resume_from_pg:4".to_owned()
+            } else {
+                format!("e{n}")
+            };
+            let event = filrouge_store::contract::asks::event("s", &key, "kind");
+            write(&*by, None, Write::RecordEvent(Box::new(event)))
+                .await
+                .unwrap();
+        }
+        assert_eq!(resumed("c", None).await, (3, true));
+        released(&*by, "s", "c", 3).await;
+        assert_eq!(resumed("d", None).await, (4, true));
+        released(&*by, "s", "d", 4).await;
+        assert_eq!(resumed("e", None).await, (5, true));
+        let events = by.events(&anyone(), &sid("s"), 0, 500).await.unwrap();
+        let told = events.0.iter().filter(|e| &*e.kind == "resume_from_pg");
+        assert_eq!(told.count(), 2);
+        close(vec![by]).await;
+    });
+}
+
+/// A whole turn in one write of who holds the session.
+fn whole(session: &str, request: &str) -> Vec<Write> {
+    let turn = keyring().turn_id(
+        &anyone().tenant,
+        &sid(session),
+        &filrouge_store::contract::fixture::rid(request),
+    );
+    vec![
+        Write::Start(Box::new(start(&anyone(), session, request, "q"))),
+        append(session, turn, vec![keyed(request, "seen")], None),
+        finalize(session, turn, Some("a")),
+    ]
+}

@@ -1,0 +1,144 @@
+//! `/api/v1/sessions/{session_id}/lease`: who may continue a session (DESIGN §6).
+
+use axum::body::Body as HttpBody;
+use axum::extract::State;
+use axum::http::{Response, StatusCode};
+use filrouge_engine::{AcquireLease, RenewLease};
+use filrouge_types::{ErrorCode, Lease};
+use serde::{Deserialize, Deserializer, de};
+use utoipa::IntoParams;
+
+use super::busy::OnHeld;
+use crate::access::may;
+use crate::answer::{created, json, no_content, written};
+use crate::extract::{Body, InSession, NoParameters, Query};
+use crate::openapi::{
+    Called, Created, InOpenSession, Journaled, OfSession, OrNothing, Problems, Releasing, Renewing,
+    SessionPath, Shown, Stored, Taking, WithBody, Writing, Written,
+};
+use crate::problem::Problem;
+use crate::serve::App;
+
+/// Takes the lease of a session, waiting while somebody else holds it.
+///
+/// From then on who writes to the session names the fence, as `fence` or as `Filrouge-Fence`, and everybody else is
+/// refused. Who holds it already keeps the fence, for longer.
+#[utoipa::path(
+    post,
+    path = "/api/v1/sessions/{session_id}/lease",
+    operation_id = "takeLease",
+    tag = "calls",
+    params(SessionPath, OnHeld),
+    request_body = AcquireLease,
+    responses(OrNothing<Created<Lease>>, Problems<(Called, Stored, WithBody, Writing, OfSession, InOpenSession, Journaled, Taking)>)
+)]
+pub(super) async fn take(
+    State(app): State<App>,
+    at: InSession<may::Write>,
+    Query(query): Query<OnHeld>,
+    Body(mut request): Body<AcquireLease>,
+) -> Result<Response<HttpBody>, Problem> {
+    request.wait_ms = query.wait_ms(request.wait_ms)?;
+    let _slot = app.limits().stream(at.principal.name())?;
+    let engine = app.engine();
+    match engine.acquire_lease(&at.scope, &at.session, request).await {
+        Ok((lease, new)) => written(&app, &at.scope, &at.session, created(new), &lease).await,
+        Err(failure) => query.unless_held(failure).map(|()| no_content()),
+    }
+}
+
+/// Renews a lease from now on, under the fence that it is held by.
+#[utoipa::path(
+    put,
+    path = "/api/v1/sessions/{session_id}/lease",
+    operation_id = "renewLease",
+    tag = "calls",
+    params(SessionPath),
+    request_body = RenewLease,
+    responses(Written<Lease>, Problems<(Called, Stored, WithBody, Writing, OfSession, Journaled, Renewing)>)
+)]
+pub(super) async fn renew(
+    State(app): State<App>,
+    at: InSession<may::Write>,
+    _: Query<NoParameters>,
+    Body(request): Body<RenewLease>,
+) -> Result<Response<HttpBody>, Problem> {
+    let lease = app
+        .engine()
+        .renew_lease(&at.scope, &at.session, request)
+        .await?;
+    written(&app, &at.scope, &at.session, StatusCode::OK, &lease).await
+}
+
+/// Gives the newest fence, and who holds the session now, if anybody does.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sessions/{session_id}/lease",
+    operation_id = "getLease",
+    tag = "calls",
+    params(SessionPath),
+    responses(Shown<Lease>, Problems<(Called, Stored, OfSession)>)
+)]
+pub(super) async fn show(
+    State(app): State<App>,
+    at: InSession<may::Read>,
+    _: Query<NoParameters>,
+) -> Result<Response<HttpBody>, Problem> {
+    let lease = app.engine().lease(&at.scope, &at.session).await?;
+    json(StatusCode::OK, &lease)
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReleaseQuery {
+    /// Who holds the session.
+    #[serde(deserialize_with = "holder")]
+    #[param(value_type = filrouge_types::schema::Holder, inline)]
+    holder: Box<str>,
+    /// The fence that it is held by; `Filrouge-Fence` says it as well.
+    fence: Option<u64>,
+}
+
+fn holder<'de, D: Deserializer<'de>>(d: D) -> Result<Box<str>, D::Error> {
+    let holder = Box::<str>::deserialize(d)?;
+    if holder.is_empty() {
+        return Err(de::Error::custom("a holder must not be empty"));
+    }
+    Ok(holder)
+}
+
+/// Gives a session free.
+///
+/// One that was taken over or whose time is up is free of this holder already. Whoever waits for it is woken.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/sessions/{session_id}/lease",
+    operation_id = "releaseLease",
+    tag = "calls",
+    params(SessionPath, ReleaseQuery),
+    responses(Written<Lease>, Problems<(Called, Stored, Writing, OfSession, Releasing)>)
+)]
+pub(super) async fn release(
+    State(app): State<App>,
+    at: InSession<may::Write>,
+    Query(query): Query<ReleaseQuery>,
+) -> Result<Response<HttpBody>, Problem> {
+    let fence = match (at.scope.hold.map(|hold| hold.fence), query.fence) {
+        (Some(header), Some(fence)) if header != fence => {
+            let what = format!("the query names fence {fence}, and Filrouge-Fence {header}");
+            return Err(Problem::new(ErrorCode::Invalid, what));
+        }
+        (header, fence) => fence.or(header).ok_or_else(|| {
+            let mut problem = Problem::new(ErrorCode::Invalid, "the parameter `fence` is missing");
+            problem.0.hint =
+                Some("only who holds the session gives it free: name the fence".to_owned());
+            problem
+        })?,
+    };
+    let lease = app
+        .engine()
+        .release_lease(&at.scope, &at.session, &query.holder, fence)
+        .await?;
+    written(&app, &at.scope, &at.session, StatusCode::OK, &lease).await
+}

@@ -1,0 +1,59 @@
+//! `/api/v1/sessions/{session_id}/resume`: going on with a session where it stopped (P3, DESIGN §6).
+
+use axum::body::Body as HttpBody;
+use axum::extract::State;
+use axum::http::Response;
+use filrouge_engine::{ResumeSession, Resumed};
+
+use super::busy::OnHeld;
+use crate::access::may;
+use crate::answer::{created, no_content, written};
+use crate::extract::{Body, InSession, Query};
+use crate::openapi::{
+    Called, Created, InOpenSession, Journaled, MakingSession, OfSession, OrNothing, Problems,
+    Resuming, SessionPath, Stored, Taking, WithBody, Writing,
+};
+use crate::problem::Problem;
+use crate::serve::App;
+
+/// Takes the lease of a session and gives what it takes to go on.
+///
+/// The newest checkpoint that can be read, the items behind it, and the newest seq, of one moment in which the lease was
+/// held. What is left of a long tail is read by `GET …/items?after=` its cursor. With `create` a session that is not
+/// there is made.
+#[utoipa::path(
+    post,
+    path = "/api/v1/sessions/{session_id}/resume",
+    operation_id = "resumeSession",
+    tag = "calls",
+    params(SessionPath, OnHeld),
+    request_body = ResumeSession,
+    responses(OrNothing<Created<Resumed>>, Problems<(Called, Stored, WithBody, Writing, OfSession, InOpenSession, Journaled, (Taking, MakingSession, Resuming))>)
+)]
+pub(super) async fn resume(
+    State(app): State<App>,
+    mut at: InSession<may::Write>,
+    Query(query): Query<OnHeld>,
+    Body(mut request): Body<ResumeSession>,
+) -> Result<Response<HttpBody>, Problem> {
+    request.wait_ms = query.wait_ms(request.wait_ms)?;
+    let fresh = if request.create {
+        at.fresh_token(&app)?
+    } else {
+        None
+    };
+    let _slot = app.limits().stream(at.principal.name())?;
+    let resumed = match app.engine().resume(&at.scope, &at.session, request).await {
+        Ok(resumed) => resumed,
+        Err(failure) => return query.unless_held(failure).map(|()| no_content()),
+    };
+    let new = resumed.created;
+    let mut response = written(&app, &at.scope, &at.session, created(new), &resumed).await?;
+    if let Some(fresh) = fresh
+        && new
+        && at.needs_token(&app).await
+    {
+        fresh.tell(&mut response);
+    }
+    Ok(response)
+}

@@ -1,0 +1,102 @@
+//! One session, and several ledgers open on its file, as other processes have them.
+
+use filrouge_store::command::Write;
+use filrouge_store::contract::fixture::{Fixture, anyone, code, start_with};
+use filrouge_store::contract::live_asks::{
+    SECOND, TTL, acquire, acquire_new, checkpoint, release, releasing, under,
+};
+use filrouge_types::ErrorCode;
+
+use super::{keyring, on};
+
+fn whole(request: &str) -> Write {
+    let made = start_with(&anyone(), "s", request, "q", Some("a"), |_, _| {});
+    Write::Start(Box::new(made))
+}
+
+fn run(test: impl AsyncFn(&Fixture, &Fixture)) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f.db");
+    let (f, g) = (on(&path, keyring()), on(&path, keyring()));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        test(&f, &g).await;
+        for one in [&f, &g] {
+            one.intact().await;
+            one.ledger.close().await;
+        }
+    });
+}
+
+#[test]
+fn it_goes_from_one_to_the_other() {
+    run(async |f, g| {
+        let who = anyone();
+        f.taken(&who, acquire_new("s", "a")).await.unwrap();
+        let refused = g.taken(&who, acquire("s", "b")).await.unwrap_err();
+        assert_eq!(refused.code, ErrorCode::LeaseTimeout);
+        assert_eq!(refused.held.unwrap().holder.as_deref(), Some("a"));
+        assert_eq!(code(g.write(&who, whole("r")).await), ErrorCode::LeaseHeld);
+        // A process that was frozen past its lease: its own clock says that it holds the session still.
+        f.write(&under(&who, 1), whole("r1")).await.unwrap();
+        g.clock.advance(TTL * SECOND);
+        let second = g.held(&who, "s", "b").await;
+        assert_eq!(second, 2);
+        g.write(&under(&who, second), whole("r2")).await.unwrap();
+        for late in [whole("late"), checkpoint("s", None, Some("L"), "{}")] {
+            let late = f.write(&under(&who, 1), late).await;
+            assert_eq!(code(late), ErrorCode::StaleFence);
+        }
+        let lease = f.lease(&who, "s").await.unwrap();
+        assert_eq!((lease.fence, lease.holder.as_deref()), (2, Some("b")));
+        g.write(&releasing(&who, second), whole("r3"))
+            .await
+            .unwrap();
+        let third = f.held(&who, "s", "a").await;
+        assert_eq!(f.last_seq(&who, "s").await, 6);
+        f.taken(&who, release("s", "a", third)).await.unwrap();
+    });
+}
+
+/// Both want it all the time: whoever has it writes a turn, and no turn lies in another one's time.
+#[test]
+fn both_at_once() {
+    run(async |f, g| {
+        let who = anyone();
+        f.create(&who, "s").await.unwrap();
+        let turns = async |one: &Fixture, name: &str| {
+            let mut fences = Vec::new();
+            for n in 0..15 {
+                let fence = loop {
+                    match one.taken(&who, acquire("s", name)).await {
+                        Ok(taken) => break taken.lease.fence,
+                        Err(failure) => assert_eq!(failure.code, ErrorCode::LeaseTimeout),
+                    }
+                    tokio::task::yield_now().await;
+                };
+                let request = format!("{name}{n}");
+                one.write(&under(&who, fence), whole(&request))
+                    .await
+                    .unwrap();
+                let state = format!(r#"{{"fence":{fence}}}"#);
+                let last = checkpoint("s", None, Some(name), &state);
+                one.checkpointed(&releasing(&who, fence), last)
+                    .await
+                    .unwrap();
+                fences.push(fence);
+            }
+            fences
+        };
+        let (mut all, others) = tokio::join!(turns(f, "a"), turns(g, "b"));
+        assert!(all.is_sorted() && others.is_sorted());
+        all.extend(others);
+        all.sort_unstable();
+        assert_eq!(all, (1..=30).collect::<Vec<u64>>());
+        assert_eq!(f.last_seq(&who, "s").await, 60);
+        let newest = g.newest_checkpoint(&who, "s").await.checkpoint.unwrap();
+        assert_eq!((newest.seq, newest.state.as_str()), (60, r#"{"fence":30}"#));
+    });
+}

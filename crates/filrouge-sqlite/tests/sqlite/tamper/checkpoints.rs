@@ -1,0 +1,267 @@
+//! Checkpoints and leases changed outside filrouge.
+
+use filrouge_store::contract::fixture::{
+    Fixture, anyone, code, finalize, item, redact_items, rid, sid,
+};
+use filrouge_store::contract::live_asks::{acquire, checkpoint, renew, under};
+use filrouge_store::verify::Verdict;
+use filrouge_types::{Channel, ErrorCode};
+use rusqlite::{Connection, params};
+
+use super::block_on;
+use crate::{keyring, on};
+
+const BROKEN: ErrorCode = ErrorCode::IntegrityError;
+
+/// In `s` and `other` nine items and checkpoints at 4, 6 and 8, one at 2 that was let go. The file `old.db` holds all as it
+/// was when there were those at 2, 4 and 6, and `s` was held by the first of its two holders.
+struct World(tempfile::TempDir);
+
+impl World {
+    async fn new() -> (Self, Fixture) {
+        let folder = tempfile::tempdir().unwrap();
+        let f = on(&folder.path().join("f.db"), keyring());
+        let who = anyone();
+        for s in ["s", "other"] {
+            let turn = f.start(&who, s, "r").await;
+            for _ in 1..9 {
+                f.append(&who, &turn, vec![item(Channel::Plan, "p")])
+                    .await
+                    .unwrap();
+            }
+            for seq in [2, 4, 6] {
+                put(&f, s, seq).await.unwrap();
+            }
+        }
+        f.held(&who, "s", "first").await;
+        let old = folder.path().join("old.db");
+        let conn = Connection::open(folder.path().join("f.db")).unwrap();
+        conn.execute("VACUUM INTO ?1", [old.to_str().unwrap()])
+            .unwrap();
+        f.clock.advance(3_600_000_000);
+        for s in ["s", "other"] {
+            put(&f, s, 8).await.unwrap();
+        }
+        f.intact().await;
+        (Self(folder), f)
+    }
+
+    fn raw(&self) -> Connection {
+        let conn = Connection::open(self.0.path().join("f.db")).unwrap();
+        conn.busy_timeout(std::time::Duration::from_secs(5))
+            .unwrap();
+        conn
+    }
+
+    /// Where the lease is over.
+    fn open(&self) -> Fixture {
+        let f = on(&self.0.path().join("f.db"), keyring());
+        f.clock.advance(3_600_000_000);
+        f
+    }
+
+    /// The world changed by `sql`, in a ledger that is running or in one that is opened then.
+    async fn changed(sql: &str, running: bool) -> (Self, Fixture) {
+        let (world, f) = Self::new().await;
+        let old = world.0.path().join("old.db");
+        let pk = |name| format!("(SELECT pk FROM main.session WHERE session_id = '{name}')");
+        let sql = sql.replace("$s", &pk("s")).replace("$other", &pk("other"));
+        let sql = format!(
+            "ATTACH '{}' AS old; BEGIN IMMEDIATE; {sql}; COMMIT;",
+            old.display()
+        );
+        let alter = || {
+            let done = world.raw().execute_batch(&sql);
+            done.unwrap_or_else(|e| panic!("{sql}: {e}"));
+        };
+        if running {
+            alter();
+            return (world, f);
+        }
+        f.ledger.close().await;
+        drop(f);
+        alter();
+        let f = world.open();
+        (world, f)
+    }
+}
+
+async fn put(f: &Fixture, s: &str, seq: u64) -> Result<bool, filrouge_types::Failure> {
+    let state = format!(r#"{{"n":{seq}}}"#);
+    let write = checkpoint(s, Some(seq), Some("L"), &state);
+    Ok(f.checkpointed(&anyone(), write).await?.1)
+}
+
+/// `verify` names `s` and nothing else.
+async fn names_s(f: &Fixture, name: &str) {
+    let report = f.ledger.verify(None).await.unwrap();
+    assert_eq!(report.verdict(), Verdict::Broken, "{name}");
+    let mut named = report
+        .findings
+        .iter()
+        .map(|found| found.session_id.as_deref());
+    assert!(named.all(|n| n == Some("s")), "{name}: {report:?}");
+    let only = f.ledger.verify(Some((anyone(), sid("s")))).await.unwrap();
+    assert_eq!(only.verdict(), Verdict::Broken, "{name}");
+}
+
+#[test]
+fn checkpoints_changed() {
+    let at = |seq: u32| format!("session_pk = $s AND seq = {seq}");
+    let old =
+        "INSERT INTO checkpoint SELECT * FROM old.checkpoint WHERE session_pk = $s AND seq = 2";
+    // What is found then, how many newer ones could not be read, and whether the seqs are still those of the head.
+    for (name, sql, newest, unreadable, same_seqs) in [
+        ("the newest changed", format!("UPDATE checkpoint SET data = substr(data, 1, 9) || x'55' || substr(data, 11) WHERE {}", at(8)), 6, 1, true),
+        ("the newest emptied", format!("UPDATE checkpoint SET data = x'' WHERE {}", at(8)), 6, 1, true),
+        ("of another type", format!("UPDATE checkpoint SET data = 'text' WHERE {}", at(8)), 6, 1, true),
+        ("of another session", format!("UPDATE checkpoint SET data = (SELECT data FROM checkpoint WHERE session_pk = $other AND seq = 8) WHERE {}", at(8)), 6, 1, true),
+        ("of another seq", format!("UPDATE checkpoint SET data = (SELECT data FROM checkpoint WHERE {}) WHERE {}", at(6), at(8)), 6, 1, true),
+        ("the newest two changed", "UPDATE checkpoint SET data = x'00' WHERE session_pk = $s AND seq > 4".into(), 4, 2, true),
+        ("all changed", "UPDATE checkpoint SET data = x'00' WHERE session_pk = $s".into(), 0, 3, true),
+        ("an older one changed", format!("UPDATE checkpoint SET data = x'00' WHERE {}", at(6)), 8, 0, true),
+        ("the newest deleted", format!("DELETE FROM checkpoint WHERE {}", at(8)), 6, 1, false),
+        ("an older one deleted", format!("DELETE FROM checkpoint WHERE {}", at(4)), 8, 0, false),
+        ("all deleted", "DELETE FROM checkpoint WHERE session_pk = $s".into(), 0, 1, false),
+        ("the newest moved", format!("UPDATE checkpoint SET seq = 7 WHERE {}", at(8)), 6, 2, false),
+        ("moved below all", format!("UPDATE checkpoint SET seq = -1 WHERE {}", at(4)), 8, 0, false),
+        ("added behind all", "INSERT INTO checkpoint SELECT $s, 9, data FROM checkpoint WHERE session_pk = $s AND seq = 8".into(), 8, 0, false),
+        ("put back", old.into(), 8, 0, false),
+    ] {
+        for running in [false, true] {
+            block_on(async {
+                let (_world, f) = World::changed(&sql, running).await;
+                let found = f.newest_checkpoint(&anyone(), "s").await;
+                let seq = found.checkpoint.map_or(0, |c| c.seq);
+                assert_eq!((seq, found.unreadable), (newest, unreadable), "{name}");
+                names_s(&f, name).await;
+                assert_eq!(f.items(&anyone(), "s", 99).await.len(), 9, "{name}");
+                assert_eq!(f.checkpoint_seqs(&anyone(), "other").await, [8, 6, 4]);
+                // The next one is not put over it: then nothing would tell any more that some are missing, or too many.
+                let next = put(&f, "s", 9).await;
+                assert_eq!(next.is_ok(), same_seqs, "{name}: {next:?}");
+                let redacted = f.redacted(&anyone(), redact_items("s", &[(9, 9)])).await;
+                assert_eq!(redacted.is_ok(), same_seqs, "{name}");
+                for refused in [next.map(drop), redacted.map(drop)] {
+                    assert!(refused.map_or_else(|e| e.code == BROKEN, |()| same_seqs));
+                }
+                if !same_seqs {
+                    names_s(&f, name).await;
+                }
+                // Nor does it keep anybody from erasing all of it.
+                f.erase(&anyone(), "s").await.unwrap();
+                f.intact().await;
+                f.ledger.close().await;
+            });
+        }
+    }
+}
+
+/// What cannot be read any more is put again, at its seq, by who still knows it.
+#[test]
+fn one_that_was_changed_is_put_again() {
+    for seq in [6, 8] {
+        block_on(async {
+            let sql =
+                format!("UPDATE checkpoint SET data = x'00' WHERE session_pk = $s AND seq = {seq}");
+            let (_world, f) = World::changed(&sql, true).await;
+            assert!(put(&f, "s", seq).await.unwrap(), "as a new one");
+            assert!(!put(&f, "s", seq).await.unwrap());
+            assert_eq!(f.checkpoint_seqs(&anyone(), "s").await, [8, 6, 4]);
+            let report = f.ledger.verify(None).await.unwrap();
+            assert_eq!(report.findings, []);
+            f.ledger.close().await;
+        });
+    }
+}
+
+#[test]
+fn checkpoints_of_nobody() {
+    block_on(async {
+        let sql =
+            "INSERT INTO checkpoint SELECT 77, seq, data FROM checkpoint WHERE session_pk = $s";
+        let (_world, f) = World::changed(sql, false).await;
+        let report = f.ledger.verify(None).await.unwrap();
+        assert_eq!(report.verdict(), Verdict::Broken);
+        assert!(report.findings[0].what.contains("77"), "{report:?}");
+        assert_eq!(f.checkpoint_seqs(&anyone(), "s").await, [8, 6, 4]);
+    });
+}
+
+#[test]
+fn every_byte_of_a_checkpoint() {
+    block_on(async {
+        let (world, f) = World::new().await;
+        let conn = world.raw();
+        let row = "session_pk = (SELECT pk FROM session WHERE session_id = 's') AND seq = 8";
+        let sql = format!("SELECT data FROM checkpoint WHERE {row}");
+        let bytes: Vec<u8> = conn.query_row(&sql, [], |r| r.get(0)).unwrap();
+        let sql = format!("UPDATE checkpoint SET data = ?1 WHERE {row}");
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1 << (at % 8);
+            conn.execute(&sql, params![changed]).unwrap();
+            let found = f.newest_checkpoint(&anyone(), "s").await;
+            assert_eq!(found.checkpoint.unwrap().seq, 6, "byte {at}");
+            let only = f.ledger.verify(Some((anyone(), sid("s")))).await.unwrap();
+            // One of another key cannot be told to be what it was.
+            assert_ne!(only.verdict(), Verdict::Intact, "byte {at}");
+        }
+        f.ledger.close().await;
+    });
+}
+
+/// A lease lies in the head: whoever changes it, or puts an older one back, is found out by every write.
+#[test]
+fn leases_changed() {
+    let (world, bytes) = block_on_leased();
+    let path = world.0.path().join("f.db");
+    let head = "pk = (SELECT pk FROM session WHERE session_id = 's')";
+    let set = format!("UPDATE head SET data = ?1 WHERE {head}");
+    for at in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1 << (at % 8);
+        world.raw().execute(&set, params![changed]).unwrap();
+        block_on(async {
+            let f = on(&path, keyring());
+            for write in [acquire("s", "third"), renew("s", "second", 2, 60)] {
+                let refused = code(f.taken(&anyone(), write).await);
+                let known = [BROKEN, ErrorCode::KeyMissing].contains(&refused);
+                assert!(known, "byte {at}: {refused:?}");
+            }
+            f.ledger.close().await;
+        });
+    }
+}
+
+fn block_on_leased() -> (World, Vec<u8>) {
+    let mut made = None;
+    block_on(async {
+        let (world, f) = World::new().await;
+        f.held(&anyone(), "s", "second").await;
+        f.ledger.close().await;
+        let sql =
+            "SELECT data FROM head WHERE pk = (SELECT pk FROM session WHERE session_id = 's')";
+        let bytes = world.raw().query_row(sql, [], |r| r.get(0)).unwrap();
+        made = Some((world, bytes));
+    });
+    made.unwrap()
+}
+
+#[test]
+fn an_older_lease_put_back() {
+    for running in [false, true] {
+        block_on(async {
+            let sql = "REPLACE INTO head SELECT * FROM old.head WHERE pk = $s";
+            let (_world, f) = World::changed(sql, running).await;
+            let turn = f.keyring.turn_id(&anyone().tenant, &sid("s"), &rid("r"));
+            for scope in [anyone(), under(&anyone(), 1), under(&anyone(), 2)] {
+                let late = f.write(&scope, finalize("s", turn, Some("a"))).await;
+                assert_eq!(code(late), BROKEN);
+                let taken = f.taken(&scope, acquire("s", "third")).await;
+                assert_eq!(code(taken), BROKEN);
+            }
+            f.ledger.close().await;
+        });
+    }
+}

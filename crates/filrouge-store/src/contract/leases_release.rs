@@ -1,0 +1,121 @@
+//! A session that is given free in the commit of the last write (DESIGN §6).
+
+use filrouge_types::{Channel, ErrorCode};
+
+use super::asks::{close_session, event, patch, patch_if, title};
+use super::drafts;
+use super::fixture::{Fixture, append, code, item, start_with, user};
+use super::leases_writes::{Busy, WRITES};
+use super::live_asks::{SECOND, TTL, acquire, checkpoint, releasing, under};
+use crate::command::{SessionPatch, Write};
+
+pub async fn given_free_with_the_last_write(f: &Fixture) {
+    let who = user("ann");
+    // A draft is never the last write.
+    for n in 0..WRITES + 1 {
+        let s = format!("s{n}");
+        let busy = Busy::new(f, &who, &s).await;
+        let fence = f.held(&who, &s, "a").await;
+        let mut writes = busy.writes(&who);
+        writes.retain(|(name, _)| *name != "draft");
+        let told = event(&s, "k", "call_ended");
+        writes.push(("event", Write::RecordEvent(Box::new(told))));
+        writes.push(("title", patch(&s, title("t"))));
+        let (name, write) = writes.swap_remove(n);
+        let commits = f.ledger.position().commit_no;
+        f.write(&releasing(&who, fence), write.clone())
+            .await
+            .unwrap();
+        let one_more = f.ledger.position().commit_no - commits;
+        assert!(one_more <= 1, "{name}: in the same commit");
+        let free = f.lease(&who, &s).await.unwrap();
+        assert_eq!((free.fence, free.holder), (fence, None), "{name}");
+        if name != "close" {
+            let next = f.taken(&who, acquire(&s, "b")).await.unwrap();
+            assert!(next.lease.fence > fence, "{name}");
+            // What comes again is of no concern to who holds it now.
+            let again = f.write(&releasing(&who, fence), write).await;
+            assert!(again.is_ok() || code(again) == ErrorCode::StaleFence);
+            let held = f.lease(&who, &s).await.unwrap();
+            assert_eq!(held, next.lease, "{name}");
+        }
+    }
+    f.intact().await;
+}
+
+pub async fn a_refused_write_gives_nothing_free(f: &Fixture) {
+    let who = user("ann");
+    let busy = Busy::new(f, &who, "s").await;
+    let older = f.held(&who, "s", "a").await;
+    f.clock.advance(TTL * SECOND);
+    let fence = f.held(&who, "s", "a").await;
+    let said = || vec![item(Channel::Plan, "p")];
+    let refused = [
+        append("s", busy.open.turn_id, said(), Some(99)),
+        append("s", busy.done.turn_id, said(), None),
+        checkpoint("s", Some(99), None, "{}"),
+        patch_if("s", title("t"), Some(vec![[7; 16]])),
+    ];
+    let position = f.ledger.position();
+    for write in refused {
+        f.write(&releasing(&who, fence), write).await.unwrap_err();
+    }
+    for (_, write) in busy.writes(&who) {
+        let stale = f.write(&releasing(&who, older), write).await;
+        assert_eq!(code(stale), ErrorCode::StaleFence);
+    }
+    assert_eq!(f.ledger.position(), position);
+    let lease = f.lease(&who, "s").await.unwrap();
+    assert_eq!((lease.fence, lease.holder.as_deref()), (fence, Some("a")));
+}
+
+/// The answer to a write that gives free was lost: the same one again leaves the session free.
+pub async fn a_repeated_write_gives_free_as_well(f: &Fixture) {
+    let who = user("ann");
+    let labelled = SessionPatch {
+        state: Some(Some("L".into())),
+        ..SessionPatch::default()
+    };
+    let whole = start_with(&who, "s", "r", "q", Some("a"), |_, _| {});
+    let whole = Write::Start(Box::new(whole));
+    f.write(&who, whole.clone()).await.unwrap();
+    let busy = Busy::new(f, &who, "s").await;
+    let mut said = item(Channel::Plan, "p");
+    said.item_id = filrouge_types::ItemId::new("k").ok();
+    let writes = [
+        whole,
+        append("s", busy.open.turn_id, vec![said], None),
+        super::fixture::cancel("s", busy.open.turn_id),
+        checkpoint("s", Some(1), Some("L"), "{}"),
+        patch("s", labelled),
+        Write::RecordEvent(Box::new(event("s", "k", "call_ended"))),
+        close_session("s", None),
+    ];
+    for (n, write) in writes.iter().enumerate() {
+        let fence = f.held(&who, "s", "a").await;
+        f.write(&under(&who, fence), write.clone()).await.unwrap();
+        let held = f.lease(&who, "s").await.unwrap();
+        assert_eq!(held.holder.as_deref(), Some("a"), "{n}");
+        f.write(&releasing(&who, fence), write.clone())
+            .await
+            .unwrap();
+        assert_eq!(f.lease(&who, "s").await.unwrap().holder, None, "{n}");
+        let position = f.ledger.position();
+        f.write(&releasing(&who, fence), write.clone())
+            .await
+            .unwrap();
+        assert_eq!(f.ledger.position(), position, "{n}: free already");
+    }
+    f.intact().await;
+}
+
+pub async fn a_draft_gives_nothing_free(f: &Fixture) {
+    let who = user("ann");
+    let turn = f.start(&who, "s", "r").await;
+    let fence = f.held(&who, "s", "a").await;
+    let held = f.lease(&who, "s").await.unwrap();
+    let draft = drafts::put("s", turn.turn_id, drafts::stream(1), 0, Vec::new());
+    f.write(&releasing(&who, fence), draft).await.unwrap();
+    assert_eq!(f.lease(&who, "s").await.unwrap(), held);
+    f.intact().await;
+}

@@ -1,0 +1,132 @@
+//! Many who want to hold one session.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use filrouge_types::ErrorCode;
+use tokio::task::JoinSet;
+
+use super::fixture::{Fixture, anyone, cmd, start_with};
+use super::live_asks::{SECOND, TTL, acquire, acquire_new, release, releasing, under};
+use crate::command::{Outcome, Scope, Write};
+
+fn whole(who: &Scope, request: &str) -> Write {
+    let made = start_with(who, "s", request, "q", Some("a"), |_, _| {});
+    Write::Start(Box::new(made))
+}
+
+pub async fn one_of_many_takes_it(f: &Fixture) {
+    for round in 0..3 {
+        let mut tasks = JoinSet::new();
+        for n in 0..32 {
+            let ledger = f.ledger.clone();
+            let write = acquire_new("s", &format!("h{n}"));
+            tasks.spawn(async move { (n, ledger.write(cmd(&anyone(), write)).await) });
+        }
+        let (mut taken, mut made) = (Vec::new(), 0);
+        for (n, answer) in tasks.join_all().await {
+            match answer {
+                Ok(Outcome::Lease { lease, created, .. }) => {
+                    assert_eq!(lease.holder.as_deref(), Some(format!("h{n}").as_str()));
+                    made += u32::from(created);
+                    taken.push(lease);
+                }
+                Ok(other) => panic!("{other:?}"),
+                Err(failure) => {
+                    assert_eq!(failure.code, ErrorCode::LeaseTimeout);
+                    assert!(failure.held.is_some());
+                }
+            }
+        }
+        assert_eq!(taken.len(), 1, "one holder");
+        assert_eq!(made, u32::from(round == 0));
+        let lease = &taken[0];
+        assert_eq!(f.lease(&anyone(), "s").await.unwrap(), *lease);
+        let free = release("s", lease.holder.as_deref().unwrap(), lease.fence);
+        f.taken(&anyone(), free).await.unwrap();
+    }
+    f.intact().await;
+}
+
+/// All wait for their turn: each holds the session once, and what they write stands in the order of their fences.
+pub async fn everybody_gets_it_in_the_end(f: &Fixture) {
+    const MANY: usize = 16;
+    let who = anyone();
+    f.create(&who, "s").await.unwrap();
+    let mut tasks = JoinSet::new();
+    for n in 0..MANY {
+        let (ledger, who) = (f.ledger.clone(), who.clone());
+        tasks.spawn(async move {
+            let fence = loop {
+                let asked = cmd(&who, acquire("s", &format!("h{n}")));
+                match ledger.write(asked).await {
+                    Ok(Outcome::Lease { lease, .. }) => break lease.fence,
+                    Ok(other) => panic!("{other:?}"),
+                    Err(failure) => assert_eq!(failure.code, ErrorCode::LeaseTimeout),
+                }
+                tokio::task::yield_now().await;
+            };
+            let held = cmd(&releasing(&who, fence), whole(&who, &format!("r{n}")));
+            match ledger.write(held).await.unwrap() {
+                Outcome::Turn(turn, _) => (fence, turn.ordinal),
+                other => panic!("{other:?}"),
+            }
+        });
+    }
+    let mut held = tasks.join_all().await;
+    held.sort_unstable();
+    assert!(held.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "{held:?}");
+    assert_eq!(held.len(), MANY);
+    assert_eq!(f.lease(&who, "s").await.unwrap().holder, None);
+    f.intact().await;
+}
+
+/// Those whose lease was taken over go on writing under load: none of it is taken.
+pub async fn who_was_overtaken_never_writes(f: &Fixture) {
+    const HOLDERS: u64 = 12;
+    let who = anyone();
+    f.create(&who, "s").await.unwrap();
+    let (first, over) = (
+        f.held(&who, "s", "first").await,
+        Arc::new(AtomicBool::default()),
+    );
+    f.clock.advance(TTL * SECOND);
+    let (overtaken, tries) = (Arc::new(AtomicU64::new(first)), Arc::new(AtomicU64::new(0)));
+    let mut newest = f.held(&who, "s", "second").await;
+    let mut tasks = JoinSet::new();
+    for n in 0..8 {
+        let (ledger, who) = (f.ledger.clone(), who.clone());
+        let (overtaken, over, tries) = (overtaken.clone(), over.clone(), tries.clone());
+        tasks.spawn(async move {
+            while !over.load(Ordering::SeqCst) {
+                let fence = overtaken.load(Ordering::SeqCst);
+                let request = format!("late {n} {}", tries.fetch_add(1, Ordering::SeqCst));
+                let late = cmd(&under(&who, fence), whole(&who, &request));
+                let refused = ledger.write(late).await.unwrap_err();
+                assert_eq!(refused.code, ErrorCode::StaleFence);
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+    for n in 0..HOLDERS {
+        f.write(&under(&who, newest), whole(&who, &format!("r{n}")))
+            .await
+            .unwrap();
+        f.clock.advance(TTL * SECOND);
+        let next = f.held(&who, "s", &format!("h{n}")).await;
+        assert!(next > newest);
+        overtaken.store(newest, Ordering::SeqCst);
+        newest = next;
+    }
+    while tries.load(Ordering::SeqCst) < 50 {
+        tokio::task::yield_now().await;
+    }
+    over.store(true, Ordering::SeqCst);
+    tasks.join_all().await;
+    let session = f.session(&who, "s").await.unwrap();
+    assert_eq!(
+        (session.turn_count, session.last_seq),
+        (HOLDERS, HOLDERS * 2)
+    );
+    f.intact().await;
+}

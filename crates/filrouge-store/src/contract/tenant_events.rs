@@ -1,0 +1,101 @@
+//! Events of all sessions by when they happened (DESIGN §6).
+
+use filrouge_types::{TenantId, Timestamp};
+
+use super::asks::event;
+use super::fixture::{Fixture, anyone, operator, user};
+use crate::command::NewEvent;
+
+fn at(n: i64) -> Timestamp {
+    Timestamp::from_micros(n)
+}
+
+/// Events of tenant `t` as `session key`, in `from..to`.
+async fn within(f: &Fixture, tenant: &str, from: i64, to: i64) -> Vec<String> {
+    let tenant = TenantId::new(tenant).unwrap();
+    let ask = f.ledger.ask(move |sight| {
+        let mut told = Vec::new();
+        sight.tenant_events(&tenant, (at(from), at(to)), &mut |session, event| {
+            told.push(format!("{} {}", session.as_str(), event.key.as_str()));
+            Ok(())
+        })?;
+        Ok(told)
+    });
+    ask.await.unwrap()
+}
+
+async fn happened(f: &Fixture, session: &str, key: &str, when: i64) {
+    let made = NewEvent {
+        at: Some(at(when)),
+        ..event(session, key, "kind")
+    };
+    f.record(&operator("t"), made).await.unwrap();
+}
+
+pub async fn events_of_a_time(f: &Fixture) {
+    for who in [anyone(), operator("u")] {
+        f.create(&who, "a").await.unwrap();
+    }
+    f.create(&user("ann"), "b").await.unwrap();
+    f.create(&user("ann"), "gone").await.unwrap();
+    for (session, key, when) in [
+        ("a", "1", 10),
+        ("gone", "1", 12),
+        ("b", "1", 10),
+        ("a", "2", 30),
+        ("b", "2", -5),
+        ("a", "3", 20),
+        ("a", "4", 10),
+        ("b", "3", 30),
+    ] {
+        happened(f, session, key, when).await;
+    }
+    let foreign = NewEvent {
+        at: Some(at(15)),
+        ..event("a", "foreign", "kind")
+    };
+    f.record(&operator("u"), foreign).await.unwrap();
+    f.erase(&user("ann"), "gone").await.unwrap();
+    let all = ["b 2", "a 1", "a 4", "b 1", "a 3", "a 2", "b 3"];
+    assert_eq!(within(f, "t", i64::MIN, i64::MAX).await, all);
+    assert_eq!(within(f, "t", 10, 30).await, all[1..5]);
+    assert_eq!(within(f, "t", 11, 31).await, all[4..]);
+    assert_eq!(within(f, "t", 30, 10).await, [""; 0]);
+    assert_eq!(within(f, "u", 0, 99).await, ["a foreign"]);
+    assert_eq!(within(f, "v", 0, 99).await, [""; 0]);
+    f.intact().await;
+}
+
+pub async fn events_of_a_time_page(f: &Fixture) {
+    for s in ["a", "b", "c"] {
+        f.create(&anyone(), s).await.unwrap();
+        for n in 0..7 {
+            happened(f, s, &format!("k{n}"), n % 3).await;
+        }
+    }
+    let page = |after, limit| {
+        let ask = f.ledger.ask(move |sight| {
+            let rows = sight.view.events_at(at(0), at(2), after, limit)?;
+            let place = |(pk, row): &(u64, crate::rows::EventRow)| (row.event.at, *pk, row.number);
+            Ok(rows.iter().map(place).collect::<Vec<_>>())
+        });
+        async { ask.await.unwrap() }
+    };
+    let all = page(None, 99).await;
+    assert_eq!(all.len(), 15);
+    assert!(all.is_sorted_by(|a, b| a < b), "{all:?}");
+    for limit in [1, 2, 4, 15, 16] {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let some = page(after, limit).await;
+            assert!(some.len() <= limit);
+            let Some(last) = some.last() else { break };
+            after = Some(*last);
+            found.extend(some);
+        }
+        assert_eq!(found, all, "pages of {limit}");
+    }
+    // A place before the time asked for leads to its beginning.
+    assert_eq!(page(Some((at(-9), 99, 99)), 99).await, all);
+    assert!(page(Some((at(9), 0, 0)), 99).await.is_empty());
+}

@@ -1,0 +1,110 @@
+//! Checkpoints: the application's state beside the journal, each under a MAC of its own (DESIGN §6, §9).
+
+use filrouge_types::{Checkpoint, RawJson};
+
+use super::SessionPk;
+use crate::codec::{Malformed, Reader, Write};
+use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
+
+/// One checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointRow {
+    /// The checkpoint; its seq is the row's key.
+    pub checkpoint: Checkpoint,
+    key_id: KeyId,
+    mac: [u8; MAC_BYTES],
+}
+
+impl CheckpointRow {
+    /// Signs a checkpoint with the active key.
+    #[must_use]
+    pub fn sealed(checkpoint: Checkpoint, keyring: &Keyring, pk: SessionPk) -> Self {
+        let mut row = Self {
+            checkpoint,
+            key_id: keyring.active(),
+            mac: [0; MAC_BYTES],
+        };
+        row.mac = row.expected(keyring, pk).unwrap_or_default();
+        row
+    }
+
+    fn expected(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
+        let place = [pk.to_be_bytes(), self.checkpoint.seq.to_be_bytes()];
+        let pieces: [&[u8]; 2] = [place.as_flattened(), &self.body()];
+        keyring.mac(self.key_id, Domain::Checkpoint, &pieces)
+    }
+
+    /// Checks the MAC; `None` when the key is missing.
+    #[must_use]
+    pub fn verified(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
+        Some(equal_macs(&self.expected(keyring, pk)?, &self.mac))
+    }
+
+    /// The bytes of what callers wrote in it.
+    #[must_use]
+    pub fn content_len(&self) -> usize {
+        let label = self.checkpoint.label.as_ref().map_or(0, |l| l.len());
+        label + self.checkpoint.state.as_str().len()
+    }
+
+    fn body(&self) -> Vec<u8> {
+        let Checkpoint {
+            label,
+            state,
+            created_at,
+            ..
+        } = &self.checkpoint;
+        let mut out = Vec::with_capacity(state.as_str().len() + 64);
+        out.byte(crate::record::FORMAT);
+        out.extend_from_slice(&self.key_id.to_be_bytes());
+        out.byte(u8::from(label.is_some()));
+        if let Some(label) = label {
+            out.text(label);
+        }
+        out.time(*created_at);
+        out.text(state.as_str());
+        out
+    }
+
+    /// The stored bytes, without the seq, which is the row's key.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = self.body();
+        out.extend_from_slice(&self.mac);
+        out
+    }
+
+    /// Reads stored bytes; `None` when they are malformed.
+    #[must_use]
+    pub fn decode(seq: u64, bytes: &[u8]) -> Option<Self> {
+        Self::read(seq, bytes).ok()
+    }
+
+    fn read(seq: u64, bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut r = Reader(bytes);
+        if r.byte()? != crate::record::FORMAT {
+            return Err(Malformed);
+        }
+        let key_id = KeyId::from_be_bytes(r.array()?);
+        let label = match r.byte()? {
+            0 => None,
+            1 => Some(r.text()?.into()),
+            _ => return Err(Malformed),
+        };
+        let row = Self {
+            checkpoint: Checkpoint {
+                seq,
+                label,
+                created_at: r.time()?,
+                state: RawJson::from_checked(r.text()?),
+            },
+            key_id,
+            mac: r.array()?,
+        };
+        if r.is_empty() {
+            Ok(row)
+        } else {
+            Err(Malformed)
+        }
+    }
+}

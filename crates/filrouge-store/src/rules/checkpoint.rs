@@ -1,0 +1,157 @@
+//! Checkpoints: the application's state as of a seq, once for each; the newest ones are kept (DESIGN §6).
+
+use filrouge_types::{Checkpoint, ErrorCode, Failure};
+
+use super::{Change, Context, Group, lease, put_changed};
+use crate::command::{Outcome, PutCheckpoint, Scope};
+use crate::read::Loaded;
+use crate::rows::{CheckpointRow, HeadCheckpoints, SessionRow, Tx};
+
+pub(super) fn put<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    put: &PutCheckpoint,
+) -> Result<Outcome, Failure> {
+    let mut session = ctx.sight(tx).get(scope, &put.session_id)?;
+    let last_seq = session.head.last_seq;
+    let seq = put.seq.unwrap_or(last_seq);
+    let there = there(tx, ctx, &session, seq)?;
+    if let Some(checkpoint) = there.as_ref().filter(|there| same(there, put)) {
+        let checkpoint = checkpoint.clone();
+        lease::release_again(tx, group, ctx, session, scope)?;
+        return Ok(Outcome::Checkpoint {
+            checkpoint: Box::new(checkpoint),
+            created: false,
+            last_seq,
+        });
+    }
+    lease::check(ctx, &mut session, scope)?;
+    if there.is_some() {
+        return Err(another(seq));
+    }
+    if seq > last_seq {
+        let what = format!("seq is {seq}, the session stands at {last_seq}");
+        return Err(Failure::new(ErrorCode::Invalid, what)
+            .with_hint("a checkpoint covers items that are there: put them first"));
+    }
+    let checkpoint = Checkpoint {
+        seq,
+        label: put.label.clone(),
+        state: put.state.clone(),
+        created_at: ctx.now,
+    };
+    let seqs = seqs(tx, &session)?;
+    let row = CheckpointRow::sealed(checkpoint.clone(), ctx.keyring, session.pk);
+    tx.put_checkpoint(session.pk, &row)?;
+    trim(tx, &mut session, (seqs, seq), put.keep)?;
+    if session.head.checkpoints.newest == seq {
+        label(tx, &mut session, put)?;
+    }
+    put_changed(tx, group, ctx, session, (seq, 0), Change::Checkpoint)?;
+    Ok(Outcome::Checkpoint {
+        checkpoint: Box::new(checkpoint),
+        created: true,
+        last_seq,
+    })
+}
+
+/// The checkpoint at this seq. One that cannot be read any more is put again.
+fn there<T: Tx>(
+    tx: &T,
+    ctx: &Context<'_>,
+    session: &Loaded,
+    seq: u64,
+) -> Result<Option<Checkpoint>, Failure> {
+    match ctx.sight(tx).checkpoint_at(session, seq) {
+        Err(failure) if failure.code == ErrorCode::IntegrityError => Ok(None),
+        found => found,
+    }
+}
+
+fn same(found: &Checkpoint, put: &PutCheckpoint) -> bool {
+    found.label == put.label && super::session::same_json(&found.state, &put.state)
+}
+
+fn another(seq: u64) -> Failure {
+    let what = format!("there is another checkpoint at seq {seq}");
+    let hint =
+        "a checkpoint is put once for each seq: write the item that has changed the state first";
+    Failure::new(ErrorCode::IdempotencyMismatch, what).with_hint(hint)
+}
+
+/// The seqs of the checkpoints, which must be those that the head tells of: or else the next head would vouch for what
+/// somebody has taken away or put back.
+fn seqs<T: Tx>(tx: &T, session: &Loaded) -> Result<Vec<u64>, Failure> {
+    let seqs = tx.checkpoint_seqs(session.pk)?;
+    if HeadCheckpoints::of(&seqs) == session.head.checkpoints {
+        return Ok(seqs);
+    }
+    Err(session.broken(None, "checkpoints are missing or were added"))
+}
+
+/// Keeps the newest ones of those that were there and the one that is put, and has the head tell of them.
+fn trim<T: Tx>(
+    tx: &mut T,
+    session: &mut Loaded,
+    (mut seqs, put): (Vec<u64>, u64),
+    keep: u64,
+) -> Result<(), Failure> {
+    if let Err(at) = seqs.binary_search(&put) {
+        seqs.insert(at, put);
+    }
+    let keep = usize::try_from(keep.max(1)).unwrap_or(usize::MAX);
+    let surplus = seqs.len().saturating_sub(keep);
+    for seq in seqs.drain(..surplus) {
+        tx.delete_checkpoint(session.pk, seq)?;
+    }
+    session.head.checkpoints = HeadCheckpoints::of(&seqs);
+    Ok(())
+}
+
+/// The session is in the state that its newest checkpoint names.
+fn label<T: Tx>(tx: &mut T, session: &mut Loaded, put: &PutCheckpoint) -> Result<(), Failure> {
+    if put.label.is_none() || put.label == session.row.state {
+        return Ok(());
+    }
+    let row = SessionRow {
+        state: put.label.clone(),
+        ..session.row.clone()
+    };
+    tx.update_session(session.pk, &row)?;
+    session.head.session = row.fingerprint();
+    session.row = row;
+    Ok(())
+}
+
+/// Takes away the checkpoints that cover a seq, for they may tell what was in it; the head is for the caller to put.
+pub(super) fn forget_covering<T: Tx>(
+    tx: &mut T,
+    session: &mut Loaded,
+    seq: u64,
+) -> Result<(), Failure> {
+    let mut seqs = seqs(tx, session)?;
+    let first = seqs.partition_point(|at| *at < seq);
+    for at in seqs.drain(first..) {
+        tx.delete_checkpoint(session.pk, at)?;
+    }
+    session.head.checkpoints = HeadCheckpoints::of(&seqs);
+    Ok(())
+}
+
+/// Puts checkpoints that come with a session; the head is for the caller to put.
+pub(super) fn adopt<T: Tx>(
+    tx: &mut T,
+    ctx: &Context<'_>,
+    session: &mut Loaded,
+    checkpoints: &[Checkpoint],
+) -> Result<(), Failure> {
+    for checkpoint in checkpoints {
+        let row = CheckpointRow::sealed(checkpoint.clone(), ctx.keyring, session.pk);
+        tx.put_checkpoint(session.pk, &row)?;
+    }
+    let seqs: Vec<u64> = checkpoints.iter().map(|c| c.seq).collect();
+    session.head.checkpoints = HeadCheckpoints::of(&seqs);
+    Ok(())
+}

@@ -1,0 +1,306 @@
+//! Leases: one holder at a time, under a fence that only grows (DESIGN §6). The newest lease lies in the session's head, so
+//! that whoever writes has looked at it, and whoever gives the session free does so in the commit of the write.
+
+use filrouge_types::{ErrorCode, EventKey, Failure, Lease, SessionStatus, Timestamp};
+
+use super::{Change, Context, Group, event, insert_session, put_changed};
+use crate::command::{Acquire, LeaseAsk, NewEvent, Outcome, Scope, TakeLease};
+use crate::read::{Loaded, session_not_found};
+use crate::rows::{HeadLease, Tx};
+
+/// The kind of the event that tells of a session that was gone on with from what the store has.
+const RESUMED: &str = "resume_from_pg";
+
+/// Most bytes of a holder's name, as of any id.
+const HOLDER_MAX: usize = 256;
+
+pub(super) fn take<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    take: &TakeLease,
+) -> Result<Outcome, Failure> {
+    match &take.ask {
+        LeaseAsk::Acquire(acquire) => acquired(tx, group, ctx, scope, take, acquire),
+        LeaseAsk::Renew { fence, ttl } => {
+            let mut session = ctx.sight(tx).get(scope, &take.session_id)?;
+            if took_over_here(&session, scope, *fence) {
+                session.head.lease.holder = take.holder.clone();
+            } else {
+                held_by(&session, ctx, &take.holder, *fence)?;
+            }
+            session.head.lease.expires_at = after(ctx.now, *ttl);
+            put(tx, group, ctx, session)
+        }
+        LeaseAsk::Release { fence } => {
+            let mut session = ctx.sight(tx).get(scope, &take.session_id)?;
+            if took_over_here(&session, scope, *fence) {
+                free(&mut session.head.lease, ctx.now);
+                return put(tx, group, ctx, session);
+            }
+            match held_by(&session, ctx, &take.holder, *fence) {
+                Ok(()) => {
+                    free(&mut session.head.lease, ctx.now);
+                    put(tx, group, ctx, session)
+                }
+                Err(failure) if failure.code == ErrorCode::LeaseHeld => Err(failure),
+                Err(_) => Ok(unchanged(&session, ctx)),
+            }
+        }
+    }
+}
+
+fn acquired<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    take: &TakeLease,
+    acquire: &Acquire,
+) -> Result<Outcome, Failure> {
+    // It lies in the head, which every write puts.
+    if take.holder.is_empty() || take.holder.len() > HOLDER_MAX {
+        let what = format!("a holder's name has 1 to {HOLDER_MAX} bytes");
+        return Err(Failure::new(ErrorCode::Invalid, what));
+    }
+    // Only who makes a session where there is none is told that its id is taken.
+    let found = match acquire.create {
+        Some(_) => ctx.sight(tx).find_any(scope, &take.session_id)?,
+        None => Some(ctx.sight(tx).get(scope, &take.session_id)?),
+    };
+    let created = found.is_none();
+    let mut session = match (found, &acquire.create) {
+        (Some(session), _) if scope.sees(&session.row) => session,
+        (Some(_), _) => return Err(super::session_conflict()),
+        (None, Some(new)) => insert_session(tx, ctx, scope, new)?,
+        (None, None) => return Err(session_not_found(&take.session_id)),
+    };
+    check_goes_on(&session, acquire)?;
+    let lease = &session.head.lease;
+    let fence = match lease.is_live(ctx.now) {
+        true if lease.holder == take.holder => lease.fence,
+        true => return Err(refused(&session, ctx.now, ErrorCode::LeaseTimeout)),
+        false => lease.fence + 1,
+    };
+    let taken = fence != lease.fence;
+    session.head.lease = HeadLease {
+        fence,
+        holder: take.holder.clone(),
+        expires_at: after(ctx.now, acquire.ttl),
+    };
+    let resumed = match &acquire.resumes {
+        Some(known) if !created => resumes(tx, group, ctx, scope, &session, *known)?,
+        _ => false,
+    };
+    let change = match &acquire.create {
+        Some(new) if created => {
+            Change::Created(session.row.tenant_id.clone(), new.session_id.clone())
+        }
+        _ => Change::Lease,
+    };
+    let session = put_changed(tx, group, ctx, session, (0, 0), change)?;
+    Ok(Outcome::Lease {
+        lease: session.head.lease.shown(ctx.now),
+        taken,
+        created,
+        resumed,
+    })
+}
+
+fn check_goes_on(session: &Loaded, acquire: &Acquire) -> Result<(), Failure> {
+    let state = session.row.state.as_deref();
+    if let Some(state) = state.filter(|s| acquire.terminal.iter().any(|t| **t == **s)) {
+        let what = format!("session {:?} has come to {state}", session.name());
+        return Err(Failure::new(ErrorCode::SessionTerminated, what)
+            .with_hint("begin another session: this one does not go on"));
+    }
+    if session.row.status == SessionStatus::Closed {
+        let what = format!("session {:?} is closed", session.name());
+        return Err(Failure::new(ErrorCode::SessionClosed, what)
+            .with_hint("begin another session, or patch this one's status to active"));
+    }
+    Ok(())
+}
+
+/// Tells of a caller who goes on from what the store has; once for each fence.
+fn resumes<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    session: &Loaded,
+    known: Option<u64>,
+) -> Result<bool, Failure> {
+    let head = &session.head;
+    let nothing = head.last_seq == 0 && head.checkpoints.count == 0;
+    if nothing || known == Some(head.last_seq) {
+        return Ok(false);
+    }
+    let key = format!("filrouge:{RESUMED}:{}", head.lease.fence);
+    let Ok(key) = EventKey::new(key) else {
+        return Ok(false);
+    };
+    if tx.event(session.pk, &key)?.is_some() {
+        return Ok(true);
+    }
+    let new = NewEvent {
+        session_id: session.row.session_id.clone(),
+        key,
+        kind: RESUMED.into(),
+        at: None,
+        detail: None,
+    };
+    // The session that was found stands in the store as it was: nothing is given free here.
+    match event::apply(tx, group, ctx, &scope.clone().with_hold(None), &new) {
+        // A session that has all the events it may have goes on nevertheless.
+        Err(failure) if failure.code == ErrorCode::LimitExceeded => Ok(false),
+        recorded => recorded.map(|_| true),
+    }
+}
+
+/// Whether who writes may (DESIGN §6); one who gives the session free with the write has done so in the head that is put.
+pub(super) fn check(ctx: &Context<'_>, session: &mut Loaded, scope: &Scope) -> Result<(), Failure> {
+    check_hold(session, scope, ctx.now)?;
+    give_free(ctx, session, scope);
+    Ok(())
+}
+
+/// As a write is checked that goes on with a session, at this time.
+///
+/// # Errors
+/// `lease_held`, `stale_fence`, `lease_expired`.
+pub fn check_hold(session: &Loaded, scope: &Scope, now: Timestamp) -> Result<(), Failure> {
+    let lease = &session.head.lease;
+    let live = lease.is_live(now);
+    let Some(hold) = scope.hold else {
+        return if live {
+            Err(refused(session, now, ErrorCode::LeaseHeld))
+        } else {
+            Ok(())
+        };
+    };
+    if hold.fence != lease.fence || hold.fence == 0 {
+        return Err(stale(session, hold.fence));
+    }
+    if !live && !hold.queued {
+        let what = format!("the lease with fence {} has ended", hold.fence);
+        return Err(Failure::new(ErrorCode::LeaseExpired, what)
+            .with_hint("resume the session: nobody else may have taken it yet"));
+    }
+    Ok(())
+}
+
+/// Whoever holds the session and asks for it gives it free, in the head that is put then; tells whether that is so.
+pub(super) fn give_free(ctx: &Context<'_>, session: &mut Loaded, scope: &Scope) -> bool {
+    let lease = &mut session.head.lease;
+    let asked = scope
+        .hold
+        .is_some_and(|hold| hold.release && hold.fence == lease.fence);
+    let gives = asked && lease.is_live(ctx.now);
+    if gives {
+        free(lease, ctx.now);
+    }
+    gives
+}
+
+/// A session that is not there was never held.
+pub(super) fn check_none(scope: &Scope) -> Result<(), Failure> {
+    match scope.hold {
+        None => Ok(()),
+        Some(hold) => {
+            let what = format!("fence {} was never given out", hold.fence);
+            Err(Failure::new(ErrorCode::StaleFence, what)
+                .with_hint("take a lease of the session, or resume it with create: true"))
+        }
+    }
+}
+
+/// A write that puts no head, as one that was done before, gives the session free by itself.
+pub(super) fn release_again<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    mut session: Loaded,
+    scope: &Scope,
+) -> Result<Loaded, Failure> {
+    match give_free(ctx, &mut session, scope) {
+        true => put_changed(tx, group, ctx, session, (0, 0), Change::Lease),
+        false => Ok(session),
+    }
+}
+
+fn put<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    session: Loaded,
+) -> Result<Outcome, Failure> {
+    let session = put_changed(tx, group, ctx, session, (0, 0), Change::Lease)?;
+    Ok(unchanged(&session, ctx))
+}
+
+fn unchanged(session: &Loaded, ctx: &Context<'_>) -> Outcome {
+    Outcome::Lease {
+        lease: session.head.lease.shown(ctx.now),
+        taken: false,
+        created: false,
+        resumed: false,
+    }
+}
+
+fn free(lease: &mut HeadLease, now: Timestamp) {
+    lease.holder = Box::default();
+    lease.expires_at = now;
+}
+
+/// Whether the lease went from hand to hand under this fence while the store did not answer, and nobody else has taken it
+/// since: then it is what whoever kept it meanwhile says (DESIGN §6, "Ledger down").
+fn took_over_here(session: &Loaded, scope: &Scope, fence: u64) -> bool {
+    let queued = scope.hold.is_some_and(|h| h.queued && h.fence == fence);
+    queued && fence != 0 && fence == session.head.lease.fence
+}
+
+/// That the session is held by this holder under this fence.
+fn held_by(session: &Loaded, ctx: &Context<'_>, holder: &str, fence: u64) -> Result<(), Failure> {
+    let lease = &session.head.lease;
+    if fence != lease.fence || fence == 0 {
+        return Err(stale(session, fence));
+    }
+    if !lease.is_live(ctx.now) {
+        let what = format!("the lease with fence {fence} has ended");
+        return Err(Failure::new(ErrorCode::LeaseExpired, what)
+            .with_hint("take another lease: nobody else may have taken the session yet"));
+    }
+    if *lease.holder != *holder {
+        return Err(refused(session, ctx.now, ErrorCode::LeaseHeld));
+    }
+    Ok(())
+}
+
+/// Another fence is the newest one.
+fn stale(session: &Loaded, fence: u64) -> Failure {
+    let what = format!(
+        "fence {fence} is not the newest one of session {:?}, which is {}",
+        session.name(),
+        session.head.lease.fence
+    );
+    Failure::new(ErrorCode::StaleFence, what)
+        .with_hint("resume the session, and go on from what was written meanwhile")
+}
+
+/// Somebody else holds the session.
+fn refused(session: &Loaded, now: Timestamp, code: ErrorCode) -> Failure {
+    let held: Lease = session.head.lease.shown(now);
+    let holder = held.holder.as_deref().unwrap_or_default();
+    let what = format!("session {:?} is held by {holder:?}", session.name());
+    let hint = "wait until it is given free or its time is up, or write under its fence";
+    let mut failure = Failure::new(code, what).with_hint(hint);
+    failure.held = Some(Box::new(held));
+    failure
+}
+
+fn after(now: Timestamp, ttl: std::time::Duration) -> Timestamp {
+    let micros = i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX);
+    Timestamp::from_micros(now.as_micros().saturating_add(micros))
+}

@@ -1,0 +1,197 @@
+//! Leases and checkpoints of ephemeral sessions: what bounds them, and how they go into the ledger at a login.
+
+use filrouge_store::command::{Adopt, Beside, Write};
+use filrouge_store::contract::Fixture;
+use filrouge_store::contract::asks::link;
+use filrouge_store::contract::differential::memory;
+use filrouge_store::contract::fixture::{
+    anyone, cmd, code, finalize, keyed, operator, sid, start_with, user,
+};
+use filrouge_store::contract::live_asks::{
+    SECOND, TTL, acquire, checkpoint, keeping, release, under,
+};
+use filrouge_store::hot::{HotBounds, Keep, KeepItems};
+use filrouge_types::ErrorCode;
+
+use crate::store::{Store, YEARS};
+
+const CONVERSATION: Keep = Keep {
+    metadata: None,
+    record: KeepItems::Conversation,
+};
+
+/// Two turns, each a question, two observations and an answer; a checkpoint at every seq of `seqs`.
+async fn spoken(f: &Fixture, seqs: &[u64]) {
+    for request in ["r1", "r2"] {
+        let whole = start_with(&anyone(), "s", request, "q", Some("a"), |_, items| {
+            let said = |n| keyed(&format!("{request} {n}"), "o");
+            items.splice(1..1, [said(1), said(2)]);
+        });
+        f.try_start(&anyone(), whole).await.unwrap();
+    }
+    for seq in seqs {
+        let state = format!(r#"{{ "n":{seq}.0 }}"#);
+        let write = keeping(9, "s", Some(*seq), Some("WAIT"), &state);
+        f.checkpointed(&anyone(), write).await.unwrap();
+    }
+}
+
+async fn adopted(store: &Store, adopt: Adopt) -> Fixture {
+    let there = memory(store.keyring.clone());
+    take_in(&there, adopt).await;
+    there
+}
+
+async fn take_in(there: &Fixture, adopt: Adopt) {
+    let write = Write::Adopt(Box::new(adopt));
+    let taken = there.ledger.write(cmd(&operator("t"), write)).await;
+    taken.unwrap();
+    there.intact().await;
+}
+
+#[tokio::test]
+async fn all_of_it_goes_into_the_ledger() {
+    let (store, who, ann) = (Store::roomy(), anyone(), user("ann"));
+    let f = store.fixture();
+    spoken(&f, &[1, 4, 7, 8]).await;
+    let fence = f.held(&who, "s", "before").await;
+    f.taken(&who, release("s", "before", fence)).await.unwrap();
+    let fence = f.held(&who, "s", "a").await;
+    f.session_of(&ann, link("s", "ann")).await.unwrap();
+
+    let (_, all) = store.taken("s", &Keep::default()).await.unwrap().unwrap();
+    let there = adopted(&store, all.clone()).await;
+    assert_eq!(there.lease(&ann, "s").await, f.lease(&ann, "s").await);
+    assert_eq!(
+        there.checkpoints(&ann, "s").await,
+        f.checkpoints(&ann, "s").await
+    );
+
+    // Who holds it goes on there, and nobody else does.
+    let refused = there.taken(&ann, acquire("s", "b")).await;
+    assert_eq!(code(refused), ErrorCode::LeaseTimeout);
+    there.whole(&under(&ann, fence), "s", "r3", "a").await;
+    there.clock.advance(TTL * SECOND);
+    let next = there.held(&ann, "s", "b").await;
+    assert!(next > fence);
+    // Taking it in again changes nothing of that.
+    take_in(&there, all).await;
+    let lease = there.lease(&ann, "s").await.unwrap();
+    assert_eq!((lease.fence, lease.holder.as_deref()), (next, Some("b")));
+    assert_eq!(there.checkpoint_seqs(&ann, "s").await, [8, 7, 4, 1]);
+}
+
+/// A checkpoint covers what is kept of what it covered; of two that come to cover the same, the newer one stays.
+#[tokio::test]
+async fn checkpoints_follow_what_is_kept() {
+    let store = Store::roomy();
+    let f = store.fixture();
+    // Kept are 1, 4, 5 and 8, which become 1, 2, 3 and 4.
+    spoken(&f, &[0, 1, 2, 3, 4, 5, 7, 8]).await;
+    let (_, some) = store.taken("s", &CONVERSATION).await.unwrap().unwrap();
+    assert_eq!(some.items.len(), 4);
+    let there = adopted(&store, some).await;
+    let told = there.checkpoints(&anyone(), "s").await.unwrap();
+    let told: Vec<_> = told.into_iter().map(Result::unwrap).collect();
+    let of = |n: u64| format!(r#"{{ "n":{n}.0 }}"#);
+    let states: Vec<_> = told.iter().map(|c| (c.seq, c.state.as_str())).collect();
+    let expected = [(4, of(8)), (3, of(7)), (2, of(4)), (1, of(3)), (0, of(0))];
+    assert_eq!(states, expected.each_ref().map(|(n, s)| (*n, s.as_str())));
+    let (put, _) = there
+        .checkpointed(&anyone(), checkpoint("s", None, None, r#"{ "n":8.0 }"#))
+        .await
+        .map_or((false, false), |done| (done.1, true));
+    assert!(!put, "the newest one is labelled otherwise");
+    there.whole(&anyone(), "s", "r3", "a").await;
+    there
+        .checkpointed(&anyone(), checkpoint("s", None, None, "{}"))
+        .await
+        .unwrap();
+    there.intact().await;
+}
+
+#[tokio::test]
+async fn turns_that_were_let_go() {
+    let (store, who) = (Store::of_turns(2), anyone());
+    let f = store.fixture();
+    spoken(&f, &[2, 4]).await;
+    for n in 0..3 {
+        let turn = f.whole(&who, "s", &format!("more{n}"), "a").await;
+        let write = checkpoint("s", Some(turn.last_seq), Some("L"), "{}");
+        f.checkpointed(&who, write).await.unwrap();
+        let newest = f.newest_checkpoint(&who, "s").await.checkpoint.unwrap();
+        assert_eq!(newest.seq, turn.last_seq);
+    }
+    let (_, adopt) = store.taken("s", &Keep::default()).await.unwrap().unwrap();
+    assert_eq!(adopt.items.len(), 4);
+    let there = adopted(&store, adopt).await;
+    assert_eq!(there.checkpoint_seqs(&who, "s").await, [4, 2, 0]);
+}
+
+#[tokio::test]
+async fn a_session_that_was_never_live() {
+    let store = Store::roomy();
+    let f = store.fixture();
+    f.whole(&anyone(), "s", "r", "a").await;
+    let (_, adopt) = store.taken("s", &Keep::default()).await.unwrap().unwrap();
+    assert_eq!(adopt.beside, Beside::default());
+    // Nor is one that is taken in with its items alone.
+    let elsewhere = adopted(&store, adopt).await;
+    elsewhere.held(&anyone(), "s", "a").await;
+    let brought = elsewhere.brought(&anyone(), "s").await;
+    let there = adopted(&store, brought).await;
+    let lease = there.lease(&anyone(), "s").await.unwrap();
+    assert!(lease.fence == 0 && lease.holder.is_none());
+}
+
+/// Words that no packing makes short.
+fn words(n: u64, length: usize) -> String {
+    let (mut state, mut text) = (n, String::new());
+    while text.len() < length {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        text += &format!("{:08x}", state >> 32);
+    }
+    text
+}
+
+/// Checkpoints count among the bytes of a session: older turns go for them, and one that has no room is refused.
+#[tokio::test]
+async fn so_many_bytes() {
+    let (store, who) = (
+        Store::new(HotBounds {
+            ttl: YEARS,
+            turns: 1 << 20,
+            bytes: 20_000,
+        }),
+        anyone(),
+    );
+    let f = store.fixture();
+    for n in 0..3 {
+        f.whole(&who, "s", &format!("r{n}"), &words(n, 8000)).await;
+    }
+    let state = |n: usize| format!(r#"{{"x":"{}"}}"#, "x".repeat(n));
+    let large = checkpoint("s", None, None, &state(30_000));
+    let refused = f.checkpointed(&who, large).await;
+    assert_eq!(code(refused), ErrorCode::LimitExceeded);
+    assert!(f.checkpoint_seqs(&who, "s").await.is_empty());
+    let query = filrouge_store::read::TurnQuery {
+        limit: 9,
+        ..Default::default()
+    };
+    let count = async || {
+        let turns = f.ledger.turns(&who, &sid("s"), query.clone()).await;
+        turns.unwrap().0.len()
+    };
+    assert_eq!(count().await, 3, "what is refused takes nothing away");
+    let fits = checkpoint("s", None, None, &state(12_000));
+    f.checkpointed(&who, fits).await.unwrap();
+    assert!((1..3).contains(&count().await));
+    assert_eq!(f.checkpoint_seqs(&who, "s").await, [6]);
+    let turn = f.start(&who, "s", "next").await;
+    let done = f
+        .turn_of(&who, finalize("s", turn.turn_id, Some("a")))
+        .await;
+    done.unwrap();
+}

@@ -1,0 +1,124 @@
+//! `filrouge stats --kpi`: key figures of live calls, for an export a week or to look at.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use comfy_table::{CellAlignment, Table, presets::NOTHING};
+use filrouge_engine::kpi::{Every, KpiQuery, KpiReport, KpiRow};
+use filrouge_types::{Clock, SystemClock, Timestamp};
+
+use crate::cli::{KpiEvery, KpiFormat, Stats};
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::moment::moment;
+use crate::open::{Need, open, operator};
+use crate::output::{document, first_line, stdout};
+
+pub(super) async fn run(config: &Config, asked: &Stats) -> anyhow::Result<ExitCode> {
+    let format = match asked.format {
+        None if config.json => KpiFormat::Json,
+        None => KpiFormat::Table,
+        Some(KpiFormat::Table | KpiFormat::Csv) if config.json => {
+            return Err(Usage::new("--json is another word for --format json").into());
+        }
+        Some(format) => format,
+    };
+    let query = query(asked, SystemClock.now())?;
+    let opened = open(config, Need::Existing).await?;
+    let report = opened.engine.key_figures(&operator(config), query).await;
+    opened.close().await;
+    let report = report?;
+    match format {
+        KpiFormat::Json => document(&report)?,
+        KpiFormat::Csv => {
+            let mut out = stdout();
+            out.write_all(report.csv().as_bytes())?;
+            out.flush()?;
+        }
+        KpiFormat::Table => print(&report)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn query(asked: &Stats, now: Timestamp) -> Result<KpiQuery, Usage> {
+    let since = asked.since.as_deref().map(|t| moment("--since", t, now));
+    let until = asked.until.as_deref().map(|t| moment("--until", t, now));
+    Ok(KpiQuery {
+        since: since.transpose()?,
+        until: until.transpose()?,
+        by: asked.by.map(|by| match by {
+            KpiEvery::Week => Every::Week,
+            KpiEvery::Day => Every::Day,
+        }),
+    })
+}
+
+/// What a column of the table shows.
+type Column = (&'static str, fn(&KpiRow) -> String);
+
+const COLUMNS: &[Column] = &[
+    ("CALLS", |row| row.figures.calls.to_string()),
+    ("LOCK TIMEOUTS", |row| {
+        row.figures.call_lock_timeouts.to_string()
+    }),
+    ("%", |row| {
+        let alert = if row.figures.call_lock_timeout_alert {
+            "!"
+        } else {
+            ""
+        };
+        let rate = row.figures.call_lock_timeout_rate_pct;
+        rate.map_or("-".to_owned(), |pct| format!("{pct:.2}{alert}"))
+    }),
+    ("RESUMES", |row| {
+        row.figures.resume_from_pg_count.to_string()
+    }),
+    ("A CALL", |row| shown(row.figures.resume_from_pg_rate)),
+    ("RECONSTRUCTED", |row| {
+        shown(row.figures.session_reconstruct_rate)
+    }),
+    ("UNKNOWN STATE", |row| shown(row.figures.unknown_state_rate)),
+    ("TRANSFERRED", |row| shown(row.figures.transfer_rate)),
+    ("EVENTS", |row| row.figures.events.to_string()),
+];
+
+fn shown(rate: Option<f64>) -> String {
+    rate.map_or("-".to_owned(), |rate| format!("{rate:.4}"))
+}
+
+fn print(report: &KpiReport) -> anyhow::Result<()> {
+    let mut table = Table::new();
+    let names = COLUMNS.iter().map(|(name, _)| *name);
+    table
+        .load_style(NOTHING)
+        .set_header(std::iter::once("PERIOD").chain(names));
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for row in &report.data {
+        let cells = COLUMNS.iter().map(|(_, shown)| shown(row));
+        table.add_row(std::iter::once(period(row)).chain(cells));
+    }
+    let mut out = stdout();
+    writeln!(out, "{table}")?;
+    // Rows tell how many events of each kind there are in JSON; one row has room for it here.
+    if let [row] = &report.data[..] {
+        for kind in &row.figures.kinds {
+            writeln!(out, "{:>9}  {}", kind.events, first_line(&kind.kind, 100))?;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// A week or day, or from when to when.
+fn period(row: &KpiRow) -> String {
+    let second = |at: Timestamp| {
+        let text = at.to_string();
+        text.split('.').next().unwrap_or(&text).to_owned()
+    };
+    match &row.period {
+        Some(period) => period.to_string(),
+        None => format!("{}Z to {}Z", second(row.since), second(row.until)),
+    }
+}

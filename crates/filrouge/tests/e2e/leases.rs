@@ -1,0 +1,505 @@
+//! Leases over HTTP: one holder at a time, fences that only grow, waiters that wake (DESIGN §6).
+
+use serde_json::{Value, json};
+
+use crate::http::{Client, Reply, text_item};
+use crate::limits::{metric, until};
+use crate::upload_client::{Upload, drafted, journal, text};
+use crate::world::{Server, World};
+
+/// A server with more in its environment.
+pub(crate) fn serve_with(world: &World, environment: &[(&str, &str)]) -> Server {
+    let listen = [("FILROUGE_LISTEN", "127.0.0.1:0")];
+    world.serve_where(&[&listen, environment].concat(), &[])
+}
+
+/// Starts a turn of the session `s`; gives its path.
+pub(crate) fn start(client: &Client, request: &str, fence: Option<u64>) -> String {
+    let body = json!({"request_id": request, "question_neutral": "Which way?", "fence": fence});
+    let turn = client.post("/s/turns", &body).wrote(201);
+    format!("/s/turns/{}", turn["turn_id"].as_str().unwrap())
+}
+
+/// Takes the session `s`; gives the fence.
+pub(crate) fn take(client: &Client, holder: &str) -> u64 {
+    let lease = client
+        .post("/s/lease", &json!({"holder": holder}))
+        .wrote(201);
+    assert_eq!(lease["holder"], holder);
+    assert!(lease["expires_at"].is_string(), "{lease}");
+    lease["fence"].as_u64().unwrap()
+}
+
+fn give_free(client: &Client, holder: &str, fence: u64) -> Reply {
+    client.delete(&format!("/s/lease?holder={holder}&fence={fence}"))
+}
+
+/// Every write that goes on with the session, with this fence.
+fn writes(client: &Client, turn: &str, fence: Option<u64>) -> Vec<(&'static str, Reply)> {
+    let with = |mut body: Value| {
+        if let Some(fence) = fence {
+            body["fence"] = fence.into();
+        }
+        body
+    };
+    let post =
+        |name: &'static str, path: String, body: Value| (name, client.post(&path, &with(body)));
+    let item = text_item("i", "assistant", "thought", "hm");
+    vec![
+        post(
+            "start",
+            "/s/turns".into(),
+            json!({"request_id": "other", "question_neutral": "?"}),
+        ),
+        post("append", format!("{turn}/items"), json!({"items": [item]})),
+        post(
+            "finalize",
+            format!("{turn}/finalize"),
+            json!({"answer_neutral": "a"}),
+        ),
+        post(
+            "fail",
+            format!("{turn}/fail"),
+            json!({"error": {"code": "c", "message": "m", "retryable": false}}),
+        ),
+        post("cancel", format!("{turn}/cancel"), json!({})),
+        post("close", "/s/close".into(), json!({})),
+        ("state", client.patch("/s", &with(json!({"state": "X"})))),
+        (
+            "checkpoint",
+            client.put("/s/checkpoints", &with(json!({"state": {}}))),
+        ),
+    ]
+}
+
+#[test]
+fn one_holder_at_a_time_and_everybody_else_is_refused() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let turn = start(&client, "r", None);
+    let none = json!({"fence": 0, "holder": null, "expires_at": null});
+    assert_eq!(client.see("/s/lease"), none);
+    let first = take(&client, "a");
+    assert_eq!(first, 1);
+    let again = client.post("/s/lease", &json!({"holder": "a", "ttl_ms": 60_000}));
+    assert_eq!(again.wrote(200)["fence"], first, "it keeps its fence");
+    assert_eq!(client.see("/s/lease")["holder"], "a");
+
+    let refused = client.post("/s/lease", &json!({"holder": "b", "wait_ms": 0}));
+    let told = refused.fails(423, "lease_timeout");
+    assert_eq!(told["holder"], "a");
+    assert_eq!(told["expires_at"], client.see("/s/lease")["expires_at"]);
+    let seconds: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=60).contains(&seconds), "{seconds}");
+
+    for (name, reply) in writes(&client, &turn, None) {
+        assert_eq!(reply.fails(409, "lease_held")["holder"], "a", "{name}");
+    }
+    for (name, reply) in writes(&client, &turn, Some(first + 6)) {
+        let told = reply.fails(409, "stale_fence");
+        assert_eq!(told.get("holder"), None, "{name}");
+    }
+    assert_eq!(client.see("/s")["last_seq"], 1, "nothing was written");
+    // What does not go on with the session is free to everybody.
+    client.patch("/s", &json!({"title": "A call"})).wrote(200);
+    client
+        .post("/s/events", &json!({"key": "k", "kind": "call_started"}))
+        .wrote(201);
+
+    let fence = first.to_string();
+    let item = json!({"items": [text_item("i", "assistant", "thought", "hm")]});
+    let header = [("filrouge-fence", fence.as_str())];
+    client
+        .send("POST", &format!("{turn}/items"), Some(&item), &header)
+        .wrote(201);
+    let both = json!({"items": [text_item("j", "assistant", "thought", "hm")], "fence": 2});
+    let both = client.send("POST", &format!("{turn}/items"), Some(&both), &header);
+    both.fails(422, "invalid");
+    for wrong in ["", "x", "-1", "1.0", "+1", "99999999999999999999"] {
+        let header = [("filrouge-fence", wrong)];
+        client
+            .send("GET", "/s", None, &header)
+            .fails(422, "invalid");
+    }
+    let done = json!({"answer_neutral": "left", "fence": first});
+    client.post(&format!("{turn}/finalize"), &done).wrote(200);
+    let replaced = json!({"request_id": "r2", "question_neutral": "?", "answer_neutral": "right"});
+    client
+        .post(&format!("{turn}/replace"), &replaced)
+        .fails(409, "lease_held");
+
+    give_free(&client, "b", first).fails(409, "lease_held");
+    give_free(&client, "a", first + 1).wrote(200);
+    assert_eq!(
+        client.see("/s/lease")["holder"],
+        "a",
+        "another fence frees nothing"
+    );
+    let free = give_free(&client, "a", first).wrote(200);
+    assert_eq!(
+        (&free["holder"], &free["fence"]),
+        (&Value::Null, &json!(first))
+    );
+    give_free(&client, "a", first).wrote(200);
+    client.delete("/s/lease?holder=a").fails(422, "invalid");
+    client.delete("/s/lease?fence=1").fails(422, "invalid");
+
+    let late = json!({"request_id": "late", "question_neutral": "?", "fence": first});
+    client.post("/s/turns", &late).fails(409, "lease_expired");
+    start(&client, "free", None);
+    let second = take(&client, "b");
+    assert_eq!(second, first + 1);
+    client.post("/s/turns", &late).fails(409, "stale_fence");
+    start(&client, "held", Some(second));
+    for (code, least) in [
+        ("lease_held", 9.0),
+        ("stale_fence", 9.0),
+        ("lease_expired", 1.0),
+    ] {
+        let name = format!("filrouge_lease_refusals_total{{code=\"{code}\"}}");
+        assert!(metric(&client, &name) >= least, "{code}");
+    }
+    assert!(metric(&client, "filrouge_leases_total") >= 3.0);
+    assert!(metric(&client, "filrouge_lease_timeouts_total") >= 1.0);
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn a_lease_is_renewed_by_its_holder_and_ends_with_its_time() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    start(&client, "r", None);
+    client
+        .put("/s/lease", &json!({"holder": "a"}))
+        .fails(422, "invalid");
+    client
+        .put("/s/lease", &json!({"holder": "a", "fence": 1}))
+        .fails(409, "stale_fence");
+    let fence = take(&client, "a");
+    client
+        .put("/s/lease", &json!({"holder": "b", "fence": fence}))
+        .fails(409, "lease_held");
+    let renewed = client.put(
+        "/s/lease",
+        &json!({"holder": "a", "fence": fence, "ttl_ms": 1}),
+    );
+    assert_eq!(renewed.wrote(200)["fence"], fence);
+    until("its time is up", || {
+        client.see("/s/lease")["holder"].is_null()
+    });
+    client
+        .put("/s/lease", &json!({"holder": "a", "fence": fence}))
+        .fails(409, "lease_expired");
+    // Nobody has taken it since: still the same holder gets another fence.
+    assert_eq!(take(&client, "a"), fence + 1);
+    for bad in [
+        json!({"holder": ""}),
+        json!({"holder": "a\nb"}),
+        json!({"holder": "a", "ttl_ms": 0}),
+        json!({"holder": "a", "ttl_ms": 600_001}),
+        json!({"holder": "a", "wait_ms": 30_001}),
+        json!({}),
+    ] {
+        client.post("/s/lease", &bad).fails(422, "invalid");
+    }
+    client
+        .post("/none/lease", &json!({"holder": "a"}))
+        .fails(404, "session_not_found");
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn the_last_write_gives_the_session_free() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    start(&client, "r", None);
+    let free = |client: &Client| client.see("/s/lease")["holder"].is_null();
+    let none = json!({"request_id": "x", "question_neutral": "?", "release": true});
+    client.post("/s/turns", &none).fails(422, "invalid");
+
+    let fence = take(&client, "a");
+    let turn = start(&client, "one", Some(fence));
+    let done = json!({"answer_neutral": "left", "fence": fence, "release": true});
+    client.post(&format!("{turn}/finalize"), &done).wrote(200);
+    assert!(free(&client));
+    // A retry of the last write is answered as before, whoever holds the session by then.
+    let next = take(&client, "b");
+    client.post(&format!("{turn}/finalize"), &done).wrote(200);
+    assert!(!free(&client));
+
+    let whole = json!({"request_id": "two", "question_neutral": "?", "answer_neutral": "a", "fence": next, "release": true});
+    client.post("/s/turns", &whole).wrote(201);
+    assert!(free(&client));
+    let third = take(&client, "c");
+    let checkpoint = json!({"label": "WAIT", "state": {"n": 1}, "fence": third, "release": true});
+    client.put("/s/checkpoints", &checkpoint).wrote(201);
+    assert!(free(&client));
+    let fourth = take(&client, "d");
+    let again = json!({"label": "WAIT", "state": {"n": 1}, "fence": fourth, "release": true});
+    client.put("/s/checkpoints", &again).wrote(200);
+    assert!(free(&client), "also one that repeats what is there");
+    server.stop();
+    world.verify();
+}
+
+/// Where conversations alone are recorded, items that are not are written by nobody who may not.
+#[test]
+fn items_that_are_not_recorded_need_the_fence_all_the_same() {
+    let world = World::new();
+    let server = serve_with(&world, &[("FILROUGE_RECORD", "conversation")]);
+    let client = server.client();
+    let turn = start(&client, "r", None);
+    let items = format!("{turn}/items");
+    let thought = |id: &str, fence: Option<u64>, release: bool| json!({"items": [text_item(id, "assistant", "thought", "hm")], "fence": fence, "release": release});
+    client.post(&items, &thought("a", None, false)).wrote(201);
+    let fence = take(&client, "a");
+    client
+        .post(&items, &thought("b", None, false))
+        .fails(409, "lease_held");
+    client
+        .post(&items, &thought("b", Some(fence + 1), false))
+        .fails(409, "stale_fence");
+    let kept = client
+        .post(&items, &thought("b", Some(fence), true))
+        .wrote(201);
+    assert_eq!(kept["not_recorded"], 1);
+    assert!(
+        client.see("/s/lease")["holder"].is_null(),
+        "it was the last"
+    );
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn a_waiter_at_another_server_wakes_when_the_session_is_given_free() {
+    let world = World::new();
+    let servers = [world.serve(), world.serve()];
+    let [here, there] = [servers[0].client(), servers[1].client()];
+    start(&here, "r", None);
+    // Far longer than anything is waited for here.
+    let lease = here
+        .post("/s/lease", &json!({"holder": "a", "ttl_ms": 600_000}))
+        .wrote(201);
+    let fence = lease["fence"].as_u64().unwrap();
+    there
+        .post("/s/lease", &json!({"holder": "b", "wait_ms": 0}))
+        .fails(423, "lease_timeout");
+    let body = json!({"request_id": "x", "question_neutral": "?"});
+    there.post("/s/turns", &body).fails(409, "lease_held");
+    std::thread::scope(|scope| {
+        let waiter =
+            scope.spawn(|| there.post("/s/lease", &json!({"holder": "b", "wait_ms": 30_000})));
+        give_free(&here, "a", fence).wrote(200);
+        let lease = waiter.join().unwrap().wrote(201);
+        assert_eq!(lease["fence"], fence + 1);
+    });
+    here.post(
+        "/s/turns",
+        &json!({"request_id": "x", "question_neutral": "?", "fence": fence}),
+    )
+    .fails(409, "stale_fence");
+    drop(servers);
+    world.verify();
+}
+
+#[test]
+fn the_fence_of_a_killed_servers_holder_is_stale_once_the_session_is_taken_over() {
+    let world = World::new();
+    let mut server = world.serve();
+    let client = server.client();
+    let turn = start(&client, "r", None);
+    let lease = client
+        .post("/s/lease", &json!({"holder": "a", "ttl_ms": 300}))
+        .wrote(201);
+    let fence = lease["fence"].as_u64().unwrap();
+    server.kill();
+    let server = world.serve();
+    let client = server.client();
+    // The time that a dead holder has is waited for.
+    let lease = client
+        .post("/s/lease", &json!({"holder": "b", "wait_ms": 30_000}))
+        .wrote(201);
+    assert_eq!(lease["fence"], fence + 1);
+    for (name, reply) in writes(&client, &turn, Some(fence)) {
+        assert_eq!(
+            reply.fails(409, "stale_fence")["title"],
+            "The lease was taken over",
+            "{name}"
+        );
+    }
+    assert_eq!(client.see("/s")["last_seq"], 1);
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn a_recording_whose_lease_was_taken_over_ends_and_leaves_what_had_come() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    start(&client, "r", None);
+    let fence = take(&client, "a");
+    let turn = start(&client, "streamed", Some(fence));
+    let path = format!("{turn}/stream?format=openai-chat");
+    let sse = ("content-type", "text/event-stream");
+    let mut refused = Upload::begin(server.origin(), &path, &[sse, ("filrouge-fence", "77")]);
+    refused.reply().fails(409, "stale_fence");
+    let number = fence.to_string();
+    let mut upload = Upload::begin(server.origin(), &path, &[sse, ("filrouge-fence", &number)]);
+    upload.say("To the left");
+    drafted(&server);
+    give_free(&client, "a", fence).wrote(200);
+    let next = take(&client, "b");
+    upload.say(" of the exit");
+    upload.reply().fails(409, "stale_fence");
+    assert_eq!(client.see(&turn)["status"], "open");
+    let ended = "filrouge_streams_total{format=\"openai-chat\",outcome=\"stale_fence\"}";
+    assert!(metric(&client, ended) >= 1.0);
+    assert!(
+        server.log().contains("a stream is recorded no longer"),
+        "{}",
+        server.log()
+    );
+    let cancelled = client.post(&format!("{turn}/cancel"), &json!({"fence": next}));
+    cancelled.wrote(200);
+    let last = journal(&client);
+    let partial = last.iter().find(|(channel, _)| channel == "partial");
+    assert_eq!(partial.unwrap().1, text("To the left"), "{last:?}");
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn who_does_not_own_a_session_finds_none() {
+    let world = World::new();
+    let server = world.serve();
+    let ada = server.client().of("ada");
+    start(&ada, "r", None);
+    ada.put("/s/checkpoints", &json!({"state": {}})).wrote(201);
+    let fence = take(&ada, "a");
+    for other in [server.client().of("bob"), server.client()] {
+        let ask = json!({"holder": "b", "fence": fence, "wait_ms": 0});
+        let asked = [
+            other.get("/s/lease"),
+            other.post("/s/lease", &json!({"holder": "b", "wait_ms": 0})),
+            other.put("/s/lease", &json!({"holder": "a", "fence": fence})),
+            give_free(&other, "a", fence),
+            other.post("/s/resume", &json!({"holder": "a"})),
+            other.put("/s/checkpoints", &json!({"state": {}, "fence": fence})),
+            other.get("/s/checkpoints"),
+            other.get("/s/checkpoints/latest"),
+        ];
+        for reply in asked {
+            let told = reply.fails(404, "session_not_found");
+            assert!(!told.to_string().contains("\"a\""), "{ask}: {told}");
+        }
+        // As whoever makes a session under a name that is taken.
+        let made = other.post("/s/resume", &json!({"holder": "b", "create": true}));
+        made.fails(409, "session_conflict");
+    }
+    assert_eq!(ada.see("/s/lease")["holder"], "a");
+    server.stop();
+    world.verify();
+}
+
+/// The lines of a log that begin with this word, from it on.
+fn lines<'l>(log: &'l str, word: &str) -> Vec<&'l str> {
+    let found = log
+        .lines()
+        .filter_map(|line| line.find(word).map(|at| &line[at..]));
+    found.collect()
+}
+
+fn call(client: &Client) {
+    client
+        .post("/call-1/resume", &json!({"holder": "a", "create": true}))
+        .wrote(201);
+    let held = |body: Value| client.post("/call-1/turns", &body).wrote(201);
+    held(
+        json!({"request_id": "r", "question_neutral": "book", "answer_neutral": "two or three?", "fence": 1}),
+    );
+    let checkpoint = json!({"label": "WAIT_CONFIRM", "state": {"slots": [2, 3]}, "fence": 1});
+    client.put("/call-1/checkpoints", &checkpoint).wrote(201);
+    client
+        .post("/call-1/lease", &json!({"holder": "b", "wait_ms": 0}))
+        .fails(423, "lease_timeout");
+    client.delete("/call-1/lease?holder=a&fence=1").wrote(200);
+    client
+        .post("/call-1/resume", &json!({"holder": "b"}))
+        .wrote(200);
+}
+
+#[test]
+fn the_lines_of_live_calls_are_those_that_are_looked_for() {
+    let world = World::new();
+    let server = serve_with(&world, &[("FILROUGE_TENANT", "1")]);
+    call(&server.client());
+    let source = server.client().see("/api/v1/info").to_string();
+    let source = if source.contains("PostgreSQL") {
+        "pg"
+    } else {
+        "sqlite"
+    };
+    let log = server.log();
+    for expected in [
+        "[CALL_LOCK] acquired tenant_id=1 call_id=call-1".to_owned(),
+        format!(
+            "[CALL_RESUME] source={source} tenant_id=1 call_id=call-1 state=- ck_seq=0 last_seq=0"
+        ),
+        "[CALL_JOURNAL] tenant_id=1 call_id=call-1 seq=1 role=user".to_owned(),
+        "[CALL_JOURNAL] tenant_id=1 call_id=call-1 seq=2 role=agent".to_owned(),
+        "[CHECKPOINT] tenant_id=1 call_id=call-1 seq=2 state=WAIT_CONFIRM".to_owned(),
+        "[CALL_LOCK_TIMEOUT] tenant_id=1 call_id=call-1".to_owned(),
+        format!(
+            "[CALL_RESUME] source={source} tenant_id=1 call_id=call-1 state=WAIT_CONFIRM ck_seq=2 last_seq=2"
+        ),
+    ] {
+        let word = expected.split(' ').next().unwrap();
+        let found = lines(&log, word);
+        let so = |line: &&str| {
+            line.strip_prefix(&expected)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        assert!(found.iter().any(so), "{expected}\n{found:#?}");
+    }
+    assert_eq!(lines(&log, "[CALL_LOCK] acquired").len(), 2, "{log}");
+    for words in ["book", "two or three", "slots"] {
+        assert!(!log.contains(words), "{words}: {log}");
+    }
+    server.stop();
+}
+
+#[test]
+fn the_lines_of_live_calls_have_fields_as_json() {
+    let world = World::new();
+    let json = [("FILROUGE_LOG_FORMAT", "json"), ("FILROUGE_TENANT", "1")];
+    let server = serve_with(&world, &json);
+    call(&server.client());
+    let log = server.log();
+    let told: Vec<Value> = log
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    for expected in [
+        json!({"message": "[CALL_LOCK] acquired", "tenant_id": "1", "call_id": "call-1"}),
+        json!({"message": "[CALL_LOCK_TIMEOUT]", "tenant_id": "1", "call_id": "call-1", "holder": "a"}),
+        json!({"message": "[CALL_JOURNAL]", "tenant_id": "1", "call_id": "call-1", "seq": 2, "role": "agent"}),
+        json!({"message": "[CHECKPOINT]", "tenant_id": "1", "call_id": "call-1", "seq": 2, "state": "WAIT_CONFIRM"}),
+        json!({"message": "[CALL_RESUME]", "state": "WAIT_CONFIRM", "ck_seq": 2, "last_seq": 2}),
+    ] {
+        let holds = |line: &Value| {
+            let members = expected.as_object().unwrap();
+            members
+                .iter()
+                .all(|(name, value)| line["fields"][name] == *value)
+        };
+        assert!(told.iter().any(holds), "{expected}\n{log}");
+    }
+    server.stop();
+}

@@ -1,0 +1,363 @@
+//! Going on with a session over HTTP: the newest checkpoint, what came after it, and who knows what (P3, DESIGN §6).
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::http::{Client, text_item};
+use crate::leases::{serve_with, start};
+use crate::limits::metric;
+use crate::world::World;
+
+fn resume(client: &Client, body: &Value) -> Value {
+    client.post("/s/resume", body).wrote(200)
+}
+
+/// Goes on with the session, and gives it free at once.
+fn look(client: &Client, holder: &str, known: Option<u64>) -> Value {
+    let resumed = resume(client, &json!({"holder": holder, "known_seq": known}));
+    client
+        .delete(&format!(
+            "/s/lease?holder={holder}&fence={}",
+            resumed["fence"]
+        ))
+        .wrote(200);
+    resumed
+}
+
+fn seqs(resumed: &Value) -> Vec<u64> {
+    let tail = resumed["tail"].as_array().unwrap();
+    tail.iter()
+        .map(|item| item["seq"].as_u64().unwrap())
+        .collect()
+}
+
+fn events(client: &Client, kind: &str) -> usize {
+    let all = client.all("/s/events", 100);
+    all.iter().filter(|event| event["kind"] == kind).count()
+}
+
+#[test]
+fn it_goes_on_where_it_stopped_and_tells_who_is_behind() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    client
+        .post("/s/resume", &json!({"holder": "a"}))
+        .fails(404, "session_not_found");
+    let made = client
+        .post(
+            "/s/resume",
+            &json!({"holder": "a", "create": true, "known_seq": 0}),
+        )
+        .wrote(201);
+    let expires_at = &made["expires_at"];
+    let source = made["source"].as_str().unwrap().to_owned();
+    assert!(["sqlite", "pg"].contains(&source.as_str()), "{source}");
+    assert_eq!(
+        made,
+        json!({"fence": 1, "holder": "a", "expires_at": expires_at, "checkpoint": null, "tail": [], "tail_cursor": null, "last_seq": 0,
+        "stale": false, "source": source, "created": true, "state": null, "fallback": null})
+    );
+    client
+        .post("/s/resume", &json!({"holder": "b", "wait_ms": 0}))
+        .fails(423, "lease_timeout");
+    for n in 1..=3 {
+        let whole = json!({"request_id": format!("r{n}"), "question_neutral": "?", "answer_neutral": "!", "fence": 1});
+        client.post("/s/turns", &whole).wrote(201);
+    }
+    client.put("/s/checkpoints", &json!({"seq": 4, "label": "WAIT_CONFIRM", "state": {"slots": [2]}, "fence": 1, "release": true})).wrote(201);
+
+    let resumed = look(&client, "b", Some(4));
+    assert_eq!(
+        (&resumed["fence"], &resumed["created"]),
+        (&json!(2), &json!(false))
+    );
+    assert_eq!(resumed["checkpoint"], client.see("/s/checkpoints/latest"));
+    assert_eq!(resumed["state"], "WAIT_CONFIRM");
+    assert_eq!(seqs(&resumed), [5, 6]);
+    assert_eq!(
+        (&resumed["tail_cursor"], &resumed["last_seq"]),
+        (&Value::Null, &json!(6))
+    );
+    assert_eq!(
+        resumed["stale"], true,
+        "the copy stands at 4, the session at 6"
+    );
+    assert_eq!(
+        resumed["tail"],
+        client.see("/s/items?after=4")["data"],
+        "as lists show them"
+    );
+    assert_eq!(events(&client, "resume_from_pg"), 1);
+    assert_eq!(look(&client, "c", Some(6))["stale"], false);
+    assert_eq!(
+        events(&client, "resume_from_pg"),
+        1,
+        "nothing came from the store that was not known"
+    );
+    assert_eq!(
+        look(&client, "d", Some(7))["stale"],
+        true,
+        "it knows what is not there"
+    );
+    assert_eq!(look(&client, "e", None)["stale"], Value::Null);
+    assert_eq!(events(&client, "resume_from_pg"), 3);
+    assert_eq!(events(&client, "session_reconstruct_used"), 0);
+    let turn = client.see("/s/turns")["data"][2]["turn_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    client
+        .post(
+            &format!("/s/turns/{turn}/redact"),
+            &json!({"reason": "on request"}),
+        )
+        .wrote(200);
+    let redacted = look(&client, "f", None);
+    assert_eq!(redacted["tail"][0]["redacted"], true, "{redacted}");
+    let count = format!("filrouge_resumes_total{{source=\"{source}\",fallback=\"none\"}}");
+    assert!(metric(&client, &count) >= 6.0);
+    server.stop();
+    world.verify();
+}
+
+/// Changes what is stored of a checkpoint whose state holds `needle`. No server runs meanwhile.
+fn bite(world: &World, on_sqlite: bool, (seq, needle): (u64, &str)) {
+    if on_sqlite {
+        let mut bytes = fs::read(world.store()).unwrap();
+        let found: Vec<usize> = bytes
+            .windows(needle.len())
+            .enumerate()
+            .filter(|(_, w)| *w == needle.as_bytes())
+            .map(|(at, _)| at)
+            .collect();
+        assert!(!found.is_empty(), "{needle} is in the file");
+        for at in found {
+            bytes[at] ^= 1;
+        }
+        fs::write(world.store(), bytes).unwrap();
+    } else {
+        let sql = format!(
+            "UPDATE filrouge.checkpoint SET data = set_byte(data, length(data) - 1, get_byte(data, length(data) - 1) # 1) WHERE seq = {seq} RETURNING seq"
+        );
+        assert_eq!(world.database().sql(&sql).len(), 1);
+    }
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_read_falls_back_to_the_one_before_then_to_all_items() {
+    let world = World::new();
+    let on_sqlite = std::env::var_os("FILROUGE_TEST_STORE").is_none();
+    let server = world.serve();
+    let client = server.client();
+    for n in 1..=3 {
+        start(&client, &format!("r{n}"), None);
+        let needle = format!("needle-{n}-needle");
+        client
+            .put(
+                "/s/checkpoints",
+                &json!({"seq": n, "state": {"is": needle}}),
+            )
+            .wrote(201);
+    }
+    server.stop();
+    bite(&world, on_sqlite, (3, "needle-3-needle"));
+    let server = world.serve();
+    let client = server.client();
+    let older = look(&client, "a", None);
+    assert_eq!(
+        (&older["checkpoint"]["seq"], &older["fallback"]),
+        (&json!(2), &json!("older_checkpoint"))
+    );
+    assert_eq!(seqs(&older), [3], "what is behind the older one");
+    assert_eq!(events(&client, "session_reconstruct_used"), 1);
+    let listed = client.see("/s/checkpoints");
+    assert_eq!(
+        listed["data"][0],
+        json!({"seq": 3, "label": null, "state": null, "created_at": null, "unreadable": true})
+    );
+    assert_eq!(listed["data"][1]["unreadable"], false);
+    assert_eq!(client.see("/s/checkpoints/latest")["seq"], 2);
+    assert!(
+        server
+            .log()
+            .contains("[CALL_RESUME_WARN] err=checkpoint_unreadable"),
+        "{}",
+        server.log()
+    );
+    server.stop();
+    for n in [1, 2] {
+        bite(&world, on_sqlite, (n, &format!("needle-{n}-needle")));
+    }
+    let server = world.serve();
+    let client = server.client();
+    let replay = look(&client, "b", None);
+    assert_eq!(
+        (&replay["checkpoint"], &replay["fallback"]),
+        (&Value::Null, &json!("replay"))
+    );
+    assert_eq!(seqs(&replay), [1, 2, 3]);
+    assert_eq!(events(&client, "session_reconstruct_used"), 2);
+    client
+        .get("/s/checkpoints/latest")
+        .fails(404, "checkpoint_not_found");
+    // The next one is a good one again.
+    client
+        .put(
+            "/s/checkpoints",
+            &json!({"seq": 3, "state": {"is": "mended"}}),
+        )
+        .wrote(201);
+    let mended = look(&client, "c", None);
+    assert_eq!(
+        (&mended["checkpoint"]["seq"], &mended["fallback"]),
+        (&json!(3), &Value::Null)
+    );
+    server.stop();
+}
+
+#[test]
+fn a_session_in_a_terminal_state_does_not_go_on() {
+    let world = World::new();
+    let server = serve_with(
+        &world,
+        &[("FILROUGE_TERMINAL_STATES", "TRANSFERRED,CONFIRMED")],
+    );
+    let client = server.client();
+    start(&client, "r", None);
+    client
+        .put(
+            "/s/checkpoints",
+            &json!({"label": "WAIT_CONFIRM", "state": {}}),
+        )
+        .wrote(201);
+    let fence = resume(&client, &json!({"holder": "a"}))["fence"].clone();
+    start(&client, "two", fence.as_u64());
+    let last = json!({"label": "CONFIRMED", "state": {"slot": 2}, "fence": fence, "release": true});
+    client.put("/s/checkpoints", &last).wrote(201);
+    client
+        .post("/s/resume", &json!({"holder": "b"}))
+        .fails(409, "session_terminated");
+    client
+        .post("/s/resume", &json!({"holder": "b", "create": true}))
+        .fails(409, "session_terminated");
+    client
+        .post("/s/lease", &json!({"holder": "b"}))
+        .fails(409, "session_terminated");
+    assert_eq!(client.see("/s/lease")["holder"], Value::Null);
+    // Whoever puts it into another state opens it again.
+    client.patch("/s", &json!({"state": "START"})).wrote(200);
+    resume(&client, &json!({"holder": "b"}));
+    server.stop();
+    // Without the setting no state is the last one; a closed session is closed.
+    let server = world.serve();
+    let client = server.client();
+    client.post("/s/close", &json!({"fence": 3})).wrote(200);
+    client.delete("/s/lease?holder=b&fence=3").wrote(200);
+    client
+        .post("/s/resume", &json!({"holder": "c"}))
+        .fails(409, "session_closed");
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn the_journal_may_be_written_alone_or_off() {
+    let world = World::new();
+    let server = serve_with(&world, &[("FILROUGE_JOURNAL", "shadow")]);
+    let client = server.client();
+    start(&client, "r", None);
+    client
+        .put(
+            "/s/checkpoints",
+            &json!({"label": "WAIT", "state": {"n": 1}}),
+        )
+        .wrote(201);
+    let shadow = look(&client, "a", Some(0));
+    assert_eq!(shadow["source"], "shadow");
+    for absent in ["checkpoint", "state", "stale", "tail_cursor", "fallback"] {
+        assert_eq!(shadow[absent], Value::Null, "{absent}");
+    }
+    assert_eq!(shadow["tail"], json!([]));
+    assert_eq!(events(&client, "resume_from_pg"), 0);
+    server.stop();
+    let server = serve_with(&world, &[("FILROUGE_JOURNAL", "off")]);
+    let client = server.client();
+    client
+        .post("/s/lease", &json!({"holder": "a"}))
+        .fails(409, "journal_off");
+    client
+        .post("/s/resume", &json!({"holder": "a"}))
+        .fails(409, "journal_off");
+    client
+        .put("/s/checkpoints", &json!({"state": {}}))
+        .fails(409, "journal_off");
+    start(&client, "two", None);
+    assert_eq!(
+        client.see("/s/checkpoints/latest")["label"],
+        "WAIT",
+        "what was written is there"
+    );
+    server.stop();
+    let server = world.serve();
+    let on = look(&server.client(), "a", Some(2));
+    assert_eq!(
+        (&on["checkpoint"]["seq"], &on["state"]),
+        (&json!(1), &json!("WAIT"))
+    );
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn a_long_tail_is_read_to_its_end_by_the_cursor() {
+    const ITEMS: u64 = 10_000;
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let turn = start(&client, "r", None);
+    let mut last = 1;
+    while last < ITEMS {
+        let count = 500.min(ITEMS - last);
+        let items: Vec<Value> = (0..count)
+            .map(|n| text_item(&format!("i{}", last + n), "assistant", "thought", "hm"))
+            .collect();
+        let appended = client
+            .post(&format!("{turn}/items"), &json!({"items": items}))
+            .wrote(201);
+        last = appended["last_seq"].as_u64().unwrap();
+    }
+    let resumed = look(&client, "a", None);
+    assert_eq!(resumed["last_seq"], ITEMS);
+    assert_eq!(
+        events(&client, "session_reconstruct_used"),
+        1,
+        "there is no checkpoint"
+    );
+    let mut seen: Vec<u64> = seqs(&resumed);
+    assert_eq!(seen.len(), 200);
+    let mut after = resumed["tail_cursor"].as_u64().unwrap();
+    while after < ITEMS {
+        let page = client.see(&format!("/s/items?after={after}&limit=500"));
+        let items = page["data"].as_array().unwrap();
+        seen.extend(items.iter().map(|item| item["seq"].as_u64().unwrap()));
+        after = *seen.last().unwrap();
+    }
+    assert!(
+        seen.iter().copied().eq(1..=ITEMS),
+        "{} of them",
+        seen.iter().collect::<BTreeSet<_>>().len()
+    );
+    // With a fresh checkpoint there is nothing left to read.
+    client
+        .put("/s/checkpoints", &json!({"state": {}}))
+        .wrote(201);
+    let fresh = look(&client, "b", Some(ITEMS));
+    assert_eq!(
+        (&fresh["tail"], &fresh["tail_cursor"]),
+        (&json!([]), &Value::Null)
+    );
+    server.stop();
+}

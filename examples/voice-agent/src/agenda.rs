@@ -1,0 +1,230 @@
+//! The appointments: one note of the store, a JSON object of slots and the calls that have them, compared and set. So no slot
+//! is given twice, whichever instances book at once, and a call has one slot at most: booking again changes nothing, and
+//! booking another one gives the first free. Each has the fence that it was booked under, so that an instance that has lost
+//! the call does not book any more.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use filrouge_store::Ledger;
+use filrouge_types::{Clock, ErrorCode, Failure, SessionId, TenantId};
+use jiff::ToSpan;
+use jiff::civil::{Date, DateTime, Time, Weekday, time};
+use serde::{Deserialize, Serialize};
+
+use crate::french::day_name;
+
+/// Slots of one day.
+const TIMES: [Time; 4] = [
+    time(9, 0, 0, 0),
+    time(10, 30, 0, 0),
+    time(14, 0, 0, 0),
+    time(16, 0, 0, 0),
+];
+/// Days that are offered.
+const DAYS: i64 = 14;
+/// Slots that are proposed at once.
+const PROPOSED: usize = 3;
+const MONTHS: [&str; 12] = [
+    "janvier",
+    "février",
+    "mars",
+    "avril",
+    "mai",
+    "juin",
+    "juillet",
+    "août",
+    "septembre",
+    "octobre",
+    "novembre",
+    "décembre",
+];
+
+/// When an appointment begins, such as `2026-11-24T09:00:00`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub(crate) struct Slot(DateTime);
+
+impl Slot {
+    pub(crate) fn weekday(self) -> Weekday {
+        self.0.weekday()
+    }
+}
+
+impl From<Slot> for String {
+    fn from(slot: Slot) -> Self {
+        slot.0.to_string()
+    }
+}
+
+impl TryFrom<String> for Slot {
+    type Error = jiff::Error;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Ok(Self(text.parse()?))
+    }
+}
+
+/// As it is spoken: `mardi 24 novembre à 9 heures`.
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.0;
+        let (day, month) = (
+            day_name(at.weekday()),
+            MONTHS[usize::from(at.month().unsigned_abs()) - 1],
+        );
+        write!(f, "{day} {} {month} à {} heures", at.day(), at.hour())?;
+        match at.minute() {
+            0 => Ok(()),
+            minute => write!(f, " {minute}"),
+        }
+    }
+}
+
+/// Which slots there are, and whose they are.
+pub(crate) struct Agenda {
+    ledger: Arc<dyn Ledger>,
+    clock: Arc<dyn Clock>,
+    note: String,
+    /// The first day that is offered; the day after today when not set.
+    from: Option<Date>,
+}
+
+/// Who has a slot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Holder {
+    call: String,
+    fence: u64,
+}
+
+type Booked = BTreeMap<Slot, Holder>;
+
+impl Agenda {
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+        tenant: &TenantId,
+        from: Option<Date>,
+    ) -> Self {
+        Self {
+            ledger,
+            clock,
+            note: format!("voice-agent/agenda/{tenant}"),
+            from,
+        }
+    }
+
+    /// The first free slots for a call, other than `except`, on this day of the week if it is named.
+    pub(crate) async fn free(
+        &self,
+        call: &SessionId,
+        except: &[Slot],
+        day: Option<Weekday>,
+    ) -> Result<Vec<Slot>, Failure> {
+        let (booked, _) = self.booked().await?;
+        let first = self.first_day();
+        let days = (0..DAYS).filter_map(|n| first.checked_add(n.days()).ok());
+        let days: Vec<Date> = days
+            .filter(|date| match (date.weekday(), day) {
+                (Weekday::Saturday | Weekday::Sunday, _) => false,
+                (weekday, wanted) => wanted.is_none_or(|wanted| wanted == weekday),
+            })
+            .collect();
+        let free = TIMES
+            .iter()
+            .flat_map(|time| days.iter().map(|day| Slot(day.to_datetime(*time))));
+        let others = |slot: &Slot| {
+            booked
+                .get(slot)
+                .is_some_and(|holder| holder.call != call.as_str())
+        };
+        Ok(free
+            .filter(|slot| !except.contains(slot) && !others(slot))
+            .take(PROPOSED)
+            .collect())
+    }
+
+    /// Gives a slot to a call; `false` when another call has it.
+    ///
+    /// # Errors
+    /// `stale_fence` when the call was held by somebody else since, and the ledger's.
+    pub(crate) async fn book(
+        &self,
+        call: &SessionId,
+        fence: u64,
+        slot: Slot,
+    ) -> Result<bool, Failure> {
+        self.change(|booked| {
+            if booked
+                .get(&slot)
+                .is_some_and(|holder| holder.call != call.as_str())
+            {
+                return Ok(false);
+            }
+            let mut own = booked
+                .values()
+                .filter(|holder| holder.call == call.as_str());
+            if own.any(|holder| holder.fence > fence) {
+                let what = format!("call {:?} is held by somebody else", call.as_str());
+                return Err(Failure::new(ErrorCode::StaleFence, what));
+            }
+            booked.retain(|_, holder| holder.call != call.as_str());
+            let call = call.as_str().to_owned();
+            booked.insert(slot, Holder { call, fence });
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Gives free what a call has, unless it was booked under a newer fence.
+    pub(crate) async fn give_back(&self, call: &SessionId, fence: u64) -> Result<(), Failure> {
+        self.change(|booked| {
+            booked.retain(|_, holder| holder.call != call.as_str() || holder.fence > fence);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Changes the agenda; again from what somebody else has made of it meanwhile.
+    async fn change<R>(
+        &self,
+        mut change: impl FnMut(&mut Booked) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        loop {
+            let (mut booked, version) = self.booked().await?;
+            let before = booked.clone();
+            let done = change(&mut booked)?;
+            if booked == before {
+                return Ok(done);
+            }
+            let value = serde_json::to_vec(&booked).map_err(unreadable)?;
+            if self.ledger.put_note(&self.note, version, value).await? {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// All that is booked, and its version.
+    pub(crate) async fn booked(&self) -> Result<(Booked, u64), Failure> {
+        match self.ledger.note(&self.note).await? {
+            None => Ok((Booked::new(), 0)),
+            Some(note) => {
+                let booked = serde_json::from_slice(&note.value).map_err(unreadable)?;
+                Ok((booked, note.version))
+            }
+        }
+    }
+
+    fn first_day(&self) -> Date {
+        let today = || {
+            let now = jiff::Timestamp::from_microsecond(self.clock.now().as_micros());
+            let now = now.unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+            now.to_zoned(jiff::tz::TimeZone::UTC).date()
+        };
+        self.from.unwrap_or_else(|| today().saturating_add(1.day()))
+    }
+}
+
+fn unreadable(error: serde_json::Error) -> Failure {
+    Failure::new(ErrorCode::Internal, format!("the agenda: {error}"))
+}

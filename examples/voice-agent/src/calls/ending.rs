@@ -1,0 +1,241 @@
+//! What stands around a webhook's work: resuming, checkpoints, giving free, events, the end of a call.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use filrouge_engine::{CloseSession, CreateSession, RecordEvent, ResumeSession, SaveCheckpoint};
+use filrouge_types::{ErrorCode, EventKey, Failure, RawJson, SessionId};
+use serde_json::{Value, json};
+
+use super::{Calls, Held, Reply, written};
+use crate::cache::Known;
+use crate::fsm::{Dialogue, State};
+
+impl Calls {
+    /// How a call is gone on with: under a name that nobody else uses, telling up to where it is known here.
+    pub(super) fn resume(&self, known: Option<&Known>, create: bool) -> ResumeSession {
+        let milliseconds =
+            |d: std::time::Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+        let holder = format!("{}:{}", self.config.instance, uuid::Uuid::now_v7());
+        ResumeSession {
+            ttl_ms: Some(milliseconds(self.config.lease_ttl)),
+            wait_ms: Some(milliseconds(self.config.lease_wait)),
+            known_seq: known.map(|known| known.seq),
+            create,
+            ..ResumeSession::new(holder)
+        }
+    }
+
+    /// Puts a checkpoint, which gives the call free; first the events of a call that has come to its end. The turn is in the
+    /// journal already: what fails here is made up for by the next webhook, which replays it.
+    pub(super) async fn settle(&self, call: &SessionId, held: &Held) {
+        let dialogue = &held.dialogue;
+        match dialogue.state {
+            State::Confirmed => {
+                let detail = json!({ "slot": dialogue.chosen });
+                self.tell(call, "booking_confirmed", "booking_confirmed", Some(detail))
+                    .await;
+            }
+            State::Transferred => {
+                self.counters.transferred.fetch_add(1, Relaxed);
+                let detail = json!({ "reason": dialogue.transfer_reason });
+                self.tell(call, "transferred", "transferred", Some(detail))
+                    .await;
+                self.give_back(call, held.fence).await;
+            }
+            _ => {}
+        }
+        let checkpoint = async {
+            let save = SaveCheckpoint {
+                seq: None,
+                label: Some(dialogue.state.as_str().into()),
+                state: written(dialogue)?,
+                fence: Some(held.fence),
+                release: true,
+            };
+            self.engine.put_checkpoint(&self.scope, call, save).await
+        };
+        if let Err(failure) = checkpoint.await {
+            self.warn(call, "checkpoint", &failure);
+            self.release(call, &held.holder, held.fence).await;
+        }
+    }
+
+    pub(super) fn remember(&self, call: &SessionId, held: &Held) {
+        if held.dialogue.state.is_terminal() {
+            return self.cache.forget(call);
+        }
+        let known = Known {
+            seq: held.last_seq,
+            dialogue: held.dialogue.clone(),
+            policy: held.policy,
+        };
+        self.cache.put(call, known);
+    }
+
+    pub(super) async fn release(&self, call: &SessionId, holder: &str, fence: u64) {
+        let released = self
+            .engine
+            .release_lease(&self.scope, call, holder, fence)
+            .await;
+        if let Err(failure) = released {
+            self.warn(call, "release", &failure);
+        }
+    }
+
+    /// What a webhook is answered with that cannot be worked at.
+    pub(super) fn refused(&self, call: &SessionId, failure: &Failure) -> Reply {
+        match failure.code {
+            ErrorCode::SessionTerminated | ErrorCode::SessionClosed => self.terminated(),
+            ErrorCode::LeaseTimeout if self.config.silent_when_busy => Reply::Nothing,
+            code => {
+                if !matches!(code, ErrorCode::LeaseTimeout | ErrorCode::TurnBusy) {
+                    self.warn(call, "webhook", failure);
+                }
+                self.filler()
+            }
+        }
+    }
+
+    pub(super) fn filler(&self) -> Reply {
+        self.counters.fillers.fetch_add(1, Relaxed);
+        Reply::Filler
+    }
+
+    pub(super) fn terminated(&self) -> Reply {
+        self.counters.already_terminated.fetch_add(1, Relaxed);
+        Reply::Terminated
+    }
+
+    /// A call that begins, as a status update tells it.
+    pub(crate) async fn started(&self, call: &SessionId) {
+        let create = CreateSession {
+            session_id: Some(call.clone()),
+            ..CreateSession::default()
+        };
+        match self.engine.create_session(&self.scope, create).await {
+            Ok(_) => self.tell(call, "call_started", "call_started", None).await,
+            Err(failure) => self.not_recorded(call, "call_started", &failure),
+        }
+    }
+
+    /// A call that is over: tells of it and closes the session. Twice is once.
+    pub(crate) async fn ended(&self, call: &SessionId, reason: &str) {
+        let close = async {
+            let known = self.cache.get(call);
+            let fence = match self
+                .engine
+                .resume(&self.scope, call, self.resume(known.as_ref(), false))
+                .await
+            {
+                Ok(resumed) => {
+                    let held = self.go_on(call, resumed, known).await?;
+                    match held.dialogue.state {
+                        State::Transferred => self.settle(call, &held).await,
+                        State::Confirmed => {}
+                        _ => self.give_back(call, held.fence).await,
+                    }
+                    Some(held.fence).filter(|_| !held.dialogue.state.is_terminal())
+                }
+                Err(failure) if failure.code == ErrorCode::SessionTerminated => None,
+                Err(failure) if failure.code == ErrorCode::SessionClosed => return Ok(()),
+                Err(failure) => return Err(failure),
+            };
+            self.tell(
+                call,
+                "call_ended",
+                "call_ended",
+                Some(json!({ "reason": reason })),
+            )
+            .await;
+            let request = CloseSession {
+                reason: Some(reason.into()),
+                fence,
+            };
+            self.engine
+                .close_session(&self.scope, call.clone(), request)
+                .await?;
+            Ok(())
+        };
+        self.cache.forget(call);
+        if let Err(failure) = close.await {
+            self.not_recorded(call, "call_ended", &failure);
+        }
+    }
+
+    /// Gives back the slot of a call that was not confirmed: whoever booked it may have been killed before it was said.
+    async fn give_back(&self, call: &SessionId, fence: u64) {
+        if let Err(failure) = self.agenda.give_back(call, fence).await {
+            self.warn(call, "agenda", &failure);
+        }
+    }
+
+    pub(super) async fn tell_if(&self, wanted: bool, call: &SessionId, kind: &str) {
+        if wanted {
+            self.tell(call, kind, kind, None).await;
+        }
+    }
+
+    pub(super) async fn tell_unknown(&self, call: &SessionId, seq: u64, place: &str) {
+        self.counters.unknown_state.fetch_add(1, Relaxed);
+        let key = format!("unknown_state:{place}:{seq}");
+        self.tell(call, "unknown_state", &key, Some(json!({ "in": place })))
+            .await;
+    }
+
+    /// Records an event, once for each key. One that is there with other details came first and stays.
+    async fn tell(&self, call: &SessionId, kind: &str, key: &str, detail: Option<Value>) {
+        let Ok(key) = EventKey::new(key) else { return };
+        let event = RecordEvent {
+            key,
+            kind: kind.into(),
+            at: None,
+            detail: detail.map(|detail| RawJson::from_checked(detail.to_string())),
+        };
+        match self
+            .engine
+            .record_event(&self.scope, call.clone(), event)
+            .await
+        {
+            Ok(_) => {}
+            Err(failure) if failure.code == ErrorCode::IdempotencyMismatch => {}
+            Err(failure) => self.not_recorded(call, kind, &failure),
+        }
+    }
+
+    fn not_recorded(&self, call: &SessionId, what: &str, failure: &Failure) {
+        self.counters.not_recorded.fetch_add(1, Relaxed);
+        self.warn(call, what, failure);
+    }
+
+    pub(super) fn warn(&self, call: &SessionId, reason: &str, failure: &Failure) {
+        tracing::warn!(tenant_id = %self.scope.tenant, call_id = %call, reason, err = %failure.code, "[VOICE_AGENT_WARN]");
+    }
+
+    /// A call as the journal tells it, for whoever wants to look.
+    ///
+    /// # Errors
+    /// `session_not_found`, and the ledger's.
+    pub(crate) async fn told(&self, call: &SessionId) -> Result<Value, Failure> {
+        let ledger = self.engine.ledger();
+        let session = ledger.session(&self.scope, call).await?;
+        let mut items = Vec::new();
+        self.read_on(call, &mut items).await?;
+        let (events, _) = ledger.events(&self.scope, call, 0, 1000).await?;
+        let newest = self.engine.latest_checkpoint(&self.scope, call).await;
+        let dialogue = match newest {
+            Ok(checkpoint) => serde_json::from_str::<Dialogue>(checkpoint.state.as_str()).ok(),
+            Err(failure) if failure.code == ErrorCode::CheckpointNotFound => None,
+            Err(failure) => return Err(failure),
+        };
+        Ok(json!({ "session": session, "checkpoint": dialogue, "items": items, "events": events }))
+    }
+
+    /// Who has which slot.
+    ///
+    /// # Errors
+    /// The ledger's.
+    pub(crate) async fn agenda(&self) -> Result<Value, Failure> {
+        let (booked, _) = self.agenda.booked().await?;
+        Ok(json!(booked))
+    }
+}

@@ -1,0 +1,33 @@
+//! Answers of `chat/completions`, as OpenAI's: a stream of chunks, or one object.
+
+use serde_json::{Value, json};
+
+fn chunk(model: &str, id: &str, delta: Value, finish: Option<&str>) -> String {
+    let choice = json!({ "index": 0, "delta": delta, "finish_reason": finish });
+    let chunk =
+        json!({ "id": id, "object": "chat.completion.chunk", "model": model, "choices": [choice] });
+    format!("data: {chunk}\n\n")
+}
+
+/// The events of an answer, sentence by sentence: a voice begins with the first one. The answer is whole before its first
+/// word is spoken, because what is spoken is in the journal.
+pub(crate) fn stream(model: &str, id: &str, text: &str) -> String {
+    let mut events = chunk(
+        model,
+        id,
+        json!({ "role": "assistant", "content": "" }),
+        None,
+    );
+    for sentence in text.split_inclusive(['.', '!', '?', ';']) {
+        events += &chunk(model, id, json!({ "content": sentence }), None);
+    }
+    events += &chunk(model, id, json!({}), Some("stop"));
+    events + "data: [DONE]\n\n"
+}
+
+/// The same answer as one object.
+pub(crate) fn whole(model: &str, id: &str, text: &str) -> Value {
+    let message = json!({ "role": "assistant", "content": text });
+    let choice = json!({ "index": 0, "message": message, "finish_reason": "stop" });
+    json!({ "id": id, "object": "chat.completion", "model": model, "choices": [choice] })
+}

@@ -1,0 +1,143 @@
+//! The settings, all from the environment.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use filrouge_types::TenantId;
+use jiff::civil::Date;
+
+/// Where calls are journaled.
+#[derive(Debug, Clone)]
+pub(crate) enum Store {
+    /// `USE_PG_CALL_JOURNAL=false`: in this process alone.
+    Memory,
+    /// A file, for one instance.
+    Sqlite(PathBuf),
+    /// A database, for any number of instances.
+    Postgres(String),
+}
+
+/// A place in the handling of a webhook, while its call is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Before anything is done.
+    Step,
+    /// Before the turn is written; the agenda knows already.
+    Turn,
+    /// Between the turn and its checkpoint.
+    Checkpoint,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) listen: SocketAddr,
+    pub(crate) store: Store,
+    /// The keys of the store: the same file for all instances.
+    pub(crate) keyring: PathBuf,
+    /// What is this instance's own: its anchor and its spool.
+    pub(crate) state_dir: PathBuf,
+    pub(crate) instance: String,
+    pub(crate) tenant: TenantId,
+    /// How long an instance may be silent while it holds a call.
+    pub(crate) lease_ttl: Duration,
+    /// How long a webhook waits for another one of the same call.
+    pub(crate) lease_wait: Duration,
+    /// Whether a webhook that waited in vain is answered by 204 instead of a phrase.
+    pub(crate) silent_when_busy: bool,
+    /// The first day of the agenda; tomorrow when not set.
+    pub(crate) agenda_from: Option<Date>,
+    /// For tests: where handling takes long, and how long.
+    pub(crate) delay: Option<(Place, Duration)>,
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn parsed<T: std::str::FromStr>(name: &str, usual: T) -> anyhow::Result<T>
+where
+    T::Err: std::error::Error + Send + Sync + 'static,
+{
+    match variable(name) {
+        Some(value) => value.parse().with_context(|| format!("{name}={value}")),
+        None => Ok(usual),
+    }
+}
+
+fn milliseconds(name: &str, usual: u64) -> anyhow::Result<Duration> {
+    Ok(Duration::from_millis(parsed(name, usual)?))
+}
+
+fn flag(name: &str, usual: bool) -> anyhow::Result<bool> {
+    parsed(name, usual)
+}
+
+/// A delay such as `turn:3000`.
+fn delay_of(text: &str) -> anyhow::Result<(Place, Duration)> {
+    let (place, ms) = text
+        .split_once(':')
+        .context("HANDLE_DELAY: a place and milliseconds")?;
+    let place = match place {
+        "step" => Place::Step,
+        "turn" => Place::Turn,
+        "checkpoint" => Place::Checkpoint,
+        other => bail!("HANDLE_DELAY={other}: step, turn or checkpoint"),
+    };
+    Ok((
+        place,
+        Duration::from_millis(ms.parse().context("HANDLE_DELAY")?),
+    ))
+}
+
+impl Config {
+    /// Takes as long as the settings say at this place.
+    pub(crate) async fn linger(&self, at: Place) {
+        if let Some((_, delay)) = self.delay.filter(|(place, _)| *place == at) {
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    /// Reads the environment.
+    ///
+    /// # Errors
+    /// Names the variable that cannot be read.
+    pub(crate) fn from_environment() -> anyhow::Result<Self> {
+        let state_dir: PathBuf = variable("STATE_DIR")
+            .unwrap_or_else(|| "voice-agent-state".into())
+            .into();
+        let keyring =
+            variable("KEYRING").map_or_else(|| state_dir.join("keyring.json"), PathBuf::from);
+        let store = match variable("DATABASE_URL") {
+            _ if !flag("USE_PG_CALL_JOURNAL", true)? => Store::Memory,
+            None => Store::Sqlite(state_dir.join("calls.db")),
+            Some(url) => match url.strip_prefix("sqlite:") {
+                Some(path) => Store::Sqlite(path.into()),
+                None => Store::Postgres(url),
+            },
+        };
+        let silent_when_busy = match variable("ON_BUSY").as_deref() {
+            None | Some("filler") => false,
+            Some("204") => true,
+            Some(other) => bail!("ON_BUSY={other}: filler or 204"),
+        };
+        let agenda_from = variable("AGENDA_FROM").map(|day| day.parse().context("AGENDA_FROM"));
+        Ok(Self {
+            listen: parsed("LISTEN", SocketAddr::from(([127, 0, 0, 1], 8080)))?,
+            store,
+            keyring,
+            state_dir,
+            instance: variable("INSTANCE").unwrap_or_else(|| "a".to_owned()),
+            tenant: TenantId::new(variable("TENANT").unwrap_or_else(|| "1".to_owned()))
+                .context("TENANT")?,
+            lease_ttl: milliseconds("LEASE_TTL_MS", 10_000)?,
+            lease_wait: milliseconds("LEASE_WAIT_MS", 2000)?,
+            silent_when_busy,
+            agenda_from: agenda_from.transpose()?,
+            delay: variable("HANDLE_DELAY")
+                .map(|delay| delay_of(&delay))
+                .transpose()?,
+        })
+    }
+}

@@ -1,0 +1,396 @@
+//! The dialogue: START → QUALIF → SLOTS → WAIT_CONFIRM → CONFIRMED | TRANSFERRED.
+//!
+//! A step depends on nothing but the dialogue, what was heard and what the agenda told; the latter two are journaled. So the
+//! items behind a checkpoint, put through the same steps, give the dialogue as it was.
+
+use jiff::civil::Weekday;
+use serde::{Deserialize, Serialize};
+
+use crate::agenda::Slot;
+use crate::french::{self, Understood, understand};
+
+/// Utterances in a row that are not understood before a human being takes over.
+const RETRIES: u32 = 3;
+/// Times that the agenda may not answer before a human being takes over.
+const AGENDA_FAILURES: u32 = 20;
+
+const WELCOME: &str = "Bonjour, cabinet du docteur Martin. Notre échange est conservé pour préparer votre rendez-vous : êtes-vous d'accord ?";
+const NAME: &str = "À quel nom dois-je prendre le rendez-vous ?";
+const REASON: &str = "Quel est le motif de votre visite ?";
+const NUMBER: &str = "À quel numéro peut-on vous joindre ?";
+const HUMAN: &str = "Je vous passe un conseiller, ne quittez pas.";
+const AGENDA_SILENT: &str = "L'agenda met un peu de temps à répondre. Restez en ligne, je réessaie : vous êtes toujours là ?";
+
+/// Where a call stands: the label of its checkpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(crate) enum State {
+    #[default]
+    Start,
+    Qualif,
+    /// Slots are to be proposed, as soon as the agenda answers.
+    Slots,
+    /// Slots were proposed.
+    WaitConfirm,
+    Confirmed,
+    Transferred,
+}
+
+/// States that a call does not go on from.
+pub(crate) const TERMINAL: [State; 2] = [State::Confirmed, State::Transferred];
+
+impl State {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "START",
+            Self::Qualif => "QUALIF",
+            Self::Slots => "SLOTS",
+            Self::WaitConfirm => "WAIT_CONFIRM",
+            Self::Confirmed => "CONFIRMED",
+            Self::Transferred => "TRANSFERRED",
+        }
+    }
+
+    pub(crate) fn is_terminal(self) -> bool {
+        TERMINAL.contains(&self)
+    }
+}
+
+/// Which way utterances come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Route {
+    /// `chat/completions`.
+    Completions,
+    /// Server messages of type `transcript`.
+    Transcript,
+    /// Server messages of type `tool-calls`.
+    Tool,
+}
+
+/// What a model asks for by a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "name", content = "parameters", rename_all = "snake_case")]
+pub(crate) enum Tool {
+    ProposeSlots {
+        #[serde(default)]
+        name: Option<String>,
+        #[serde(default)]
+        reason: Option<String>,
+        #[serde(default)]
+        phone: Option<String>,
+        #[serde(default)]
+        day: Option<String>,
+    },
+    BookSlot {
+        choice: usize,
+    },
+    Transfer {},
+}
+
+/// What a webhook brings: journaled as the turn's question, all but `said` as its metadata.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Heard {
+    #[serde(skip)]
+    pub(crate) said: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tool: Option<Tool>,
+    /// The caller's own number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) caller: Option<String>,
+    pub(crate) route: Route,
+    /// How many of the caller's messages there were with this one.
+    #[serde(default)]
+    pub(crate) messages: usize,
+}
+
+/// What is asked of the agenda.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "name", content = "args", rename_all = "snake_case")]
+pub(crate) enum Ask {
+    Free {
+        except: Vec<Slot>,
+        day: Option<&'static str>,
+    },
+    Book {
+        slot: Slot,
+    },
+}
+
+/// What the agenda told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Told {
+    Free(Vec<Slot>),
+    Booked,
+    Taken,
+    /// It did not answer.
+    Unreachable,
+}
+
+/// What comes next in a step.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Say(String),
+    Ask(Ask),
+}
+
+/// All that is known of a call: what its checkpoints hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Dialogue {
+    pub(crate) state: State,
+    pub(crate) caller: Option<String>,
+    pub(crate) consent: Option<bool>,
+    pub(crate) name: Option<String>,
+    pub(crate) reason: Option<String>,
+    pub(crate) contact: Option<String>,
+    /// The caller's own number is not the one to call.
+    other_number: bool,
+    pub(crate) proposed: Vec<Slot>,
+    rejected: Vec<Slot>,
+    pub(crate) chosen: Option<Slot>,
+    /// Utterances in a row that were not understood.
+    retries: u32,
+    /// Utterances that were not understood.
+    not_understood: u32,
+    agenda_failures: u32,
+    pub(crate) turns: u64,
+    /// How many of the caller's messages were heard.
+    pub(crate) heard: usize,
+    route: Option<Route>,
+    pub(crate) transfer_reason: Option<String>,
+    pub(crate) last_utterance: String,
+}
+
+impl Dialogue {
+    /// Whether the utterances of this call come in another way, so that this one is a copy.
+    pub(crate) fn comes_another_way(&self, route: Route) -> bool {
+        route != Route::Tool && self.route.is_some_and(|first| first != route)
+    }
+
+    /// Takes in what was heard.
+    pub(crate) fn hear(&mut self, heard: &Heard) -> Next {
+        self.turns += 1;
+        self.heard = self.heard.max(heard.messages);
+        if heard.route != Route::Tool {
+            self.route.get_or_insert(heard.route);
+        }
+        if self.caller.is_none() {
+            self.caller.clone_from(&heard.caller);
+        }
+        match &heard.tool {
+            Some(tool) => self.hear_tool(tool),
+            None => self.hear_words(&heard.said),
+        }
+    }
+
+    fn hear_words(&mut self, said: &str) -> Next {
+        let understood = understand(said);
+        if understood.human {
+            return self.transfer("caller_asked");
+        }
+        match self.state {
+            State::Start => {
+                self.state = State::Qualif;
+                self.say(WELCOME)
+            }
+            State::Qualif => self.qualify(said, &understood),
+            State::Slots => self.ask_free(understood.day),
+            State::WaitConfirm => self.choose(&understood),
+            State::Confirmed | State::Transferred => self.say(HUMAN),
+        }
+    }
+
+    fn hear_tool(&mut self, tool: &Tool) -> Next {
+        match tool {
+            Tool::ProposeSlots {
+                name,
+                reason,
+                phone,
+                day,
+            } => {
+                for (field, given) in [(&mut self.name, name), (&mut self.reason, reason)] {
+                    if given.is_some() {
+                        field.clone_from(given);
+                    }
+                }
+                let phone = phone.as_deref().and_then(french::phone);
+                self.contact = phone
+                    .or(self.contact.take())
+                    .or_else(|| self.caller.clone());
+                self.ask_free(day.as_deref().and_then(french::day_named))
+            }
+            Tool::BookSlot { choice } => self.choose(&Understood {
+                number: Some(*choice),
+                ..Understood::default()
+            }),
+            Tool::Transfer {} => self.transfer("model_asked"),
+        }
+    }
+
+    /// Takes an answer to the question that is open: consent, name, reason, number.
+    fn qualify(&mut self, said: &str, understood: &Understood) -> Next {
+        if self.consent.is_none() {
+            match (understood.yes, understood.no) {
+                (true, _) => self.consent = Some(true),
+                (_, true) => {
+                    self.consent = Some(false);
+                    return self.transfer("consent_refused");
+                }
+                _ => return self.not_understood(),
+            }
+        } else if self.name.is_none() {
+            match french::name(said) {
+                Some(name) => self.name = Some(name),
+                None => return self.not_understood(),
+            }
+        } else if self.reason.is_none() {
+            match said.trim() {
+                "" => return self.not_understood(),
+                reason => self.reason = Some(reason.to_owned()),
+            }
+        } else {
+            let own = self
+                .caller
+                .clone()
+                .filter(|_| !self.other_number && understood.yes);
+            match understood.phone.clone().or(own) {
+                Some(number) => self.contact = Some(number),
+                None if understood.no && !self.other_number => self.other_number = true,
+                None => return self.not_understood(),
+            }
+        }
+        self.retries = 0;
+        match self.contact {
+            Some(_) => self.ask_free(None),
+            None => self.say(self.question()),
+        }
+    }
+
+    /// The question that is open.
+    fn question(&self) -> String {
+        match self.state {
+            State::Start => WELCOME.to_owned(),
+            State::Qualif if self.consent.is_none() => WELCOME.to_owned(),
+            State::Qualif if self.name.is_none() => NAME.to_owned(),
+            State::Qualif if self.reason.is_none() => REASON.to_owned(),
+            State::Qualif => match &self.caller {
+                Some(caller) if !self.other_number => {
+                    format!("Peut-on vous joindre au {caller} ?")
+                }
+                _ => NUMBER.to_owned(),
+            },
+            State::WaitConfirm => self.proposal(),
+            State::Slots | State::Confirmed | State::Transferred => String::new(),
+        }
+    }
+
+    fn proposal(&self) -> String {
+        let numbered = self.proposed.iter().enumerate();
+        let numbered: Vec<String> = numbered
+            .map(|(at, slot)| format!("{}, {slot}", at + 1))
+            .collect();
+        format!(
+            "Je vous propose : {}. Dites « oui » pour le premier, un numéro, ou « non » pour d'autres dates.",
+            numbered.join(" ; ")
+        )
+    }
+
+    fn ask_free(&mut self, day: Option<Weekday>) -> Next {
+        self.state = State::Slots;
+        Next::Ask(Ask::Free {
+            except: self.rejected.clone(),
+            day: day.map(french::day_name),
+        })
+    }
+
+    /// Takes an answer to the proposed slots.
+    fn choose(&mut self, understood: &Understood) -> Next {
+        let numbered = understood
+            .number
+            .and_then(|n| self.proposed.get(n.checked_sub(1)?));
+        let on_day = |day| {
+            self.proposed
+                .iter()
+                .filter(move |slot| slot.weekday() == day)
+        };
+        let chosen = match (numbered, understood.day) {
+            (Some(slot), _) => Some(*slot),
+            (None, Some(day)) => match on_day(day).count() {
+                0 => return self.ask_free(Some(day)),
+                1 => on_day(day).next().copied(),
+                _ => None,
+            },
+            _ if understood.yes => self.chosen.or_else(|| self.proposed.first().copied()),
+            _ if understood.no => {
+                self.rejected.append(&mut self.proposed);
+                self.chosen = None;
+                return self.ask_free(None);
+            }
+            // What was chosen while the agenda did not answer is still to be booked.
+            _ => self.chosen,
+        };
+        match chosen {
+            Some(slot) => {
+                (self.chosen, self.retries) = (Some(slot), 0);
+                Next::Ask(Ask::Book { slot })
+            }
+            None => self.not_understood(),
+        }
+    }
+
+    /// Takes in what the agenda told.
+    pub(crate) fn told(&mut self, ask: &Ask, told: Told) -> Next {
+        match (ask, told) {
+            (Ask::Free { day: Some(_), .. }, Told::Free(slots)) if slots.is_empty() => {
+                self.ask_free(None)
+            }
+            (Ask::Free { .. }, Told::Free(slots)) if slots.is_empty() => self.transfer("no_slot"),
+            (Ask::Free { .. }, Told::Free(slots)) => {
+                (self.proposed, self.state) = (slots, State::WaitConfirm);
+                let lost = self
+                    .chosen
+                    .take()
+                    .map_or("", |_| "Ce créneau vient d'être pris. ");
+                self.say(format!("{lost}{}", self.proposal()))
+            }
+            (Ask::Book { slot }, Told::Booked) => {
+                self.state = State::Confirmed;
+                let name = self.name.as_deref().unwrap_or_default();
+                self.say(format!("C'est confirmé, {name} : {slot}. À bientôt !"))
+            }
+            (Ask::Book { slot }, Told::Taken) => {
+                self.rejected.push(*slot);
+                self.ask_free(None)
+            }
+            _ => {
+                self.agenda_failures += 1;
+                match self.agenda_failures {
+                    AGENDA_FAILURES.. => self.transfer("agenda_unreachable"),
+                    _ => self.say(AGENDA_SILENT),
+                }
+            }
+        }
+    }
+
+    fn not_understood(&mut self) -> Next {
+        self.retries += 1;
+        self.not_understood += 1;
+        match self.retries {
+            RETRIES.. => self.transfer("not_understood"),
+            _ => self.say(format!("Pardon, je n'ai pas compris. {}", self.question())),
+        }
+    }
+
+    /// Hands the call over to a human being.
+    pub(crate) fn transfer(&mut self, reason: &str) -> Next {
+        self.state = State::Transferred;
+        self.transfer_reason = Some(reason.to_owned());
+        self.say(HUMAN)
+    }
+
+    fn say(&mut self, text: impl Into<String>) -> Next {
+        self.last_utterance = text.into();
+        Next::Say(self.last_utterance.clone())
+    }
+}

@@ -1,0 +1,57 @@
+//! An example: French appointment booking over the phone, on filrouge. See the README beside it.
+
+mod agenda;
+mod cache;
+mod calls;
+mod completions;
+mod config;
+mod french;
+mod fsm;
+mod http;
+mod replay;
+mod store;
+mod vapi;
+
+use std::io::Write;
+use std::sync::Arc;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+fn main() -> anyhow::Result<()> {
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("LOG").unwrap_or_else(|_| "info".into()),
+        )
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        .init();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(serve())
+}
+
+async fn serve() -> anyhow::Result<()> {
+    let config = config::Config::from_environment()?;
+    let opened = store::open(&config).await?;
+    let listener = tokio::net::TcpListener::bind(config.listen).await?;
+    let mut out = std::io::stdout();
+    writeln!(out, "listening on http://{}", listener.local_addr()?)?;
+    out.flush()?;
+    let calls = Arc::new(calls::Calls::new(&opened, config));
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    axum::serve(listener, http::router(calls))
+        .with_graceful_shutdown(stop)
+        .await?;
+    opened.ledger.close().await;
+    drop(opened.keeper);
+    Ok(())
+}

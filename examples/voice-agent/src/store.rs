@@ -1,0 +1,98 @@
+//! Opening the store of calls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_engine::anchor::{Anchor, AnchorKeeper, Standing};
+use filrouge_engine::{CallSettings, Engine, Settings, keyfile};
+use filrouge_postgres::{Options, PostgresLedger};
+use filrouge_sqlite::SqliteLedger;
+use filrouge_store::memory::MemoryLedger;
+use filrouge_store::{Entropy, Keyring, Ledger, OsEntropy};
+use filrouge_types::{Clock, SystemClock};
+
+use crate::config::{Config, Store};
+use crate::fsm::TERMINAL;
+
+/// A webhook has about this long for its answer; a database that does not answer must not take more of it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// An open store.
+pub(crate) struct Opened {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Witnesses the store's newest state until it is dropped.
+    pub(crate) keeper: Option<AnchorKeeper>,
+}
+
+/// Opens the store as configured, making it where there is none.
+///
+/// # Errors
+/// When it cannot be opened, or is older than this instance has seen it.
+pub(crate) async fn open(config: &Config) -> anyhow::Result<Opened> {
+    std::fs::create_dir_all(&config.state_dir)?;
+    let (ledger, clock, anchor) = ledger(config)?;
+    let keeper = match anchor {
+        None => None,
+        Some(anchor) => match anchor.check(ledger.as_ref()).await? {
+            Standing::Broken(what) => anyhow::bail!("the store is not what was written: {what}"),
+            Standing::Made | Standing::Holds => Some(AnchorKeeper::start(anchor, ledger.clone())?),
+        },
+    };
+    let settings = Settings {
+        runtime_context_allow: ["tool", "caller", "route", "messages"]
+            .map(str::to_owned)
+            .to_vec(),
+        calls: CallSettings {
+            terminal: TERMINAL.map(|state| state.as_str().into()).to_vec(),
+            ..CallSettings::default()
+        },
+        ..Settings::default()
+    };
+    let engine = Engine::new(ledger.clone(), Arc::new(OsEntropy), clock.clone(), settings);
+    Ok(Opened {
+        engine: Arc::new(engine),
+        ledger,
+        clock,
+        keeper,
+    })
+}
+
+type Ready = (Arc<dyn Ledger>, Arc<dyn Clock>, Option<Anchor>);
+
+fn ledger(config: &Config) -> anyhow::Result<Ready> {
+    let entropy = Arc::new(OsEntropy);
+    let system: Arc<dyn Clock> = Arc::new(SystemClock);
+    let keyring = || keyfile::load_or_create(&config.keyring, &OsEntropy).map(Arc::new);
+    let witnessed = |ledger: Arc<dyn Ledger>, clock, keyring| {
+        let anchor = Anchor::new(&config.state_dir, ledger.store_id(), keyring);
+        (ledger, clock, Some(anchor))
+    };
+    Ok(match &config.store {
+        Store::Memory => {
+            let mut secret = [0; 32];
+            OsEntropy.fill(&mut secret).map_err(anyhow::Error::msg)?;
+            let keyring = Arc::new(Keyring::single(secret));
+            let ledger = MemoryLedger::new(keyring, entropy, system.clone());
+            (Arc::new(ledger), system, None)
+        }
+        Store::Sqlite(path) => {
+            let keyring = keyring()?;
+            filrouge_sqlite::prepare(path)?;
+            let options =
+                filrouge_sqlite::Options::new(path, keyring.clone(), entropy, system.clone());
+            witnessed(Arc::new(SqliteLedger::open(options)?), system, keyring)
+        }
+        Store::Postgres(url) => {
+            let keyring = keyring()?;
+            let mut options = Options::new(url, keyring.clone(), entropy)?;
+            options.lock_timeout = PATIENCE;
+            options.answer_timeout = PATIENCE;
+            options.settle_timeout = PATIENCE;
+            let ledger = PostgresLedger::open(options)?;
+            let clock = ledger.clock();
+            witnessed(Arc::new(ledger), clock, keyring)
+        }
+    })
+}

@@ -1,0 +1,92 @@
+//! Second validation: two webhooks at once.
+
+use filrouge_testbed::Database;
+
+use crate::process::{FILLER, World, chat, until};
+use crate::script::{SCRIPT, check_whole, said, talk};
+
+#[test]
+fn of_two_webhooks_at_once_one_waits_in_vain_and_says_so_aloud() {
+    let database = Database::new();
+    let world = World::new(database.url());
+    let a = world.start_with("a", &[("HANDLE_DELAY", "turn:3500")]);
+    let (b, c) = (
+        world.start("b"),
+        world.start_with("c", &[("ON_BUSY", "204")]),
+    );
+    talk(&b, "call", 0..=3);
+    let locks = b.logged("[CALL_LOCK] acquired", "call");
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| a.hears("call", &said(4)));
+        until("a holds the call", || {
+            a.logged("[CALL_LOCK] acquired", "call") == 1
+        });
+        let mut other = said(3);
+        other.push("Allô ?");
+        let body = chat("call", &other);
+        let c = &c;
+        let silent = scope.spawn(move || c.post("/chat/completions", &body));
+        assert_eq!(b.hears("call", &other), FILLER);
+        assert_eq!(silent.join().unwrap(), (204, String::new()));
+        assert!(first.join().unwrap().starts_with(SCRIPT[4].1));
+    });
+    assert_eq!(a.logged("[CALL_LOCK] acquired", "call"), 1);
+    assert_eq!(b.logged("[CALL_LOCK] acquired", "call"), locks);
+    for waited in [&b, &c] {
+        assert_eq!(
+            waited.logged("[CALL_LOCK_TIMEOUT]", "call"),
+            1,
+            "{}",
+            waited.log()
+        );
+    }
+    assert_eq!(b.call("call").events("call_lock_timeout"), 2);
+    assert_eq!(b.count("fillers"), 1);
+    talk(&b, "call", 5..=5);
+    check_whole(&b, "call");
+}
+
+#[test]
+fn the_same_webhook_twice_is_one_turn_and_one_answer() {
+    let database = Database::new();
+    let world = World::new(database.url());
+    let slow = [("HANDLE_DELAY", "turn:700")];
+    let (a, b) = (world.start_with("a", &slow), world.start_with("b", &slow));
+    for at in 0..SCRIPT.len() {
+        let answers = std::thread::scope(|scope| {
+            let hits =
+                [&a, &b, &a].map(|agent| scope.spawn(move || agent.hears("call", &said(at))));
+            hits.map(|hit| hit.join().unwrap())
+        });
+        for answer in &answers {
+            assert_eq!(*answer, answers[0]);
+            assert!(answer.starts_with(SCRIPT[at].1), "{answer}");
+        }
+        assert_eq!(b.call("call").conversation().len(), 2 * (at + 1));
+    }
+    // Also long afterwards.
+    assert!(b.hears("call", &said(5)).starts_with(SCRIPT[5].1));
+    check_whole(&a, "call");
+}
+
+#[test]
+fn two_calls_do_not_get_the_same_slot() {
+    let database = Database::new();
+    let world = World::new(database.url());
+    let (a, b) = (world.start("a"), world.start("b"));
+    talk(&a, "one", 0..=4);
+    talk(&b, "two", 0..=4);
+    let (one, two) = std::thread::scope(|scope| {
+        let one = scope.spawn(|| a.hears("one", &said(5)));
+        let two = b.hears("two", &said(5));
+        (one.join().unwrap(), two)
+    });
+    let taken = "Ce créneau vient d'être pris. Je vous propose : 1, mardi 24 novembre à 9 heures ; 2, jeudi 26";
+    let confirmed = [&one, &two]
+        .iter()
+        .filter(|a| a.starts_with(SCRIPT[5].1))
+        .count();
+    let lost = [&one, &two].iter().filter(|a| a.starts_with(taken)).count();
+    assert_eq!((confirmed, lost), (1, 1), "{one}\n{two}");
+    assert_eq!(a.get("/agenda").as_object().unwrap().len(), 1);
+}

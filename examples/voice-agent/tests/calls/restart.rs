@@ -1,0 +1,102 @@
+//! First validation: processes die, and the caller does not notice.
+
+use filrouge_testbed::Database;
+
+use crate::process::{Agent, TERMINATED, World, until};
+use crate::script::{SCRIPT, check_whole, said, say, talk};
+
+#[test]
+fn a_call_is_confirmed_by_another_instance_when_the_first_is_killed() {
+    let database = Database::new();
+    let world = World::new(database.url());
+    let (mut a, b) = (world.start("a"), world.start("b"));
+    talk(&a, "call", 0..=4);
+    assert_eq!(b.call("call").state(), "WAIT_CONFIRM");
+    a.kill();
+    let answer = say(&b, "call", 5);
+    assert!(
+        answer.contains("mercredi 25 novembre à 9 heures"),
+        "{answer}"
+    );
+    let journal = check_whole(&b, "call");
+    assert_eq!(journal.events("resume_from_pg"), 1);
+    assert_eq!(
+        b.logged("[CALL_RESUME] source=pg", "call"),
+        1,
+        "{}",
+        b.log()
+    );
+    assert_eq!(b.count("rebuilt"), 1);
+    // A call that has come to its end is not reopened.
+    let mut on = said(5);
+    on.push("Allô ?");
+    assert_eq!(b.hears("call", &on), TERMINATED);
+    assert_eq!(b.call("call").last_seq(), journal.last_seq());
+}
+
+#[test]
+fn a_call_goes_on_whichever_webhook_is_followed_by_a_kill() {
+    let database = Database::new();
+    let world = World::new(database.url());
+    let mut b = world.start("b");
+    // Always the same instance again, and always another one.
+    for at in 0..SCRIPT.len() {
+        let call = format!("again-{at}");
+        talk(&b, &call, 0..=at);
+        b.kill();
+        b = world.start("b");
+        talk(&b, &call, at + 1..=SCRIPT.len() - 1);
+        check_whole(&b, &call);
+    }
+    let mut one: Agent = world.start("a");
+    for at in 0..SCRIPT.len() {
+        say(&one, "always", at);
+        let mut other = world.start(&format!("c{at}"));
+        std::mem::swap(&mut one, &mut other);
+        other.kill();
+    }
+    let journal = check_whole(&one, "always");
+    // Every state was in a checkpoint, or behind one.
+    assert_eq!(journal.events("session_reconstruct_used"), 0);
+}
+
+#[test]
+fn a_webhook_that_dies_in_the_middle_is_answered_when_it_comes_again() {
+    let database = Database::new();
+    let world = World::new(database.url());
+    let ttl = ("LEASE_TTL_MS", "1500");
+    let b = world.start_with("b", &[ttl]);
+    // Before the turn is written, and between the turn and its checkpoint.
+    for (delay, written) in [
+        ("step:60000", false),
+        ("turn:60000", false),
+        ("checkpoint:60000", true),
+    ] {
+        for at in [0, 2, 5] {
+            let call = format!("{}-{at}", &delay[..4]);
+            if at > 0 {
+                talk(&b, &call, 0..=at - 1);
+            }
+            let before = if at > 0 { b.call(&call).last_seq() } else { 0 };
+            let mut a = world.start_with("a", &[ttl, ("HANDLE_DELAY", delay)]);
+            std::thread::scope(|scope| {
+                let body = crate::process::chat(&call, &said(at));
+                let (origin, log) = (&a, &call);
+                let lost = scope.spawn(move || origin.try_post("/chat/completions", &body));
+                until("it is in the middle", || match written {
+                    // The line of the turn's answer.
+                    true => a.logged("[CALL_JOURNAL]", log) >= 2,
+                    false => a.logged("[CALL_RESUME] ", log) == 1,
+                });
+                a.signal_kill();
+                assert_eq!(lost.join().unwrap(), None);
+            });
+            a.kill();
+            if at > 0 {
+                assert_eq!(b.call(&call).last_seq() > before, written);
+            }
+            talk(&b, &call, at..=SCRIPT.len() - 1);
+            check_whole(&b, &call);
+        }
+    }
+}

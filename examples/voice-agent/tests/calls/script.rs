@@ -1,0 +1,71 @@
+//! A whole call, and what must come of it.
+
+use crate::process::{Agent, CALLER, Journal};
+
+/// What the caller says, and how the answer begins.
+pub(crate) const SCRIPT: &[(&str, &str)] = &[
+    ("Bonjour", "Bonjour, cabinet du docteur Martin."),
+    ("Oui, d'accord", "À quel nom"),
+    ("Je m'appelle Jeanne Petit", "Quel est le motif"),
+    (
+        "Un contrôle annuel",
+        "Peut-on vous joindre au +33698765432 ?",
+    ),
+    ("Oui", "Je vous propose : 1, mardi 24 novembre à 9 heures"),
+    ("le 2", "C'est confirmé, Jeanne Petit : "),
+];
+
+/// The caller's messages up to the one numbered `at`.
+pub(crate) fn said(at: usize) -> Vec<&'static str> {
+    SCRIPT[..=at].iter().map(|(said, _)| *said).collect()
+}
+
+/// Has the caller say number `at`, and checks the answer.
+#[track_caller]
+pub(crate) fn say(agent: &Agent, call: &str, at: usize) -> String {
+    let answer = agent.hears_at_last(call, &said(at));
+    assert!(
+        answer.starts_with(SCRIPT[at].1),
+        "{at}: {answer}\n{}",
+        agent.log()
+    );
+    answer
+}
+
+/// Has the caller say numbers `from` to `to`.
+pub(crate) fn talk(agent: &Agent, call: &str, numbers: std::ops::RangeInclusive<usize>) {
+    for at in numbers {
+        say(agent, call, at);
+    }
+}
+
+/// That the whole script is in the journal, once and in order, and nothing of the call was lost on the way.
+#[track_caller]
+pub(crate) fn check_whole(agent: &Agent, call: &str) -> Journal {
+    let journal = agent.call(call);
+    let conversation = journal.conversation();
+    assert_eq!(conversation.len(), 2 * SCRIPT.len(), "{conversation:#?}");
+    for (pair, (said, answer)) in conversation.chunks(2).zip(SCRIPT) {
+        assert_eq!(pair[0], *said);
+        assert!(pair[1].starts_with(answer), "{pair:?}");
+    }
+    assert_eq!(journal.state(), "CONFIRMED");
+    assert_eq!(journal.known("caller"), CALLER);
+    assert_eq!(journal.known("consent"), true);
+    assert_eq!(journal.known("turns"), SCRIPT.len());
+    assert_eq!(journal.known("not_understood"), 0);
+    assert_eq!(journal.events("call_started"), 1, "{journal:?}");
+    assert_eq!(journal.events("booking_confirmed"), 1);
+    for never in ["transferred", "unknown_state"] {
+        assert_eq!(journal.events(never), 0, "{journal:?}");
+    }
+    let agenda = agent.get("/agenda");
+    let slots = agenda.as_object().unwrap().iter();
+    let booked: Vec<&String> = slots
+        .filter(|(_, holder)| holder["call"] == call)
+        .map(|(slot, _)| slot)
+        .collect();
+    assert_eq!(booked.len(), 1, "{agenda}");
+    assert_eq!(*journal.known("chosen"), **booked[0]);
+    journal
+}

@@ -1,0 +1,62 @@
+//! Third validation: what an instance remembers, and what it holds, when another one has gone on.
+
+use filrouge_testbed::Database;
+
+use crate::process::{TERMINATED, World, until};
+use crate::script::{SCRIPT, check_whole, said, say, talk};
+
+#[test]
+fn a_copy_that_is_older_than_the_journal_does_not_win() {
+    let database = Database::new();
+    let world = World::new(database.url());
+    let (a, b) = (world.start("a"), world.start("b"));
+    talk(&a, "call", 0..=1);
+    assert_eq!(a.call("call").last_seq(), 4);
+    talk(&b, "call", 2..=3);
+    assert_eq!(a.call("call").last_seq(), 8);
+    assert_eq!((a.count("from_cache"), a.count("rebuilt")), (1, 0));
+    talk(&a, "call", 4..=4);
+    assert_eq!((a.count("from_cache"), a.count("rebuilt")), (1, 1));
+    talk(&a, "call", 5..=5);
+    assert_eq!((a.count("from_cache"), a.count("rebuilt")), (2, 1));
+    check_whole(&a, "call");
+}
+
+#[test]
+fn who_was_frozen_past_its_lease_cannot_write() {
+    let database = Database::new();
+    let world = World::new(database.url());
+    for (place, other) in [("turn", false), ("turn", true), ("step", true)] {
+        let call = format!("{place}-{other}");
+        let slow = format!("{place}:1000");
+        let ttl = ("LEASE_TTL_MS", "1500");
+        let (a, b) = (
+            world.start_with("a", &[ttl, ("HANDLE_DELAY", &slow)]),
+            world.start_with("b", &[ttl]),
+        );
+        talk(&b, &call, 0..=4);
+        let first = match other {
+            // The caller has changed their mind while the first instance was frozen.
+            true => [said(4), vec!["le 1"]].concat(),
+            false => said(5),
+        };
+        let late = std::thread::scope(|scope| {
+            let late = scope.spawn(|| a.hears(&call, &first));
+            until("a holds the call", || {
+                a.logged("[CALL_LOCK] acquired", &call) == 1
+            });
+            a.freeze();
+            say(&b, &call, 5);
+            a.wake();
+            late.join().unwrap()
+        });
+        // The same webhook has the same answer; another one finds the call at its end.
+        match other {
+            true => assert_eq!(late, TERMINATED),
+            false => assert!(late.starts_with(SCRIPT[5].1), "{late}"),
+        }
+        assert_eq!(a.count("leases_lost"), 1);
+        assert!(a.log().contains("err=stale_fence"), "{}", a.log());
+        check_whole(&b, &call);
+    }
+}
