@@ -38,7 +38,7 @@ fn pinning_works() -> bool {
 }
 
 /// The program to serve: named, or built by the cargo that runs this.
-fn binary(setup: &Setup) -> Result<PathBuf> {
+pub(crate) fn binary(setup: &Setup) -> Result<PathBuf> {
     if let Some(path) = &setup.binary {
         return Ok(path.clone());
     }
@@ -57,21 +57,28 @@ fn binary(setup: &Setup) -> Result<PathBuf> {
     Ok(path)
 }
 
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    address: String,
+    pub(crate) address: String,
     _dir: TempDir,
 }
 
 impl Server {
     fn start(setup: &Setup, binary: &Path, core: Option<&str>) -> Result<Self> {
         let dir = setup.dir()?;
+        let store = format!("sqlite:{}", dir.path().join("filrouge.db").display());
+        Self::start_on(binary, core, dir, &store)
+    }
+
+    /// On the store at `store`, keyring and anchor in `dir`.
+    pub(crate) fn start_on(
+        binary: &Path,
+        core: Option<&str>,
+        dir: TempDir,
+        store: &str,
+    ) -> Result<Self> {
         let mut child = command(binary, core)
-            .args(["serve", "--listen", "127.0.0.1:0", "--store"])
-            .arg(format!(
-                "sqlite:{}",
-                dir.path().join("filrouge.db").display()
-            ))
+            .args(["serve", "--listen", "127.0.0.1:0", "--store", store])
             .env("HOME", dir.path())
             .env("FILROUGE_KEYRING", dir.path().join("keyring.json"))
             .env("FILROUGE_ANCHOR", dir.path().join("anchor"))

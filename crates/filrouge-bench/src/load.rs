@@ -10,7 +10,7 @@ use crate::stats::{Leg, micros};
 use crate::workload::Turns;
 
 /// Reads one answer; gives its status.
-async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<u16> {
+pub(crate) async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<u16> {
     buffer.clear();
     let end = loop {
         ensure!(stream.read_buf(buffer).await? > 0, "the server hung up");

@@ -1,6 +1,7 @@
 //! `filrouge-bench`: filrouge beside the limit of its store, interleaved in one run. See docs/bench.md.
 
 mod append;
+mod calls;
 mod context;
 mod decode;
 mod flat;
@@ -76,6 +77,8 @@ enum Workload {
         #[arg(long)]
         part: Option<hot::Part>,
     },
+    /// Live calls: resume of a long session and over HTTP, commits of a webhook, key figures of 100,000 events
+    Calls,
     /// The newest 20 turns and 80 items of 5,000 turns
     Last20,
     /// All 20,000 items of 5,000 turns
@@ -165,6 +168,7 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
         Workload::Http32 => http::http(setup).await,
         Workload::Postgres => postgres::postgres(setup).await,
         Workload::Hot { turns, part } => hot::hot(setup, *turns, *part).await,
+        Workload::Calls => calls::calls(setup).await,
         Workload::Last20 => reads::last(setup).await,
         Workload::Readall => reads::all(setup).await,
         Workload::Context => context::context(setup).await,
@@ -177,7 +181,8 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
 
 async fn sections(setup: &Setup, command: &Workload, json: bool) -> Result<()> {
     use Workload::{
-        Append1, Append32, Context, Decode, Flat, Hot, Http32, Last20, Postgres, Readall, Size,
+        Append1, Append32, Calls, Context, Decode, Flat, Hot, Http32, Last20, Postgres, Readall,
+        Size,
     };
     let all = [
         Append1,
@@ -188,6 +193,7 @@ async fn sections(setup: &Setup, command: &Workload, json: bool) -> Result<()> {
             turns: hot::TURNS,
             part: None,
         },
+        Calls,
         Last20,
         Readall,
         Context,

@@ -1,6 +1,6 @@
 //! `postgres`: turns through the PostgreSQL ledger, beside pgbench with the statements that it sends for them.
 
-mod bed;
+pub(crate) mod bed;
 mod calls;
 mod capture;
 mod pgbench;

@@ -15,6 +15,7 @@ use crate::claim::Claim;
 use crate::metadata::MetadataPolicy;
 use crate::record_policy::{Omissions, RecordPolicies};
 use crate::secrets::{Counters, CredentialPolicy, Registry};
+use crate::spool::note_spooled;
 use crate::trace::Trace;
 use crate::validate::Limits;
 
@@ -167,7 +168,14 @@ impl Engine {
         if let Err(failure) = &written {
             self.counts.refused(failure.code);
         }
-        let outcome = written?;
+        let outcome = match written? {
+            // Its lines follow once it is durable in the ledger.
+            Outcome::Spooled(outcome) => {
+                note_spooled();
+                return Ok(*outcome);
+            }
+            outcome => outcome,
+        };
         if let Some(trace) = trace {
             trace.done(&outcome);
         }

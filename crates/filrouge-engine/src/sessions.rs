@@ -15,6 +15,9 @@ use crate::calls::held;
 use crate::engine::{Engine, unexpected};
 use crate::requests::{CloseSession as CloseRequest, CreateSession, PatchSession, RecordEvent};
 
+/// What the keys of filrouge's own events begin with.
+const OWN_EVENTS: &str = "filrouge:";
+
 /// Sessions erased by one look at a list.
 const ERASED_AT_ONCE: usize = 100;
 
@@ -247,8 +250,23 @@ impl Engine {
     /// Records an event of a session, once for each key; the event as it stands, and whether it is new.
     ///
     /// # Errors
-    /// `idempotency_mismatch`, `session_not_found`, `invalid`, `limit_exceeded`, and the ledger's.
+    /// `idempotency_mismatch`, `session_not_found`, `invalid`, also for a key that filrouge's own events have,
+    /// `limit_exceeded`, and the ledger's.
     pub async fn record_event(
+        &self,
+        scope: &Scope,
+        session_id: SessionId,
+        request: RecordEvent,
+    ) -> Result<(SessionEvent, bool), Failure> {
+        if request.key.as_str().starts_with(OWN_EVENTS) {
+            let what = format!("keys that begin with {OWN_EVENTS:?} are filrouge's own");
+            return Err(Failure::new(ErrorCode::Invalid, what).with_hint("give it another key"));
+        }
+        self.record_any_event(scope, session_id, request).await
+    }
+
+    /// As [`Self::record_event`], also for filrouge's own events.
+    pub(crate) async fn record_any_event(
         &self,
         scope: &Scope,
         session_id: SessionId,

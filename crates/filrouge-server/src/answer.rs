@@ -2,7 +2,8 @@
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
-use filrouge_store::Scope;
+use filrouge_engine::spool::was_spooled;
+use filrouge_store::{Durability, Scope};
 use filrouge_types::{ErrorCode, SessionId};
 use serde::Serialize;
 
@@ -49,7 +50,7 @@ pub(crate) fn json_text(status: StatusCode, text: Vec<u8>) -> Response<Body> {
 }
 
 /// The answer of a write to a session, with what it has survived: 201 when it changed something, 200 when it repeats an
-/// answer.
+/// answer, 202 when it waits in the spool.
 pub(crate) async fn written<T: Serialize>(
     app: &App,
     scope: &Scope,
@@ -57,8 +58,15 @@ pub(crate) async fn written<T: Serialize>(
     status: StatusCode,
     value: &T,
 ) -> Result<Response<Body>, Problem> {
+    let (status, durability) = match was_spooled() {
+        // Nothing of it is in the ledger yet: what the answer does not know is null.
+        true => (StatusCode::ACCEPTED, Durability::Spooled),
+        false => {
+            let ledger = app.engine().ledger();
+            (status, ledger.durability_in(scope, session).await)
+        }
+    };
     let mut response = json(status, value)?;
-    let durability = app.engine().ledger().durability_in(scope, session).await;
     response
         .headers_mut()
         .insert(DURABILITY, HeaderValue::from_static(durability.as_str()));

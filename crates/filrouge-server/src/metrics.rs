@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use filrouge_engine::CallCounts;
+use filrouge_store::ledger::SpoolView;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -16,6 +17,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 mod calls;
 mod hot;
+mod spool;
 
 pub(crate) use hot::HotState;
 
@@ -71,6 +73,7 @@ pub(crate) struct StoreState {
     pub(crate) body_bytes: usize,
     pub(crate) hot: HotState,
     pub(crate) calls: CallCounts,
+    pub(crate) spool: SpoolView,
 }
 
 /// All counters and gauges of a server.
@@ -101,6 +104,7 @@ pub struct Metrics {
     unauthenticated: Counter,
     hot: hot::HotMetrics,
     calls: calls::CallMetrics,
+    spool: spool::SpoolMetrics,
 }
 
 impl fmt::Debug for Metrics {
@@ -142,6 +146,7 @@ impl Default for Metrics {
             unauthenticated: Counter::default(),
             hot: hot::HotMetrics::default(),
             calls: calls::CallMetrics::default(),
+            spool: spool::SpoolMetrics::default(),
         };
         metrics.register_requests();
         metrics.register_connections();
@@ -149,6 +154,7 @@ impl Default for Metrics {
         metrics.register_secrets();
         metrics.register(|r| metrics.hot.register(r));
         metrics.register(|r| metrics.calls.register(r));
+        metrics.register(|r| metrics.spool.register(r));
         metrics
     }
 }
@@ -329,9 +335,11 @@ impl Metrics {
     /// When a metric cannot be written.
     pub(crate) fn render(&self, store: StoreState) -> Result<String, fmt::Error> {
         let hot_down = store.hot.there && !store.hot.up;
-        let degraded = store.read_only || store.integrity || store.anchor || hot_down;
+        let waits = store.spool.entries > 0 || store.spool.down.is_some();
+        let degraded = store.read_only || store.integrity || store.anchor || hot_down || waits;
         self.hot.set(&store.hot);
         self.calls.set(&store.calls);
+        self.spool.set(&store.spool);
         self.store_read_only.set(store.read_only.into());
         self.store_integrity_failed.set(store.integrity.into());
         self.anchor_failed.set(store.anchor.into());

@@ -28,17 +28,17 @@ struct ProblemBody<'a> {
 
 /// A failure on its way to the caller, and in how many seconds it may come back, if more is known than that it may.
 #[derive(Debug)]
-pub(crate) struct Problem(pub(crate) Failure, Option<u32>);
+pub(crate) struct Problem(pub(crate) Box<Failure>, Option<u32>);
 
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
-        Self(failure, None)
+        Self(Box::new(failure), None)
     }
 }
 
 impl Problem {
     pub(crate) fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
-        Self(Failure::new(code, detail), None)
+        Self(Box::new(Failure::new(code, detail)), None)
     }
 
     /// Tells the caller to wait for so many seconds.

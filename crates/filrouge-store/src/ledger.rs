@@ -1,7 +1,7 @@
 //! The ledger port: what the engine asks of a durable store (DESIGN §13).
 
 use async_trait::async_trait;
-use filrouge_types::{Failure, SessionId};
+use filrouge_types::{Checkpoint, Failure, SessionId};
 use tokio::sync::watch;
 
 use crate::command::{Command, Outcome, Scope};
@@ -192,6 +192,19 @@ pub trait Ledger: Send + Sync {
     fn waiting(&self, scope: &Scope, session: &SessionId) -> Option<Waiting> {
         let _ = (scope, session);
         None
+    }
+
+    /// Tells of a session that somebody goes on with under a lease, as it was read: what is known then is enough to go on
+    /// while the store does not answer.
+    fn resumed(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        checkpoint: Option<&Checkpoint>,
+        last_seq: u64,
+        state: Option<&str>,
+    ) {
+        let _ = (scope, session, checkpoint, last_seq, state);
     }
 
     /// The spool that writes wait in while the store does not answer, if there is one; asks nothing.

@@ -166,7 +166,7 @@ pub struct Failure {
     /// The newest seq, for [`ErrorCode::SeqConflict`].
     pub actual_seq: Option<u64>,
     /// Where stored data is wrong, for [`ErrorCode::IntegrityError`].
-    pub place: Option<Place>,
+    pub place: Option<Box<Place>>,
     /// Who holds the session, for [`ErrorCode::LeaseTimeout`] and [`ErrorCode::LeaseHeld`].
     pub held: Option<Box<Lease>>,
 }
@@ -197,10 +197,10 @@ impl Failure {
     pub fn integrity(session: &str, seq: Option<u64>, what: impl fmt::Display) -> Self {
         let at = seq.map_or_else(String::new, |seq| format!(", seq {seq}"));
         Self {
-            place: Some(Place {
+            place: Some(Box::new(Place {
                 session_id: session.to_owned(),
                 seq,
-            }),
+            })),
             ..Self::new(
                 ErrorCode::IntegrityError,
                 format!("session {session:?}{at}: {what}"),

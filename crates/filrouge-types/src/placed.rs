@@ -9,10 +9,6 @@ pub const UNPLACED: u64 = u64::MAX;
 ///
 /// # Errors
 /// The serializer's.
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde hands in a reference"
-)]
 pub fn serialize<S: Serializer>(place: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     match *place {
         UNPLACED => serializer.serialize_none(),

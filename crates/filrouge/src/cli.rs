@@ -194,18 +194,28 @@ pub(crate) struct Stats {
     /// Key figures of the tenant's live calls, counted from events
     #[arg(long)]
     pub(crate) kpi: bool,
-    /// Of what happened from this moment on: a time such as 2027-01-31T00:00:00Z, or how long ago [default: 7 days
+    /// Of what happened from this moment on: a time such as 2027-01-31T00:00:00Z, or how long ago [default: seven days
     /// before --until]
-    #[arg(long, value_name = "TIME|DURATION", requires = "kpi")]
+    #[arg(
+        long,
+        value_name = "TIME|DURATION",
+        requires = "kpi",
+        conflicts_with = "id"
+    )]
     pub(crate) since: Option<String>,
     /// Of what happened before this moment [default: now]
-    #[arg(long, value_name = "TIME|DURATION", requires = "kpi")]
+    #[arg(
+        long,
+        value_name = "TIME|DURATION",
+        requires = "kpi",
+        conflicts_with = "id"
+    )]
     pub(crate) until: Option<String>,
     /// A row for each week (Monday to Sunday) or day, in UTC [default: one row for all]
-    #[arg(long, value_enum, requires = "kpi")]
+    #[arg(long, value_enum, requires = "kpi", conflicts_with = "id")]
     pub(crate) by: Option<KpiEvery>,
-    /// The form [default: table; with --json json]
-    #[arg(long, value_enum, requires = "kpi")]
+    /// The form [default: table]
+    #[arg(long, value_enum, requires = "kpi", conflicts_with = "id")]
     pub(crate) format: Option<KpiFormat>,
 }
 
@@ -329,6 +339,8 @@ pub(crate) enum ExportFormat {
 pub(crate) enum Doctor {
     /// Look at webhooks; send what was given up again
     Webhooks(DoctorWebhooks),
+    /// Look at what waits for a ledger that did not answer, and at what the ledger has refused of it
+    Spool(DoctorSpool),
     /// Show the exact state of a session: open turns, drafts, last items, unanswered calls, errors, what a restore sends
     Session(DoctorSession),
 }
@@ -343,6 +355,20 @@ pub(crate) struct DoctorSession {
     /// Restore in this format only: openai-chat, openai-responses, anthropic, gemini or pairs
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<filrouge_transcode::Format>,
+}
+
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct DoctorSpool {
+    /// Show what is written, too
+    #[arg(long)]
+    pub(crate) show: bool,
+    /// Queue this dead letter again, or all of them; the server whose folder it lies in must be stopped
+    #[arg(long, value_name = "ID|all")]
+    pub(crate) retry: Option<String>,
+    /// Give this dead letter up, or all of them; the server whose folder it lies in must be stopped
+    #[arg(long, value_name = "ID|all")]
+    pub(crate) drop: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -16,6 +16,7 @@ mod copy;
 mod doctor;
 mod doctor_hot;
 mod doctor_session;
+mod doctor_spool;
 mod doctor_webhooks;
 mod erase;
 mod export;
@@ -93,6 +94,10 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             what: Some(crate::cli::Doctor::Webhooks(what)),
             ..
         } => doctor_webhooks::run(&config, &what).await,
+        Command::Doctor {
+            what: Some(crate::cli::Doctor::Spool(what)),
+            ..
+        } => doctor_spool::run(&config, &what),
         Command::Doctor {
             what: Some(crate::cli::Doctor::Session(what)),
             ..

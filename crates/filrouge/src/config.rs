@@ -22,6 +22,7 @@ mod access;
 mod calls;
 mod hot;
 mod limits;
+mod spool;
 mod store;
 mod webhooks;
 
@@ -29,6 +30,7 @@ pub(crate) use access::AccessConfig;
 pub(crate) use calls::CallsConfig;
 pub(crate) use hot::{HotConfig, HotUrl, RedisUrl};
 pub(crate) use limits::LimitsConfig;
+pub(crate) use spool::SpoolConfig;
 pub(crate) use store::{PostgresUrl, StoreUrl};
 pub(crate) use webhooks::WebhookConfig;
 
@@ -75,6 +77,7 @@ pub(crate) struct Config {
     pub(crate) concurrent_turns: Setting<ConcurrentTurns>,
     pub(crate) credentials: Setting<CredentialPolicy>,
     pub(crate) calls: CallsConfig,
+    pub(crate) spool: SpoolConfig,
     pub(crate) hot: HotConfig,
     pub(crate) access: AccessConfig,
     pub(crate) limits: LimitsConfig,
@@ -112,6 +115,8 @@ struct File {
     secrets: SecretsFile,
     #[serde(default)]
     calls: calls::CallsFile,
+    #[serde(default)]
+    spool: spool::SpoolFile,
     #[serde(default)]
     access: access::AccessFile,
     jwt: Option<access::JwtFile>,
@@ -323,6 +328,7 @@ impl Config {
                 |t| t.parse().map_err(|e| format!("secrets.credentials: {e}")),
             )?,
             calls: CallsConfig::read(&layers, file.calls)?,
+            spool: SpoolConfig::read(&layers, file.spool)?,
             hot: HotConfig::read(
                 &layers,
                 options.hot.clone(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use filrouge_engine::anchor::{Anchor, AnchorKeeper, Standing};
 use filrouge_engine::scopes::TwoScopes;
+use filrouge_engine::spool::Spooling;
 use filrouge_engine::{Engine, keyfile};
 use filrouge_postgres::PostgresLedger;
 use filrouge_redis::RedisHot;
@@ -256,6 +257,22 @@ fn scopes(
     ))
 }
 
+/// The ledger, with a spool for live calls behind it in a server (DESIGN §6). One in memory is never away.
+fn spooling(
+    config: &Config,
+    process: Process,
+    ledger: Arc<dyn Ledger>,
+    keyring: Arc<Keyring>,
+    clock: Arc<dyn Clock>,
+) -> anyhow::Result<Arc<dyn Ledger>> {
+    let in_memory = config.store.value == StoreUrl::Memory;
+    let options = config.spool.options().filter(|_| !in_memory);
+    Ok(match options.filter(|_| process == Process::Server) {
+        Some(options) => Spooling::open(ledger, keyring, Arc::new(OsEntropy), clock, options)?,
+        None => ledger,
+    })
+}
+
 /// Opens the store, compares it with its anchor, and keeps the anchor close behind from now on.
 ///
 /// A store that the anchor contradicts is opened and refuses everything, so that `doctor` can say why.
@@ -297,7 +314,11 @@ async fn open_in(config: &Config, need: Need, process: Process) -> anyhow::Resul
     // The anchor witnesses the ledger itself; everybody else asks both scopes.
     let ledger = match config.unverified {
         true => ledger,
-        false => scopes(config, process, ledger, keyring, clock.clone())?,
+        false => {
+            let (keys, time) = (keyring.clone(), clock.clone());
+            let scopes = scopes(config, process, ledger, keyring, clock.clone())?;
+            spooling(config, process, scopes, keys, time)?
+        }
     };
     let engine = Engine::new(
         ledger.clone(),

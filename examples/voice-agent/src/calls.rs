@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use filrouge_engine::live::Live;
 use filrouge_engine::{CheckpointPolicy, Engine, Entered, OnBusy, Resumed, StartTurn, Webhook};
 use filrouge_store::{Scope, Viewer};
-use filrouge_types::{ErrorCode, Failure, Item, JsonText, NewItem, RawJson, RequestId, SessionId};
+use filrouge_types::{
+    ErrorCode, Failure, Item, JsonText, NewItem, RawJson, RequestId, SessionId, Turn,
+};
 use serde::Serialize;
 
 use crate::agenda::Agenda;
@@ -32,6 +34,9 @@ const ATTEMPTS: u32 = 3;
 /// Items read at once when there are more than a resume gives.
 const PAGE: usize = 500;
 
+/// The source of a call that goes on without the database.
+const SPOOL: &str = "spool";
+
 /// What the caller said.
 pub(crate) enum Utterance {
     /// The words, or a tool's call in words.
@@ -43,12 +48,8 @@ pub(crate) enum Utterance {
 /// What a webhook is answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// This is to be spoken; from the journal when it was `replayed`.
-    Said {
-        text: String,
-        seq: u64,
-        replayed: bool,
-    },
+    /// This is to be spoken; it is in the journal up to this seq.
+    Said { text: String, seq: u64 },
     /// The call has come to its end before.
     Terminated,
     /// The call cannot be gone on with now: somebody else holds it, or the store does not answer.
@@ -83,6 +84,8 @@ struct Held {
     last_seq: u64,
     /// The state that the store knows of.
     label: Option<Box<str>>,
+    /// Nobody knows where the call stands.
+    lost: bool,
 }
 
 pub(crate) struct Calls {
@@ -159,14 +162,7 @@ impl Calls {
         };
         let resumed = match self.engine.enter(&self.live, &self.scope, webhook).await? {
             Entered::Work(resumed) => *resumed,
-            Entered::Answered(turn) => {
-                let text = turn.answer_neutral.as_ref().map(JsonText::to_plain);
-                return Ok(Reply::Said {
-                    text: text.unwrap_or_default(),
-                    seq: turn.last_seq,
-                    replayed: true,
-                });
-            }
+            Entered::Answered(turn) => return Ok(answered(&turn)),
             Entered::Busy => return Ok(Reply::Nothing),
         };
         let (fence, holder) = (resumed.fence, resumed.holder.clone());
@@ -226,7 +222,13 @@ impl Calls {
             self.engine.start_turn(&self.scope, call.clone(), turn),
             self.tell_if(first, call, "call_started")
         );
-        held.last_seq = turn?.value.last_seq;
+        let turn = turn?.value;
+        if turn.replayed {
+            // Whoever took the call over meanwhile has answered this very webhook.
+            self.cache.forget(call);
+            return Ok(answered(&turn));
+        }
+        held.last_seq = turn.last_seq;
         if due {
             self.config.linger(Place::Checkpoint).await;
             self.settle(call, &held).await;
@@ -235,7 +237,6 @@ impl Calls {
         Ok(Reply::Said {
             text: said,
             seq: held.last_seq,
-            replayed: false,
         })
     }
 
@@ -247,7 +248,10 @@ impl Calls {
         heard: &Heard,
     ) -> Result<(String, Vec<NewItem>), Failure> {
         let mut items = Vec::new();
-        let mut next = held.dialogue.hear(heard);
+        let mut next = match held.lost {
+            true => held.dialogue.transfer("unknown_state"),
+            false => held.dialogue.hear(heard),
+        };
         loop {
             let ask = match next {
                 Next::Say(said) => return Ok((said, items)),
@@ -297,8 +301,11 @@ impl Calls {
             policy: CheckpointPolicy::default(),
             last_seq: resumed.last_seq,
             label: resumed.state,
+            lost: false,
         };
-        if let (Some(known), Some(false)) = (known, resumed.stale) {
+        // While the database does not answer, nobody but this process goes on with its calls.
+        let newest = resumed.stale == Some(false) || resumed.source == SPOOL;
+        if let Some(known) = known.filter(|_| newest) {
             self.counters.from_cache.fetch_add(1, Relaxed);
             (held.dialogue, held.policy) = (known.dialogue, known.policy);
             return Ok(held);
@@ -331,7 +338,7 @@ impl Calls {
             }
             None => {
                 self.tell_unknown(call, held.last_seq, "journal").await;
-                held.dialogue.transfer("unknown_state");
+                held.lost = true;
             }
         }
         Ok(held)
@@ -361,6 +368,15 @@ impl Dialogue {
                 messages[from..].join(" ")
             }
         }
+    }
+}
+
+/// What a turn was answered with.
+fn answered(turn: &Turn) -> Reply {
+    let text = turn.answer_neutral.as_ref().map(JsonText::to_plain);
+    Reply::Said {
+        text: text.unwrap_or_default(),
+        seq: turn.last_seq,
     }
 }
 

@@ -38,11 +38,20 @@ fn json_answer(status: u16, body: &Value) -> Answer {
     answer(status, "application/json", body.to_string())
 }
 
+/// A webhook that is begun is finished, also when whoever sent it does not wait for the answer.
+async fn finished(webhook: impl Future<Output = Answer> + Send + 'static) -> Answer {
+    let done = tokio::spawn(webhook).await;
+    done.unwrap_or_else(|_| json_answer(500, &json!({ "error": "the webhook failed" })))
+}
+
 async fn server_message(State(calls): State<Arc<Calls>>, body: Bytes) -> Answer {
-    match vapi::server_message(&calls, &body).await {
-        (status, Some(body)) => json_answer(status, &body),
-        (status, None) => answer(status, "application/json", Body::empty()),
-    }
+    finished(async move {
+        match vapi::server_message(&calls, &body).await {
+            (status, Some(body)) => json_answer(status, &body),
+            (status, None) => answer(status, "application/json", Body::empty()),
+        }
+    })
+    .await
 }
 
 async fn chat(State(calls): State<Arc<Calls>>, headers: HeaderMap, body: Bytes) -> Answer {
@@ -51,7 +60,12 @@ async fn chat(State(calls): State<Arc<Calls>>, headers: HeaderMap, body: Bytes) 
         Err(error) => return json_answer(422, &json!({ "error": error.to_string() })),
     };
     let id = headers.get("x-call-id").and_then(|id| id.to_str().ok());
-    let Some(reply) = vapi::chat(&calls, &request, id).await else {
+    let id = id.map(str::to_owned);
+    finished(async move { completion(&calls, &request, id.as_deref()).await }).await
+}
+
+async fn completion(calls: &Calls, request: &vapi::ChatRequest, id: Option<&str>) -> Answer {
+    let Some(reply) = vapi::chat(calls, request, id).await else {
         return json_answer(422, &json!({ "error": "call.id is missing" }));
     };
     let Some(text) = vapi::spoken(&reply) else {
@@ -94,6 +108,6 @@ fn told(told: Result<Value, filrouge_types::Failure>) -> Answer {
 }
 
 async fn status(State(calls): State<Arc<Calls>>) -> Answer {
-    let told = json!({ "instance": calls.config().instance, "counters": calls.counters() });
+    let told = json!({ "instance": calls.config().instance, "counters": calls.counters(), "spool": calls.spool() });
     json_answer(200, &told)
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_engine::anchor::{Anchor, AnchorKeeper, Standing};
+use filrouge_engine::spool::{SpoolOptions, Spooling};
 use filrouge_engine::{CallSettings, Engine, Settings, keyfile};
 use filrouge_postgres::{Options, PostgresLedger};
 use filrouge_sqlite::SqliteLedger;
@@ -40,6 +41,7 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<Opened> {
             Standing::Made | Standing::Holds => Some(AnchorKeeper::start(anchor, ledger.clone())?),
         },
     };
+    let ledger = spooling(config, ledger, &clock)?;
     let settings = Settings {
         runtime_context_allow: ["tool", "caller", "route", "messages"]
             .map(str::to_owned)
@@ -57,6 +59,27 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<Opened> {
         clock,
         keeper,
     })
+}
+
+/// A database elsewhere may be out of reach: what is written of the calls that this instance has goes on into files.
+fn spooling(
+    config: &Config,
+    ledger: Arc<dyn Ledger>,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<Arc<dyn Ledger>> {
+    if !matches!(config.store, Store::Postgres(_)) {
+        return Ok(ledger);
+    }
+    let keyring = Arc::new(keyfile::load(&config.keyring)?);
+    let options = SpoolOptions::new(config.state_dir.join("spool"));
+    let entropy = Arc::new(OsEntropy);
+    Ok(Spooling::open(
+        ledger,
+        keyring,
+        entropy,
+        clock.clone(),
+        options,
+    )?)
 }
 
 type Ready = (Arc<dyn Ledger>, Arc<dyn Clock>, Option<Anchor>);

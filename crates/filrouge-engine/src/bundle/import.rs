@@ -59,9 +59,11 @@ fn failure(refused: Refused) -> Failure {
         )
         .with_hint("use the version of filrouge that wrote it, or a newer one"),
         Refused::Broken(finding) => Failure {
-            place: finding.session_id.as_ref().map(|id| Place {
-                session_id: id.clone(),
-                seq: finding.seq,
+            place: finding.session_id.as_ref().map(|id| {
+                Box::new(Place {
+                    session_id: id.clone(),
+                    seq: finding.seq,
+                })
             }),
             ..Failure::new(
                 ErrorCode::IntegrityError,

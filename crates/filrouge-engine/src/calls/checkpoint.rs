@@ -9,6 +9,9 @@ use super::words::word;
 use crate::engine::{Engine, unexpected};
 use crate::secrets::{Masked, Recorded};
 
+/// A checkpoint's label and state.
+type Told = (Option<Box<str>>, RawJson);
+
 /// A checkpoint that was put.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
@@ -87,8 +90,8 @@ impl Engine {
         &self,
         scope: &Scope,
         session: &SessionId,
-        (mut label, mut state): (Option<Box<str>>, RawJson),
-    ) -> Result<((Option<Box<str>>, RawJson), Masked), Failure> {
+        (mut label, mut state): Told,
+    ) -> Result<(Told, Masked), Failure> {
         let mut known = Masked::default();
         let held = self.secrets();
         for secrets in held.of_session(&scope.tenant, session, self.clock.now()) {

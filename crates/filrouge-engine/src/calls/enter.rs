@@ -56,27 +56,63 @@ impl Engine {
             resume,
             on_busy,
         } = webhook;
-        match self.resume(scope, &session, resume).await {
-            Ok(resumed) => match self.turn_of(scope, &session, &request).await? {
-                // Whoever worked at it has ended it while the lease was waited for.
-                Some(turn) if turn.status.is_closed() => {
-                    self.release_lease(scope, &session, &resumed.holder, resumed.fence)
-                        .await?;
-                    Ok(Entered::Answered(Box::new(turn)))
-                }
-                // One that is open was begun by somebody who does not hold the session any more.
-                _ => Ok(Entered::Work(Box::new(resumed))),
-            },
+        // A delivery that comes again takes no lease, and counts as no resume.
+        if let Some(turn) = self.answered(scope, &session, &request).await? {
+            return Ok(Entered::Answered(Box::new(turn)));
+        }
+        let resumed = match self.resume(scope, &session, resume).await {
             Err(failure) if is_taken(failure.code) => {
-                match self.turn_of(scope, &session, &request).await? {
-                    Some(turn) if turn.status.is_closed() => Ok(Entered::Answered(Box::new(turn))),
-                    Some(turn) if failure.code == ErrorCode::LeaseTimeout => {
-                        self.while_busy(live, scope, &session, turn, on_busy).await
-                    }
-                    _ => Err(failure),
-                }
+                let taken = Taken { failure, on_busy };
+                return self
+                    .while_taken(live, scope, &session, &request, taken)
+                    .await;
             }
-            Err(failure) => Err(failure),
+            resumed => resumed?,
+        };
+        // Whoever worked at it may have ended it while the lease was waited for. A turn that is open was begun by somebody
+        // who does not hold the session any more.
+        let answered = self.answered(scope, &session, &request).await;
+        if let Ok(None) = answered {
+            return Ok(Entered::Work(Box::new(resumed)));
+        }
+        let Resumed { holder, fence, .. } = &resumed;
+        let freed = self.release_lease(scope, &session, holder, *fence).await;
+        match answered? {
+            Some(turn) => freed.map(|_| Entered::Answered(Box::new(turn))),
+            None => Ok(Entered::Work(Box::new(resumed))),
+        }
+    }
+
+    /// The session is not to be had: the webhook may have been answered, or be worked at by whoever holds it.
+    async fn while_taken(
+        &self,
+        live: &Live,
+        scope: &Scope,
+        session: &SessionId,
+        request: &RequestId,
+        taken: Taken,
+    ) -> Result<Entered, Failure> {
+        match self.turn_of(scope, session, request).await? {
+            Some(turn) if turn.status.is_closed() => Ok(Entered::Answered(Box::new(turn))),
+            Some(turn) if taken.failure.code == ErrorCode::LeaseTimeout => {
+                self.while_busy(live, scope, session, turn, taken.on_busy)
+                    .await
+            }
+            _ => Err(taken.failure),
+        }
+    }
+
+    /// The turn of a request, if it has ended; none of a session that is not there yet. While the ledger does not answer,
+    /// it is not known of any.
+    async fn answered(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        request: &RequestId,
+    ) -> Result<Option<Turn>, Failure> {
+        match self.turn_of(scope, session, request).await {
+            Err(failure) if is_unknown(failure.code) => Ok(None),
+            turn => Ok(turn?.filter(|turn| turn.status.is_closed())),
         }
     }
 
@@ -108,6 +144,10 @@ impl Engine {
         session: &SessionId,
         request: &RequestId,
     ) -> Result<Option<Turn>, Failure> {
+        if let Some(waiting) = self.ledger.waiting(scope, session).filter(|w| w.down) {
+            let mut turns = waiting.turns.into_iter();
+            return Ok(turns.find(|turn| turn.request_id == *request));
+        }
         let (viewer, id, request) = (scope.clone(), session.clone(), request.clone());
         self.ledger
             .ask_in(scope, session, move |sight| {
@@ -117,6 +157,20 @@ impl Engine {
             })
             .await
     }
+}
+
+/// A session that is not to be had.
+struct Taken {
+    failure: Failure,
+    on_busy: OnBusy,
+}
+
+/// Whether a turn cannot be looked for: its session is not there, or nobody can tell.
+const fn is_unknown(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::SessionNotFound | ErrorCode::StoreUnavailable
+    )
 }
 
 /// Whether a session is there and not to be had: then the webhook may have been answered.

@@ -143,6 +143,9 @@ impl Engine {
     /// # Errors
     /// `session_not_found`, and the ledger's.
     pub async fn lease(&self, scope: &Scope, session: &SessionId) -> Result<Lease, Failure> {
+        if let Some(waiting) = self.ledger.waiting(scope, session).filter(|w| w.down) {
+            return Ok(waiting.lease);
+        }
         let (viewer, id, now) = (scope.clone(), session.clone(), self.clock.now());
         self.ledger
             .ask_in(scope, session, move |sight| sight.lease(&viewer, &id, now))
@@ -272,7 +275,7 @@ impl Engine {
             at: None,
             detail: None,
         };
-        self.record_event(scope, session.clone(), event).await?;
+        self.record_any_event(scope, session.clone(), event).await?;
         Ok(())
     }
 

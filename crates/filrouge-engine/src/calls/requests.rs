@@ -56,6 +56,7 @@ pub struct ResumeSession {
     pub wait_ms: Option<u64>,
     /// The seq up to which the caller has a copy of its own.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(format = "uint64", minimum = 0))]
     pub known_seq: Option<u64>,
     /// Whether the session is made when there is none.
     #[serde(default)]

@@ -1,11 +1,15 @@
 //! Going on with a session where it stopped (P3, DESIGN §6).
 
+use std::time::Duration;
+
 use filrouge_store::command::{NewSession, Scope};
+use filrouge_store::ledger::Waiting;
 use filrouge_store::read::NewestCheckpoint;
 use filrouge_types::{
     Checkpoint, ErrorCode, EventKey, Failure, Item, RawJson, SessionId, Timestamp,
 };
 use serde::Serialize;
+use tokio::time::Instant;
 
 use super::lease::{Taken, Taking};
 use super::requests::ResumeSession;
@@ -13,6 +17,9 @@ use super::settings::Journal;
 use super::words::word;
 use crate::engine::Engine;
 use crate::requests::RecordEvent;
+
+/// How often is looked whether what waits was drained.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Why a session is gone on with from something else than its newest checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -120,7 +127,11 @@ impl Engine {
             wait: self.lease_wait(request.wait_ms)?,
             acquire: self.acquire(request.ttl_ms, create, reads.then_some(request.known_seq))?,
         };
+        let wait = taking.wait;
         let taken = self.take_lease(scope, session, taking).await?;
+        if let Some(waiting) = self.waiting(scope, session, wait).await? {
+            return Ok(spooled(request, taken, waiting, reads));
+        }
         let found = self.found(scope, session, taken.lease.fence).await?;
         let source = match self.settings.calls.journal {
             Journal::Shadow => "shadow",
@@ -131,7 +142,38 @@ impl Engine {
         if reads && resumed.0 {
             self.tell_reconstructed(scope, session, &resumed.1).await;
         }
-        Ok(resumed.1)
+        let resumed = resumed.1;
+        let (checkpoint, state) = (resumed.checkpoint.as_ref(), resumed.state.as_deref());
+        self.ledger
+            .resumed(scope, session, checkpoint, resumed.last_seq, state);
+        Ok(resumed)
+    }
+
+    /// The session as it is known here, when the ledger does not answer. Once that is back, what waits is drained first:
+    /// whoever goes on sees it.
+    async fn waiting(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        wait: Duration,
+    ) -> Result<Option<Waiting>, Failure> {
+        let until = Instant::now() + wait;
+        loop {
+            match self.ledger.waiting(scope, session) {
+                None => return Ok(None),
+                Some(waiting) if waiting.down => {
+                    let err = ErrorCode::StoreUnavailable;
+                    tracing::warn!(tenant_id = %scope.tenant, call_id = %session, reason = "pg_down", "[CALL_RESUME_WARN] pg_down/err={err}");
+                    return Ok(Some(waiting));
+                }
+                Some(_) if Instant::now() >= until => {
+                    let what = "writes of the session are still on their way to the ledger";
+                    return Err(Failure::new(ErrorCode::StoreUnavailable, what)
+                        .with_hint("resume again, or with a longer wait_ms"));
+                }
+                Some(_) => tokio::time::sleep(LOOK).await,
+            }
+        }
     }
 
     /// Reads what is needed in one look, in which the lease must still be the one that was taken.
@@ -178,7 +220,7 @@ impl Engine {
             at: None,
             detail: Some(RawJson::from_checked(format!(r#"{{"from":"{from}"}}"#))),
         };
-        if let Err(failure) = self.record_event(scope, session.clone(), event).await {
+        if let Err(failure) = self.record_any_event(scope, session.clone(), event).await {
             let err = failure.code;
             tracing::warn!(tenant_id = %scope.tenant, call_id = %session, "[CALL_RESUME_WARN] err={err}");
         }
@@ -218,6 +260,25 @@ fn given(
         fallback: fallback.filter(|_| reads),
     };
     (reconstructs, resumed)
+}
+
+/// The answer from what is known here.
+fn spooled(request: &ResumeSession, taken: Taken, waiting: Waiting, reads: bool) -> Resumed {
+    let known = request.known_seq.filter(|_| reads);
+    Resumed {
+        fence: taken.lease.fence,
+        holder: request.holder.clone(),
+        expires_at: taken.lease.expires_at,
+        checkpoint: waiting.checkpoint.filter(|_| reads),
+        tail: if reads { waiting.items } else { Vec::new() },
+        tail_cursor: None,
+        last_seq: waiting.last_seq,
+        stale: known.map(|known| known != waiting.last_seq),
+        source: "spool",
+        created: false,
+        state: waiting.state.filter(|_| reads),
+        fallback: None,
+    }
 }
 
 fn tell(scope: &Scope, session: &SessionId, resumed: &Resumed) {

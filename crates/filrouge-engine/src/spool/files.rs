@@ -126,7 +126,11 @@ impl Core {
         }
         if state.entries > 0 {
             let (entries, sessions) = (state.entries, state.queues.len());
-            tracing::warn!(entries, sessions, "[SPOOL] writes of an earlier process wait for the ledger");
+            tracing::warn!(
+                entries,
+                sessions,
+                "[SPOOL] writes of an earlier process wait for the ledger"
+            );
         }
     }
 
@@ -152,10 +156,7 @@ impl Core {
     pub(super) fn key(&self, command: &Command) -> Option<Key> {
         match &command.write {
             Write::PutNote(_) => None,
-            write => Some((
-                command.scope.tenant.clone(),
-                write.session_id()?.clone(),
-            )),
+            write => Some((command.scope.tenant.clone(), write.session_id()?.clone())),
         }
     }
 }

@@ -327,10 +327,11 @@ impl Folder {
     }
 
     /// Takes the folder away, when it holds nothing.
-    pub(super) fn remove_if_empty(self) -> io::Result<()> {
+    pub(super) fn remove_if_empty(self) -> io::Result<Option<Self>> {
         if self.queue.length + self.dead.length > 0 {
-            return Ok(());
+            return Ok(Some(self));
         }
-        fs::remove_dir_all(&self.path)
+        fs::remove_dir_all(&self.path)?;
+        Ok(None)
     }
 }

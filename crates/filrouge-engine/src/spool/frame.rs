@@ -11,7 +11,7 @@ const HEAD: usize = MAGIC.len() + 4 + 4 + MAC_BYTES;
 
 /// What a frame tells of its body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Header {
     /// A write that waits; the body is the command.
     Write(Place),
@@ -123,7 +123,9 @@ impl Seal {
         };
         let mut mac = [0; MAC_BYTES];
         mac.copy_from_slice(&head[12..]);
-        let is_true = self.mac(word(4), payload).is_some_and(|m| equal_macs(&m, &mac));
+        let is_true = self
+            .mac(word(4), payload)
+            .is_some_and(|m| equal_macs(&m, &mac));
         match is_true.then(|| opened(payload)).flatten() {
             Some((header, body)) => Read::Frame(header, body.to_vec(), HEAD + payload.len()),
             None => Read::Wrong,

@@ -77,8 +77,7 @@ impl Known {
             return;
         }
         self.viewers.truncate(VIEWERS - 1);
-        self.viewers
-            .push_front((scope.viewer.clone(), scope.token));
+        self.viewers.push_front((scope.viewer.clone(), scope.token));
     }
 
     pub(super) fn turn(&self, id: TurnId) -> Option<&KnownTurn> {

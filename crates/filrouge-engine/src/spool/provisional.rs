@@ -40,9 +40,8 @@ pub(super) fn keyed(command: Command, entropy: &dyn Entropy) -> Result<Command, 
     for (n, entry) in entries.iter_mut().enumerate() {
         if entry.item.item_id.is_none() {
             let id = ItemId::new(format!("spool:{word}:{n}"));
-            let internal = |e: filrouge_types::IdError| {
-                Failure::new(ErrorCode::Internal, e.to_string())
-            };
+            let internal =
+                |e: filrouge_types::IdError| Failure::new(ErrorCode::Internal, e.to_string());
             entry.item.item_id = Some(id.map_err(internal)?);
         }
     }
@@ -246,7 +245,10 @@ pub(super) fn items(command: &Command, keyring: &Keyring, at: Timestamp) -> Vec<
                     translated,
                     ..
                 } => {
-                    let answers = [(Variant::Neutral, neutral), (Variant::Translated, translated)];
+                    let answers = [
+                        (Variant::Neutral, neutral),
+                        (Variant::Translated, translated),
+                    ];
                     let answers = answers.into_iter().filter_map(|(variant, answer)| {
                         Some(text(Channel::Final, variant, answer.as_ref()?))
                     });

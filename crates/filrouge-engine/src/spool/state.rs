@@ -50,16 +50,16 @@ impl Letter {
     pub(super) fn of(folder: usize, dead: &Dead) -> Self {
         Self {
             folder,
-            key: dead.place.as_ref().and_then(|p| key_of(&p.tenant, &p.session)),
+            key: dead
+                .place
+                .as_ref()
+                .and_then(|p| key_of(&p.tenant, &p.session)),
         }
     }
 }
 
 pub(super) fn key_of(tenant: &str, session: &str) -> Option<Key> {
-    Some((
-        TenantId::new(tenant).ok()?,
-        SessionId::new(session).ok()?,
-    ))
+    Some((TenantId::new(tenant).ok()?, SessionId::new(session).ok()?))
 }
 
 /// A refusal as it is kept.
@@ -73,6 +73,11 @@ pub(super) fn refusal(letter: u64, now: Timestamp, failure: &Failure) -> Refusal
 }
 
 impl State {
+    /// Whether the ledger is known not to answer: something waits that asks it again and again.
+    pub(super) fn is_down(&self) -> bool {
+        self.down.is_some() && self.entries > 0
+    }
+
     pub(super) fn is_queued(&self, key: &Key) -> bool {
         self.queues.contains_key(key)
     }
@@ -130,7 +135,7 @@ impl State {
             bytes_max,
             oldest: fronts.map(|w| w.since.elapsed()).max(),
             dead_letters: self.dead.len() as u64,
-            down: self.down.clone(),
+            down: self.down.clone().filter(|_| self.is_down()),
             counts: self.counts,
         }
     }
@@ -168,7 +173,7 @@ impl State {
             last_seq: known.last_seq,
             state: known.state.clone(),
             entries: queue.len() as u64,
-            down: self.down.is_some(),
+            down: self.is_down(),
         })
     }
 }
@@ -179,17 +184,13 @@ impl Known {
         use filrouge_store::command::{LeaseAsk, Write};
         self.saw(&command.scope);
         if let Some(hold) = command.scope.hold {
-            if hold.fence != self.fence {
+            // A repeated answer is given under any fence.
+            if Self::is_held_by(command, outcome) && hold.fence > self.fence {
+                *self = std::mem::take(self).elsewhere();
                 self.fence = hold.fence;
-                self.held = None;
             }
-            if hold.release
-                && let Some(held) = &mut self.held
-            {
-                *held = Held {
-                    holder: Box::default(),
-                    expires_at: now,
-                };
+            if hold.release && hold.fence == self.fence {
+                self.give_free(now);
             }
         }
         match outcome {
@@ -199,10 +200,7 @@ impl Known {
                     Write::Lease(take) if matches!(take.ask, LeaseAsk::Release { .. }));
                 if lease.fence > self.fence + 1 {
                     // Somebody else has gone on with it in between.
-                    *self = Self {
-                        held: None,
-                        ..std::mem::take(self).elsewhere()
-                    };
+                    *self = std::mem::take(self).elsewhere();
                 }
                 let ours = !released || self.held.is_some();
                 self.fence = lease.fence;
@@ -234,6 +232,60 @@ impl Known {
         }
     }
 
+    /// What the ledger has answered to a write that waited. Who holds the session is known better here.
+    pub(super) fn drained(&mut self, command: &Command, outcome: &Outcome) {
+        match outcome {
+            Outcome::Turn(turn, put) => {
+                self.last_seq = placed(put.map(|p| p.last_seq)).unwrap_or(self.last_seq);
+                // Unless it has ended here meanwhile.
+                let ended = self
+                    .turn(turn.turn_id)
+                    .is_some_and(|k| k.closed_by.is_some());
+                if turn.status.is_closed() || !ended {
+                    let closed_by = self.turn(turn.turn_id).and_then(|k| k.closed_by);
+                    self.put_turn((**turn).clone(), closed_by);
+                }
+            }
+            Outcome::Appended { last_seq, .. } => self.last_seq = *last_seq,
+            Outcome::Checkpoint {
+                checkpoint,
+                last_seq,
+                ..
+            } => {
+                self.last_seq = *last_seq;
+                let same = self
+                    .checkpoint
+                    .as_ref()
+                    .is_none_or(|c| c.label == checkpoint.label && c.state == checkpoint.state);
+                if same {
+                    self.checkpoint = Some((**checkpoint).clone());
+                }
+            }
+            _ => {}
+        }
+        self.saw(&command.scope);
+    }
+
+    /// Whether the answer says that the session is held under the fence of the write.
+    pub(super) fn is_held_by(command: &Command, outcome: &Outcome) -> bool {
+        match outcome {
+            Outcome::Lease { lease, .. } => lease.holder.is_some(),
+            Outcome::Turn(_, put) => put.is_some() && command.scope.hold.is_some(),
+            Outcome::Appended { replayed, .. } => !replayed && command.scope.hold.is_some(),
+            Outcome::Checkpoint { created, .. } => *created && command.scope.hold.is_some(),
+            Outcome::Spooled(outcome) => Self::is_held_by(command, outcome),
+            _ => false,
+        }
+    }
+
+    /// Nobody holds the session any more.
+    pub(super) fn give_free(&mut self, now: Timestamp) {
+        if let Some(held) = &mut self.held {
+            held.holder = Box::default();
+            held.expires_at = now;
+        }
+    }
+
     /// The newest checkpoint is the one that covers most; one without a seq covers all that is there.
     fn put_checkpoint(&mut self, checkpoint: &Checkpoint) {
         let newest = self.checkpoint.as_ref().map_or(0, |c| c.seq);
@@ -247,6 +299,7 @@ impl Known {
 
     /// The session without what somebody else may have changed.
     fn elsewhere(mut self) -> Self {
+        self.held = None;
         self.checkpoint = None;
         self.state = None;
         self.forget_turns();

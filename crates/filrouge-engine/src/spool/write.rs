@@ -77,7 +77,7 @@ impl Core {
                 self.passed(&key, command).await
             }
             Standing::Here => match &command.write {
-                Write::Lease(_) => self.lease_here(&key, command).await,
+                Write::Lease(_) => self.lease_here(&key, command, None).await,
                 _ => self.queue(&key, command, None, None).await,
             },
             Standing::Verified => self.tried(&key, command).await,
@@ -87,37 +87,38 @@ impl Core {
     fn standing(&self, key: &Key, scope: &Scope) -> Standing {
         let state = self.state();
         match state.known(key) {
-            Some(known) if known.sees(scope) => {
-                match state.is_queued(key) || state.down.is_some() {
-                    true => Standing::Here,
-                    false => Standing::Verified,
-                }
-            }
+            Some(known) if known.sees(scope) => match state.is_queued(key) || state.is_down() {
+                true => Standing::Here,
+                false => Standing::Verified,
+            },
             _ => Standing::Unknown,
         }
     }
 
     /// A write of a session that is not known to be one that goes on here.
     async fn passed(&self, key: &Key, command: Command) -> Result<Outcome, Failure> {
-        let told = Told::of(&command);
+        let tells = command.scope.hold.is_some() || matches!(command.write, Write::Lease(_));
+        let asked = tells.then(|| command.clone());
         let outcome = self.inner.write(command).await?;
-        self.learn(key, &told, &outcome).await;
+        if let Some(asked) = asked {
+            self.learn(key, &asked, &outcome).await;
+        }
         Ok(outcome)
     }
 
     /// What an answer of the ledger tells of the session; nothing is kept of one that is to be on no disk.
-    async fn learn(&self, key: &Key, told: &Told, outcome: &Outcome) {
+    async fn learn(&self, key: &Key, asked: &Command, outcome: &Outcome) {
         let is_new = self.state().known(key).is_none();
-        let held = told.command.scope.hold.is_some() || matches!(outcome, Outcome::Lease { .. });
-        if is_new && !held {
-            return;
-        }
-        if is_new && self.inner.durability_in(&told.command.scope, &key.1).await == Durability::Ephemeral {
-            return;
+        if is_new {
+            let holds = Known::is_held_by(asked, outcome);
+            let durability = self.inner.durability_in(&asked.scope, &key.1);
+            if !holds || durability.await == Durability::Ephemeral {
+                return;
+            }
         }
         let now = self.clock.now();
         self.state()
-            .change(key, |known| known.learn(&told.command, outcome, now));
+            .change(key, |known| known.learn(asked, outcome, now));
     }
 
     /// A write of a session that goes on also without the ledger, which is asked first, and not for long.
@@ -127,9 +128,10 @@ impl Core {
         // A task of its own: it may end when the caller has its answer already.
         let attempt = async move { inner.write(asked).await };
         let mut attempt = tokio::spawn(attempt.in_current_span());
-        let (failure, attempt) = match tokio::time::timeout(self.options.after, &mut attempt).await {
+        let (failure, attempt) = match tokio::time::timeout(self.options.after, &mut attempt).await
+        {
             Ok(Ok(Ok(outcome))) => {
-                self.learn(key, &Told::of(&command), &outcome).await;
+                self.learn(key, &command, &outcome).await;
                 return Ok(outcome);
             }
             Ok(Ok(Err(failure))) if failure.code == ErrorCode::StoreUnavailable => (failure, None),
@@ -152,11 +154,7 @@ impl Core {
         match &command.write {
             Write::Lease(_) => {
                 self.went_down(&failure);
-                if let Some(attempt) = attempt {
-                    // What it may still get is this process's, and of the same fence or the next one.
-                    drop(attempt);
-                }
-                self.lease_here(key, command).await
+                self.lease_here(key, command, attempt).await
             }
             _ => self.queue(key, command, attempt, Some(failure)).await,
         }
@@ -164,7 +162,7 @@ impl Core {
 
     pub(super) fn went_down(&self, failure: &Failure) {
         let mut state = self.state();
-        if state.down.is_none() {
+        if !state.is_down() {
             tracing::warn!(err = %failure.code, detail = %failure.detail, "[SPOOL] the ledger does not answer: live calls go on here");
         }
         state.down = Some(failure.detail.clone());
@@ -210,16 +208,26 @@ impl Core {
             return Ok(());
         };
         if hold.fence < known.fence {
-            let what = format!("fence {} is not the newest one of session {:?}, which is {}", hold.fence, key.1.as_str(), known.fence);
+            let what = format!(
+                "fence {} is not the newest one of session {:?}, which is {}",
+                hold.fence,
+                key.1.as_str(),
+                known.fence
+            );
             return Err(Failure::new(ErrorCode::StaleFence, what)
                 .with_hint("resume the session, and go on from what was written meanwhile"));
         }
         if hold.fence > known.fence {
-            return Err(unavailable("the fence is not known here, and the ledger does not answer"));
+            return Err(unavailable(
+                "the fence is not known here, and the ledger does not answer",
+            ));
         }
         let now = self.clock.now();
         let event = matches!(command.write, Write::RecordEvent(_));
-        if !event && known.held.as_ref().is_some_and(|held| !held.is_live(now)) && !self.is_repeat(command, known) {
+        if !event
+            && known.held.as_ref().is_some_and(|held| !held.is_live(now))
+            && !self.is_repeat(command, known)
+        {
             let what = format!("the lease with fence {} has ended", hold.fence);
             return Err(Failure::new(ErrorCode::LeaseExpired, what)
                 .with_hint("resume the session: nobody else may have taken it yet"));
@@ -269,12 +277,7 @@ impl Core {
         };
         if found.is_some() && command.scope.hold.is_some_and(|hold| hold.release) {
             let now = self.clock.now();
-            self.state().change(key, |known| {
-                if let Some(held) = &mut known.held {
-                    held.holder = Box::default();
-                    held.expires_at = now;
-                }
-            });
+            self.state().change(key, |known| known.give_free(now));
         }
         Ok(found)
     }
@@ -322,6 +325,7 @@ impl Core {
             body,
         };
         self.check_room(key, entry.bytes())?;
+        self.check_not_overtaken(key, &command)?;
         folder.add(&entry).map_err(|e| self.not_kept(&e))?;
         let waits = Waits {
             entry: Arc::new(entry),
@@ -336,6 +340,19 @@ impl Core {
         Ok(())
     }
 
+    /// Somebody may have been found to have the session since the write was asked.
+    fn check_not_overtaken(&self, key: &Key, command: &Command) -> Result<(), Failure> {
+        let state = self.state();
+        let fence = command.scope.hold.map_or(0, |hold| hold.fence);
+        match state.known(key) {
+            Some(known) if known.fence >= fence => Ok(()),
+            _ => Err(Failure::new(
+                ErrorCode::StaleFence,
+                "somebody else has taken the session",
+            )),
+        }
+    }
+
     fn check_room(&self, key: &Key, bytes: u64) -> Result<(), Failure> {
         let mut state = self.state();
         let of_session = state.queues.get(key).map_or(0, |queue| queue.len());
@@ -343,7 +360,10 @@ impl Core {
             let (held, most) = (state.bytes, self.options.bytes);
             format!("the spool holds {held} of at most {most} bytes")
         } else if of_session >= self.options.session_entries {
-            format!("the spool holds {of_session} writes of session {:?}, which are the most", key.1.as_str())
+            format!(
+                "the spool holds {of_session} writes of session {:?}, which are the most",
+                key.1.as_str()
+            )
         } else {
             return Ok(());
         };
@@ -373,14 +393,20 @@ impl Core {
                 if !state.is_queued(key) {
                     return Ok(());
                 }
-                state.down.clone()
+                state.down.clone().filter(|_| state.is_down())
             };
             if let Some(down) = down {
-                let what = format!("writes of session {:?} wait for the ledger: {down}", key.1.as_str());
+                let what = format!(
+                    "writes of session {:?} wait for the ledger: {down}",
+                    key.1.as_str()
+                );
                 return Err(unavailable(&what));
             }
             if Instant::now() >= until {
-                let what = format!("writes of session {:?} are still on their way to the ledger", key.1.as_str());
+                let what = format!(
+                    "writes of session {:?} are still on their way to the ledger",
+                    key.1.as_str()
+                );
                 return Err(unavailable(&what));
             }
             // A ledger that goes down is noticed by looking.
@@ -437,17 +463,4 @@ impl Core {
 fn full(what: String) -> Failure {
     Failure::new(ErrorCode::SpoolFull, what)
         .with_hint("nothing of what waits is lost; bring the ledger back, or raise `spool.bytes`")
-}
-
-/// What is kept of a command to learn from its answer: all but its items.
-struct Told {
-    command: Command,
-}
-
-impl Told {
-    fn of(command: &Command) -> Self {
-        Self {
-            command: command.clone(),
-        }
-    }
 }

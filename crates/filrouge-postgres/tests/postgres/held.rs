@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use filrouge_store::command::{Acquire, Hold, LeaseAsk, Outcome, PutCheckpoint, TakeLease, Write};
-use filrouge_store::contract::asks::json;
-use filrouge_store::contract::fixture::{anyone, append, cmd, finalize, item, keyed, sid, start};
+use filrouge_store::command::{
+    Acquire, Hold, LeaseAsk, NewSession, Outcome, PutCheckpoint, TakeLease, Write,
+};
+use filrouge_store::contract::asks::{event, json};
+use filrouge_store::contract::fixture::{
+    anyone, append, cmd, finalize, item, keyed, rid, sid, start,
+};
 use filrouge_store::{Ledger, OsEntropy};
 use filrouge_testbed::{Database, PgBouncer};
 use filrouge_types::{Channel, ErrorCode, Failure, Lease, Timestamp, TurnId};
@@ -22,7 +26,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) fn acquire(session: &str, holder: &str, known: Option<Option<u64>>) -> Write {
     let acquire = Acquire {
         ttl: MINUTE,
-        create: Some(filrouge_store::command::NewSession::bare(sid(session))),
+        create: Some(NewSession::bare(sid(session))),
         terminal: Vec::new(),
         resumes: known,
     };
@@ -253,8 +257,8 @@ fn resumes_are_told_once() {
             } else {
                 format!("e{n}")
             };
-            let event = filrouge_store::contract::asks::event("s", &key, "kind");
-            write(&*by, None, Write::RecordEvent(Box::new(event)))
+            let new = event("s", &key, "kind");
+            write(&*by, None, Write::RecordEvent(Box::new(new)))
                 .await
                 .unwrap();
         }
@@ -270,13 +274,9 @@ fn resumes_are_told_once() {
     });
 }
 
-/// A whole turn in one write of who holds the session.
+/// The writes of a whole turn.
 fn whole(session: &str, request: &str) -> Vec<Write> {
-    let turn = keyring().turn_id(
-        &anyone().tenant,
-        &sid(session),
-        &filrouge_store::contract::fixture::rid(request),
-    );
+    let turn = keyring().turn_id(&anyone().tenant, &sid(session), &rid(request));
     vec![
         Write::Start(Box::new(start(&anyone(), session, request, "q"))),
         append(session, turn, vec![keyed(request, "seen")], None),

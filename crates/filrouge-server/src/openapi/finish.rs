@@ -209,7 +209,9 @@ fn complete_responses(responses: &mut Value, examples: &Value) {
     for (status, response) in responses.as_object_mut().into_iter().flatten() {
         response["headers"]["Filrouge-Request-Id"] = refer("headers", "RequestId");
         let example = &examples[status.as_str()];
-        for (media, content) in response["content"].as_object_mut().into_iter().flatten() {
+        // One without an answer has no content at all.
+        let contents = response.get_mut("content").and_then(Value::as_object_mut);
+        for (media, content) in contents.into_iter().flatten() {
             let example = of_media(example, media);
             if content.get("example").is_none() && !example.is_null() {
                 content["example"] = example.clone();

@@ -131,6 +131,7 @@ fn verify_report() -> Value {
             "turns": count("Turns looked at."),
             "items": count("Items looked at."),
             "events": count("Events looked at."),
+            "checkpoints": count("Checkpoints looked at."),
             "notes": count("Notes looked at."),
             "commits": count("Commits looked at."),
             "findings": {"type": "array", "items": whole("One thing that is not what was written.", finding)},
@@ -200,6 +201,12 @@ pub(super) fn complete(schemas: &mut Map<String, Value>) {
             None => Vec::new(),
         };
         schema["required"] = names.into();
+    }
+    for schema in schemas.values_mut() {
+        // A fence is any number of 64 bits, and of a derive's formats none says so.
+        if let Some(fence) = schema.pointer_mut("/properties/fence") {
+            fence["format"] = json!("uint64");
+        }
     }
     if let Some(items) = schemas.get_mut("AppendItems") {
         items["properties"]["items"]["minItems"] = json!(1);

@@ -1,5 +1,6 @@
 //! What a caller wants when somebody else is at work: `on_busy` (DESIGN §6).
 
+use std::future::Future;
 use std::time::Duration;
 
 use filrouge_engine::OnBusy;
@@ -7,8 +8,27 @@ use filrouge_types::{ErrorCode, Failure};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
+use crate::access::Principal;
 use crate::extract::wait;
 use crate::problem::Problem;
+use crate::serve::App;
+
+/// Waits for what may take its time, unless the server stops or the credentials end. What was written by then stays.
+///
+/// # Errors
+/// `overloaded` when the server stops, `unauthenticated`, and those of `waiting`.
+pub(super) async fn waited<T>(
+    app: &App,
+    principal: &Principal,
+    waiting: impl Future<Output = Result<T, Failure>>,
+) -> Result<Result<T, Failure>, Problem> {
+    let _slot = app.limits().stream(principal.name())?;
+    tokio::select! {
+        done = waiting => Ok(done),
+        () = app.stopped() => Err(Problem::new(ErrorCode::Overloaded, "the server is stopping")),
+        () = principal.ended() => Err(Principal::no_longer_valid()),
+    }
+}
 
 /// How long a turn is waited for unless the caller says.
 const WAIT: Duration = Duration::from_secs(30);

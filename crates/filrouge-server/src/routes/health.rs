@@ -1,10 +1,14 @@
 //! `/healthz` and `/readyz`: alive, and able to do its work; degraded is said, not hidden (P9).
 
+use std::time::Duration;
+
 use axum::Extension;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
-use filrouge_types::Failure;
+use filrouge_store::Ledger;
+use filrouge_store::ledger::SpoolView;
+use filrouge_types::{ErrorCode, Failure};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -50,6 +54,60 @@ pub(super) struct Ready {
     issuer: Option<String>,
     /// Why the hot store does not answer, or takes no writes. Sessions in the ledger go on.
     hot: Option<String>,
+    /// Why the store does not answer. Live calls go on in the spool, everything else is 503.
+    store: Option<String>,
+    /// What waits for the store; absent without a spool.
+    spool: Option<SpoolStanding>,
+}
+
+/// Writes of live calls that wait for the store.
+#[derive(Serialize, ToSchema)]
+struct SpoolStanding {
+    /// How many.
+    entries: u64,
+    /// Of how many sessions.
+    sessions: u64,
+    /// Their bytes.
+    bytes: u64,
+    /// How many bytes may wait.
+    bytes_max: u64,
+    /// For how many seconds the oldest one has waited.
+    oldest_s: Option<u64>,
+    /// Writes that the store has refused afterwards, and that nobody has looked after yet.
+    dead_letters: u64,
+}
+
+impl From<SpoolView> for SpoolStanding {
+    fn from(view: SpoolView) -> Self {
+        Self {
+            entries: view.entries,
+            sessions: view.sessions,
+            bytes: view.bytes,
+            bytes_max: view.bytes_max,
+            oldest_s: view.oldest.map(|age| age.as_secs()),
+            dead_letters: view.dead_letters,
+        }
+    }
+}
+
+/// How long a store is asked that live calls can do without.
+const ASKED: Duration = Duration::from_secs(2);
+
+/// Asks the store, so that one that does not answer is not called ready.
+async fn asked(ledger: &dyn Ledger, spooled: bool) -> Result<(), Failure> {
+    let asked = ledger.ask(|sight| sight.view.newest_log().map(|_| ()));
+    if !spooled {
+        return asked.await;
+    }
+    let late = |_| {
+        Err(Failure::new(
+            ErrorCode::StoreUnavailable,
+            "the store does not answer",
+        ))
+    };
+    tokio::time::timeout(ASKED, asked)
+        .await
+        .unwrap_or_else(late)
 }
 
 /// Tells whether the server can do its work; degraded is said and still 200.
@@ -66,13 +124,16 @@ pub(super) async fn ready(
 ) -> Result<Response<HttpBody>, Problem> {
     let ledger = app.engine().ledger();
     // The store is asked, so that one that does not answer is not called ready.
-    ledger
-        .ask(|sight| sight.view.newest_log().map(|_| ()))
-        .await
-        .map_err(|failure| match observes {
-            true => failure,
-            false => Failure::new(failure.code, failure.code.title()),
-        })?;
+    let spool = ledger.spool();
+    let store = match asked(ledger, spool.is_some()).await {
+        Ok(()) => None,
+        // Live calls go on without it.
+        Err(failure) if spool.is_some() && failure.code == ErrorCode::StoreUnavailable => {
+            Some(failure.detail)
+        }
+        Err(failure) if observes => return Err(failure.into()),
+        Err(failure) => return Err(Failure::new(failure.code, failure.code.title()).into()),
+    };
     let health = ledger.health();
     let anchor = app.anchor_failure();
     let issuer = app.authority().issuer_failure();
@@ -86,7 +147,11 @@ pub(super) async fn ready(
         || health.integrity.is_some()
         || anchor.is_some()
         || issuer.is_some()
-        || hot.is_some();
+        || hot.is_some()
+        || store.is_some()
+        || spool
+            .as_ref()
+            .is_some_and(|s| s.entries > 0 || s.down.is_some());
     let status = if degraded { "degraded" } else { "ready" };
     json(
         StatusCode::OK,
@@ -97,6 +162,8 @@ pub(super) async fn ready(
             anchor: anchor.filter(|_| observes),
             issuer: issuer.filter(|_| observes),
             hot: hot.filter(|_| observes),
+            store: store.filter(|_| observes),
+            spool: spool.filter(|_| observes).map(Into::into),
         },
     )
 }

@@ -4,7 +4,7 @@ use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{HeaderMap, Response, StatusCode};
 use filrouge_engine::AppendItems;
-use filrouge_types::{ErrorCode, Item};
+use filrouge_types::{ErrorCode, Item, placed};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -23,9 +23,13 @@ use crate::serve::App;
 #[derive(Serialize, ToSchema)]
 #[schema(as = AppendedItems)]
 pub(super) struct Appended {
-    /// The first one's seq.
+    /// The first one's seq; absent while they wait for the ledger.
+    #[serde(serialize_with = "placed::serialize")]
+    #[schema(value_type = Option<u64>)]
     first_seq: u64,
-    /// The last one's seq.
+    /// The last one's seq; absent while they wait for the ledger.
+    #[serde(serialize_with = "placed::serialize")]
+    #[schema(value_type = Option<u64>)]
     last_seq: u64,
     /// How many of them are not recorded, because the tenant records conversations alone; absent when all are. When none
     /// is, `last_seq` is the session's newest seq, and `first_seq` the one behind it.

@@ -8,7 +8,7 @@ use filrouge_types::{ErrorCode, Lease};
 use serde::{Deserialize, Deserializer, de};
 use utoipa::IntoParams;
 
-use super::busy::OnHeld;
+use super::busy::{OnHeld, waited};
 use crate::access::may;
 use crate::answer::{created, json, no_content, written};
 use crate::extract::{Body, InSession, NoParameters, Query};
@@ -39,9 +39,9 @@ pub(super) async fn take(
     Body(mut request): Body<AcquireLease>,
 ) -> Result<Response<HttpBody>, Problem> {
     request.wait_ms = query.wait_ms(request.wait_ms)?;
-    let _slot = app.limits().stream(at.principal.name())?;
     let engine = app.engine();
-    match engine.acquire_lease(&at.scope, &at.session, request).await {
+    let taking = engine.acquire_lease(&at.scope, &at.session, request);
+    match waited(&app, &at.principal, taking).await? {
         Ok((lease, new)) => written(&app, &at.scope, &at.session, created(new), &lease).await,
         Err(failure) => query.unless_held(failure).map(|()| no_content()),
     }

@@ -65,6 +65,7 @@ pub(super) async fn show(
         body_bytes: app.limits().body_bytes_in_flight(),
         hot: hot(&app).await,
         calls: app.engine().call_counts(),
+        spool: app.engine().ledger().spool().unwrap_or_default(),
     };
     let text = app
         .metrics()

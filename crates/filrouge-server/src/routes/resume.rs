@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::Response;
 use filrouge_engine::{ResumeSession, Resumed};
 
-use super::busy::OnHeld;
+use super::busy::{OnHeld, waited};
 use crate::access::may;
 use crate::answer::{created, no_content, written};
 use crate::extract::{Body, InSession, Query};
@@ -42,8 +42,8 @@ pub(super) async fn resume(
     } else {
         None
     };
-    let _slot = app.limits().stream(at.principal.name())?;
-    let resumed = match app.engine().resume(&at.scope, &at.session, request).await {
+    let resuming = app.engine().resume(&at.scope, &at.session, request);
+    let resumed = match waited(&app, &at.principal, resuming).await? {
         Ok(resumed) => resumed,
         Err(failure) => return query.unless_held(failure).map(|()| no_content()),
     };

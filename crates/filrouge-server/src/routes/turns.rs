@@ -10,7 +10,7 @@ use filrouge_types::{ErrorCode, RequestId, Turn, TurnStatus};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::busy::OnOpenTurn;
+use super::busy::{OnOpenTurn, waited};
 use crate::access::{Permission, Principal, may};
 use crate::answer::{Page, as_of, created, json, json_text, masked, no_content, written};
 use crate::extract::{
@@ -53,15 +53,10 @@ pub(super) async fn start(
             engine.start_turn(&at.scope, session, request).await?
         }
         Some(on_busy) => {
-            let _slot = app.limits().stream(at.principal.name())?;
-            let started = app.engine().start_turn_unless_busy(
-                app.live(),
-                &at.scope,
-                session,
-                request,
-                on_busy,
-            );
-            match started.await? {
+            let engine = app.engine();
+            let started =
+                engine.start_turn_unless_busy(app.live(), &at.scope, session, request, on_busy);
+            match waited(&app, &at.principal, started).await?? {
                 Some(turn) => turn,
                 None => return Ok(no_content()),
             }

@@ -106,6 +106,43 @@ pub async fn large_events(f: &Fixture) {
     f.intact().await;
 }
 
+/// Of all sessions, by when they happened: no more is read at once than bounds memory.
+pub async fn large_events_of_a_time(f: &Fixture) {
+    let (who, mut runner) = (anyone(), TestRunner::deterministic());
+    let mut all = Vec::new();
+    for (n, mib) in sizes(&mut runner).into_iter().enumerate().take(12) {
+        let session = if n % 2 == 0 { "s" } else { "t" };
+        f.create(&who, session).await.unwrap();
+        let new = NewEvent {
+            at: Some(Timestamp::from_micros(100 - n as i64)),
+            detail: Some(object(mib)),
+            ..event(session, &format!("k{n:02}"), "kind")
+        };
+        all.insert(0, f.record(&who, new).await.unwrap().0);
+    }
+    for limit in LIMITS {
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let span = (Timestamp::from_micros(0), Timestamp::from_micros(101));
+            let ask = f
+                .ledger
+                .ask(move |sight| sight.view.events_at(span.0, span.1, after, limit));
+            let page = ask.await.unwrap();
+            let Some((pk, last)) = page.last() else { break };
+            after = Some((last.event.at, *pk, last.number));
+            let lens: Vec<_> = page.iter().map(|(_, row)| row.content_len()).collect();
+            let behind = all.len() > seen.len() + page.len();
+            // It may end with the first one that is over the bound, and need not before.
+            let before_last: usize = lens[..lens.len() - 1].iter().rev().skip(1).sum();
+            assert!(before_last < RECORDS_BYTES, "{lens:?}");
+            let full = lens.iter().sum::<usize>() >= RECORDS_BYTES || lens.len() == limit;
+            assert!(full || !behind, "{lens:?} of {limit}");
+            seen.extend(page.into_iter().map(|(_, row)| row.event));
+        }
+        assert!(seen == all, "{limit} a page");
+    }
+}
+
 /// Turns of any size: what is large is shown, or lies in items that are not.
 async fn large_turns_of(f: &Fixture, session: &str, sizes: &[usize]) {
     let who = anyone();

@@ -5,7 +5,7 @@ use filrouge_types::{Clock, ErrorCode, Lease, SessionStatus, Timestamp};
 use super::asks::{close_session, patch};
 use super::fixture::{Fixture, anyone, code, operator, sid, user};
 use super::live_asks::{
-    SECOND, TTL, acquire, acquire_new, acquire_with, checkpoint, release, renew, under,
+    SECOND, TTL, acquire, acquire_new, acquire_with, checkpoint, queued, release, renew, under,
 };
 use crate::command::{NewSession, Scope, SessionPatch};
 
@@ -153,6 +153,44 @@ pub async fn releasing(f: &Fixture) {
     assert_eq!(over.lease.holder, None);
     let absent = f.taken(&who, release("none", "a", 1)).await;
     assert_eq!(code(absent), ErrorCode::SessionNotFound);
+    f.intact().await;
+}
+
+/// A lease that went from hand to hand under its fence, in a process that the store did not answer: it is what that one
+/// says, however late, if nobody else has taken the session since.
+pub async fn kept_while_the_store_was_away(f: &Fixture) {
+    let who = user("ann");
+    f.create(&who, "s").await.unwrap();
+    let fence = f.held(&who, "s", "a").await;
+    let late = queued(&who, fence);
+    for over in [false, true] {
+        if over {
+            f.clock.advance(10 * TTL * SECOND);
+        }
+        let kept = f.taken(&late, renew("s", "b", fence, 30)).await.unwrap();
+        let lease = Lease {
+            fence,
+            holder: Some("b".into()),
+            expires_at: Some(in_seconds(f, 30)),
+        };
+        assert_eq!((kept.lease, kept.anew), (lease, false));
+        // For who comes without its word the holder is the one that is there.
+        let refused = f.taken(&who, renew("s", "a", fence, 60)).await;
+        assert_eq!(code(refused), ErrorCode::LeaseHeld);
+    }
+    let free = f.taken(&late, release("s", "a", fence)).await.unwrap();
+    assert_eq!(free.lease.holder, None);
+    let next = f.held(&who, "s", "c").await;
+    let held = f.lease(&who, "s").await.unwrap();
+    for wrong in [fence, next] {
+        let refused = f.taken(&late, renew("s", "a", wrong, 60)).await;
+        let expected = [ErrorCode::LeaseHeld, ErrorCode::StaleFence][usize::from(wrong == fence)];
+        assert_eq!(code(refused), expected);
+    }
+    f.taken(&late, release("s", "a", fence)).await.unwrap();
+    let refused = f.taken(&late, release("s", "a", next)).await;
+    assert_eq!(code(refused), ErrorCode::LeaseHeld);
+    assert_eq!(f.lease(&who, "s").await.unwrap(), held);
     f.intact().await;
 }
 

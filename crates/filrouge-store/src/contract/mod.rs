@@ -106,7 +106,7 @@ macro_rules! contract_tests {
                 promotion, missing_answer, translated_and_fallback, supplied_translation_wins,
                 neutral_copy, one_final_per_variant, a_final_without_text_is_promoted,
             }
-            full_pages { large_sessions, large_events, large_turns }
+            full_pages { large_sessions, large_events, large_events_of_a_time, large_turns }
             idempotency {
                 start_again, start_again_with_another_body, append_again, append_again_with_another_body,
                 partial_replays, finalize_again, fail_and_cancel_again, replay_after_the_turn_closed,
@@ -114,6 +114,7 @@ macro_rules! contract_tests {
             }
             leases {
                 one_holder, a_holder_has_a_name, the_fence_only_grows, renewing, releasing,
+                kept_while_the_store_was_away,
                 made_by_acquiring, no_fence_makes_a_session, sessions_that_have_ended,
                 strangers_take_none, going_on_is_told_once, leases_are_no_changes,
             }
@@ -239,6 +240,7 @@ macro_rules! session_contract_tests {
             }
             leases {
                 one_holder, a_holder_has_a_name, the_fence_only_grows, renewing, releasing,
+                kept_while_the_store_was_away,
                 made_by_acquiring, no_fence_makes_a_session, sessions_that_have_ended,
                 strangers_take_none, going_on_is_told_once,
             }

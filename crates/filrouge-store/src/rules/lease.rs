@@ -64,6 +64,9 @@ fn acquired<T: Tx>(
         let what = format!("a holder's name has 1 to {HOLDER_MAX} bytes");
         return Err(Failure::new(ErrorCode::Invalid, what));
     }
+    if let Some(hold) = scope.hold.filter(|hold| hold.queued) {
+        return given_meanwhile(tx, group, ctx, scope, take, (hold.fence, acquire.ttl));
+    }
     // Only who makes a session where there is none is told that its id is taken.
     let found = match acquire.create {
         Some(_) => ctx.sight(tx).find_any(scope, &take.session_id)?,
@@ -106,6 +109,31 @@ fn acquired<T: Tx>(
         created,
         resumed,
     })
+}
+
+/// A lease that was given under this fence while the store did not answer: it stands if nobody else was given one since
+/// (DESIGN §6, "Ledger down").
+fn given_meanwhile<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    take: &TakeLease,
+    (fence, ttl): (u64, std::time::Duration),
+) -> Result<Outcome, Failure> {
+    let mut session = ctx.sight(tx).get(scope, &take.session_id)?;
+    let lease = &session.head.lease;
+    let again = lease.fence == fence && lease.holder == take.holder;
+    let next = lease.fence.checked_add(1) == Some(fence);
+    if fence == 0 || !(again || next) {
+        return Err(stale(&session, fence));
+    }
+    session.head.lease = HeadLease {
+        fence,
+        holder: take.holder.clone(),
+        expires_at: after(ctx.now, ttl),
+    };
+    put(tx, group, ctx, session)
 }
 
 fn check_goes_on(session: &Loaded, acquire: &Acquire) -> Result<(), Failure> {

@@ -64,6 +64,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
         ),
     ];
     rows.extend(config.calls.rows());
+    rows.extend(config.spool.rows());
     rows.extend(config.hot.rows());
     rows.extend(config.access.rows());
     rows.extend(config.limits.rows());

@@ -13,9 +13,11 @@ use crate::exit::Usage;
 use crate::open::{Need, open, operator};
 use crate::output::document;
 
+mod call;
 mod restored;
 mod text;
 
+use call::Call;
 use restored::Restored;
 
 /// The diagnosis with what a restore would send.
@@ -24,8 +26,8 @@ struct State {
     ok: bool,
     #[serde(flatten)]
     diagnosis: Diagnosis,
-    /// Always `null`: this version keeps no checkpoints.
-    checkpoint: (),
+    #[serde(flatten)]
+    call: Call,
     restore: Vec<Restored>,
 }
 
@@ -56,16 +58,18 @@ async fn look(
 ) -> anyhow::Result<State> {
     let scope = operator(config);
     let mut diagnosis = engine.diagnose(&scope, id, asked.items).await?;
-    let restore = if diagnosis.session.is_some() {
-        restored::all(engine, &scope, id, asked.format).await
+    let (restore, call) = if diagnosis.session.is_some() {
+        let call = Call::of(engine, &scope, id).await?;
+        let restore = restored::all(engine, &scope, id, asked.format).await;
+        (restore, call)
     } else {
-        Vec::new()
+        (Vec::new(), Call::default())
     };
     restored::tell(&mut diagnosis, &restore);
     Ok(State {
-        ok: diagnosis.is_well() && restore.iter().all(Restored::is_well),
+        ok: diagnosis.is_well() && call.is_well() && restore.iter().all(Restored::is_well),
         diagnosis,
-        checkpoint: (),
+        call,
         restore,
     })
 }

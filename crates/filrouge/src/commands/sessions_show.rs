@@ -1,10 +1,10 @@
 //! `filrouge sessions show ID`
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use filrouge_store::read::text_of;
-use filrouge_types::{Channel, Item, Session, SessionId};
+use filrouge_types::{Channel, Checkpoint, Item, Lease, Session, SessionId};
 use serde::Serialize;
 
 use crate::config::Config;
@@ -18,6 +18,11 @@ const PAGE: usize = 500;
 #[derive(Serialize)]
 struct Shown<'a> {
     session: &'a Session,
+    lease: &'a Lease,
+    /// The newest that can be read.
+    checkpoint: Option<&'a Checkpoint>,
+    /// How many newer ones cannot.
+    checkpoints_unreadable: usize,
     items: Vec<Item>,
 }
 
@@ -28,10 +33,17 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
     let opened = open(config, Need::Existing).await?;
     let scope = operator(config);
     let session = opened.ledger.session(&scope, &id).await?;
+    let lease = opened.engine.lease(&scope, &id).await?;
+    let checkpoints = opened.engine.checkpoints(&scope, &id).await?;
+    let unreadable = checkpoints.iter().take_while(|one| one.is_err()).count();
+    let checkpoint = checkpoints.iter().find_map(|one| one.as_ref().ok());
     if config.json {
         let items = all_items(config, &opened, &id).await?;
         document(&Shown {
             session: &session,
+            lease: &lease,
+            checkpoint,
+            checkpoints_unreadable: unreadable,
             items,
         })?;
     } else {
@@ -50,6 +62,7 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
             "{} turns, {} items, {}",
             session.turn_count, session.last_seq, session.status
         )?;
+        write_call(&mut out, &session, &lease, (checkpoint, unreadable))?;
         let mut turn = None;
         for item in all_items(config, &opened, &id).await? {
             if item.turn_id != turn {
@@ -62,6 +75,35 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
     }
     opened.close().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is known of a live call (DESIGN §6); nothing for other sessions.
+fn write_call(
+    out: &mut impl Write,
+    session: &Session,
+    lease: &Lease,
+    (checkpoint, unreadable): (Option<&Checkpoint>, usize),
+) -> io::Result<()> {
+    if let Some(state) = &session.state {
+        writeln!(out, "state {}", printable(state))?;
+    }
+    if unreadable > 0 {
+        writeln!(out, "{unreadable} newer checkpoints cannot be read")?;
+    }
+    if let Some(checkpoint) = checkpoint {
+        let label = checkpoint.label.as_deref();
+        let label = label.map_or_else(String::new, |label| format!(", {}", printable(label)));
+        writeln!(out, "checkpoint at seq {}{label}", checkpoint.seq)?;
+    }
+    if let (Some(holder), Some(until)) = (&lease.holder, lease.expires_at) {
+        let fence = lease.fence;
+        writeln!(
+            out,
+            "held by {}, fence {fence}, until {until}",
+            printable(holder)
+        )?;
+    }
+    Ok(())
 }
 
 async fn all_items(config: &Config, opened: &Opened, id: &SessionId) -> anyhow::Result<Vec<Item>> {

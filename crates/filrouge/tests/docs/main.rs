@@ -69,6 +69,7 @@ pages! {
     identities "docs/identities.md";
     kpi "docs/kpi.md";
     limits "docs/limits.md";
+    live_calls "docs/live-calls.md";
     operations "docs/operations.md";
     secrets "docs/secrets.md";
     sessions "docs/sessions.md";

@@ -369,3 +369,22 @@ fn what_is_no_cursor_is_refused_with_a_hint() {
             .fails(422, "invalid");
     }
 }
+
+#[test]
+fn a_checkpoint_is_a_change_and_a_lease_is_none() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    client.post("", &json!({ "session_id": "s" })).is(201);
+    let taken = client.post("/s/lease", &json!({ "holder": "h" })).body();
+    let put = json!({ "label": "START", "state": {}, "fence": taken["fence"], "release": true });
+    client.put("/s/checkpoints", &put).is(201);
+    let feed = client.bare("GET", "/api/v1/changes", "").is(200);
+    let changes = feed["data"].as_array().unwrap();
+    let kinds: Vec<&str> = changes
+        .iter()
+        .map(|c| c["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["created", "checkpoint"], "{feed}");
+    assert_eq!(changes[1]["first_seq"], Value::Null);
+}

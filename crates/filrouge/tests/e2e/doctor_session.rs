@@ -111,11 +111,21 @@ fn a_failed_turn_with_an_unanswered_call_is_told_beside_a_running_server() {
     );
     restores(&state, &client);
 
+    let checkpoint = json!({"label": "WAIT_CONFIRM", "state": {"n": 1}});
+    client.put("/s/checkpoints", &checkpoint).wrote(201);
+    client
+        .post("/s/lease", &json!({"holder": "webhook-1"}))
+        .wrote(201);
+    let held = self::state(&doctor(&world, &["--json"]));
+    assert_eq!(held["checkpoint"]["state"], json!({"n": 1}));
+    assert_eq!(held["lease"]["holder"], "webhook-1");
+
     let text = doctor(&world, &[]);
     assert_eq!(text.code, Some(1));
     assert_readable(&text.stdout);
     for words in [
-        "checkpoint  none: this version keeps no checkpoints",
+        "checkpoint  seq 6, WAIT_CONFIRM",
+        "held        by webhook-1, fence 1, until ",
         "verified    intact: 1 turn, 6 items",
         "active, of nobody, 1 turn, last seq 6",
         "ago: model_down: no",

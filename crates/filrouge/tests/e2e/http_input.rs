@@ -387,23 +387,25 @@ fn a_problem_tells_when_to_come_back() {
 }
 
 #[test]
-fn whoever_believes_to_be_fenced_is_told_otherwise() {
+fn whoever_names_a_fence_that_nobody_was_given_is_refused() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
     let body = json!({ "request_id": "r", "question_neutral": "?" }).to_string();
     let fenced = format!("{JSON}filrouge-fence: 7\r\n");
-    let problem = post_bytes(&client, "/s/turns", &fenced, body.as_bytes()).fails(422, "invalid");
-    assert!(
-        problem["hint"]
-            .as_str()
-            .unwrap()
-            .contains("leave the header out")
-    );
-    post_bytes(&client, "", &fenced, b"{}").fails(422, "invalid");
-    let list = client.bare("GET", "/api/v1/sessions", "filrouge-fence: 7\r\n");
-    list.fails(422, "invalid");
+    let problem = post_bytes(&client, "/s/turns", &fenced, body.as_bytes());
+    let problem = problem.fails(409, "stale_fence");
+    assert!(problem["hint"].as_str().unwrap().contains("take a lease"));
     client.get("/s").fails(404, "session_not_found");
+    for wrong in ["seven", "-7", "7.0", "7\r\nfilrouge-fence: 7"] {
+        let wrong = format!("{JSON}filrouge-fence: {wrong}\r\n");
+        post_bytes(&client, "/s/turns", &wrong, body.as_bytes()).fails(422, "invalid");
+    }
+    // What nobody is fenced off from is read and made all the same.
+    client
+        .bare("GET", "/api/v1/sessions", "filrouge-fence: 7\r\n")
+        .is(200);
+    post_bytes(&client, "", &fenced, b"{}").is(201);
     server.stop();
 }
 

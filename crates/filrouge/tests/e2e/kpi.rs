@@ -214,7 +214,7 @@ fn on_the_command_line(world: &World, report: &Value) {
         report
     );
     let table = world.ok(&asked);
-    let row = table.lines().find(|l| l.starts_with("2026-W45")).unwrap();
+    let row = table.lines().find(|l| l.contains("2026-W45")).unwrap();
     let cells: Vec<&str> = row.split_whitespace().collect();
     let expected = [
         "2026-W45", "10", "4", "40.00!", "4", "0.4000", "0.1000", "0.2000", "0.3000", "29",
@@ -265,6 +265,7 @@ fn what_is_asked_wrongly_is_refused() {
         &["stats", "s", "--kpi"],
         &["stats", "s", "--since", "7d"],
         &["stats", "--kpi", "--since", "yesterday"],
+        &["stats", "--kpi", "--since", "1d", "--until", "2d"],
         &["stats", "--kpi", "--by", "month"],
         &["stats", "--kpi", "--format", "csv", "--json"],
     ] {
@@ -275,6 +276,4 @@ fn what_is_asked_wrongly_is_refused() {
             "{wrong:?}: {done:?}"
         );
     }
-    let done = world.run(&["stats", "--kpi", "--since", "1d", "--until", "2d"]);
-    assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""), "{done:?}");
 }

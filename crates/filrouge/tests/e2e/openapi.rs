@@ -136,6 +136,8 @@ fn shape(reply: &Reply, at: Target<'_>) -> (u16, Vec<(String, String)>, String) 
 const TELLS: &[(&str, &str)] = &[
     // Creating under an id that is somebody else's.
     ("startTurn", "session_conflict"),
+    // With `create`.
+    ("resumeSession", "session_conflict"),
 ];
 
 #[test]
@@ -287,7 +289,10 @@ fn answers_have_the_members_that_the_document_names() {
     let client = server.client();
     let (_, document) = document(&client);
     let question = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
-    let turn = client.of("ada").post("/s/turns", &question).wrote(201);
+    let ada = client.of("ada");
+    let turn = ada.post("/s/turns", &question).wrote(201);
+    let checkpoint = json!({"label": "WAIT_CONFIRM", "state": {}});
+    ada.put("/s/checkpoints", &checkpoint).wrote(201);
     let at = Target {
         session: "s",
         turn: turn["turn_id"].as_str().unwrap(),

@@ -335,7 +335,8 @@ fn what_is_refused_is_refused_before_it_is_sent() {
         "{missing}"
     );
     let good = format!("{path}/stream?format=openai-chat");
-    refused(&good, &[sse, ("filrouge-fence", "1")]).fails(422, "invalid");
+    refused(&good, &[sse, ("filrouge-fence", "1")]).fails(409, "stale_fence");
+    refused(&good, &[sse, ("filrouge-fence", "x")]).fails(422, "invalid");
     let zipped =
         refused(&good, &[sse, ("content-encoding", "gzip")]).fails(415, "unsupported_media_type");
     let hint = zipped["hint"].as_str().unwrap();

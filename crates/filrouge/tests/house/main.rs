@@ -24,6 +24,17 @@ const ROWS: &[&[&str]] = &[
     &["filrouge-team", "filrouge-server"],
     &["filrouge"],
     &["filrouge-bench"],
+    EXAMPLES,
+];
+
+/// Applications on the library: nothing needs them, and they need no more of filrouge than an application does.
+const EXAMPLES: &[&str] = &["voice-agent"];
+const FOR_APPLICATIONS: &[&str] = &[
+    "filrouge-types",
+    "filrouge-store",
+    "filrouge-sqlite",
+    "filrouge-postgres",
+    "filrouge-engine",
 ];
 
 /// The engine knows stores only by their port.
@@ -97,6 +108,25 @@ fn dependencies_point_one_way() {
 }
 
 #[test]
+fn examples_need_what_an_application_needs() {
+    for (name, needed) in arrows() {
+        let example = EXAMPLES.contains(&name.as_str());
+        for other in &needed {
+            assert!(
+                !EXAMPLES.contains(&other.as_str()),
+                "{name} must not depend on {other}"
+            );
+            assert!(
+                !example
+                    || !other.starts_with("filrouge")
+                    || FOR_APPLICATIONS.contains(&other.as_str()),
+                "{name} must not depend on {other}"
+            );
+        }
+    }
+}
+
+#[test]
 fn only_one_crate_links_sqlite() {
     let who: Vec<String> = arrows()
         .into_iter()
@@ -125,6 +155,7 @@ fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 fn files_stay_small() {
     let mut found = Vec::new();
     files(&root().join("crates"), ".rs", &mut found);
+    files(&root().join("examples"), ".rs", &mut found);
     assert!(found.len() > 30);
     for path in found {
         let lines = std::fs::read_to_string(&path).unwrap().lines().count();

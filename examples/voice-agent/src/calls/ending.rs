@@ -129,10 +129,9 @@ impl Calls {
             {
                 Ok(resumed) => {
                     let held = self.go_on(call, resumed, known).await?;
-                    match held.dialogue.state {
-                        State::Transferred => self.settle(call, &held).await,
-                        State::Confirmed => {}
-                        _ => self.give_back(call, held.fence).await,
+                    match held.dialogue.state.is_terminal() {
+                        true => self.settle(call, &held).await,
+                        false => self.give_back(call, held.fence).await,
                     }
                     Some(held.fence).filter(|_| !held.dialogue.state.is_terminal())
                 }
@@ -228,6 +227,13 @@ impl Calls {
             Err(failure) => return Err(failure),
         };
         Ok(json!({ "session": session, "checkpoint": dialogue, "items": items, "events": events }))
+    }
+
+    /// What waits for the database, and what it has refused; absent where there is no spool.
+    pub(crate) fn spool(&self) -> Option<Value> {
+        let spool = self.engine.ledger().spool()?;
+        let (entries, dead_letters) = (spool.entries, spool.dead_letters);
+        Some(json!({ "entries": entries, "dead_letters": dead_letters, "down": spool.down }))
     }
 
     /// Who has which slot.

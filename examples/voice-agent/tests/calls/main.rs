@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
 mod hits;
+mod outage;
 mod process;
 mod restart;
 mod script;
 mod stale;
+mod unknown;
 mod webhooks;

@@ -43,7 +43,7 @@ impl World {
             .env_clear()
             .env("LISTEN", "127.0.0.1:0")
             .env("DATABASE_URL", &self.url)
-            .env("KEYRING", self.dir.path().join("keyring.json"))
+            .env("KEYRING", self.keyring())
             .env("STATE_DIR", self.dir.path().join(name))
             .env("INSTANCE", name)
             .env("AGENDA_FROM", "2026-11-24")
@@ -65,6 +65,11 @@ impl World {
             log: log.clone(),
             http: client(),
         }
+    }
+
+    /// The keys of the store.
+    pub(crate) fn keyring(&self) -> PathBuf {
+        self.dir.path().join("keyring.json")
     }
 
     fn log_file(&self, name: &str) -> PathBuf {
@@ -111,8 +116,8 @@ impl Agent {
         self.child.wait().unwrap();
     }
 
-    /// `kill -9`, for whoever has it but on loan.
-    pub(crate) fn signal_kill(&self) {
+    /// As [`Self::kill`], while others wait for its answer.
+    pub(crate) fn kill_shared(&self) {
         self.signal(Signal::KILL);
     }
 

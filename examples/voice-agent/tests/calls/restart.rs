@@ -2,7 +2,7 @@
 
 use filrouge_testbed::Database;
 
-use crate::process::{Agent, TERMINATED, World, until};
+use crate::process::{Agent, TERMINATED, World, chat, until};
 use crate::script::{SCRIPT, check_whole, said, say, talk};
 
 #[test]
@@ -61,42 +61,59 @@ fn a_call_goes_on_whichever_webhook_is_followed_by_a_kill() {
 }
 
 #[test]
-fn a_webhook_that_dies_in_the_middle_is_answered_when_it_comes_again() {
+fn a_webhook_that_dies_before_its_step_is_answered_when_it_comes_again() {
+    dies_in_the_middle("step", false);
+}
+
+#[test]
+fn a_webhook_that_dies_before_its_turn_is_answered_when_it_comes_again() {
+    dies_in_the_middle("turn", false);
+}
+
+#[test]
+fn a_webhook_that_dies_before_its_checkpoint_is_answered_when_it_comes_again() {
+    dies_in_the_middle("checkpoint", true);
+}
+
+/// Kills an instance at this place of a webhook, when its turn is `written` or not yet, and has it come again elsewhere.
+#[track_caller]
+fn dies_in_the_middle(place: &str, written: bool) {
     let database = Database::new();
     let world = World::new(database.url());
-    let ttl = ("LEASE_TTL_MS", "1500");
+    let ttl = ("LEASE_TTL_MS", "1000");
     let b = world.start_with("b", &[ttl]);
-    // Before the turn is written, and between the turn and its checkpoint.
-    for (delay, written) in [
-        ("step:60000", false),
-        ("turn:60000", false),
-        ("checkpoint:60000", true),
-    ] {
-        for at in [0, 2, 5] {
-            let call = format!("{}-{at}", &delay[..4]);
-            if at > 0 {
-                talk(&b, &call, 0..=at - 1);
-            }
-            let before = if at > 0 { b.call(&call).last_seq() } else { 0 };
-            let mut a = world.start_with("a", &[ttl, ("HANDLE_DELAY", delay)]);
-            std::thread::scope(|scope| {
-                let body = crate::process::chat(&call, &said(at));
-                let (origin, log) = (&a, &call);
-                let lost = scope.spawn(move || origin.try_post("/chat/completions", &body));
-                until("it is in the middle", || match written {
-                    // The line of the turn's answer.
-                    true => a.logged("[CALL_JOURNAL]", log) >= 2,
-                    false => a.logged("[CALL_RESUME] ", log) == 1,
-                });
-                a.signal_kill();
-                assert_eq!(lost.join().unwrap(), None);
-            });
-            a.kill();
-            if at > 0 {
-                assert_eq!(b.call(&call).last_seq() > before, written);
-            }
-            talk(&b, &call, at..=SCRIPT.len() - 1);
-            check_whole(&b, &call);
+    let delay = format!("{place}:60000");
+    // Webhooks after which a checkpoint is due.
+    for at in [0, 3, 5] {
+        let call = &format!("call-{at}");
+        if at > 0 {
+            talk(&b, call, 0..=at - 1);
         }
+        let before = if at > 0 { b.call(call).last_seq() } else { 0 };
+        let mut a = world.start_with("a", &[ttl, ("HANDLE_DELAY", &delay)]);
+        std::thread::scope(|scope| {
+            let lost = scope.spawn(|| a.try_post("/chat/completions", &chat(call, &said(at))));
+            until("it is in the middle", || match written {
+                // The question's line and the answer's.
+                true => a.logged("[CALL_JOURNAL]", call) >= 2,
+                false => a.logged("[CALL_RESUME] ", call) == 1,
+            });
+            a.kill_shared();
+            assert_eq!(lost.join().unwrap(), None);
+        });
+        a.kill();
+        if at > 0 {
+            assert_eq!(b.call(call).last_seq() > before, written);
+        }
+        talk(&b, call, at..=SCRIPT.len() - 1);
+        if written && at == SCRIPT.len() - 1 {
+            // The turn says that the call has come to its end, and no checkpoint yet: whoever goes on puts it.
+            assert_eq!(b.call(call).state(), "WAIT_CONFIRM");
+            assert_eq!(
+                b.hears(call, &[said(at), vec!["Merci"]].concat()),
+                TERMINATED
+            );
+        }
+        check_whole(&b, call);
     }
 }

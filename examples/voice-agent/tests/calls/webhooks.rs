@@ -159,6 +159,9 @@ fn what_is_no_webhook_is_refused_and_one_object_is_an_answer_as_well() {
         .0,
         422
     );
+    // The agent speaks first.
+    assert!(a.hears("first", &[]).starts_with(SCRIPT[0].1));
+    assert!(a.hears("first", &["Oui"]).starts_with(SCRIPT[1].1));
     // What was said over fillers is heard with the next message.
     let answer = a.hears("call", &["Bonjour", "Oui", "Allô ?", "d'accord"]);
     assert!(answer.starts_with(SCRIPT[1].1), "{answer}");

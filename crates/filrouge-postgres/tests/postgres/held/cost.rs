@@ -1,15 +1,16 @@
 //! What leases and checkpoints ask of the server.
 
 use filrouge_store::Ledger;
-use filrouge_store::command::{Hold, NewSession, Write};
+use filrouge_store::command::{Hold, NewEvent, NewSession, Write};
+use filrouge_store::contract::asks::event;
 use filrouge_store::contract::fixture::{append, item, keyed, sid};
-use filrouge_types::Channel;
+use filrouge_types::{Channel, Timestamp};
 
 use super::{acquire, acquired, checkpoint, released, server, started, whole, write};
-use crate::database;
 use crate::many::callers::eventually;
 use crate::many::{close, wait};
 use crate::statements::settled_count;
+use crate::{NOON, database};
 
 fn releasing(fence: u64) -> Hold {
     Hold {
@@ -31,9 +32,8 @@ async fn cost(by: &dyn Ledger, work: impl AsyncFnOnce()) -> (u64, u64) {
 fn a_turn_under_a_lease() {
     let database = database();
     wait(async {
-        let by = server(&database.url());
-        let by = &*by;
-        // As often as the sessions are compared with the log, the watch asks as well.
+        let ledger = server(&database.url());
+        let by = &*ledger;
         let each = async |hold: fn(bool) -> Option<Hold>, request: &str| {
             let writes = whole("s", request);
             let last = writes.len() - 1;
@@ -56,7 +56,7 @@ fn a_turn_under_a_lease() {
         // BEGIN with its questions in one go, then what was put with COMMIT in another.
         assert!(taken.1 <= 8, "{taken:?}");
         let turn = cost(by, async || each(held, "held").await).await;
-        assert_eq!(turn.0, bare.0, "who holds a session writes as often");
+        assert_eq!(turn, bare, "who holds a session writes as anybody does");
         let gone = cost(by, async || released(by, "s", "worker", 1).await).await;
         assert_eq!(gone.0, 1);
         assert!(gone.1 <= 8, "{gone:?}");
@@ -64,9 +64,9 @@ fn a_turn_under_a_lease() {
         acquired(by, "s", "worker").await.unwrap();
         let release = |last| Some(if last { releasing(2) } else { Hold::by(2) });
         let whole = cost(by, async || each(release, "releasing").await).await;
-        assert_eq!(whole.0, bare.0, "the last write gives it free as well");
+        assert_eq!(whole, bare, "the last write gives it free as well");
         assert_eq!(acquired(by, "s", "other").await.unwrap().fence, 3);
-        close(vec![server(&database.url())]).await;
+        close(vec![ledger]).await;
     });
 }
 
@@ -83,7 +83,7 @@ fn late_ones_ask_as_much_as_early_ones() {
             fence += 1;
             let resume = acquire("s", "worker", Some(None));
             let taken = cost_if(n > 1, by, async || {
-                drop(write(by, None, resume).await.unwrap())
+                drop(write(by, None, resume).await.unwrap());
             })
             .await;
             let turn = started(by, fence, "s", &format!("r{n}")).await;
@@ -122,17 +122,8 @@ async fn cost_if(counts: bool, by: &dyn Ledger, work: impl AsyncFnOnce()) -> (u6
 async fn calls(url: &str, holder: &str, fences: std::ops::RangeInclusive<u64>) {
     let ledger = server(url);
     for fence in fences {
-        // Few at once: old versions go once nobody sees them.
-        let at_once = 0..20;
-        for first in (0..200).step_by(at_once.len()) {
-            let all = at_once.clone().map(|n| {
-                let (ledger, s) = (ledger.clone(), format!("s{}", first + n));
-                let holder = holder.to_owned();
-                tokio::spawn(async move { call(&*ledger, &s, &holder, fence).await })
-            });
-            for one in all.collect::<Vec<_>>() {
-                one.await.unwrap();
-            }
+        for n in 0..60 {
+            call(&*ledger, &format!("s{n}"), holder, fence).await;
         }
     }
     ledger.close().await;
@@ -150,18 +141,18 @@ async fn call(by: &dyn Ledger, s: &str, holder: &str, fence: u64) {
     write(by, Some(releasing(fence)), more).await.unwrap();
 }
 
-/// The head grows by the holder's name, and stays within its page nevertheless: but for the first time, when pages are
-/// still packed as heads without leases are.
+/// The head grows by the holder's name, and stays within its page nevertheless: nearly always while other databases of the
+/// server are at work, whose snapshots keep old versions for a while.
 #[test]
 fn heads_under_leases_are_updated_in_place() {
-    for (holder, first) in [("h".repeat(40), 90), ("h".repeat(256), 50)] {
+    for (holder, first) in [("h".repeat(40), 75), ("h".repeat(256), 60)] {
         let database = database();
         let url = database.url();
         wait(async {
             calls(&url, &holder, 0..=0).await;
-            for (fences, least) in [(1..=1, first), (2..=3, 95)] {
+            for (fences, least) in [(1..=1, first), (2..=3, 90)] {
                 database.sql("SELECT pg_stat_reset()");
-                let writes = 600 * (fences.end() - fences.start() + 1);
+                let writes = 180 * (fences.end() - fences.start() + 1);
                 calls(&url, &holder, fences.clone()).await;
                 let counted = || -> (u64, u64) {
                     let sql = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables
@@ -182,4 +173,52 @@ fn heads_under_leases_are_updated_in_place() {
             }
         });
     }
+}
+
+/// Events of a time are found by it, whatever else there is: the server's own counters tell.
+#[test]
+fn events_of_a_time_are_found_by_their_index() {
+    let database = database();
+    wait(async {
+        let ledger = server(&database.url());
+        let at = |n: i64| Some(Timestamp::from_micros(NOON + n));
+        for n in 0..4 {
+            let new = NewEvent {
+                at: at(-n),
+                ..event("s", &format!("e{n}"), "kind")
+            };
+            if n == 0 {
+                acquired(&*ledger, "s", "worker").await.unwrap();
+            }
+            let new = Write::RecordEvent(Box::new(new));
+            write(&*ledger, None, new).await.unwrap();
+        }
+        database.sql(
+            "INSERT INTO filrouge.event SELECT n, 1, gen_random_uuid(), e.data, e.at
+             FROM generate_series(1000, 21000) AS n, (SELECT data, at FROM filrouge.event WHERE number = 1) e;
+             ANALYZE filrouge.event",
+        );
+        // Behind what that connection tells of its work when it ends.
+        database.sql("SELECT pg_stat_reset()");
+        let look = ledger.ask(move |sight| {
+            let span = [-2, 0].map(|n| Timestamp::from_micros(NOON + n));
+            let found = sight.view.events_at(span[0], span[1], None, 1024)?;
+            let after = found
+                .first()
+                .map(|(pk, row)| (row.event.at, *pk, row.number));
+            let rest = sight.view.events_at(span[0], span[1], after, 1024)?;
+            Ok((found.len(), rest.len()))
+        });
+        assert_eq!(look.await.unwrap(), (2, 1));
+        close(vec![ledger]).await;
+        let counted = || {
+            let sql = "SELECT i.idx_scan, i.idx_tup_read, t.seq_scan
+                 FROM pg_stat_user_indexes i JOIN pg_stat_user_tables t USING (relid) WHERE i.indexrelname = 'event_at'";
+            let row = database.sql(sql).remove(0);
+            [0, 1, 2].map(|n: usize| row[n].as_ref().unwrap().parse::<u64>().unwrap())
+        };
+        eventually("the server tells", || counted()[0] >= 2).await;
+        let [_, read, whole] = counted();
+        assert!(read <= 8 && whole == 0, "{read} rows, {whole} whole tables");
+    });
 }

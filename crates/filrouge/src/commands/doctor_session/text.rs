@@ -21,6 +21,7 @@ pub(super) fn print(state: &State) -> anyhow::Result<()> {
     let mut out = stdout();
     let diagnosis = &state.diagnosis;
     head(&mut out, diagnosis)?;
+    state.call.write(&mut out)?;
     findings(&mut out, state)?;
     section(
         &mut out,
@@ -89,8 +90,7 @@ fn head(out: &mut impl Write, diagnosis: &Diagnosis) -> io::Result<()> {
         "verified    {word}: {}, {}",
         count(verification.turns, "turn"),
         count(verification.items, "item")
-    )?;
-    writeln!(out, "checkpoint  none: this version keeps no checkpoints")
+    )
 }
 
 fn session_lines(out: &mut impl Write, session: &Session) -> io::Result<()> {

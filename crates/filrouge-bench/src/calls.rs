@@ -1,0 +1,148 @@
+//! `calls`: live calls. Resume of a long session beside a short one, over HTTP beside one indexed read, what leases and
+//! checkpoints cost in commits, and key figures of many events.
+
+mod commits;
+mod events;
+mod resume;
+mod wire;
+
+use anyhow::Result;
+use filrouge_engine::{AppendItems, FinalizeTurn, SaveCheckpoint, StartTurn};
+use filrouge_store::Scope;
+use filrouge_types::{Channel, NewItem, RawJson, Role, SessionId};
+
+use crate::Setup;
+use crate::postgres::bed::Bed;
+use crate::product::Product;
+use crate::report::{Section, load_average};
+
+/// `calls`.
+pub(crate) async fn calls(setup: &Setup) -> Result<Section> {
+    let before = load_average();
+    let bed = Bed::start(setup).await?;
+    let mut section = Section {
+        name: "calls",
+        lines: Vec::new(),
+        series: Vec::new(),
+        notes: Vec::new(),
+        load: (before, before),
+    };
+    let dir = setup.dir()?;
+    let sqlite = Product::open(dir.path(), true).await?;
+    store(setup, &sqlite, "SQLite", &mut section).await?;
+    sqlite.close().await;
+    let held = bed.store();
+    let dir = held.anchored_in()?;
+    let postgres = Product::open_postgres(&held.url(), dir.path()).await?;
+    store(setup, &postgres, "PostgreSQL", &mut section).await?;
+    postgres.close().await;
+    wire::measure(setup, &bed, &mut section).await?;
+    section.load.1 = load_average();
+    Ok(section)
+}
+
+/// What is measured in any store.
+async fn store(setup: &Setup, product: &Product, name: &str, section: &mut Section) -> Result<()> {
+    resume::measure(setup, product, name, section).await?;
+    commits::measure(product, name, section).await?;
+    events::measure(setup, product, name, section).await
+}
+
+/// Items of a turn of a long session.
+const TURN_ITEMS: usize = 100;
+
+/// Makes a session of so many items, with a checkpoint that covers all of them; gives its newest seq.
+async fn fill(product: &Product, session: &SessionId, items: usize) -> Result<u64> {
+    let (engine, scope) = (&product.engine, &product.scope);
+    let mut left = items;
+    while left > 0 {
+        let many = left.min(TURN_ITEMS);
+        left -= many;
+        // Question and answer are two of them.
+        let spoken = (2..many).map(|n| said(&format!("sentence {n} of a call that goes on")));
+        let mut request = StartTurn {
+            items: spoken.collect(),
+            ..begun(&format!("request-{left}"))?
+        };
+        request.answer_neutral = request.question_neutral.clone();
+        engine.start_turn(scope, session.clone(), request).await?;
+    }
+    checkpoint(product, scope, session, None, false).await
+}
+
+fn said(text: &str) -> NewItem {
+    let parts = format!(r#"[{{"type":"text","text":"{text}"}}]"#);
+    NewItem::new(
+        Role::Assistant,
+        Channel::Thought,
+        RawJson::from_checked(parts),
+    )
+}
+
+/// A turn that begins with a short question.
+fn begun(request: &str) -> Result<StartTurn> {
+    let json = format!(
+        r#"{{"request_id":"{request}","question_neutral":"le deuxième, s'il vous plaît"}}"#
+    );
+    Ok(serde_json::from_str(&json)?)
+}
+
+/// Puts a checkpoint that covers all; gives its seq.
+async fn checkpoint(
+    product: &Product,
+    scope: &Scope,
+    session: &SessionId,
+    fence: Option<u64>,
+    release: bool,
+) -> Result<u64> {
+    let state = r#"{"state":"WAIT_CONFIRM","slots":["9:00","10:30","14:00"],"name":"Martin","retries":{"slot":1}}"#;
+    let request = SaveCheckpoint {
+        seq: None,
+        label: Some("WAIT_CONFIRM".into()),
+        state: RawJson::from_checked(state),
+        fence,
+        release,
+    };
+    let engine = &product.engine;
+    let saved = engine.put_checkpoint(scope, session, request).await?;
+    Ok(saved.checkpoint.seq)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_leg_runs_but_for_the_built_program() {
+        let setup = Setup {
+            quick: true,
+            pairs: 1,
+            root: std::env::temp_dir(),
+            binary: None,
+        };
+        let dir = setup.dir().unwrap();
+        let product = Product::open(dir.path(), true).await.unwrap();
+        let mut section = Section {
+            name: "calls",
+            lines: Vec::new(),
+            series: Vec::new(),
+            notes: Vec::new(),
+            load: (0.0, 0.0),
+        };
+        store(&setup, &product, "SQLite", &mut section)
+            .await
+            .unwrap();
+        product.close().await;
+        for series in &section.series {
+            let [leg] = series.legs.as_slice() else {
+                panic!("{series:?}")
+            };
+            assert!(leg.per_s > 0.0 && leg.p50 > 0.0, "{series:?}");
+        }
+        for line in &section.lines {
+            assert!(line.ratio > 0.0, "{line:?}");
+        }
+        let commits = section.lines.iter().find(|l| l.what.contains("commits"));
+        assert_eq!(commits.unwrap().met, Some(true), "{commits:?}");
+    }
+}

@@ -1,0 +1,80 @@
+//! Going on with a long call and with a short one, by the library.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use filrouge_engine::ResumeSession;
+use filrouge_types::SessionId;
+
+use super::fill;
+use crate::Setup;
+use crate::product::Product;
+use crate::report::{Line, Section, Target};
+use crate::stats::{Leg, Series, micros};
+
+/// Items of the long session and of the short one.
+const LONG: usize = 10_000;
+const SHORT: usize = 10;
+
+pub(super) async fn measure(
+    setup: &Setup,
+    product: &Product,
+    name: &str,
+    section: &mut Section,
+) -> Result<()> {
+    let sizes = [setup.size(LONG, 300), SHORT];
+    let mut sessions = Vec::new();
+    for size in sizes {
+        let session = SessionId::new(format!("call-of-{size:05}-items"))?;
+        let last = fill(product, &session, size).await?;
+        ensure!(last >= size as u64, "{last} items of {size}");
+        sessions.push((session, last));
+    }
+    let mut series = sizes.map(|size| Series::new(format!("{name}: resume of {size} items")));
+    for pair in 0..setup.pairs {
+        let mut times = [Vec::new(), Vec::new()];
+        let begun = Instant::now();
+        // One after the other, so that what disturbs one disturbs both.
+        for round in 0..setup.size(200, 5) {
+            for (n, (session, last)) in sessions.iter().enumerate() {
+                let holder = format!("holder-{pair}-{round}");
+                times[n].push(once(product, session, &holder, *last).await?);
+            }
+        }
+        let wall = begun.elapsed();
+        for (series, times) in series.iter_mut().zip(times) {
+            series.legs.push(Leg::new(times, wall));
+        }
+    }
+    let [long, short] = &series;
+    section.lines.push(Line::series(
+        &format!("{name}: resume, {} items / {SHORT}, p50", sizes[0]),
+        (long, short),
+        |l| l.p50,
+        Target::AtMost(1.5),
+        "µs",
+    ));
+    section.series.extend(series);
+    Ok(())
+}
+
+/// One resume by somebody who knows nothing of the session: lease and event in one commit, then checkpoint and tail.
+async fn once(product: &Product, session: &SessionId, holder: &str, last: u64) -> Result<f64> {
+    let (engine, scope) = (&product.engine, &product.scope);
+    let request = ResumeSession {
+        create: false,
+        ..ResumeSession::new(holder)
+    };
+    let call = Instant::now();
+    let resumed = engine.resume(scope, session, request).await?;
+    let took = micros(call);
+    ensure!(
+        resumed.last_seq == last && resumed.tail.is_empty(),
+        "{resumed:?}"
+    );
+    ensure!(resumed.checkpoint.is_some(), "no checkpoint");
+    engine
+        .release_lease(scope, session, holder, resumed.fence)
+        .await?;
+    Ok(took)
+}

@@ -1,0 +1,225 @@
+//! Leases while the ledger does not answer: given here by the ledger's rules, to one holder at a time and under fences that
+//! grow, if this process has given the last one. The ledger is told of each in its turn among the writes. If somebody has
+//! taken the session elsewhere meanwhile, it refuses that, and all that was written here under it is refused with it.
+
+use std::sync::Arc;
+
+use filrouge_store::command::{Command, Hold, LeaseAsk, Outcome, TakeLease, Write};
+use filrouge_types::{ErrorCode, Failure, Lease, Timestamp};
+
+use super::Core;
+use super::frame::LeaseNow;
+use super::known::{Held, Key, Known};
+use super::state::Attempt;
+use super::write::{Queueing, unavailable};
+
+impl Core {
+    /// A lease of a session that goes on here. When the ledger answers again it waits for what is queued, and is the
+    /// ledger's affair.
+    pub(super) async fn lease_here(
+        self: &Arc<Self>,
+        key: &Key,
+        command: Command,
+        attempt: Option<Attempt>,
+    ) -> Result<Outcome, Failure> {
+        // One whose try has just failed is queued without another.
+        if attempt.is_none() && self.state().is_queued(key) && !self.state().is_down() {
+            match self.wait_settled(key).await {
+                Ok(()) => return Box::pin(self.written(command)).await,
+                Err(failure) if !self.state().is_down() => return Err(failure),
+                Err(_) => {}
+            }
+        }
+        let Write::Lease(take) = &command.write else {
+            return Err(unavailable("the write is about no lease"));
+        };
+        let now = self.clock.now();
+        let (lease, before, asks) = {
+            let mut state = self.state();
+            let known = state
+                .known(key)
+                .ok_or_else(|| unavailable("the session is not known here any more"))?;
+            let (fence, held) = given(known, take, now)?;
+            let before = (known.fence, known.held.clone());
+            let asks = before != (fence, Some(held.clone()));
+            let lease = held.shown(fence, now);
+            // Before it is on disk: whoever asks next finds it taken.
+            state.change(key, |known| {
+                known.fence = fence;
+                known.held = Some(held);
+            });
+            (lease, before, asks)
+        };
+        let taken = lease.fence > before.0;
+        let outcome = Outcome::Lease {
+            lease: lease.clone(),
+            created: false,
+            taken,
+            resumed: false,
+        };
+        if asks {
+            let queueing = Queueing {
+                lease: Some(kept(&lease, now)),
+                command,
+                outcome: outcome.clone(),
+                attempt,
+            };
+            if let Err(failure) = self.enqueue(key, queueing).await {
+                self.state().change(key, |known| {
+                    (known.fence, known.held) = before;
+                });
+                return Err(failure);
+            }
+        }
+        Ok(Outcome::Spooled(Box::new(outcome)))
+    }
+
+    /// Tells the ledger what was done with the lease here: the fence that was given, to whom, and until when.
+    pub(super) async fn tell_lease(
+        &self,
+        now_held: &LeaseNow,
+        command: &Command,
+    ) -> Result<Outcome, Failure> {
+        let mut command = command.clone();
+        let fence = now_held.fence;
+        let hold = Hold {
+            queued: true,
+            ..Hold::by(fence)
+        };
+        command.scope.hold = Some(hold);
+        let left = left(now_held.expires_at, self.clock.now());
+        if let Write::Lease(take) = &mut command.write {
+            match &mut take.ask {
+                LeaseAsk::Acquire(acquire) => acquire.ttl = left,
+                LeaseAsk::Renew { ttl, .. } => *ttl = left,
+                LeaseAsk::Release { .. } => {}
+            }
+        }
+        self.inner.write(command).await
+    }
+}
+
+impl Core {
+    /// A try that came through late was given another lease than the one that was given here: nobody has it.
+    pub(super) async fn give_back(&self, given: &LeaseNow, command: &Command, lease: &Lease) {
+        let Write::Lease(take) = &command.write else {
+            return;
+        };
+        if lease.fence == given.fence || lease.holder.as_deref() != Some(&*take.holder) {
+            return;
+        }
+        let fence = lease.fence;
+        let release = TakeLease {
+            ask: LeaseAsk::Release { fence },
+            ..(**take).clone()
+        };
+        let asked = Command {
+            scope: command.scope.clone().with_hold(None),
+            write: Write::Lease(Box::new(release)),
+        };
+        if let Err(failure) = self.inner.write(asked).await {
+            // It ends by itself when its time is up.
+            tracing::warn!(err = %failure.code, call_id = %take.session_id, fence, "[SPOOL] a lease that nobody has is not given free");
+        }
+    }
+}
+
+fn left(expires_at: i64, now: Timestamp) -> std::time::Duration {
+    let micros = expires_at.saturating_sub(now.as_micros());
+    std::time::Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+}
+
+fn kept(lease: &Lease, now: Timestamp) -> LeaseNow {
+    LeaseNow {
+        fence: lease.fence,
+        holder: lease.holder.as_deref().unwrap_or_default().to_owned(),
+        expires_at: lease.expires_at.unwrap_or(now).as_micros(),
+    }
+}
+
+fn after(now: Timestamp, ttl: std::time::Duration) -> Timestamp {
+    let micros = i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX);
+    Timestamp::from_micros(now.as_micros().saturating_add(micros))
+}
+
+/// The lease as it stands once this was asked; the refusals are those of the rules.
+fn given(known: &Known, take: &TakeLease, now: Timestamp) -> Result<(u64, Held), Failure> {
+    let held = known.held.as_ref().ok_or_else(|| {
+        unavailable(
+            "this server has not given the session's last lease, and the ledger does not answer",
+        )
+    })?;
+    let refused = |code, what: String| {
+        let mut failure = Failure::new(code, what)
+            .with_hint("wait until it is given free or its time is up, or write under its fence");
+        failure.held = Some(Box::new(held.shown(known.fence, now)));
+        failure
+    };
+    let other = held.is_live(now) && held.holder != take.holder;
+    let taken = || {
+        format!(
+            "session {:?} is held by {:?}",
+            take.session_id.as_str(),
+            held.holder
+        )
+    };
+    let by = |fence: u64| {
+        if fence != known.fence {
+            let what = format!(
+                "fence {fence} is not the newest one, which is {}",
+                known.fence
+            );
+            return Err(Failure::new(ErrorCode::StaleFence, what));
+        }
+        Ok(())
+    };
+    match &take.ask {
+        LeaseAsk::Acquire(acquire) => {
+            if let Some(state) = known.state.as_ref()
+                && acquire.terminal.contains(state)
+            {
+                let what = format!("session {:?} has come to {state}", take.session_id.as_str());
+                return Err(Failure::new(ErrorCode::SessionTerminated, what)
+                    .with_hint("begin another session: this one does not go on"));
+            }
+            if other {
+                return Err(refused(ErrorCode::LeaseTimeout, taken()));
+            }
+            // As the ledger would: who holds it keeps the fence.
+            let fence = known.fence + u64::from(!held.is_live(now));
+            let held = Held {
+                holder: take.holder.clone(),
+                expires_at: after(now, acquire.ttl),
+            };
+            Ok((fence, held))
+        }
+        LeaseAsk::Renew { fence, ttl } => {
+            by(*fence)?;
+            if other {
+                return Err(refused(ErrorCode::LeaseHeld, taken()));
+            }
+            if !held.is_live(now) {
+                let what = format!("the lease with fence {fence} has ended");
+                return Err(Failure::new(ErrorCode::LeaseExpired, what));
+            }
+            let held = Held {
+                holder: take.holder.clone(),
+                expires_at: after(now, *ttl),
+            };
+            Ok((*fence, held))
+        }
+        LeaseAsk::Release { fence } => {
+            if *fence == known.fence && other {
+                return Err(refused(ErrorCode::LeaseHeld, taken()));
+            }
+            if *fence != known.fence || !held.is_live(now) {
+                return Ok((known.fence, held.clone()));
+            }
+            let free = Held {
+                holder: Box::default(),
+                expires_at: now,
+            };
+            Ok((known.fence, free))
+        }
+    }
+}

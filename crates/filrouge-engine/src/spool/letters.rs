@@ -1,0 +1,265 @@
+//! What lies in the folders of a spool, for whoever runs the servers: to look at, to try again, to give up.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use filrouge_store::command::{Command, Ending, Write};
+use filrouge_store::{Entropy, Keyring};
+use filrouge_types::{ErrorCode, Failure, Timestamp};
+use serde::Serialize;
+
+use super::folder::{Dead, Entry, Folder, folders, look};
+use super::frame::{Place, Seal};
+
+/// What becomes of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LineState {
+    /// It waits for the ledger.
+    Queued,
+    /// The ledger has refused it.
+    Dead,
+}
+
+/// A write that waits, or was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// Its name, of the folder and its number.
+    pub id: String,
+    /// Whether it waits.
+    pub state: LineState,
+    /// Its tenant; of what is unreadable nobody knows, nor the following.
+    pub tenant: Option<String>,
+    /// Its session.
+    pub session: Option<String>,
+    /// What it writes: `ensure`, `append`, `finalize`, `checkpoint`, `event`, `lease`.
+    pub what: Option<String>,
+    /// When it was queued.
+    pub queued_at: Option<Timestamp>,
+    /// Why it was refused: the code.
+    pub code: Option<String>,
+    /// Why, in words.
+    pub detail: Option<String>,
+    /// When it was refused.
+    pub refused_at: Option<Timestamp>,
+    /// Bytes of what it writes; 0 once that was erased.
+    pub bytes: u64,
+    /// What it writes, when that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shown: Option<String>,
+}
+
+/// The spool of one store.
+pub struct Letters {
+    directory: std::path::PathBuf,
+    seal: Seal,
+    entropy: Arc<dyn Entropy>,
+}
+
+fn failed(e: std::io::Error) -> Failure {
+    Failure::new(ErrorCode::StoreUnavailable, format!("the spool: {e}"))
+}
+
+impl Letters {
+    /// The spool of the store `store_id`, whose folders lie in `directory`.
+    #[must_use]
+    pub fn new(
+        directory: &Path,
+        keyring: Arc<Keyring>,
+        store_id: &str,
+        entropy: Arc<dyn Entropy>,
+    ) -> Self {
+        Self {
+            directory: directory.join(store_id),
+            seal: Seal::new(keyring, store_id),
+            entropy,
+        }
+    }
+
+    /// What waits and what was refused, in all folders; nothing is changed. With their contents when they are to be shown.
+    ///
+    /// # Errors
+    /// `store_unavailable` when the folders cannot be read.
+    pub fn list(&self, show: bool) -> Result<Vec<Line>, Failure> {
+        let mut lines = Vec::new();
+        for path in folders(&self.directory).map_err(failed)? {
+            let name = name_of(&path);
+            let contents = look(&path, &self.seal).map_err(failed)?;
+            for entry in &contents.entries {
+                lines.push(self.queued(&name, entry, show));
+            }
+            for dead in &contents.dead {
+                lines.push(self.dead(&name, dead, show));
+            }
+            for piece in &contents.unreadable {
+                let bytes = piece.len() as u64;
+                let detail = "a piece of the spool is not what was written".to_owned();
+                lines.push(Line {
+                    code: Some(ErrorCode::IntegrityError.as_str().to_owned()),
+                    detail: Some(detail),
+                    bytes,
+                    ..line(format!("{name}:?"), LineState::Dead, None)
+                });
+            }
+        }
+        Ok(lines)
+    }
+
+    fn queued(&self, folder: &str, entry: &Entry, show: bool) -> Line {
+        let id = format!("{folder}:{}", entry.place.id);
+        Line {
+            bytes: entry.body.len() as u64,
+            shown: show.then(|| self.shown(&entry.body)),
+            ..line(id, LineState::Queued, Some(&entry.place))
+        }
+    }
+
+    fn dead(&self, folder: &str, dead: &Dead, show: bool) -> Line {
+        let refusal = &dead.refusal;
+        let id = format!("{folder}:{}", refusal.letter);
+        Line {
+            code: Some(refusal.code.clone()),
+            detail: Some(refusal.detail.clone()),
+            refused_at: Some(Timestamp::from_micros(refusal.refused_at)),
+            bytes: dead.body.len() as u64,
+            shown: show.then(|| self.shown(&dead.body)),
+            ..line(id, LineState::Dead, dead.place.as_ref())
+        }
+    }
+
+    /// What a command writes, for people.
+    fn shown(&self, body: &[u8]) -> String {
+        if body.is_empty() {
+            return "(erased)".to_owned();
+        }
+        let Ok(command) = Command::decode(body, self.entropy.as_ref()) else {
+            return format!("({} bytes that are no write)", body.len());
+        };
+        let parts = |entries: &[filrouge_store::record::Entry]| {
+            let parts = entries.iter().map(|e| {
+                let item = &e.item;
+                format!("{} {} {}", item.role, item.channel, item.parts.as_str())
+            });
+            parts.collect::<Vec<_>>().join("\n")
+        };
+        match &command.write {
+            Write::Start(start) => parts(start.batch.entries()),
+            Write::Append(append) => parts(append.batch.entries()),
+            Write::Close(close) => match &close.ending {
+                Ending::Finalize { neutral, .. } => {
+                    let answer = neutral.as_ref().map(|t| t.as_token().to_owned());
+                    answer.unwrap_or_else(|| "(the answer it has)".to_owned())
+                }
+                Ending::Fail(e) | Ending::Cancel(e) | Ending::Recorded(e) => parts(e),
+            },
+            Write::PutCheckpoint(put) => {
+                let label = put.label.as_deref().unwrap_or("-");
+                format!("{label} {}", put.state.as_str())
+            }
+            Write::RecordEvent(event) => {
+                let detail = event.detail.as_ref().map_or("{}", |d| d.as_str());
+                format!("{} {detail}", event.kind)
+            }
+            Write::Lease(take) => take.holder.to_string(),
+            _ => String::new(),
+        }
+    }
+
+    /// Queues dead letters again, `None` for all of them: the next server that takes the folder drains them. How many.
+    ///
+    /// # Errors
+    /// `overloaded` while a server has the folder; `invalid` for a letter that is not there or has no write in it;
+    /// `store_unavailable` when the folders cannot be written.
+    pub fn retry(&self, id: Option<&str>) -> Result<u64, Failure> {
+        self.change(id, |folder, dead, now| {
+            let Some(place) = dead.place.as_ref().filter(|_| !dead.body.is_empty()) else {
+                return Ok(false);
+            };
+            let entry = Entry {
+                place: Place {
+                    id: folder.next_id(),
+                    at: now,
+                    ..place.clone()
+                },
+                lease: None,
+                body: dead.body.clone(),
+            };
+            folder.add(&entry).map_err(failed)?;
+            Ok(true)
+        })
+    }
+
+    /// Gives dead letters up, `None` for all of them. How many.
+    ///
+    /// # Errors
+    /// As [`Self::retry`].
+    pub fn drop(&self, id: Option<&str>) -> Result<u64, Failure> {
+        self.change(id, |_, _, _| Ok(true))
+    }
+
+    /// Takes those dead letters away that `change` is done with.
+    fn change(
+        &self,
+        id: Option<&str>,
+        mut change: impl FnMut(&mut Folder, &Dead, i64) -> Result<bool, Failure>,
+    ) -> Result<u64, Failure> {
+        let mut changed = 0;
+        for path in folders(&self.directory).map_err(failed)? {
+            let name = name_of(&path);
+            let asked =
+                |dead: &Dead| id.is_none_or(|id| id == format!("{name}:{}", dead.refusal.letter));
+            if !look(&path, &self.seal)
+                .map_err(failed)?
+                .dead
+                .iter()
+                .any(asked)
+            {
+                continue;
+            }
+            let Some((mut folder, contents)) = Folder::open(&path, &self.seal).map_err(failed)?
+            else {
+                let what = format!("a server uses the folder {name} of the spool");
+                return Err(Failure::new(ErrorCode::Overloaded, what)
+                    .with_hint("stop that server first, and start it again afterwards"));
+            };
+            let mut kept = Vec::new();
+            for dead in contents.dead {
+                let at = dead.place.as_ref().map_or(0, |place| place.at);
+                if asked(&dead) && change(&mut folder, &dead, at)? {
+                    changed += 1;
+                } else {
+                    kept.push(dead);
+                }
+            }
+            folder.rebury(kept.iter()).map_err(failed)?;
+        }
+        match (id, changed) {
+            (Some(id), 0) => Err(Failure::new(
+                ErrorCode::Invalid,
+                format!("there is no dead letter {id} with a write in it"),
+            )),
+            _ => Ok(changed),
+        }
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+fn line(id: String, state: LineState, place: Option<&Place>) -> Line {
+    Line {
+        id,
+        state,
+        tenant: place.map(|p| p.tenant.clone()),
+        session: place.map(|p| p.session.clone()),
+        what: place.map(|p| p.what.clone()),
+        queued_at: place.map(|p| Timestamp::from_micros(p.at)),
+        code: None,
+        detail: None,
+        refused_at: None,
+        bytes: 0,
+        shown: None,
+    }
+}

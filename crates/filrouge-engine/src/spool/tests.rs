@@ -1,0 +1,6 @@
+#![allow(clippy::unwrap_used)]
+
+mod calls;
+mod files;
+mod random;
+mod world;

@@ -1,0 +1,304 @@
+//! Calls that go on while the ledger is away.
+
+use filrouge_store::Ledger;
+use filrouge_types::{ErrorCode, SessionStatus, UNPLACED};
+
+use super::super::{SpoolOptions, was_spooled};
+use super::world::{Way, World, operator, sid, told, user};
+use crate::spool::{Letters, LineState, noting};
+use crate::{CloseSession, PatchSession, RedactTurn, StartTurn};
+
+/// The checkpoints of a session as (seq, label), oldest first.
+async fn checkpoints(process: &super::world::Process, s: &str) -> Vec<(u64, String)> {
+    let found = process.engine.checkpoints(&operator(), &sid(s)).await;
+    let mut found: Vec<_> = found
+        .unwrap()
+        .into_iter()
+        .map(|c| c.unwrap())
+        .map(|c| (c.seq, c.label.unwrap().to_string()))
+        .collect();
+    found.sort();
+    found
+}
+
+#[tokio::test]
+async fn a_call_goes_on_while_the_ledger_is_away() {
+    for way in [Way::Down, Way::Hangs, Way::Lost] {
+        let (world, s) = (World::new(), sid("s"));
+        let process = world.process();
+        let first = process.webhook(&s, 0).await.unwrap();
+        assert_eq!(first.source, "memory");
+        process.link.set(way);
+        let second = process.webhook(&s, 1).await.unwrap();
+        assert_eq!(
+            (second.source, second.fence),
+            ("spool", first.fence + 1),
+            "{way:?}"
+        );
+        let checkpoint = second.checkpoint.unwrap();
+        assert_eq!((checkpoint.seq, second.last_seq), (2, 3));
+        assert_eq!(checkpoint.label.as_deref(), Some("S0"));
+        let third = process.webhook(&s, 2).await.unwrap();
+        let checkpoint = third.checkpoint.unwrap();
+        assert_eq!(
+            (checkpoint.seq, checkpoint.label.as_deref()),
+            (UNPLACED, Some("S1"))
+        );
+        let tail: Vec<_> = third.tail.iter().map(|item| item.seq).collect();
+        assert_eq!(tail, [UNPLACED], "the answer behind the checkpoint");
+        let view = process.spool.spool().unwrap();
+        assert!(
+            view.down.is_some() && view.sessions == 1 && view.entries >= 8,
+            "{view:?}"
+        );
+
+        process.link.set(Way::Up);
+        process.drained().await;
+        assert_eq!(world.texts(&s).await, told(0..3), "{way:?}");
+        let labels = [(2, "S0"), (5, "S1"), (8, "S2")];
+        let labels = labels.map(|(seq, label)| (seq, label.to_owned()));
+        assert_eq!(checkpoints(&process, "s").await, labels, "{way:?}");
+        let view = process.spool.spool().unwrap();
+        assert_eq!((view.dead_letters, view.down), (0, None));
+        let lease = process.engine.lease(&operator(), &s).await.unwrap();
+        assert_eq!(
+            (lease.holder, lease.fence),
+            (None, first.fence + 2),
+            "{way:?}"
+        );
+        let last = process.webhook(&s, 3).await.unwrap();
+        assert_eq!((last.source, last.fence), ("memory", first.fence + 3));
+        assert_eq!(world.texts(&s).await, told(0..4));
+        let ledger: &dyn Ledger = world.ledger.as_ref();
+        let report = ledger.verify(None).await.unwrap();
+        assert!(report.findings.is_empty(), "{report:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_waits_is_told_and_has_no_seq() {
+    let (world, s) = (World::new(), sid("s"));
+    let process = world.process();
+    process.webhook(&s, 0).await.unwrap();
+    process.link.set(Way::Down);
+    let fence = process.resume(&s, "h").await.unwrap().fence;
+    let (turn, spooled) = noting(async {
+        let turn = process.start(&s, "r1", fence).await;
+        (turn.unwrap(), was_spooled())
+    })
+    .await;
+    assert!(spooled);
+    assert_eq!((turn.ordinal, turn.first_seq), (UNPLACED, UNPLACED));
+    let json = serde_json::to_value(&turn).unwrap();
+    assert!(json["first_seq"].is_null() && json["ordinal"].is_null());
+    assert_eq!(json["question_neutral"], "r1 ask");
+    assert_eq!(
+        process.append(&s, "r1", "x", fence).await.unwrap(),
+        UNPLACED
+    );
+    let again = process.start(&s, "r1", fence).await.unwrap();
+    assert!(again.replayed, "the same request again");
+    let ended = process.finalize(&s, "r1", fence).await.unwrap();
+    assert_eq!(ended.answer_neutral.unwrap().to_plain(), "r1 said");
+    let refused = process.append(&s, "r1", "late", fence).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::LeaseExpired, "it was given free");
+}
+
+#[tokio::test]
+async fn one_holder_at_a_time_also_here() {
+    let (world, s) = (World::new(), sid("s"));
+    let process = world.process();
+    let held = process.resume(&s, "a").await.unwrap();
+    process.link.set(Way::Down);
+    let request = crate::ResumeSession {
+        wait_ms: Some(1),
+        ..crate::ResumeSession::new("b")
+    };
+    let refused = process.engine.resume(&user("ada"), &s, request).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::LeaseTimeout);
+    assert_eq!(refused.held.unwrap().holder.as_deref(), Some("a"));
+    let stale = process.start(&s, "r", held.fence - 1).await.unwrap_err();
+    assert_eq!(stale.code, ErrorCode::StaleFence);
+    // Its time is up: another one has it, under the next fence.
+    world.clock.advance(60_000_000);
+    let expired = process.start(&s, "r", held.fence).await.unwrap_err();
+    assert_eq!(expired.code, ErrorCode::LeaseExpired);
+    let taken = process.resume(&s, "b").await.unwrap();
+    assert_eq!(taken.fence, held.fence + 1);
+    let stale = process.start(&s, "r", held.fence).await.unwrap_err();
+    assert_eq!(stale.code, ErrorCode::StaleFence);
+    process.start(&s, "r", taken.fence).await.unwrap();
+    process.link.set(Way::Up);
+    process.drained().await;
+    let lease = process.engine.lease(&operator(), &s).await.unwrap();
+    assert_eq!(
+        (lease.holder.as_deref(), lease.fence),
+        (Some("b"), taken.fence)
+    );
+    process.finalize(&s, "r", taken.fence).await.unwrap();
+    assert_eq!(world.texts(&s).await, ["r ask", "r said"]);
+}
+
+#[tokio::test]
+async fn other_sessions_and_other_callers_are_refused() {
+    let (world, s) = (World::new(), sid("s"));
+    let (process, other) = (world.process(), world.process_with(world.options(), 2));
+    let fence = process.resume(&s, "a").await.unwrap().fence;
+    other.link.set(Way::Down);
+    process.link.set(Way::Down);
+    let refused = other.start(&s, "r", fence).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::StoreUnavailable, "another process");
+    let refused = process.resume(&sid("new"), "a").await.unwrap_err();
+    assert_eq!(
+        refused.code,
+        ErrorCode::StoreUnavailable,
+        "an unknown session"
+    );
+    let start = StartTurn {
+        question_neutral: Some(filrouge_types::JsonText::from_plain("q")),
+        fence: Some(fence),
+        ..StartTurn::new("r".parse().unwrap())
+    };
+    let eve = user("eve");
+    let refused = process.engine.start_turn(&eve, s.clone(), start).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::StoreUnavailable, "another user");
+    let start = StartTurn {
+        question_neutral: Some(filrouge_types::JsonText::from_plain("q")),
+        ..StartTurn::new("r".parse().unwrap())
+    };
+    let refused = process
+        .engine
+        .start_turn(&user("ada"), s.clone(), start)
+        .await;
+    assert_eq!(
+        refused.unwrap_err().code,
+        ErrorCode::StoreUnavailable,
+        "without a fence"
+    );
+}
+
+#[tokio::test]
+async fn who_was_overtaken_finds_dead_letters() {
+    let (world, s) = (World::new(), sid("s"));
+    let (first, second) = (world.process(), world.process_with(world.options(), 2));
+    first.webhook(&s, 0).await.unwrap();
+    first.link.set(Way::Down);
+    first.webhook(&s, 1).await.unwrap();
+    let fence = second.webhook(&s, 2).await.unwrap().fence;
+    first.link.set(Way::Up);
+    first.drained().await;
+    let telling = ["r0 ask", "r0 saw", "r0 said", "r2 ask", "r2 saw", "r2 said"];
+    assert_eq!(world.texts(&s).await, telling);
+    assert_eq!(first.spool.spool().unwrap().dead_letters, 4);
+    let letters = Letters::new(
+        world.folder.path(),
+        world.keyring.clone(),
+        "store",
+        std::sync::Arc::new(filrouge_store::OsEntropy),
+    );
+    let lines = letters.list(true).unwrap();
+    let whats: Vec<_> = lines.iter().map(|l| l.what.clone().unwrap()).collect();
+    assert_eq!(whats, ["ensure", "append", "checkpoint", "finalize"]);
+    assert!(lines.iter().all(|l| l.state == LineState::Dead));
+    assert_eq!(lines[0].code.as_deref(), Some("stale_fence"));
+    assert!(
+        lines[1].shown.as_ref().unwrap().contains("r1 saw"),
+        "{lines:?}"
+    );
+    let busy = letters.drop(Some(&lines[0].id)).unwrap_err();
+    assert_eq!(busy.code, ErrorCode::Overloaded);
+    // It goes on from what the other one has written.
+    let resumed = first.webhook(&s, 3).await.unwrap();
+    assert_eq!(resumed.fence, fence + 1);
+    assert_eq!(resumed.checkpoint.unwrap().label.as_deref(), Some("S2"));
+
+    // Redacted is redacted: no letter keeps what was said.
+    let turn = first.turn_id(&s, "r0");
+    let reason = RedactTurn {
+        reason: "asked".into(),
+    };
+    first
+        .engine
+        .redact_turn(&user("ada"), s.clone(), turn, reason)
+        .await
+        .unwrap();
+    let lines = letters.list(true).unwrap();
+    assert_eq!(lines.len(), 4);
+    assert!(lines.iter().all(|l| l.bytes == 0), "{lines:?}");
+    first.killed().await;
+    second.killed().await;
+    assert_eq!(letters.drop(None).unwrap(), 4);
+    assert!(letters.list(false).unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_dead_letter_is_tried_again() {
+    let (world, s) = (World::new(), sid("s"));
+    let first = world.process();
+    first.webhook(&s, 0).await.unwrap();
+    let fence = first.resume(&s, "x").await.unwrap().fence;
+    first.link.set(Way::Down);
+    first.start(&s, "r1", fence).await.unwrap();
+    // Closed behind its back: no turn begins any more.
+    let elsewhere = SpoolOptions::new(world.folder.path().join("elsewhere"));
+    let other = world.process_with(elsewhere, 3);
+    let close = CloseSession {
+        fence: Some(fence),
+        ..CloseSession::default()
+    };
+    let boss = operator();
+    let closed = other.engine.close_session(&boss, s.clone(), close);
+    closed.await.unwrap();
+    first.link.set(Way::Up);
+    first.drained().await;
+    assert_eq!(first.spool.spool().unwrap().dead_letters, 1);
+    first.killed().await;
+    let patch = PatchSession {
+        status: Some(SessionStatus::Active),
+        fence: Some(fence),
+        ..PatchSession::default()
+    };
+    let patched = other.engine.patch_session(&boss, s.clone(), patch, None);
+    patched.await.unwrap();
+    let entropy = std::sync::Arc::new(filrouge_store::OsEntropy);
+    let letters = Letters::new(world.folder.path(), world.keyring.clone(), "store", entropy);
+    let id = letters.list(false).unwrap()[0].id.clone();
+    assert_eq!(letters.retry(Some(&id)).unwrap(), 1);
+    let again = world.process();
+    again.drained().await;
+    let texts = world.texts(&s).await;
+    assert_eq!(texts.last().map(String::as_str), Some("r1 ask"));
+    assert_eq!(again.spool.spool().unwrap().dead_letters, 0);
+}
+
+#[tokio::test]
+async fn a_full_spool_refuses_and_loses_nothing() {
+    let (world, s) = (World::new(), sid("s"));
+    let options = SpoolOptions {
+        bytes: 2_000,
+        ..world.options()
+    };
+    let process = world.process_with(options, 1);
+    process.webhook(&s, 0).await.unwrap();
+    let fence = process.resume(&s, "h").await.unwrap().fence;
+    process.link.set(Way::Down);
+    process.start(&s, "r1", fence).await.unwrap();
+    let mut taken = vec!["r1 ask".to_owned()];
+    let refused = loop {
+        let text = format!("n{}", taken.len());
+        match process.append(&s, "r1", &text, fence).await {
+            Ok(_) => taken.push(text),
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!(refused.code, ErrorCode::SpoolFull);
+    assert!(taken.len() > 2 && process.spool.spool().unwrap().counts.full == 1);
+    process.link.set(Way::Up);
+    process.drained().await;
+    let mut all = told(0..1);
+    all.extend(taken);
+    assert_eq!(world.texts(&s).await, all);
+    process.append(&s, "r1", "after", fence).await.unwrap();
+}

@@ -1,0 +1,101 @@
+//! The folder after a process has ended at any moment.
+
+use std::fs;
+use std::path::PathBuf;
+
+use filrouge_store::Ledger;
+
+use super::super::folder::folders;
+use super::world::{Way, World, sid, told};
+
+/// The file of entries of the only folder.
+fn queue(world: &World) -> PathBuf {
+    let folders = folders(&world.folder.path().join("store")).unwrap();
+    assert_eq!(folders.len(), 1, "{folders:?}");
+    folders[0].join("queue")
+}
+
+#[tokio::test]
+async fn what_waits_outlives_the_process() {
+    let (world, s) = (World::new(), sid("s"));
+    let process = world.process();
+    process.webhook(&s, 0).await.unwrap();
+    process.link.set(Way::Down);
+    process.webhook(&s, 1).await.unwrap();
+    process.killed().await;
+    let next = world.process();
+    next.drained().await;
+    assert_eq!(world.texts(&s).await, told(0..2));
+    assert_eq!(fs::metadata(queue(&world)).unwrap().len(), 0);
+    next.webhook(&s, 2).await.unwrap();
+    assert_eq!(world.texts(&s).await, told(0..3));
+    use std::os::unix::fs::PermissionsExt;
+    let mode = fs::metadata(queue(&world)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn a_folder_of_another_process_is_left_alone_until_it_is_gone() {
+    let (world, s) = (World::new(), sid("s"));
+    let first = world.process();
+    first.webhook(&s, 0).await.unwrap();
+    first.link.set(Way::Down);
+    first.webhook(&s, 1).await.unwrap();
+    let second = world.process();
+    assert_eq!(second.spool.spool().unwrap().entries, 0);
+    second.killed().await;
+    first.killed().await;
+    let third = world.process();
+    third.drained().await;
+    assert_eq!(world.texts(&s).await, told(0..2));
+}
+
+#[tokio::test]
+async fn a_file_cut_anywhere_drains_as_far_as_it_goes() {
+    for cut in 0..24 {
+        let (world, s) = (World::new(), sid("s"));
+        let process = world.process();
+        process.webhook(&s, 0).await.unwrap();
+        process.link.set(Way::Down);
+        process.webhook(&s, 1).await.unwrap();
+        process.killed().await;
+        let path = queue(&world);
+        let whole = fs::metadata(&path).unwrap().len();
+        let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(whole * cut / 24).unwrap();
+        let next = world.process();
+        next.drained().await;
+        let all = told(0..2);
+        let texts = world.texts(&s).await;
+        assert_eq!(texts, all[..texts.len()], "cut {cut}");
+        assert_eq!(next.spool.spool().unwrap().dead_letters, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_changed_entry_is_a_dead_letter_and_the_rest_goes_on() {
+    let (world, s) = (World::new(), sid("s"));
+    let process = world.process();
+    process.webhook(&s, 0).await.unwrap();
+    let fence = process.resume(&s, "h").await.unwrap().fence;
+    process.link.set(Way::Down);
+    process.start(&s, "r1", fence).await.unwrap();
+    process.append(&s, "r1", "first", fence).await.unwrap();
+    process.append(&s, "r1", "other", fence).await.unwrap();
+    process.killed().await;
+    let path = queue(&world);
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.windows(5).position(|w| w == b"first").unwrap();
+    bytes[at] = b'F';
+    fs::write(&path, bytes).unwrap();
+    let next = world.process();
+    assert_eq!(next.spool.spool().unwrap().counts.unreadable, 1);
+    next.drained().await;
+    let mut all = told(0..1);
+    all.extend(["r1 ask", "other"].map(str::to_owned));
+    assert_eq!(world.texts(&s).await, all);
+    assert_eq!(next.spool.spool().unwrap().dead_letters, 1);
+    // It stays where it is found, once.
+    next.killed().await;
+    assert_eq!(world.process().spool.spool().unwrap().dead_letters, 1);
+}

@@ -1,0 +1,88 @@
+//! A ledger that is away at random moments, for random times, and loses answers; processes that are killed and started
+//! again: what was answered is there once, in order.
+
+use filrouge_store::Ledger;
+
+use super::world::{Way, World, sid, told};
+
+struct Dice(u64);
+
+impl Dice {
+    fn throw(&mut self, sides: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % sides
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_lost_or_doubled() {
+    let mut spooled = 0;
+    for seed in 1..=30 {
+        let (world, s) = (World::new(), sid("s"));
+        let mut dice = Dice(seed);
+        let mut process = world.process_with(world.options(), seed);
+        process.webhook(&s, 0).await.unwrap();
+        for n in 1..8 {
+            let way = [Way::Up, Way::Down, Way::Lost, Way::Random][dice.throw(4) as usize];
+            process.link.set(way);
+            let mut answered = process.webhook(&s, n).await;
+            // A question that was put while the ledger went away, or back: what it holds is asked for again.
+            let mut times = 0;
+            while let Err(failure) = &answered {
+                times += 1;
+                let view = process.spool.spool();
+                assert!(times < 5, "seed {seed}, {n}: {failure} {view:?}");
+                assert!(failure.code.status() >= 500, "seed {seed}, {n}: {failure}");
+                process.link.set(Way::Up);
+                answered = go_on(&process, &s, n).await;
+            }
+            if dice.throw(4) == 0 {
+                process.link.set(Way::Up);
+                process.killed().await;
+                process = world.process_with(world.options(), seed + 1000);
+            }
+        }
+        process.link.set(Way::Up);
+        process.drained().await;
+        let view = process.spool.spool().unwrap();
+        spooled += view.counts.spooled;
+        assert_eq!(view.dead_letters, 0, "seed {seed}");
+        assert_eq!(world.texts(&s).await, told(0..8), "seed {seed}");
+    }
+    assert!(spooled > 100, "{spooled}");
+}
+
+/// The webhook again, as who sends it would: what was done is answered, the item goes by what is there.
+async fn go_on(
+    process: &super::world::Process,
+    s: &filrouge_types::SessionId,
+    n: usize,
+) -> Result<crate::Resumed, filrouge_types::Failure> {
+    process.drained().await;
+    let request = format!("r{n}");
+    let resumed = process.resume(s, &format!("hook-{n}")).await?;
+    let fence = resumed.fence;
+    process.start(s, &request, fence).await?;
+    let saw = format!("r{n} saw");
+    let items = {
+        let ledger: &dyn Ledger = process.link.inner.as_ref();
+        ledger.items(&super::world::operator(), s, 0, 500).await?.0
+    };
+    let is_there = |text: &str| {
+        let mut texts = items
+            .iter()
+            .map(|i| super::world::text_of(i.parts.as_str()));
+        texts.any(|t| t == text)
+    };
+    if !is_there(&saw) {
+        process.append(s, &request, &saw, fence).await?;
+    }
+    if !is_there(&format!("r{n} said")) {
+        process.checkpoint(s, n, fence).await?;
+    }
+    process.finalize(s, &request, fence).await?;
+    Ok(resumed)
+}

@@ -1,0 +1,349 @@
+//! A ledger that can be away, a folder for spools, and processes that write to it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use filrouge_store::command::{Command, Outcome, Scope, Viewer};
+use filrouge_store::ledger::{Health, Inspect};
+use filrouge_store::memory::MemoryLedger;
+use filrouge_store::{Keyring, Ledger, OsEntropy, Position};
+use filrouge_types::{
+    Channel, ErrorCode, Failure, FixedClock, Item, JsonText, NewItem, RawJson, Role, SessionId,
+    TenantId,
+};
+use tokio::sync::watch;
+
+use super::super::{SpoolOptions, Spooling};
+use crate::{
+    AppendItems, Engine, FinalizeTurn, ResumeSession, Resumed, SaveCheckpoint, Settings, StartTurn,
+};
+
+/// How the ledger is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Up = 0,
+    /// Nothing is done.
+    Down = 1,
+    /// What is asked is done, and the answer lost.
+    Lost = 2,
+    /// Nothing is done, and nothing answered.
+    Hangs = 3,
+    /// Each write is one of the others, but for the last.
+    Random = 4,
+}
+
+/// A process's way to the ledger.
+pub(super) struct Link {
+    pub(super) inner: Arc<MemoryLedger>,
+    way: AtomicU8,
+    dice: AtomicU64,
+}
+
+impl Link {
+    pub(super) fn set(&self, way: Way) {
+        self.way.store(way as u8, Ordering::SeqCst);
+    }
+
+    fn way(&self) -> u8 {
+        match self.way.load(Ordering::SeqCst) {
+            4 => {
+                let n = self.dice.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst);
+                let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                [0, 0, 1, 2][(n >> 40) as usize % 4]
+            }
+            way => way,
+        }
+    }
+}
+
+fn away() -> Failure {
+    Failure::new(ErrorCode::StoreUnavailable, "the ledger is away")
+}
+
+#[async_trait]
+impl Ledger for Link {
+    async fn write(&self, command: Command) -> Result<Outcome, Failure> {
+        match self.way() {
+            0 => self.inner.write(command).await,
+            1 => Err(away()),
+            2 => {
+                // A refusal would have been lost as well.
+                let _ = self.inner.write(command).await;
+                Err(away())
+            }
+            _ => {
+                while self.way() == Way::Hangs as u8 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                Err(away())
+            }
+        }
+    }
+
+    async fn inspect(&self, question: Inspect) -> Result<(), Failure> {
+        match self.way() {
+            0 => self.inner.inspect(question).await,
+            3 => std::future::pending().await,
+            _ => Err(away()),
+        }
+    }
+
+    fn position(&self) -> Position {
+        self.inner.position()
+    }
+
+    fn commits(&self) -> watch::Receiver<u64> {
+        self.inner.commits()
+    }
+
+    fn store_id(&self) -> &str {
+        self.inner.store_id()
+    }
+
+    fn keyring(&self) -> &Keyring {
+        self.inner.keyring()
+    }
+
+    fn health(&self) -> Health {
+        self.inner.health()
+    }
+
+    fn distrust(&self, what: String) {
+        self.inner.distrust(what);
+    }
+
+    async fn close(&self) {}
+}
+
+/// What all processes share.
+pub(super) struct World {
+    pub(super) ledger: Arc<MemoryLedger>,
+    pub(super) keyring: Arc<Keyring>,
+    pub(super) clock: Arc<FixedClock>,
+    pub(super) folder: tempfile::TempDir,
+}
+
+/// A process.
+pub(super) struct Process {
+    pub(super) link: Arc<Link>,
+    pub(super) spool: Arc<Spooling>,
+    pub(super) engine: Engine,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let keyring = Arc::new(Keyring::single([3; 32]));
+        let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
+        let ledger = MemoryLedger::new(keyring.clone(), Arc::new(OsEntropy), clock.clone());
+        Self {
+            ledger: Arc::new(ledger.with_store_id("store".to_owned())),
+            keyring,
+            clock,
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub(super) fn options(&self) -> SpoolOptions {
+        SpoolOptions {
+            after: Duration::from_millis(100),
+            pause: (Duration::from_millis(1), Duration::from_millis(5)),
+            ..SpoolOptions::new(self.folder.path())
+        }
+    }
+
+    pub(super) fn process(&self) -> Process {
+        self.process_with(self.options(), 1)
+    }
+
+    pub(super) fn process_with(&self, options: SpoolOptions, seed: u64) -> Process {
+        let link = Arc::new(Link {
+            inner: self.ledger.clone(),
+            way: AtomicU8::new(0),
+            dice: AtomicU64::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d)),
+        });
+        let (keyring, entropy) = (self.keyring.clone(), Arc::new(OsEntropy));
+        let clock = self.clock.clone();
+        let spool = Spooling::open(link.clone(), keyring, entropy, clock.clone(), options).unwrap();
+        let entropy = Arc::new(OsEntropy);
+        let engine = Engine::new(spool.clone(), entropy, clock, Settings::default());
+        Process {
+            link,
+            spool,
+            engine,
+        }
+    }
+
+    /// All items of a session.
+    pub(super) async fn items(&self, session: &SessionId) -> Vec<Item> {
+        let ledger: &dyn Ledger = self.ledger.as_ref();
+        ledger.items(&operator(), session, 0, 500).await.unwrap().0
+    }
+
+    /// The texts of all items, in order.
+    pub(super) async fn texts(&self, session: &SessionId) -> Vec<String> {
+        let items = self.items(session).await;
+        items
+            .iter()
+            .map(|item| text_of(item.parts.as_str()))
+            .collect()
+    }
+}
+
+pub(super) fn text_of(parts: &str) -> String {
+    let parts: serde_json::Value = serde_json::from_str(parts).unwrap();
+    parts[0]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+pub(super) fn sid(id: &str) -> SessionId {
+    id.parse().unwrap()
+}
+
+pub(super) fn operator() -> Scope {
+    Scope::new(TenantId::default_tenant(), Viewer::Operator)
+}
+
+pub(super) fn user(name: &str) -> Scope {
+    let viewer = Viewer::EndUser(Some(name.parse().unwrap()));
+    Scope::new(TenantId::default_tenant(), viewer)
+}
+
+pub(super) fn state(n: usize) -> RawJson {
+    RawJson::parse(&format!("{{\"n\":{n}}}")).unwrap()
+}
+
+pub(super) fn item(text: &str) -> NewItem {
+    let parts = format!(r#"[{{"type":"text","text":"{text}"}}]"#);
+    let parts = RawJson::parse(&parts).unwrap();
+    NewItem::new(Role::Assistant, Channel::Observation, parts)
+}
+
+impl Process {
+    pub(super) async fn resume(&self, s: &SessionId, holder: &str) -> Result<Resumed, Failure> {
+        let request = ResumeSession {
+            wait_ms: Some(5_000),
+            ..ResumeSession::new(holder)
+        };
+        self.engine.resume(&user("ada"), s, request).await
+    }
+
+    pub(super) async fn start(
+        &self,
+        s: &SessionId,
+        request: &str,
+        fence: u64,
+    ) -> Result<filrouge_types::Turn, Failure> {
+        let start = StartTurn {
+            question_neutral: Some(JsonText::from_plain(&format!("{request} ask"))),
+            fence: Some(fence),
+            ..StartTurn::new(request.parse().unwrap())
+        };
+        let turn = self
+            .engine
+            .start_turn(&user("ada"), s.clone(), start)
+            .await?;
+        Ok(turn.value)
+    }
+
+    pub(super) async fn append(
+        &self,
+        s: &SessionId,
+        request: &str,
+        text: &str,
+        fence: u64,
+    ) -> Result<u64, Failure> {
+        let append = AppendItems {
+            fence: Some(fence),
+            ..AppendItems::new(vec![item(text)])
+        };
+        let turn = self.turn_id(s, request);
+        let done = self
+            .engine
+            .append_items(&user("ada"), s.clone(), turn, append)
+            .await?;
+        Ok(done.value.last_seq)
+    }
+
+    pub(super) fn turn_id(&self, s: &SessionId, request: &str) -> filrouge_types::TurnId {
+        let request = request.parse().unwrap();
+        let keyring = self.spool.keyring();
+        keyring.turn_id(&TenantId::default_tenant(), s, &request)
+    }
+
+    pub(super) async fn checkpoint(
+        &self,
+        s: &SessionId,
+        n: usize,
+        fence: u64,
+    ) -> Result<(), Failure> {
+        let save = SaveCheckpoint {
+            seq: None,
+            label: Some(format!("S{n}").into()),
+            state: state(n),
+            fence: Some(fence),
+            release: false,
+        };
+        self.engine.put_checkpoint(&user("ada"), s, save).await?;
+        Ok(())
+    }
+
+    pub(super) async fn finalize(
+        &self,
+        s: &SessionId,
+        request: &str,
+        fence: u64,
+    ) -> Result<filrouge_types::Turn, Failure> {
+        let finalize = FinalizeTurn {
+            answer_neutral: Some(JsonText::from_plain(&format!("{request} said"))),
+            fence: Some(fence),
+            release: true,
+            ..FinalizeTurn::default()
+        };
+        let turn = self.turn_id(s, request);
+        let done = self
+            .engine
+            .finalize_turn(&user("ada"), s.clone(), turn, finalize)
+            .await?;
+        Ok(done.value)
+    }
+
+    /// A whole webhook: resume, question, an item, a checkpoint, the answer with which the session is given free.
+    pub(super) async fn webhook(&self, s: &SessionId, n: usize) -> Result<Resumed, Failure> {
+        let request = format!("r{n}");
+        let resumed = self.resume(s, &format!("hook-{n}")).await?;
+        let fence = resumed.fence;
+        self.start(s, &request, fence).await?;
+        self.append(s, &request, &format!("r{n} saw"), fence)
+            .await?;
+        self.checkpoint(s, n, fence).await?;
+        self.finalize(s, &request, fence).await?;
+        Ok(resumed)
+    }
+
+    pub(super) async fn drained(&self) {
+        for _ in 0..60_000 {
+            if self.spool.spool().unwrap().entries == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        panic!("not drained: {:?}", self.spool.spool());
+    }
+
+    /// Ends as a process does that is killed: nothing is finished, and its folder is free.
+    pub(super) async fn killed(self) {
+        self.spool.stop_draining().await;
+        drop(self.engine);
+        // A try that is under way holds the ledger alone.
+        drop(self.spool);
+    }
+}
+
+/// What the webhooks leave in a journal.
+pub(super) fn told(webhooks: std::ops::Range<usize>) -> Vec<String> {
+    let words = ["ask", "saw", "said"];
+    webhooks
+        .flat_map(|n| words.map(|word| format!("r{n} {word}")))
+        .collect()
+}

@@ -1,0 +1,70 @@
+//! Who holds a session, and what its application knew last (DESIGN §6).
+
+use std::io::{self, Write};
+
+use filrouge_engine::Engine;
+use filrouge_store::Scope;
+use filrouge_types::{Checkpoint, Failure, Lease, SessionId};
+use serde::Serialize;
+
+use crate::output::printable;
+
+/// Lease and newest checkpoint.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Call {
+    /// `null` when it cannot be read.
+    lease: Option<Lease>,
+    /// The newest that can be read.
+    checkpoint: Option<Checkpoint>,
+    /// How many newer ones cannot.
+    checkpoints_unreadable: usize,
+}
+
+impl Call {
+    /// Looks at a session that can be read.
+    ///
+    /// # Errors
+    /// `session_not_found`, and the ledger's.
+    pub(super) async fn of(
+        engine: &Engine,
+        scope: &Scope,
+        id: &SessionId,
+    ) -> Result<Self, Failure> {
+        let lease = engine.lease(scope, id).await?;
+        let mut checkpoints = engine.checkpoints(scope, id).await?;
+        let unreadable = checkpoints.iter().take_while(|one| one.is_err()).count();
+        let newest = (unreadable < checkpoints.len()).then(|| checkpoints.swap_remove(unreadable));
+        Ok(Self {
+            lease: Some(lease),
+            checkpoint: newest.and_then(Result::ok),
+            checkpoints_unreadable: unreadable,
+        })
+    }
+
+    /// Whether there is nothing to tell an operator.
+    pub(super) const fn is_well(&self) -> bool {
+        self.checkpoints_unreadable == 0
+    }
+
+    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        match &self.checkpoint {
+            Some(checkpoint) => {
+                let label = checkpoint.label.as_deref();
+                let label = label.map_or_else(String::new, |l| format!(", {}", printable(l)));
+                writeln!(out, "checkpoint  seq {}{label}", checkpoint.seq)?;
+            }
+            None => writeln!(out, "checkpoint  none")?,
+        }
+        if self.checkpoints_unreadable > 0 {
+            let count = self.checkpoints_unreadable;
+            writeln!(out, "            {count} newer CANNOT BE READ")?;
+        }
+        let lease = self.lease.as_ref();
+        let held = lease.and_then(|lease| Some((lease.holder.as_ref()?, lease.expires_at?)));
+        if let (Some(lease), Some((holder, until))) = (lease, held) {
+            let (holder, fence) = (printable(holder), lease.fence);
+            writeln!(out, "held        by {holder}, fence {fence}, until {until}")?;
+        }
+        Ok(())
+    }
+}

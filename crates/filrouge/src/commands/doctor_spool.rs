@@ -1,0 +1,100 @@
+//! `filrouge doctor spool`: what waits for the ledger, and what the ledger has refused (docs/spool.md).
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use filrouge_engine::spool::{Letters, Line, LineState};
+use filrouge_store::OsEntropy;
+use serde_json::json;
+
+use crate::cli::DoctorSpool;
+use crate::config::Config;
+use crate::open::{Need, ledger, refuse_unverified};
+use crate::output::{document, printable, say, stdout};
+
+/// How all dead letters are named.
+const ALL: &str = "all";
+
+/// Looks at the spool, or at its dead letters again. Exit code 1 when there are dead letters.
+///
+/// # Errors
+/// The store's, by whose name the spool is found; that of a letter that is not there, or of a server that uses the folder.
+pub(super) fn run(config: &Config, asked: &DoctorSpool) -> anyhow::Result<ExitCode> {
+    refuse_unverified(config)?;
+    let letters = letters(config)?;
+    let named = |id: &'_ str| (id != ALL).then(|| id.to_owned());
+    if let Some(id) = &asked.retry {
+        let count = letters.retry(named(id).as_deref())?;
+        return changed(config, "queued", count);
+    }
+    if let Some(id) = &asked.drop {
+        let count = letters.drop(named(id).as_deref())?;
+        return changed(config, "dropped", count);
+    }
+    let lines = letters.list(asked.show)?;
+    if config.json {
+        document(&json!({ "directory": config.spool.dir.value, "entries": lines }))?;
+    } else {
+        table(&lines)?;
+    }
+    let dead = lines.iter().any(|line| line.state == LineState::Dead);
+    Ok(ExitCode::from(u8::from(dead)))
+}
+
+/// The spool of the configured store.
+fn letters(config: &Config) -> anyhow::Result<Letters> {
+    let ready = ledger(config, Need::Existing)?;
+    let (keyring, id) = (ready.keyring.clone(), ready.ledger.store_id().to_owned());
+    let directory = &config.spool.dir.value;
+    Ok(Letters::new(directory, keyring, &id, Arc::new(OsEntropy)))
+}
+
+fn changed(config: &Config, what: &str, count: u64) -> anyhow::Result<ExitCode> {
+    if config.json {
+        document(&json!({ what: count }))?;
+    } else {
+        say(format_args!("{count} dead letters {what}"));
+        if what == "queued" {
+            say(format_args!("a server drains them when it starts"));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(lines: &[Line]) -> anyhow::Result<()> {
+    let mut out = stdout();
+    for line in lines {
+        let state = match line.state {
+            LineState::Queued => "queued",
+            LineState::Dead => "DEAD  ",
+        };
+        let word = |text: &Option<String>| printable(text.as_deref().unwrap_or("-")).to_string();
+        let at = line
+            .queued_at
+            .map_or_else(|| "-".to_owned(), |at| at.to_string());
+        write!(
+            out,
+            "{state}  {}  {at}  {}  {}/{}  {} bytes",
+            line.id,
+            word(&line.what),
+            word(&line.tenant),
+            word(&line.session),
+            line.bytes
+        )?;
+        if let Some(code) = &line.code {
+            write!(out, "  {code}: {}", word(&line.detail))?;
+        }
+        writeln!(out)?;
+        if let Some(shown) = &line.shown {
+            for text in shown.lines() {
+                writeln!(out, "    {}", printable(text))?;
+            }
+        }
+    }
+    let count = |state| lines.iter().filter(|line| line.state == state).count();
+    let (queued, dead) = (count(LineState::Queued), count(LineState::Dead));
+    writeln!(out, "{queued} queued, {dead} dead")?;
+    out.flush()?;
+    Ok(())
+}

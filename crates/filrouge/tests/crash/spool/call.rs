@@ -1,0 +1,92 @@
+//! A live call that is written over HTTP, and what it must leave.
+
+use serde_json::{Value, json};
+
+use crate::http::{Client, Reply};
+
+/// A call: one turn, held by one lease, with an item for each step.
+pub(crate) struct Call {
+    session: String,
+    fence: Value,
+    items: String,
+    /// The texts that were answered, in order.
+    answered: Vec<String>,
+    spooled: usize,
+}
+
+impl Call {
+    /// Takes the session and starts its turn, in the ledger.
+    pub(crate) fn begin(client: &Client, session: &str) -> Self {
+        let path = format!("/api/v1/sessions/{session}");
+        let ask = json!({"holder": "h", "create": true, "ttl_ms": 600_000});
+        let resumed = client
+            .post(&format!("{path}/resume"), &ask)
+            .expect("an answer");
+        assert!(resumed.is_success(), "{resumed:?}");
+        let fence = resumed.body["fence"].clone();
+        let ask = json!({"request_id": "r", "question_neutral": "0", "fence": fence});
+        let turn = client
+            .post(&format!("{path}/turns"), &ask)
+            .expect("an answer");
+        assert_eq!(turn.status, 201, "{turn:?}");
+        let id = turn.body["turn_id"].as_str().expect("a turn").to_owned();
+        Self {
+            session: path.clone(),
+            fence,
+            items: format!("{path}/turns/{id}/items"),
+            answered: vec!["0".to_owned()],
+            spooled: 0,
+        }
+    }
+
+    /// One more item.
+    pub(crate) fn write(&mut self, client: &Client) -> Reply {
+        let text = self.answered.len().to_string();
+        let parts = json!([{"type": "text", "text": text}]);
+        let item = json!({"role": "assistant", "channel": "observation", "parts": parts});
+        let body = json!({"items": [item], "fence": self.fence});
+        let reply = client.post(&self.items, &body).expect("an answer");
+        if reply.is_success() {
+            self.answered.push(text);
+            self.spooled += usize::from(reply.status == 202);
+        }
+        reply
+    }
+
+    /// How many of its writes had to wait.
+    pub(crate) fn spooled(&self) -> usize {
+        self.spooled
+    }
+
+    /// The journal holds all that was answered.
+    pub(crate) fn check(&self, client: &Client) {
+        let page = client.get(&format!("{}/items?limit=500", self.session));
+        let items = page["data"].as_array().expect("items");
+        let text = |item: &Value| item["parts"][0]["text"].as_str().map(str::to_owned);
+        let texts: Vec<_> = items.iter().filter_map(text).collect();
+        assert_eq!(texts, self.answered, "{}", self.session);
+        let seqs: Vec<_> = items
+            .iter()
+            .filter_map(|item| item["seq"].as_u64())
+            .collect();
+        assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
+    }
+}
+
+/// Waits until nothing waits any more; nothing may have been refused.
+pub(crate) fn drained(client: &Client) {
+    let begun = std::time::Instant::now();
+    loop {
+        let ready = client.get("/readyz");
+        if ready["spool"]["entries"] == 0 && ready["store"].is_null() {
+            assert_eq!(ready["spool"]["dead_letters"], 0, "{ready}");
+            return;
+        }
+        let waited = begun.elapsed();
+        assert!(
+            waited < std::time::Duration::from_secs(60),
+            "not drained: {ready}"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

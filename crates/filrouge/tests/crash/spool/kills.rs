@@ -1,0 +1,65 @@
+//! SIGKILL while calls wait, and while they are drained.
+
+use std::time::Duration;
+
+use filrouge_testbed::{Cut, Options, Server as Database};
+use rand::Rng;
+
+use super::call::{Call, drained};
+use crate::disk::Faults;
+use crate::http::Client;
+use crate::server::{Home, Server};
+use crate::{Seed, number};
+
+const CALLS: usize = 3;
+
+fn start(home: &Home) -> Server {
+    let after = [("FILROUGE_SPOOL_AFTER_MS", "150")];
+    Server::start_set(home, &Faults::default(), &after)
+}
+
+#[test]
+fn what_waits_survives_every_kill() {
+    let seed = Seed::of("what_waits_survives_every_kill");
+    let mut rng = seed.rng(0);
+    let rounds = number("FILROUGE_CRASH_SPOOL_ROUNDS", 6);
+    let database = Database::start(Options::default());
+    let cut = Cut::before(database.tcp());
+    let home = Home::with_store(&cut.url(&database.database()));
+    let mut server = start(&home);
+    let mut spooled = 0;
+    for round in 0..rounds {
+        let client = Client::new(server.origin());
+        let names: Vec<_> = (0..CALLS).map(|n| format!("call-{round}-{n}")).collect();
+        let mut calls: Vec<_> = names.iter().map(|s| Call::begin(&client, s)).collect();
+        cut.hold();
+        cut.cut();
+        for _ in 0..rng.random_range(5..25) {
+            let call = rng.random_range(0..CALLS);
+            let reply = calls[call].write(&client);
+            assert!(reply.is_success(), "round {round}: {reply:?}");
+        }
+        // Killed while all waits, or some moment after the ledger is back.
+        if rng.random_bool(0.7) {
+            cut.release();
+            std::thread::sleep(Duration::from_millis(rng.random_range(0..400)));
+        }
+        server.kill();
+        cut.release();
+        server = start(&home);
+        if rng.random_bool(0.5) {
+            std::thread::sleep(Duration::from_millis(rng.random_range(0..40)));
+            server.kill();
+            server = start(&home);
+        }
+        let client = Client::new(server.origin());
+        drained(&client);
+        for call in &calls {
+            call.check(&client);
+            spooled += call.spooled();
+        }
+    }
+    assert!(spooled > 0);
+    server.stop();
+    home.verify();
+}

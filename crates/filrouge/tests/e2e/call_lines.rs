@@ -1,0 +1,106 @@
+//! The lines of live calls in a server's log, word for word (DESIGN §12).
+
+use serde_json::{Value, json};
+
+use crate::http::Client;
+use crate::leases::serve_with;
+use crate::world::World;
+
+/// What the store of these tests is called.
+pub(crate) fn source() -> &'static str {
+    match std::env::var_os("FILROUGE_TEST_STORE") {
+        Some(_) => "pg",
+        None => "sqlite",
+    }
+}
+
+/// The lines of a log that begin with this word, from it on.
+fn lines<'l>(log: &'l str, word: &str) -> Vec<&'l str> {
+    let found = log
+        .lines()
+        .filter_map(|line| line.find(word).map(|at| &line[at..]));
+    found.collect()
+}
+
+fn call(client: &Client) {
+    client
+        .post("/call-1/resume", &json!({"holder": "a", "create": true}))
+        .wrote(201);
+    let held = |body: Value| client.post("/call-1/turns", &body).wrote(201);
+    held(
+        json!({"request_id": "r", "question_neutral": "book", "answer_neutral": "two or three?", "fence": 1}),
+    );
+    let checkpoint = json!({"label": "WAIT_CONFIRM", "state": {"slots": [2, 3]}, "fence": 1});
+    client.put("/call-1/checkpoints", &checkpoint).wrote(201);
+    client
+        .post("/call-1/lease", &json!({"holder": "b", "wait_ms": 0}))
+        .fails(423, "lease_timeout");
+    client.delete("/call-1/lease?holder=a&fence=1").wrote(200);
+    client
+        .post("/call-1/resume", &json!({"holder": "b"}))
+        .wrote(200);
+}
+
+#[test]
+fn the_lines_of_live_calls_are_those_that_are_looked_for() {
+    let world = World::new();
+    let server = serve_with(&world, &[("FILROUGE_TENANT", "1")]);
+    call(&server.client());
+    let source = source();
+    let log = server.log();
+    for expected in [
+        "[CALL_LOCK] acquired tenant_id=1 call_id=call-1".to_owned(),
+        format!(
+            "[CALL_RESUME] source={source} tenant_id=1 call_id=call-1 state=- ck_seq=0 last_seq=0"
+        ),
+        "[CALL_JOURNAL] tenant_id=1 call_id=call-1 seq=1 role=user".to_owned(),
+        "[CALL_JOURNAL] tenant_id=1 call_id=call-1 seq=2 role=agent".to_owned(),
+        "[CHECKPOINT] tenant_id=1 call_id=call-1 seq=2 state=WAIT_CONFIRM".to_owned(),
+        "[CALL_LOCK_TIMEOUT] tenant_id=1 call_id=call-1".to_owned(),
+        format!(
+            "[CALL_RESUME] source={source} tenant_id=1 call_id=call-1 state=WAIT_CONFIRM ck_seq=2 last_seq=2"
+        ),
+    ] {
+        let word = expected.split(' ').next().unwrap();
+        let found = lines(&log, word);
+        let so = |line: &&str| {
+            line.strip_prefix(&expected)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        assert!(found.iter().any(so), "{expected}\n{found:#?}");
+    }
+    assert_eq!(lines(&log, "[CALL_LOCK] acquired").len(), 2, "{log}");
+    for words in ["book", "two or three", "slots"] {
+        assert!(!log.contains(words), "{words}: {log}");
+    }
+    server.stop();
+}
+
+#[test]
+fn the_lines_of_live_calls_have_fields_as_json() {
+    let world = World::new();
+    let json = [("FILROUGE_LOG_FORMAT", "json"), ("FILROUGE_TENANT", "1")];
+    let server = serve_with(&world, &json);
+    call(&server.client());
+    let log = server.log();
+    let told: Vec<Value> = log
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    for expected in [
+        json!({"message": "[CALL_LOCK] acquired", "tenant_id": "1", "call_id": "call-1"}),
+        json!({"message": "[CALL_LOCK_TIMEOUT]", "tenant_id": "1", "call_id": "call-1", "holder": "a"}),
+        json!({"message": "[CALL_JOURNAL]", "tenant_id": "1", "call_id": "call-1", "seq": 2, "role": "agent"}),
+        json!({"message": "[CHECKPOINT]", "tenant_id": "1", "call_id": "call-1", "seq": 2, "state": "WAIT_CONFIRM"}),
+        json!({"message": "[CALL_RESUME]", "state": "WAIT_CONFIRM", "ck_seq": 2, "last_seq": 2}),
+    ] {
+        let holds = |line: &Value| {
+            let members = expected.as_object().unwrap();
+            members
+                .iter()
+                .all(|(name, value)| line["fields"][name] == *value)
+        };
+        assert!(told.iter().any(holds), "{expected}\n{log}");
+    }
+    server.stop();
+}

@@ -1,0 +1,51 @@
+//! The section `[calls]` of the settings.
+
+use std::fs;
+
+use crate::world::World;
+
+#[test]
+fn each_value_tells_where_it_comes_from() {
+    let world = World::new();
+    let file = world.path("calls.toml");
+    let text = "[calls]\njournal = \"shadow\"\nlease_ttl_ms = 5000\nterminal_states = [\"TRANSFERRED\", \"CONFIRMED\"]\n";
+    fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let mut command = world.command(&["config", "show", "--json", "--config", file]);
+    command.env("FILROUGE_JOURNAL", "off");
+    let done = crate::world::finish(command, "config show");
+    let shown: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    for (name, value, origin) in [
+        ("calls.journal", "off", "FILROUGE_JOURNAL"),
+        ("calls.lease_ttl_ms", "5000", file),
+        ("calls.terminal_states", "TRANSFERRED,CONFIRMED", file),
+        ("calls.lease_wait_ms", "2000", "default"),
+    ] {
+        let setting = &shown["settings"][name];
+        assert_eq!(
+            (&setting["value"], &setting["origin"]),
+            (&value.into(), &origin.into())
+        );
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_by_its_name() {
+    let world = World::new();
+    for (section, words) in [
+        ("journal = \"maybe\"", "known: off, shadow, on"),
+        ("lease_ttl_ms = 0", "lease_ttl_ms"),
+        ("lease_ttl_ms = 700000", "calls.lease_ttl_max_ms is 600000"),
+        ("lease_wait_ms = 60001", "from 0 to 60000"),
+        ("checkpoints_kept = 0", "from 1 to 1000"),
+        ("tail_items = 501", "from 1 to 500"),
+        ("terminal_states = [\"\", \"A\"]", "states between commas"),
+        ("lease = 1", "unknown field"),
+    ] {
+        let file = world.path("wrong.toml");
+        fs::write(&file, format!("[calls]\n{section}\n")).unwrap();
+        let done = world.run(&["config", "show", "--config", file.to_str().unwrap()]);
+        assert_eq!(done.code, Some(2), "{section}: {done:?}");
+        assert!(done.stderr.contains(words), "{section}: {done:?}");
+    }
+}
