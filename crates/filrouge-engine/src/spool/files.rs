@@ -16,6 +16,9 @@ use super::known::{Held, Key, Known};
 use super::provisional;
 use super::state::{Letter, Waits, key_of, refusal};
 
+/// How many names are tried for a folder of its own.
+const NAMES: usize = 64;
+
 /// The folders; the first one is written to, the others are drained and go.
 pub(super) struct Files {
     pub(super) folders: Vec<Option<Folder>>,
@@ -40,11 +43,9 @@ impl Files {
         }
         // What was queued first is drained first.
         taken.sort_by_key(|(_, contents)| contents.entries.first().map(|e| e.place.at));
-        let name = random_id(entropy).map_err(io::Error::other)?;
         let own = match taken.pop() {
             Some(own) => own,
-            None => Folder::open(&directory.join(name), &seal)?
-                .ok_or_else(|| io::Error::other("somebody has taken a folder of a new name"))?,
+            None => fresh(&directory, &seal, entropy)?,
         };
         let mut files = Self {
             folders: Vec::new(),
@@ -66,6 +67,17 @@ impl Files {
     pub(super) fn at(&mut self, folder: usize) -> Option<&mut Folder> {
         self.folders.get_mut(folder)?.as_mut()
     }
+}
+
+/// A folder of a new name; another process that starts may take it before it is locked, and keeps it then.
+fn fresh(directory: &Path, seal: &Seal, entropy: &dyn Entropy) -> io::Result<(Folder, Contents)> {
+    for _ in 0..NAMES {
+        let name = random_id(entropy).map_err(io::Error::other)?;
+        if let Some(taken) = Folder::open(&directory.join(name), seal)? {
+            return Ok(taken);
+        }
+    }
+    Err(io::Error::other("others take every folder that is made"))
 }
 
 /// What cannot be read becomes dead letters, and the file holds what can.

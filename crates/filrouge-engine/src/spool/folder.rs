@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::frame::{Header, LeaseNow, Place, Refusal, Seal, scan};
@@ -218,14 +218,21 @@ impl Folder {
     /// Takes a folder; `None` when another process has it.
     pub(super) fn open(path: &Path, seal: &Seal) -> io::Result<Option<(Self, Contents)>> {
         make(path)?;
-        let lock = private()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path.join(LOCK))?;
+        let mut options = private();
+        let options = options.write(true).create(true).truncate(false);
+        let lock = match options.open(path.join(LOCK)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            lock => lock?,
+        };
         match lock.try_lock() {
             Err(fs::TryLockError::WouldBlock) => return Ok(None),
             locked => locked.map_err(io::Error::from)?,
+        }
+        // Whoever had it may have taken the folder away in between.
+        match fs::metadata(path.join(LOCK)) {
+            Ok(there) if there.ino() == lock.metadata()?.ino() => {}
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => return Ok(None),
         }
         let contents = look(path, seal)?;
         let folder = Self {

@@ -1,6 +1,7 @@
 //! `filrouge doctor spool`: what waits for the ledger, and what the ledger has refused (docs/spool.md).
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use serde_json::json;
 
 use crate::cli::DoctorSpool;
 use crate::config::Config;
-use crate::open::{Need, ledger, refuse_unverified};
+use crate::open::{Need, keyring, ledger, refuse_unverified};
 use crate::output::{document, printable, say, stdout};
 
 /// How all dead letters are named.
@@ -44,10 +45,26 @@ pub(super) fn run(config: &Config, asked: &DoctorSpool) -> anyhow::Result<ExitCo
 
 /// The spool of the configured store.
 fn letters(config: &Config) -> anyhow::Result<Letters> {
-    let ready = ledger(config, Need::Existing)?;
-    let (keyring, id) = (ready.keyring.clone(), ready.ledger.store_id().to_owned());
     let directory = &config.spool.dir.value;
-    Ok(Letters::new(directory, keyring, &id, Arc::new(OsEntropy)))
+    let (keys, id) = match ledger(config, Need::Existing) {
+        Ok(ready) => (ready.keyring.clone(), ready.ledger.store_id().to_owned()),
+        // It may be away just now: then the spool is looked at by itself, if it is of one store alone.
+        Err(error) => match only_store(directory) {
+            Some(id) => (Arc::new(keyring(config, true)?), id),
+            None => return Err(error),
+        },
+    };
+    Ok(Letters::new(directory, keys, &id, Arc::new(OsEntropy)))
+}
+
+/// The name of the store that the spool is of, when there is one.
+fn only_store(directory: &Path) -> Option<String> {
+    let mut names = std::fs::read_dir(directory).ok()?.map(|entry| {
+        let name = entry.ok()?.file_name();
+        name.into_string().ok()
+    });
+    let only = names.next()??;
+    names.next().is_none().then_some(only)
 }
 
 fn changed(config: &Config, what: &str, count: u64) -> anyhow::Result<ExitCode> {

@@ -23,6 +23,7 @@ const REFERENCE: &[&str] = &[
     "docs/format.md",
     "docs/history-contract.md",
     "docs/postgresql.md",
+    "docs/spool.md",
 ];
 
 /// Follows a page from its first command to its last, in a home and with a server of its own.

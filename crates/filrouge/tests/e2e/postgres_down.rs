@@ -39,10 +39,8 @@ fn a_server_says_that_its_database_is_gone_and_goes_on_when_it_is_back() {
     assert!(doctor.stdout.contains("FAILED  store"), "{doctor:?}");
 
     database.start_again();
-    until("it is ready again", || {
-        let ready = client.see("/readyz");
-        eprintln!("{ready}");
-        ready["status"] == "ready"
+    until("it answers again", || {
+        client.see("/readyz")["store"].is_null()
     });
     let written = client.post(&items, &item).wrote(201);
     assert_eq!(written["last_seq"], 2);

@@ -121,6 +121,13 @@ fn a_call_goes_on_while_the_database_is_away() {
         .post("/other/resume", &other)
         .fails(503, "store_unavailable");
 
+    let waits = world.run(&["doctor", "spool"]);
+    assert_eq!(waits.code, Some(0), "{waits:?}");
+    assert!(
+        waits.stdout.contains("queued") && waits.stdout.contains("finalize"),
+        "{waits:?}"
+    );
+
     database.start_again();
     until("all is drained", || entries(&client) == 0);
     assert_eq!(texts(&client), told(0..4));
