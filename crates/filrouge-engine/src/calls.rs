@@ -11,6 +11,9 @@ mod policy;
 mod requests;
 mod resume;
 mod settings;
+#[cfg(test)]
+mod tests;
+mod unclaimed;
 mod words;
 
 pub use busy::OnBusy;
@@ -24,3 +27,4 @@ pub use policy::CheckpointPolicy;
 pub use requests::{AcquireLease, RenewLease, ResumeSession, SaveCheckpoint};
 pub use resume::{Fallback, Resumed};
 pub use settings::{CallSettings, Journal};
+pub(crate) use words::{word, word_of};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use filrouge_store::rows::SessionPk;
 use filrouge_store::{Ledger, Scope};
-use filrouge_types::{ErrorCode, Failure, SessionId, Turn, TurnId};
+use filrouge_types::{ErrorCode, Failure, SessionId, Turn, TurnId, TurnStatus};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -189,6 +189,21 @@ impl Engine {
         wait: Duration,
     ) -> Result<Turn, Failure> {
         let until = Instant::now() + wait;
+        let wanted = |status: TurnStatus| status.is_closed();
+        self.wait_for_status(live, scope, session, id, until, wanted)
+            .await
+    }
+
+    /// A turn, once its status is a wanted one, or as it stands at `until`.
+    pub(crate) async fn wait_for_status(
+        &self,
+        live: &Live,
+        scope: &Scope,
+        session: &SessionId,
+        id: TurnId,
+        until: Instant,
+        wanted: impl Fn(TurnStatus) -> bool,
+    ) -> Result<Turn, Failure> {
         let mut follower = match live.follow(self.ledger(), scope, session).await {
             // Of a turn that is not kept any more more is told than of its session.
             Err(failure) if failure.code == ErrorCode::SessionNotFound => {
@@ -198,7 +213,7 @@ impl Engine {
         };
         loop {
             let turn = self.ledger().turn(scope, session, id).await?;
-            if turn.status.is_closed() || Instant::now() >= until {
+            if wanted(turn.status) || Instant::now() >= until {
                 return Ok(turn);
             }
             // When time is over, the turn is read once more, so that nothing that came in time is missed.

@@ -256,6 +256,9 @@ pub struct PatchSession {
     /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
     #[serde(default)]
     pub fence: Option<u64>,
+    /// Whether the write gives the session free.
+    #[serde(default)]
+    pub release: bool,
 }
 
 /// Ends a session.
@@ -270,6 +273,9 @@ pub struct CloseSession {
     /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
     #[serde(default)]
     pub fence: Option<u64>,
+    /// Whether the write gives the session free.
+    #[serde(default)]
+    pub release: bool,
 }
 
 /// Gives an anonymous session its owner.

@@ -129,7 +129,7 @@ impl Engine {
     ) -> Result<Session, Failure> {
         let limits = &self.settings.limits;
         let text = |field: &Option<Option<Box<str>>>| field.clone().flatten();
-        let scope = &held(scope, request.fence, false)?;
+        let scope = &held(scope, request.fence, request.release)?;
         limits.label(text(&request.title).as_deref(), "title")?;
         limits.label(text(&request.state).as_deref(), "state")?;
         let metadata = request.metadata;
@@ -163,7 +163,7 @@ impl Engine {
     ) -> Result<Session, Failure> {
         let reason = request.reason;
         self.settings.limits.label(reason.as_deref(), "reason")?;
-        let scope = &held(scope, request.fence, false)?;
+        let scope = &held(scope, request.fence, request.release)?;
         let close = CloseSession { session_id, reason };
         self.write_session(scope, Write::CloseSession(close)).await
     }
@@ -265,13 +265,18 @@ impl Engine {
         self.record_any_event(scope, session_id, request).await
     }
 
-    /// As [`Self::record_event`], also for filrouge's own events.
+    /// As [`Self::record_event`], also for filrouge's own events, which are told whoever holds the session.
     pub(crate) async fn record_any_event(
         &self,
         scope: &Scope,
         session_id: SessionId,
         request: RecordEvent,
     ) -> Result<(SessionEvent, bool), Failure> {
+        let own = request.key.as_str().starts_with(OWN_EVENTS);
+        let scope = &match own {
+            true => scope.clone().with_hold(None),
+            false => scope.clone(),
+        };
         let limits = &self.settings.limits;
         limits.label(Some(&request.kind), "kind")?;
         if request.kind.is_empty() {

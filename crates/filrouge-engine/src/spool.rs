@@ -17,6 +17,7 @@ use filrouge_store::{Entropy, Keyring, Ledger};
 use filrouge_types::{Clock, ErrorCode, Failure};
 use tokio::sync::{Notify, watch};
 
+mod clear;
 mod drain;
 mod files;
 mod folder;
@@ -25,7 +26,10 @@ mod known;
 mod lease;
 mod ledger;
 mod letters;
+mod probe;
 mod provisional;
+mod queue;
+mod settle;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -34,6 +38,7 @@ mod write;
 pub use letters::{Letters, Line, LineState};
 
 use files::Files;
+use probe::Probe;
 use state::State;
 
 /// How the spool behaves.
@@ -76,6 +81,7 @@ struct Core {
     files: Mutex<Files>,
     state: Mutex<State>,
     wake: Notify,
+    probe: Arc<Probe>,
     /// Changes whenever a session has nothing more that waits.
     settled: watch::Sender<u64>,
 }
@@ -119,6 +125,7 @@ impl Spooling {
             clock.as_ref(),
         )
         .map_err(|e| unusable(&options, &e))?;
+        let probe = Arc::new(Probe::new(inner.clone(), options.after));
         let core = Arc::new(Core {
             inner,
             keyring,
@@ -128,6 +135,7 @@ impl Spooling {
             files: Mutex::new(files),
             state: Mutex::default(),
             wake: Notify::new(),
+            probe,
             settled: watch::Sender::new(0),
         });
         core.recover(recovered);

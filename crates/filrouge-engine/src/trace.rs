@@ -7,6 +7,8 @@ use filrouge_store::command::{Close, Ending, Outcome, Put, PutDraft, Scope, Star
 use filrouge_store::draft::StreamId;
 use filrouge_types::{RequestId, SessionId, TenantId, TurnId};
 
+use crate::calls::word;
+
 /// A write under way, as its line will tell of it.
 pub(crate) struct Trace {
     op: &'static str,
@@ -86,10 +88,10 @@ impl Trace {
         let items = told.put.map_or(0, |put| put.last_seq + 1 - put.first_seq);
         tracing::info!(
             op = %self.op,
-            tenant_id = %self.tenant,
-            session_id = %self.session,
+            tenant_id = %word(self.tenant.as_str()),
+            session_id = %word(self.session.as_str()),
             turn_id = self.turn.map(display),
-            request_id = self.request.as_ref().map(display),
+            request_id = self.request.as_ref().map(|id| display(word(id.as_str()))),
             stream = self.stream.map(display),
             first_seq = told.put.map(|put| put.first_seq),
             last_seq = told.put.map(|put| put.last_seq),
@@ -104,8 +106,8 @@ impl Trace {
     fn log_draft(&self, chunk: u64, pieces: usize, duration_ms: f64) {
         tracing::debug!(
             op = %self.op,
-            tenant_id = %self.tenant,
-            session_id = %self.session,
+            tenant_id = %word(self.tenant.as_str()),
+            session_id = %word(self.session.as_str()),
             turn_id = self.turn.map(display),
             stream = self.stream.map(display),
             chunk,

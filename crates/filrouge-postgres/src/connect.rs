@@ -40,10 +40,12 @@ const IDLE_WRITING: Duration = Duration::from_secs(5);
 /// Who reads holds nobody up, but for vacuum, and may have much to do with what it has read.
 const IDLE_READING: Duration = Duration::from_secs(600);
 
-/// Statements are planned once, when tables may still be small: what is looked up by a key is looked up by its index
-/// for ever, and a plan is made for all values.
+/// Statements are planned once, when tables may still be empty: what is looked up by a key is looked up by its index
+/// for ever, and a plan is made for all values. To read a whole table, or all that a session has of it, looks cheap
+/// then, also for a join or beside another index.
 const PLANS: &str =
-    "; SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
+    "; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+    SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
 
 impl Connector {
     pub(crate) fn new(target: Target, lock_timeout: Duration) -> Self {

@@ -13,7 +13,7 @@ use crate::clock::DatabaseClock;
 use crate::connect::{Connector, Linked};
 use crate::error::unavailable;
 use crate::guard::Guard;
-use crate::rows::{NEWEST_LOG, Rows, column};
+use crate::rows::{self, NEWEST_LOG, Rows, column};
 use crate::session::{Driver, Sql, within};
 use crate::transact::first_answer;
 use crate::vacuum::{Erasure, Vacuum};
@@ -216,6 +216,7 @@ impl Follow {
         let rows = Rows {
             session: &linked.session,
             driver: &self.driver,
+            seen: rows::Seen::default(),
         };
         if let Some(clock) = &self.clock {
             compare_clocks(&rows, clock)?;

@@ -16,7 +16,7 @@ use crate::error::failure;
 use crate::ledger::lock_of;
 use crate::migrate;
 use crate::options::Options;
-use crate::rows::Rows;
+use crate::rows::{Rows, Seen};
 use crate::session::{Driver, Param};
 
 mod pieces;
@@ -182,6 +182,7 @@ impl Intake for PostgresIntake {
             question(&Rows {
                 session: &open.linked.session,
                 driver: &open.driver,
+                seen: Seen::default(),
             })
         })
     }

@@ -7,8 +7,10 @@ use async_trait::async_trait;
 use filrouge_store::ledger::Inspect;
 use filrouge_store::random_id;
 use filrouge_store::verify::Suspects;
-use filrouge_store::{Command, Durability, Health, Keyring, Ledger, Load, Outcome, Position};
-use filrouge_types::{Clock, ErrorCode, Failure};
+use filrouge_store::{
+    Command, Durability, Health, Keyring, Ledger, Load, Outcome, Position, Scope,
+};
+use filrouge_types::{Clock, ErrorCode, Failure, SessionId};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::DatabaseClock;
@@ -19,7 +21,7 @@ use crate::guard::Guard;
 use crate::migrate;
 use crate::options::Options;
 use crate::readers::Readers;
-use crate::rows::Rows;
+use crate::rows::{Asked, Rows, Seen};
 use crate::session::Driver;
 use crate::target::Target;
 use crate::transact::first_answer;
@@ -168,6 +170,7 @@ fn open_writer(
     let rows = Rows {
         session: &linked.session,
         driver: &driver,
+        seen: Seen::default(),
     };
     if let Some(database) = database {
         crate::follow::compare_clocks(&rows, database)?;
@@ -275,11 +278,21 @@ impl Ledger for PostgresLedger {
     }
 
     async fn inspect(&self, question: Inspect) -> Result<(), Failure> {
-        self.readers.inspect(question).await
+        self.readers.inspect(None, question).await
     }
 
     async fn inspect_apart(&self, question: Inspect) -> Result<(), Failure> {
-        self.apart.inspect(question).await
+        self.apart.inspect(None, question).await
+    }
+
+    async fn inspect_in(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        question: Inspect,
+    ) -> Result<(), Failure> {
+        let about = Asked::by(&scope.tenant, session, Some(scope));
+        self.readers.inspect(Some(about), question).await
     }
 
     fn durability(&self) -> Durability {

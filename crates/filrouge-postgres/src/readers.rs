@@ -18,7 +18,7 @@ use tokio_postgres::Row;
 use crate::connect::{Connector, Linked};
 use crate::error::unavailable;
 use crate::guard::Guard;
-use crate::rows::{Rows, column, read_log};
+use crate::rows::{Asked, BY_NAME, Rows, Seen, column, read_log};
 use crate::session::{Driver, Session, Sql, within};
 
 /// What a snapshot is begun with: whether a standby answers, and the newest commit.
@@ -36,7 +36,7 @@ impl Manager for Connections {
     type Error = Failure;
 
     async fn create(&self) -> Result<Linked, Failure> {
-        self.0.connect(&[&SIGHT]).await
+        self.0.connect(&[&SIGHT, &BY_NAME]).await
     }
 
     async fn recycle(&self, linked: &mut Linked, _: &Metrics) -> RecycleResult<Failure> {
@@ -104,9 +104,14 @@ impl Readers {
         }
     }
 
-    /// Puts a question to one snapshot. Who stops waiting for the answer stops nothing else: the question runs to its
-    /// end, and its connection is used again only once its transaction has ended.
-    pub(crate) async fn inspect(self: &Arc<Self>, question: Inspect) -> Result<(), Failure> {
+    /// Puts a question to one snapshot; `about` a session, that one is read as the snapshot is taken. Who stops waiting for
+    /// the answer stops nothing else: the question runs to its end, and its connection is used again only once its
+    /// transaction has ended.
+    pub(crate) async fn inspect(
+        self: &Arc<Self>,
+        about: Option<Asked>,
+        question: Inspect,
+    ) -> Result<(), Failure> {
         // Apart, so that a connection that is being made is there for the next one when this caller has gone: those who
         // wait for less than that takes would have a connection begun for each of them, and none ever ready.
         let pool = self.pool.clone();
@@ -120,7 +125,7 @@ impl Readers {
         tokio::task::spawn_blocking(move || {
             let driver = Driver::Handle(handle);
             let mut lent = Lent(Some(reader));
-            let put = readers.put(&mut lent, &driver, question);
+            let put = readers.put(&mut lent, &driver, about, question);
             // The answer need not wait for the end of the transaction; without a questioner there is nobody to tell.
             let _ = answered.send(put);
             lent.give_back(&driver, readers.patience);
@@ -130,13 +135,21 @@ impl Readers {
         put.map_err(|_| Failure::new(ErrorCode::Internal, "a read failed within the program"))?
     }
 
-    fn put(&self, lent: &mut Lent, driver: &Driver, question: Inspect) -> Result<(), Failure> {
+    fn put(
+        &self,
+        lent: &mut Lent,
+        driver: &Driver,
+        about: Option<Asked>,
+        question: Inspect,
+    ) -> Result<(), Failure> {
         let (mut tried, begun) = (1, Instant::now());
-        let (known, found) = loop {
+        let (known, found, session) = loop {
             let known = self.guard.newest();
-            match lent.begin(driver, self.patience) {
+            match lent.begin(driver, self.patience, about.as_ref()) {
                 // A row that is malformed is found by the comparison, which names it.
-                Ok(found) => break (known, found.and_then(|row| read_log(&row, 1).ok())),
+                Ok((found, session)) => {
+                    break (known, found.and_then(|row| read_log(&row, 1).ok()), session);
+                }
                 Err(failure) if tried == TRIES || begun.elapsed() >= self.patience => {
                     return Err(failure);
                 }
@@ -148,10 +161,12 @@ impl Readers {
         };
         self.guard.is_behind(known.as_ref(), found.as_ref());
         let suspects = self.guard.suspects();
+        let named = about.map(|about| (about, session));
         question(&Sight {
             view: &Rows {
                 session: lent.session()?,
                 driver,
+                seen: Seen::in_snapshot(named),
             },
             keyring: &self.keyring,
             check: self.check,
@@ -173,23 +188,35 @@ impl Lent {
             .ok_or_else(|| unavailable("not connected"))
     }
 
-    /// Takes a snapshot; gives the newest commit in it.
-    fn begin(&self, driver: &Driver, patience: Duration) -> Result<Option<Row>, Failure> {
+    /// Takes a snapshot; gives the newest commit in it, and the session that is asked for.
+    fn begin(
+        &self,
+        driver: &Driver,
+        patience: Duration,
+        about: Option<&Asked>,
+    ) -> Result<(Option<Row>, Option<Row>), Failure> {
         let session = self.session()?;
         let local = self.0.as_ref().map_or("", |r| r.local.as_str());
         let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{local}");
         let begun = async {
-            let ((), found) = try_join!(biased; session.run(&begin), session.query(&SIGHT, &[]))?;
-            Ok::<_, tokio_postgres::Error>(found.into_iter().next())
+            let named = async {
+                match about {
+                    Some(about) => about.ask(session).await,
+                    None => Ok(None),
+                }
+            };
+            let sight = session.query(&SIGHT, &[]);
+            let ((), found, named) = try_join!(biased; session.run(&begin), sight, named)?;
+            Ok::<_, tokio_postgres::Error>((found.into_iter().next(), named))
         };
-        let found = driver.wait(within(patience, begun))?;
+        let (found, named) = driver.wait(within(patience, begun))?;
         // A pooler may have gone over to a server that follows another one, and lacks its newest commits.
         if let Some(row) = &found
             && column(row, 0)?
         {
             return Err(unavailable("PostgreSQL: a standby answers"));
         }
-        Ok(found)
+        Ok((found, named))
     }
 
     fn give_back(mut self, driver: &Driver, patience: Duration) {

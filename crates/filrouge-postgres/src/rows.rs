@@ -22,6 +22,7 @@ mod key;
 mod log;
 mod note;
 mod record;
+mod seen;
 mod session;
 mod structure;
 mod turn;
@@ -31,13 +32,16 @@ pub(crate) use draft::read_draft;
 pub(crate) use event::read_event;
 pub(crate) use log::{NEWEST_LOG, read_log};
 pub(crate) use record::read_record;
-pub(crate) use session::read_stored;
+pub(crate) use seen::Seen;
+pub(crate) use session::{Asked, BY_NAME, read_stored};
 pub(crate) use turn::{open_since, read_turn};
 
 /// Rows through one connection.
 pub(crate) struct Rows<'c> {
     pub(crate) session: &'c Session,
     pub(crate) driver: &'c Driver,
+    /// What was read already; empty but for a sight, in which nothing changes.
+    pub(crate) seen: Seen,
 }
 
 pub(crate) fn int(n: u64) -> i64 {
@@ -92,11 +96,18 @@ impl View for Rows<'_> {
         id: &SessionId,
         scope: Option<&Scope>,
     ) -> Result<Option<Stored>, Failure> {
-        session::by_name(self, tenant, id, scope)
+        let asked = Asked::by(tenant, id, scope);
+        match self.seen.session(&asked) {
+            Some(seen) => seen,
+            None => session::by_name(self, &asked),
+        }
     }
 
     fn session_by_pk(&self, pk: SessionPk) -> Result<Option<Stored>, Failure> {
-        session::by_pk(self, pk)
+        match self.seen.session_by_pk(pk) {
+            Some(seen) => seen.map(Some),
+            None => session::by_pk(self, pk),
+        }
     }
 
     fn sessions(
@@ -149,7 +160,10 @@ impl View for Rows<'_> {
     }
 
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
-        record::newest_seq(self, pk)
+        match self.seen.newest_seq(pk) {
+            Some(seen) => seen,
+            None => record::newest_seq(self, pk),
+        }
     }
 
     fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {
@@ -217,7 +231,9 @@ impl View for Rows<'_> {
         after: Option<EventPlace>,
         limit: usize,
     ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
-        event::at(self, from, to, after, limit)
+        let events = event::at(self, from, to, after, limit)?;
+        self.seen.sessions_of(self, &events)?;
+        Ok(events)
     }
 
     fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>, Failure> {

@@ -14,7 +14,7 @@ use tokio::try_join;
 use tokio_postgres::Error;
 
 use crate::error::{failure, is_lost, is_passing, is_standby, unavailable};
-use crate::rows::{Rows, int, read_log};
+use crate::rows::{Rows, Seen, int, read_log};
 use crate::session::{Param, Session};
 use crate::stage::{LOCK, LOG_AT, Pending, Stage, Wanted};
 use crate::vacuum;
@@ -154,6 +154,7 @@ impl Writer {
         let rows = || Rows {
             session: &linked.session,
             driver: &self.driver,
+            seen: Seen::default(),
         };
         if fetched.commits.is_empty() && known.is_some() {
             // What was known is gone: the guard is shown what is left.

@@ -187,10 +187,16 @@ pub trait Ledger: Send + Sync {
         Ok(HotState::None)
     }
 
-    /// What is known of a session whose writes wait for a store that does not answer; `None` when none do, and for who
-    /// may not see it.
+    /// What is known of a session whose writes wait for a store that does not answer, without its contents; `None` when
+    /// none do, and for who may not see it.
     fn waiting(&self, scope: &Scope, session: &SessionId) -> Option<Waiting> {
         let _ = (scope, session);
+        None
+    }
+
+    /// As [`Self::waiting`], with the newest checkpoint and at most `most` of the items that wait behind it: the newest.
+    fn waiting_tail(&self, scope: &Scope, session: &SessionId, most: usize) -> Option<Waiting> {
+        let _ = (scope, session, most);
         None
     }
 

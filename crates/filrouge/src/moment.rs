@@ -30,13 +30,15 @@ pub(crate) fn after(now: Timestamp, duration: Duration) -> Option<Timestamp> {
         .map(Timestamp::from_micros)
 }
 
-/// The moment so long before `now`.
+/// The moment so long before `now`; none before there were years.
 pub(crate) fn before(now: Timestamp, duration: Duration) -> Option<Timestamp> {
     let micros = i64::try_from(duration.as_micros()).ok()?;
-    now.as_micros()
-        .checked_sub(micros)
-        .map(Timestamp::from_micros)
+    let moment = now.as_micros().checked_sub(micros)?;
+    (moment >= FIRST_MICROS).then(|| Timestamp::from_micros(moment))
 }
+
+/// The first moment of the year 1, in microseconds.
+const FIRST_MICROS: i64 = -62_135_596_800_000_000;
 
 /// What an option says: a time, or how long before `now`.
 pub(crate) fn moment(option: &str, text: &str, now: Timestamp) -> Result<Timestamp, Usage> {
@@ -59,7 +61,7 @@ mod tests {
             let expected = Timestamp::from_micros(seconds * 1_000_000);
             assert_eq!(read.ok(), Some(expected), "{text}");
         }
-        for wrong in ["", "yesterday", "-1d", "99999999999999d"] {
+        for wrong in ["", "yesterday", "-1d", "9999999w", "99999999999999d"] {
             let refused = moment("--since", wrong, now).err();
             assert!(refused.is_some_and(|u| u.detail.starts_with("--since: ")));
         }

@@ -1,7 +1,7 @@
 //! The appointments: one note of the store, a JSON object of slots and the calls that have them, compared and set. So no slot
 //! is given twice, whichever instances book at once, and a call has one slot at most: booking again changes nothing, and
-//! booking another one gives the first free. Each has the fence that it was booked under, so that an instance that has lost
-//! the call does not book any more.
+//! booking another one gives the first free. Beside them is the highest fence that each call was heard of under, so that an
+//! instance that has lost the call does not book any more.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,6 +26,9 @@ const TIMES: [Time; 4] = [
 const DAYS: i64 = 14;
 /// Slots that are proposed at once.
 const PROPOSED: usize = 3;
+/// How long fences are kept, in microseconds: what an instance books that was frozen for longer it gives back itself, when
+/// its turn is refused.
+const KEPT: i64 = 3600 * 1_000_000;
 const MONTHS: [&str; 12] = [
     "janvier",
     "février",
@@ -99,6 +102,41 @@ pub(crate) struct Holder {
 
 type Booked = BTreeMap<Slot, Holder>;
 
+/// The newest fence of a call, and when it was heard of, in microseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Newest {
+    fence: u64,
+    at: i64,
+}
+
+/// The whole note.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Book {
+    booked: Booked,
+    fences: BTreeMap<String, Newest>,
+}
+
+impl Book {
+    /// Takes in the fence of whoever changes what a call has.
+    ///
+    /// # Errors
+    /// `stale_fence` when the call was held by somebody else since.
+    fn hear(&mut self, call: &SessionId, fence: u64, now: i64) -> Result<(), Failure> {
+        let call = call.as_str();
+        let newest = self.fences.get(call).map_or(0, |newest| newest.fence);
+        if newest > fence {
+            let what = format!("call {call:?} is held by somebody else");
+            return Err(Failure::new(ErrorCode::StaleFence, what));
+        }
+        if newest < fence {
+            self.fences.retain(|_, newest| newest.at > now - KEPT);
+            self.fences
+                .insert(call.to_owned(), Newest { fence, at: now });
+        }
+        Ok(())
+    }
+}
+
 impl Agenda {
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
@@ -121,7 +159,7 @@ impl Agenda {
         except: &[Slot],
         day: Option<Weekday>,
     ) -> Result<Vec<Slot>, Failure> {
-        let (booked, _) = self.booked().await?;
+        let booked = self.booked().await?;
         let first = self.first_day();
         let days = (0..DAYS).filter_map(|n| first.checked_add(n.days()).ok());
         let days: Vec<Date> = days
@@ -154,32 +192,32 @@ impl Agenda {
         fence: u64,
         slot: Slot,
     ) -> Result<bool, Failure> {
-        self.change(|booked| {
-            if booked
-                .get(&slot)
-                .is_some_and(|holder| holder.call != call.as_str())
-            {
+        let now = self.clock.now().as_micros();
+        self.change(|book| {
+            book.hear(call, fence, now)?;
+            let call = call.as_str();
+            if book.booked.get(&slot).is_some_and(|h| h.call != call) {
                 return Ok(false);
             }
-            let mut own = booked
-                .values()
-                .filter(|holder| holder.call == call.as_str());
-            if own.any(|holder| holder.fence > fence) {
-                let what = format!("call {:?} is held by somebody else", call.as_str());
-                return Err(Failure::new(ErrorCode::StaleFence, what));
-            }
-            booked.retain(|_, holder| holder.call != call.as_str());
-            let call = call.as_str().to_owned();
-            booked.insert(slot, Holder { call, fence });
+            book.booked.retain(|_, holder| holder.call != call);
+            let call = call.to_owned();
+            book.booked.insert(slot, Holder { call, fence });
             Ok(true)
         })
         .await
     }
 
-    /// Gives free what a call has, unless it was booked under a newer fence.
+    /// Gives free what a call has, unless it was booked under a newer fence; under an older one nothing is booked any more.
+    ///
+    /// # Errors
+    /// The ledger's.
     pub(crate) async fn give_back(&self, call: &SessionId, fence: u64) -> Result<(), Failure> {
-        self.change(|booked| {
-            booked.retain(|_, holder| holder.call != call.as_str() || holder.fence > fence);
+        let now = self.clock.now().as_micros();
+        self.change(|book| {
+            let own = |holder: &Holder| holder.call == call.as_str() && holder.fence <= fence;
+            book.booked.retain(|_, holder| !own(holder));
+            // Somebody else has the call: theirs stays.
+            let _newer = book.hear(call, fence, now);
             Ok(())
         })
         .await
@@ -188,29 +226,37 @@ impl Agenda {
     /// Changes the agenda; again from what somebody else has made of it meanwhile.
     async fn change<R>(
         &self,
-        mut change: impl FnMut(&mut Booked) -> Result<R, Failure>,
+        mut change: impl FnMut(&mut Book) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         loop {
-            let (mut booked, version) = self.booked().await?;
-            let before = booked.clone();
-            let done = change(&mut booked)?;
-            if booked == before {
+            let (mut book, version) = self.book_of_all().await?;
+            let before = book.clone();
+            let done = change(&mut book)?;
+            if book == before {
                 return Ok(done);
             }
-            let value = serde_json::to_vec(&booked).map_err(unreadable)?;
+            let value = serde_json::to_vec(&book).map_err(unreadable)?;
             if self.ledger.put_note(&self.note, version, value).await? {
                 return Ok(done);
             }
         }
     }
 
-    /// All that is booked, and its version.
-    pub(crate) async fn booked(&self) -> Result<(Booked, u64), Failure> {
+    /// All that is booked.
+    ///
+    /// # Errors
+    /// The ledger's.
+    pub(crate) async fn booked(&self) -> Result<Booked, Failure> {
+        Ok(self.book_of_all().await?.0.booked)
+    }
+
+    /// The note, and its version.
+    async fn book_of_all(&self) -> Result<(Book, u64), Failure> {
         match self.ledger.note(&self.note).await? {
-            None => Ok((Booked::new(), 0)),
+            None => Ok((Book::default(), 0)),
             Some(note) => {
-                let booked = serde_json::from_slice(&note.value).map_err(unreadable)?;
-                Ok((booked, note.version))
+                let book = serde_json::from_slice(&note.value).map_err(unreadable)?;
+                Ok((book, note.version))
             }
         }
     }
@@ -227,4 +273,37 @@ impl Agenda {
 
 fn unreadable(error: serde_json::Error) -> Failure {
     Failure::new(ErrorCode::Internal, format!("the agenda: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use filrouge_store::memory::MemoryLedger;
+    use filrouge_store::{Keyring, OsEntropy};
+    use filrouge_types::SystemClock;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn under_an_older_fence_nothing_is_booked_nor_given_back() {
+        let (keyring, clock) = (Arc::new(Keyring::single([7; 32])), Arc::new(SystemClock));
+        let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
+        let tenant = TenantId::new("1").unwrap();
+        let agenda = Agenda::new(Arc::new(ledger), clock, &tenant, None);
+        let (call, other) = (
+            SessionId::new("call").unwrap(),
+            SessionId::new("other").unwrap(),
+        );
+        let slots = agenda.free(&call, &[], None).await.unwrap();
+        assert!(agenda.book(&call, 5, slots[0]).await.unwrap());
+        assert!(!agenda.book(&other, 1, slots[0]).await.unwrap());
+        // Whoever has the call now gives it back: the one before cannot book it again.
+        agenda.give_back(&call, 6).await.unwrap();
+        let refused = agenda.book(&call, 5, slots[0]).await.unwrap_err();
+        assert_eq!(refused.code, ErrorCode::StaleFence);
+        assert!(agenda.book(&call, 7, slots[1]).await.unwrap());
+        agenda.give_back(&call, 6).await.unwrap();
+        assert_eq!(agenda.booked().await.unwrap().len(), 1);
+        agenda.give_back(&call, 7).await.unwrap();
+        assert!(agenda.booked().await.unwrap().is_empty());
+    }
 }

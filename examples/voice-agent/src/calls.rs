@@ -3,24 +3,27 @@
 //! Enter (the lease, the checkpoint and the tail in one look), step, one turn, and where it is due a checkpoint; the last
 //! write gives the call free. What this process remembers of a call counts only while the store has nothing newer.
 
+mod end;
 mod ending;
+mod going_on;
+#[cfg(test)]
+mod tests;
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use filrouge_engine::live::Live;
 use filrouge_engine::{CheckpointPolicy, Engine, Entered, OnBusy, Resumed, StartTurn, Webhook};
 use filrouge_store::{Scope, Viewer};
-use filrouge_types::{
-    ErrorCode, Failure, Item, JsonText, NewItem, RawJson, RequestId, SessionId, Turn,
-};
+use filrouge_types::{ErrorCode, Failure, JsonText, NewItem, RawJson, RequestId, SessionId, Turn};
 use serde::Serialize;
 
 use crate::agenda::Agenda;
 use crate::cache::{Cache, Known};
 use crate::config::{Config, Place};
 use crate::fsm::{Ask, Dialogue, Heard, Next, Told};
-use crate::replay::{agenda_items, replay};
+use crate::replay::agenda_items;
 use crate::store::Opened;
 
 /// What is spoken in a call that has come to its end.
@@ -31,12 +34,6 @@ pub(crate) const FILLER: &str = "Un instant, s'il vous plaît.";
 
 /// How often a webhook is begun again when its lease was lost before anything was written.
 const ATTEMPTS: u32 = 3;
-/// Items read at once when there are more than a resume gives.
-const PAGE: usize = 500;
-
-/// The source of a call that goes on without the database.
-const SPOOL: &str = "spool";
-
 /// What the caller said.
 pub(crate) enum Utterance {
     /// The words, or a tool's call in words.
@@ -75,6 +72,16 @@ pub(crate) struct Counters {
     not_recorded: AtomicU64,
 }
 
+/// A webhook as it came. Whichever attempt holds the call holds it under the same name, and so takes it from nobody but
+/// itself.
+struct Delivery<'a> {
+    call: &'a SessionId,
+    request: &'a RequestId,
+    heard: &'a Heard,
+    utterance: &'a Utterance,
+    holder: String,
+}
+
 /// A call that is held, and what is known of it.
 struct Held {
     fence: u64,
@@ -96,6 +103,8 @@ pub(crate) struct Calls {
     cache: Cache,
     config: Config,
     counters: Counters,
+    /// Calls whose end is still to be recorded, by a task of this process.
+    ending: Mutex<HashSet<SessionId>>,
 }
 
 impl Calls {
@@ -109,6 +118,7 @@ impl Calls {
             cache: Cache::default(),
             config,
             counters: Counters::default(),
+            ending: Mutex::default(),
         }
     }
 
@@ -128,8 +138,15 @@ impl Calls {
         heard: &Heard,
         utterance: &Utterance,
     ) -> Reply {
+        let delivery = Delivery {
+            call,
+            request,
+            heard,
+            utterance,
+            holder: self.holder(),
+        };
         for _ in 0..ATTEMPTS {
-            match self.attempt(call, request, heard, utterance).await {
+            match self.attempt(&delivery).await {
                 Ok(reply) => return reply,
                 // Whoever took the call over may have answered this very webhook.
                 Err(failure) if lease_was_lost(failure.code) => {
@@ -137,24 +154,23 @@ impl Calls {
                     self.cache.forget(call);
                     self.warn(call, "lease", &failure);
                 }
+                Err(failure) if failure.code == ErrorCode::SessionTerminated => {
+                    let last = self.last_answer(call, heard, utterance).await;
+                    return last.unwrap_or_else(|| self.refused(call, &failure));
+                }
                 Err(failure) => return self.refused(call, &failure),
             }
         }
         self.filler()
     }
 
-    async fn attempt(
-        &self,
-        call: &SessionId,
-        request: &RequestId,
-        heard: &Heard,
-        utterance: &Utterance,
-    ) -> Result<Reply, Failure> {
+    async fn attempt(&self, delivery: &Delivery<'_>) -> Result<Reply, Failure> {
+        let Delivery { call, request, .. } = *delivery;
         let known = self.cache.get(call);
         let webhook = Webhook {
             session: call.clone(),
             request: request.clone(),
-            resume: self.resume(known.as_ref(), true),
+            resume: self.resume(&delivery.holder, known.as_ref(), true),
             on_busy: match self.config.silent_when_busy {
                 true => OnBusy::NoContent,
                 false => OnBusy::Wait(self.config.lease_wait),
@@ -166,9 +182,11 @@ impl Calls {
             Entered::Busy => return Ok(Reply::Nothing),
         };
         let (fence, holder) = (resumed.fence, resumed.holder.clone());
-        let worked = self
-            .work(call, request, resumed, known, heard, utterance)
-            .await;
+        let worked = self.work(delivery, resumed, known).await;
+        if worked.is_err() {
+            // Nobody knows what of it was written.
+            self.cache.forget(call);
+        }
         if !matches!(worked, Ok(Reply::Said { .. })) {
             self.release(call, &holder, fence).await;
         }
@@ -178,24 +196,30 @@ impl Calls {
     /// Works at a webhook whose call is held.
     async fn work(
         &self,
-        call: &SessionId,
-        request: &RequestId,
+        delivery: &Delivery<'_>,
         resumed: Resumed,
         known: Option<Known>,
-        heard: &Heard,
-        utterance: &Utterance,
     ) -> Result<Reply, Failure> {
+        let Delivery { call, request, .. } = *delivery;
         let mut held = self.go_on(call, resumed, known).await?;
+        let said = match delivery.utterance {
+            Utterance::Words(words) => words.clone(),
+            Utterance::Messages(messages) => held.dialogue.unheard(messages),
+        };
         if held.dialogue.state.is_terminal() {
             self.settle(call, &held).await;
-            return Ok(self.terminated());
+            let repeats = held.dialogue.was_transcribed(delivery.heard.route, &said);
+            return Ok(match repeats {
+                true => held.dialogue.said(held.last_seq),
+                false => self.terminated(),
+            });
         }
-        if held.dialogue.comes_another_way(heard.route) {
+        if held.dialogue.is_copy(delivery.heard.route) {
             return Ok(Reply::Copy);
         }
         let heard = Heard {
-            said: held.dialogue.unheard(utterance),
-            ..heard.clone()
+            said,
+            ..delivery.heard.clone()
         };
         let before = held.dialogue.clone();
         self.config.linger(Place::Step).await;
@@ -222,7 +246,13 @@ impl Calls {
             self.engine.start_turn(&self.scope, call.clone(), turn),
             self.tell_if(first, call, "call_started")
         );
-        let turn = turn?.value;
+        let turn = match turn {
+            Ok(turn) => turn.value,
+            Err(failure) => {
+                self.give_back_unsaid(call, &held, &failure).await;
+                return Err(failure);
+            }
+        };
         if turn.replayed {
             // Whoever took the call over meanwhile has answered this very webhook.
             self.cache.forget(call);
@@ -285,89 +315,13 @@ impl Calls {
             told => told,
         }
     }
-
-    /// The dialogue as it stands in the store: this process's copy when there is nothing newer, else the newest checkpoint
-    /// and the items behind it.
-    async fn go_on(
-        &self,
-        call: &SessionId,
-        resumed: Resumed,
-        known: Option<Known>,
-    ) -> Result<Held, Failure> {
-        let mut held = Held {
-            fence: resumed.fence,
-            holder: resumed.holder,
-            dialogue: Dialogue::default(),
-            policy: CheckpointPolicy::default(),
-            last_seq: resumed.last_seq,
-            label: resumed.state,
-            lost: false,
-        };
-        // While the database does not answer, nobody but this process goes on with its calls.
-        let newest = resumed.stale == Some(false) || resumed.source == SPOOL;
-        if let Some(known) = known.filter(|_| newest) {
-            self.counters.from_cache.fetch_add(1, Relaxed);
-            (held.dialogue, held.policy) = (known.dialogue, known.policy);
-            return Ok(held);
-        }
-        if resumed.last_seq > 0 {
-            self.counters.rebuilt.fetch_add(1, Relaxed);
-        }
-        let (mut tail, mut more) = (resumed.tail, resumed.tail_cursor.is_some());
-        let state = resumed
-            .checkpoint
-            .map(|c| serde_json::from_str(c.state.as_str()));
-        match state {
-            None => {}
-            Some(Ok(dialogue)) => held.dialogue = dialogue,
-            // A state that this version does not know: the journal tells it all.
-            Some(Err(_)) => {
-                self.tell_unknown(call, held.last_seq, "checkpoint").await;
-                (tail, more) = (Vec::new(), true);
-            }
-        }
-        if more {
-            self.read_on(call, &mut tail).await?;
-        }
-        match replay(&mut held.dialogue, &tail) {
-            Some(replayed) => {
-                (0..replayed.turns).for_each(|_| held.policy.wrote());
-                self.counters
-                    .replays_differing
-                    .fetch_add(replayed.differing, Relaxed);
-            }
-            None => {
-                self.tell_unknown(call, held.last_seq, "journal").await;
-                held.lost = true;
-            }
-        }
-        Ok(held)
-    }
-
-    /// Reads the items behind those that are there.
-    async fn read_on(&self, call: &SessionId, items: &mut Vec<Item>) -> Result<(), Failure> {
-        loop {
-            let after = items.last().map_or(0, |item| item.seq);
-            let ledger = self.engine.ledger();
-            let (page, next) = ledger.items(&self.scope, call, after, PAGE).await?;
-            items.extend(page);
-            if next.is_none() {
-                return Ok(());
-            }
-        }
-    }
 }
 
 impl Dialogue {
-    /// The words of an utterance that were not heard before: what was said over a filler is among them.
-    fn unheard(&self, utterance: &Utterance) -> String {
-        match utterance {
-            Utterance::Words(words) => words.clone(),
-            Utterance::Messages(messages) => {
-                let from = self.heard.min(messages.len().saturating_sub(1));
-                messages[from..].join(" ")
-            }
-        }
+    /// What was said last, once more.
+    fn said(&self, seq: u64) -> Reply {
+        let text = self.last_utterance.clone();
+        Reply::Said { text, seq }
     }
 }
 

@@ -1,15 +1,20 @@
 //! What callers say, as far as an appointment needs it. Words and spellings alone: no model.
 
+mod choice;
+
 use jiff::civil::Weekday;
+
+pub(crate) use choice::Choice;
 
 /// What an utterance holds.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Understood {
     pub(crate) yes: bool,
     pub(crate) no: bool,
-    /// Which of the proposed ones, from 1.
-    pub(crate) number: Option<usize>,
-    pub(crate) day: Option<Weekday>,
+    /// There is a no in it, also beside a yes.
+    pub(crate) negated: bool,
+    /// What it says of proposed slots.
+    pub(crate) choice: Choice,
     /// A telephone number, as digits behind a plus.
     pub(crate) phone: Option<String>,
     /// Somebody wants a human being.
@@ -54,36 +59,48 @@ const DAYS: &[(&str, Weekday)] = &[
 pub(crate) fn understand(text: &str) -> Understood {
     let words = words(text);
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
-    let (yes, no) = (has(YES), has(NO));
-    let phone = phone(text);
+    let (yes, no) = (has(YES), has_no(&words));
     Understood {
         yes: yes && !no,
         no: no && !yes,
-        number: if phone.is_some() {
-            None
-        } else {
-            number(&words)
-        },
-        day: day(&words),
-        phone,
+        negated: no,
+        choice: choice::choice(text),
+        phone: phone(text),
         human: has(HUMAN),
     }
 }
 
-fn number(words: &[String]) -> Option<usize> {
-    let named = |word: &String| NUMBERS.iter().position(|n| n.contains(&word.as_str()));
-    if let Some(at) = words.iter().find_map(named) {
-        return Some(at + 1);
-    }
-    // « un » is an article as well.
-    let one = |pair: &[String]| ["le", "numero"].contains(&pair[0].as_str()) && pair[1] == "un";
-    let alone = matches!(words, [word] if word == "un");
-    (alone || words.windows(2).any(one)).then_some(1)
+/// « Pas de souci » and « pourquoi pas » refuse nothing.
+fn has_no(words: &[String]) -> bool {
+    let at = |place: Option<usize>| place.and_then(|at| words.get(at)).map(String::as_str);
+    words.iter().enumerate().any(|(place, word)| {
+        let kindly = word == "pas"
+            && (at(place.checked_sub(1)) == Some("pourquoi")
+                || matches!(at(Some(place + 2)), Some("souci" | "soucis" | "probleme")));
+        NO.contains(&word.as_str()) && !kindly
+    })
 }
 
-fn day(words: &[String]) -> Option<Weekday> {
-    let named = |word: &String| DAYS.iter().find(|(name, _)| name == word);
-    words.iter().find_map(named).map(|(_, day)| *day)
+/// Which one a word names, from 1; « un », which is an article as well, names none.
+fn number_of(word: &str) -> Option<usize> {
+    let place = NUMBERS.iter().position(|names| names.contains(&word));
+    place.map(|place| place + 1)
+}
+
+fn day_of(word: &str) -> Option<Weekday> {
+    let found = DAYS.iter().find(|(name, _)| *name == word);
+    found.map(|(_, day)| *day)
+}
+
+/// Whether two texts are the same words.
+pub(crate) fn same_words(one: &str, other: &str) -> bool {
+    words(one) == words(other)
+}
+
+/// Whether a text ends with the words of another.
+pub(crate) fn ends_with(text: &str, end: &str) -> bool {
+    let end = words(end);
+    !end.is_empty() && words(text).ends_with(&end)
 }
 
 /// The French name of a day of the week.
@@ -94,7 +111,7 @@ pub(crate) fn day_name(day: Weekday) -> &'static str {
 
 /// The day of the week of a French name.
 pub(crate) fn day_named(name: &str) -> Option<Weekday> {
-    day(&words(name))
+    words(name).iter().find_map(|word| day_of(word))
 }
 
 /// A telephone number: nine to fifteen digits, French ones with the country's prefix.
@@ -157,23 +174,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn choices_are_understood() {
-        for (text, number) in [
-            ("le 2", Some(2)),
-            ("Le deuxième, s'il vous plaît.", Some(2)),
-            ("oui, le troisième", Some(3)),
-            ("le premier", Some(1)),
-            ("le un", Some(1)),
-            ("un instant", None),
-            ("mardi", None),
-            ("06 12 34 56 78", None),
-        ] {
-            assert_eq!(understand(text).number, number, "{text}");
-        }
-        assert_eq!(understand("plutôt MARDI").day, Some(Weekday::Tuesday));
+    fn yes_and_no_are_understood() {
         assert!(understand("D'accord").yes && understand("Non merci").no);
         let both = understand("oui, enfin non");
-        assert!(!both.yes && !both.no);
+        assert!(!both.yes && !both.no && both.negated);
+        assert!(!understand("pas de souci").negated && !understand("pourquoi pas").negated);
         assert!(understand("passez-moi un conseiller").human);
     }
 

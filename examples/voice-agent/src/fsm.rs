@@ -3,11 +3,18 @@
 //! A step depends on nothing but the dialogue, what was heard and what the agenda told; the latter two are journaled. So the
 //! items behind a checkpoint, put through the same steps, give the dialogue as it was.
 
+mod choosing;
+mod state;
+#[cfg(test)]
+mod tests;
+
 use jiff::civil::Weekday;
 use serde::{Deserialize, Serialize};
 
 use crate::agenda::Slot;
-use crate::french::{self, Understood, understand};
+use crate::french::{self, Choice, Understood, understand};
+
+pub(crate) use state::{State, TERMINAL};
 
 /// Utterances in a row that are not understood before a human being takes over.
 const RETRIES: u32 = 3;
@@ -20,41 +27,6 @@ const REASON: &str = "Quel est le motif de votre visite ?";
 const NUMBER: &str = "À quel numéro peut-on vous joindre ?";
 const HUMAN: &str = "Je vous passe un conseiller, ne quittez pas.";
 const AGENDA_SILENT: &str = "L'agenda met un peu de temps à répondre. Restez en ligne, je réessaie : vous êtes toujours là ?";
-
-/// Where a call stands: the label of its checkpoints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub(crate) enum State {
-    #[default]
-    Start,
-    Qualif,
-    /// Slots are to be proposed, as soon as the agenda answers.
-    Slots,
-    /// Slots were proposed.
-    WaitConfirm,
-    Confirmed,
-    Transferred,
-}
-
-/// States that a call does not go on from.
-pub(crate) const TERMINAL: [State; 2] = [State::Confirmed, State::Transferred];
-
-impl State {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Start => "START",
-            Self::Qualif => "QUALIF",
-            Self::Slots => "SLOTS",
-            Self::WaitConfirm => "WAIT_CONFIRM",
-            Self::Confirmed => "CONFIRMED",
-            Self::Transferred => "TRANSFERRED",
-        }
-    }
-
-    pub(crate) fn is_terminal(self) -> bool {
-        TERMINAL.contains(&self)
-    }
-}
 
 /// Which way utterances come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,22 +130,57 @@ pub(crate) struct Dialogue {
     /// How many of the caller's messages were heard.
     pub(crate) heard: usize,
     route: Option<Route>,
+    /// What was heard last, when it came as a transcript and no completion has come yet.
+    #[serde(default)]
+    last_transcript: Option<String>,
     pub(crate) transfer_reason: Option<String>,
     pub(crate) last_utterance: String,
 }
 
 impl Dialogue {
-    /// Whether the utterances of this call come in another way, so that this one is a copy.
-    pub(crate) fn comes_another_way(&self, route: Route) -> bool {
-        route != Route::Tool && self.route.is_some_and(|first| first != route)
+    /// Whether this is a copy of what comes by completions as well: they alone are spoken, and so they win.
+    pub(crate) fn is_copy(&self, route: Route) -> bool {
+        route == Route::Transcript && self.route == Some(Route::Completions)
+    }
+
+    /// Whether a completion's words were heard as a transcript just now: it gets the same answer.
+    pub(crate) fn was_transcribed(&self, route: Route, said: &str) -> bool {
+        let transcript = self.last_transcript.as_deref();
+        route == Route::Completions && transcript.is_some_and(|t| french::same_words(t, said))
+    }
+
+    /// The words among the caller's messages that were not heard before: what was said over a filler is among them. What
+    /// the newest transcript has of them, when completions come for the first time, was heard.
+    pub(crate) fn unheard(&self, messages: &[String]) -> String {
+        if let Some(transcript) = &self.last_transcript {
+            if french::ends_with(&messages.join(" "), transcript) {
+                return transcript.clone();
+            }
+            let heard = messages
+                .iter()
+                .rposition(|m| french::ends_with(m, transcript));
+            let last = messages.len().saturating_sub(1);
+            return messages[heard.map_or(last, |at| at + 1)..].join(" ");
+        }
+        let from = self.heard.min(messages.len().saturating_sub(1));
+        messages[from..].join(" ")
     }
 
     /// Takes in what was heard.
     pub(crate) fn hear(&mut self, heard: &Heard) -> Next {
         self.turns += 1;
         self.heard = self.heard.max(heard.messages);
-        if heard.route != Route::Tool {
-            self.route.get_or_insert(heard.route);
+        let repeats = self.was_transcribed(heard.route, &heard.said);
+        match heard.route {
+            Route::Tool => {}
+            Route::Completions => (self.route, self.last_transcript) = (Some(heard.route), None),
+            Route::Transcript => {
+                self.route.get_or_insert(heard.route);
+                self.last_transcript = Some(heard.said.clone());
+            }
+        }
+        if repeats {
+            return Next::Say(self.last_utterance.clone());
         }
         if self.caller.is_none() {
             self.caller.clone_from(&heard.caller);
@@ -195,7 +202,7 @@ impl Dialogue {
                 self.say(WELCOME)
             }
             State::Qualif => self.qualify(said, &understood),
-            State::Slots => self.ask_free(understood.day),
+            State::Slots => self.ask_free(understood.choice.day),
             State::WaitConfirm => self.choose(&understood),
             State::Confirmed | State::Transferred => self.say(HUMAN),
         }
@@ -221,7 +228,10 @@ impl Dialogue {
                 self.ask_free(day.as_deref().and_then(french::day_named))
             }
             Tool::BookSlot { choice } => self.choose(&Understood {
-                number: Some(*choice),
+                choice: Choice {
+                    number: Some(*choice),
+                    ..Choice::default()
+                },
                 ..Understood::default()
             }),
             Tool::Transfer {} => self.transfer("model_asked"),
@@ -302,41 +312,6 @@ impl Dialogue {
             except: self.rejected.clone(),
             day: day.map(french::day_name),
         })
-    }
-
-    /// Takes an answer to the proposed slots.
-    fn choose(&mut self, understood: &Understood) -> Next {
-        let numbered = understood
-            .number
-            .and_then(|n| self.proposed.get(n.checked_sub(1)?));
-        let on_day = |day| {
-            self.proposed
-                .iter()
-                .filter(move |slot| slot.weekday() == day)
-        };
-        let chosen = match (numbered, understood.day) {
-            (Some(slot), _) => Some(*slot),
-            (None, Some(day)) => match on_day(day).count() {
-                0 => return self.ask_free(Some(day)),
-                1 => on_day(day).next().copied(),
-                _ => None,
-            },
-            _ if understood.yes => self.chosen.or_else(|| self.proposed.first().copied()),
-            _ if understood.no => {
-                self.rejected.append(&mut self.proposed);
-                self.chosen = None;
-                return self.ask_free(None);
-            }
-            // What was chosen while the agenda did not answer is still to be booked.
-            _ => self.chosen,
-        };
-        match chosen {
-            Some(slot) => {
-                (self.chosen, self.retries) = (Some(slot), 0);
-                Next::Ask(Ask::Book { slot })
-            }
-            None => self.not_understood(),
-        }
     }
 
     /// Takes in what the agenda told.

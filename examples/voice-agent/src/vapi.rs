@@ -1,5 +1,7 @@
 //! Webhooks in Vapi's shapes (docs.vapi.ai: server messages, custom LLM).
 
+use std::sync::Arc;
+
 use filrouge_types::{RequestId, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -102,7 +104,7 @@ fn refused(why: &str) -> Answer {
 }
 
 /// Handles a server message.
-pub(crate) async fn server_message(calls: &Calls, body: &[u8]) -> Answer {
+pub(crate) async fn server_message(calls: &Arc<Calls>, body: &[u8]) -> Answer {
     let message = match serde_json::from_slice::<ServerMessage>(body) {
         Ok(body) => body.message,
         Err(error) => return refused(&error.to_string()),
@@ -116,28 +118,34 @@ pub(crate) async fn server_message(calls: &Calls, body: &[u8]) -> Answer {
             transcript(calls, &call, caller, &message).await
         }
         "tool-calls" => tool_calls(calls, &call, caller, &message.tool_call_list).await,
-        "status-update" => {
-            match message.status.as_deref() {
-                Some("in-progress") => calls.started(&call).await,
-                Some("ended") => calls.ended(&call, reason(&message)).await,
-                _ => {}
+        "status-update" => match message.status.as_deref() {
+            Some("in-progress") => {
+                calls.started(&call).await;
+                (200, Some(json!({})))
             }
-            (200, Some(json!({})))
-        }
-        "end-of-call-report" => {
-            calls.ended(&call, reason(&message)).await;
-            (200, Some(json!({})))
-        }
+            Some("ended") => ended(calls, &call, &message).await,
+            _ => (200, Some(json!({}))),
+        },
+        "end-of-call-report" => ended(calls, &call, &message).await,
         // All others tell and expect nothing.
         _ => (200, Some(json!({}))),
     }
 }
 
-fn reason(message: &Message) -> &str {
-    message.ended_reason.as_deref().unwrap_or("unknown")
+/// The end of a call: to be told again (503) while it is not recorded.
+async fn ended(calls: &Arc<Calls>, call: &SessionId, message: &Message) -> Answer {
+    let reason = message.ended_reason.as_deref().unwrap_or("unknown");
+    match calls.ended(call, reason).await {
+        true => (200, Some(json!({}))),
+        false => (
+            503,
+            Some(json!({ "error": "the end of the call is not recorded yet" })),
+        ),
+    }
 }
 
-/// A transcript of the caller's: final ones are heard, once for each timestamp.
+/// A transcript of the caller's: final ones are heard, once for each timestamp. One without a timestamp has nothing that a
+/// second delivery is known by: it is heard each time.
 async fn transcript(
     calls: &Calls,
     call: &SessionId,
@@ -153,10 +161,10 @@ async fn transcript(
     else {
         return (200, Some(json!({})));
     };
-    let at = message
-        .timestamp
-        .as_ref()
-        .map_or_else(String::new, Value::to_string);
+    let at = match message.timestamp.as_ref().filter(|at| !at.is_null()) {
+        Some(at) => at.to_string(),
+        None => uuid::Uuid::now_v7().to_string(),
+    };
     let key = format!("transcript:{at}:{:016x}", hash(words.as_bytes()));
     let heard = heard(Route::Transcript, caller);
     let Ok(request) = RequestId::new(key) else {
@@ -172,7 +180,8 @@ async fn transcript(
     }
 }
 
-/// Calls of tools, each once for its id.
+/// Calls of tools, each once for its id, in order: behind one that cannot be worked at now the others wait as well, and those
+/// before it are answered.
 async fn tool_calls(
     calls: &Calls,
     call: &SessionId,
@@ -196,8 +205,11 @@ async fn tool_calls(
             .await;
         match spoken(&reply) {
             Some(text) => results.push(json!({ "toolCallId": one.id, "result": text })),
-            None => return (204, None),
+            None => break,
         }
+    }
+    if results.is_empty() && !list.is_empty() {
+        return (204, None);
     }
     (200, Some(json!({ "results": results })))
 }

@@ -1,11 +1,12 @@
 //! Putting checkpoints, and reading them (DESIGN §6).
 
 use filrouge_store::command::{Outcome, PutCheckpoint, Scope, Write};
-use filrouge_types::{Checkpoint, ErrorCode, Failure, RawJson, SessionId};
+use filrouge_types::{Checkpoint, ErrorCode, Failure, RawJson, SessionId, UNPLACED};
+use tracing::field::{Value, display};
 
 use super::lease::held;
 use super::requests::SaveCheckpoint;
-use super::words::word;
+use super::words::{word, word_of};
 use crate::engine::{Engine, unexpected};
 use crate::secrets::{Masked, Recorded};
 
@@ -71,8 +72,14 @@ impl Engine {
             } => {
                 if created {
                     self.counts.checkpoint();
-                    tracing::info!(tenant_id = %scope.tenant, call_id = %session, seq = checkpoint.seq,
-                        state = %word(checkpoint.label.as_deref()), "[CHECKPOINT]");
+                    let none = display("-");
+                    // A number, as in all other lines, once the ledger has given it.
+                    let seq: &dyn Value = match checkpoint.seq {
+                        UNPLACED => &none,
+                        _ => &checkpoint.seq,
+                    };
+                    tracing::info!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), seq,
+                        state = %word_of(checkpoint.label.as_deref()), "[CHECKPOINT]");
                 }
                 let saved = Saved {
                     checkpoint: *checkpoint,

@@ -16,12 +16,16 @@ pub struct CallCounts {
     pub leases: u64,
     /// Leases that were waited for in vain.
     pub lease_timeouts: u64,
+    /// Leases that somebody else held, and that were not waited for.
+    pub leases_refused: u64,
+    /// Events of filrouge itself that a session had no room for: it keeps the last tenth for the application.
+    pub events_dropped: u64,
     /// Checkpoints that were put.
     pub checkpoints: u64,
     /// Writes that a lease has refused, by their codes: `stale_fence`, `lease_expired`, `lease_held`.
     pub writes_refused: Vec<(&'static str, u64)>,
     /// Sessions that were gone on with, by source and by what it was instead of the newest checkpoint: `none`,
-    /// `older_checkpoint`, `replay`.
+    /// `older_checkpoint`, `replay`, `trimmed`.
     pub resumes: Vec<(&'static str, &'static str, u64)>,
 }
 
@@ -30,6 +34,8 @@ pub struct CallCounts {
 pub(crate) struct CallCounters {
     leases: AtomicU64,
     lease_timeouts: AtomicU64,
+    leases_refused: AtomicU64,
+    events_dropped: AtomicU64,
     checkpoints: AtomicU64,
     writes_refused: Mutex<BTreeMap<&'static str, u64>>,
     resumes: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
@@ -47,6 +53,17 @@ impl CallCounters {
 
     pub(super) fn lease_timeout(&self) {
         self.lease_timeouts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn lease_refused(&self) {
+        self.leases_refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// An event of filrouge itself was not recorded; counted when the session has no room for it.
+    pub(super) fn event_dropped(&self, code: ErrorCode) {
+        if code == ErrorCode::LimitExceeded {
+            self.events_dropped.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn checkpoint(&self) {
@@ -78,6 +95,8 @@ impl Engine {
         CallCounts {
             leases: counts.leases.load(Ordering::Relaxed),
             lease_timeouts: counts.lease_timeouts.load(Ordering::Relaxed),
+            leases_refused: counts.leases_refused.load(Ordering::Relaxed),
+            events_dropped: counts.events_dropped.load(Ordering::Relaxed),
             checkpoints: counts.checkpoints.load(Ordering::Relaxed),
             writes_refused: refused.iter().map(|(code, n)| (*code, *n)).collect(),
             resumes: resumes

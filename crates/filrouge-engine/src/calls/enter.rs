@@ -4,11 +4,15 @@
 use std::time::Duration;
 
 use filrouge_store::command::Scope;
-use filrouge_types::{ErrorCode, Failure, RequestId, SessionId, Turn};
+use filrouge_types::{ErrorCode, Failure, RequestId, SessionId, Turn, TurnId};
+use tokio::time::Instant;
 
 use super::busy::{OnBusy, busy};
+use super::lease::warn_if_down;
 use super::requests::ResumeSession;
 use super::resume::Resumed;
+use super::unclaimed::Unclaimed;
+use super::words::word;
 use crate::engine::Engine;
 use crate::live::Live;
 
@@ -53,53 +57,111 @@ impl Engine {
         let Webhook {
             session,
             request,
-            resume,
+            mut resume,
             on_busy,
         } = webhook;
-        // A delivery that comes again takes no lease, and counts as no resume.
-        if let Some(turn) = self.answered(scope, &session, &request).await? {
-            return Ok(Entered::Answered(Box::new(turn)));
-        }
-        let resumed = match self.resume(scope, &session, resume).await {
-            Err(failure) if is_taken(failure.code) => {
-                let taken = Taken { failure, on_busy };
-                return self
-                    .while_taken(live, scope, &session, &request, taken)
-                    .await;
+        let waited = !self.lease_wait(resume.wait_ms)?.is_zero();
+        let mut until = None;
+        loop {
+            // A delivery that comes again takes no lease, and counts as no resume.
+            if let Some(turn) = self.answered(scope, &session, &request).await? {
+                return Ok(Entered::Answered(Box::new(turn)));
             }
-            resumed => resumed?,
-        };
-        // Whoever worked at it may have ended it while the lease was waited for. A turn that is open was begun by somebody
-        // who does not hold the session any more.
-        let answered = self.answered(scope, &session, &request).await;
-        if let Ok(None) = answered {
-            return Ok(Entered::Work(Box::new(resumed)));
-        }
-        let Resumed { holder, fence, .. } = &resumed;
-        let freed = self.release_lease(scope, &session, holder, *fence).await;
-        match answered? {
-            Some(turn) => freed.map(|_| Entered::Answered(Box::new(turn))),
-            None => Ok(Entered::Work(Box::new(resumed))),
+            let failure = match self.resume_unclaimed(scope, &session, &resume).await {
+                Ok(held) => return self.entered(scope, &session, &request, held).await,
+                Err(failure) if is_taken(failure.code) => failure,
+                Err(failure) => return Err(failure),
+            };
+            // The webhook may have been answered, or be worked at by whoever holds the session.
+            let turn = match self.turn_of(scope, &session, &request).await? {
+                Some(turn) if turn.status.is_closed() => {
+                    return Ok(Entered::Answered(Box::new(turn)));
+                }
+                Some(turn) if failure.code == ErrorCode::LeaseTimeout => turn,
+                _ => {
+                    let waited = waited || until.is_some();
+                    let refused = (&*resume.holder, waited, &failure);
+                    self.tell_refused(scope, &session, refused).await;
+                    return Err(failure);
+                }
+            };
+            let wait = match on_busy {
+                OnBusy::NoContent => return Ok(Entered::Busy),
+                OnBusy::Reject => return Err(busy(&turn)),
+                OnBusy::Wait(wait) => wait,
+            };
+            let until = *until.get_or_insert_with(|| Instant::now() + wait);
+            let id = turn.turn_id;
+            match self
+                .ended_or_free(live, scope, (&session, id), until)
+                .await?
+            {
+                Some(turn) if turn.status.is_closed() => {
+                    return Ok(Entered::Answered(Box::new(turn)));
+                }
+                Some(turn) => return Err(busy(&turn)),
+                // Whoever worked at it is gone: the work is to be done here.
+                None => resume.wait_ms = Some(self.wait_left(until)),
+            }
         }
     }
 
-    /// The session is not to be had: the webhook may have been answered, or be worked at by whoever holds it.
-    async fn while_taken(
+    /// The session is held: the work is to be done, unless whoever held it before has ended it while the lease was waited
+    /// for. A turn that is open was begun by somebody who does not hold the session any more.
+    async fn entered(
         &self,
-        live: &Live,
         scope: &Scope,
         session: &SessionId,
         request: &RequestId,
-        taken: Taken,
+        (resumed, unclaimed): (Resumed, Unclaimed),
     ) -> Result<Entered, Failure> {
-        match self.turn_of(scope, session, request).await? {
-            Some(turn) if turn.status.is_closed() => Ok(Entered::Answered(Box::new(turn))),
-            Some(turn) if taken.failure.code == ErrorCode::LeaseTimeout => {
-                self.while_busy(live, scope, session, turn, taken.on_busy)
-                    .await
+        let Some(turn) = self.answered(scope, session, request).await? else {
+            unclaimed.claim();
+            return Ok(Entered::Work(Box::new(resumed)));
+        };
+        if unclaimed.is_new() {
+            let Resumed { holder, fence, .. } = &resumed;
+            match self.release_lease(scope, session, holder, *fence).await {
+                Ok(_) => unclaimed.claim(),
+                // The answer is there. The lease is tried once more, and ends by itself when its time is up.
+                Err(failure) => {
+                    let err = failure.code;
+                    tracing::warn!(%err, tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), "[CALL_LOCK_WARN]");
+                }
             }
-            _ => Err(taken.failure),
         }
+        Ok(Entered::Answered(Box::new(turn)))
+    }
+
+    /// Waits until a turn has ended, or the session that it is worked at in is free: then none is given. When time is over,
+    /// the turn as it stands.
+    async fn ended_or_free(
+        &self,
+        live: &Live,
+        scope: &Scope,
+        (session, id): (&SessionId, TurnId),
+        until: Instant,
+    ) -> Result<Option<Turn>, Failure> {
+        let mut commits = self.ledger.commits();
+        let left = until.saturating_duration_since(Instant::now());
+        tokio::select! {
+            turn = self.wait_for_turn(live, scope, session, id, left) => return turn.map(Some),
+            free = self.wait_while_held(scope, session, &mut commits, until) => {
+                free.inspect_err(|failure| warn_if_down(scope, session, failure))?;
+            }
+        }
+        if Instant::now() < until {
+            return Ok(None);
+        }
+        let turn = self.wait_for_turn(live, scope, session, id, Duration::ZERO);
+        turn.await.map(Some)
+    }
+
+    /// How many milliseconds a lease may still be waited for.
+    fn wait_left(&self, until: Instant) -> u64 {
+        let left = until.saturating_duration_since(Instant::now());
+        let left = left.min(self.settings.calls.lease_wait_max);
+        u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// The turn of a request, if it has ended; none of a session that is not there yet. While the ledger does not answer,
@@ -114,27 +176,6 @@ impl Engine {
             Err(failure) if is_unknown(failure.code) => Ok(None),
             turn => Ok(turn?.filter(|turn| turn.status.is_closed())),
         }
-    }
-
-    async fn while_busy(
-        &self,
-        live: &Live,
-        scope: &Scope,
-        session: &SessionId,
-        turn: Turn,
-        on_busy: OnBusy,
-    ) -> Result<Entered, Failure> {
-        let wait = match on_busy {
-            OnBusy::NoContent => return Ok(Entered::Busy),
-            OnBusy::Reject => Duration::ZERO,
-            OnBusy::Wait(wait) => wait,
-        };
-        let id = turn.turn_id;
-        let turn = self.wait_for_turn(live, scope, session, id, wait).await?;
-        if turn.status.is_closed() {
-            return Ok(Entered::Answered(Box::new(turn)));
-        }
-        Err(busy(&turn))
     }
 
     /// The turn of a request, if it was begun.
@@ -157,12 +198,6 @@ impl Engine {
             })
             .await
     }
-}
-
-/// A session that is not to be had.
-struct Taken {
-    failure: Failure,
-    on_busy: OnBusy,
 }
 
 /// Whether a turn cannot be looked for: its session is not there, or nobody can tell.

@@ -6,12 +6,17 @@ use filrouge_store::command::{
     Acquire, Hold, LeaseAsk, NewSession, Outcome, Scope, TakeLease, Write,
 };
 use filrouge_types::{ErrorCode, Failure, Lease, SessionId};
+use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::requests::{AcquireLease, RenewLease};
 use super::settings::Journal;
+use super::unclaimed::{self, Unclaimed, held_now};
+use super::words::{word, word_of};
 use crate::engine::{Engine, unexpected};
+use crate::hex::to_hex;
 use crate::requests::RecordEvent;
+use crate::spool::note_spooled;
 
 /// How often who waits looks for itself: of a session that is not in the ledger no commit tells.
 const LOOK: Duration = Duration::from_millis(100);
@@ -54,6 +59,8 @@ pub(super) struct Taken {
     pub(super) new: bool,
     pub(super) created: bool,
     pub(super) resumed: bool,
+    /// Given free unless it is claimed.
+    pub(super) unclaimed: Unclaimed,
 }
 
 /// How a lease is to be taken.
@@ -81,8 +88,18 @@ impl Engine {
             wait: self.lease_wait(request.wait_ms)?,
             acquire: self.acquire(request.ttl_ms, None, None)?,
         };
-        let taken = self.take_lease(scope, session, taking).await?;
-        Ok((taken.lease, taken.new))
+        let waited = !taking.wait.is_zero();
+        match self.take_lease(scope, session, taking).await {
+            Ok(taken) => {
+                taken.unclaimed.claim();
+                Ok((taken.lease, taken.new))
+            }
+            Err(failure) => {
+                let refused = (&*request.holder, waited, &failure);
+                self.tell_refused(scope, session, refused).await;
+                Err(failure)
+            }
+        }
     }
 
     /// Renews a lease from now on.
@@ -143,13 +160,8 @@ impl Engine {
     /// # Errors
     /// `session_not_found`, and the ledger's.
     pub async fn lease(&self, scope: &Scope, session: &SessionId) -> Result<Lease, Failure> {
-        if let Some(waiting) = self.ledger.waiting(scope, session).filter(|w| w.down) {
-            return Ok(waiting.lease);
-        }
-        let (viewer, id, now) = (scope.clone(), session.clone(), self.clock.now());
-        self.ledger
-            .ask_in(scope, session, move |sight| sight.lease(&viewer, &id, now))
-            .await
+        let (ledger, clock) = (self.ledger.as_ref(), self.clock.as_ref());
+        held_now(ledger, clock, scope, session).await
     }
 
     pub(super) fn check_journal(&self) -> Result<(), Failure> {
@@ -158,7 +170,7 @@ impl Engine {
         }
         Err(
             Failure::new(ErrorCode::JournalOff, "live calls are not journaled here")
-                .with_hint("set the setting `journal` to `shadow` or `on`"),
+                .with_hint("set the setting `calls.journal` to `shadow` or `on`"),
         )
     }
 
@@ -172,7 +184,11 @@ impl Engine {
         Ok(Acquire {
             ttl: self.lease_ttl(ttl_ms)?,
             create,
-            terminal: self.settings.calls.terminal.clone(),
+            // What is not read does not end a session.
+            terminal: match self.settings.calls.journal {
+                Journal::On => self.settings.calls.terminal.clone(),
+                Journal::Shadow | Journal::Off => Vec::new(),
+            },
             resumes,
         })
     }
@@ -187,7 +203,8 @@ impl Engine {
         within(ms, "wait_ms", 0, calls.lease_wait, calls.lease_wait_max)
     }
 
-    /// Takes a lease as soon as it is free.
+    /// Takes a lease as soon as it is free. Nobody is told of one that is not to be had: whoever asked may have another
+    /// answer.
     pub(super) async fn take_lease(
         &self,
         scope: &Scope,
@@ -205,28 +222,26 @@ impl Engine {
             {
                 Err(failure) if failure.code == ErrorCode::LeaseTimeout => failure,
                 Err(failure) => {
-                    if failure.code.status() >= 500 {
-                        tracing::warn!(err = %failure.code, tenant_id = %scope.tenant, call_id = %session, "[CALL_LOCK_WARN]");
-                    }
+                    warn_if_down(scope, session, &failure);
                     return Err(failure);
                 }
                 Ok(taken) => {
                     self.counts.lease();
-                    tracing::info!(tenant_id = %scope.tenant, call_id = %session, fence = taken.lease.fence, "[CALL_LOCK] acquired");
+                    tracing::info!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), fence = taken.lease.fence, "[CALL_LOCK] acquired");
                     return Ok(taken);
                 }
             };
             if Instant::now() >= until {
-                self.tell_timeout(scope, session, &refused).await;
                 return Err(refused);
             }
             self.wait_while_held(scope, session, &mut commits, until)
-                .await?;
+                .await
+                .inspect_err(|failure| warn_if_down(scope, session, failure))?;
         }
     }
 
     /// Waits until the lease may be free, or time is over.
-    async fn wait_while_held(
+    pub(super) async fn wait_while_held(
         &self,
         scope: &Scope,
         session: &SessionId,
@@ -246,29 +261,44 @@ impl Engine {
         }
     }
 
-    /// Tells of a lease that could not be had: in the log, and by an event of the session.
-    async fn tell_timeout(&self, scope: &Scope, session: &SessionId, refused: &Failure) {
-        let held = refused.held.as_deref();
-        let holder = held.and_then(|held| held.holder.as_deref());
+    /// Tells of a lease that could not be had by `holder`: in the log, and by an event of the session. Where it was not
+    /// `waited` for, it is counted as refused; other failures are told elsewhere.
+    pub(super) async fn tell_refused(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        (holder, waited, refused): (&str, bool, &Failure),
+    ) {
+        if refused.code != ErrorCode::LeaseTimeout {
+            return;
+        }
+        if !waited {
+            self.counts.lease_refused();
+            return;
+        }
         self.counts.lease_timeout();
-        tracing::warn!(tenant_id = %scope.tenant, call_id = %session, holder, "[CALL_LOCK_TIMEOUT]");
-        if let Err(failure) = self.record_timeout(scope, session, refused).await {
-            tracing::warn!(err = %failure.code, tenant_id = %scope.tenant, call_id = %session, "[CALL_LOCK_WARN]");
+        let held = refused.held.as_deref();
+        let fence = held.map_or(0, |held| held.fence);
+        let recorded = self.record_timeout(scope, session, fence, holder).await;
+        let holder = held.and_then(|held| held.holder.as_deref());
+        tracing::warn!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), holder = %word_of(holder), "[CALL_LOCK_TIMEOUT]");
+        if let Err(failure) = recorded {
+            self.counts.event_dropped(failure.code);
+            tracing::warn!(err = %failure.code, tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), "[CALL_LOCK_WARN]");
         }
     }
 
+    /// Once for each fence that was waited for in vain, and for each who did.
     async fn record_timeout(
         &self,
         scope: &Scope,
         session: &SessionId,
-        refused: &Failure,
+        fence: u64,
+        holder: &str,
     ) -> Result<(), Failure> {
+        let waiter = to_hex(&Sha256::digest(holder)[..8]);
+        let key = format!("filrouge:call_lock_timeout:{fence}:{waiter}");
         let internal = |e: String| Failure::new(ErrorCode::Internal, e);
-        let mut word = [0; 8];
-        self.entropy.fill(&mut word).map_err(internal)?;
-        let fence = refused.held.as_ref().map_or(0, |held| held.fence);
-        let word = u64::from_be_bytes(word);
-        let key = format!("filrouge:call_lock_timeout:{fence}:{word:016x}");
         let event = RecordEvent {
             key: filrouge_types::EventKey::new(key).map_err(|e| internal(e.to_string()))?,
             kind: "call_lock_timeout".into(),
@@ -297,7 +327,8 @@ impl Engine {
             holder,
             ask,
         };
-        match self.write(scope, Write::Lease(Box::new(take))).await? {
+        let (outcome, unclaimed) = self.lease_outcome(scope, take).await?;
+        match outcome {
             Outcome::Lease {
                 lease,
                 taken,
@@ -308,9 +339,40 @@ impl Engine {
                 new: taken,
                 created,
                 resumed,
+                unclaimed,
             }),
             _ => Err(unexpected()),
         }
+    }
+
+    /// One that is taken is given free again when the caller does not live to have it.
+    async fn lease_outcome(
+        &self,
+        scope: &Scope,
+        take: TakeLease,
+    ) -> Result<(Outcome, Unclaimed), Failure> {
+        if !matches!(take.ask, LeaseAsk::Acquire(_)) {
+            let outcome = self.write(scope, Write::Lease(Box::new(take))).await?;
+            return Ok((outcome, Unclaimed::default()));
+        }
+        let (ledger, clock) = (self.ledger.clone(), self.clock.clone());
+        let asked = unclaimed::asked(ledger, clock, scope.clone(), take).await;
+        let (outcome, unclaimed) =
+            asked.inspect_err(|failure| self.counts.refused(failure.code))?;
+        Ok(match outcome {
+            Outcome::Spooled(outcome) => {
+                note_spooled();
+                (*outcome, unclaimed)
+            }
+            outcome => (outcome, unclaimed),
+        })
+    }
+}
+
+/// Tells of a ledger that failed while a lease was asked for.
+pub(super) fn warn_if_down(scope: &Scope, session: &SessionId, failure: &Failure) {
+    if failure.code.status() >= 500 {
+        tracing::warn!(err = %failure.code, tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), "[CALL_LOCK_WARN]");
     }
 }
 

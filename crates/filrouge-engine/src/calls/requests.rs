@@ -58,6 +58,10 @@ pub struct ResumeSession {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(format = "uint64", minimum = 0))]
     pub known_seq: Option<u64>,
+    /// The fence that the caller has last written under: its copy is stale, too, when somebody has held the session since.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(format = "uint64", minimum = 0))]
+    pub known_fence: Option<u64>,
     /// Whether the session is made when there is none.
     #[serde(default)]
     pub create: bool,
@@ -72,6 +76,7 @@ impl ResumeSession {
             ttl_ms: None,
             wait_ms: None,
             known_seq: None,
+            known_fence: None,
             create: true,
         }
     }

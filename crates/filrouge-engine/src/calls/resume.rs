@@ -6,7 +6,7 @@ use filrouge_store::command::{NewSession, Scope};
 use filrouge_store::ledger::Waiting;
 use filrouge_store::read::NewestCheckpoint;
 use filrouge_types::{
-    Checkpoint, ErrorCode, EventKey, Failure, Item, RawJson, SessionId, Timestamp,
+    Checkpoint, ErrorCode, EventKey, Failure, Item, RawJson, SessionId, Timestamp, UNPLACED,
 };
 use serde::Serialize;
 use tokio::time::Instant;
@@ -14,7 +14,8 @@ use tokio::time::Instant;
 use super::lease::{Taken, Taking};
 use super::requests::ResumeSession;
 use super::settings::Journal;
-use super::words::word;
+use super::unclaimed::Unclaimed;
+use super::words::{word, word_of};
 use crate::engine::Engine;
 use crate::requests::RecordEvent;
 
@@ -30,6 +31,9 @@ pub enum Fallback {
     OlderCheckpoint,
     /// None can be read: all items.
     Replay,
+    /// The oldest items of an ephemeral session were let go, or more wait in the spool than are given at once: what is
+    /// given begins later than it should.
+    Trimmed,
 }
 
 impl Fallback {
@@ -39,6 +43,7 @@ impl Fallback {
         match self {
             Self::OlderCheckpoint => "older_checkpoint",
             Self::Replay => "replay",
+            Self::Trimmed => "trimmed",
         }
     }
 }
@@ -61,7 +66,8 @@ pub struct Resumed {
     pub tail_cursor: Option<u64>,
     /// The newest seq.
     pub last_seq: u64,
-    /// Whether the caller's copy up to `known_seq` is not what the session is now; absent when it named none.
+    /// Whether the caller's copy up to `known_seq`, last written under `known_fence`, is not what the session is now;
+    /// absent when it named neither.
     pub stale: Option<bool>,
     /// Where it comes from: `pg`, `sqlite`, `memory`, `hot`; `spool` while the ledger does not answer; `shadow` when the
     /// journal is written and not read.
@@ -97,9 +103,31 @@ impl Engine {
         session: &SessionId,
         request: ResumeSession,
     ) -> Result<Resumed, Failure> {
-        let resumed = self.resumed(scope, session, &request).await;
+        let waited = !self.lease_wait(request.wait_ms)?.is_zero();
+        match self.resume_unclaimed(scope, session, &request).await {
+            Ok((resumed, unclaimed)) => {
+                unclaimed.claim();
+                Ok(resumed)
+            }
+            Err(failure) => {
+                let refused = (&*request.holder, waited, &failure);
+                self.tell_refused(scope, session, refused).await;
+                Err(failure)
+            }
+        }
+    }
+
+    /// As [`Self::resume`], with a lease that is given free unless it is claimed; nobody is told of one that was not to be
+    /// had.
+    pub(super) async fn resume_unclaimed(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        request: &ResumeSession,
+    ) -> Result<(Resumed, Unclaimed), Failure> {
+        let resumed = self.resumed(scope, session, request).await;
         match &resumed {
-            Ok(resumed) => {
+            Ok((resumed, _)) => {
                 self.counts.resume(resumed);
                 tell(scope, session, resumed);
             }
@@ -107,7 +135,7 @@ impl Engine {
                 let err = failure.code;
                 let pg_down = err == ErrorCode::StoreUnavailable;
                 let what = if pg_down { "pg_down" } else { "store" };
-                tracing::warn!(tenant_id = %scope.tenant, call_id = %session, reason = what, "[CALL_RESUME_WARN] pg_down/err={err}");
+                tracing::warn!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), reason = what, "[CALL_RESUME_WARN] pg_down/err={err}");
             }
             Err(_) => {}
         }
@@ -119,7 +147,7 @@ impl Engine {
         scope: &Scope,
         session: &SessionId,
         request: &ResumeSession,
-    ) -> Result<Resumed, Failure> {
+    ) -> Result<(Resumed, Unclaimed), Failure> {
         let reads = self.settings.calls.journal == Journal::On;
         let create = request.create.then(|| NewSession::bare(session.clone()));
         let taking = Taking {
@@ -130,7 +158,8 @@ impl Engine {
         let wait = taking.wait;
         let taken = self.take_lease(scope, session, taking).await?;
         if let Some(waiting) = self.waiting(scope, session, wait).await? {
-            return Ok(spooled(request, taken, waiting, reads));
+            let resumed = spooled(request, &taken, waiting, reads);
+            return Ok((resumed, taken.unclaimed));
         }
         let found = self.found(scope, session, taken.lease.fence).await?;
         let source = match self.settings.calls.journal {
@@ -138,7 +167,7 @@ impl Engine {
             _ if self.ledger.in_hot(scope, session).await? => "hot",
             _ => self.ledger.kind(),
         };
-        let resumed = given(request, taken, found, source, reads);
+        let resumed = given(request, &taken, found, source, reads);
         if reads && resumed.0 {
             self.tell_reconstructed(scope, session, &resumed.1).await;
         }
@@ -146,7 +175,7 @@ impl Engine {
         let (checkpoint, state) = (resumed.checkpoint.as_ref(), resumed.state.as_deref());
         self.ledger
             .resumed(scope, session, checkpoint, resumed.last_seq, state);
-        Ok(resumed)
+        Ok((resumed, taken.unclaimed))
     }
 
     /// The session as it is known here, when the ledger does not answer. Once that is back, what waits is drained first:
@@ -162,8 +191,14 @@ impl Engine {
             match self.ledger.waiting(scope, session) {
                 None => return Ok(None),
                 Some(waiting) if waiting.down => {
+                    let most = self.settings.calls.tail_items;
+                    let tail = self.ledger.waiting_tail(scope, session, most);
+                    let Some(waiting) = tail.filter(|w| w.down) else {
+                        // It has come back in between.
+                        continue;
+                    };
                     let err = ErrorCode::StoreUnavailable;
-                    tracing::warn!(tenant_id = %scope.tenant, call_id = %session, reason = "pg_down", "[CALL_RESUME_WARN] pg_down/err={err}");
+                    tracing::warn!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), reason = "pg_down", "[CALL_RESUME_WARN] pg_down/err={err}");
                     return Ok(Some(waiting));
                 }
                 Some(_) if Instant::now() >= until => {
@@ -222,7 +257,8 @@ impl Engine {
         };
         if let Err(failure) = self.record_any_event(scope, session.clone(), event).await {
             let err = failure.code;
-            tracing::warn!(tenant_id = %scope.tenant, call_id = %session, "[CALL_RESUME_WARN] err={err}");
+            self.counts.event_dropped(err);
+            tracing::warn!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), "[CALL_RESUME_WARN] err={err}");
         }
     }
 }
@@ -230,12 +266,14 @@ impl Engine {
 /// The answer, and whether the state is to be made anew from items: the newest checkpoint cannot be read, or there is none.
 fn given(
     request: &ResumeSession,
-    taken: Taken,
+    taken: &Taken,
     found: Found,
     source: &'static str,
     reads: bool,
 ) -> (bool, Resumed) {
+    let after = found.newest.checkpoint.as_ref().map_or(0, |c| c.seq);
     let fallback = match (found.newest.unreadable, &found.newest.checkpoint) {
+        _ if is_trimmed(after, &found.tail, found.last_seq) => Some(Fallback::Trimmed),
         (0, _) => None,
         (_, Some(_)) => Some(Fallback::OlderCheckpoint),
         (_, None) => Some(Fallback::Replay),
@@ -250,10 +288,7 @@ fn given(
         tail: if reads { found.tail } else { Vec::new() },
         tail_cursor: found.tail_cursor.filter(|_| reads),
         last_seq: found.last_seq,
-        stale: request
-            .known_seq
-            .filter(|_| reads)
-            .map(|known| known != found.last_seq),
+        stale: is_stale(request, taken, found.last_seq).filter(|_| reads),
         source,
         created: taken.created,
         state: found.state.filter(|_| reads),
@@ -262,9 +297,31 @@ fn given(
     (reconstructs, resumed)
 }
 
+/// Whether items behind `after` that should be given were let go.
+pub(super) fn is_trimmed(after: u64, tail: &[Item], last_seq: u64) -> bool {
+    match tail.first() {
+        Some(first) => first.seq > after + 1,
+        None => last_seq > after,
+    }
+}
+
+/// Whether the caller's copy is not what the session is now: it ends elsewhere, or somebody has held the session since.
+fn is_stale(request: &ResumeSession, taken: &Taken, last_seq: u64) -> Option<bool> {
+    let before = taken.lease.fence - u64::from(taken.new);
+    let elsewhere = request.known_seq.map(|known| known != last_seq);
+    let held_since = request.known_fence.map(|known| before > known);
+    match (elsewhere, held_since) {
+        (None, None) => None,
+        (elsewhere, held_since) => Some(elsewhere == Some(true) || held_since == Some(true)),
+    }
+}
+
 /// The answer from what is known here.
-fn spooled(request: &ResumeSession, taken: Taken, waiting: Waiting, reads: bool) -> Resumed {
-    let known = request.known_seq.filter(|_| reads);
+fn spooled(request: &ResumeSession, taken: &Taken, waiting: Waiting, reads: bool) -> Resumed {
+    // What waits has no seq that a copy could be compared by.
+    let unplaced = |c: &Checkpoint| c.seq == UNPLACED;
+    let waits = !waiting.items.is_empty() || waiting.checkpoint.as_ref().is_some_and(unplaced);
+    let stale = is_stale(request, taken, waiting.last_seq).map(|stale| stale || waits);
     Resumed {
         fence: taken.lease.fence,
         holder: request.holder.clone(),
@@ -273,11 +330,11 @@ fn spooled(request: &ResumeSession, taken: Taken, waiting: Waiting, reads: bool)
         tail: if reads { waiting.items } else { Vec::new() },
         tail_cursor: None,
         last_seq: waiting.last_seq,
-        stale: known.map(|known| known != waiting.last_seq),
+        stale: stale.filter(|_| reads),
         source: "spool",
         created: false,
         state: waiting.state.filter(|_| reads),
-        fallback: None,
+        fallback: (reads && waiting.trimmed).then_some(Fallback::Trimmed),
     }
 }
 
@@ -285,14 +342,18 @@ fn tell(scope: &Scope, session: &SessionId, resumed: &Resumed) {
     let checkpoint = resumed.checkpoint.as_ref();
     tracing::info!(
         source = %resumed.source,
-        tenant_id = %scope.tenant,
-        call_id = %session,
-        state = %word(resumed.state.as_deref()),
+        tenant_id = %word(scope.tenant.as_str()),
+        call_id = %word(session.as_str()),
+        state = %word_of(resumed.state.as_deref()),
         ck_seq = checkpoint.map_or(0, |c| c.seq),
         last_seq = resumed.last_seq,
         "[CALL_RESUME]"
     );
     if let Some(fallback) = resumed.fallback {
-        tracing::warn!(tenant_id = %scope.tenant, call_id = %session, fallback = %fallback.as_str(), "[CALL_RESUME_WARN] err=checkpoint_unreadable");
+        let err = match fallback {
+            Fallback::Trimmed => "items_trimmed",
+            Fallback::OlderCheckpoint | Fallback::Replay => "checkpoint_unreadable",
+        };
+        tracing::warn!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), fallback = %fallback.as_str(), "[CALL_RESUME_WARN] err={err}");
     }
 }

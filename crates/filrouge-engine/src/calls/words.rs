@@ -2,14 +2,19 @@
 
 use std::borrow::Cow;
 
-/// A state's name as one word of a line: `-` for none, and `_` for what would break the line or be taken for its end.
-pub(super) fn word(state: Option<&str>) -> Cow<'_, str> {
+/// A name as one word of a line: `-` for none, and `_` for what would break the line or be taken for its end.
+pub(crate) fn word(name: &str) -> Cow<'_, str> {
     let breaks = |c: char| c.is_control() || c.is_whitespace();
-    match state {
-        None | Some("") => Cow::Borrowed("-"),
-        Some(state) if state.contains(breaks) => Cow::Owned(state.replace(breaks, "_")),
-        Some(state) => Cow::Borrowed(state),
+    match name {
+        "" => Cow::Borrowed("-"),
+        name if name.contains(breaks) => Cow::Owned(name.replace(breaks, "_")),
+        name => Cow::Borrowed(name),
     }
+}
+
+/// As [`word`], of a name that there may be none of.
+pub(crate) fn word_of(name: Option<&str>) -> Cow<'_, str> {
+    word(name.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -17,10 +22,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_is_one_word() {
-        assert_eq!(word(None), "-");
-        assert_eq!(word(Some("")), "-");
-        assert_eq!(word(Some("WAIT_CONFIRM")), "WAIT_CONFIRM");
-        assert_eq!(word(Some("wait\nfor it")), "wait_for_it");
+    fn a_name_is_one_word() {
+        assert_eq!(word_of(None), "-");
+        assert_eq!(word_of(Some("")), "-");
+        assert_eq!(word("WAIT_CONFIRM"), "WAIT_CONFIRM");
+        assert_eq!(word("wait\nfor it"), "wait_for_it");
+        assert_eq!(word("call-1 seq=1 role=agent"), "call-1_seq=1_role=agent");
     }
 }

@@ -356,7 +356,7 @@ fn what_the_engine_tells_of_itself_is_counted() {
     run(world.engine.start_turn(&scope, "s".parse().unwrap(), turn)).unwrap();
     let resume = |holder: &str| {
         let request = ResumeSession {
-            wait_ms: Some(0),
+            wait_ms: Some(1),
             ..ResumeSession::new(holder)
         };
         run(world.engine.resume(&scope, &"s".parse().unwrap(), request))

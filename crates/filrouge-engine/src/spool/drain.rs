@@ -1,182 +1,332 @@
-//! The drain: what waits goes into the ledger, each session's writes in their order, as soon as it answers.
+//! The drain: what waits goes into the ledger, each session's writes in their order, as soon as it answers. Sessions do not
+//! wait for each other: one whose writes are not taken rests, and is asked again ever less often.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use filrouge_store::command::{Command, Outcome, Write};
+use filrouge_store::Ledger;
+use filrouge_store::command::{Command, Outcome};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::Core;
-use super::folder::{Dead, Entry};
+use super::folder::Entry;
 use super::known::Key;
-use super::state::{Attempt, Letter, refusal};
-use crate::calls::Journaled;
+use super::state::Attempt;
+use crate::calls::{Journaled, word, word_of};
 use crate::trace::Trace;
 
 /// Sessions that are drained at once.
 const AT_ONCE: usize = 16;
-/// How long the end of a try is waited for that took too long.
+/// How long the end of a try is waited for that took too long, and that of all when the drain is stopped.
 const TRY: Duration = Duration::from_secs(30);
+/// How often a write is tried that the ledger fails at without saying why.
+const TRIES: u8 = 5;
+/// How long a small question to the ledger may take, in the patience of a write.
+const PROBE: u32 = 5;
 
 /// Drains until it is stopped, between two writes.
 pub(super) async fn run(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
-    let (first, most) = core.options.pause;
-    let mut pause = first;
-    loop {
-        if *stop.borrow_and_update() {
-            return;
+    let mut drain = Drain {
+        rests: Rest::new(core.options.pause.0),
+        core: core.clone(),
+        stop: stop.clone(),
+        tasks: JoinSet::new(),
+        keys: HashMap::new(),
+        resting: HashMap::new(),
+        probing: false,
+    };
+    while !*stop.borrow_and_update() {
+        let again = drain.go_on();
+        let again = async {
+            match again {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = core.wake.notified() => {}
+            Some(ended) = drain.tasks.join_next_with_id() => drain.ended(ended),
+            () = again => {}
+            changed = stop.changed() => if changed.is_err() { break },
         }
-        let keys: Vec<Key> = core.state().queues.keys().cloned().collect();
-        if keys.is_empty() {
+    }
+    let ended = async { while drain.tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(TRY, ended).await.is_err() {
+        tracing::warn!("[SPOOL] a write has no answer: it is done again by the next process");
+    }
+}
+
+/// When somebody is asked again.
+struct Rest {
+    until: Instant,
+    pause: Duration,
+}
+
+impl Rest {
+    fn new(pause: Duration) -> Self {
+        Self {
+            until: Instant::now(),
+            pause,
+        }
+    }
+
+    /// Ever longer.
+    fn begin(&mut self, most: Duration) {
+        self.until = Instant::now() + self.pause;
+        self.pause = (self.pause * 2).min(most);
+    }
+}
+
+/// How a task of the drain has ended.
+enum Ended {
+    /// Whether the ledger answers.
+    Probed(bool),
+    /// Nothing of the session waits any more.
+    Drained,
+    /// Its first write is not taken just now; whether others were before.
+    Stuck { moved: bool },
+}
+
+struct Drain {
+    core: Arc<Core>,
+    stop: watch::Receiver<bool>,
+    tasks: JoinSet<Ended>,
+    /// The sessions that are being drained.
+    keys: HashMap<Id, Key>,
+    /// Those that are not asked for a while.
+    resting: HashMap<Key, Rest>,
+    /// The ledger is being asked whether it is back.
+    probing: bool,
+    /// When it is asked next.
+    rests: Rest,
+}
+
+impl Drain {
+    /// Begins what is due; when to look again if nothing happens before.
+    fn go_on(&mut self) -> Option<Instant> {
+        if !self.core.state().is_down() {
+            self.rests = Rest::new(self.core.options.pause.0);
+            let (due, next) = self.due();
+            due.into_iter().for_each(|key| self.begin(key));
+            return next;
+        }
+        if self.probing {
+            return None;
+        }
+        if self.rests.until > Instant::now() {
+            return Some(self.rests.until);
+        }
+        self.probing = true;
+        let (core, mut stop) = (self.core.clone(), self.stop.clone());
+        self.tasks.spawn(async move {
             tokio::select! {
-                () = core.wake.notified() => {}
-                changed = stop.changed() => if changed.is_err() { return },
+                answers = core.answers() => Ended::Probed(answers),
+                _ = stop.wait_for(|stop| *stop) => Ended::Probed(false),
             }
-            continue;
-        }
-        match round(&core, keys, &stop).await {
-            true => pause = first,
-            false => {
-                let until = Instant::now() + pause;
-                tokio::select! {
-                    () = tokio::time::sleep_until(until) => {}
-                    changed = stop.changed() => if changed.is_err() { return },
+        });
+        None
+    }
+
+    /// The sessions that may be asked, as many as may be drained at once, and when the next one may.
+    fn due(&mut self) -> (Vec<Key>, Option<Instant>) {
+        let room = AT_ONCE.saturating_sub(self.keys.len());
+        let (mut due, mut next) = (Vec::new(), None::<Instant>);
+        let (now, state) = (Instant::now(), self.core.state());
+        self.resting.retain(|key, _| state.is_queued(key));
+        for key in state.queues.keys() {
+            if due.len() >= room {
+                break;
+            }
+            if self.keys.values().any(|k| k == key) {
+                continue;
+            }
+            match self.resting.get(key) {
+                Some(rest) if rest.until > now => {
+                    next = Some(next.map_or(rest.until, |at| at.min(rest.until)));
                 }
-                pause = (pause * 2).min(most);
+                _ => due.push(key.clone()),
+            }
+        }
+        (due, next)
+    }
+
+    /// The session that was asked longest ago.
+    fn next_to_try(&self) -> Option<Key> {
+        if self.keys.len() >= AT_ONCE {
+            return None;
+        }
+        let state = self.core.state();
+        let idle = state.queues.keys();
+        let idle = idle.filter(|key| !self.keys.values().any(|k| k == *key));
+        idle.min_by_key(|key| self.resting.get(key).map(|rest| rest.until))
+            .cloned()
+    }
+
+    fn begin(&mut self, key: Key) {
+        let (core, stop, of) = (self.core.clone(), self.stop.clone(), key.clone());
+        let task = self
+            .tasks
+            .spawn(async move { session(&core, &of, &stop).await });
+        self.keys.insert(task.id(), key);
+    }
+
+    fn ended(&mut self, ended: Result<(Id, Ended), JoinError>) {
+        let (first, most) = self.core.options.pause;
+        let (id, ended) = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                tracing::error!(%error, "[SPOOL] a task of the drain has ended by itself");
+                (error.id(), Ended::Stuck { moved: false })
+            }
+        };
+        let Some(key) = self.keys.remove(&id) else {
+            self.probing = false;
+            self.rests.begin(most);
+            // It answers what it is asked; one session finds out whether it takes writes.
+            if let (Ended::Probed(true), Some(key)) = (ended, self.next_to_try()) {
+                self.begin(key);
+            }
+            return;
+        };
+        match ended {
+            Ended::Stuck { moved } => {
+                let rest = self.resting.entry(key);
+                let rest = rest.or_insert_with(|| Rest::new(first));
+                if moved {
+                    rest.pause = first;
+                }
+                rest.begin(most);
+            }
+            Ended::Drained | Ended::Probed(_) => {
+                self.resting.remove(&key);
             }
         }
     }
 }
 
-/// Drains what can be drained; whether all of it could.
-async fn round(core: &Arc<Core>, keys: Vec<Key>, stop: &watch::Receiver<bool>) -> bool {
-    let mut keys = keys.into_iter();
-    let mut well = true;
-    // One alone finds out whether the ledger is back.
-    if core.state().down.is_some()
-        && let Some(key) = keys.next()
-    {
-        well &= session(core, &key, stop).await;
-        if core.state().down.is_some() {
-            return false;
-        }
-    }
-    let mut under_way = JoinSet::new();
-    for key in keys {
-        if under_way.len() >= AT_ONCE {
-            well &= matches!(under_way.join_next().await, Some(Ok(true)));
-        }
-        let (core, stop) = (core.clone(), stop.clone());
-        under_way.spawn(async move { session(&core, &key, &stop).await });
-    }
-    while let Some(drained) = under_way.join_next().await {
-        well &= matches!(drained, Ok(true));
-    }
-    well
-}
-
+/// An entry that is drained next.
 struct Head {
     folder: usize,
     entry: Arc<Entry>,
     attempt: Option<Attempt>,
-    last: bool,
 }
 
-/// Drains one session; whether nothing of it waits any more.
-async fn session(core: &Arc<Core>, key: &Key, stop: &watch::Receiver<bool>) -> bool {
+/// What the ledger has said to an entry.
+pub(super) struct Done {
+    pub(super) answer: Result<Outcome, Failure>,
+    /// Nothing, when the entry holds none.
+    pub(super) command: Option<Command>,
+}
+
+/// Drains one session, as far as it goes.
+async fn session(core: &Arc<Core>, key: &Key, stop: &watch::Receiver<bool>) -> Ended {
+    let mut moved = false;
     while !*stop.borrow() {
         let Some(head) = core.head(key) else {
-            return true;
+            return Ended::Drained;
         };
-        let Head {
-            folder,
-            entry,
-            attempt,
-            last,
-        } = head;
-        let done = match core.decoded(&entry) {
-            Ok(command) => {
-                let answer = match attempt {
-                    Some(attempt) => core.ended(attempt).await,
-                    None => None,
-                };
-                if let (Some(given), Some(Ok(Outcome::Lease { lease, .. }))) =
-                    (&entry.lease, &answer)
-                {
-                    core.give_back(given, &command, lease).await;
-                }
-                let answer = match answer {
-                    Some(answer) if entry.lease.is_none() && !may_be_done(&answer) => answer,
-                    // Nobody knows, or it was not done: again, which changes nothing if it was.
-                    _ => core.put_into_ledger(key, &entry, &command).await,
-                };
-                Done {
-                    answer,
-                    command: Some(command),
-                }
+        if !first(core, key, head).await {
+            break;
+        }
+        moved = true;
+    }
+    Ended::Stuck { moved }
+}
+
+/// Drains the first entry of a session; whether it is done with.
+async fn first(core: &Arc<Core>, key: &Key, head: Head) -> bool {
+    let (folder, entry) = (head.folder, head.entry.clone());
+    let done = core.asked(key, head).await;
+    match &done.answer {
+        Err(failure) if failure.code == ErrorCode::StoreUnavailable => {
+            // A ledger that answers others is not away.
+            if !core.answers().await {
+                core.went_down(failure);
             }
-            Err(failure) => Done {
-                answer: Err(Failure::new(ErrorCode::Invalid, failure.detail)),
-                command: None,
-            },
-        };
-        if let Err(failure) = &done.answer
-            && failure.code.status() >= 500
-        {
-            core.not_drained(key, failure);
+            core.is_stuck(key, failure);
             return false;
         }
-        core.is_up();
-        let (worker, to) = (core.clone(), key.clone());
-        let settled = move || worker.settle(&to, (folder, &entry), &done, last);
-        match tokio::task::spawn_blocking(settled).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                tracing::error!(%error, "[SPOOL] an entry cannot be crossed out");
-                return false;
-            }
-            Err(error) => {
-                tracing::error!(%error, "[SPOOL] an entry cannot be crossed out");
-                return false;
-            }
+        // The ledger has not been asked.
+        _ if done.command.is_none() => {}
+        _ => core.is_up(),
+    }
+    if let Err(failure) = &done.answer
+        && core.is_tried_again(key, (folder, entry.place.id), failure)
+    {
+        core.is_stuck(key, failure);
+        return false;
+    }
+    let (worker, to) = (core.clone(), key.clone());
+    let settled = move || worker.settle(&to, (folder, &entry), &done);
+    let settled = tokio::task::spawn_blocking(settled).await;
+    match settled.map_err(std::io::Error::other) {
+        Ok(Ok(())) => true,
+        Ok(Err(error)) | Err(error) => {
+            tracing::error!(%error, tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), "[SPOOL] an entry cannot be crossed out");
+            false
         }
     }
-    false
-}
-
-struct Done {
-    answer: Result<Outcome, Failure>,
-    command: Option<Command>,
-}
-
-fn may_be_done(answer: &Result<Outcome, Failure>) -> bool {
-    matches!(answer, Err(failure) if failure.code.status() >= 500)
 }
 
 impl Core {
     fn head(&self, key: &Key) -> Option<Head> {
         let mut state = self.state();
-        let queue = state.queues.get_mut(key)?;
-        let last = queue.len() == 1;
-        let first = queue.front_mut()?;
+        let first = state.queues.get_mut(key)?.front_mut()?;
         Some(Head {
             folder: first.folder,
             entry: first.entry.clone(),
             attempt: first.attempt.take(),
-            last,
         })
     }
 
-    fn decoded(&self, entry: &Entry) -> Result<Command, Failure> {
-        Command::decode(&entry.body, self.entropy.as_ref())
+    /// What the ledger says to an entry.
+    async fn asked(&self, key: &Key, head: Head) -> Done {
+        let entry = &head.entry;
+        let command = match Command::decode(&entry.body, self.entropy.as_ref()) {
+            Ok(command) => command,
+            Err(failure) => {
+                return Done {
+                    answer: Err(Failure::new(ErrorCode::Invalid, failure.detail)),
+                    command: None,
+                };
+            }
+        };
+        let first_try = match head.attempt {
+            Some(attempt) => self.ended(attempt).await,
+            None => None,
+        };
+        if let (Some(given), Some(Ok(Outcome::Lease { lease, .. }))) = (&entry.lease, &first_try) {
+            self.give_back(given, &command, lease).await;
+        }
+        let answer = match first_try {
+            Some(Ok(outcome)) if entry.lease.is_none() => Ok(outcome),
+            // Nobody knows, or it was refused as a write that did not wait: again, which changes nothing if it was done.
+            _ => self.put_into_ledger(key, entry, &command).await,
+        };
+        Done {
+            answer,
+            command: Some(command),
+        }
     }
 
     /// How a try has ended; `None` when it goes on for too long.
     async fn ended(&self, attempt: Attempt) -> Option<Result<Outcome, Failure>> {
         tokio::time::timeout(TRY, attempt).await.ok()?.ok()
+    }
+
+    /// Whether the ledger answers a small question. A failure is an answer as well.
+    pub(super) async fn answers(&self) -> bool {
+        let inner: &dyn Ledger = self.inner.as_ref();
+        let asked = inner.ask_apart(|sight| sight.view.newest_log().map(|_| ()));
+        match tokio::time::timeout(self.options.after * PROBE, asked).await {
+            Ok(Err(failure)) => failure.code != ErrorCode::StoreUnavailable,
+            Ok(Ok(())) => true,
+            Err(_) => false,
+        }
     }
 
     async fn put_into_ledger(
@@ -203,17 +353,26 @@ impl Core {
             ..
         } = &outcome
         {
-            let state = checkpoint.label.as_deref().unwrap_or("-");
-            tracing::info!(tenant_id = %key.0, call_id = %key.1, seq = checkpoint.seq, state, "[CHECKPOINT]");
+            let state = word_of(checkpoint.label.as_deref());
+            tracing::info!(tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), seq = checkpoint.seq, state = %state, "[CHECKPOINT]");
         }
         Ok(outcome)
     }
 
-    fn not_drained(&self, key: &Key, failure: &Failure) {
-        if failure.code == ErrorCode::StoreUnavailable {
-            return self.went_down(failure);
+    /// Whether a write that failed waits on: what fails for good is refused, so that it does not hold up its session.
+    fn is_tried_again(&self, key: &Key, id: (usize, u64), failure: &Failure) -> bool {
+        match failure.code {
+            ErrorCode::IntegrityError | ErrorCode::KeyMissing => false,
+            ErrorCode::Internal => self.state().has_failed(key, id) < TRIES,
+            code => code.status() >= 500,
         }
-        tracing::warn!(tenant_id = %key.0, call_id = %key.1, err = %failure.code, "[SPOOL] a write cannot be drained yet");
+    }
+
+    fn is_stuck(&self, key: &Key, failure: &Failure) {
+        // Of a ledger that is away is told once.
+        if !self.state().is_down() {
+            tracing::warn!(tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), err = %failure.code, detail = %failure.detail, "[SPOOL] a write cannot be drained yet");
+        }
     }
 
     fn is_up(&self) {
@@ -221,151 +380,7 @@ impl Core {
         if state.down.take().is_some() {
             let (entries, sessions) = (state.entries, state.queues.len());
             tracing::info!(entries, sessions, "[SPOOL] the ledger is back: draining");
+            self.wake.notify_one();
         }
-    }
-
-    /// Somebody else has taken the session: what was written here under a lease that the ledger does not know is refused,
-    /// also where the other's fence has the same number. The lease is crossed out last, so that a process that dies in
-    /// between finds it first.
-    fn overtaken(&self, key: &Key, failure: &Failure) -> std::io::Result<()> {
-        let now = self.clock.now();
-        let mut files = self.files();
-        let mut state = self.state();
-        state.known.forget(key);
-        let waits = state.queues.remove(key).unwrap_or_default();
-        tracing::warn!(tenant_id = %key.0, call_id = %key.1, err = %failure.code, writes = waits.len(), "[SPOOL] somebody else has taken the session");
-        let mut touched = std::collections::BTreeSet::new();
-        let (leases, writes): (Vec<_>, Vec<_>) =
-            waits.iter().partition(|w| w.entry.lease.is_some());
-        for waits in writes.into_iter().chain(leases.into_iter().rev()) {
-            let (nth, entry) = (waits.folder, &waits.entry);
-            state.entries -= 1;
-            state.bytes -= entry.bytes();
-            touched.insert(nth);
-            let Some(folder) = files.at(nth) else {
-                continue;
-            };
-            if entry.lease.is_none() {
-                let letter = folder.next_id();
-                let dead = dead(entry, refusal(letter, now, failure), failure);
-                folder.bury(&dead)?;
-                state.counts.refused += 1;
-                state.dead.push(Letter::of(nth, &dead));
-                tracing::error!(tenant_id = %key.0, call_id = %key.1, what = %entry.place.what, letter, err = %failure.code, "[SPOOL] the ledger has refused a write: a dead letter");
-            }
-            folder.done(entry.place.id, true)?;
-        }
-        let waiting: Vec<_> = touched.iter().map(|n| (*n, state.of_folder(*n))).collect();
-        drop(state);
-        for (nth, waiting) in waiting {
-            tidied(&mut files, nth, &waiting)?;
-        }
-        self.settled.send_modify(|n| *n += 1);
-        Ok(())
-    }
-
-    /// Crosses an entry out that the ledger has taken, or keeps it as a dead letter.
-    fn settle(
-        &self,
-        key: &Key,
-        (nth, entry): (usize, &Entry),
-        done: &Done,
-        last: bool,
-    ) -> std::io::Result<()> {
-        let id = entry.place.id;
-        let now = self.clock.now();
-        let mut files = self.files();
-        if let Some(folder) = files.at(nth) {
-            if let (Err(failure), None) = (&done.answer, &entry.lease) {
-                let letter = folder.next_id();
-                let dead = dead(entry, refusal(letter, now, failure), failure);
-                folder.bury(&dead)?;
-                let mut state = self.state();
-                state.counts.refused += 1;
-                state.dead.push(Letter::of(nth, &dead));
-                tracing::error!(tenant_id = %key.0, call_id = %key.1, what = %entry.place.what, letter, err = %failure.code, "[SPOOL] the ledger has refused a write: a dead letter");
-            }
-            if let (Err(failure), Some(_)) = (&done.answer, &entry.lease) {
-                drop(files);
-                return self.overtaken(key, failure);
-            }
-            // Done twice, one that covers whatever is there would cover more than it was meant to; and a fence that was given
-            // is told once.
-            let covers = entry.lease.is_some()
-                || done.command.as_ref().is_some_and(
-                    |c| matches!(&c.write, Write::PutCheckpoint(put) if put.seq.is_none()),
-                );
-            if let Err(error) = folder.done(id, last || covers) {
-                // It is done again after a restart, which changes nothing.
-                tracing::warn!(%error, "[SPOOL] an entry that is done with is not crossed out");
-            }
-        }
-        let mut state = self.state();
-        state.pop(key, (nth, id));
-        match (&done.answer, &done.command) {
-            (Ok(outcome), Some(command)) if entry.lease.is_none() => {
-                state.counts.drained += 1;
-                state.change(key, |known| known.drained(command, outcome));
-            }
-            (Ok(_), _) => state.counts.drained += 1,
-            // Somebody else has the session: what is known of it is of no use any more.
-            (Err(_), _) if !state.is_queued(key) => {
-                state.known.forget(key);
-            }
-            (Err(_), _) => {}
-        }
-        let (waiting, empty) = (state.of_folder(nth), state.entries == 0);
-        let drained = state.counts.drained;
-        let is_settled = !state.is_queued(key);
-        drop(state);
-        if empty {
-            tracing::info!(drained, "[SPOOL] nothing waits any more");
-        }
-        tidied(&mut files, nth, &waiting)?;
-        if is_settled {
-            self.settled.send_modify(|n| *n += 1);
-        }
-        Ok(())
-    }
-}
-
-/// Keeps the file of entries short, and takes away a folder that somebody else had left and that is empty now.
-fn tidied(
-    files: &mut super::files::Files,
-    nth: usize,
-    waiting: &[Arc<Entry>],
-) -> std::io::Result<()> {
-    let Some(folder) = files.at(nth) else {
-        return Ok(());
-    };
-    if waiting.is_empty() {
-        folder.empty()?;
-        if nth > 0
-            && let Some(folder) = files.folders.get_mut(nth).and_then(Option::take)
-        {
-            let kept = folder.remove_if_empty()?;
-            if let Some(slot) = files.folders.get_mut(nth) {
-                *slot = kept;
-            }
-        }
-        return Ok(());
-    }
-    if folder.is_worn(waiting.iter().map(|entry| entry.bytes()).sum()) {
-        folder.rewrite(waiting.iter().map(AsRef::as_ref))?;
-    }
-    Ok(())
-}
-
-fn dead(entry: &Entry, refusal: super::frame::Refusal, failure: &Failure) -> Dead {
-    // What was erased is not kept here either.
-    let erased = failure.code == ErrorCode::SessionErased;
-    Dead {
-        place: Some(entry.place.clone()),
-        refusal,
-        body: if erased {
-            Vec::new()
-        } else {
-            entry.body.clone()
-        },
     }
 }

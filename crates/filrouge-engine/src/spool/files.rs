@@ -25,7 +25,11 @@ pub(super) struct Files {
 }
 
 /// What the folders held when they were taken.
-pub(super) struct Recovered(Vec<Contents>);
+pub(super) struct Recovered {
+    folders: Vec<Contents>,
+    /// Folders that could not be used.
+    unusable: u64,
+}
 
 impl Files {
     pub(super) fn open(
@@ -38,8 +42,16 @@ impl Files {
         let seal = Seal::new(keyring, store_id);
         let directory = directory.join(store_id);
         let mut taken = Vec::new();
+        let mut unusable = 0;
         for path in folders(&directory)? {
-            taken.extend(Folder::open(&path, &seal)?);
+            match opened(&path, &seal, clock.now()) {
+                Ok(folder) => taken.extend(folder),
+                // What others have left there waits until somebody has looked after it.
+                Err(error) => {
+                    unusable += 1;
+                    tracing::error!(path = %path.display(), %error, "[SPOOL] a folder that was left behind cannot be used: what is in it still waits");
+                }
+            }
         }
         // What was queued first is drained first.
         taken.sort_by_key(|(_, contents)| contents.entries.first().map(|e| e.place.at));
@@ -51,12 +63,15 @@ impl Files {
             folders: Vec::new(),
         };
         let mut recovered = Vec::new();
-        for (mut folder, mut contents) in std::iter::once(own).chain(taken) {
-            sorted_out(&mut folder, &mut contents, clock.now())?;
+        for (folder, contents) in std::iter::once(own).chain(taken) {
             files.folders.push(Some(folder));
             recovered.push(contents);
         }
-        Ok((files, Recovered(recovered)))
+        let recovered = Recovered {
+            folders: recovered,
+            unusable,
+        };
+        Ok((files, recovered))
     }
 
     pub(super) fn own(&mut self) -> Result<&mut Folder, Failure> {
@@ -80,11 +95,24 @@ fn fresh(directory: &Path, seal: &Seal, entropy: &dyn Entropy) -> io::Result<(Fo
     Err(io::Error::other("others take every folder that is made"))
 }
 
+/// Takes a folder that is there, sorted out; `None` when another process has it.
+fn opened(path: &Path, seal: &Seal, now: Timestamp) -> io::Result<Option<(Folder, Contents)>> {
+    let Some((mut folder, mut contents)) = Folder::open(path, seal)? else {
+        return Ok(None);
+    };
+    sorted_out(&mut folder, &mut contents, now)?;
+    Ok(Some((folder, contents)))
+}
+
 /// What cannot be read becomes dead letters, and the file holds what can.
-fn sorted_out(folder: &mut Folder, contents: &mut Contents, now: Timestamp) -> io::Result<()> {
+pub(super) fn sorted_out(
+    folder: &mut Folder,
+    contents: &mut Contents,
+    now: Timestamp,
+) -> io::Result<()> {
     let path = folder.path().display().to_string();
     if contents.torn > 0 {
-        tracing::warn!(%path, bytes = contents.torn, "[SPOOL] a write that was not finished was cut off; nobody was told that it is there");
+        tracing::warn!(%path, bytes = contents.torn, "[SPOOL] the end of a file was not written as it should be, and was cut off");
     }
     if contents.unreadable.is_empty() {
         return Ok(());
@@ -106,8 +134,10 @@ fn sorted_out(folder: &mut Folder, contents: &mut Contents, now: Timestamp) -> i
 
 impl Core {
     /// Queues what the folders held, in which there is what a process must know to go on.
-    pub(super) fn recover(&self, Recovered(recovered): Recovered) {
+    pub(super) fn recover(&self, recovered: Recovered) {
         let mut state = self.state();
+        state.counts.unreadable += recovered.unusable;
+        let recovered = recovered.folders;
         // The own folder was written to last.
         let order = (1..recovered.len()).chain(std::iter::once(0));
         let mut recovered: Vec<_> = recovered.into_iter().map(Some).collect();

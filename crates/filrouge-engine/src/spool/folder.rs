@@ -1,8 +1,9 @@
 //! A folder of the spool: the writes that wait, the writes that were refused, and the lock of the process that they belong to.
 
-use std::fs::{self, File, OpenOptions};
+use std::collections::HashSet;
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use super::frame::{Header, LeaseNow, Place, Refusal, Seal, scan};
@@ -83,8 +84,9 @@ struct Growing {
 }
 
 impl Growing {
-    fn open(path: &Path, length: u64) -> io::Result<Self> {
+    fn open(path: &Path, length: u64, like: &Metadata) -> io::Result<Self> {
         let file = private().read(true).write(true).create(true).open(path)?;
+        owned_as(&file, like)?;
         if file.metadata()?.len() != length {
             file.set_len(length)?;
             file.sync_all()?;
@@ -123,16 +125,38 @@ pub(super) struct Folder {
     queue: Growing,
     dead: Growing,
     newest: u64,
+    /// The entries that were made dead letters since it was taken.
+    buried: HashSet<u64>,
     // Released when it is dropped, also by a process that dies.
     _lock: File,
 }
 
-/// Makes a folder with its parents, for nobody else to read.
+/// Gives a file to the owner of its folder, when that is somebody else than who it was made by.
+fn owned_as(file: &File, folder: &Metadata) -> io::Result<()> {
+    let now = file.metadata()?;
+    if (now.uid(), now.gid()) == (folder.uid(), folder.gid()) {
+        return Ok(());
+    }
+    match fchown(file, Some(folder.uid()), Some(folder.gid())) {
+        // Only root gives files away. Whoever is not root, and may write here, reads the file as before.
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        given => given,
+    }
+}
+
+/// Makes a folder with its parents, for nobody else to read; they are on disk once this is done.
 pub(super) fn make(path: &Path) -> io::Result<()> {
+    let is_new = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+    let fresh: Vec<&Path> = path.ancestors().take_while(is_new).collect();
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(path)
+        .create(path)?;
+    for made in fresh {
+        let parent = made.parent().filter(|p| !p.as_os_str().is_empty());
+        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// The folders of a store's spool, by name.
@@ -235,12 +259,15 @@ impl Folder {
             _ => return Ok(None),
         }
         let contents = look(path, seal)?;
+        let like = fs::metadata(path)?;
+        owned_as(&lock, &like)?;
         let folder = Self {
-            queue: Growing::open(&path.join(QUEUE), contents.stands[0])?,
-            dead: Growing::open(&path.join(DEAD), contents.stands[1])?,
+            queue: Growing::open(&path.join(QUEUE), contents.stands[0], &like)?,
+            dead: Growing::open(&path.join(DEAD), contents.stands[1], &like)?,
             path: path.to_owned(),
             seal: seal.clone(),
             newest: contents.newest,
+            buried: HashSet::new(),
             _lock: lock,
         };
         File::open(path)?.sync_all()?;
@@ -263,16 +290,33 @@ impl Folder {
         self.queue.add(&frame, true)
     }
 
-    /// Crosses an entry out; a power cut may take that back unless `sync` is asked for.
-    pub(super) fn done(&mut self, id: u64, sync: bool) -> io::Result<()> {
-        let frame = self.seal.frame(&Header::Done { id }, &[])?;
-        self.queue.add(&frame, sync)
+    /// Crosses entries out, in this order, all or none; a power cut may take that back unless `sync` is asked for.
+    pub(super) fn done(&mut self, ids: &[u64], sync: bool) -> io::Result<()> {
+        let mut frames = Vec::new();
+        for id in ids {
+            frames.extend(self.seal.frame(&Header::Done { id: *id }, &[])?);
+        }
+        self.queue.add(&frames, sync)
     }
 
-    /// Keeps a dead letter; it is on disk once this is done.
-    pub(super) fn bury(&mut self, dead: &Dead) -> io::Result<()> {
-        let frame = self.seal.frame(&dead.header(), &dead.body)?;
-        self.dead.add(&frame, true)
+    /// Keeps dead letters, all or none; they are on disk once this is done.
+    pub(super) fn bury(&mut self, dead: &[Dead]) -> io::Result<()> {
+        if dead.is_empty() {
+            return Ok(());
+        }
+        let mut frames = Vec::new();
+        for dead in dead {
+            frames.extend(self.seal.frame(&dead.header(), &dead.body)?);
+        }
+        self.dead.add(&frames, true)?;
+        let places = dead.iter().filter_map(|dead| dead.place.as_ref());
+        self.buried.extend(places.map(|place| place.id));
+        Ok(())
+    }
+
+    /// Whether an entry was made a dead letter already.
+    pub(super) fn is_buried(&self, id: u64) -> bool {
+        self.buried.contains(&id)
     }
 
     /// Whether most of the file of entries is done with.
@@ -288,6 +332,9 @@ impl Folder {
         let mut bytes = Vec::new();
         for entry in entries {
             bytes.extend(self.seal.frame(&entry.header(), &entry.body)?);
+        }
+        if bytes.is_empty() && self.queue.length == 0 {
+            return Ok(());
         }
         self.queue = self.replaced(QUEUE, &bytes)?;
         Ok(())
@@ -308,6 +355,8 @@ impl Folder {
         let mut options = private();
         let options = options.read(true).write(true).create(true).truncate(true);
         let file = options.open(&fresh)?;
+        // Whoever looks after the letters may be another user than the server that goes on with them.
+        owned_as(&file, &fs::metadata(&self.path)?)?;
         file.write_all_at(bytes, 0)?;
         file.sync_all()?;
         fs::rename(&fresh, self.path.join(name))?;
@@ -340,5 +389,27 @@ impl Folder {
         }
         fs::remove_dir_all(&self.path)?;
         Ok(None)
+    }
+
+    /// As on a disk without room for dead letters, or for entries.
+    #[cfg(test)]
+    #[allow(clippy::unwrap_used)]
+    pub(super) fn fill(&mut self, dead: bool) {
+        let growing = if dead {
+            &mut self.dead
+        } else {
+            &mut self.queue
+        };
+        growing.file = private().write(true).open("/dev/full").unwrap();
+    }
+
+    /// There is room again.
+    #[cfg(test)]
+    #[allow(clippy::unwrap_used)]
+    pub(super) fn unfill(&mut self) {
+        for (name, growing) in [(QUEUE, &mut self.queue), (DEAD, &mut self.dead)] {
+            let file = private().read(true).write(true).open(self.path.join(name));
+            growing.file = file.unwrap();
+        }
     }
 }

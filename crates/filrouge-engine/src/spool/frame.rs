@@ -101,6 +101,20 @@ impl Seal {
         Ok(frame)
     }
 
+    /// Whether what is not what was written was one frame, at the end: a machine that stops may leave its length without all
+    /// of its bytes, or zeros. One of a key that is not in the ring may be true.
+    fn is_last(&self, bytes: &[u8]) -> bool {
+        if bytes.iter().take(MAGIC.len()).all(|byte| *byte == 0) {
+            return memchr::memmem::find(bytes, &MAGIC).is_none();
+        }
+        let Some((head, rest)) = bytes.split_at_checked(HEAD) else {
+            return false;
+        };
+        head.starts_with(&MAGIC)
+            && rest.len() <= word(head, 8) as usize
+            && self.mac(word(head, 4), &[]).is_some()
+    }
+
     /// The frame at the front of `bytes`, and its length.
     fn read(&self, bytes: &[u8]) -> Read {
         let Some((head, rest)) = bytes.split_at_checked(HEAD) else {
@@ -113,24 +127,26 @@ impl Seal {
         if !head.starts_with(&MAGIC) {
             return Read::Wrong;
         }
-        let word = |at: usize| {
-            let mut word = [0; 4];
-            word.copy_from_slice(&head[at..at + 4]);
-            u32::from_be_bytes(word)
-        };
-        let Some(payload) = rest.get(..word(8) as usize) else {
+        let Some(payload) = rest.get(..word(head, 8) as usize) else {
             return Read::Short;
         };
         let mut mac = [0; MAC_BYTES];
         mac.copy_from_slice(&head[12..]);
         let is_true = self
-            .mac(word(4), payload)
+            .mac(word(head, 4), payload)
             .is_some_and(|m| equal_macs(&m, &mac));
         match is_true.then(|| opened(payload)).flatten() {
             Some((header, body)) => Read::Frame(header, body.to_vec(), HEAD + payload.len()),
             None => Read::Wrong,
         }
     }
+}
+
+/// A number of a frame's head, which has it at `at`.
+fn word(head: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&head[at..at + 4]);
+    u32::from_be_bytes(word)
 }
 
 fn short(length: usize) -> std::io::Result<[u8; 4]> {
@@ -175,7 +191,7 @@ pub(super) fn scan(bytes: &[u8], seal: &Seal) -> Scanned {
             }
             read => {
                 let Some(next) = next_frame(bytes, at + 1, seal) else {
-                    if matches!(read, Read::Wrong) {
+                    if matches!(read, Read::Wrong) && !seal.is_last(&bytes[at..]) {
                         scanned.unreadable.push(bytes[at..].to_vec());
                         at = bytes.len();
                     }
@@ -264,9 +280,31 @@ mod tests {
 
     #[test]
     fn another_stores_frames_are_not_taken() {
-        let (bytes, _) = file(&[b"x".to_vec()]);
+        let (bytes, _) = file(&[b"x".to_vec(), b"y".to_vec()]);
         let scanned = scan(&bytes, &seal("t"));
         assert!(scanned.frames.is_empty());
         assert_eq!(scanned.unreadable, [bytes]);
+    }
+
+    #[test]
+    fn a_last_frame_of_which_not_all_was_written_is_torn() {
+        let (bytes, ends) = file(&[b"x".to_vec(), b"yyyy".to_vec()]);
+        let mut half = bytes.clone();
+        half[ends[1] - 2..].fill(0);
+        let mut zeros = bytes.clone();
+        zeros[ends[0]..].fill(0);
+        for torn in [half, zeros] {
+            let scanned = scan(&torn, &seal("s"));
+            assert_eq!((scanned.frames.len(), scanned.stands), (1, ends[0]));
+            assert!(scanned.unreadable.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_last_frame_of_an_unknown_key_is_kept() {
+        let (mut bytes, ends) = file(&[b"x".to_vec(), b"y".to_vec()]);
+        bytes[ends[0] + 4] ^= 1;
+        let scanned = scan(&bytes, &seal("s"));
+        assert_eq!(scanned.unreadable, [bytes[ends[0]..].to_vec()]);
     }
 }

@@ -4,8 +4,11 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use filrouge_store::command::{Scope, SessionToken, Viewer};
-use filrouge_types::{Checkpoint, Lease, RequestId, SessionId, TenantId, Timestamp, Turn, TurnId};
+use filrouge_store::chain::fingerprint;
+use filrouge_store::command::{Append, Command, PutCheckpoint, Scope, SessionToken, Viewer, Write};
+use filrouge_types::{
+    Checkpoint, ItemId, Lease, RequestId, SessionId, TenantId, Timestamp, Turn, TurnId, TurnStatus,
+};
 
 /// A session.
 pub(super) type Key = (TenantId, SessionId);
@@ -18,6 +21,8 @@ const BYTES: usize = 64 << 20;
 const TURNS: usize = 16;
 /// Most callers who are known to see a session.
 const VIEWERS: usize = 8;
+/// Most batches that are known of a session.
+const BATCHES: usize = 64;
 /// What was not seen for so long may be otherwise by now: somebody else may have gone on with the session.
 const FRESH: Duration = Duration::from_secs(15 * 60);
 
@@ -63,9 +68,71 @@ pub(super) struct Known {
     pub(super) checkpoint: Option<Checkpoint>,
     pub(super) state: Option<Box<str>>,
     turns: VecDeque<KnownTurn>,
+    /// When the ledger last showed that the fence is the one that holds the session.
+    renewed: Option<Instant>,
+    /// The batches that were queued here last, as (first item id, all of it).
+    batches: VecDeque<(ItemId, [u8; 16])>,
+    /// Whether the newest checkpoint covers all that was queued here.
+    covers: bool,
+}
+
+/// The batch, when an item of it has an id.
+fn batch_of(append: &Append) -> Option<(ItemId, [u8; 16])> {
+    let items = || append.batch.entries().iter().map(|entry| &entry.item);
+    let id = items().find_map(|item| item.item_id.clone())?;
+    let told: Vec<String> = items().map(|item| format!("{item:?}")).collect();
+    let turn = append.turn_id.to_string();
+    let mut pieces = vec![turn.as_bytes()];
+    for (item, told) in items().zip(&told) {
+        pieces.extend([item.parts.as_str().as_bytes(), told.as_bytes()]);
+    }
+    Some((id, fingerprint(&pieces)))
 }
 
 impl Known {
+    /// The ledger has shown that the fence holds the session.
+    pub(super) fn renew(&mut self) {
+        self.renewed = Some(Instant::now());
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.renewed.is_some_and(|at| at.elapsed() < FRESH)
+    }
+
+    /// A write was queued.
+    pub(super) fn noted(&mut self, command: &Command) {
+        match &command.write {
+            Write::Append(append) => {
+                self.covers = false;
+                if let Some(batch) = batch_of(append) {
+                    self.batches.truncate(BATCHES - 1);
+                    self.batches.push_front(batch);
+                }
+            }
+            Write::Start(_) | Write::Close(_) => self.covers = false,
+            Write::PutCheckpoint(put) => self.covers = put.seq.is_none(),
+            _ => {}
+        }
+    }
+
+    /// Whether a batch was queued here before: the same one, or another under the same ids.
+    pub(super) fn appended(&self, append: &Append) -> Option<bool> {
+        let (id, body) = batch_of(append)?;
+        let mut batches = self.batches.iter();
+        batches.find(|(i, _)| *i == id).map(|(_, b)| *b == body)
+    }
+
+    /// The checkpoint that this one would repeat.
+    pub(super) fn repeats(&self, put: &PutCheckpoint) -> Option<&Checkpoint> {
+        let newest = self.checkpoint.as_ref()?;
+        let same = newest.label == put.label && newest.state == put.state;
+        let there = match put.seq {
+            None => self.covers,
+            Some(seq) => seq == newest.seq,
+        };
+        (same && there).then_some(newest)
+    }
+
     /// Whether the ledger has shown the session to this viewer.
     pub(super) fn sees(&self, scope: &Scope) -> bool {
         let mut viewers = self.viewers.iter();
@@ -95,6 +162,18 @@ impl Known {
         self.turns.push_front(KnownTurn { turn, closed_by });
     }
 
+    /// Somebody else has written to the session, and may have redacted what was said: of its turns stays that they are open.
+    pub(super) fn others_wrote(&mut self) {
+        self.turns.retain(|k| k.turn.status == TurnStatus::Open);
+        for known in &mut self.turns {
+            let turn = &mut known.turn;
+            turn.question_neutral = None;
+            turn.question_translated = None;
+            turn.answer_neutral = None;
+            turn.answer_translated = None;
+        }
+    }
+
     pub(super) fn forget_turns(&mut self) {
         self.turns.clear();
     }
@@ -117,13 +196,17 @@ impl Known {
             texts.sum::<usize>() + turn.metadata.as_str().len() + 256
         };
         let turns: usize = self.turns.iter().map(|known| texts(&known.turn)).sum();
-        checkpoint.map_or(0, |c| c.state.as_str().len()) + turns + 256
+        let batches: usize = self
+            .batches
+            .iter()
+            .map(|(id, _)| id.as_str().len() + 64)
+            .sum();
+        checkpoint.map_or(0, |c| c.state.as_str().len()) + turns + batches + 256
     }
 }
 
 struct Slot {
     known: Known,
-    seen: Instant,
     used: u64,
     bytes: usize,
 }
@@ -142,7 +225,7 @@ impl Sessions {
     /// wait here.
     pub(super) fn get(&self, key: &Key, kept: bool) -> Option<&Known> {
         let slot = self.slots.get(key)?;
-        (kept || slot.seen.elapsed() < FRESH).then_some(&slot.known)
+        (kept || slot.known.is_fresh()).then_some(&slot.known)
     }
 
     /// Changes what is known.
@@ -155,7 +238,6 @@ impl Sessions {
         self.by_use.insert(self.uses, key.clone());
         let slot = Slot {
             known,
-            seen: Instant::now(),
             used: self.uses,
             bytes,
         };

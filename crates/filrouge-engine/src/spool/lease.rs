@@ -10,8 +10,9 @@ use filrouge_types::{ErrorCode, Failure, Lease, Timestamp};
 use super::Core;
 use super::frame::LeaseNow;
 use super::known::{Held, Key, Known};
+use super::queue::Queueing;
 use super::state::Attempt;
-use super::write::{Queueing, unavailable};
+use super::write::unavailable;
 
 impl Core {
     /// A lease of a session that goes on here. When the ledger answers again it waits for what is queued, and is the
@@ -21,9 +22,10 @@ impl Core {
         key: &Key,
         command: Command,
         attempt: Option<Attempt>,
+        is_away: bool,
     ) -> Result<Outcome, Failure> {
-        // One whose try has just failed is queued without another.
-        if attempt.is_none() && self.state().is_queued(key) && !self.state().is_down() {
+        // Given here only while the ledger is away: one whose try has just shown that is queued without another.
+        if !is_away && !self.state().is_down() {
             match self.wait_settled(key).await {
                 Ok(()) => return Box::pin(self.written(command)).await,
                 Err(failure) if !self.state().is_down() => return Err(failure),
@@ -59,17 +61,12 @@ impl Core {
         };
         if asks {
             let queueing = Queueing {
-                lease: Some(kept(&lease, now)),
+                lease: Some((kept(&lease, now), before)),
                 command,
                 outcome: outcome.clone(),
                 attempt,
             };
-            if let Err(failure) = self.enqueue(key, queueing).await {
-                self.state().change(key, |known| {
-                    (known.fence, known.held) = before;
-                });
-                return Err(failure);
-            }
+            self.enqueue(key, queueing).await?;
         }
         Ok(Outcome::Spooled(Box::new(outcome)))
     }
@@ -119,7 +116,7 @@ impl Core {
         };
         if let Err(failure) = self.inner.write(asked).await {
             // It ends by itself when its time is up.
-            tracing::warn!(err = %failure.code, call_id = %take.session_id, fence, "[SPOOL] a lease that nobody has is not given free");
+            tracing::warn!(err = %failure.code, call_id = %crate::calls::word(take.session_id.as_str()), fence, "[SPOOL] a lease that nobody has is not given free");
         }
     }
 }
@@ -151,7 +148,7 @@ fn given(known: &Known, take: &TakeLease, now: Timestamp) -> Result<(u64, Held),
     })?;
     let refused = |code, what: String| {
         let mut failure = Failure::new(code, what)
-            .with_hint("wait until it is given free or its time is up, or write under its fence");
+            .with_hint("wait until it is given free or its time is up, and try again");
         failure.held = Some(Box::new(held.shown(known.fence, now)));
         failure
     };

@@ -11,6 +11,7 @@ use filrouge_types::{Checkpoint, ErrorCode, Failure, SessionId};
 use tokio::sync::watch;
 
 use super::Spooling;
+use super::state::tail;
 
 #[async_trait]
 impl Ledger for Spooling {
@@ -93,10 +94,25 @@ impl Ledger for Spooling {
 
     fn waiting(&self, scope: &Scope, session: &SessionId) -> Option<Waiting> {
         let key = (scope.tenant.clone(), session.clone());
-        let (now, core) = (self.core.clock.now(), &self.core);
-        let state = core.state();
+        let now = self.core.clock.now();
+        let state = self.core.state();
         state.known(&key).filter(|known| known.sees(scope))?;
-        state.waiting(&key, &core.keyring, core.entropy.as_ref(), now)
+        state.waiting(&key, now)
+    }
+
+    fn waiting_tail(&self, scope: &Scope, session: &SessionId, most: usize) -> Option<Waiting> {
+        let key = (scope.tenant.clone(), session.clone());
+        let (now, core) = (self.core.clock.now(), &self.core);
+        let (mut waiting, writes) = {
+            let state = core.state();
+            let known = state.known(&key).filter(|known| known.sees(scope))?;
+            let mut waiting = state.waiting(&key, now)?;
+            waiting.checkpoint = known.checkpoint.clone();
+            (waiting, state.writes_of(&key))
+        };
+        (waiting.items, waiting.trimmed) =
+            tail(&writes, most, &core.keyring, core.entropy.as_ref());
+        Some(waiting)
     }
 
     fn resumed(
@@ -113,6 +129,9 @@ impl Ledger for Spooling {
             return;
         }
         core.change(&key, |known| {
+            if known.last_seq != last_seq {
+                known.others_wrote();
+            }
             known.checkpoint = checkpoint.cloned();
             known.state = state.map(Into::into);
             known.last_seq = last_seq;

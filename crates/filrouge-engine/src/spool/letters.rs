@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use filrouge_store::command::{Command, Ending, Write};
 use filrouge_store::{Entropy, Keyring};
-use filrouge_types::{ErrorCode, Failure, Timestamp};
+use filrouge_types::{Clock, ErrorCode, Failure, SystemClock, Timestamp};
 use serde::Serialize;
 
+use super::files::sorted_out;
 use super::folder::{Dead, Entry, Folder, folders, look};
 use super::frame::{Place, Seal};
 
@@ -216,16 +217,22 @@ impl Letters {
             {
                 continue;
             }
-            let Some((mut folder, contents)) = Folder::open(&path, &self.seal).map_err(failed)?
+            let Some((mut folder, mut contents)) =
+                Folder::open(&path, &self.seal).map_err(failed)?
             else {
                 let what = format!("a server uses the folder {name} of the spool");
                 return Err(Failure::new(ErrorCode::Overloaded, what)
                     .with_hint("stop that server first, and start it again afterwards"));
             };
+            // Nobody has asked for pieces that are found just now.
+            let listed = contents.dead.len();
+            sorted_out(&mut folder, &mut contents, SystemClock.now()).map_err(failed)?;
+            // Entries that are dead letters are no entries any more, also once the letters are gone.
+            folder.rewrite(contents.entries.iter()).map_err(failed)?;
             let mut kept = Vec::new();
-            for dead in contents.dead {
+            for (nth, dead) in contents.dead.into_iter().enumerate() {
                 let at = dead.place.as_ref().map_or(0, |place| place.at);
-                if asked(&dead) && change(&mut folder, &dead, at)? {
+                if nth < listed && asked(&dead) && change(&mut folder, &dead, at)? {
                     changed += 1;
                 } else {
                     kept.push(dead);

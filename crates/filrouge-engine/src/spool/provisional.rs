@@ -1,7 +1,9 @@
 //! What a write that waits is answered: as much as is known without the ledger. What only that gives is absent.
 
 use filrouge_store::Link;
-use filrouge_store::command::{Append, Close, Command, Ending, Hold, Outcome, Put, Start, Write};
+use filrouge_store::command::{
+    Append, Close, Command, Ending, Hold, Outcome, Put, Roles, Start, Write,
+};
 use filrouge_store::read::merged;
 use filrouge_store::record::{Batch, Entry, Event};
 use filrouge_store::{Entropy, Keyring, random_id};
@@ -25,12 +27,13 @@ pub(super) fn word(write: &Write) -> &'static str {
     }
 }
 
-/// Gives the items of an append that have no key one of their own, so that doing it twice does it once.
+/// Gives the items of an append of which none has a key one of their own, so that doing it twice does it once. One item
+/// that has a key does that for its whole batch, and a retry by the caller must find the others as they were.
 pub(super) fn keyed(command: Command, entropy: &dyn Entropy) -> Result<Command, Failure> {
     let Write::Append(append) = command.write else {
         return Ok(command);
     };
-    let named = append.batch.items().all(|item| item.item_id.is_some());
+    let named = append.batch.items().any(|item| item.item_id.is_some());
     if named || append.progress.is_some() {
         let write = Write::Append(append);
         return Ok(Command { write, ..command });
@@ -38,12 +41,10 @@ pub(super) fn keyed(command: Command, entropy: &dyn Entropy) -> Result<Command, 
     let word = random_id(entropy)?;
     let mut entries = append.batch.entries().to_vec();
     for (n, entry) in entries.iter_mut().enumerate() {
-        if entry.item.item_id.is_none() {
-            let id = ItemId::new(format!("spool:{word}:{n}"));
-            let internal =
-                |e: filrouge_types::IdError| Failure::new(ErrorCode::Internal, e.to_string());
-            entry.item.item_id = Some(id.map_err(internal)?);
-        }
+        let id = ItemId::new(format!("spool:{word}:{n}"));
+        let internal =
+            |e: filrouge_types::IdError| Failure::new(ErrorCode::Internal, e.to_string());
+        entry.item.item_id = Some(id.map_err(internal)?);
     }
     let append = Append {
         batch: Batch::seal(&entries, entropy)?,
@@ -53,9 +54,13 @@ pub(super) fn keyed(command: Command, entropy: &dyn Entropy) -> Result<Command, 
     Ok(Command { write, ..command })
 }
 
-/// The command as it waits: late, it is still taken if nobody else has taken the session.
-pub(super) fn queued(command: &Command) -> Command {
+/// The command as it waits: late, it is still taken if nobody else has taken the session, and an event happened when it was
+/// told.
+pub(super) fn queued(command: &Command, now: Timestamp) -> Command {
     let mut command = command.clone();
+    if let Write::RecordEvent(event) = &mut command.write {
+        event.at.get_or_insert(now);
+    }
     command.scope.hold = command.scope.hold.map(|hold| Hold {
         queued: true,
         ..hold
@@ -69,6 +74,7 @@ const NOWHERE: Put = Put {
     last_seq: UNPLACED,
     before: [0; size_of::<Link>()],
     link: [0; size_of::<Link>()],
+    roles: Roles::UNTOLD,
 };
 
 /// The answer to a write that waits; `None` for one that cannot be answered without the ledger.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use filrouge_store::command::{Command, Outcome};
 use filrouge_store::ledger::{SpoolCounts, SpoolView, Waiting};
 use filrouge_store::{Entropy, Keyring};
-use filrouge_types::{Checkpoint, Failure, SessionId, TenantId, Timestamp};
+use filrouge_types::{Checkpoint, Failure, Item, SessionId, TenantId, Timestamp};
 use tokio::task::JoinHandle;
 
 use super::folder::{Dead, Entry};
@@ -34,12 +34,23 @@ pub(super) struct Letter {
     pub(super) key: Option<Key>,
 }
 
+/// What waits in a folder.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Load {
+    pub(super) entries: u64,
+    pub(super) bytes: u64,
+}
+
 #[derive(Default)]
 pub(super) struct State {
     pub(super) known: Sessions,
     pub(super) queues: HashMap<Key, VecDeque<Waits>>,
     pub(super) entries: u64,
     pub(super) bytes: u64,
+    /// What waits in each folder.
+    loads: HashMap<usize, Load>,
+    /// How often the first write of a session has failed without a reason.
+    failed: HashMap<Key, ((usize, u64), u8)>,
     pub(super) dead: Vec<Letter>,
     /// Why the ledger does not answer.
     pub(super) down: Option<String>,
@@ -93,26 +104,78 @@ impl State {
     }
 
     pub(super) fn push(&mut self, key: &Key, waits: Waits) {
+        let bytes = waits.entry.bytes();
         self.entries += 1;
-        self.bytes += waits.entry.bytes();
+        self.bytes += bytes;
+        let load = self.loads.entry(waits.folder).or_default();
+        load.entries += 1;
+        load.bytes += bytes;
         self.queues.entry(key.clone()).or_default().push_back(waits);
+    }
+
+    /// Whether it is the first entry of a session.
+    pub(super) fn is_head(&self, key: &Key, id: (usize, u64)) -> bool {
+        let first = self.queues.get(key).and_then(VecDeque::front);
+        first.is_some_and(|w| (w.folder, w.entry.place.id) == id)
     }
 
     /// Takes the first entry of a session away, if it is this one.
     pub(super) fn pop(&mut self, key: &Key, id: (usize, u64)) {
+        if !self.is_head(key, id) {
+            return;
+        }
+        self.failed.remove(key);
         let Some(queue) = self.queues.get_mut(key) else {
             return;
         };
-        let is_first = queue
-            .front()
-            .is_some_and(|w| (w.folder, w.entry.place.id) == id);
-        if is_first && let Some(waits) = queue.pop_front() {
-            self.entries -= 1;
-            self.bytes -= waits.entry.bytes();
-        }
+        let first = queue.pop_front();
         if queue.is_empty() {
             self.queues.remove(key);
         }
+        if let Some(waits) = first {
+            self.unload(&waits);
+        }
+    }
+
+    /// Takes all entries of a session away; how many.
+    pub(super) fn take_out(&mut self, key: &Key) -> usize {
+        self.failed.remove(key);
+        let waits = self.queues.remove(key).unwrap_or_default();
+        for waits in &waits {
+            self.unload(waits);
+        }
+        waits.len()
+    }
+
+    fn unload(&mut self, waits: &Waits) {
+        let bytes = waits.entry.bytes();
+        self.entries -= 1;
+        self.bytes -= bytes;
+        if let Some(load) = self.loads.get_mut(&waits.folder) {
+            load.entries -= 1;
+            load.bytes -= bytes;
+        }
+    }
+
+    /// What waits in a folder.
+    pub(super) fn load(&self, folder: usize) -> Load {
+        self.loads.get(&folder).copied().unwrap_or_default()
+    }
+
+    /// The entries of a session, and whose file they are in.
+    pub(super) fn waits_of(&self, key: &Key) -> Vec<(usize, Arc<Entry>)> {
+        let waits = self.queues.get(key).into_iter().flatten();
+        waits.map(|w| (w.folder, w.entry.clone())).collect()
+    }
+
+    /// Counts a failure of the first entry of a session; how many it has had.
+    pub(super) fn has_failed(&mut self, key: &Key, id: (usize, u64)) -> u8 {
+        let failed = self.failed.entry(key.clone()).or_insert((id, 0));
+        if failed.0 != id {
+            *failed = (id, 0);
+        }
+        failed.1 = failed.1.saturating_add(1);
+        failed.1
     }
 
     /// The entries of a folder that still wait, as they were queued.
@@ -140,35 +203,19 @@ impl State {
         }
     }
 
-    /// The session as it is known here.
-    pub(super) fn waiting(
-        &self,
-        key: &Key,
-        keyring: &Keyring,
-        entropy: &dyn Entropy,
-        now: Timestamp,
-    ) -> Option<Waiting> {
+    /// The session as it is known here, without its contents.
+    pub(super) fn waiting(&self, key: &Key, now: Timestamp) -> Option<Waiting> {
         let queue = self.queues.get(key)?;
         let known = self.known(key)?;
         let held = known.held.clone().unwrap_or(Held {
             holder: Box::default(),
             expires_at: now,
         });
-        let mut items = Vec::new();
-        for waits in queue.iter().filter(|w| w.entry.lease.is_none()) {
-            let Ok(command) = Command::decode(&waits.entry.body, entropy) else {
-                continue;
-            };
-            if let filrouge_store::command::Write::PutCheckpoint(_) = command.write {
-                items.clear();
-            }
-            let at = Timestamp::from_micros(waits.entry.place.at);
-            items.extend(provisional::items(&command, keyring, at));
-        }
         Some(Waiting {
             lease: held.shown(known.fence, now),
-            checkpoint: known.checkpoint.clone(),
-            items,
+            checkpoint: None,
+            items: Vec::new(),
+            trimmed: false,
             turns: known.turns(),
             last_seq: known.last_seq,
             state: known.state.clone(),
@@ -176,6 +223,43 @@ impl State {
             down: self.is_down(),
         })
     }
+
+    /// The writes of a session that wait, oldest first, without leases.
+    pub(super) fn writes_of(&self, key: &Key) -> Vec<Arc<Entry>> {
+        let waits = self.queues.get(key).into_iter().flatten();
+        let writes = waits.filter(|w| w.entry.lease.is_none());
+        writes.map(|w| w.entry.clone()).collect()
+    }
+}
+
+/// The newest items of these writes, oldest first, `most` at most; and whether there are more. None from before a checkpoint
+/// that covers them.
+pub(super) fn tail(
+    writes: &[Arc<Entry>],
+    most: usize,
+    keyring: &Keyring,
+    entropy: &dyn Entropy,
+) -> (Vec<Item>, bool) {
+    let mut newest_first = Vec::new();
+    for entry in writes.iter().rev() {
+        let Ok(command) = Command::decode(&entry.body, entropy) else {
+            continue;
+        };
+        if let filrouge_store::command::Write::PutCheckpoint(put) = &command.write
+            && put.seq.is_none()
+        {
+            break;
+        }
+        let at = Timestamp::from_micros(entry.place.at);
+        newest_first.extend(provisional::items(&command, keyring, at).into_iter().rev());
+        if newest_first.len() > most {
+            break;
+        }
+    }
+    let trimmed = newest_first.len() > most;
+    newest_first.truncate(most);
+    newest_first.reverse();
+    (newest_first, trimmed)
 }
 
 impl Known {
@@ -198,6 +282,10 @@ impl Known {
             Outcome::Lease { lease, .. } => {
                 let released = matches!(&command.write,
                     Write::Lease(take) if matches!(take.ask, LeaseAsk::Release { .. }));
+                // An answer that comes late tells nothing any more.
+                if lease.fence < self.fence {
+                    return;
+                }
                 if lease.fence > self.fence + 1 {
                     // Somebody else has gone on with it in between.
                     *self = std::mem::take(self).elsewhere();
@@ -264,6 +352,9 @@ impl Known {
             _ => {}
         }
         self.saw(&command.scope);
+        if Self::is_held_by(command, outcome) {
+            self.renew();
+        }
     }
 
     /// Whether the answer says that the session is held under the fence of the write.

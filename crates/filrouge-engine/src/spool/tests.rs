@@ -2,5 +2,7 @@
 
 mod calls;
 mod files;
+mod poison;
 mod random;
+mod slow;
 mod world;

@@ -31,7 +31,8 @@ pub(super) fn page(
     static ALL: Sql = Sql::new(
         "SELECT first_seq, count, head, body FROM filrouge.record
          WHERE session_pk = $1 AND first_seq >= coalesce(
-             (SELECT max(first_seq) FROM filrouge.record WHERE session_pk = $1 AND first_seq <= $2), $2)
+             (SELECT first_seq FROM filrouge.record WHERE session_pk = $1 AND first_seq <= $2
+              ORDER BY first_seq DESC LIMIT 1), $2)
          ORDER BY first_seq LIMIT $3",
         &[Type::INT8, Type::INT8, Type::INT8],
     );
@@ -40,7 +41,8 @@ pub(super) fn page(
              SELECT *, sum(length(body)) OVER (ORDER BY first_seq) - length(body) AS before FROM (
                  SELECT first_seq, count, head, body FROM filrouge.record
                  WHERE session_pk = $1 AND first_seq >= coalesce(
-                     (SELECT max(first_seq) FROM filrouge.record WHERE session_pk = $1 AND first_seq <= $2), $2)
+                     (SELECT first_seq FROM filrouge.record WHERE session_pk = $1 AND first_seq <= $2
+                      ORDER BY first_seq DESC LIMIT 1), $2)
                  ORDER BY first_seq LIMIT $3) found) counted
          WHERE before < $4 ORDER BY first_seq",
         &[Type::INT8, Type::INT8, Type::INT8, Type::INT8],

@@ -5,12 +5,12 @@ use filrouge_store::rows::{HeadRow, SessionPk, SessionRow, Stored, until_full};
 use filrouge_types::{
     Failure, IdError, IdentityId, ProjectId, RawJson, SessionId, SessionStatus, TenantId, Timestamp,
 };
-use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, Type};
+use tokio_postgres::{Error, Row};
 
 use super::{Rows, column, int, uint};
 use crate::error::{failure, malformed};
-use crate::session::{Param, Sql};
+use crate::session::{Param, Session, Sql};
 
 /// The columns of a session and its head, of tables called `s` and `h`.
 pub(crate) const SESSION_COLUMNS: &str =
@@ -99,29 +99,70 @@ fn read(row: &Row) -> Result<Stored, Foreign> {
     Ok(Stored { pk, row, head })
 }
 
-pub(super) fn by_name(
-    rows: &Rows<'_>,
-    tenant: &TenantId,
-    id: &SessionId,
-    scope: Option<&Scope>,
-) -> Result<Option<Stored>, Failure> {
-    // The owner is part of the question: without a scope, or for the operator, it is not asked.
+/// A session by its name, for who may see it, with its newest seq (15). The owner is part of the question: without a
+/// scope, or for the operator, it is not asked. It is the first session from its name on, which one index alone finds.
+pub(crate) static BY_NAME: Sql = Sql::new(
+    "SELECT s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
+     s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
+     s.token, s.erased,
+         (SELECT LEAST(GREATEST(r.first_seq, 0), 1::bigint << 62) + LEAST(GREATEST(r.count, 1), 1::bigint << 62) - 1
+          FROM filrouge.record r WHERE r.session_pk = s.pk
+          ORDER BY r.first_seq DESC LIMIT 1)
+     FROM (SELECT * FROM filrouge.session s
+         WHERE s.tenant_id = $1 AND s.session_id >= $2 ORDER BY s.session_id LIMIT 1) s
+     LEFT JOIN filrouge.head h ON h.pk = s.pk
+     WHERE s.session_id = $2 AND (NOT $3 OR s.identity_id = $4
+         OR s.identity_id IS NULL AND (s.token IS NULL OR s.token = $5))",
+    &[Type::TEXT, Type::TEXT, Type::BOOL, Type::TEXT, Type::BYTEA],
+);
+
+/// A session as it is asked for by its name.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Asked {
+    tenant: TenantId,
+    id: SessionId,
+    owned: bool,
+    identity: Option<IdentityId>,
+    token: Option<Vec<u8>>,
+}
+
+impl Asked {
+    pub(crate) fn by(tenant: &TenantId, id: &SessionId, scope: Option<&Scope>) -> Self {
+        Self {
+            tenant: tenant.clone(),
+            id: id.clone(),
+            owned: scope.is_some_and(|s| s.viewer != Viewer::Operator),
+            identity: scope.and_then(|s| s.viewer.identity()).cloned(),
+            token: scope.and_then(|s| s.token).map(|t| t.0.to_vec()),
+        }
+    }
+
+    /// Puts the question; the row is read by [`read_stored`].
+    pub(crate) async fn ask(&self, session: &Session) -> Result<Option<Row>, Error> {
+        let (tenant, id) = (self.tenant.as_str(), self.id.as_str());
+        let identity = self.identity.as_ref().map(IdentityId::as_str);
+        let params: [Param<'_>; 5] = [&tenant, &id, &self.owned, &identity, &self.token];
+        let found = session.query(&BY_NAME, &params).await?;
+        Ok(found.into_iter().next())
+    }
+}
+
+pub(super) fn by_name(rows: &Rows<'_>, asked: &Asked) -> Result<Option<Stored>, Failure> {
+    let answer = rows.session.answered(asked.ask(rows.session));
+    let found = rows.driver.wait(answer)?;
+    found.as_ref().map(read_stored).transpose()
+}
+
+/// Sessions by their numbers, in one question.
+pub(super) fn by_pks(rows: &Rows<'_>, pks: &[i64]) -> Result<Vec<Row>, Failure> {
     static SQL: Sql = Sql::new(
-        select_session!(
-            "WHERE s.tenant_id = $1 AND s.session_id = $2 AND (NOT $3 OR s.identity_id = $4
-             OR s.identity_id IS NULL AND (s.token IS NULL OR s.token = $5))"
-        ),
-        &[Type::TEXT, Type::TEXT, Type::BOOL, Type::TEXT, Type::BYTEA],
+        "SELECT s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
+         s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
+         s.token, s.erased
+         FROM unnest($1) AS q (pk) JOIN filrouge.session s ON s.pk = q.pk LEFT JOIN filrouge.head h ON h.pk = s.pk",
+        &[Type::INT8_ARRAY],
     );
-    let owned = scope.is_some_and(|s| s.viewer != Viewer::Operator);
-    let identity = scope.and_then(|s| s.viewer.identity()).map(|i| i.as_str());
-    let token = scope.and_then(|s| s.token).map(|t| t.0);
-    let token = token.as_ref().map(<[u8; _]>::as_slice);
-    let params: [Param<'_>; 5] = [&tenant.as_str(), &id.as_str(), &owned, &identity, &token];
-    rows.one(&SQL, &params)?
-        .as_ref()
-        .map(read_stored)
-        .transpose()
+    rows.many(&SQL, &[&pks])
 }
 
 pub(super) fn by_pk(rows: &Rows<'_>, pk: SessionPk) -> Result<Option<Stored>, Failure> {

@@ -41,16 +41,17 @@ pub(super) fn by_id(
 ) -> Result<Option<TurnRow>, Failure> {
     static SQL: Sql = Sql::new(
         "SELECT session_pk, place, turn_id, open, open_since, data FROM filrouge.turn
-         WHERE turn_id = $2 AND session_pk = $1",
+         WHERE turn_id = $2 AND session_pk + 0 = $1",
         &[Type::INT8, Type::UUID],
     );
     let found = rows.one(&SQL, &[&int(pk), &Uuid::from_bytes(*id.as_bytes())])?;
     Ok(found.as_ref().map(read).transpose()?.map(|(_, turn)| turn))
 }
 
+// Found by the turn's id alone, never among all turns: a sum is in no index.
 pub(super) fn session_of(rows: &Rows<'_>, id: &TurnId) -> Result<Option<SessionPk>, Failure> {
     static SQL: Sql = Sql::new(
-        "SELECT session_pk FROM filrouge.turn WHERE turn_id = $1 ORDER BY session_pk LIMIT 1",
+        "SELECT session_pk FROM filrouge.turn WHERE turn_id = $1 ORDER BY session_pk + 0 LIMIT 1",
         &[Type::UUID],
     );
     let found = rows.one(&SQL, &[&Uuid::from_bytes(*id.as_bytes())])?;

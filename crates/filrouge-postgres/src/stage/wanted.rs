@@ -78,7 +78,8 @@ pub(crate) static NEWEST: Sql = Sql::new(
     &[Type::INT8],
 );
 /// Sessions by name, each with its newest seq (15), its newest turn (16 to 20), and the turn that is asked for (21 to 25)
-/// with its draft (26).
+/// with its draft (26). The conditions leave one index each: a session is the first one from its name on, and a turn is
+/// not looked for among all of its session (see [`crate::connect`]).
 pub(crate) static SESSIONS: Sql = Sql::new(
     "SELECT s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
      s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
@@ -90,23 +91,25 @@ pub(crate) static SESSIONS: Sql = Sql::new(
          w.place, w.turn_id, w.open, w.open_since, w.data, d.data
      FROM unnest($1, $2, $3) AS q (tenant_id, session_id, turn_id)
      CROSS JOIN LATERAL (SELECT * FROM filrouge.session s
-         WHERE s.tenant_id = q.tenant_id AND s.session_id = q.session_id LIMIT 1) s
+         WHERE s.tenant_id = q.tenant_id AND s.session_id >= q.session_id ORDER BY s.session_id LIMIT 1) s
      LEFT JOIN filrouge.head h ON h.pk = s.pk
      LEFT JOIN LATERAL (SELECT * FROM filrouge.turn t WHERE t.session_pk = s.pk
          ORDER BY t.place DESC LIMIT 1) t ON true
      LEFT JOIN LATERAL (SELECT * FROM filrouge.turn w
-         WHERE w.turn_id = q.turn_id AND w.session_pk = s.pk LIMIT 1) w ON true
-     LEFT JOIN filrouge.draft d ON d.session_pk = w.session_pk AND d.place = w.place",
+         WHERE w.turn_id = q.turn_id AND w.session_pk + 0 = s.pk LIMIT 1) w ON true
+     LEFT JOIN filrouge.draft d ON d.session_pk = w.session_pk AND d.place = w.place
+     WHERE s.session_id = q.session_id",
     &[Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::UUID_ARRAY],
 );
 /// Keys of sessions: its number, the key, the seq.
 pub(crate) static KEYS: Sql = Sql::new(
     "SELECT s.pk, k.key, k.seq
      FROM unnest($1, $2, $3) AS q (tenant_id, session_id, key)
-     CROSS JOIN LATERAL (SELECT s.pk FROM filrouge.session s
-         WHERE s.tenant_id = q.tenant_id AND s.session_id = q.session_id LIMIT 1) s
+     CROSS JOIN LATERAL (SELECT s.pk, s.session_id FROM filrouge.session s
+         WHERE s.tenant_id = q.tenant_id AND s.session_id >= q.session_id ORDER BY s.session_id LIMIT 1) s
      CROSS JOIN LATERAL (SELECT * FROM filrouge.item_key k
-         WHERE k.session_pk = s.pk AND k.key = q.key LIMIT 1) k",
+         WHERE k.session_pk = s.pk AND k.key = q.key LIMIT 1) k
+     WHERE s.session_id = q.session_id",
     &[Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::UUID_ARRAY],
 );
 
@@ -172,7 +175,9 @@ impl Wanted {
             Write::Interrupt(interrupt) => self.turn(name, interrupt.turn_id),
             Write::RecordEvent(new) => self.event(name, Some(event_key(&new.key))),
             Write::Lease(take) => {
-                if matches!(&take.ask, LeaseAsk::Acquire(acquire) if acquire.resumes.is_some()) {
+                // Who knows how far the session is mostly knows it right, and then there is no event of it.
+                if matches!(&take.ask, LeaseAsk::Acquire(acquire) if acquire.resumes == Some(None))
+                {
                     self.event(name, None);
                 }
             }

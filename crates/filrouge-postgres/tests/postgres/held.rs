@@ -19,6 +19,7 @@ use super::many::{close, open, wait};
 use super::{database, keyring};
 
 mod cost;
+mod plans;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

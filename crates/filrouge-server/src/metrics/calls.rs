@@ -27,6 +27,8 @@ struct ResumeLabels {
 pub(super) struct CallMetrics {
     leases: Counter,
     lease_timeouts: Counter,
+    leases_refused: Counter,
+    events_dropped: Counter,
     writes_refused: Family<CodeLabels, Counter>,
     checkpoints: Counter,
     resumes: Family<ResumeLabels, Counter>,
@@ -38,6 +40,10 @@ impl CallMetrics {
         r.register("leases", taken, self.leases.clone());
         let timeouts = "Leases that were waited for in vain";
         r.register("lease_timeouts", timeouts, self.lease_timeouts.clone());
+        let held = "Leases that somebody else held, and that were not waited for";
+        r.register("leases_refused", held, self.leases_refused.clone());
+        let dropped = "Events of live calls that a session had no room for";
+        r.register("call_events_dropped", dropped, self.events_dropped.clone());
         let refused = "Writes that a lease has refused, by code";
         r.register("lease_refusals", refused, self.writes_refused.clone());
         let put = "Checkpoints that were put";
@@ -50,6 +56,8 @@ impl CallMetrics {
         let set = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
         set(&self.leases, counts.leases);
         set(&self.lease_timeouts, counts.lease_timeouts);
+        set(&self.leases_refused, counts.leases_refused);
+        set(&self.events_dropped, counts.events_dropped);
         set(&self.checkpoints, counts.checkpoints);
         for (code, count) in &counts.writes_refused {
             let counter = self.writes_refused.get_or_create(&CodeLabels { code });

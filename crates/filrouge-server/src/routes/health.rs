@@ -151,7 +151,7 @@ pub(super) async fn ready(
         || store.is_some()
         || spool
             .as_ref()
-            .is_some_and(|s| s.entries > 0 || s.down.is_some());
+            .is_some_and(|s| s.entries > 0 || s.dead_letters > 0 || s.down.is_some());
     let status = if degraded { "degraded" } else { "ready" };
     json(
         StatusCode::OK,

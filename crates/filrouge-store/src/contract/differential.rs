@@ -2,23 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use filrouge_types::{Channel, FixedClock, ItemId, NewItem, SessionStatus, Timestamp, TurnId};
 use proptest::prelude::*;
 
-use super::asks::{
-    close_session, erase, event, json, link, metadata, patch, patch_if, put_note, title,
-};
-use super::drafts;
+mod fences;
+mod writes;
+
+use fences::Fences;
+use writes::{drafted, live, of_session};
+
+use super::asks::{event, json, put_note};
 use super::fixture::{
     CountingEntropy, Fixture, anyone, append, body, cancel, close, cmd, fail, finalize, interrupt,
     item, operator, redact, redact_items, replacement, rid, sid, start, start_with, user,
 };
-use super::live_asks;
 use crate::command::{
-    Command, ConcurrentTurns, Ending, Hold, NewEvent, NewSession, Scope, SessionFilter,
-    SessionPatch, Target, Write,
+    Command, ConcurrentTurns, Ending, Hold, NewEvent, NewSession, Scope, SessionFilter, Target,
+    Write,
 };
 use crate::keyring::{Entropy, Keyring};
 use crate::memory::MemoryLedger;
@@ -163,73 +164,6 @@ fn command(keyring: &Keyring, prefix: &str, step: Step, now: i64, log: &[Command
         },
     };
     cmd(&who, write)
-}
-
-/// A write of a recording of the turn.
-fn drafted(s: &str, id: TurnId, kind: u8, request: u8, more: u8) -> Write {
-    let (stream, number) = (drafts::stream(request / 2), u64::from(more));
-    // What continues a piece comes behind its beginning: a recording sends it so.
-    let rest = || {
-        let begun = drafts::delta(number, true, "more");
-        let goes_on = (more == 1).then(|| drafts::delta(number, false, " of it"));
-        [begun].into_iter().chain(goes_on).collect()
-    };
-    match kind {
-        0 => drafts::put(s, id, stream, 0, Vec::new()),
-        1 => drafts::put(s, id, stream, number, rest()),
-        2 if more == 3 => drafts::recorded(s, id, stream, "answer"),
-        2 => drafts::advance(s, id, stream, number + 5, (more > 0).then(rest)),
-        _ => drafts::abandon(s, id, stream, i64::from(more / 2) * i64::MAX),
-    }
-}
-
-/// A lease of the session, or a checkpoint. Time goes on so slowly that some leases end in between.
-fn live(s: &str, kind: u8, request: u8, more: u8) -> Write {
-    let holder = ["a", "b"][usize::from(request % 2)];
-    match kind {
-        0 | 1 => live_asks::acquire_with(s, holder, |acquire| {
-            acquire.ttl = Duration::from_micros(10_u64.pow(u32::from(more % 3) + 1));
-            acquire.resumes = (more > 0).then(|| (request == 2).then_some(u64::from(more)));
-            acquire.create = (more == 3).then(|| NewSession::bare(sid(s)));
-            acquire.terminal = vec!["L3".into()];
-        }),
-        2 => live_asks::renew(s, holder, u64::from(more), 1),
-        3 => live_asks::release(s, holder, u64::from(more)),
-        _ => {
-            let seq = (more != 3).then_some(u64::from(request) * 3);
-            let label = (more > 0).then(|| format!("L{request}"));
-            let state = format!(r#"{{"n":{}}}"#, more / 2);
-            live_asks::keeping(1 + u64::from(more), s, seq, label.as_deref(), &state)
-        }
-    }
-}
-
-/// A write that concerns session `s` as a whole.
-fn of_session(s: &str, kind: u8, request: u8, more: u8) -> Write {
-    match (kind, more) {
-        (0, 0) => patch(s, title(&format!("title {request}"))),
-        (0, 1) => patch(s, metadata(&format!(r#"{{"m{request}":{request}}}"#))),
-        (0, 2) => patch_if(s, title("never"), Some(vec![[request; 16]])),
-        (0, _) => patch(s, metadata(&format!(r#"{{"m{request}":null}}"#))),
-        (1, 0) => close_session(s, Some("enough")),
-        (1, 1) => patch(s, active()),
-        (2, 0..2) => link(s, if request == 0 { "bob" } else { "ann" }),
-        // Seldom, for little happens behind it.
-        (3, 0) => erase(s),
-        _ => Write::CreateSession(NewSession {
-            title: Some("made".into()),
-            parent_session_id: Some(sid("s0")),
-            ..NewSession::bare(sid(s))
-        }),
-    }
-}
-
-fn active() -> SessionPatch {
-    SessionPatch {
-        status: Some(SessionStatus::Active),
-        state: Some(Some("again".into())),
-        ..SessionPatch::default()
-    }
 }
 
 /// Does the steps; gives all outcomes.
@@ -437,13 +371,17 @@ pub fn same_in_one_session(
                 let step = (step.0, step.1, 0, step.3, step.4);
                 log.push(command(&keyring, "", step, now, &log));
             }
-            for (one, n) in log.chunks(1).zip(0..) {
+            let mut fences = Fences(0);
+            for (one, n) in log.iter().zip(0..) {
                 let other = &b[usize::from(n % 3 == 1)];
-                prop_assert_eq!(play_commands(&a, one).await, play_commands(other, one).await);
+                let there = play_commands(other, &[fences.there(one)]).await;
+                fences.look(other).await;
+                let here = play_commands(&a, std::slice::from_ref(one)).await;
+                prop_assert_eq!(here, fences.here(there));
             }
             let expected = session_readings(&a).await;
             for b in &b {
-                prop_assert_eq!(&expected, &session_readings(b).await);
+                prop_assert_eq!(&expected, &fences.here(session_readings(b).await));
             }
             done(&a, &b).await;
             Ok(())

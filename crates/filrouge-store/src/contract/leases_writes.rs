@@ -148,6 +148,7 @@ pub async fn some_writes_need_no_fence(f: &Fixture) {
     let recorded = busy.recorded.turn_id;
     let begun = drafts::put("s", recorded, stream, 0, vec![drafts::delta(0, true, "x")]);
     f.write(&who, begun).await.unwrap();
+    f.clock.advance(1);
     let fence = f.held(&who, "s", "a").await;
     let lease = f.lease(&who, "s").await.unwrap();
     f.clock.advance(1);

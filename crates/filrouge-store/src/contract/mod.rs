@@ -31,6 +31,7 @@ pub mod finals;
 pub mod full_pages;
 pub mod idempotency;
 pub mod leases;
+pub mod leases_left;
 pub mod leases_release;
 pub mod leases_together;
 pub mod leases_writes;
@@ -76,7 +77,8 @@ macro_rules! contract_tests {
             }
             checkpoints_kept {
                 the_newest_are_kept, redaction_takes_what_covers, a_redacted_turn_takes_what_covers,
-                checkpoints_go_with_their_session,
+                checkpoints_go_with_their_session, older_than_all_that_are_kept,
+                none_comes_back_from_before_a_redaction, a_redaction_is_known_where_it_was_taken_to,
             }
             concurrency {
                 many_tasks_over_few_sessions, all_writes_at_once_twice_have_one_effect,
@@ -117,6 +119,11 @@ macro_rules! contract_tests {
                 kept_while_the_store_was_away,
                 made_by_acquiring, no_fence_makes_a_session, sessions_that_have_ended,
                 strangers_take_none, going_on_is_told_once, leases_are_no_changes,
+            }
+            leases_left {
+                since_when, turns_of_who_held_it_before, a_left_draft_is_finalized,
+                a_left_draft_is_appended_to, a_left_draft_is_recorded_over,
+                a_recordings_end_leaves_the_holder_alone, a_fence_that_is_named_must_hold,
             }
             leases_release {
                 given_free_with_the_last_write, a_refused_write_gives_nothing_free,
@@ -202,7 +209,8 @@ macro_rules! session_contract_tests {
             }
             checkpoints_kept {
                 the_newest_are_kept, redaction_takes_what_covers, a_redacted_turn_takes_what_covers,
-                checkpoints_go_with_their_session,
+                checkpoints_go_with_their_session, older_than_all_that_are_kept,
+                none_comes_back_from_before_a_redaction,
             }
             concurrency {
                 many_tasks_over_few_sessions, all_writes_at_once_twice_have_one_effect,
@@ -243,6 +251,11 @@ macro_rules! session_contract_tests {
                 kept_while_the_store_was_away,
                 made_by_acquiring, no_fence_makes_a_session, sessions_that_have_ended,
                 strangers_take_none, going_on_is_told_once,
+            }
+            leases_left {
+                since_when, turns_of_who_held_it_before, a_left_draft_is_finalized,
+                a_left_draft_is_appended_to, a_left_draft_is_recorded_over,
+                a_recordings_end_leaves_the_holder_alone, a_fence_that_is_named_must_hold,
             }
             leases_release {
                 given_free_with_the_last_write, a_refused_write_gives_nothing_free,

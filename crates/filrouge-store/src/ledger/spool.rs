@@ -9,10 +9,13 @@ use filrouge_types::{Checkpoint, Item, Lease, Turn};
 pub struct Waiting {
     /// The newest lease: of the store, or given here since under the same fence.
     pub lease: Lease,
-    /// The newest checkpoint that this process has put or read.
+    /// The newest checkpoint that this process has put or read; only for who asks for the tail.
     pub checkpoint: Option<Checkpoint>,
     /// The items that wait, oldest first; behind the newest checkpoint, when that waits as well. They have no seq yet.
+    /// Only for who asks for the tail.
     pub items: Vec<Item>,
+    /// Whether older ones wait as well, which are more than were asked for.
+    pub trimmed: bool,
     /// The turns that this process has seen, newest first.
     pub turns: Vec<Turn>,
     /// The newest seq that this process has seen in the store.

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use filrouge_types::{Checkpoint, Failure, Lease, SessionEvent, SessionId, TenantId, Timestamp};
+use filrouge_types::{
+    Checkpoint, Failure, Lease, SessionEvent, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
+};
 
 use super::{Loaded, Sight, key_missing};
 use crate::command::Scope;
@@ -31,6 +33,34 @@ impl<V: View + ?Sized> Sight<'_, V> {
     /// `session_not_found`, `session_erased`, `integrity_error`.
     pub fn lease(&self, scope: &Scope, id: &SessionId, now: Timestamp) -> Result<Lease, Failure> {
         Ok(self.get(scope, id)?.head.lease.shown(now))
+    }
+
+    /// Whether who asks holds the session at this time, and nobody has worked at this turn since the fence was given out: it
+    /// was left behind, and is the holder's to work at (DESIGN §6).
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_erased`, `turn_not_found`, `integrity_error`.
+    pub fn is_left_turn(
+        &self,
+        scope: &Scope,
+        id: &SessionId,
+        turn: &TurnId,
+        now: Timestamp,
+    ) -> Result<bool, Failure> {
+        let session = self.get(scope, id)?;
+        let lease = &session.head.lease;
+        let holds = scope.hold.is_some_and(|hold| hold.fence == lease.fence);
+        if !holds || !lease.is_live(now) {
+            return Ok(false);
+        }
+        let row = self
+            .find_turn(&session, scope, turn)?
+            .ok_or_else(|| self.no_turn(&session, turn))?;
+        if row.status != TurnStatus::Open || row.touched_at >= lease.since {
+            return Ok(false);
+        }
+        let draft = self.draft_row(&session, &row)?;
+        Ok(draft.is_none_or(|draft| draft.beat_at < lease.since))
     }
 
     /// The checkpoint at a seq, verified.

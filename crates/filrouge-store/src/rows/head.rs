@@ -9,7 +9,7 @@ use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
 /// The format byte of the head of a session that was taken in from elsewhere.
 const ADOPTED: u8 = 2;
-/// What is added to the format byte of a head that tells of a lease or of checkpoints.
+/// What is added to the format byte of a head that tells of a lease, of checkpoints or of a redaction.
 const LIVE: u8 = 2;
 
 /// The newest lease of a session (DESIGN §6): it stays when it is released or expires, for its fence only grows.
@@ -21,6 +21,8 @@ pub struct HeadLease {
     pub holder: Box<str>,
     /// Until when.
     pub expires_at: Timestamp,
+    /// When the fence was given out: what was touched before was touched under another one, or under none.
+    pub since: Timestamp,
 }
 
 impl Default for HeadLease {
@@ -30,6 +32,7 @@ impl Default for HeadLease {
             fence: 0,
             holder: Box::default(),
             expires_at: Timestamp::from_micros(0),
+            since: Timestamp::from_micros(0),
         }
     }
 }
@@ -60,16 +63,34 @@ pub struct HeadCheckpoints {
     pub count: u64,
     /// The newest one's seq.
     pub newest: u64,
+    /// The seq of the newest redaction; 0 for none. None is put any more that is older.
+    pub redacted: u64,
 }
 
 impl HeadCheckpoints {
-    /// Of checkpoints at these seqs, which ascend.
+    /// Of checkpoints at these seqs, which ascend; no redaction.
     #[must_use]
     pub fn of(seqs: &[u64]) -> Self {
         Self {
             count: seqs.len() as u64,
             newest: seqs.last().copied().unwrap_or(0),
+            redacted: 0,
         }
+    }
+
+    /// The same redaction, and checkpoints at these seqs, which ascend.
+    #[must_use]
+    pub fn with(self, seqs: &[u64]) -> Self {
+        Self {
+            redacted: self.redacted,
+            ..Self::of(seqs)
+        }
+    }
+
+    /// Whether the checkpoints at these seqs, which ascend, are those that it tells of.
+    #[must_use]
+    pub fn tells_of(self, seqs: &[u64]) -> bool {
+        self == self.with(seqs)
     }
 }
 
@@ -123,7 +144,7 @@ impl HeadRow {
 
     fn body(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
-        let live = self.lease.fence > 0 || self.checkpoints.count > 0;
+        let live = self.lease.fence > 0 || self.checkpoints != HeadCheckpoints::default();
         let format = if self.adopted {
             ADOPTED
         } else {
@@ -142,8 +163,10 @@ impl HeadRow {
             out.number(self.lease.fence);
             out.text(&self.lease.holder);
             out.time(self.lease.expires_at);
+            out.time(self.lease.since);
             out.number(self.checkpoints.count);
             out.number(self.checkpoints.newest);
+            out.number(self.checkpoints.redacted);
         }
         out
     }
@@ -218,10 +241,12 @@ impl HeadRow {
                 fence: r.number()?,
                 holder: r.text()?.into(),
                 expires_at: r.time()?,
+                since: r.time()?,
             };
             row.checkpoints = HeadCheckpoints {
                 count: r.number()?,
                 newest: r.number()?,
+                redacted: r.number()?,
             };
         }
         row.mac = r.array()?;

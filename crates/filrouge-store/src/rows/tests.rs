@@ -20,12 +20,16 @@ fn head() -> impl Strategy<Value = HeadRow> {
             fence: fence << (fence * 6),
             holder: holder.into(),
             expires_at: Timestamp::from_micros(at),
+            since: Timestamp::from_micros(at.wrapping_sub(7)),
         },
     });
     let checkpoints = proptest::collection::btree_set(any::<u32>(), 0..4);
-    let checkpoints = checkpoints.prop_map(|seqs| {
+    let checkpoints = (checkpoints, any::<u16>()).prop_map(|(seqs, redacted)| {
         let seqs: Vec<u64> = seqs.into_iter().map(u64::from).collect();
-        HeadCheckpoints::of(&seqs)
+        HeadCheckpoints {
+            redacted: u64::from(redacted % 999),
+            ..HeadCheckpoints::of(&seqs)
+        }
     });
     let live = (lease, checkpoints, any::<bool>());
     (
@@ -380,6 +384,7 @@ fn what_is_live_has_a_format_of_its_own() {
             fence: 300,
             holder: "me".into(),
             expires_at: now,
+            since: Timestamp::from_micros(3),
         },
         ..plain.clone()
     };
@@ -387,13 +392,23 @@ fn what_is_live_has_a_format_of_its_own() {
         checkpoints: HeadCheckpoints::of(&[0, 5]),
         ..plain.clone()
     };
+    let redacted = HeadRow {
+        checkpoints: HeadCheckpoints {
+            redacted: 4,
+            ..HeadCheckpoints::default()
+        },
+        ..plain.clone()
+    };
     let rest = before.len() - 16;
     for (head, live) in [
         (
             &leased,
-            &[0xac, 2, 2, b'm', b'e', 0, 0, 0, 0, 0, 0, 0, 7, 0, 0][..],
+            &[
+                0xac, 2, 2, b'm', b'e', 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0,
+            ][..],
         ),
-        (&pointed, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 5]),
+        (&pointed, &[&[0; 18][..], &[2, 5, 0]].concat()),
+        (&redacted, &[&[0; 18][..], &[0, 0, 4]].concat()),
     ] {
         let bytes = encoded(head);
         assert_eq!((bytes[0], before[0]), (3, 1));

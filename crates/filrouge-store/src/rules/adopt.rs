@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use filrouge_types::{ErrorCode, Failure, TurnId, TurnStatus};
+use filrouge_types::{Channel, ErrorCode, Failure, TurnId, TurnStatus};
 
 use super::{Context, Group, checkpoint, put_head, session_conflict};
 use crate::chain::{GENESIS, Link};
@@ -63,7 +63,8 @@ pub(super) fn apply<T: Tx>(
         tx.insert_turn(session.pk, &row.sealed(ctx.keyring, session.pk))?;
     }
     session.head.lease = adopt.beside.lease.clone();
-    checkpoint::adopt(tx, ctx, &mut session, &adopt.beside.checkpoints)?;
+    let redacted = redacted(adopt);
+    checkpoint::adopt(tx, ctx, &mut session, &adopt.beside.checkpoints, redacted)?;
     let session = put_head(tx, group, ctx, session, (1, adopt.items.len() as u64), true)?;
     let put = Put::new(&session, 1, adopt.items.len() as u64);
     Ok(Outcome::Session {
@@ -71,6 +72,12 @@ pub(super) fn apply<T: Tx>(
         created: true,
         put,
     })
+}
+
+/// The seq of the newest redaction, also of what was not brought; 0 for none.
+fn redacted(adopt: &Adopt) -> u64 {
+    let of = |one: &&ChainedItem| one.item.channel == Channel::Redaction;
+    adopt.items.iter().rfind(of).map_or(0, |one| one.item.seq)
 }
 
 /// A session that is here already and has all that is brought is left as it is.

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::command::{Append, Outcome, Put, Scope};
 use crate::read::Loaded;
+use crate::record::Batch;
 use crate::rows::{TurnRow, Tx};
 
 pub(super) fn apply<T: Tx>(
@@ -53,8 +54,21 @@ pub(super) fn apply<T: Tx>(
         draft::own(tx, ctx, &session, &row, stream)?;
     }
     check_finals(&append.batch, row.finals.map(|seq| seq != 0))?;
-    check_count(row.items, &append.batch)?;
-    check_tail(tx, &session, append.batch.count())?;
+    let left = match stream {
+        Some(_) => None,
+        None => draft::left(tx, ctx, &session, scope, &row)?,
+    };
+    let shown = Batch::seal(left.as_deref().unwrap_or_default(), ctx.entropy)?;
+    check_count(row.items + shown.count(), &append.batch)?;
+    check_tail(tx, &session, shown.count() + append.batch.count())?;
+    let put_first = session.head.last_seq + 1;
+    if left.is_some() {
+        tx.delete_draft(session.pk, row.place())?;
+    }
+    if shown.count() > 0 {
+        let (first, _) = put_batch(tx, ctx, &mut session, Some(row.turn_id), &shown)?;
+        note_items(&mut row, &shown, first, ctx);
+    }
     let (first_seq, last_seq) = put_batch(tx, ctx, &mut session, Some(row.turn_id), &append.batch)?;
     note_items(&mut row, &append.batch, first_seq, ctx);
     let row = row.sealed(ctx.keyring, session.pk);
@@ -62,13 +76,15 @@ pub(super) fn apply<T: Tx>(
     if let Some(progress) = &append.progress {
         draft::advance(tx, ctx, &session, &row, progress)?;
     }
-    let count = last_seq + 1 - first_seq;
-    let session = put_head(tx, group, ctx, session, (first_seq, count), false)?;
+    let count = last_seq + 1 - put_first;
+    let session = put_head(tx, group, ctx, session, (put_first, count), false)?;
+    let roles = shown.items().chain(append.batch.items());
     Ok(Outcome::Appended {
         first_seq,
         last_seq,
         replayed: false,
-        put: Put::new(&session, first_seq, count),
+        put: Put::new(&session, put_first, count)
+            .map(|put| put.spoken_by(roles.map(|item| item.role))),
     })
 }
 

@@ -36,6 +36,12 @@ pub(super) fn put<T: Tx>(
         return Err(Failure::new(ErrorCode::Invalid, what)
             .with_hint("a checkpoint covers items that are there: put them first"));
     }
+    let redacted = session.head.checkpoints.redacted;
+    if seq < redacted {
+        let what = format!("there was a redaction at seq {redacted}, behind seq {seq}");
+        let hint = format!("it may tell what was redacted: put one at seq {redacted} or later");
+        return Err(Failure::new(ErrorCode::Invalid, what).with_hint(hint));
+    }
     let checkpoint = Checkpoint {
         seq,
         label: put.label.clone(),
@@ -43,6 +49,7 @@ pub(super) fn put<T: Tx>(
         created_at: ctx.now,
     };
     let seqs = seqs(tx, &session)?;
+    check_stays(&seqs, seq, put.keep)?;
     let row = CheckpointRow::sealed(checkpoint.clone(), ctx.keyring, session.pk);
     tx.put_checkpoint(session.pk, &row)?;
     trim(tx, &mut session, (seqs, seq), put.keep)?;
@@ -85,10 +92,21 @@ fn another(seq: u64) -> Failure {
 /// somebody has taken away or put back.
 fn seqs<T: Tx>(tx: &T, session: &Loaded) -> Result<Vec<u64>, Failure> {
     let seqs = tx.checkpoint_seqs(session.pk)?;
-    if HeadCheckpoints::of(&seqs) == session.head.checkpoints {
+    if session.head.checkpoints.tells_of(&seqs) {
         return Ok(seqs);
     }
     Err(session.broken(None, "checkpoints are missing or were added"))
+}
+
+/// One that is older than as many as the session keeps would be thrown away at once.
+fn check_stays(seqs: &[u64], seq: u64, keep: u64) -> Result<(), Failure> {
+    let newer = seqs.iter().filter(|at| **at > seq).count() as u64;
+    if newer < keep.max(1) {
+        return Ok(());
+    }
+    let what = format!("the session keeps {newer} checkpoints that are newer than seq {seq}");
+    Err(Failure::new(ErrorCode::Invalid, what)
+        .with_hint("it would not be kept: put one that covers what was written since"))
 }
 
 /// Keeps the newest ones of those that were there and the one that is put, and has the head tell of them.
@@ -106,7 +124,7 @@ fn trim<T: Tx>(
     for seq in seqs.drain(..surplus) {
         tx.delete_checkpoint(session.pk, seq)?;
     }
-    session.head.checkpoints = HeadCheckpoints::of(&seqs);
+    session.head.checkpoints = session.head.checkpoints.with(&seqs);
     Ok(())
 }
 
@@ -125,33 +143,50 @@ fn label<T: Tx>(tx: &mut T, session: &mut Loaded, put: &PutCheckpoint) -> Result
     Ok(())
 }
 
-/// Takes away the checkpoints that cover a seq, for they may tell what was in it; the head is for the caller to put.
+/// Takes away the checkpoints that cover a seq, for they may tell what was in it; the head is for the caller to put. That
+/// others are there than the head tells of holds nothing up, and is to be seen afterwards as before.
 pub(super) fn forget_covering<T: Tx>(
     tx: &mut T,
     session: &mut Loaded,
     seq: u64,
 ) -> Result<(), Failure> {
-    let mut seqs = seqs(tx, session)?;
+    let mut seqs = tx.checkpoint_seqs(session.pk)?;
+    let known = session.head.checkpoints;
+    let as_told = known.tells_of(&seqs);
     let first = seqs.partition_point(|at| *at < seq);
-    for at in seqs.drain(first..) {
-        tx.delete_checkpoint(session.pk, at)?;
+    let gone = seqs.split_off(first);
+    for at in &gone {
+        tx.delete_checkpoint(session.pk, *at)?;
     }
-    session.head.checkpoints = HeadCheckpoints::of(&seqs);
+    let mut left = known.with(&seqs);
+    if !as_told {
+        left.count = known.count.saturating_sub(gone.len() as u64);
+        if known.newest < seq {
+            left.newest = known.newest;
+        }
+        left.count += u64::from(left.tells_of(&seqs));
+    }
+    session.head.checkpoints = left;
     Ok(())
 }
 
-/// Puts checkpoints that come with a session; the head is for the caller to put.
+/// Puts checkpoints that come with a session, whose newest redaction is at seq `redacted`, or 0; the head is for the caller
+/// to put.
 pub(super) fn adopt<T: Tx>(
     tx: &mut T,
     ctx: &Context<'_>,
     session: &mut Loaded,
     checkpoints: &[Checkpoint],
+    redacted: u64,
 ) -> Result<(), Failure> {
     for checkpoint in checkpoints {
         let row = CheckpointRow::sealed(checkpoint.clone(), ctx.keyring, session.pk);
         tx.put_checkpoint(session.pk, &row)?;
     }
     let seqs: Vec<u64> = checkpoints.iter().map(|c| c.seq).collect();
-    session.head.checkpoints = HeadCheckpoints::of(&seqs);
+    session.head.checkpoints = HeadCheckpoints {
+        redacted,
+        ..HeadCheckpoints::of(&seqs)
+    };
     Ok(())
 }

@@ -56,7 +56,7 @@ pub(super) fn apply<T: Tx>(
     if row.status != TurnStatus::Open {
         return Err(turn_closed(&row));
     }
-    let kept = draft::ending(tx, ctx, &session, &row, close)?;
+    let kept = draft::ending(tx, ctx, &session, scope, &row, close)?;
     let entries = match &close.ending {
         Ending::Recorded(entries) => recorded(tx, ctx, &session, &row, close, entries)?,
         Ending::Finalize {
@@ -69,7 +69,9 @@ pub(super) fn apply<T: Tx>(
                 translated: translated.as_ref(),
                 fallback: *fallback,
             };
-            answers.entries(tx, ctx, &session, &row, close)?
+            let answer = answers.entries(tx, ctx, &session, &row, close)?;
+            // What was shown by who has left it comes first.
+            kept.iter().flatten().cloned().chain(answer).collect()
         }
         Ending::Fail(entries) | Ending::Cancel(entries) => {
             let entries = kept.as_ref().unwrap_or(entries).clone();
@@ -98,7 +100,8 @@ pub(super) fn apply<T: Tx>(
     let session = put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
     let fresh = fresh(ctx, &batch, row.turn_id, first);
     let turn = ctx.sight(tx).project_fresh(&session, &row, fresh)?;
-    let put = Put::new(&session, first, last + 1 - first);
+    let put = Put::new(&session, first, last + 1 - first)
+        .map(|put| put.spoken_by(batch.items().map(|item| item.role)));
     Ok(Outcome::Turn(Box::new(turn), put))
 }
 

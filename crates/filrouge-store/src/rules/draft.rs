@@ -3,11 +3,13 @@
 
 use filrouge_types::{Channel, ErrorCode, Failure, TurnStatus};
 
-use super::{Context, Group, lease, turn_closed};
+use super::{
+    Context, Group, check_count, check_tail, lease, note_items, put_batch, put_head, turn_closed,
+};
 use crate::command::{Close, Ending, Interrupt, Outcome, Progress, PutDraft, Scope};
 use crate::draft::{Piece, StreamId, answer_so_far, partial_entries};
 use crate::read::{Loaded, text_of};
-use crate::record::Entry;
+use crate::record::{Batch, Entry};
 use crate::rows::{Change, DraftChunk, DraftRow, LogEntry, TurnRow, Tx};
 
 pub(super) fn put<T: Tx>(
@@ -20,16 +22,20 @@ pub(super) fn put<T: Tx>(
     let sight = ctx.sight(tx);
     let mut session = sight.get(scope, &put.session_id)?;
     let id = &put.turn_id;
-    let row = sight
+    let mut row = sight
         .find_turn(&session, scope, id)?
         .ok_or_else(|| sight.no_turn(&session, id))?;
-    // A draft is never the last of a turn: it gives nothing free, for the head stays as it is.
-    lease::check(ctx, &mut session, scope)?;
+    // A draft is never the last of a turn: it gives nothing free.
+    lease::check_hold(&session, scope, ctx.now)?;
     let mut draft = match own(tx, ctx, &session, &row, Some(put.stream)) {
         Ok(Some(draft)) => draft,
         _ if put.begins && row.status != TurnStatus::Open => return Err(turn_closed(&row)),
         Err(failure) if put.begins && failure.code == ErrorCode::StreamLost => {
             match sight.draft_row(&session, &row)? {
+                Some(left) if is_left(&session, scope, &left) => {
+                    (session, row) = keep_left(tx, group, ctx, session, row)?;
+                    begun(ctx, &row, put)
+                }
                 Some(_) => return Err(stream_open(&row)),
                 None => begun(ctx, &row, put),
             }
@@ -67,6 +73,56 @@ pub(super) fn put<T: Tx>(
 fn begun(ctx: &Context<'_>, row: &TurnRow, put: &PutDraft) -> DraftRow {
     let writer = put.writer.clone();
     DraftRow::new(row.place(), row.turn_id, put.stream, writer, ctx.now)
+}
+
+/// Whether a draft was left behind by who held the session before: who writes holds it now, under a fence that was given
+/// out since the recording gave its last sign of life. That the fence is the newest one has been checked.
+pub(super) fn is_left(session: &Loaded, scope: &Scope, draft: &DraftRow) -> bool {
+    let lease = &session.head.lease;
+    let holds = scope.hold.is_some_and(|hold| hold.fence == lease.fence);
+    holds && draft.beat_at < lease.since
+}
+
+/// What the turn's draft shows, when it was left behind; then it is for the caller to put, and the draft to delete.
+pub(super) fn left<T: Tx>(
+    tx: &T,
+    ctx: &Context<'_>,
+    session: &Loaded,
+    scope: &Scope,
+    row: &TurnRow,
+) -> Result<Option<Vec<Entry>>, Failure> {
+    match ctx.sight(tx).draft_row(session, row)? {
+        Some(draft) if is_left(session, scope, &draft) => {
+            let entries = shown(tx, ctx, session, row)?;
+            without_known_keys(tx, session, entries).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Puts what a draft shows that was left behind, and takes it away.
+fn keep_left<T: Tx>(
+    tx: &mut T,
+    group: &mut Group,
+    ctx: &Context<'_>,
+    mut session: Loaded,
+    mut row: TurnRow,
+) -> Result<(Loaded, TurnRow), Failure> {
+    let entries = shown(tx, ctx, &session, &row)?;
+    let entries = without_known_keys(tx, &session, entries)?;
+    tx.delete_draft(session.pk, row.place())?;
+    if entries.is_empty() {
+        return Ok((session, row));
+    }
+    let batch = Batch::seal(&entries, ctx.entropy)?;
+    check_count(row.items, &batch)?;
+    check_tail(tx, &session, batch.count())?;
+    let (first, last) = put_batch(tx, ctx, &mut session, Some(row.turn_id), &batch)?;
+    note_items(&mut row, &batch, first, ctx);
+    let row = row.sealed(ctx.keyring, session.pk);
+    tx.update_turn(session.pk, &row)?;
+    let session = put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
+    Ok((session, row))
 }
 
 /// The turn's draft, which must be the recording's own; without a recording, whichever there is.
@@ -133,11 +189,13 @@ pub(super) fn advance<T: Tx>(
 }
 
 /// What a turn that fails or is cancelled ends with: what its draft shows and what the caller gives, of its recording
-/// what that gives; `None` when there is no draft. A turn that is recorded is not finalized by somebody else.
+/// what that gives; `None` when there is no draft. A turn that is recorded is not finalized by somebody else, but by who
+/// holds the session since the recording was left behind.
 pub(super) fn ending<T: Tx>(
     tx: &T,
     ctx: &Context<'_>,
     session: &Loaded,
+    scope: &Scope,
     row: &TurnRow,
     close: &Close,
 ) -> Result<Option<Vec<Entry>>, Failure> {
@@ -152,6 +210,9 @@ pub(super) fn ending<T: Tx>(
             Ok(Some(with_given(stream, &pieces, given)))
         }
         _ if close.stream.is_some() => Ok(Some(Vec::new())),
+        (Ending::Finalize { .. }, Some(left)) if is_left(session, scope, &left) => {
+            shown(tx, ctx, session, row).map(Some)
+        }
         (Ending::Finalize { .. } | Ending::Recorded(_), Some(_)) => Err(stream_open(row)),
     }
 }

@@ -9,6 +9,10 @@ use crate::rows::{EventRow, LogEntry, Tx};
 
 /// Most events of a session.
 const EVENTS_MAX: u64 = 10_000;
+/// Most of them when filrouge itself adds one: the last tenth is left to the application.
+const OWN_EVENTS_MAX: u64 = EVENTS_MAX - EVENTS_MAX / 10;
+/// What the keys of filrouge's own events begin with.
+const OWN: &str = "filrouge:";
 
 pub(super) fn apply<T: Tx>(
     tx: &mut T,
@@ -38,6 +42,10 @@ pub(super) fn apply<T: Tx>(
             created: false,
         });
     }
+    // Who tells of a session need not hold it.
+    if scope.hold.is_some() {
+        lease::check_hold(&session, scope, ctx.now)?;
+    }
     let event = SessionEvent {
         key: new.key.clone(),
         kind: new.kind.clone(),
@@ -46,7 +54,6 @@ pub(super) fn apply<T: Tx>(
         created_at: ctx.now,
     };
     put(tx, group, ctx, &session, event.clone())?;
-    // Who tells of a session need not hold it.
     lease::release_again(tx, group, ctx, session, scope)?;
     Ok(Outcome::Event {
         event: Box::new(event),
@@ -63,10 +70,14 @@ pub(super) fn put<T: Tx>(
     event: SessionEvent,
 ) -> Result<(), Failure> {
     let number = tx.newest_event(session.pk)? + 1;
-    if number > EVENTS_MAX {
+    let most = match event.key.as_str().starts_with(OWN) {
+        true => OWN_EVENTS_MAX,
+        false => EVENTS_MAX,
+    };
+    if number > most {
         return Err(Failure::new(
             ErrorCode::LimitExceeded,
-            format!("a session has at most {EVENTS_MAX} events"),
+            format!("a session has at most {most} events"),
         ));
     }
     let row = EventRow::sealed(number, event, ctx.keyring, session.pk);

@@ -23,8 +23,11 @@ pub(super) fn apply<T: Tx>(
     if row.status != TurnStatus::Open || !draft::is_over(tx, ctx, &session, &row, interrupt)? {
         return Ok(Outcome::Interrupted(None));
     }
-    // Whoever holds the session may be silent; of a recording it is known that it is over.
-    if interrupt.stream.is_none() && session.head.lease.is_live(ctx.now) {
+    // Whoever holds the session may be silent. Of a recording it is known that it is over; but who has written to its turn
+    // since works at it without one.
+    let lease = &session.head.lease;
+    let works = interrupt.stream.is_none() || row.touched_at >= lease.since;
+    if lease.is_live(ctx.now) && works {
         return Ok(Outcome::Interrupted(None));
     }
     let item = NewItem::new(

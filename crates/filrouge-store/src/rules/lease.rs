@@ -14,6 +14,9 @@ const RESUMED: &str = "resume_from_pg";
 /// Most bytes of a holder's name, as of any id.
 const HOLDER_MAX: usize = 256;
 
+/// Most that a session's first fence is, so that it is a whole number also for those who count in doubles.
+const FIRST_FENCE_MAX: u64 = (1 << 53) - 1;
+
 pub(super) fn take<T: Tx>(
     tx: &mut T,
     group: &mut Group,
@@ -25,17 +28,19 @@ pub(super) fn take<T: Tx>(
         LeaseAsk::Acquire(acquire) => acquired(tx, group, ctx, scope, take, acquire),
         LeaseAsk::Renew { fence, ttl } => {
             let mut session = ctx.sight(tx).get(scope, &take.session_id)?;
-            if took_over_here(&session, scope, *fence) {
+            let until = if took_over_here(&session, ctx, scope, &take.holder, *fence) {
                 session.head.lease.holder = take.holder.clone();
+                not_shorter(&session.head.lease, ctx.now, *ttl)
             } else {
                 held_by(&session, ctx, &take.holder, *fence)?;
-            }
-            session.head.lease.expires_at = after(ctx.now, *ttl);
+                after(ctx.now, *ttl)
+            };
+            session.head.lease.expires_at = until;
             put(tx, group, ctx, session)
         }
         LeaseAsk::Release { fence } => {
             let mut session = ctx.sight(tx).get(scope, &take.session_id)?;
-            if took_over_here(&session, scope, *fence) {
+            if took_over_here(&session, ctx, scope, &take.holder, *fence) {
                 free(&mut session.head.lease, ctx.now);
                 return put(tx, group, ctx, session);
             }
@@ -84,14 +89,11 @@ fn acquired<T: Tx>(
     let fence = match lease.is_live(ctx.now) {
         true if lease.holder == take.holder => lease.fence,
         true => return Err(refused(&session, ctx.now, ErrorCode::LeaseTimeout)),
+        false if lease.fence == 0 => first_fence(tx, ctx.now),
         false => lease.fence + 1,
     };
     let taken = fence != lease.fence;
-    session.head.lease = HeadLease {
-        fence,
-        holder: take.holder.clone(),
-        expires_at: after(ctx.now, acquire.ttl),
-    };
+    session.head.lease = given(lease, take, fence, ctx.now, acquire.ttl);
     let resumed = match &acquire.resumes {
         Some(known) if !created => resumes(tx, group, ctx, scope, &session, *known)?,
         _ => false,
@@ -111,6 +113,37 @@ fn acquired<T: Tx>(
     })
 }
 
+/// The first fence of a session. A store that forgets may have had this session before, and the fences of that one must
+/// not come again.
+fn first_fence<T: Tx>(tx: &T, now: Timestamp) -> u64 {
+    if !tx.forgets() {
+        return 1;
+    }
+    u64::try_from(now.as_micros())
+        .unwrap_or(0)
+        .clamp(1, FIRST_FENCE_MAX)
+}
+
+/// The lease under this fence, from now on.
+fn given(
+    before: &HeadLease,
+    take: &TakeLease,
+    fence: u64,
+    now: Timestamp,
+    ttl: std::time::Duration,
+) -> HeadLease {
+    HeadLease {
+        fence,
+        holder: take.holder.clone(),
+        expires_at: after(now, ttl),
+        since: if fence == before.fence {
+            before.since
+        } else {
+            now
+        },
+    }
+}
+
 /// A lease that was given under this fence while the store did not answer: it stands if nobody else was given one since
 /// (DESIGN §6, "Ledger down").
 fn given_meanwhile<T: Tx>(
@@ -128,12 +161,19 @@ fn given_meanwhile<T: Tx>(
     if fence == 0 || !(again || next) {
         return Err(stale(&session, fence));
     }
-    session.head.lease = HeadLease {
-        fence,
-        holder: take.holder.clone(),
-        expires_at: after(ctx.now, ttl),
+    let until = if again {
+        not_shorter(lease, ctx.now, ttl)
+    } else {
+        after(ctx.now, ttl)
     };
+    session.head.lease = given(lease, take, fence, ctx.now, ttl);
+    session.head.lease.expires_at = until;
     put(tx, group, ctx, session)
+}
+
+/// Until when a lease stands that was prolonged while the store did not answer: one that is live is never cut short.
+fn not_shorter(lease: &HeadLease, now: Timestamp, ttl: std::time::Duration) -> Timestamp {
+    lease.expires_at.max(after(now, ttl))
 }
 
 fn check_goes_on(session: &Loaded, acquire: &Acquire) -> Result<(), Failure> {
@@ -192,6 +232,18 @@ pub(super) fn check(ctx: &Context<'_>, session: &mut Loaded, scope: &Scope) -> R
     check_hold(session, scope, ctx.now)?;
     give_free(ctx, session, scope);
     Ok(())
+}
+
+/// As [`check`], for what needs no lease: a fence that is named all the same must be the one that holds the session.
+pub(super) fn check_named(
+    ctx: &Context<'_>,
+    session: &mut Loaded,
+    scope: &Scope,
+) -> Result<(), Failure> {
+    match scope.hold {
+        Some(_) => check(ctx, session, scope),
+        None => Ok(()),
+    }
 }
 
 /// As a write is checked that goes on with a session, at this time.
@@ -284,9 +336,17 @@ fn free(lease: &mut HeadLease, now: Timestamp) {
 
 /// Whether the lease went from hand to hand under this fence while the store did not answer, and nobody else has taken it
 /// since: then it is what whoever kept it meanwhile says (DESIGN §6, "Ledger down").
-fn took_over_here(session: &Loaded, scope: &Scope, fence: u64) -> bool {
+fn took_over_here(
+    session: &Loaded,
+    ctx: &Context<'_>,
+    scope: &Scope,
+    holder: &str,
+    fence: u64,
+) -> bool {
+    let lease = &session.head.lease;
     let queued = scope.hold.is_some_and(|h| h.queued && h.fence == fence);
-    queued && fence != 0 && fence == session.head.lease.fence
+    let free = !lease.is_live(ctx.now) || *lease.holder == *holder;
+    queued && fence != 0 && fence == lease.fence && free
 }
 
 /// That the session is held by this holder under this fence.
@@ -322,7 +382,7 @@ fn refused(session: &Loaded, now: Timestamp, code: ErrorCode) -> Failure {
     let held: Lease = session.head.lease.shown(now);
     let holder = held.holder.as_deref().unwrap_or_default();
     let what = format!("session {:?} is held by {holder:?}", session.name());
-    let hint = "wait until it is given free or its time is up, or write under its fence";
+    let hint = "wait until it is given free or its time is up, and try again";
     let mut failure = Failure::new(code, what).with_hint(hint);
     failure.held = Some(Box::new(held));
     failure

@@ -39,6 +39,7 @@ pub(super) fn apply<T: Tx>(
     if let Some((first, _)) = asked.seqs.ranges().next() {
         checkpoint::forget_covering(tx, &mut session, first)?;
     }
+    session.head.checkpoints.redacted = seq;
     let batch = redaction_item(ctx, redact, &asked.seqs)?;
     put_batch(tx, ctx, &mut session, None, &batch)?;
     for row in &found.records {

@@ -60,7 +60,7 @@ pub(super) fn patch<T: Tx>(
     if row.state != session.row.state || row.status != session.row.status {
         lease::check(ctx, &mut session, scope)?;
     } else {
-        lease::give_free(ctx, &mut session, scope);
+        lease::check_named(ctx, &mut session, scope)?;
     }
     let version = session.row.clone().with_head(&session.head).version;
     if patch

@@ -79,7 +79,8 @@ pub(super) fn apply<T: Tx>(
     let session = put_head(tx, group, ctx, session, (first, last + 1 - first), created)?;
     let fresh = fresh(ctx, &start.batch, turn_id, first);
     let turn = ctx.sight(tx).project_fresh(&session, &row, fresh)?;
-    let put = Put::new(&session, first, last + 1 - first);
+    let put = Put::new(&session, first, last + 1 - first)
+        .map(|put| put.spoken_by(start.batch.items().map(|item| item.role)));
     Ok(Outcome::Turn(Box::new(turn), put))
 }
 
@@ -260,5 +261,7 @@ fn reopen<T: Tx>(
     session.head.open_turns += 1;
     let session = put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
     let turn = ctx.sight(tx).project(&session, &row)?;
-    Ok((turn, Put::new(&session, first, 1)))
+    let put =
+        Put::new(&session, first, 1).map(|put| put.spoken_by(batch.items().map(|item| item.role)));
+    Ok((turn, put))
 }

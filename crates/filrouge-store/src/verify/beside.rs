@@ -5,7 +5,7 @@ use filrouge_types::{ErrorCode, Failure, TurnStatus};
 use super::{Finding, Report};
 use crate::read::{Loaded, Sight};
 use crate::record::Check;
-use crate::rows::{HeadCheckpoints, TurnRow, View};
+use crate::rows::{TurnRow, View};
 
 /// Events read at once.
 const EVENTS: usize = 1024;
@@ -56,8 +56,12 @@ impl<V: View + ?Sized> Sight<'_, V> {
             }
             report.checkpoints += 1;
         }
-        if session.head.checkpoints != HeadCheckpoints::of(&seqs) {
+        let known = session.head.checkpoints;
+        if !known.tells_of(&seqs) {
             return Err(session.broken(None, "checkpoints are missing or were added"));
+        }
+        if known.redacted > session.head.last_seq {
+            return Err(session.broken(None, "the head tells of a redaction that is not there"));
         }
         Ok(())
     }

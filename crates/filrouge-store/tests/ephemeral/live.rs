@@ -195,3 +195,26 @@ async fn so_many_bytes() {
         .await;
     done.unwrap();
 }
+
+/// A store that has lost a session knows nothing of its fences: those of the next one of this name are others.
+#[tokio::test]
+async fn no_fence_comes_again() {
+    let who = anyone();
+    let (before, after) = (Store::roomy().fixture(), Store::roomy().fixture());
+    let mut fences = Vec::new();
+    for f in [&before, &after] {
+        f.create(&who, "s").await.unwrap();
+        let fence = f.held(&who, "s", "a").await;
+        f.taken(&who, release("s", "a", fence)).await.unwrap();
+        assert_eq!(f.held(&who, "s", "a").await, fence + 1);
+        assert!(fence < 1 << 53);
+        fences.extend([fence, fence + 1]);
+        after.clock.advance(SECOND);
+    }
+    assert!(fences.is_sorted_by(|a, b| a < b), "{fences:?}");
+    for old in &fences[..2] {
+        let start = start_with(&under(&who, *old), "s", "r", "q", None, |_, _| {});
+        let refused = after.try_start(&under(&who, *old), start).await;
+        assert_eq!(code(refused), ErrorCode::StaleFence);
+    }
+}

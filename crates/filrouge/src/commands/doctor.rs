@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::doctor_hot::HotStanding;
+use super::doctor_spool;
 use super::doctor_webhooks::{WebhookStanding, standings};
 use crate::config::{Config, StoreUrl};
 use crate::exit::told;
@@ -180,6 +181,24 @@ async fn check_store(
     }));
 }
 
+/// What waits for the ledger, and what it has refused; it is looked at also while the ledger does not answer.
+fn check_spool(config: &Config) -> Check {
+    let name = "spool";
+    if !config.spool.dir.value.exists() {
+        return passed(name, "nothing has waited for the store yet");
+    }
+    match doctor_spool::counts(config) {
+        Ok((queued, 0)) => passed(name, format!("{queued} writes wait for the store")),
+        Ok((queued, dead)) => Check {
+            name: name.into(),
+            ok: false,
+            detail: format!("{dead} dead letters; {queued} writes wait for the store"),
+            hint: Some("`filrouge doctor spool` names them".to_owned()),
+        },
+        Err(e) => failed(name, &e),
+    }
+}
+
 /// Looks at everything; of the hot store's copies, at those of the newest `sessions`.
 pub(super) async fn run(config: &Config, sessions: usize) -> anyhow::Result<ExitCode> {
     let source = config
@@ -196,6 +215,9 @@ pub(super) async fn run(config: &Config, sessions: usize) -> anyhow::Result<Exit
     }
     let mut told = Standings::default();
     check_store(config, access, sessions, &mut checks, &mut told).await;
+    if config.store.value != StoreUrl::Memory {
+        checks.push(check_spool(config));
+    }
     let ok = checks.iter().all(|c| c.ok);
     if config.json {
         document(

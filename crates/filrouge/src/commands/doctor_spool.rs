@@ -43,6 +43,17 @@ pub(super) fn run(config: &Config, asked: &DoctorSpool) -> anyhow::Result<ExitCo
     Ok(ExitCode::from(u8::from(dead)))
 }
 
+/// How many writes wait, and how many dead letters there are.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn counts(config: &Config) -> anyhow::Result<(usize, usize)> {
+    let lines = letters(config)?.list(false)?;
+    let dead = lines.iter().filter(|line| line.state == LineState::Dead);
+    let dead = dead.count();
+    Ok((lines.len() - dead, dead))
+}
+
 /// The spool of the configured store.
 fn letters(config: &Config) -> anyhow::Result<Letters> {
     let directory = &config.spool.dir.value;

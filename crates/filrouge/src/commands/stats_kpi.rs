@@ -45,7 +45,8 @@ fn query(asked: &Stats, now: Timestamp) -> Result<KpiQuery, Usage> {
     let until = asked.until.as_deref().map(|t| moment("--until", t, now));
     Ok(KpiQuery {
         since: since.transpose()?,
-        until: until.transpose()?,
+        // One now for both: seven days are seven days.
+        until: Some(until.transpose()?.unwrap_or(now)),
         by: asked.by.map(|by| match by {
             KpiEvery::Week => Every::Week,
             KpiEvery::Day => Every::Day,

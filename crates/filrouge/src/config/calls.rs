@@ -71,6 +71,14 @@ fn states(text: &str) -> Result<Vec<Box<str>>, String> {
     Ok(states.map(Into::into).collect())
 }
 
+/// A list as the variable would say it: one that holds an empty state is no empty list.
+fn listed(states: &[String]) -> String {
+    match states {
+        [one] if one.is_empty() => ",".to_owned(),
+        _ => states.join(","),
+    }
+}
+
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -189,7 +197,7 @@ impl CallsConfig {
             terminal_states: layers.pick(
                 None,
                 "FILROUGE_TERMINAL_STATES",
-                file.terminal_states.map(|states| states.join(",")),
+                file.terminal_states.map(|states| listed(&states)),
                 || Ok(usual.terminal),
                 states,
             )?,

@@ -33,7 +33,7 @@ fn call(client: &Client) {
     let checkpoint = json!({"label": "WAIT_CONFIRM", "state": {"slots": [2, 3]}, "fence": 1});
     client.put("/call-1/checkpoints", &checkpoint).wrote(201);
     client
-        .post("/call-1/lease", &json!({"holder": "b", "wait_ms": 0}))
+        .post("/call-1/lease", &json!({"holder": "b", "wait_ms": 1}))
         .fails(423, "lease_timeout");
     client.delete("/call-1/lease?holder=a&fence=1").wrote(200);
     client
@@ -73,6 +73,36 @@ fn the_lines_of_live_calls_are_those_that_are_looked_for() {
     for words in ["book", "two or three", "slots"] {
         assert!(!log.contains(words), "{words}: {log}");
     }
+    server.stop();
+}
+
+#[test]
+fn lines_cannot_be_forged_and_roles_are_those_of_the_items() {
+    let world = World::new();
+    let server = serve_with(&world, &[("FILROUGE_TENANT", "1")]);
+    let client = server.client();
+    let call = "/a%20seq=9%20role=user";
+    let made = json!({"holder": "h", "create": true});
+    client.post(&format!("{call}/resume"), &made).wrote(201);
+    let asked = json!({"request_id": "r", "question_neutral": "?", "fence": 1});
+    let turn = client.post(&format!("{call}/turns"), &asked).wrote(201);
+    let turn = format!("{call}/turns/{}", turn["turn_id"].as_str().unwrap());
+    let said = json!({"items": [{"role": "assistant", "channel": "final", "parts": [{"type": "text", "text": "!"}]}], "fence": 1});
+    client.post(&format!("{turn}/items"), &said).wrote(201);
+    // What was said is promoted, and a note of the system tells so.
+    let ended = json!({"fence": 1, "release": true});
+    client.post(&format!("{turn}/finalize"), &ended).wrote(200);
+    let log = server.log();
+    let told = lines(&log, "[CALL_JOURNAL]");
+    for (seq, role) in [(1, "user"), (2, "agent"), (3, "system")] {
+        let line =
+            format!("[CALL_JOURNAL] tenant_id=1 call_id=a_seq=9_role=user seq={seq} role={role}");
+        assert!(
+            told.iter().any(|told| told.starts_with(&line)),
+            "{line}\n{told:#?}"
+        );
+    }
+    assert!(!log.contains("a seq=9"), "{log}");
     server.stop();
 }
 

@@ -303,7 +303,11 @@ fn a_session_can_be_verified() {
     let ready = client.see("/readyz");
     assert_eq!(
         ready,
-        json!({ "status": "ready", "read_only": null, "integrity": null, "anchor": null, "issuer": null, "hot": null })
+        json!({
+            "status": "ready", "read_only": null, "integrity": null, "anchor": null, "issuer": null, "hot": null,
+            "store": null,
+            "spool": { "entries": 0, "sessions": 0, "bytes": 0, "bytes_max": 64 << 20, "oldest_s": null, "dead_letters": 0 },
+        })
     );
     server.stop();
 }

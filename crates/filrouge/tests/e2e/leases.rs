@@ -86,7 +86,7 @@ fn one_holder_at_a_time_and_everybody_else_is_refused() {
     assert_eq!(again.wrote(200)["fence"], first, "it keeps its fence");
     assert_eq!(client.see("/s/lease")["holder"], "a");
 
-    let refused = client.post("/s/lease", &json!({"holder": "b", "wait_ms": 0}));
+    let refused = client.post("/s/lease", &json!({"holder": "b", "wait_ms": 1}));
     let told = refused.fails(423, "lease_timeout");
     assert_eq!(told["holder"], "a");
     assert_eq!(told["expires_at"], client.see("/s/lease")["expires_at"]);

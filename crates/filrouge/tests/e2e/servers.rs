@@ -157,7 +157,11 @@ fn two_servers_share_one_store() {
         let client = server.client();
         assert_eq!(
             client.see("/readyz"),
-            json!({ "status": "ready", "read_only": null, "integrity": null, "anchor": null, "issuer": null, "hot": null })
+            json!({
+                "status": "ready", "read_only": null, "integrity": null, "anchor": null, "issuer": null, "hot": null,
+                "store": null,
+                "spool": { "entries": 0, "sessions": 0, "bytes": 0, "bytes_max": 64 << 20, "oldest_s": null, "dead_letters": 0 },
+            })
         );
         assert_eq!(client.see("/shared/verify")["status"], "intact");
         assert_eq!(client.all("/shared/turns?status=finalized", 50).len(), 4);

@@ -193,6 +193,7 @@ fn who_was_overtaken_sees_what_was_refused() {
         ready["spool"]["dead_letters"].as_u64().unwrap() >= 8,
         "{ready}"
     );
+    assert_eq!(ready["status"], "degraded", "dead letters alone: {ready}");
     let resumed = webhook(&client, 4, FLUSHED);
     assert_eq!(resumed["checkpoint"]["label"], "S2", "{resumed}");
     assert_eq!(texts(&other.client()), told([0, 2, 4]));

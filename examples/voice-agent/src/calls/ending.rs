@@ -1,21 +1,30 @@
-//! What stands around a webhook's work: resuming, checkpoints, giving free, events, the end of a call.
+//! What stands around a webhook's work: resuming, checkpoints, giving free, events.
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use filrouge_engine::{CloseSession, CreateSession, RecordEvent, ResumeSession, SaveCheckpoint};
+use filrouge_engine::{CreateSession, RecordEvent, ResumeSession, SaveCheckpoint};
 use filrouge_types::{ErrorCode, EventKey, Failure, RawJson, SessionId};
 use serde_json::{Value, json};
 
-use super::{Calls, Held, Reply, written};
+use super::{Calls, Held, Reply, Utterance, lease_was_lost, written};
 use crate::cache::Known;
-use crate::fsm::{Dialogue, State};
+use crate::fsm::{Dialogue, Heard, State};
 
 impl Calls {
-    /// How a call is gone on with: under a name that nobody else uses, telling up to where it is known here.
-    pub(super) fn resume(&self, known: Option<&Known>, create: bool) -> ResumeSession {
+    /// A name to hold a call under that nobody else uses.
+    pub(super) fn holder(&self) -> String {
+        format!("{}:{}", self.config.instance, uuid::Uuid::now_v7())
+    }
+
+    /// How a call is gone on with under this name, telling up to where it is known here.
+    pub(super) fn resume(
+        &self,
+        holder: &str,
+        known: Option<&Known>,
+        create: bool,
+    ) -> ResumeSession {
         let milliseconds =
             |d: std::time::Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
-        let holder = format!("{}:{}", self.config.instance, uuid::Uuid::now_v7());
         ResumeSession {
             ttl_ms: Some(milliseconds(self.config.lease_ttl)),
             wait_ms: Some(milliseconds(self.config.lease_wait)),
@@ -118,50 +127,33 @@ impl Calls {
         }
     }
 
-    /// A call that is over: tells of it and closes the session. Twice is once.
-    pub(crate) async fn ended(&self, call: &SessionId, reason: &str) {
-        let close = async {
-            let known = self.cache.get(call);
-            let fence = match self
-                .engine
-                .resume(&self.scope, call, self.resume(known.as_ref(), false))
-                .await
-            {
-                Ok(resumed) => {
-                    let held = self.go_on(call, resumed, known).await?;
-                    match held.dialogue.state.is_terminal() {
-                        true => self.settle(call, &held).await,
-                        false => self.give_back(call, held.fence).await,
-                    }
-                    Some(held.fence).filter(|_| !held.dialogue.state.is_terminal())
-                }
-                Err(failure) if failure.code == ErrorCode::SessionTerminated => None,
-                Err(failure) if failure.code == ErrorCode::SessionClosed => return Ok(()),
-                Err(failure) => return Err(failure),
-            };
-            self.tell(
-                call,
-                "call_ended",
-                "call_ended",
-                Some(json!({ "reason": reason })),
-            )
-            .await;
-            let request = CloseSession {
-                reason: Some(reason.into()),
-                fence,
-            };
-            self.engine
-                .close_session(&self.scope, call.clone(), request)
-                .await?;
-            Ok(())
+    /// What a completion is answered with in a call that has come to its end by a transcript of the same words.
+    pub(super) async fn last_answer(
+        &self,
+        call: &SessionId,
+        heard: &Heard,
+        utterance: &Utterance,
+    ) -> Option<Reply> {
+        let Utterance::Messages(messages) = utterance else {
+            return None;
         };
-        self.cache.forget(call);
-        if let Err(failure) = close.await {
-            self.not_recorded(call, "call_ended", &failure);
+        let checkpoint = self.engine.latest_checkpoint(&self.scope, call).await;
+        let checkpoint = checkpoint.inspect_err(|failure| self.warn(call, "checkpoint", failure));
+        let checkpoint = checkpoint.ok()?;
+        let dialogue: Dialogue = serde_json::from_str(checkpoint.state.as_str()).ok()?;
+        let said = dialogue.unheard(messages);
+        let repeats = dialogue.was_transcribed(heard.route, &said);
+        repeats.then(|| dialogue.said(checkpoint.seq))
+    }
+
+    /// Gives back what was booked for a turn that was refused, because somebody else has the call, or nobody: what they book
+    /// is under a newer fence, and stays.
+    pub(super) async fn give_back_unsaid(&self, call: &SessionId, held: &Held, refused: &Failure) {
+        if lease_was_lost(refused.code) && held.dialogue.state == State::Confirmed {
+            self.give_back(call, held.fence).await;
         }
     }
 
-    /// Gives back the slot of a call that was not confirmed: whoever booked it may have been killed before it was said.
     async fn give_back(&self, call: &SessionId, fence: u64) {
         if let Err(failure) = self.agenda.give_back(call, fence).await {
             self.warn(call, "agenda", &failure);
@@ -181,27 +173,35 @@ impl Calls {
             .await;
     }
 
-    /// Records an event, once for each key. One that is there with other details came first and stays.
     async fn tell(&self, call: &SessionId, kind: &str, key: &str, detail: Option<Value>) {
-        let Ok(key) = EventKey::new(key) else { return };
+        if let Err(failure) = self.record(call, kind, key, detail).await {
+            self.not_recorded(call, kind, &failure);
+        }
+    }
+
+    /// Records an event, once for each key. One that is there with other details came first and stays.
+    pub(super) async fn record(
+        &self,
+        call: &SessionId,
+        kind: &str,
+        key: &str,
+        detail: Option<Value>,
+    ) -> Result<(), Failure> {
+        let internal = |e| Failure::new(ErrorCode::Internal, format!("{e}"));
         let event = RecordEvent {
-            key,
+            key: EventKey::new(key).map_err(internal)?,
             kind: kind.into(),
             at: None,
             detail: detail.map(|detail| RawJson::from_checked(detail.to_string())),
         };
-        match self
-            .engine
-            .record_event(&self.scope, call.clone(), event)
-            .await
-        {
-            Ok(_) => {}
-            Err(failure) if failure.code == ErrorCode::IdempotencyMismatch => {}
-            Err(failure) => self.not_recorded(call, kind, &failure),
+        let recorded = self.engine.record_event(&self.scope, call.clone(), event);
+        match recorded.await {
+            Err(failure) if failure.code != ErrorCode::IdempotencyMismatch => Err(failure),
+            _ => Ok(()),
         }
     }
 
-    fn not_recorded(&self, call: &SessionId, what: &str, failure: &Failure) {
+    pub(super) fn not_recorded(&self, call: &SessionId, what: &str, failure: &Failure) {
         self.counters.not_recorded.fetch_add(1, Relaxed);
         self.warn(call, what, failure);
     }
@@ -241,7 +241,6 @@ impl Calls {
     /// # Errors
     /// The ledger's.
     pub(crate) async fn agenda(&self) -> Result<Value, Failure> {
-        let (booked, _) = self.agenda.booked().await?;
-        Ok(json!(booked))
+        Ok(json!(self.agenda.booked().await?))
     }
 }

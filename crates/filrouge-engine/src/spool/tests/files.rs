@@ -7,6 +7,7 @@ use filrouge_store::Ledger;
 
 use super::super::folder::folders;
 use super::world::{Way, World, sid, told};
+use crate::spool::Letters;
 
 /// The file of entries of the only folder.
 fn queue(world: &World) -> PathBuf {
@@ -98,4 +99,51 @@ async fn a_changed_entry_is_a_dead_letter_and_the_rest_goes_on() {
     // It stays where it is found, once.
     next.killed().await;
     assert_eq!(world.process().spool.spool().unwrap().dead_letters, 1);
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_used_is_left_and_told() {
+    let (world, s) = (World::new(), sid("s"));
+    let broken = world.folder.path().join("store/broken");
+    fs::create_dir_all(broken.join("lock")).unwrap();
+    let process = world.process();
+    assert_eq!(process.spool.spool().unwrap().counts.unreadable, 1);
+    process.webhook(&s, 0).await.unwrap();
+    process.link.set(Way::Down);
+    process.webhook(&s, 1).await.unwrap();
+    process.link.set(Way::Up);
+    process.drained().await;
+    assert_eq!(world.texts(&s).await, told(0..2));
+    assert!(broken.join("lock").exists());
+}
+
+#[tokio::test]
+async fn giving_a_letter_up_keeps_what_is_unreadable() {
+    let (world, s) = (World::new(), sid("s"));
+    let (first, second) = (world.process(), world.process_with(world.options(), 2));
+    first.webhook(&s, 0).await.unwrap();
+    first.link.set(Way::Down);
+    first.webhook(&s, 1).await.unwrap();
+    second.webhook(&s, 2).await.unwrap();
+    second.killed().await;
+    first.link.set(Way::Up);
+    first.drained().await;
+    first.killed().await;
+    let found = folders(&world.folder.path().join("store")).unwrap();
+    let dead = found.iter().map(|f| f.join("dead"));
+    let dead = dead.max_by_key(|d| fs::metadata(d).unwrap().len()).unwrap();
+    let mut bytes = fs::read(&dead).unwrap();
+    let at = bytes.windows(6).position(|w| w == b"r1 saw").unwrap();
+    bytes[at] = b'R';
+    fs::write(&dead, bytes).unwrap();
+    let entropy = std::sync::Arc::new(filrouge_store::OsEntropy);
+    let letters = Letters::new(world.folder.path(), world.keyring.clone(), "store", entropy);
+    assert_eq!(letters.list(false).unwrap().len(), 4);
+    assert_eq!(letters.drop(None).unwrap(), 3, "those that were listed");
+    let left = letters.list(true).unwrap();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(left[0].code.as_deref(), Some("integrity_error"));
+    // The letters that are gone are no entries again.
+    let again = world.process();
+    assert_eq!(again.spool.spool().unwrap().entries, 0);
 }

@@ -1,12 +1,12 @@
 //! A ledger that can be away, a folder for spools, and processes that write to it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use filrouge_store::command::{Command, Outcome, Scope, Viewer};
-use filrouge_store::ledger::{Health, Inspect};
+use filrouge_store::command::{Command, Outcome, Scope, Viewer, Write};
+use filrouge_store::ledger::{Health, Inspect, SpoolView};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::{Keyring, Ledger, OsEntropy, Position};
 use filrouge_types::{
@@ -30,8 +30,10 @@ pub(super) enum Way {
     Lost = 2,
     /// Nothing is done, and nothing answered.
     Hangs = 3,
-    /// Each write is one of the others, but for the last.
+    /// Each write is one of the others, but for the last ones.
     Random = 4,
+    /// Questions are answered; writes are done once this is over.
+    Slow = 5,
 }
 
 /// A process's way to the ledger.
@@ -39,6 +41,12 @@ pub(super) struct Link {
     pub(super) inner: Arc<MemoryLedger>,
     way: AtomicU8,
     dice: AtomicU64,
+    /// What is written of this session, but its erasure, fails so.
+    pub(super) poison: Mutex<Option<(SessionId, ErrorCode)>>,
+    /// The next write takes so long, and is refused so.
+    pub(super) late: Mutex<Option<(Duration, ErrorCode)>>,
+    /// Writes that were asked.
+    pub(super) asked: AtomicU64,
 }
 
 impl Link {
@@ -65,9 +73,29 @@ fn away() -> Failure {
 #[async_trait]
 impl Ledger for Link {
     async fn write(&self, command: Command) -> Result<Outcome, Failure> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let late = self.late.lock().unwrap().take();
+        if let Some((after, code)) = late {
+            tokio::time::sleep(after).await;
+            return Err(Failure::new(code, "late"));
+        }
+        let poison = self.poison.lock().unwrap().clone();
+        if self.way.load(Ordering::SeqCst) == Way::Up as u8
+            && let Some((session, code)) = poison
+            && command.write.session_id() == Some(&session)
+            && !matches!(command.write, Write::Erase(_))
+        {
+            return Err(Failure::new(code, "poison"));
+        }
         match self.way() {
             0 => self.inner.write(command).await,
             1 => Err(away()),
+            5 => {
+                while self.way() == Way::Slow as u8 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                self.inner.write(command).await
+            }
             2 => {
                 // A refusal would have been lost as well.
                 let _ = self.inner.write(command).await;
@@ -84,7 +112,7 @@ impl Ledger for Link {
 
     async fn inspect(&self, question: Inspect) -> Result<(), Failure> {
         match self.way() {
-            0 => self.inner.inspect(question).await,
+            0 | 5 => self.inner.inspect(question).await,
             3 => std::future::pending().await,
             _ => Err(away()),
         }
@@ -162,6 +190,9 @@ impl World {
             inner: self.ledger.clone(),
             way: AtomicU8::new(0),
             dice: AtomicU64::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d)),
+            poison: Mutex::default(),
+            late: Mutex::default(),
+            asked: AtomicU64::new(0),
         });
         let (keyring, entropy) = (self.keyring.clone(), Arc::new(OsEntropy));
         let clock = self.clock.clone();
@@ -322,13 +353,24 @@ impl Process {
     }
 
     pub(super) async fn drained(&self) {
+        self.until(|view| view.entries == 0).await;
+    }
+
+    pub(super) async fn until(&self, is_so: impl Fn(&SpoolView) -> bool) {
         for _ in 0..60_000 {
-            if self.spool.spool().unwrap().entries == 0 {
+            if is_so(&self.spool.spool().unwrap()) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        panic!("not drained: {:?}", self.spool.spool());
+        panic!("it does not come to that: {:?}", self.spool.spool());
+    }
+
+    /// Until the ledger was asked some more writes.
+    pub(super) async fn asked(&self, more: u64) {
+        let asked = || self.link.asked.load(Ordering::SeqCst);
+        let most = asked() + more;
+        self.until(|_| asked() >= most).await;
     }
 
     /// Ends as a process does that is killed: nothing is finished, and its folder is free.

@@ -25,10 +25,11 @@ pub(crate) static EVENTS: Sql = Sql::new(
              WHERE e.session_pk = s.pk ORDER BY e.number DESC LIMIT $4) END,
          e.number, e.data, e.at, e.key
      FROM unnest($1, $2, $3) AS q (tenant_id, session_id, key)
-     CROSS JOIN LATERAL (SELECT s.pk FROM filrouge.session s
-         WHERE s.tenant_id = q.tenant_id AND s.session_id = q.session_id LIMIT 1) s
+     CROSS JOIN LATERAL (SELECT s.pk, s.session_id FROM filrouge.session s
+         WHERE s.tenant_id = q.tenant_id AND s.session_id >= q.session_id ORDER BY s.session_id LIMIT 1) s
      LEFT JOIN LATERAL (SELECT * FROM filrouge.event e
-         WHERE e.session_pk = s.pk AND e.key = q.key LIMIT 1) e ON true",
+         WHERE e.session_pk = s.pk AND e.key = q.key LIMIT 1) e ON true
+     WHERE s.session_id = q.session_id",
     &[Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::UUID_ARRAY, Type::INT8],
 );
 /// Checkpoints of sessions: its number, the seqs of all, and the one at a seq or, for -1, at the newest item.
@@ -36,11 +37,14 @@ pub(crate) static CHECKPOINTS: Sql = Sql::new(
     "SELECT s.pk, ARRAY(SELECT c.seq FROM filrouge.checkpoint c WHERE c.session_pk = s.pk ORDER BY c.seq),
          c.seq, c.data
      FROM unnest($1, $2, $3) AS q (tenant_id, session_id, seq)
-     CROSS JOIN LATERAL (SELECT s.pk FROM filrouge.session s
-         WHERE s.tenant_id = q.tenant_id AND s.session_id = q.session_id LIMIT 1) s
-     LEFT JOIN filrouge.checkpoint c ON c.session_pk = s.pk AND c.seq = CASE WHEN q.seq >= 0 THEN q.seq
-         WHEN q.seq = -1 THEN coalesce((SELECT LEAST(r.first_seq, 1::bigint << 62) + LEAST(r.count, 1::bigint << 61) - 1
-             FROM filrouge.record r WHERE r.session_pk = s.pk ORDER BY r.first_seq DESC LIMIT 1), 0) END",
+     CROSS JOIN LATERAL (SELECT s.pk, s.session_id FROM filrouge.session s
+         WHERE s.tenant_id = q.tenant_id AND s.session_id >= q.session_id ORDER BY s.session_id LIMIT 1) s
+     LEFT JOIN LATERAL (SELECT c.seq, c.data FROM filrouge.checkpoint c
+         WHERE c.session_pk = s.pk AND c.seq = CASE WHEN q.seq >= 0 THEN q.seq
+             WHEN q.seq = -1 THEN coalesce((SELECT LEAST(r.first_seq, 1::bigint << 62) + LEAST(r.count, 1::bigint << 61) - 1
+                 FROM filrouge.record r WHERE r.session_pk = s.pk ORDER BY r.first_seq DESC LIMIT 1), 0) END
+         LIMIT 1) c ON true
+     WHERE s.session_id = q.session_id",
     &[Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::INT8_ARRAY],
 );
 

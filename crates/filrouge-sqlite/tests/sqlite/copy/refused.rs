@@ -138,9 +138,9 @@ fn sources_that_were_tampered_with() {
         format!("DELETE FROM head WHERE pk = {pk}"),
         format!("UPDATE session SET title = 'x' WHERE pk = {pk}"),
         format!("DELETE FROM item_key WHERE session_pk = {pk}"),
-        format!("DELETE FROM checkpoint WHERE session_pk = {checked} AND seq = 3"),
+        format!("DELETE FROM checkpoint WHERE session_pk = {checked} AND seq = 13"),
         format!(
-            "UPDATE checkpoint SET data = (SELECT data FROM checkpoint WHERE session_pk = {checked} AND seq = 4) WHERE session_pk = {checked} AND seq = 3"
+            "UPDATE checkpoint SET data = (SELECT data FROM checkpoint WHERE session_pk = {checked} AND seq = 14) WHERE session_pk = {checked} AND seq = 13"
         ),
         "DELETE FROM note WHERE name = 'n'".to_owned(),
     ];
@@ -151,7 +151,7 @@ fn sources_that_were_tampered_with() {
         format!("DELETE FROM session WHERE pk = {pk}"),
         format!("UPDATE event SET data = x'00' WHERE session_pk = {pk}"),
         format!("UPDATE event SET at = at + 1 WHERE session_pk = {pk}"),
-        format!("UPDATE checkpoint SET data = x'00' WHERE session_pk = {checked} AND seq = 3"),
+        format!("UPDATE checkpoint SET data = x'00' WHERE session_pk = {checked} AND seq = 13"),
         "UPDATE note SET data = x'00'".to_owned(),
     ];
     // No view shows it: its session is what is named.

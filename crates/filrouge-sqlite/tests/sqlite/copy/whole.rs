@@ -64,7 +64,8 @@ pub(super) async fn fill(f: &Fixture) {
     for (name, version) in [("n", 0), ("n", 1), ("m", 0)] {
         f.ledger.put_note(name, version, vec![7]).await.unwrap();
     }
-    for seq in 1..=4 {
+    // Behind the redaction.
+    for seq in 11..=14 {
         let state = format!(r#"{{"n":{seq}.0}}"#);
         let write = checkpoint("t", Some(seq), Some("WAIT"), &state);
         f.checkpointed(&ann, write).await.unwrap();

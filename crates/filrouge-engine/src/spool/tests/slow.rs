@@ -1,0 +1,175 @@
+//! A ledger that is slow with a write, callers who hang up, and requests that come again while they wait.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+use filrouge_store::Ledger;
+use filrouge_store::command::{Command, Hold, PutCheckpoint, Write};
+use filrouge_types::ErrorCode;
+
+use super::super::queue::Queueing;
+use super::super::was_spooled;
+use super::world::{Process, Way, World, item, sid, state, user};
+use crate::spool::noting;
+use crate::{AppendItems, RenewLease};
+
+async fn append_all(
+    process: &Process,
+    s: &filrouge_types::SessionId,
+    fence: u64,
+    ids: [Option<&str>; 2],
+) -> Result<bool, filrouge_types::Failure> {
+    let items = ids.iter().zip(["one", "two"]).map(|(id, text)| {
+        let mut item = item(text);
+        item.item_id = id.map(|id| id.parse().unwrap());
+        item
+    });
+    let append = AppendItems {
+        fence: Some(fence),
+        ..AppendItems::new(items.collect())
+    };
+    let turn = process.turn_id(s, "r");
+    let who = user("ada");
+    let done = process.engine.append_items(&who, s.clone(), turn, append);
+    Ok(done.await?.value.replayed)
+}
+
+#[tokio::test]
+async fn a_slow_write_makes_its_own_session_wait_alone() {
+    let (world, s, t) = (World::new(), sid("s"), sid("t"));
+    let process = world.process();
+    let fence = process.resume(&s, "a").await.unwrap().fence;
+    let other = process.resume(&t, "b").await.unwrap().fence;
+    process.link.set(Way::Slow);
+    let (started, spooled) = noting(async {
+        let started = process.start(&s, "r", fence).await;
+        (started, was_spooled())
+    })
+    .await;
+    started.unwrap();
+    assert!(spooled);
+    let who = user("ada");
+    let renew = RenewLease {
+        holder: "b".into(),
+        fence: Some(other),
+        ttl_ms: None,
+    };
+    let renewed = noting(async {
+        let renewed = process.engine.renew_lease(&who, &t, renew).await;
+        (renewed, was_spooled())
+    });
+    let later = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(process.spool.spool().unwrap().down, None);
+        process.link.set(Way::Up);
+    };
+    let ((renewed, spooled), ()) = tokio::join!(renewed, later);
+    assert_eq!(renewed.unwrap().fence, other);
+    assert!(!spooled, "the ledger answers: leases are its affair");
+    process.drained().await;
+    assert_eq!(world.texts(&s).await, ["r ask"]);
+}
+
+#[tokio::test]
+async fn one_item_with_an_id_makes_its_batch_safe_to_repeat() {
+    let (world, s) = (World::new(), sid("s"));
+    let process = world.process();
+    let fence = process.resume(&s, "a").await.unwrap().fence;
+    process.start(&s, "r", fence).await.unwrap();
+    for replayed in [false, true] {
+        let ids = [Some("a"), None];
+        assert_eq!(
+            append_all(&process, &s, fence, ids).await.unwrap(),
+            replayed
+        );
+    }
+    assert_eq!(world.items(&s).await[2].item_id, None);
+    process.link.set(Way::Down);
+    for replayed in [false, true] {
+        let ids = [None, Some("b")];
+        assert_eq!(
+            append_all(&process, &s, fence, ids).await.unwrap(),
+            replayed
+        );
+    }
+    let mismatch = append_all(&process, &s, fence, [Some("b"), None]).await;
+    assert_eq!(mismatch.unwrap_err().code, ErrorCode::IdempotencyMismatch);
+    process.checkpoint(&s, 1, fence).await.unwrap();
+    process.checkpoint(&s, 1, fence).await.unwrap();
+    assert_eq!(process.spool.spool().unwrap().entries, 2);
+    process.finalize(&s, "r", fence).await.unwrap();
+    let fence = process.resume(&s, "b").await.unwrap().fence;
+    let closed = append_all(&process, &s, fence, [None, Some("c")]).await;
+    assert_eq!(closed.unwrap_err().code, ErrorCode::TurnClosed);
+    process.link.set(Way::Up);
+    process.drained().await;
+    let texts = ["r ask", "one", "two", "one", "two", "r said"];
+    assert_eq!(world.texts(&s).await, texts);
+    assert_eq!(process.spool.spool().unwrap().dead_letters, 0);
+}
+
+#[tokio::test]
+async fn what_a_caller_left_behind_is_drained() {
+    let (world, s) = (World::new(), sid("s"));
+    let process = world.process();
+    let fence = process.resume(&s, "a").await.unwrap().fence;
+    process.link.set(Way::Down);
+    let mut start = Box::pin(process.start(&s, "r", fence));
+    loop {
+        let polled = poll_fn(|cx| Poll::Ready(start.as_mut().poll(cx).is_ready()));
+        assert!(!polled.await, "it was to be given up before its answer");
+        // Nothing else runs here meanwhile, but the thread that puts the entry on disk.
+        std::thread::sleep(Duration::from_millis(20));
+        if process.spool.spool().unwrap().entries == 1 {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    drop(start);
+    process.link.set(Way::Up);
+    process.drained().await;
+    assert_eq!(world.texts(&s).await, ["r ask"]);
+}
+
+#[tokio::test]
+async fn a_write_under_a_fence_that_was_passed_on_meanwhile_is_not_kept() {
+    let (world, s) = (World::new(), sid("s"));
+    let process = world.process();
+    let first = process.resume(&s, "a").await.unwrap().fence;
+    world.clock.advance(60_000_000);
+    let second = process.resume(&s, "b").await.unwrap().fence;
+    assert_eq!(second, first + 1);
+    for (fence, kept) in [(first, false), (second + 1, false), (second, true)] {
+        let put = PutCheckpoint {
+            session_id: s.clone(),
+            seq: None,
+            label: Some("S".into()),
+            state: state(1),
+            keep: 8,
+        };
+        let command = Command {
+            scope: user("ada").with_hold(Some(Hold::by(fence))),
+            write: Write::PutCheckpoint(Box::new(put)),
+        };
+        let core = &process.spool.core;
+        let key = core.key(&command).unwrap();
+        let outcome = {
+            let state = core.state();
+            let known = state.known(&key).unwrap();
+            let now = core.clock.now();
+            super::super::provisional::outcome(&command, known, &core.keyring, now).unwrap()
+        };
+        let queueing = Queueing {
+            lease: None,
+            command: super::super::provisional::queued(&command, core.clock.now()),
+            outcome,
+            attempt: None,
+        };
+        let put = core.enqueue(&key, queueing).await;
+        assert_eq!(put.is_ok(), kept, "{fence}: {put:?}");
+        if let Err(refused) = put {
+            assert_eq!(refused.code, ErrorCode::StaleFence);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Statements are planned once, while the store is empty: those plans have to do for a large one.
+
+use filrouge_store::Ledger;
+use filrouge_store::command::{Hold, NewEvent, Write};
+use filrouge_store::contract::asks::event;
+use filrouge_store::contract::fixture::{anyone, append, finalize, item, sid};
+use filrouge_types::{Channel, Timestamp};
+
+use super::{acquire, acquired, checkpoint, released, server, started, write};
+use crate::many::callers::eventually;
+use crate::many::{close, wait};
+use crate::{NOON, database};
+
+/// Sessions of the tenant, and turns of one of them.
+const MANY: usize = 150;
+/// Events of all sessions.
+const EVENTS: i64 = 300;
+
+async fn call(by: &dyn Ledger, s: &str, n: usize, fence: u64) {
+    let hold = Some(Hold::by(fence));
+    let turn = started(by, fence, s, &format!("r{n}")).await;
+    let more = append(s, turn, vec![item(Channel::Plan, "p")], None);
+    write(by, hold, more).await.unwrap();
+    write(by, hold, finalize(s, turn, Some("a"))).await.unwrap();
+    write(by, hold, checkpoint(s, None, "STATE", 3))
+        .await
+        .unwrap();
+    by.turn(&anyone(), &sid(s), turn).await.unwrap();
+    by.session(&anyone(), &sid(s)).await.unwrap();
+}
+
+async fn told(by: &dyn Ledger, s: &str, n: i64) {
+    let new = NewEvent {
+        at: Some(Timestamp::from_micros(NOON + n)),
+        ..event(s, &format!("e{n}"), "kind")
+    };
+    let new = Write::RecordEvent(Box::new(new));
+    write(by, None, new).await.unwrap();
+}
+
+/// Every write and reading looks at a few rows of each index, whatever the store holds by then.
+#[test]
+fn plans_of_an_empty_store_do_for_a_large_one() {
+    let database = database();
+    wait(async {
+        let ledger = server(&database.url());
+        let by = &*ledger;
+        let counted = || {
+            let sql = "SELECT relname, sum(idx_tup_read)::bigint FROM pg_stat_user_indexes
+                 WHERE schemaname = 'filrouge' AND relname <> 'commit_log' GROUP BY relname ORDER BY relname";
+            let number = |row: Vec<Option<String>>| {
+                (
+                    row[0].clone().unwrap(),
+                    row[1].as_ref().unwrap().parse::<u64>().unwrap(),
+                )
+            };
+            database
+                .sql(sql)
+                .into_iter()
+                .map(number)
+                .collect::<Vec<_>>()
+        };
+        for n in 0..MANY {
+            let s = format!("s{n}");
+            acquired(by, &s, "worker").await.unwrap();
+            told(by, &s, n as i64).await;
+        }
+        for n in 0..MANY {
+            call(by, "s0", n, 1).await;
+        }
+        for n in MANY as i64..EVENTS {
+            told(by, "s1", n).await;
+        }
+        for n in 2..MANY {
+            write(
+                by,
+                Some(Hold::by(1)),
+                checkpoint(&format!("s{n}"), None, "S", 3),
+            )
+            .await
+            .unwrap();
+            released(by, &format!("s{n}"), "worker", 1).await;
+        }
+        let resume = acquire("s2", "other", Some(None));
+        write(by, None, resume).await.unwrap();
+        close(vec![ledger]).await;
+        let writes = (2 * MANY + 4 * MANY + EVENTS as usize - MANY + 2 * MANY) as u64;
+        eventually("the server tells", || {
+            counted()
+                .iter()
+                .any(|(name, read)| name == "head" && *read >= writes)
+        })
+        .await;
+        for (name, read) in counted() {
+            assert!(
+                read <= 8 * writes,
+                "{name}: {read} rows of its indexes for {writes} writes"
+            );
+        }
+    });
+}

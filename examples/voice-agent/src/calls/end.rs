@@ -1,0 +1,150 @@
+//! The end of a call. Its event needs no lease and comes first; then what was booked and not confirmed is given back, and the
+//! session is closed. Until all of it is done the platform is asked to tell again, and a task tries on its own.
+
+use std::collections::HashSet;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use filrouge_engine::{CloseSession, Resumed};
+use filrouge_types::{ErrorCode, Failure, SessionId};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::Calls;
+use crate::cache::Known;
+use crate::fsm::State;
+
+/// How long is tried at least: a database may be away for longer than a lease lasts.
+const TRIED: Duration = Duration::from_secs(15 * 60);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The end of a call as it was told.
+struct Ending {
+    call: SessionId,
+    reason: String,
+    holder: String,
+}
+
+impl Calls {
+    /// A call that is over: tells of it and closes the session. Twice is once. `false` while it could not be done: somebody
+    /// who has died holds the call, or the store does not answer. Then a task of this process goes on trying, past the time
+    /// that a lease lasts; should this process die as well, whoever told has to tell again.
+    pub(crate) async fn ended(self: &Arc<Self>, call: &SessionId, reason: &str) -> bool {
+        let ending = Ending {
+            call: call.clone(),
+            reason: reason.to_owned(),
+            holder: self.holder(),
+        };
+        match self.end(&ending).await {
+            Ok(()) => true,
+            Err(failure) => {
+                self.not_recorded(call, "call_ended", &failure);
+                // Of a call that nobody has begun there is no end to record.
+                let unknown = failure.code == ErrorCode::SessionNotFound;
+                if !unknown && self.endings().insert(call.clone()) {
+                    tokio::spawn(self.clone().end_later(ending));
+                }
+                unknown
+            }
+        }
+    }
+
+    async fn end_later(self: Arc<Self>, ending: Ending) {
+        let until = Instant::now() + TRIED.max(self.config.lease_ttl * 2);
+        loop {
+            tokio::time::sleep(PAUSE.min(self.config.lease_ttl)).await;
+            match self.end(&ending).await {
+                Ok(()) => break,
+                Err(failure) if Instant::now() >= until => {
+                    self.not_recorded(&ending.call, "call_ended", &failure);
+                    break;
+                }
+                Err(failure) => self.warn(&ending.call, "call_ended", &failure),
+            }
+        }
+        self.endings().remove(&ending.call);
+    }
+
+    fn endings(&self) -> MutexGuard<'_, HashSet<SessionId>> {
+        // Each change of the set is one call.
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn end(&self, ending: &Ending) -> Result<(), Failure> {
+        let Ending {
+            call,
+            reason,
+            holder,
+        } = ending;
+        let detail = json!({ "reason": reason });
+        self.record(call, "call_ended", "call_ended", Some(detail))
+            .await?;
+        let known = self.cache.get(call);
+        let resume = self.resume(holder, known.as_ref(), false);
+        match self.engine.resume(&self.scope, call, resume).await {
+            Ok(resumed) => {
+                let fence = resumed.fence;
+                let closed = self.close_held(call, reason, resumed, known).await;
+                self.cache.forget(call);
+                if closed.is_err() {
+                    self.release(call, holder, fence).await;
+                }
+                closed
+            }
+            Err(failure) if failure.code == ErrorCode::SessionTerminated => {
+                self.close_terminated(call, reason).await
+            }
+            Err(failure) if failure.code == ErrorCode::SessionClosed => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn close_held(
+        &self,
+        call: &SessionId,
+        reason: &str,
+        resumed: Resumed,
+        known: Option<Known>,
+    ) -> Result<(), Failure> {
+        let held = self.go_on(call, resumed, known).await?;
+        let state = held.dialogue.state;
+        if state != State::Confirmed {
+            // Whoever booked it may have been killed before it was said.
+            self.agenda.give_back(call, held.fence).await?;
+        }
+        if state.is_terminal() {
+            self.settle(call, &held).await;
+        }
+        let fence = Some(held.fence).filter(|_| !state.is_terminal());
+        self.close(call, reason, fence).await
+    }
+
+    /// Closes a call whose newest checkpoint says that it has come to its end.
+    async fn close_terminated(&self, call: &SessionId, reason: &str) -> Result<(), Failure> {
+        let ledger = self.engine.ledger();
+        let session = ledger.session(&self.scope, call).await?;
+        if session.state.as_deref() != Some(State::Confirmed.as_str()) {
+            let lease = self.engine.lease(&self.scope, call).await?;
+            self.agenda.give_back(call, lease.fence).await?;
+        }
+        self.close(call, reason, None).await
+    }
+
+    async fn close(
+        &self,
+        call: &SessionId,
+        reason: &str,
+        fence: Option<u64>,
+    ) -> Result<(), Failure> {
+        let request = CloseSession {
+            reason: Some(reason.into()),
+            fence,
+            release: fence.is_some(),
+        };
+        self.engine
+            .close_session(&self.scope, call.clone(), request)
+            .await?;
+        Ok(())
+    }
+}

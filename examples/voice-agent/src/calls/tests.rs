@@ -1,0 +1,267 @@
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_engine::ResumeSession;
+use filrouge_types::{RequestId, SessionId};
+use serde_json::{Value, json};
+
+use super::{Calls, FILLER, Utterance};
+use crate::config::{Config, Place, Store};
+use crate::fsm::{Heard, Route};
+use crate::store;
+use crate::vapi::{self, ChatRequest};
+
+/// An instance on a store of its own.
+async fn instance(change: impl FnOnce(&mut Config)) -> (tempfile::TempDir, Arc<Calls>) {
+    let dir = tempfile::TempDir::with_prefix("voice-agent-").unwrap();
+    let mut config = Config {
+        listen: ([127, 0, 0, 1], 0).into(),
+        store: Store::Memory,
+        keyring: PathBuf::new(),
+        state_dir: dir.path().to_owned(),
+        instance: "a".to_owned(),
+        tenant: filrouge_types::TenantId::new("1").unwrap(),
+        lease_ttl: Duration::from_secs(10),
+        lease_wait: Duration::from_secs(2),
+        silent_when_busy: false,
+        agenda_from: Some("2026-11-24".parse().unwrap()),
+        delay: None,
+    };
+    change(&mut config);
+    let opened = store::open(&config).await.unwrap();
+    (dir, Arc::new(Calls::new(&opened, config)))
+}
+
+fn call() -> SessionId {
+    SessionId::new("call").unwrap()
+}
+
+async fn message(calls: &Arc<Calls>, mut message: Value) -> (u16, Value) {
+    message["call"] = json!({ "id": "call", "customer": { "number": "+33698765432" } });
+    let body = json!({ "message": message }).to_string();
+    let (status, answer) = vapi::server_message(calls, body.as_bytes()).await;
+    (status, answer.unwrap_or_default())
+}
+
+async fn transcript(calls: &Arc<Calls>, said: &str) -> String {
+    let told = json!({ "type": "transcript", "role": "user", "transcriptType": "final", "transcript": said });
+    let (status, answer) = message(calls, told).await;
+    assert_eq!(status, 200);
+    answer["say"].as_str().unwrap_or_default().to_owned()
+}
+
+async fn completion(calls: &Calls, said: &[&str]) -> String {
+    let said = said
+        .iter()
+        .map(|said| json!({ "role": "user", "content": said }));
+    let body = json!({ "messages": said.collect::<Vec<_>>(), "call": { "id": "call" } });
+    let request: ChatRequest = serde_json::from_value(body).unwrap();
+    let reply = vapi::chat(calls, &request, None).await.unwrap();
+    vapi::spoken(&reply).expect("silence").to_owned()
+}
+
+async fn end(calls: &Arc<Calls>) -> u16 {
+    let ended = json!({ "type": "status-update", "status": "ended", "endedReason": "hung up" });
+    message(calls, ended).await.0
+}
+
+/// Somebody who has died holds the call.
+async fn held_by_the_dead(calls: &Calls, ttl_ms: u64) {
+    let resume = ResumeSession {
+        ttl_ms: Some(ttl_ms),
+        ..ResumeSession::new("dead")
+    };
+    calls
+        .engine
+        .resume(&calls.scope, &call(), resume)
+        .await
+        .unwrap();
+}
+
+async fn status(calls: &Calls) -> Value {
+    calls.told(&call()).await.unwrap()["session"]["status"].clone()
+}
+
+async fn has_ended(calls: &Calls) -> bool {
+    let events = calls.told(&call()).await.unwrap()["events"].clone();
+    events
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|event| event["kind"] == "call_ended")
+}
+
+#[tokio::test]
+async fn a_transcript_never_silences_completions() {
+    let (_dir, calls) = instance(|_| {}).await;
+    let heard = transcript(&calls, "Bonjour.").await;
+    assert!(heard.starts_with("Bonjour, cabinet"), "{heard}");
+    for _ in 0..2 {
+        assert_eq!(completion(&calls, &["Bonjour"]).await, heard);
+    }
+    assert_eq!(transcript(&calls, "Oui.").await, "");
+    let next = completion(&calls, &["Bonjour", "Oui"]).await;
+    assert!(next.starts_with("À quel nom"), "{next}");
+}
+
+#[tokio::test]
+async fn a_completion_gets_the_answer_also_when_the_transcript_was_the_end() {
+    let (_dir, calls) = instance(|_| {}).await;
+    let heard = transcript(&calls, "Un conseiller, s'il vous plaît").await;
+    let said = completion(&calls, &["un conseiller s'il vous plaît"]).await;
+    assert_eq!((heard, said.starts_with("Je vous passe")), (said, true));
+    let on = completion(&calls, &["un conseiller s'il vous plaît", "Allô ?"]).await;
+    assert!(on.starts_with("Votre demande a déjà"), "{on}");
+}
+
+#[tokio::test]
+async fn transcripts_without_a_timestamp_are_each_heard() {
+    let (_dir, calls) = instance(|_| {}).await;
+    transcript(&calls, "Bonjour").await;
+    transcript(&calls, "Oui").await;
+    transcript(&calls, "Jeanne Petit").await;
+    transcript(&calls, "Contrôle").await;
+    let proposed = transcript(&calls, "Oui").await;
+    assert!(proposed.starts_with("Je vous propose"), "{proposed}");
+}
+
+#[tokio::test]
+async fn the_end_of_a_call_that_a_dead_instance_holds_is_recorded_and_its_slot_given_back() {
+    let ttl = Duration::from_millis(300);
+    let (_dir, calls) =
+        instance(|config| (config.lease_ttl, config.lease_wait) = (ttl, ttl / 10)).await;
+    completion(&calls, &["Bonjour"]).await;
+    let slot = calls.agenda.free(&call(), &[], None).await.unwrap()[0];
+    assert!(calls.agenda.book(&call(), 1, slot).await.unwrap());
+    held_by_the_dead(&calls, 600).await;
+    // To be told again; the event is there already.
+    assert_eq!(end(&calls).await, 503);
+    assert!(has_ended(&calls).await);
+    for _ in 0..6000 {
+        if status(&calls).await == "closed" {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(status(&calls).await, "closed");
+    assert_eq!(calls.agenda().await.unwrap(), json!({}));
+    assert_eq!(end(&calls).await, 200);
+    // Whoever held it before cannot book any more.
+    assert!(calls.agenda.book(&call(), 1, slot).await.is_err());
+}
+
+#[tokio::test]
+async fn a_call_that_was_handed_over_keeps_no_slot() {
+    let (_dir, calls) = instance(|_| {}).await;
+    completion(&calls, &["Un conseiller"]).await;
+    let slot = calls.agenda.free(&call(), &[], None).await.unwrap()[0];
+    // It was booked under the newest fence, and nobody knows.
+    assert!(calls.agenda.book(&call(), 1, slot).await.unwrap());
+    assert_eq!(end(&calls).await, 200);
+    assert_eq!(calls.agenda().await.unwrap(), json!({}));
+    assert_eq!(status(&calls).await, "closed");
+}
+
+#[tokio::test]
+async fn the_end_of_a_call_that_nobody_knows_is_no_error() {
+    let (_dir, calls) = instance(|_| {}).await;
+    assert_eq!(end(&calls).await, 200);
+}
+
+#[tokio::test]
+async fn all_attempts_of_a_delivery_have_one_name() {
+    let delay = Some((Place::Turn, Duration::from_millis(400)));
+    let ttl = Duration::from_millis(200);
+    let (_dir, calls) = instance(|config| (config.delay, config.lease_ttl) = (delay, ttl)).await;
+    let heard = Heard {
+        said: String::new(),
+        tool: Some(
+            serde_json::from_value(json!({ "name": "propose_slots", "parameters": {} })).unwrap(),
+        ),
+        caller: None,
+        route: Route::Tool,
+        messages: 0,
+    };
+    let request = RequestId::new("r").unwrap();
+    let seen = async {
+        let mut seen = BTreeSet::new();
+        loop {
+            if let Ok(lease) = calls.engine.lease(&calls.scope, &call()).await {
+                seen.extend(lease.holder.map(|holder| (holder, lease.fence)));
+            }
+            if seen
+                .iter()
+                .map(|(_, fence)| fence)
+                .collect::<BTreeSet<_>>()
+                .len()
+                > 1
+            {
+                return seen;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let words = Utterance::Words("propose_slots".to_owned());
+    let (id, answering) = (call(), Duration::from_secs(60));
+    let answered = calls.answer(&id, &request, &heard, &words);
+    let (reply, seen) = tokio::join!(answered, tokio::time::timeout(answering, seen));
+    assert_eq!(vapi::spoken(&reply), Some(FILLER));
+    let holders: BTreeSet<_> = seen
+        .unwrap()
+        .into_iter()
+        .map(|(holder, _)| holder)
+        .collect();
+    assert_eq!(holders.len(), 1, "{holders:?}");
+}
+
+#[tokio::test]
+async fn tools_that_are_done_are_answered_when_another_one_is_busy() {
+    let wait = Duration::from_millis(50);
+    let (_dir, calls) =
+        instance(|config| (config.silent_when_busy, config.lease_wait) = (true, wait)).await;
+    let tools = |ids: &[&str]| {
+        let list = ids
+            .iter()
+            .map(|id| json!({ "id": id, "name": "propose_slots" }));
+        json!({ "type": "tool-calls", "toolCallList": list.collect::<Vec<_>>() })
+    };
+    assert_eq!(message(&calls, tools(&["t1"])).await.0, 200);
+    held_by_the_dead(&calls, 60_000).await;
+    assert_eq!(message(&calls, tools(&["t2"])).await.0, 204);
+    let (status, answer) = message(&calls, tools(&["t1", "t2"])).await;
+    assert_eq!(
+        (status, answer["results"].as_array().unwrap().len()),
+        (200, 1)
+    );
+    assert_eq!(answer["results"][0]["toolCallId"], "t1");
+}
+
+#[tokio::test]
+async fn what_was_booked_for_a_turn_that_is_refused_is_given_back() {
+    let delay = Some((Place::Turn, Duration::from_millis(250)));
+    let (_dir, calls) = instance(|config| config.delay = delay).await;
+    let tool = |id: &str, name: &str, parameters: Value| {
+        let list = json!([{ "id": id, "name": name, "parameters": parameters }]);
+        json!({ "type": "tool-calls", "toolCallList": list })
+    };
+    message(&calls, tool("t1", "propose_slots", json!({}))).await;
+    let booking = message(&calls, tool("t2", "book_slot", json!({ "choice": 2 })));
+    // Somebody else takes the call between the booking and the turn, and keeps it.
+    let taken = async {
+        while calls.agenda().await.unwrap() == json!({}) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let lease = calls.engine.lease(&calls.scope, &call()).await.unwrap();
+        let holder = lease.holder.unwrap();
+        calls.release(&call(), &holder, lease.fence).await;
+        held_by_the_dead(&calls, 60_000).await;
+    };
+    let ((status, answer), ()) = tokio::join!(booking, taken);
+    assert_eq!(
+        (status, &answer["results"][0]["result"]),
+        (200, &json!(FILLER))
+    );
+    assert_eq!(calls.agenda().await.unwrap(), json!({}));
+}

@@ -1,0 +1,326 @@
+//! Which of the proposed slots somebody takes, or refuses. What is booked cannot be taken back by voice: words that may mean
+//! something else count for nothing here, and the caller is asked again.
+
+use jiff::civil::Weekday;
+
+use super::{day_of, number_of, plain};
+
+/// What an utterance says of proposed slots.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// The one that is taken, from 1.
+    pub(crate) number: Option<usize>,
+    /// The day that is named and not refused.
+    pub(crate) day: Option<Weekday>,
+    /// The day is said and nothing else: it is taken, not only talked of.
+    pub(crate) day_alone: bool,
+    /// Numbers that are refused.
+    pub(crate) not_numbers: Vec<usize>,
+    /// Days that are refused.
+    pub(crate) not_days: Vec<Weekday>,
+    /// Numbers, or a question, of which nobody knows what they say of the slots.
+    pub(crate) unclear: bool,
+}
+
+/// What refuses the number or the day behind it.
+const REFUSING: &[&str] = &["pas", "non", "ni", "sauf", "jamais", "excepte"];
+/// What may stand in between.
+const BETWEEN: &[&str] = &[
+    "le", "la", "l", "les", "de", "du", "celui", "celle", "numero", "creneau", "un", "ce", "trop",
+];
+const BEFORE_ONE: &[&str] = &["le", "numero", "creneau", "option", "choix"];
+/// Words around a choice that change nothing.
+const AROUND: &[&str] = &[
+    "oui",
+    "ouais",
+    "ok",
+    "d",
+    "accord",
+    "parfait",
+    "volontiers",
+    "exact",
+    "exactement",
+    "bien",
+    "tres",
+    "alors",
+    "donc",
+    "euh",
+    "ben",
+    "bah",
+    "bon",
+    "eh",
+    "et",
+    "merci",
+    "s",
+    "il",
+    "te",
+    "vous",
+    "plait",
+    "plutot",
+    "le",
+    "la",
+    "l",
+    "numero",
+    "creneau",
+    "option",
+    "choix",
+    "proposition",
+    "celui",
+    "celle",
+    "de",
+    "du",
+    "c",
+    "ce",
+    "est",
+    "sera",
+    "serait",
+    "je",
+    "j",
+    "on",
+    "prends",
+    "prend",
+    "prendrai",
+    "prendrais",
+    "veux",
+    "voudrais",
+    "aimerais",
+    "choisis",
+    "prefere",
+    "garde",
+    "me",
+    "m",
+    "va",
+    "irait",
+    "convient",
+    "conviendrait",
+    "arrange",
+    "marche",
+    "pour",
+    "moi",
+    "mieux",
+    "aussi",
+    "matin",
+    "aim",
+    "madame",
+    "monsieur",
+    "disons",
+    "mettons",
+    "allez",
+];
+/// Who asks has not taken anything yet; nor has who lets wait.
+const OPEN: &[&str] = &[
+    "quand",
+    "combien",
+    "quel",
+    "quelle",
+    "quels",
+    "quelles",
+    "comment",
+    "pourquoi",
+    "quoi",
+    "lequel",
+    "laquelle",
+    "si",
+    "attendez",
+    "attends",
+    "minute",
+    "minutes",
+    "instant",
+    "question",
+    "questions",
+    "seconde",
+    "secondes",
+];
+const COMMA: &str = ",";
+
+/// What an utterance says of the slots that were proposed.
+pub(crate) fn choice(text: &str) -> Choice {
+    let tokens = tokens(text);
+    let at = |n: Option<usize>| n.and_then(|n| tokens.get(n)).map_or("", String::as_str);
+    let mut choice = Choice::default();
+    let mut numbers: Vec<(usize, usize)> = Vec::new();
+    let mut days = Vec::new();
+    for (place, word) in tokens.iter().enumerate() {
+        let before = at(place.checked_sub(1));
+        let number = match word.as_str() {
+            "un" => Some(1).filter(|_| BEFORE_ONE.contains(&before) || tokens.len() == 1),
+            "seconde" | "premiere" if before != "la" && tokens.len() > 1 => None,
+            word => number_of(word),
+        };
+        let refused = is_refused(&tokens, place);
+        match (number, day_of(word)) {
+            (Some(number), _) if refused => choice.not_numbers.push(number),
+            (Some(number), _) => numbers.push((place, number)),
+            (_, Some(day)) if refused => choice.not_days.push(day),
+            (_, Some(day)) => days.push(day),
+            _ => {}
+        }
+    }
+    let asks = tokens.iter().any(|word| {
+        let waits = OPEN.contains(&word.as_str());
+        waits && !(word == "seconde" && numbers.iter().any(|(place, _)| at(Some(*place)) == word))
+    });
+    let alone = tokens.iter().all(|word| {
+        let word = word.as_str();
+        word == COMMA
+            || AROUND.contains(&word)
+            || number_of(word).is_some()
+            || is_day(word)
+            || word == "un"
+    });
+    let taken = numbers.first().filter(|(place, first)| {
+        let one = numbers.iter().all(|(_, other)| other == first);
+        one && !asks && (alone || is_ordinal_choice(&tokens, *place))
+    });
+    choice.number = taken.map(|(_, number)| *number);
+    let has_digits = tokens
+        .iter()
+        .any(|word| word.contains(|c: char| c.is_ascii_digit()));
+    choice.unclear = asks || (choice.number.is_none() && (has_digits || !numbers.is_empty()));
+    choice.day = days
+        .first()
+        .copied()
+        .filter(|first| days.iter().all(|day| day == first));
+    choice.unclear |= choice.day.is_none() && !days.is_empty();
+    choice.day_alone = alone && !asks;
+    choice
+}
+
+/// « Pas le 2 », « pas celui de mardi », « non mardi ».
+fn is_refused(tokens: &[String], place: usize) -> bool {
+    let before = tokens[..place].iter().rev();
+    let mut before = before.skip_while(|word| BETWEEN.contains(&word.as_str()));
+    match before.next().map(String::as_str) {
+        // « Non le 2 » may take it as well.
+        Some("non") => tokens[place - 1] == "non",
+        Some(word) => REFUSING.contains(&word),
+        None => false,
+    }
+}
+
+/// « Mettez-moi le troisième », and not « la première fois ».
+fn is_ordinal_choice(tokens: &[String], place: usize) -> bool {
+    const ORDINAL: &[&str] = &[
+        "1er",
+        "premier",
+        "premiere",
+        "2e",
+        "deuxieme",
+        "second",
+        "seconde",
+        "3e",
+        "troisieme",
+    ];
+    let before = place
+        .checked_sub(1)
+        .map_or("", |before| tokens[before].as_str());
+    let behind = tokens.get(place + 1).map_or(COMMA, String::as_str);
+    let closes = behind == COMMA || AROUND.contains(&behind);
+    ORDINAL.contains(&tokens[place].as_str()) && ["le", "la"].contains(&before) && closes
+}
+
+fn is_day(word: &str) -> bool {
+    day_of(word).is_some()
+}
+
+/// Plain words, and a comma for each place where one breathes.
+fn tokens(text: &str) -> Vec<String> {
+    let mut tokens: Vec<String> = Vec::new();
+    let mut word = String::new();
+    for c in plain(text).chars().chain(['.']) {
+        if c.is_alphanumeric() {
+            word.push(c);
+            continue;
+        }
+        if !word.is_empty() {
+            tokens.push(std::mem::take(&mut word));
+        }
+        let breathes = matches!(c, ',' | ';' | '.' | '!' | '?' | ':' | '…');
+        if breathes && tokens.last().is_some_and(|last| last != COMMA) {
+            tokens.push(COMMA.to_owned());
+        }
+    }
+    tokens.pop_if(|last| last == COMMA);
+    tokens
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_taken_alone_or_as_an_ordinal() {
+        for (text, number) in [
+            ("le 2", Some(2)),
+            ("2", Some(2)),
+            ("Deux.", Some(2)),
+            ("le deux", Some(2)),
+            ("numéro 2", Some(2)),
+            ("Oui, créneau 2", Some(2)),
+            ("le 2 s'il vous plaît", Some(2)),
+            ("Le deuxième, s'il vous plaît.", Some(2)),
+            ("oui, le troisième", Some(3)),
+            ("le premier", Some(1)),
+            ("le un", Some(1)),
+            ("un", Some(1)),
+            ("Mettez-moi le troisième", Some(3)),
+            ("la seconde", Some(2)),
+            ("un instant", None),
+            ("mardi", None),
+            ("Attendez deux minutes", None),
+            ("j'ai deux questions", None),
+            ("une seconde", None),
+            ("C'est la première fois", None),
+            ("le 2 décembre", None),
+            ("le premier décembre", None),
+            ("à deux heures", None),
+            ("le premier ou le deuxième", None),
+            ("le premier, c'est quand ?", None),
+            ("Nous sommes deux", None),
+        ] {
+            assert_eq!(choice(text).number, number, "{text}");
+        }
+        for text in [
+            "Attendez deux minutes",
+            "oui, j'ai deux questions",
+            "oui, le 2 décembre",
+        ] {
+            assert!(choice(text).unclear, "{text}");
+        }
+        assert!(!choice("oui, très bien").unclear);
+    }
+
+    #[test]
+    fn what_is_refused_is_not_taken() {
+        for (text, numbers) in [
+            ("Non, pas le 2", vec![2]),
+            ("pas le deuxième", vec![2]),
+            ("pas celui du 2", vec![2]),
+            ("ni le 1 ni le 3", vec![1, 3]),
+        ] {
+            let choice = choice(text);
+            assert_eq!(
+                (choice.number, choice.not_numbers),
+                (None, numbers),
+                "{text}"
+            );
+        }
+        for text in [
+            "Pas mardi",
+            "non mardi",
+            "je ne peux pas le mardi",
+            "pas celui de mardi",
+        ] {
+            let choice = choice(text);
+            assert_eq!(
+                (choice.day, choice.not_days),
+                (None, vec![Weekday::Tuesday]),
+                "{text}"
+            );
+        }
+        assert_eq!(choice("pas mardi, mercredi").day, Some(Weekday::Wednesday));
+        assert!(choice("plutôt MARDI").day_alone);
+        assert!(!choice("mardi je vous rappelle").day_alone);
+        assert!(!choice("mardi, c'est à quelle heure ?").day_alone);
+    }
+}

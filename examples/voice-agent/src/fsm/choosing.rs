@@ -1,0 +1,81 @@
+//! An answer to the proposed slots. A booking is the end of a call: where it may not be meant, the caller is asked again.
+
+use jiff::civil::Weekday;
+
+use super::{Ask, Dialogue, Next};
+use crate::agenda::Slot;
+use crate::french::{Choice, Understood};
+
+/// What an answer makes of the proposed slots.
+enum Chosen {
+    /// This one is wanted.
+    Slot(Slot),
+    /// Others are wanted, on this day if one was named.
+    Others(Option<Weekday>),
+    Unclear,
+}
+
+impl Dialogue {
+    /// Takes an answer to the proposed slots.
+    pub(super) fn choose(&mut self, understood: &Understood) -> Next {
+        let refused = self.refused(&understood.choice);
+        if !refused.is_empty() {
+            self.proposed.retain(|slot| !refused.contains(slot));
+            self.chosen = self.chosen.filter(|slot| !refused.contains(slot));
+            self.rejected.extend(refused);
+            return self.ask_free(understood.choice.day);
+        }
+        match self.chosen(understood) {
+            Chosen::Slot(slot) => {
+                (self.chosen, self.retries) = (Some(slot), 0);
+                Next::Ask(Ask::Book { slot })
+            }
+            Chosen::Others(None) => {
+                self.rejected.append(&mut self.proposed);
+                self.chosen = None;
+                self.ask_free(None)
+            }
+            Chosen::Others(day) => self.ask_free(day),
+            Chosen::Unclear => self.not_understood(),
+        }
+    }
+
+    /// The proposed slots that are refused by their number or their day.
+    fn refused(&self, choice: &Choice) -> Vec<Slot> {
+        let numbered = self.proposed.iter().enumerate();
+        numbered
+            .filter(|(at, slot)| {
+                choice.not_numbers.contains(&(at + 1)) || choice.not_days.contains(&slot.weekday())
+            })
+            .map(|(_, slot)| *slot)
+            .collect()
+    }
+
+    fn chosen(&self, understood: &Understood) -> Chosen {
+        let choice = &understood.choice;
+        let slot = |slot: Option<Slot>| slot.map_or(Chosen::Unclear, Chosen::Slot);
+        let numbered = choice
+            .number
+            .and_then(|n| self.proposed.get(n.checked_sub(1)?))
+            .copied();
+        let mut on_day = self.proposed.iter();
+        let on_day = on_day
+            .by_ref()
+            .filter(|slot| Some(slot.weekday()) == choice.day);
+        let on_day: Vec<Slot> = on_day.copied().collect();
+        match (choice.number, choice.day) {
+            (None, Some(_)) if on_day.is_empty() => Chosen::Others(choice.day),
+            // « Non, le 2 » is the second one to some, and not the second one to others.
+            (Some(_), _) | (_, Some(_)) if understood.negated => Chosen::Unclear,
+            (Some(_), day) => slot(numbered.filter(|s| day.is_none_or(|day| s.weekday() == day))),
+            (None, Some(_)) if !choice.day_alone => Chosen::Others(choice.day),
+            (None, Some(_)) => slot(Some(on_day[0]).filter(|_| on_day.len() == 1)),
+            _ if choice.unclear => Chosen::Unclear,
+            _ if understood.yes => slot(self.chosen.or_else(|| self.proposed.first().copied())),
+            _ if understood.no => Chosen::Others(None),
+            _ if understood.negated => Chosen::Unclear,
+            // What was chosen while the agenda did not answer is still to be booked.
+            _ => slot(self.chosen),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+use super::*;
+
+fn slots() -> Vec<Slot> {
+    [
+        "2026-11-24T09:00:00",
+        "2026-11-25T09:00:00",
+        "2026-11-26T09:00:00",
+    ]
+    .map(|at| Slot::try_from(at.to_owned()).unwrap())
+    .to_vec()
+}
+
+fn heard(route: Route, said: &str) -> Heard {
+    let (tool, caller) = (None, None);
+    Heard {
+        said: said.to_owned(),
+        tool,
+        caller,
+        route,
+        messages: 0,
+    }
+}
+
+/// What comes of an answer to three slots: Tuesday, Wednesday, Thursday.
+fn answered(said: &str) -> (Next, Dialogue) {
+    let mut dialogue = Dialogue {
+        state: State::WaitConfirm,
+        proposed: slots(),
+        ..Dialogue::default()
+    };
+    (dialogue.hear(&heard(Route::Completions, said)), dialogue)
+}
+
+#[test]
+fn what_is_taken_is_booked() {
+    for (said, at) in [
+        ("le 2", 1),
+        ("Oui.", 0),
+        ("Oui, c'est parfait", 0),
+        ("deux", 1),
+        ("numéro 3", 2),
+        ("le 2 s'il vous plaît", 1),
+        ("mercredi", 1),
+        ("le 2, mercredi", 1),
+    ] {
+        let slot = slots()[at];
+        assert_eq!(answered(said).0, Next::Ask(Ask::Book { slot }), "{said}");
+    }
+}
+
+#[test]
+fn what_is_refused_is_not_booked_and_not_proposed_again() {
+    for (said, refused) in [
+        ("Non, pas le 2", vec![1]),
+        ("Pas mardi", vec![0]),
+        ("Oui mais pas mardi", vec![0]),
+        ("ni le 1 ni le 3", vec![0, 2]),
+        ("pas le 2, le 3", vec![1]),
+        ("Non.", vec![0, 1, 2]),
+    ] {
+        let (next, dialogue) = answered(said);
+        let except: Vec<Slot> = refused.iter().map(|at| slots()[*at]).collect();
+        assert_eq!(next, Next::Ask(Ask::Free { except, day: None }), "{said}");
+        assert_eq!(dialogue.chosen, None);
+    }
+}
+
+#[test]
+fn what_may_mean_something_else_is_asked_back() {
+    for said in [
+        "Non, le 2",
+        "Pas de souci, le 2",
+        "Attendez deux minutes",
+        "Oui, attendez deux minutes",
+        "j'ai deux questions",
+        "Oui, j'ai deux questions",
+        "Non, mardi",
+        "mardi, je ne peux pas",
+        "le 2 ne me va pas",
+        "oui, le 2 décembre",
+        "oui, enfin non",
+        "le 2, mardi",
+    ] {
+        let (next, dialogue) = answered(said);
+        assert!(
+            matches!(&next, Next::Say(text) if text.starts_with("Pardon")),
+            "{said}: {next:?}"
+        );
+        assert_eq!(
+            (dialogue.chosen, dialogue.proposed.len()),
+            (None, 3),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_number_that_was_not_proposed_books_nothing() {
+    let (_, mut dialogue) = answered("?");
+    dialogue.proposed.truncate(2);
+    let next = dialogue.hear(&heard(Route::Completions, "oui, le 3"));
+    assert!(matches!(next, Next::Say(_)), "{next:?}");
+}
+
+#[test]
+fn completions_win_and_get_the_answer_of_the_transcript_with_the_same_words() {
+    let mut dialogue = Dialogue::default();
+    let first = dialogue.hear(&heard(Route::Transcript, "Bonjour."));
+    assert!(!dialogue.is_copy(Route::Completions));
+    let messages = ["bonjour".to_owned()];
+    let said = dialogue.unheard(&messages);
+    assert!(dialogue.was_transcribed(Route::Completions, &said));
+    assert_eq!(dialogue.hear(&heard(Route::Completions, &said)), first);
+    assert_eq!(dialogue.state, State::Qualif);
+    // From now on transcripts are copies.
+    assert!(dialogue.is_copy(Route::Transcript));
+    let next = dialogue.hear(&heard(Route::Completions, "Oui"));
+    assert!(
+        matches!(&next, Next::Say(text) if text.starts_with("À quel nom")),
+        "{next:?}"
+    );
+}
+
+#[test]
+fn completions_hear_what_no_transcript_had() {
+    let mut dialogue = Dialogue::default();
+    dialogue.hear(&heard(Route::Transcript, "Bonjour."));
+    let messages = ["bonjour", "oui"].map(str::to_owned);
+    assert_eq!(dialogue.unheard(&messages), "oui");
+    assert!(!dialogue.was_transcribed(Route::Completions, "oui"));
+}
