@@ -127,7 +127,7 @@ def repeats_an_item_id(case):
 
 
 def writes_an_integer_as_a_fraction(case):
-    names = ("expected_seq", "fence", "seq", "known_seq", "ttl_ms", "wait_ms")
+    names = ("expected_seq", "fence", "seq", "known_seq", "known_fence", "ttl_ms", "wait_ms")
     return isinstance(case.body, dict) and any(isinstance(case.body.get(name), float) for name in names)
 
 
