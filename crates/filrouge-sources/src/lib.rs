@@ -1,20 +1,29 @@
 //! Readers of foreign conversation histories, in place and without writing (DESIGN §10).
 //!
-//! [`opencode::open`] reads the two file storages of OpenCode: the `project` tree
-//! of versions up to 0.5, the `storage` tree of 1.0 to 1.1.65. What is read comes
-//! back as neutral records: [`ForeignSession`], [`ForeignTurn`] and the
-//! `NewItem` of `filrouge-types`. A file that cannot be used costs only itself:
-//! it is named in a [`Skipped`] and everything else is read.
+//! A [`Source`] reads one program's history in one form; [`opencode`], [`claude_code`] and [`codex`] open what lies at
+//! a path, all generations at once. What is read comes back in one neutral form: [`Header`], [`Conversation`]; for
+//! `filrouge import` as turns of `NewItem`. [`library`] puts sources together and answers questions: lists, histories,
+//! lineage, statistics, search, documents. A record that cannot be used costs only itself: it is named in a
+//! [`Skipped`] and everything else is read.
 //!
-//! Absent on purpose: nothing here writes, prints, reads the environment or a
-//! clock, follows a symbolic link below the opened folder, or builds a path
-//! from an identifier found inside a file.
+//! Absent on purpose: nothing here writes into a source, prints, reads the environment or a home folder, follows a
+//! symbolic link below the opened folder, or builds a path from an identifier found inside a file.
 
-pub mod opencode;
+mod conversation;
+mod files;
+mod import;
+pub mod library;
+mod object;
 mod skip;
 mod source;
 
+pub use conversation::{
+    Boundary, Changes, Conversation, Message, MessageError, Part, PartKind, Role, TokenRule,
+    Tokens, Tool, ToolStatus,
+};
+pub use import::{ForeignSession, ForeignTurn, LoadedSession, Outcome};
+pub use library::{Library, LibraryError};
 pub use skip::{SkipReason, Skipped, count_by_reason};
 pub use source::{
-    ForeignSession, ForeignTurn, LoadedSession, Outcome, SessionRef, Sessions, Source, SourceError,
+    Found, Header, Listing, Origin, ReadError, Scan, Source, SourceError, Stamp,
 };

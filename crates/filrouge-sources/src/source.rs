@@ -1,213 +1,157 @@
-//! The port every foreign history is read through, and its neutral records (DESIGN §10).
+//! The port every foreign history is read through (DESIGN §10).
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use filrouge_types::{Channel, NewItem, ProjectId, RawJson, RequestId, SessionId, Timestamp};
+use serde::Serialize;
 
-use crate::Skipped;
+use crate::{Changes, Conversation, LoadedSession, Part, Role, Skipped};
 
-/// A foreign history that is read in place and never written to (DESIGN §10).
-///
-/// Nothing is cached: each call reads the files as they are now.
-pub trait Source: Send + Sync {
-    /// The short name of the program that wrote the history, for example `opencode`.
-    fn name(&self) -> &'static str;
-
-    /// Lists the sessions, ordered by (time of creation, id), each id once.
-    ///
-    /// Only ids and times are held in memory; a header is read when the
-    /// iterator comes to it.
-    ///
-    /// # Errors
-    /// [`SourceError`] when the history as a whole has become unreadable. A
-    /// file that cannot be used is no error: see [`Sessions::skipped`].
-    fn sessions(&self) -> Result<Sessions<'_>, SourceError>;
-
-    /// Reads one session with all its turns; memory is bounded by that session.
-    ///
-    /// # Errors
-    /// [`Skipped`] when the session's own file cannot be used any more.
-    fn load(&self, session: &SessionRef) -> Result<LoadedSession, Skipped>;
-
-    /// Names the messages and parts that no listed session leads to.
-    ///
-    /// Reads folders, not files, but all of them: it holds every message id
-    /// in memory, so ask for it once per import.
-    ///
-    /// # Errors
-    /// [`SourceError`] when the history as a whole has become unreadable.
-    fn strays(&self) -> Result<Vec<Skipped>, SourceError>;
-}
-
-/// Where a session lies in its source; only [`Source::sessions`] makes one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct SessionRef {
-    pub(crate) id: SessionId,
-    pub(crate) created: Timestamp,
-    pub(crate) tree: usize,
-    pub(crate) folder: Box<str>,
-}
-
-impl SessionRef {
-    /// The session's id.
-    #[must_use]
-    pub const fn id(&self) -> &SessionId {
-        &self.id
-    }
-
-    /// When the session was made.
-    #[must_use]
-    pub const fn created(&self) -> Timestamp {
-        self.created
-    }
-}
-
-/// The header of one session as it is read again for each step of [`Sessions`].
-type ReadHeader<'a> = Box<dyn Fn(&SessionRef) -> Result<ForeignSession, Skipped> + Send + 'a>;
-
-/// The sessions of a source, read one header at a time.
-pub struct Sessions<'a> {
-    refs: std::vec::IntoIter<SessionRef>,
-    skipped: Vec<Skipped>,
-    read: ReadHeader<'a>,
-}
-
-impl<'a> Sessions<'a> {
-    pub(crate) fn new(refs: Vec<SessionRef>, skipped: Vec<Skipped>, read: ReadHeader<'a>) -> Self {
-        Self {
-            refs: refs.into_iter(),
-            skipped,
-            read,
-        }
-    }
-
-    /// What the listing left out, in a fixed order.
-    #[must_use]
-    pub fn skipped(&self) -> &[Skipped] {
-        &self.skipped
-    }
-
-    /// The sessions still to come, without reading their headers.
-    #[must_use]
-    pub fn refs(&self) -> &[SessionRef] {
-        self.refs.as_slice()
-    }
-}
-
-impl Iterator for Sessions<'_> {
-    type Item = Result<ForeignSession, Skipped>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.refs.next().map(|r| (self.read)(&r))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.refs.size_hint()
-    }
-}
-
-impl ExactSizeIterator for Sessions<'_> {}
-
-impl std::fmt::Debug for Sessions<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sessions")
-            .field("left", &self.refs.len())
-            .field("skipped", &self.skipped.len())
-            .finish_non_exhaustive()
-    }
-}
-
-/// The header of a foreign session. Times are the foreign program's own.
+/// The header of a session, as its source tells it. Times are milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForeignSession {
-    /// Where it lies, for [`Source::load`].
-    pub reference: SessionRef,
-    /// Its id.
-    pub id: SessionId,
-    /// The session that started it.
-    pub parent_id: Option<SessionId>,
-    /// Its project, as the path names it.
-    pub project_id: Option<ProjectId>,
-    /// The project's name, where it has one.
+pub struct Header {
+    /// Its id; unique in its source.
+    pub id: Box<str>,
+    /// The program it is of: [`Source::name`].
+    pub source: &'static str,
+    /// The form it is stored in: [`Source::generation`].
+    pub generation: &'static str,
+    /// The session that has started it.
+    pub parent_id: Option<Box<str>>,
+    /// The session it was forked from, where the program records that.
+    pub fork_of: Option<Box<str>>,
+    /// Its project's id.
+    pub project_id: Option<Box<str>>,
+    /// Its project's name.
     pub project_name: Option<Box<str>>,
-    /// The project's main folder.
+    /// Its project's main folder.
     pub worktree: Option<Box<str>>,
-    /// The folder the session ran in.
+    /// The folder it ran in.
     pub directory: Option<Box<str>>,
     /// Its title.
     pub title: Option<Box<str>>,
-    /// The agent of its first message; known only after [`Source::load`].
+    /// The agent of its first message.
     pub agent: Option<Box<str>>,
     /// The version of the program that wrote it.
     pub version: Option<Box<str>>,
     /// When it was made.
-    pub created: Timestamp,
+    pub created: i64,
     /// When it last changed.
-    pub updated: Timestamp,
+    pub updated: i64,
     /// When it was archived.
-    pub archived: Option<Timestamp>,
-    /// Everything else its file says, a JSON object; after [`Source::load`] with what lies beside it.
-    pub metadata: RawJson,
+    pub archived: Option<i64>,
+    /// What it changed, as the program sums up.
+    pub changes: Option<Changes>,
 }
 
-/// How a foreign turn ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// The agent ended its work. There may be no text: see [`ForeignTurn::answer`].
-    Finalized,
-    /// The agent's last message ended in an error.
-    Failed {
-        /// The foreign name of the error.
-        code: Box<str>,
-        /// Its message.
-        message: Box<str>,
-        /// Whether the foreign program held it for passing.
-        retryable: bool,
-    },
-    /// The user stopped it.
-    Cancelled,
-    /// No answer yet, or the agent had more to do; a later read can tell more.
-    Unanswered,
+/// The sessions of a source.
+#[derive(Debug, Clone, Default)]
+pub struct Listing {
+    /// Their headers, ordered by (created, id).
+    pub headers: Vec<Arc<Header>>,
+    /// What was left out, in a fixed order.
+    pub skipped: Vec<Skipped>,
+    /// Whether there are more sessions than a source lists.
+    pub truncated: bool,
 }
 
-/// One user message and what answered it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForeignTurn {
-    /// The id of the user message; for answers without one, of the first answer.
-    pub request_id: RequestId,
-    /// The items of the user message; not all are on channel `question`.
-    pub question: Vec<NewItem>,
-    /// The items of the answers, in order.
-    pub items: Vec<NewItem>,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// When it was asked.
-    pub created: Timestamp,
-    /// What the source adds, a JSON object.
-    pub metadata: RawJson,
+/// A mark of a session's state: when it is the same, nothing in the session has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Stamp(pub u64, pub u64);
+
+/// Which raw records a scan looks at.
+///
+/// `may_hold` is asked with the JSON text as stored, before anything is parsed; it errs only by saying yes.
+#[derive(Clone, Copy)]
+pub struct Scan<'a> {
+    /// Whether a record's text may hold what is looked for.
+    pub may_hold: &'a (dyn Fn(&[u8]) -> bool + Sync),
+    /// Whether a session, by its id, is looked at.
+    pub wanted: &'a (dyn Fn(&str) -> bool + Sync),
+    /// Whether [`Found::role`] is needed.
+    pub roles: bool,
+    /// Whether the search has been given up.
+    pub stopped: &'a (dyn Fn() -> bool + Sync),
+    /// Takes what may hold it. Called from several threads, in no order.
+    pub found: &'a (dyn Fn(Found<'_>) + Sync),
 }
 
-impl ForeignTurn {
-    /// The item on channel `final`. A finalized turn can be without: a command the user ran
-    /// himself, a compaction, an agent that only called tools.
-    #[must_use]
-    pub fn answer(&self) -> Option<&NewItem> {
-        self.items
-            .iter()
-            .rev()
-            .find(|item| item.channel == Channel::Final)
+/// Parts of one message whose stored text may hold what is looked for.
+pub struct Found<'a> {
+    /// The session.
+    pub session: &'a str,
+    /// The message.
+    pub message: &'a str,
+    /// Who it is from, if that was asked for.
+    pub role: Option<Role>,
+    /// The parts, as [`Source::conversation`] gives them.
+    pub parts: &'a [Part],
+}
+
+/// A history that is read in place and never written to (DESIGN §10). One for each format and generation.
+///
+/// All methods block; they may be called from several threads. What is on disk may change at any moment: each answer
+/// is of one moment, and what cannot be read costs only itself.
+pub trait Source: Send + Sync {
+    /// The program that wrote the history: `opencode`, `claude-code`, `codex`, or `ledger`.
+    fn name(&self) -> &'static str;
+
+    /// The form it is stored in, for example `sqlite`. Of two sessions of one program with one id the library takes
+    /// the one of the source that it was given first.
+    fn generation(&self) -> &'static str;
+
+    /// All sessions. Cheap when nothing has changed.
+    ///
+    /// # Errors
+    /// [`SourceError`] when the history as a whole has become unreadable.
+    fn list(&self) -> Result<Listing, SourceError>;
+
+    /// The mark of a session's present state; `None` when it must not be kept in a cache.
+    ///
+    /// # Errors
+    /// [`ReadError`], as [`Source::conversation`].
+    fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError>;
+
+    /// A session with all its messages.
+    ///
+    /// # Errors
+    /// [`ReadError::Gone`] for an id the source does not have; [`ReadError::Skipped`] when its own record cannot be
+    /// used any more.
+    fn conversation(&self, id: &str) -> Result<Conversation, ReadError>;
+
+    /// Looks through the raw records of the wanted sessions. Every record whose text `may_hold` is handed over parsed.
+    ///
+    /// # Errors
+    /// [`SourceError`] when the history as a whole has become unreadable.
+    fn scan(&self, scan: &Scan<'_>) -> Result<(), SourceError>;
+
+    /// A session as turns, for `filrouge import`; memory is bounded by that session.
+    ///
+    /// # Errors
+    /// [`ReadError`], as [`Source::conversation`].
+    fn load(&self, id: &str) -> Result<LoadedSession, ReadError>;
+
+    /// Names what no listed session leads to. Looks at everything: ask for it once per import.
+    ///
+    /// # Errors
+    /// [`SourceError`] when the history as a whole has become unreadable.
+    fn strays(&self) -> Result<Vec<Skipped>, SourceError> {
+        Ok(Vec::new())
     }
 }
 
-/// One session with its turns, and what was left out of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoadedSession {
-    /// The header, complete.
-    pub session: ForeignSession,
-    /// The turns in order.
-    pub turns: Vec<ForeignTurn>,
-    /// What was left out, in a fixed order.
-    pub skipped: Vec<Skipped>,
+/// Why a session cannot be read.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ReadError {
+    /// The source does not have it (any more).
+    #[error("there is no such session")]
+    Gone,
+    /// Its own record cannot be used.
+    #[error(transparent)]
+    Skipped(#[from] Skipped),
+    /// The source as a whole does not answer; the text is for a person.
+    #[error("{0}")]
+    Unavailable(String),
 }
 
 /// Why a history cannot be opened or listed.
@@ -220,42 +164,49 @@ pub enum SourceError {
         /// The path that was asked for.
         path: PathBuf,
     },
-    /// The path holds no history this version knows.
-    #[error("{} holds no OpenCode history", path.display())]
+    /// The path holds no history of that program.
+    #[error("{} holds no history of {program}", path.display())]
     Unrecognised {
+        /// Whose history was asked for.
+        program: &'static str,
         /// The path that was asked for.
         path: PathBuf,
     },
-    /// The path holds a history only in a form this version does not read.
-    #[error("{} is a database, and this version reads OpenCode's JSON files only", database.display())]
-    DatabaseOnly {
-        /// The database that was found.
-        database: PathBuf,
-    },
-    /// The operating system refuses.
-    #[error("cannot read {}", path.display())]
-    Io {
+    /// The operating system or the database refuses.
+    #[error("cannot read {}: {reason}", path.display())]
+    Unreadable {
         /// What was to be read.
         path: PathBuf,
-        /// What the operating system said.
-        source: std::io::Error,
+        /// What was said.
+        reason: String,
     },
 }
 
 impl SourceError {
     /// What the caller can do.
     #[must_use]
-    pub const fn hint(&self) -> &'static str {
+    pub fn hint(&self) -> &'static str {
         match self {
+            Self::Unrecognised { program, .. } if *program == "claude-code" => {
+                "give Claude Code's folder (by default ~/.claude), or its projects folder"
+            }
+            Self::Unrecognised { program, .. } if *program == "codex" => {
+                "give Codex's folder (by default ~/.codex), or its sessions folder"
+            }
             Self::NotFound { .. } | Self::Unrecognised { .. } => {
                 "give OpenCode's data folder (by default ~/.local/share/opencode), \
-                 or its storage or project folder"
+                 its storage or project folder, or an opencode*.db file"
             }
-            Self::DatabaseOnly { .. } => {
-                "OpenCode 1.2 and later write this database; \
-                 sessions of 1.1.65 and earlier lie in the storage folder beside it"
-            }
-            Self::Io { .. } => "check that the folder may be read",
+            Self::Unreadable { .. } => "check that it may be read by whoever runs filrouge",
         }
     }
+}
+
+/// A word for reports that names a source: `opencode (sqlite)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Origin {
+    /// [`Source::name`].
+    pub source: &'static str,
+    /// [`Source::generation`].
+    pub generation: &'static str,
 }

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use filrouge_types::{Channel, ItemId, NewItem, RawJson, Role};
 
-use super::files::Entry;
+use crate::files::Entry;
 use super::message::{Kind, Message, Place, agent};
-use super::object::{Object, Refusal, Writer, plain};
+use crate::object::{Object, Refusal, Writer, plain};
 use super::parts::{self, Mapped, Speaker, Use};
 use super::tree::skip;
 use crate::{Outcome, SkipReason, Skipped};

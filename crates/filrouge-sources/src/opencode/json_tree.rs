@@ -9,8 +9,8 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::files::{Entry, Files};
-use super::object::{Object, Writer, check_value};
+use crate::files::{Entry, Files};
+use crate::object::{Object, Writer, check_value};
 use super::tree::{Project, SessionFile, Tree, ids, orphans, skip};
 use crate::{SkipReason, Skipped};
 

@@ -12,8 +12,8 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use super::files::{Entry, Files};
-use super::object::Writer;
+use crate::files::{Entry, Files};
+use crate::object::Writer;
 use super::tree::{Project, SessionFile, Tree, ids, orphans};
 use crate::{SkipReason, Skipped};
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use filrouge_types::Timestamp;
 
-use super::files::{Entry, is_id};
-use super::object::{Object, Refusal, check_value};
+use crate::files::{Entry, is_id};
+use crate::object::{Object, Refusal, check_value};
 use super::session::{check_own_id, missing};
 use super::tree::{Tree, skip};
 use crate::{ForeignSession, Skipped};

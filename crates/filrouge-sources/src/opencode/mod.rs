@@ -3,12 +3,10 @@
 //! What becomes of a part is told in `parts.rs`, of a message in `items.rs`, how
 //! turns are cut in `turns.rs`, where files lie in `json_tree.rs` and `legacy_tree.rs`.
 
-mod files;
 mod items;
 mod json_tree;
 mod legacy_tree;
 mod message;
-mod object;
 mod parts;
 mod session;
 mod tree;
@@ -21,7 +19,7 @@ use std::path::{Path, PathBuf};
 use filrouge_types::Timestamp;
 
 use crate::{LoadedSession, SessionRef, Sessions, SkipReason, Skipped, Source, SourceError};
-use files::Files;
+use crate::files::Files;
 use json_tree::JsonTree;
 use legacy_tree::LegacyTree;
 use tree::Tree;

@@ -16,7 +16,7 @@
 
 use filrouge_types::{Channel, ItemId, NewItem, RawJson, Role, Timestamp};
 
-use super::object::{Object, Refusal, Writer, check_value};
+use crate::object::{Object, Refusal, Writer, check_value};
 use super::session::{check_own_id, missing};
 
 /// The ids of a part, from its path.

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use filrouge_types::{ProjectId, RawJson, SessionId};
 
-use super::files;
-use super::object::{Object, Refusal, Writer, check_value};
+use crate::files;
+use crate::object::{Object, Refusal, Writer, check_value};
 use super::tree::{Project, Tree, skip};
 use crate::{ForeignSession, SessionRef, SkipReason, Skipped};
 

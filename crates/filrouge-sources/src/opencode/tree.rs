@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::files::{Entry, Files};
-use super::object::{Refusal, Writer};
+use crate::files::{Entry, Files};
+use crate::object::{Refusal, Writer};
 use crate::{SkipReason, Skipped};
 
 /// A session's file, found by its name.

@@ -11,7 +11,7 @@ use filrouge_types::{Channel, ItemId, NewItem, RawJson, RequestId, Timestamp};
 
 use super::items;
 use super::message::{Kind, Message, Messages, Place};
-use super::object::Writer;
+use crate::object::Writer;
 use super::parts::{Mapped, Use};
 use crate::{ForeignTurn, Outcome, SkipReason, Skipped};
 

@@ -16,10 +16,10 @@ const FILE_NESTING: usize = filrouge_types::MAX_NESTING - 8;
 const MILLIS: std::ops::RangeInclusive<i64> = -62_135_596_800_000..=253_402_207_200_000;
 
 /// Why a text is not a usable object.
-pub(super) type Refusal = (SkipReason, String);
+pub(crate) type Refusal = (SkipReason, String);
 
 /// A JSON object in file order, its values as raw text.
-pub(super) struct Object<'a>(Vec<(String, &'a str)>);
+pub(crate) struct Object<'a>(Vec<(String, &'a str)>);
 
 struct Entries<'a>(Vec<(String, &'a RawValue)>);
 
@@ -49,7 +49,7 @@ impl<'de> Deserialize<'de> for Entries<'de> {
 
 impl<'a> Object<'a> {
     /// Reads the text of a file or of a value inside one.
-    pub(super) fn parse(text: &'a str) -> Result<Self, Refusal> {
+    pub(crate) fn parse(text: &'a str) -> Result<Self, Refusal> {
         let entries: Entries<'a> = serde_json::from_str(text).map_err(|e| refusal(text, &e))?;
         let entries: Vec<_> = entries.0.into_iter().map(|(k, v)| (k, v.get())).collect();
         let mut keys = BTreeSet::new();
@@ -63,7 +63,7 @@ impl<'a> Object<'a> {
     }
 
     /// The raw value of `key`; `None` when absent or null.
-    pub(super) fn get(&self, key: &str) -> Option<&'a str> {
+    pub(crate) fn get(&self, key: &str) -> Option<&'a str> {
         self.0
             .iter()
             .find(|(k, v)| k == key && *v != "null")
@@ -71,17 +71,17 @@ impl<'a> Object<'a> {
     }
 
     /// The raw value of `key` when it is a string.
-    pub(super) fn token(&self, key: &str) -> Option<&'a str> {
+    pub(crate) fn token(&self, key: &str) -> Option<&'a str> {
         self.get(key).filter(|raw| raw.starts_with('"'))
     }
 
     /// The string of `key`, its escapes resolved.
-    pub(super) fn text(&self, key: &str) -> Option<String> {
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
         self.token(key).map(plain)
     }
 
     /// The object of `key`; `None` when absent or something else.
-    pub(super) fn object(&self, key: &str) -> Result<Option<Object<'a>>, Refusal> {
+    pub(crate) fn object(&self, key: &str) -> Result<Option<Object<'a>>, Refusal> {
         match self.get(key) {
             Some(raw) if raw.starts_with('{') => Object::parse(raw).map(Some),
             _ => Ok(None),
@@ -89,17 +89,17 @@ impl<'a> Object<'a> {
     }
 
     /// Whether `key` is true.
-    pub(super) fn is_true(&self, key: &str) -> bool {
+    pub(crate) fn is_true(&self, key: &str) -> bool {
         self.get(key) == Some("true")
     }
 
     /// The time of `key`, in milliseconds since 1970.
-    pub(super) fn time(&self, key: &str) -> Option<Timestamp> {
+    pub(crate) fn time(&self, key: &str) -> Option<Timestamp> {
         self.millis(key).and_then(Timestamp::from_millis)
     }
 
     /// The number of `key` as milliseconds within the years that can be written.
-    pub(super) fn millis(&self, key: &str) -> Option<i64> {
+    pub(crate) fn millis(&self, key: &str) -> Option<i64> {
         let number: serde_json::Number = serde_json::from_str(self.get(key)?).ok()?;
         // A fraction of a millisecond is below what OpenCode writes; `as` saturates, and the range check refuses that.
         let millis = number
@@ -109,7 +109,7 @@ impl<'a> Object<'a> {
     }
 
     /// All entries but those of `taken`, as written.
-    pub(super) fn without(&self, taken: &[&str]) -> Writer {
+    pub(crate) fn without(&self, taken: &[&str]) -> Writer {
         let mut rest = Writer::default();
         for (key, raw) in &self.0 {
             if !taken.contains(&key.as_str()) {
@@ -121,7 +121,7 @@ impl<'a> Object<'a> {
 }
 
 /// The text of a JSON string token; what Unicode cannot hold becomes U+FFFD.
-pub(super) fn plain(token: &str) -> String {
+pub(crate) fn plain(token: &str) -> String {
     match JsonText::from_raw(RawJson::from_checked(token)) {
         Ok(text) => text.to_plain(),
         Err(_) => String::new(),
@@ -129,7 +129,7 @@ pub(super) fn plain(token: &str) -> String {
 }
 
 /// Checks that `text` is one JSON value the ledger can take, and gives it without white space around.
-pub(super) fn check_value(text: &str) -> Result<&str, Refusal> {
+pub(crate) fn check_value(text: &str) -> Result<&str, Refusal> {
     let raw: &RawValue = serde_json::from_str(text).map_err(|e| refusal(text, &e))?;
     if depth(raw.get()) > FILE_NESTING {
         return Err((
@@ -176,11 +176,11 @@ fn depth(json: &str) -> usize {
 
 /// Writes a JSON object out of raw values.
 #[derive(Default, Clone)]
-pub(super) struct Writer(String);
+pub(crate) struct Writer(String);
 
 impl Writer {
     /// Adds a value that is JSON already.
-    pub(super) fn raw(&mut self, key: &str, raw: &str) {
+    pub(crate) fn raw(&mut self, key: &str, raw: &str) {
         self.0.push(if self.0.is_empty() { '{' } else { ',' });
         self.0.push_str(JsonText::from_plain(key).as_token());
         self.0.push(':');
@@ -188,23 +188,23 @@ impl Writer {
     }
 
     /// Adds a text.
-    pub(super) fn text(&mut self, key: &str, text: &str) {
+    pub(crate) fn text(&mut self, key: &str, text: &str) {
         self.raw(key, JsonText::from_plain(text).as_token());
     }
 
     /// Adds an object, unless it is empty.
-    pub(super) fn nested(&mut self, key: &str, object: Writer) {
+    pub(crate) fn nested(&mut self, key: &str, object: Writer) {
         if !object.is_empty() {
             self.raw(key, &object.finish());
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The object's text.
-    pub(super) fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         self.0.push_str(if self.0.is_empty() { "{}" } else { "}" });
         self.0
     }

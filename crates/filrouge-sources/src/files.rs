@@ -10,19 +10,19 @@ use std::path::{Path, PathBuf};
 use crate::{SkipReason, Skipped};
 
 /// Largest file that is read; the ledger takes items of at most 16 MiB (DESIGN §8).
-pub(super) const FILE_BYTES_MAX: u64 = 64 << 20;
+pub(crate) const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Longest id: a tool's items append up to seven bytes to a part's id, and 256 is the ledger's limit.
 const ID_BYTES_MAX: usize = 248;
 
 /// A file or folder with the id its name gives.
-pub(super) struct Entry {
-    pub(super) id: String,
-    pub(super) path: PathBuf,
+pub(crate) struct Entry {
+    pub(crate) id: String,
+    pub(crate) path: PathBuf,
 }
 
 /// Whether a text can be an id of OpenCode: what filrouge takes, and no path.
-pub(super) fn is_id(text: &str) -> bool {
+pub(crate) fn is_id(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= ID_BYTES_MAX
         && text != "."
@@ -32,18 +32,18 @@ pub(super) fn is_id(text: &str) -> bool {
 }
 
 /// The files below one folder. The folder itself may be a symbolic link; the user named it.
-pub(super) struct Files {
-    pub(super) root: PathBuf,
+pub(crate) struct Files {
+    pub(crate) root: PathBuf,
 }
 
 impl Files {
     /// The `.json` files of a folder, sorted by id; an absent folder has none.
-    pub(super) fn files(&self, dir: &Path, skipped: &mut Vec<Skipped>) -> Vec<Entry> {
+    pub(crate) fn files(&self, dir: &Path, skipped: &mut Vec<Skipped>) -> Vec<Entry> {
         self.list(dir, false, skipped)
     }
 
     /// The folders of a folder, sorted by name; an absent folder has none.
-    pub(super) fn folders(&self, dir: &Path, skipped: &mut Vec<Skipped>) -> Vec<Entry> {
+    pub(crate) fn folders(&self, dir: &Path, skipped: &mut Vec<Skipped>) -> Vec<Entry> {
         self.list(dir, true, skipped)
     }
 
@@ -95,12 +95,12 @@ impl Files {
     }
 
     /// Whether there is something at `path`.
-    pub(super) fn exists(&self, path: &Path) -> bool {
+    pub(crate) fn exists(&self, path: &Path) -> bool {
         fs::symlink_metadata(path).is_ok()
     }
 
     /// The size of a regular file; `None` when there is none.
-    pub(super) fn size(&self, path: &Path) -> Option<u64> {
+    pub(crate) fn size(&self, path: &Path) -> Option<u64> {
         fs::symlink_metadata(path)
             .ok()
             .filter(fs::Metadata::is_file)
@@ -108,7 +108,7 @@ impl Files {
     }
 
     /// The text of a file.
-    pub(super) fn read(&self, path: &Path) -> Result<String, Skipped> {
+    pub(crate) fn read(&self, path: &Path) -> Result<String, Skipped> {
         let skip = |reason, detail: String| Skipped::new(path, reason, detail);
         self.check_links(path)?;
         // Opening a pipe would wait for its writer.

@@ -1,0 +1,96 @@
+//! A foreign session as the turns and items that `filrouge import` records (DESIGN §10).
+
+use filrouge_types::{Channel, NewItem, ProjectId, RawJson, RequestId, SessionId, Timestamp};
+
+use crate::Skipped;
+
+/// The header of a foreign session. Times are the foreign program's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignSession {
+    /// Its id.
+    pub id: SessionId,
+    /// The session that started it.
+    pub parent_id: Option<SessionId>,
+    /// Its project, as the path names it.
+    pub project_id: Option<ProjectId>,
+    /// The project's name, where it has one.
+    pub project_name: Option<Box<str>>,
+    /// The project's main folder.
+    pub worktree: Option<Box<str>>,
+    /// The folder the session ran in.
+    pub directory: Option<Box<str>>,
+    /// Its title.
+    pub title: Option<Box<str>>,
+    /// The agent of its first message;
+    pub agent: Option<Box<str>>,
+    /// The version of the program that wrote it.
+    pub version: Option<Box<str>>,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it last changed.
+    pub updated: Timestamp,
+    /// When it was archived.
+    pub archived: Option<Timestamp>,
+    /// Everything else its file says, a JSON object; with what lies beside it.
+    pub metadata: RawJson,
+}
+
+/// How a foreign turn ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The agent ended its work. There may be no text: see [`ForeignTurn::answer`].
+    Finalized,
+    /// The agent's last message ended in an error.
+    Failed {
+        /// The foreign name of the error.
+        code: Box<str>,
+        /// Its message.
+        message: Box<str>,
+        /// Whether the foreign program held it for passing.
+        retryable: bool,
+    },
+    /// The user stopped it.
+    Cancelled,
+    /// No answer yet, or the agent had more to do; a later read can tell more.
+    Unanswered,
+}
+
+/// One user message and what answered it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignTurn {
+    /// The id of the user message; for answers without one, of the first answer.
+    pub request_id: RequestId,
+    /// The items of the user message; not all are on channel `question`.
+    pub question: Vec<NewItem>,
+    /// The items of the answers, in order.
+    pub items: Vec<NewItem>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When it was asked.
+    pub created: Timestamp,
+    /// What the source adds, a JSON object.
+    pub metadata: RawJson,
+}
+
+impl ForeignTurn {
+    /// The item on channel `final`. A finalized turn can be without: a command the user ran
+    /// himself, a compaction, an agent that only called tools.
+    #[must_use]
+    pub fn answer(&self) -> Option<&NewItem> {
+        self.items
+            .iter()
+            .rev()
+            .find(|item| item.channel == Channel::Final)
+    }
+}
+
+/// One session with its turns, and what was left out of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadedSession {
+    /// The header, complete.
+    pub session: ForeignSession,
+    /// The turns in order.
+    pub turns: Vec<ForeignTurn>,
+    /// What was left out, in a fixed order.
+    pub skipped: Vec<Skipped>,
+}

@@ -1,0 +1,106 @@
+//! All sources as one library: what the MCP tools and the command line ask (DESIGN §10, §12).
+//!
+//! Everything here is plain functions on [`Library`]; who calls shows the answer. One file a question.
+
+mod cache;
+mod catalog;
+pub mod compacted;
+pub mod export;
+pub mod history;
+pub mod lineage;
+pub mod list;
+pub mod own;
+pub mod search;
+pub mod stats;
+
+use std::sync::Arc;
+
+pub use catalog::{Catalog, Entry};
+
+use crate::{Conversation, ReadError, Source};
+use cache::Cache;
+
+/// All sources together. Cheap to clone; clones share the cache.
+#[derive(Clone)]
+pub struct Library {
+    sources: Arc<[Arc<dyn Source>]>,
+    cache: Arc<Cache>,
+}
+
+/// Why a question has no answer; each with a hint for who asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LibraryError {
+    /// No source has a session of this id.
+    #[error("there is no session {0:?}")]
+    NoSession(String),
+    /// What was asked makes no sense; the text says what and where.
+    #[error("{0}")]
+    Invalid(String),
+    /// The session is there and cannot be read.
+    #[error("session {0:?} cannot be read: {1}")]
+    Unreadable(String, ReadError),
+}
+
+impl LibraryError {
+    /// The stable word of its kind: `session_not_found`, `invalid_argument`, `session_unreadable`.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NoSession(_) => "session_not_found",
+            Self::Invalid(_) => "invalid_argument",
+            Self::Unreadable(..) => "session_unreadable",
+        }
+    }
+
+    /// What the caller can do.
+    #[must_use]
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::NoSession(_) => "list_sessions names the sessions there are",
+            Self::Invalid(_) => "see the description of the parameter",
+            Self::Unreadable(..) => "the file named may be torn or still being written; try again",
+        }
+    }
+}
+
+impl Library {
+    /// Puts sources together. Of two sessions of one id the first source's is taken: give the newest generation of a
+    /// program first, and the ledger last. `cache_bytes` bounds what is kept of conversations in memory.
+    #[must_use]
+    pub fn new(sources: Vec<Arc<dyn Source>>, cache_bytes: usize) -> Self {
+        Self {
+            sources: sources.into(),
+            cache: Arc::new(Cache::new(cache_bytes)),
+        }
+    }
+
+    /// This library with one more source behind it, for one caller: nothing of that source is put in the cache.
+    #[must_use]
+    pub fn with(&self, source: Arc<dyn Source>) -> Self {
+        let sources = self.sources.iter().cloned().chain([source]).collect();
+        Self {
+            sources,
+            cache: self.cache.clone(),
+        }
+    }
+
+    /// The sources in order.
+    #[must_use]
+    pub fn sources(&self) -> &[Arc<dyn Source>] {
+        &self.sources
+    }
+
+    /// All sessions of all sources, each id once. A source that cannot be listed is named in it.
+    #[must_use]
+    pub fn catalog(&self) -> Catalog {
+        catalog::of(&self.sources)
+    }
+
+    /// A conversation, from the cache when nothing has changed.
+    ///
+    /// # Errors
+    /// [`LibraryError::Unreadable`], or [`LibraryError::NoSession`] when it has gone meanwhile.
+    pub fn conversation(&self, entry: &Entry) -> Result<Arc<Conversation>, LibraryError> {
+        self.cache.conversation(&self.sources[entry.source], entry)
+    }
+}
