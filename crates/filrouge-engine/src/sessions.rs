@@ -6,7 +6,8 @@ use filrouge_store::command::{
 };
 use filrouge_store::ledger::HotReceipt;
 use filrouge_types::{
-    ErrorCode, Failure, IdentityId, RawJson, Session, SessionEvent, SessionId, Timestamp, TurnId,
+    ErrorCode, EventKey, Failure, IdentityId, OWN_EVENTS, RawJson, Session, SessionEvent,
+    SessionId, Timestamp, TurnId,
 };
 
 use serde::Serialize;
@@ -14,9 +15,6 @@ use serde::Serialize;
 use crate::calls::held;
 use crate::engine::{Engine, unexpected};
 use crate::requests::{CloseSession as CloseRequest, CreateSession, PatchSession, RecordEvent};
-
-/// What the keys of filrouge's own events begin with.
-const OWN_EVENTS: &str = "filrouge:";
 
 /// Sessions erased by one look at a list.
 const ERASED_AT_ONCE: usize = 100;
@@ -258,21 +256,42 @@ impl Engine {
         session_id: SessionId,
         request: RecordEvent,
     ) -> Result<(SessionEvent, bool), Failure> {
-        if request.key.as_str().starts_with(OWN_EVENTS) {
+        if request.key.is_own() {
             let what = format!("keys that begin with {OWN_EVENTS:?} are filrouge's own");
             return Err(Failure::new(ErrorCode::Invalid, what).with_hint("give it another key"));
         }
         self.record_any_event(scope, session_id, request).await
     }
 
+    /// Tells of something that filrouge itself has seen: once for each `of` of this kind in a session.
+    pub(crate) async fn record_own_event(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        kind: &str,
+        of: &str,
+        detail: Option<RawJson>,
+    ) -> Result<(), Failure> {
+        let key = EventKey::own(kind, of)
+            .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
+        let event = RecordEvent {
+            key,
+            kind: kind.into(),
+            at: None,
+            detail,
+        };
+        self.record_any_event(scope, session.clone(), event).await?;
+        Ok(())
+    }
+
     /// As [`Self::record_event`], also for filrouge's own events, which are told whoever holds the session.
-    pub(crate) async fn record_any_event(
+    async fn record_any_event(
         &self,
         scope: &Scope,
         session_id: SessionId,
         request: RecordEvent,
     ) -> Result<(SessionEvent, bool), Failure> {
-        let own = request.key.as_str().starts_with(OWN_EVENTS);
+        let own = request.key.is_own();
         let scope = &match own {
             true => scope.clone().with_hold(None),
             false => scope.clone(),

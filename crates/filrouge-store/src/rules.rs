@@ -28,6 +28,7 @@ mod redact;
 pub mod refusal;
 mod session;
 mod start;
+pub mod tenure;
 
 pub(crate) use redact::redaction_begins;
 

@@ -131,6 +131,25 @@ text_id!(
     EventKey
 );
 
+/// What the keys of filrouge's own events begin with; no caller may give such a key.
+pub const OWN_EVENTS: &str = "filrouge:";
+
+impl EventKey {
+    /// The key of an event that filrouge itself tells: once for each `of` of this kind in a session.
+    ///
+    /// # Errors
+    /// [`IdError`] when it gets longer than an id may be.
+    pub fn own(kind: &str, of: impl fmt::Display) -> Result<Self, IdError> {
+        Self::new(format!("{OWN_EVENTS}{kind}:{of}"))
+    }
+
+    /// Whether it is the key of an event that filrouge itself tells.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.as_str().starts_with(OWN_EVENTS)
+    }
+}
+
 impl TenantId {
     /// The tenant used when none is configured.
     #[must_use]

@@ -19,7 +19,8 @@ mod turn;
 
 pub use error::{ErrorCode, Failure, Place};
 pub use id::{
-    EventKey, IdError, IdentityId, ItemId, ProjectId, RequestId, SessionId, TenantId, TurnId,
+    EventKey, IdError, IdentityId, ItemId, OWN_EVENTS, ProjectId, RequestId, SessionId, TenantId,
+    TurnId,
 };
 pub use item::{Channel, Item, NewItem, Role, UnknownName, Variant};
 pub use json::{JsonError, JsonText, MAX_NESTING, RawJson, check_nesting};

@@ -15,7 +15,6 @@ use super::unclaimed::{self, Unclaimed, held_now};
 use super::words::{word, word_of};
 use crate::engine::{Engine, unexpected};
 use crate::hex::to_hex;
-use crate::requests::RecordEvent;
 use crate::spool::note_spooled;
 
 /// How often who waits looks for itself: of a session that is not in the ledger no commit tells.
@@ -297,16 +296,9 @@ impl Engine {
         holder: &str,
     ) -> Result<(), Failure> {
         let waiter = to_hex(&Sha256::digest(holder)[..8]);
-        let key = format!("filrouge:call_lock_timeout:{fence}:{waiter}");
-        let internal = |e: String| Failure::new(ErrorCode::Internal, e);
-        let event = RecordEvent {
-            key: filrouge_types::EventKey::new(key).map_err(|e| internal(e.to_string()))?,
-            kind: "call_lock_timeout".into(),
-            at: None,
-            detail: None,
-        };
-        self.record_any_event(scope, session.clone(), event).await?;
-        Ok(())
+        let of = format!("{fence}:{waiter}");
+        self.record_own_event(scope, session, "call_lock_timeout", &of, None)
+            .await
     }
 
     async fn ask_lease(

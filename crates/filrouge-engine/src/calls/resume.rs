@@ -6,7 +6,7 @@ use filrouge_store::command::{NewSession, Scope};
 use filrouge_store::ledger::Waiting;
 use filrouge_store::read::NewestCheckpoint;
 use filrouge_types::{
-    Checkpoint, ErrorCode, EventKey, Failure, Item, RawJson, SessionId, Timestamp, UNPLACED,
+    Checkpoint, ErrorCode, Failure, Item, RawJson, SessionId, Timestamp, UNPLACED,
 };
 use serde::Serialize;
 use tokio::time::Instant;
@@ -17,7 +17,6 @@ use super::settings::Journal;
 use super::unclaimed::Unclaimed;
 use super::words::{word, word_of};
 use crate::engine::Engine;
-use crate::requests::RecordEvent;
 
 /// How often is looked whether what waits was drained.
 const LOOK: Duration = Duration::from_millis(10);
@@ -246,16 +245,13 @@ impl Engine {
 
     /// Tells by an event that the application has to make its state anew from items.
     async fn tell_reconstructed(&self, scope: &Scope, session: &SessionId, resumed: &Resumed) {
-        let key = format!("filrouge:session_reconstruct_used:{}", resumed.fence);
-        let Ok(key) = EventKey::new(key) else { return };
         let from = resumed.fallback.unwrap_or(Fallback::Replay).as_str();
-        let event = RecordEvent {
-            key,
-            kind: "session_reconstruct_used".into(),
-            at: None,
-            detail: Some(RawJson::from_checked(format!(r#"{{"from":"{from}"}}"#))),
-        };
-        if let Err(failure) = self.record_any_event(scope, session.clone(), event).await {
+        let detail = RawJson::from_checked(format!(r#"{{"from":"{from}"}}"#));
+        let (kind, of) = ("session_reconstruct_used", resumed.fence.to_string());
+        let recorded = self
+            .record_own_event(scope, session, kind, &of, Some(detail))
+            .await;
+        if let Err(failure) = recorded {
             let err = failure.code;
             self.counts.event_dropped(err);
             tracing::warn!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), "[CALL_RESUME_WARN] err={err}");

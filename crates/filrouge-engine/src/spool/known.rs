@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{Append, Command, PutCheckpoint, Scope, SessionToken, Viewer, Write};
+use filrouge_store::rows::HeadLease;
 use filrouge_types::{
     Checkpoint, ItemId, Lease, RequestId, SessionId, TenantId, Timestamp, Turn, TurnId, TurnStatus,
 };
@@ -36,15 +37,20 @@ pub(super) struct Held {
 
 impl Held {
     pub(super) fn is_live(&self, now: Timestamp) -> bool {
-        !self.holder.is_empty() && self.expires_at > now
+        self.under(0).is_live(now)
     }
 
     pub(super) fn shown(&self, fence: u64, now: Timestamp) -> Lease {
-        let live = self.is_live(now);
-        Lease {
+        self.under(fence).shown(now)
+    }
+
+    /// As the head of the session would have it; when it was given out is not known here.
+    pub(super) fn under(&self, fence: u64) -> HeadLease {
+        HeadLease {
             fence,
-            holder: live.then(|| self.holder.clone()),
-            expires_at: live.then_some(self.expires_at),
+            holder: self.holder.clone(),
+            expires_at: self.expires_at,
+            ..HeadLease::default()
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use filrouge_store::command::{Command, Hold, LeaseAsk, Outcome, TakeLease, Write};
+use filrouge_store::rules::tenure::{Tenure, end_of};
 use filrouge_types::{ErrorCode, Failure, Lease, Timestamp};
 
 use super::Core;
@@ -134,89 +135,47 @@ fn kept(lease: &Lease, now: Timestamp) -> LeaseNow {
     }
 }
 
-fn after(now: Timestamp, ttl: std::time::Duration) -> Timestamp {
-    let micros = i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX);
-    Timestamp::from_micros(now.as_micros().saturating_add(micros))
-}
-
-/// The lease as it stands once this was asked; the refusals are those of the rules.
+/// The lease as it stands once this was asked, by the ledger's rules.
 fn given(known: &Known, take: &TakeLease, now: Timestamp) -> Result<(u64, Held), Failure> {
     let held = known.held.as_ref().ok_or_else(|| {
         unavailable(
             "this server has not given the session's last lease, and the ledger does not answer",
         )
     })?;
-    let refused = |code, what: String| {
-        let mut failure = Failure::new(code, what)
-            .with_hint("wait until it is given free or its time is up, and try again");
-        failure.held = Some(Box::new(held.shown(known.fence, now)));
-        failure
+    let lease = held.under(known.fence);
+    let tenure = Tenure {
+        session: &take.session_id,
+        lease: &lease,
+        now,
     };
-    let other = held.is_live(now) && held.holder != take.holder;
-    let taken = || {
-        format!(
-            "session {:?} is held by {:?}",
-            take.session_id.as_str(),
-            held.holder
-        )
-    };
-    let by = |fence: u64| {
-        if fence != known.fence {
-            let what = format!(
-                "fence {fence} is not the newest one, which is {}",
-                known.fence
-            );
-            return Err(Failure::new(ErrorCode::StaleFence, what));
-        }
-        Ok(())
+    let until = |ttl| Held {
+        holder: take.holder.clone(),
+        expires_at: end_of(now, ttl),
     };
     match &take.ask {
         LeaseAsk::Acquire(acquire) => {
-            if let Some(state) = known.state.as_ref()
-                && acquire.terminal.contains(state)
-            {
-                let what = format!("session {:?} has come to {state}", take.session_id.as_str());
-                return Err(Failure::new(ErrorCode::SessionTerminated, what)
-                    .with_hint("begin another session: this one does not go on"));
-            }
-            if other {
-                return Err(refused(ErrorCode::LeaseTimeout, taken()));
+            tenure.check_state(known.state.as_deref(), &acquire.terminal)?;
+            let live = held.is_live(now);
+            if live && held.holder != take.holder {
+                return Err(tenure.refused(ErrorCode::LeaseTimeout));
             }
             // As the ledger would: who holds it keeps the fence.
-            let fence = known.fence + u64::from(!held.is_live(now));
-            let held = Held {
-                holder: take.holder.clone(),
-                expires_at: after(now, acquire.ttl),
-            };
-            Ok((fence, held))
+            Ok((known.fence + u64::from(!live), until(acquire.ttl)))
         }
         LeaseAsk::Renew { fence, ttl } => {
-            by(*fence)?;
-            if other {
-                return Err(refused(ErrorCode::LeaseHeld, taken()));
-            }
-            if !held.is_live(now) {
-                let what = format!("the lease with fence {fence} has ended");
-                return Err(Failure::new(ErrorCode::LeaseExpired, what));
-            }
-            let held = Held {
-                holder: take.holder.clone(),
-                expires_at: after(now, *ttl),
-            };
-            Ok((*fence, held))
+            tenure.check_holder(&take.holder, *fence)?;
+            Ok((*fence, until(*ttl)))
         }
-        LeaseAsk::Release { fence } => {
-            if *fence == known.fence && other {
-                return Err(refused(ErrorCode::LeaseHeld, taken()));
+        LeaseAsk::Release { fence } => match tenure.check_holder(&take.holder, *fence) {
+            Ok(()) => {
+                let free = Held {
+                    holder: Box::default(),
+                    expires_at: now,
+                };
+                Ok((known.fence, free))
             }
-            if *fence != known.fence || !held.is_live(now) {
-                return Ok((known.fence, held.clone()));
-            }
-            let free = Held {
-                holder: Box::default(),
-                expires_at: now,
-            };
-            Ok((known.fence, free))
-        }
+            Err(failure) if failure.code == ErrorCode::LeaseHeld => Err(failure),
+            Err(_) => Ok((known.fence, held.clone())),
+        },
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use filrouge_store::command::{Command, Outcome, Write};
+use filrouge_store::rows::HeadLease;
 use filrouge_store::rules::refusal;
+use filrouge_store::rules::tenure::Tenure;
 use filrouge_types::{ErrorCode, Failure, TurnStatus, UNPLACED};
 
 use super::Core;
@@ -74,32 +76,27 @@ impl Core {
         let Some(hold) = command.scope.hold else {
             return Ok(());
         };
-        if hold.fence < known.fence {
-            let what = format!(
-                "fence {} is not the newest one of session {:?}, which is {}",
-                hold.fence,
-                key.1.as_str(),
-                known.fence
-            );
-            return Err(Failure::new(ErrorCode::StaleFence, what)
-                .with_hint("resume the session, and go on from what was written meanwhile"));
-        }
         if hold.fence > known.fence {
             return Err(unavailable(
                 "the fence is not known here, and the ledger does not answer",
             ));
         }
-        let now = self.clock.now();
+        let lease = match &known.held {
+            Some(held) => held.under(known.fence),
+            None => HeadLease {
+                fence: known.fence,
+                ..HeadLease::default()
+            },
+        };
         let event = matches!(command.write, Write::RecordEvent(_));
-        if !event
-            && known.held.as_ref().is_some_and(|held| !held.is_live(now))
-            && !self.is_repeat(command, known)
-        {
-            let what = format!("the lease with fence {} has ended", hold.fence);
-            return Err(Failure::new(ErrorCode::LeaseExpired, what)
-                .with_hint("resume the session: nobody else may have taken it yet"));
-        }
-        Ok(())
+        // Of a lease that was not given here the time is not known.
+        let untimed = event || known.held.is_none() || self.is_repeat(command, known);
+        let tenure = Tenure {
+            session: &key.1,
+            lease: &lease,
+            now: self.clock.now(),
+        };
+        tenure.check_fence(hold.fence, untimed)
     }
 
     fn is_repeat(&self, command: &Command, known: &Known) -> bool {

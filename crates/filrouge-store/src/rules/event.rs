@@ -11,8 +11,6 @@ use crate::rows::{EventRow, LogEntry, Tx};
 const EVENTS_MAX: u64 = 10_000;
 /// Most of them when filrouge itself adds one: the last tenth is left to the application.
 const OWN_EVENTS_MAX: u64 = EVENTS_MAX - EVENTS_MAX / 10;
-/// What the keys of filrouge's own events begin with.
-const OWN: &str = "filrouge:";
 
 pub(super) fn apply<T: Tx>(
     tx: &mut T,
@@ -70,7 +68,7 @@ pub(super) fn put<T: Tx>(
     event: SessionEvent,
 ) -> Result<(), Failure> {
     let number = tx.newest_event(session.pk)? + 1;
-    let most = match event.key.as_str().starts_with(OWN) {
+    let most = match event.key.is_own() {
         true => OWN_EVENTS_MAX,
         false => EVENTS_MAX,
     };

@@ -1,8 +1,9 @@
 //! Leases: one holder at a time, under a fence that only grows (DESIGN §6). The newest lease lies in the session's head, so
 //! that whoever writes has looked at it, and whoever gives the session free does so in the commit of the write.
 
-use filrouge_types::{ErrorCode, EventKey, Failure, Lease, SessionStatus, Timestamp};
+use filrouge_types::{ErrorCode, EventKey, Failure, SessionStatus, Timestamp};
 
+use super::tenure::{Tenure, end_of};
 use super::{Change, Context, Group, event, insert_session, put_changed};
 use crate::command::{Acquire, LeaseAsk, NewEvent, Outcome, Scope, TakeLease};
 use crate::read::{Loaded, session_not_found};
@@ -32,8 +33,8 @@ pub(super) fn take<T: Tx>(
                 session.head.lease.holder = take.holder.clone();
                 not_shorter(&session.head.lease, ctx.now, *ttl)
             } else {
-                held_by(&session, ctx, &take.holder, *fence)?;
-                after(ctx.now, *ttl)
+                tenure(&session, ctx.now).check_holder(&take.holder, *fence)?;
+                end_of(ctx.now, *ttl)
             };
             session.head.lease.expires_at = until;
             put(tx, group, ctx, session)
@@ -44,7 +45,7 @@ pub(super) fn take<T: Tx>(
                 free(&mut session.head.lease, ctx.now);
                 return put(tx, group, ctx, session);
             }
-            match held_by(&session, ctx, &take.holder, *fence) {
+            match tenure(&session, ctx.now).check_holder(&take.holder, *fence) {
                 Ok(()) => {
                     free(&mut session.head.lease, ctx.now);
                     put(tx, group, ctx, session)
@@ -84,11 +85,11 @@ fn acquired<T: Tx>(
         (None, Some(new)) => insert_session(tx, ctx, scope, new)?,
         (None, None) => return Err(session_not_found(&take.session_id)),
     };
-    check_goes_on(&session, acquire)?;
+    check_goes_on(&session, ctx, acquire)?;
     let lease = &session.head.lease;
     let fence = match lease.is_live(ctx.now) {
         true if lease.holder == take.holder => lease.fence,
-        true => return Err(refused(&session, ctx.now, ErrorCode::LeaseTimeout)),
+        true => return Err(tenure(&session, ctx.now).refused(ErrorCode::LeaseTimeout)),
         false if lease.fence == 0 => first_fence(tx, ctx.now),
         false => lease.fence + 1,
     };
@@ -135,7 +136,7 @@ fn given(
     HeadLease {
         fence,
         holder: take.holder.clone(),
-        expires_at: after(now, ttl),
+        expires_at: end_of(now, ttl),
         since: if fence == before.fence {
             before.since
         } else {
@@ -159,12 +160,12 @@ fn given_meanwhile<T: Tx>(
     let again = lease.fence == fence && lease.holder == take.holder;
     let next = lease.fence.checked_add(1) == Some(fence);
     if fence == 0 || !(again || next) {
-        return Err(stale(&session, fence));
+        return Err(tenure(&session, ctx.now).stale(fence));
     }
     let until = if again {
         not_shorter(lease, ctx.now, ttl)
     } else {
-        after(ctx.now, ttl)
+        end_of(ctx.now, ttl)
     };
     session.head.lease = given(lease, take, fence, ctx.now, ttl);
     session.head.lease.expires_at = until;
@@ -173,16 +174,12 @@ fn given_meanwhile<T: Tx>(
 
 /// Until when a lease stands that was prolonged while the store did not answer: one that is live is never cut short.
 fn not_shorter(lease: &HeadLease, now: Timestamp, ttl: std::time::Duration) -> Timestamp {
-    lease.expires_at.max(after(now, ttl))
+    lease.expires_at.max(end_of(now, ttl))
 }
 
-fn check_goes_on(session: &Loaded, acquire: &Acquire) -> Result<(), Failure> {
+fn check_goes_on(session: &Loaded, ctx: &Context<'_>, acquire: &Acquire) -> Result<(), Failure> {
     let state = session.row.state.as_deref();
-    if let Some(state) = state.filter(|s| acquire.terminal.iter().any(|t| **t == **s)) {
-        let what = format!("session {:?} has come to {state}", session.name());
-        return Err(Failure::new(ErrorCode::SessionTerminated, what)
-            .with_hint("begin another session: this one does not go on"));
-    }
+    tenure(session, ctx.now).check_state(state, &acquire.terminal)?;
     if session.row.status == SessionStatus::Closed {
         let what = format!("session {:?} is closed", session.name());
         return Err(Failure::new(ErrorCode::SessionClosed, what)
@@ -205,10 +202,8 @@ fn resumes<T: Tx>(
     if nothing || known == Some(head.last_seq) {
         return Ok(false);
     }
-    let key = format!("filrouge:{RESUMED}:{}", head.lease.fence);
-    let Ok(key) = EventKey::new(key) else {
-        return Ok(false);
-    };
+    let key = EventKey::own(RESUMED, head.lease.fence)
+        .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
     if tx.event(session.pk, &key)?.is_some() {
         return Ok(true);
     }
@@ -251,24 +246,14 @@ pub(super) fn check_named(
 /// # Errors
 /// `lease_held`, `stale_fence`, `lease_expired`.
 pub fn check_hold(session: &Loaded, scope: &Scope, now: Timestamp) -> Result<(), Failure> {
-    let lease = &session.head.lease;
-    let live = lease.is_live(now);
     let Some(hold) = scope.hold else {
-        return if live {
-            Err(refused(session, now, ErrorCode::LeaseHeld))
+        return if session.head.lease.is_live(now) {
+            Err(tenure(session, now).refused(ErrorCode::LeaseHeld))
         } else {
             Ok(())
         };
     };
-    if hold.fence != lease.fence || hold.fence == 0 {
-        return Err(stale(session, hold.fence));
-    }
-    if !live && !hold.queued {
-        let what = format!("the lease with fence {} has ended", hold.fence);
-        return Err(Failure::new(ErrorCode::LeaseExpired, what)
-            .with_hint("resume the session: nobody else may have taken it yet"));
-    }
-    Ok(())
+    tenure(session, now).check_fence(hold.fence, hold.queued)
 }
 
 /// Whoever holds the session and asks for it gives it free, in the head that is put then; tells whether that is so.
@@ -349,46 +334,10 @@ fn took_over_here(
     queued && fence != 0 && fence == lease.fence && free
 }
 
-/// That the session is held by this holder under this fence.
-fn held_by(session: &Loaded, ctx: &Context<'_>, holder: &str, fence: u64) -> Result<(), Failure> {
-    let lease = &session.head.lease;
-    if fence != lease.fence || fence == 0 {
-        return Err(stale(session, fence));
+fn tenure<'a>(session: &'a Loaded, now: Timestamp) -> Tenure<'a> {
+    Tenure {
+        session: &session.row.session_id,
+        lease: &session.head.lease,
+        now,
     }
-    if !lease.is_live(ctx.now) {
-        let what = format!("the lease with fence {fence} has ended");
-        return Err(Failure::new(ErrorCode::LeaseExpired, what)
-            .with_hint("take another lease: nobody else may have taken the session yet"));
-    }
-    if *lease.holder != *holder {
-        return Err(refused(session, ctx.now, ErrorCode::LeaseHeld));
-    }
-    Ok(())
-}
-
-/// Another fence is the newest one.
-fn stale(session: &Loaded, fence: u64) -> Failure {
-    let what = format!(
-        "fence {fence} is not the newest one of session {:?}, which is {}",
-        session.name(),
-        session.head.lease.fence
-    );
-    Failure::new(ErrorCode::StaleFence, what)
-        .with_hint("resume the session, and go on from what was written meanwhile")
-}
-
-/// Somebody else holds the session.
-fn refused(session: &Loaded, now: Timestamp, code: ErrorCode) -> Failure {
-    let held: Lease = session.head.lease.shown(now);
-    let holder = held.holder.as_deref().unwrap_or_default();
-    let what = format!("session {:?} is held by {holder:?}", session.name());
-    let hint = "wait until it is given free or its time is up, and try again";
-    let mut failure = Failure::new(code, what).with_hint(hint);
-    failure.held = Some(Box::new(held));
-    failure
-}
-
-fn after(now: Timestamp, ttl: std::time::Duration) -> Timestamp {
-    let micros = i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX);
-    Timestamp::from_micros(now.as_micros().saturating_add(micros))
 }
