@@ -263,16 +263,19 @@ pub(crate) fn kill_at(mut child: Child, stage: &str, more: Duration) -> bool {
     killed && at.is_some()
 }
 
+/// Most copies that are begun until enough were killed half made.
+const ROUNDS_MAX: u64 = 60;
+
 #[test]
 fn a_killed_copy_is_finished_by_the_next() {
     let world = World::on_sqlite();
     many(&world);
     let stages = ["copying commits", "copying sessions", "verifying the copy"];
     let (mut half_made, mut resumed) = (0, 0);
-    for round in 0..9 {
+    for round in 0..ROUNDS_MAX {
         // Killed up to three times in a row; the source goes on in between.
         for kill in 0..=(round % 3) {
-            let more = Duration::from_millis(round * 5 + kill);
+            let more = Duration::from_millis(round % 9 * 5 + kill);
             let stage = stages[usize::try_from((round + kill) % 3).unwrap()];
             if kill_at(world.copying(), stage, more) {
                 let store = url(&world.target());
@@ -301,13 +304,13 @@ fn a_killed_copy_is_finished_by_the_next() {
         world.verify_copy();
         let audit = |path: &Path| world.told(&url(path), &["audit", "--json", "--tenant", "t0"]);
         assert_eq!(audit(&world.target()), audit(&world.store()), "{round}");
-        if round == 8 {
+        // When a kill comes depends on the machine: there are rounds until enough came in the middle.
+        if round >= 8 && half_made > 3 && resumed > 2 {
             break;
         }
+        assert!(round + 1 < ROUNDS_MAX, "{half_made} {resumed}");
         std::fs::remove_dir_all(world.target().parent().unwrap()).unwrap();
     }
-    // When a kill comes depends on the machine; that some come in the middle does not.
-    assert!(half_made > 0 && resumed > 0, "{half_made} {resumed}");
     for tenant in ["t0", "t3"] {
         assert_eq!(
             world.tells(&url(&world.target()), tenant),
