@@ -15,6 +15,7 @@ mod raw;
 mod reads;
 mod report;
 mod size;
+mod sources;
 mod stats;
 mod streams;
 mod workload;
@@ -91,6 +92,8 @@ enum Workload {
     Size,
     /// Providers' streams decoded, beside their JSON parsed and ignored
     Decode,
+    /// Other programs' histories: lists, histories, statistics, searches, beside sqlite3 and ripgrep
+    Sources,
     /// Random damage to providers' streams: nothing a decoder is given may break it
     FuzzDecoders {
         /// How many inputs
@@ -175,6 +178,7 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
         Workload::Flat => flat::flat(setup).await,
         Workload::Size => size::size(setup).await,
         Workload::Decode => decode::decode(setup),
+        Workload::Sources => sources::sources(setup),
         other => anyhow::bail!("{other:?} is no single workload"),
     }
 }
@@ -182,7 +186,7 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
 async fn sections(setup: &Setup, command: &Workload, json: bool) -> Result<()> {
     use Workload::{
         Append1, Append32, Calls, Context, Decode, Flat, Hot, Http32, Last20, Postgres, Readall,
-        Size,
+        Size, Sources,
     };
     let all = [
         Append1,
@@ -200,6 +204,7 @@ async fn sections(setup: &Setup, command: &Workload, json: bool) -> Result<()> {
         Flat,
         Size,
         Decode,
+        Sources,
     ];
     let chosen = if *command == Workload::All {
         all.to_vec()

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use filrouge_engine::{CreateSession, ImportedTurn};
-use filrouge_sources::{ForeignTurn, LoadedSession, Outcome, Source, opencode};
+use filrouge_sources::{ForeignTurn, LoadedSession, Outcome, opencode};
 use filrouge_types::{NewItem, RawJson, SessionId, TurnStatus};
 
 use crate::Setup;
@@ -54,13 +54,11 @@ fn status(outcome: &Outcome) -> TurnStatus {
 }
 
 fn loaded(path: &Path) -> Result<Vec<LoadedSession>> {
-    let source = opencode::open(path)?;
     let mut found = Vec::new();
-    for header in source.sessions()? {
+    for source in opencode::open(path)? {
+        let listing = source.list()?;
         // What cannot be read is counted by the importer's own tests.
-        if let Ok(session) = header.and_then(|h| source.load(&h.reference)) {
-            found.push(session);
-        }
+        found.extend(listing.headers.iter().flat_map(|h| source.load(&h.id)));
     }
     Ok(found)
 }

@@ -58,8 +58,8 @@ pub use requests::{
 };
 pub use secrets::{
     CredentialPolicy, MaskStream, Masked, Recorded, SecretStream, TurnSecrets, UnknownPolicy,
-    mask_json, mask_text,
+    credentials, mask_json, mask_text,
 };
 pub use sessions::{ErasureReceipt, StoreReceipt};
-pub use stats::{SessionStatistics, Statistics, Tokens, TurnsByStatus};
+pub use stats::{SessionStatistics, Statistics, Tokens, TurnsByStatus, usage_tokens};
 pub use validate::Limits;

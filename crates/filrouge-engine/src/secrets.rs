@@ -22,7 +22,7 @@ mod tests;
 mod turn;
 
 pub use json::mask_json;
-pub use mask::{CredentialPolicy, Masked, UnknownPolicy, mask_text};
+pub use mask::{CredentialPolicy, Masked, UnknownPolicy, credentials, mask_text};
 pub use requests::Recorded;
 pub use stream::MaskStream;
 pub use turn::{SecretStream, TurnSecrets};

@@ -19,7 +19,7 @@ mod usage;
 
 use copies::{Origin, Seen};
 use fact::Fact;
-pub use usage::Tokens;
+pub use usage::{Tokens, tokens as usage_tokens};
 
 /// Most items of descendants that are looked at.
 const ITEMS_MAX: u64 = 1_000_000;

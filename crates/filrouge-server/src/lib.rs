@@ -4,6 +4,7 @@ mod access;
 mod answer;
 mod extract;
 mod limits;
+mod mcp;
 mod metrics;
 mod observe;
 mod openapi;
@@ -20,6 +21,7 @@ mod webhooks;
 
 pub use access::{AccessSettings, Authority, JwksSource, JwtAlgorithm, JwtError, JwtSettings};
 pub use limits::{LargeAnswer, LimitSettings, Limits, Rate, RateSubject, Retry, StreamSlot};
+pub use mcp::{McpSettings, serve_mcp};
 pub use metrics::Metrics;
 pub use routes::router;
 pub use serve::{App, ListenError, bind, serve};

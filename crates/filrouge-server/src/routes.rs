@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::MatchedPath;
+use axum::routing::post;
 use filrouge_types::ErrorCode;
 use utoipa::openapi::{PathItem, Paths};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access;
+use crate::mcp;
 use crate::problem::Problem;
 use crate::serve::App;
 
@@ -86,8 +88,11 @@ pub(crate) fn api() -> OpenApiRouter<App> {
 /// All routes over `app`.
 pub fn router(app: App) -> Router {
     let (routes, document) = api().split_for_parts();
-    let methods: Arc<Methods> = Arc::new(methods(&document.paths));
+    let mut methods = methods(&document.paths);
+    methods.insert(mcp::PATH.to_owned(), mcp::METHODS.to_owned());
+    let methods: Arc<Methods> = Arc::new(methods);
     routes
+        .route(mcp::PATH, post(mcp::call))
         .fallback(async || {
             let problem = Problem::new(ErrorCode::RouteNotFound, "there is no such route");
             hinted(problem, "/openapi.json shows all routes".to_owned())

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use crate::access::Authority;
 use crate::limits::{LimitSettings, Limits};
+use crate::mcp::{McpSettings, Mounted};
 use crate::metrics::Metrics;
 use crate::observe;
 use crate::recordings::Recordings;
@@ -46,19 +47,21 @@ struct Parts {
     limits: Limits,
     metrics: Arc<Metrics>,
     recordings: Recordings,
+    mcp: Mounted,
     statuses: Lately,
     stopping: watch::Sender<bool>,
 }
 
 impl App {
-    /// The engine, who is let in, the anchor's keeper, and the bounds of what
-    /// callers may take.
+    /// The engine, who is let in, the anchor's keeper, the bounds of what
+    /// callers may take, and what agents are answered from over MCP.
     #[must_use]
     pub fn new(
         engine: Arc<Engine>,
         authority: Authority,
         anchor: Option<AnchorKeeper>,
         limits: LimitSettings,
+        mcp: McpSettings,
     ) -> Self {
         let metrics = Arc::new(Metrics::default());
         Self(Arc::new(Parts {
@@ -68,6 +71,7 @@ impl App {
             anchor,
             limits: Limits::new(limits, metrics.clone()),
             recordings: Recordings::new(&metrics),
+            mcp: Mounted::new(mcp),
             metrics,
             statuses: Lately::default(),
             stopping: watch::Sender::new(false),
@@ -89,6 +93,11 @@ impl App {
     /// The provider streams that are being recorded.
     pub(crate) fn recordings(&self) -> &Recordings {
         &self.0.recordings
+    }
+
+    /// What agents are answered from.
+    pub(crate) fn mcp(&self) -> &Mounted {
+        &self.0.mcp
     }
 
     /// What was said lately of how tenants do.

@@ -1,11 +1,16 @@
 //! Listing and reading files that somebody else may be writing, or may have prepared as a trap.
 //!
-//! Names come from listings only, so no id can lead out of the folder that was opened, and no
-//! symbolic link below it is followed.
+//! Names come from listings only, so no id can lead out of the folder that was opened. Folders are opened one step at
+//! a time from the folder above, so no symbolic link below the root is followed, even one that is put there meanwhile.
 
-use std::fs;
-use std::io::{ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::ffi::{CStr, OsStr};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::buffer::spare_capacity;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, open, openat, statat};
+use rustix::io::{Errno, read};
 
 use crate::{SkipReason, Skipped};
 
@@ -15,11 +20,16 @@ pub(crate) const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Longest id: a tool's items append up to seven bytes to a part's id, and 256 is the ledger's limit.
 const ID_BYTES_MAX: usize = 248;
 
-/// A file or folder with the id its name gives.
-pub(crate) struct Entry {
-    pub(crate) id: String,
-    pub(crate) path: PathBuf,
-}
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
+
+// Opening a pipe would wait for its writer; with NONBLOCK it gives nothing, and is told from an empty file.
+const FILE: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
 
 /// Whether a text can be an id of OpenCode: what filrouge takes, and no path.
 pub(crate) fn is_id(text: &str) -> bool {
@@ -31,114 +41,243 @@ pub(crate) fn is_id(text: &str) -> bool {
         && !text.chars().any(char::is_control)
 }
 
+/// What a folder is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Files; their id is the name without `.json`.
+    Json,
+    /// Folders; their id is the name.
+    Folders,
+}
+
 /// The files below one folder. The folder itself may be a symbolic link; the user named it.
+#[derive(Debug, Clone)]
 pub(crate) struct Files {
     pub(crate) root: PathBuf,
 }
 
 impl Files {
-    /// The `.json` files of a folder, sorted by id; an absent folder has none.
-    pub(crate) fn files(&self, dir: &Path, skipped: &mut Vec<Skipped>) -> Vec<Entry> {
-        self.list(dir, false, skipped)
+    /// The root.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(crate) fn root(&self) -> Result<Folder, std::io::Error> {
+        let fd = open(&self.root, FOLDER, Mode::empty())?;
+        Ok(Folder {
+            fd,
+            path: self.root.clone(),
+        })
     }
 
-    /// The folders of a folder, sorted by name; an absent folder has none.
-    pub(crate) fn folders(&self, dir: &Path, skipped: &mut Vec<Skipped>) -> Vec<Entry> {
-        self.list(dir, true, skipped)
+    /// The folder at `below`, a path of plain names under the root; `None` when there is none.
+    pub(crate) fn folder(&self, below: &Path) -> Result<Option<Folder>, Skipped> {
+        let mut folder = match self.root() {
+            Ok(root) => root,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(unreadable(&self.root, &e)),
+        };
+        for step in below.components() {
+            let Component::Normal(name) = step else {
+                let path = self.root.join(below);
+                return Err(Skipped::new(&path, SkipReason::BadName, "not a plain name"));
+            };
+            match folder.below(name)? {
+                Some(next) => folder = next,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(folder))
     }
 
-    fn list(&self, dir: &Path, want_folders: bool, skipped: &mut Vec<Skipped>) -> Vec<Entry> {
+    /// The ids of the `.json` files in `below`, sorted; an absent folder has none.
+    pub(crate) fn ids(&self, below: &Path, skipped: &mut Vec<Skipped>) -> Vec<String> {
+        self.list(below, Wanted::Json, skipped)
+    }
+
+    /// The names of the folders in `below`, sorted; an absent folder has none.
+    pub(crate) fn folders(&self, below: &Path, skipped: &mut Vec<Skipped>) -> Vec<String> {
+        self.list(below, Wanted::Folders, skipped)
+    }
+
+    fn list(&self, below: &Path, wanted: Wanted, skipped: &mut Vec<Skipped>) -> Vec<String> {
+        match self.folder(below) {
+            Ok(Some(folder)) => folder.list(wanted, skipped),
+            Ok(None) => Vec::new(),
+            Err(why) => {
+                skipped.push(why);
+                Vec::new()
+            }
+        }
+    }
+
+    /// The text of the file `<name>.json` in `below`; `None` when there is none.
+    pub(crate) fn text(&self, below: &Path, name: &str) -> Result<Option<String>, Skipped> {
+        match self.folder(below)? {
+            Some(folder) if folder.stat(name).is_some() => folder.text(name).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// An open folder.
+pub(crate) struct Folder {
+    fd: OwnedFd,
+    pub(crate) path: PathBuf,
+}
+
+impl Folder {
+    /// The folder `name` in this one; `None` when there is none.
+    pub(crate) fn below(&self, name: impl AsRef<OsStr>) -> Result<Option<Self>, Skipped> {
+        let name = name.as_ref();
+        let path = self.path.join(name);
+        match openat(&self.fd, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
+            Ok(fd) => Ok(Some(Self { fd, path })),
+            Err(Errno::NOENT) => Ok(None),
+            Err(Errno::NOTDIR | Errno::LOOP) => Err(self.odd(name, path, "not a folder")),
+            Err(e) => Err(unreadable(&path, &e.into())),
+        }
+    }
+
+    /// Why `name` is not what it should be.
+    fn odd(&self, name: &OsStr, path: PathBuf, what: &str) -> Skipped {
+        match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if kind(&stat) == FileType::Symlink => symlink(&path),
+            _ => Skipped::new(&path, SkipReason::WrongKind, what),
+        }
+    }
+
+    /// The ids of its `.json` files, sorted.
+    pub(crate) fn ids(&self, skipped: &mut Vec<Skipped>) -> Vec<String> {
+        self.list(Wanted::Json, skipped)
+    }
+
+    fn list(&self, wanted: Wanted, skipped: &mut Vec<Skipped>) -> Vec<String> {
         let mut found = Vec::new();
         let mut left_out = Vec::new();
-        match self.children(dir) {
-            Ok(paths) => {
-                for path in paths {
-                    match entry(path, want_folders) {
-                        Ok(entry) => found.push(entry),
-                        Err(why) => left_out.push(why),
+        match Dir::read_from(&self.fd) {
+            Ok(children) => {
+                for child in children {
+                    match child {
+                        Ok(child) if is_self(child.file_name()) => {}
+                        Ok(child) => match self.entry(child.file_name(), child.file_type(), wanted)
+                        {
+                            Ok(id) => found.push(id),
+                            Err(why) => left_out.push(why),
+                        },
+                        Err(e) => left_out.push(unreadable(&self.path, &e.into())),
                     }
                 }
             }
-            Err(why) => left_out.push(why),
+            Err(e) => left_out.push(unreadable(&self.path, &e.into())),
         }
-        found.sort_by(|a, b| a.id.cmp(&b.id));
+        found.sort_unstable();
         left_out.sort();
         skipped.append(&mut left_out);
         found
     }
 
-    /// Everything in a folder, nothing when there is no folder.
-    fn children(&self, dir: &Path) -> Result<Vec<PathBuf>, Skipped> {
-        self.check_links(dir)?;
-        match fs::metadata(dir) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(unreadable(dir, &e)),
-            Ok(meta) if !meta.is_dir() => {
-                return Err(Skipped::new(dir, SkipReason::WrongKind, "not a folder"));
-            }
-            Ok(_) => {}
+    fn entry(&self, name: &CStr, mut found: FileType, wanted: Wanted) -> Result<String, Skipped> {
+        let path = || self.path.join(OsStr::from_bytes(name.to_bytes()));
+        if found == FileType::Unknown {
+            found = match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => kind(&stat),
+                Err(e) => return Err(unreadable(&path(), &e.into())),
+            };
         }
-        let listing = fs::read_dir(dir).map_err(|e| unreadable(dir, &e))?;
-        listing
-            .map(|child| child.map(|c| c.path()).map_err(|e| unreadable(dir, &e)))
-            .collect()
-    }
-
-    /// Refuses `path` when it or a folder between it and the root is a symbolic link.
-    fn check_links(&self, path: &Path) -> Result<(), Skipped> {
-        let below = path.ancestors().take_while(|step| *step != self.root);
-        let is_link = |step: &&Path| fs::symlink_metadata(step).is_ok_and(|m| m.is_symlink());
-        match below.filter(is_link).last() {
-            Some(link) => Err(symlink(link)),
-            None => Ok(()),
+        let what = match (found, wanted) {
+            (FileType::Symlink, _) => return Err(symlink(&path())),
+            (FileType::RegularFile, Wanted::Json) | (FileType::Directory, Wanted::Folders) => None,
+            (_, Wanted::Json) => Some("not a file"),
+            (_, Wanted::Folders) => Some("not a folder"),
+        };
+        if let Some(what) = what {
+            return Err(Skipped::new(&path(), SkipReason::WrongKind, what));
         }
+        let text = name.to_str().ok();
+        let id = match wanted {
+            Wanted::Json => text.and_then(|n| n.strip_suffix(".json")),
+            Wanted::Folders => text,
+        };
+        let bad = || Skipped::new(&path(), SkipReason::BadName, "the name gives no id");
+        id.filter(|id| is_id(id)).map(str::to_owned).ok_or_else(bad)
     }
 
-    /// Whether there is something at `path`.
-    pub(crate) fn exists(&self, path: &Path) -> bool {
-        fs::symlink_metadata(path).is_ok()
+    /// The state of the file `<id>.json`, of a link itself; `None` when there is none.
+    pub(crate) fn stat(&self, id: &str) -> Option<Stat> {
+        self.stat_of(&format!("{id}.json"))
     }
 
-    /// The size of a regular file; `None` when there is none.
-    pub(crate) fn size(&self, path: &Path) -> Option<u64> {
-        fs::symlink_metadata(path)
-            .ok()
-            .filter(fs::Metadata::is_file)
-            .map(|meta| meta.len())
+    /// The state of what is called `name`.
+    pub(crate) fn stat_of(&self, name: &str) -> Option<Stat> {
+        statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
-    /// The text of a file.
-    pub(crate) fn read(&self, path: &Path) -> Result<String, Skipped> {
-        let skip = |reason, detail: String| Skipped::new(path, reason, detail);
-        self.check_links(path)?;
-        // Opening a pipe would wait for its writer.
-        if !fs::metadata(path)
-            .map_err(|e| unreadable(path, &e))?
-            .is_file()
-        {
-            return Err(skip(SkipReason::WrongKind, "not a file".to_owned()));
-        }
+    /// Its own state.
+    pub(crate) fn own_stat(&self) -> Option<Stat> {
+        fstat(&self.fd).ok()
+    }
+
+    /// The text of the file `<id>.json`.
+    pub(crate) fn text(&self, id: &str) -> Result<String, Skipped> {
         let mut bytes = Vec::new();
-        let file = fs::File::open(path).map_err(|e| unreadable(path, &e))?;
-        // The limit is on the read, because the file may be growing.
-        let limited = &mut file.take(FILE_BYTES_MAX + 1);
-        limited
-            .read_to_end(&mut bytes)
-            .map_err(|e| unreadable(path, &e))?;
-        if bytes.is_empty() {
-            return Err(skip(SkipReason::Empty, "0 bytes".to_owned()));
-        }
-        if bytes.len() as u64 > FILE_BYTES_MAX {
-            return Err(skip(
-                SkipReason::TooLarge,
-                format!("over {FILE_BYTES_MAX} bytes"),
-            ));
-        }
+        self.read(id, &mut bytes)?;
         String::from_utf8(bytes).map_err(|e| {
             let at = e.utf8_error().valid_up_to();
-            skip(SkipReason::NotUtf8, format!("not UTF-8 at byte {at}"))
+            let detail = format!("not UTF-8 at byte {at}");
+            Skipped::new(&self.file(id), SkipReason::NotUtf8, detail)
         })
     }
+
+    /// The path of the file `<id>.json`.
+    pub(crate) fn file(&self, id: &str) -> PathBuf {
+        self.path.join(format!("{id}.json"))
+    }
+
+    /// Reads the file `<id>.json` into `bytes`, which is emptied before and never left empty.
+    pub(crate) fn read(&self, id: &str, bytes: &mut Vec<u8>) -> Result<(), Skipped> {
+        bytes.clear();
+        let name = format!("{id}.json");
+        let skip = |reason, detail: &str| Skipped::new(&self.file(id), reason, detail);
+        let failed = |e: Errno| unreadable(&self.file(id), &e.into());
+        let fd = match openat(&self.fd, &name, FILE, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::LOOP) => return Err(symlink(&self.file(id))),
+            Err(e) => return Err(failed(e)),
+        };
+        // Most files are small: one read gives all, the second says so.
+        bytes.reserve(4 << 10);
+        loop {
+            match read(&fd, spare_capacity(bytes)) {
+                Ok(0) => break,
+                // The limit is on the read, because the file may be growing.
+                Ok(_) if bytes.len() as u64 > FILE_BYTES_MAX => {
+                    let detail = format!("over {FILE_BYTES_MAX} bytes");
+                    return Err(skip(SkipReason::TooLarge, &detail));
+                }
+                Ok(_) if bytes.len() == bytes.capacity() => bytes.reserve(bytes.len().max(4 << 10)),
+                Ok(_) => {}
+                Err(Errno::INTR) => {}
+                Err(Errno::ISDIR) => return Err(skip(SkipReason::WrongKind, "not a file")),
+                Err(e) => return Err(failed(e)),
+            }
+        }
+        match bytes.is_empty() {
+            true if fstat(&fd).is_ok_and(|stat| kind(&stat) != FileType::RegularFile) => {
+                Err(skip(SkipReason::WrongKind, "not a file"))
+            }
+            true => Err(skip(SkipReason::Empty, "0 bytes")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The kind of file.
+pub(crate) fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+fn is_self(name: &CStr) -> bool {
+    matches!(name.to_bytes(), b"." | b"..")
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Skipped {
@@ -147,35 +286,6 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Skipped {
 
 fn symlink(path: &Path) -> Skipped {
     Skipped::new(path, SkipReason::Symlink, "symbolic links are not followed")
-}
-
-fn entry(path: PathBuf, want_folder: bool) -> Result<Entry, Skipped> {
-    let meta = fs::symlink_metadata(&path).map_err(|e| unreadable(&path, &e))?;
-    if meta.is_symlink() {
-        return Err(symlink(&path));
-    }
-    if want_folder != meta.is_dir() || !(meta.is_dir() || meta.is_file()) {
-        let wanted = if want_folder {
-            "not a folder"
-        } else {
-            "not a file"
-        };
-        return Err(Skipped::new(&path, SkipReason::WrongKind, wanted));
-    }
-    let name = path.file_name().and_then(|name| name.to_str());
-    let id = if want_folder {
-        name
-    } else {
-        name.and_then(|n| n.strip_suffix(".json"))
-    };
-    match id.filter(|id| is_id(id)).map(str::to_owned) {
-        Some(id) => Ok(Entry { id, path }),
-        None => Err(Skipped::new(
-            &path,
-            SkipReason::BadName,
-            "the name gives no id",
-        )),
-    }
 }
 
 #[cfg(test)]
@@ -199,5 +309,19 @@ mod tests {
         ] {
             assert!(!is_id(bad), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_pipe_is_no_file_and_does_not_make_us_wait() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p.json");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        let files = Files {
+            root: dir.path().to_owned(),
+        };
+        let why = files.root().unwrap().text("p").unwrap_err();
+        assert_eq!(why.reason, SkipReason::WrongKind);
+        assert!(files.folder(Path::new("../x")).is_err());
     }
 }

@@ -9,13 +9,19 @@
 //! Absent on purpose: nothing here writes into a source, prints, reads the environment or a home folder, follows a
 //! symbolic link below the opened folder, or builds a path from an identifier found inside a file.
 
+pub mod claude_code;
+pub mod codex;
 mod conversation;
 mod files;
 mod import;
+mod jsonl;
+pub mod ledger;
 pub mod library;
 mod object;
+pub mod opencode;
 mod skip;
 mod source;
+mod turns_of;
 
 pub use conversation::{
     Boundary, Changes, Conversation, Message, MessageError, Part, PartKind, Role, TokenRule,

@@ -101,11 +101,15 @@ impl<'a> Object<'a> {
     /// The number of `key` as milliseconds within the years that can be written.
     pub(crate) fn millis(&self, key: &str) -> Option<i64> {
         let number: serde_json::Number = serde_json::from_str(self.get(key)?).ok()?;
-        // A fraction of a millisecond is below what OpenCode writes; `as` saturates, and the range check refuses that.
-        let millis = number
-            .as_i64()
-            .or_else(|| number.as_f64().map(|f| f as i64))?;
-        MILLIS.contains(&millis).then_some(millis)
+        millis(&number)
+    }
+
+    /// The number of `key` as a count: never negative, fractions cut off.
+    pub(crate) fn count(&self, key: &str) -> Option<u64> {
+        let number: serde_json::Number = serde_json::from_str(self.get(key)?).ok()?;
+        number
+            .as_u64()
+            .or_else(|| number.as_f64().map(|f| f as u64))
     }
 
     /// All entries but those of `taken`, as written.
@@ -120,6 +124,14 @@ impl<'a> Object<'a> {
     }
 }
 
+/// A number as milliseconds within the years that can be written.
+pub(crate) fn millis(number: &serde_json::Number) -> Option<i64> {
+    // A fraction of a millisecond is below what programs write; `as` saturates, and the range check refuses that.
+    let whole = number.as_i64();
+    let millis = whole.or_else(|| number.as_f64().map(|f| f as i64))?;
+    MILLIS.contains(&millis).then_some(millis)
+}
+
 /// The text of a JSON string token; what Unicode cannot hold becomes U+FFFD.
 pub(crate) fn plain(token: &str) -> String {
     match JsonText::from_raw(RawJson::from_checked(token)) {
@@ -131,13 +143,19 @@ pub(crate) fn plain(token: &str) -> String {
 /// Checks that `text` is one JSON value the ledger can take, and gives it without white space around.
 pub(crate) fn check_value(text: &str) -> Result<&str, Refusal> {
     let raw: &RawValue = serde_json::from_str(text).map_err(|e| refusal(text, &e))?;
-    if depth(raw.get()) > FILE_NESTING {
-        return Err((
+    check_depth(raw.get())?;
+    Ok(raw.get())
+}
+
+/// Checks that JSON is not nested deeper than the ledger takes.
+pub(crate) fn check_depth(json: &str) -> Result<(), Refusal> {
+    match depth(json.as_bytes()) > FILE_NESTING {
+        true => Err((
             SkipReason::TooDeep,
             format!("nested deeper than {FILE_NESTING} levels"),
-        ));
+        )),
+        false => Ok(()),
     }
-    Ok(raw.get())
 }
 
 fn refusal(text: &str, error: &serde_json::Error) -> Refusal {
@@ -154,24 +172,33 @@ fn refusal(text: &str, error: &serde_json::Error) -> Refusal {
     }
 }
 
-fn depth(json: &str) -> usize {
-    let (mut depth, mut deepest, mut in_string) = (0_usize, 0, false);
-    let mut bytes = json.bytes();
-    while let Some(b) = bytes.next() {
+fn depth(json: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut at) = (0_usize, 0, 0);
+    while let Some(b) = json.get(at) {
+        at += 1;
         match b {
-            b'\\' if in_string => {
-                bytes.next();
-            }
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => {
+            b'"' => at = end_of_string(json, at),
+            b'[' | b'{' => {
                 depth += 1;
                 deepest = deepest.max(depth);
             }
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            b']' | b'}' => depth = depth.saturating_sub(1),
             _ => {}
         }
     }
     deepest
+}
+
+/// Where a string ends whose content begins at `at`. Most of a conversation is inside strings.
+fn end_of_string(json: &[u8], mut at: usize) -> usize {
+    while let Some(rest) = json.get(at..) {
+        match memchr::memchr2(b'"', b'\\', rest) {
+            Some(step) if rest[step] == b'"' => return at + step + 1,
+            Some(step) => at += step + 2,
+            None => break,
+        }
+    }
+    json.len()
 }
 
 /// Writes a JSON object out of raw values.
@@ -196,6 +223,14 @@ impl Writer {
     pub(crate) fn nested(&mut self, key: &str, object: Writer) {
         if !object.is_empty() {
             self.raw(key, &object.finish());
+        }
+    }
+
+    /// Adds all entries of another object.
+    pub(crate) fn append(&mut self, other: Writer) {
+        if let Some(entries) = other.0.strip_prefix('{') {
+            self.0.push(if self.0.is_empty() { '{' } else { ',' });
+            self.0.push_str(entries);
         }
     }
 

@@ -53,6 +53,8 @@ reasons! {
     Symlink = "symlink",
     /// Something else than the file or folder that belongs there.
     WrongKind = "wrong_kind",
+    /// Records of a kind this version does not know.
+    UnknownKind = "unknown_kind",
     /// The operating system refuses to read it.
     Unreadable = "unreadable",
     /// A folder of messages whose session has no file.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::{Changes, Conversation, LoadedSession, Part, Role, Skipped};
+use crate::{Changes, Conversation, LoadedSession, MessageError, Part, Role, Skipped};
 
 /// The header of a session, as its source tells it. Times are milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub struct Stamp(pub u64, pub u64);
 pub struct Scan<'a> {
     /// Whether a record's text may hold what is looked for.
     pub may_hold: &'a (dyn Fn(&[u8]) -> bool + Sync),
-    /// Whether a session, by its id, is looked at.
+    /// Whether a session, by its id, is looked at. Once it says no the rest of that session is of no interest.
     pub wanted: &'a (dyn Fn(&str) -> bool + Sync),
     /// Whether [`Found::role`] is needed.
     pub roles: bool,
@@ -76,7 +76,9 @@ pub struct Scan<'a> {
     pub found: &'a (dyn Fn(Found<'_>) + Sync),
 }
 
-/// Parts of one message whose stored text may hold what is looked for.
+/// What of one message may hold what is looked for: parts, or the error it ended in.
+///
+/// A message may be handed over several times, each part of it once.
 pub struct Found<'a> {
     /// The session.
     pub session: &'a str,
@@ -86,6 +88,8 @@ pub struct Found<'a> {
     pub role: Option<Role>,
     /// The parts, as [`Source::conversation`] gives them.
     pub parts: &'a [Part],
+    /// The error of the message, when that is what its record may hold: searches look through errors, too.
+    pub error: Option<&'a MessageError>,
 }
 
 /// A history that is read in place and never written to (DESIGN §10). One for each format and generation.

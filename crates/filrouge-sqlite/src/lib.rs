@@ -3,6 +3,7 @@
 
 mod erasure;
 mod error;
+pub mod foreign;
 mod guard;
 mod intake;
 mod ledger;

@@ -4,8 +4,8 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use crate::cli::{Cli, Command, ImportSource};
-use crate::config::Config;
+use crate::cli::{Cli, Command, Export, Import, ImportSource, Mcp, Sessions, Stats};
+use crate::config::{Config, Program};
 use crate::exit::Usage;
 
 mod anchor;
@@ -25,12 +25,22 @@ mod import_bundle;
 mod keyring;
 mod keys;
 mod lineage;
+mod mcp;
+mod mcp_install;
 mod migrate;
 mod redact;
+mod search;
 mod serve;
 mod sessions_list;
 mod sessions_show;
 mod sessions_tail;
+mod source;
+mod source_export;
+mod source_lineage;
+mod source_list;
+mod source_overview;
+mod source_show;
+mod source_stats;
 mod stats;
 mod stats_kpi;
 mod verify;
@@ -39,7 +49,7 @@ mod verify_bundle;
 /// Runs what the command line says.
 pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let listen = match &cli.command {
-        Command::Serve { listen } => *listen,
+        Command::Serve { listen, .. } => *listen,
         _ => None,
     };
     if let Command::Completions { shell } = cli.command {
@@ -48,41 +58,29 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     start_log(matches!(cli.command, Command::Serve { .. }));
     let config = Config::read(&cli.options, listen)?;
     match cli.command {
-        Command::Serve { .. } => serve::run(&config).await,
-        Command::Sessions(crate::cli::Sessions::List(asked)) => {
-            sessions_list::run(&config, asked).await
-        }
-        Command::Sessions(crate::cli::Sessions::Tail { id, after, drafts }) => {
-            sessions_tail::run(&config, &id, after, drafts).await
-        }
-        Command::Sessions(crate::cli::Sessions::Show { id }) => {
-            sessions_show::run(&config, &id).await
-        }
-        Command::Import {
-            source: ImportSource::Bundle,
-            path,
-            public_key,
-        } => import_bundle::run(&config, &path, public_key.as_deref()).await,
-        Command::Import {
-            source: ImportSource::Opencode,
-            path,
-            public_key,
-        } => {
-            if public_key.is_some() {
-                return Err(Usage::new("--public-key is for bundles").into());
-            }
-            import::run(&config, &path).await
-        }
-        Command::Export { id, format } => export::run(&config, &id, format).await,
+        Command::Serve { sources, .. } => serve::run(&config, &sources).await,
+        Command::Sessions(what) => sessions(&config, what).await,
+        Command::Search(asked) => search::run(&config, asked).await,
+        Command::Mcp {
+            what: Some(Mcp::Install(asked)),
+            ..
+        } => mcp_install::run(&config, &asked),
+        Command::Mcp {
+            sources, listen, ..
+        } => mcp::run(&config, &sources.sources, listen).await,
+        Command::Import(asked) => import(&config, asked).await,
+        Command::Export(asked) => export(&config, asked).await,
         Command::Verify {
             bundle: Some(path),
             public_key,
             ..
         } => verify_bundle::run(&path, public_key.as_deref(), config.json).await,
         Command::Verify { id, .. } => verify::run(&config, id).await,
-        Command::Lineage { id } => lineage::run(&config, &id).await,
-        Command::Stats(crate::cli::Stats { id: Some(id), .. }) => stats::run(&config, &id).await,
-        Command::Stats(asked) => stats_kpi::run(&config, &asked).await,
+        Command::Lineage { id, sources } if sources.ledger_alone() => {
+            lineage::run(&config, &id).await
+        }
+        Command::Lineage { id, sources } => source_lineage::run(&config, id, &sources).await,
+        Command::Stats(asked) => statistics(&config, asked).await,
         Command::Audit(what) => audit::run(&config, what).await,
         Command::Redact(what) => redact::run(&config, &what).await,
         Command::Erase(what) => erase::run(&config, &what).await,
@@ -109,6 +107,79 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Migrate(what) => migrate::run(&config, &what),
         Command::Config(crate::cli::Config::Show) => config_show::run(&config),
         Command::Completions { shell } => completions::run(shell),
+    }
+}
+
+/// With `--source` the commands about sessions ask the library of histories; without it, or with the ledger alone, the
+/// ledger itself, which knows more of its sessions.
+async fn sessions(config: &Config, what: Sessions) -> anyhow::Result<ExitCode> {
+    match what {
+        Sessions::List(asked) if asked.sources.ledger_alone() => {
+            sessions_list::run(config, asked).await
+        }
+        Sessions::List(asked) => source_list::run(config, asked).await,
+        Sessions::Show(asked) if asked.sources.ledger_alone() => {
+            let own = [
+                ("--max-chars", asked.max_chars.is_some()),
+                ("--cursor", asked.cursor.is_some()),
+                ("--unmasked", asked.unmasked),
+            ];
+            refuse_for_ledger(&own)?;
+            sessions_show::run(config, &asked.id).await
+        }
+        Sessions::Show(asked) => source_show::run(config, asked).await,
+        Sessions::Tail { id, after, drafts } => {
+            sessions_tail::run(config, &id, after, drafts).await
+        }
+    }
+}
+
+/// Refuses options that say nothing of the ledger's own form.
+fn refuse_for_ledger(options: &[(&str, bool)]) -> Result<(), Usage> {
+    match options.iter().find(|(_, given)| *given) {
+        Some((option, _)) => Err(source::for_other_sources(option)),
+        None => Ok(()),
+    }
+}
+
+async fn import(config: &Config, asked: Import) -> anyhow::Result<ExitCode> {
+    let program = match asked.source {
+        ImportSource::Bundle => {
+            let Some(path) = asked.path else {
+                return Err(Usage::new("import bundle: name the bundle's file").into());
+            };
+            return import_bundle::run(config, &path, asked.public_key.as_deref()).await;
+        }
+        ImportSource::Opencode => Program::OpenCode,
+        ImportSource::ClaudeCode => Program::ClaudeCode,
+        ImportSource::Codex => Program::Codex,
+    };
+    if asked.public_key.is_some() {
+        return Err(Usage::new("--public-key is for bundles").into());
+    }
+    import::run(config, program, asked.path).await
+}
+
+async fn export(config: &Config, asked: Export) -> anyhow::Result<ExitCode> {
+    if !asked.sources.ledger_alone() {
+        return source_export::run(config, asked).await;
+    }
+    refuse_for_ledger(&[("--unmasked", asked.unmasked)])?;
+    export::run(config, &asked.id, asked.format).await
+}
+
+async fn statistics(config: &Config, asked: Stats) -> anyhow::Result<ExitCode> {
+    let ledger = asked.sources.ledger_alone();
+    match asked.id {
+        Some(id) if ledger => stats::run(config, &id).await,
+        Some(id) => source_stats::run(config, id, &asked.sources).await,
+        None if asked.kpi => stats_kpi::run(config, &asked).await,
+        None if asked.sources.sources.is_empty() => Err(Usage::new(
+            "stats: name a session, or --kpi, or --source for whole histories",
+        )
+        .with_hint("filrouge stats ID · filrouge stats --kpi · filrouge stats --source opencode")
+        .into()),
+        None => source_overview::run(config, asked).await,
     }
 }
 

@@ -22,6 +22,8 @@ mod access;
 mod calls;
 mod hot;
 mod limits;
+mod mcp;
+pub(crate) mod sources;
 mod spool;
 mod store;
 mod webhooks;
@@ -30,6 +32,8 @@ pub(crate) use access::AccessConfig;
 pub(crate) use calls::CallsConfig;
 pub(crate) use hot::{HotConfig, HotUrl, RedisUrl};
 pub(crate) use limits::LimitsConfig;
+pub(crate) use mcp::McpConfig;
+pub(crate) use sources::{Program, SourceName};
 pub(crate) use spool::SpoolConfig;
 pub(crate) use store::{PostgresUrl, StoreUrl};
 pub(crate) use webhooks::WebhookConfig;
@@ -76,11 +80,14 @@ pub(crate) struct Config {
     pub(crate) stream_timeout: Setting<Duration>,
     pub(crate) concurrent_turns: Setting<ConcurrentTurns>,
     pub(crate) credentials: Setting<CredentialPolicy>,
+    /// The histories that are looked at unless others are named; `None` for all that are there.
+    pub(crate) sources: Setting<Option<Vec<SourceName>>>,
     pub(crate) calls: CallsConfig,
     pub(crate) spool: SpoolConfig,
     pub(crate) hot: HotConfig,
     pub(crate) access: AccessConfig,
     pub(crate) limits: LimitsConfig,
+    pub(crate) mcp: McpConfig,
     pub(crate) webhooks: Vec<WebhookConfig>,
     pub(crate) json: bool,
     pub(crate) unverified: bool,
@@ -99,6 +106,7 @@ struct File {
     turn_timeout_s: Option<u64>,
     stream_timeout_s: Option<u64>,
     concurrent_turns: Option<String>,
+    sources: Option<Vec<String>>,
     hot: Option<String>,
     hot_ttl_s: Option<u64>,
     hot_turns: Option<u64>,
@@ -122,6 +130,8 @@ struct File {
     jwt: Option<access::JwtFile>,
     #[serde(default)]
     limits: limits::LimitsFile,
+    #[serde(default)]
+    mcp: mcp::McpFile,
     #[serde(default)]
     webhooks: Vec<webhooks::WebhookFile>,
 }
@@ -327,6 +337,13 @@ impl Config {
                 || Ok(CredentialPolicy::default()),
                 |t| t.parse().map_err(|e| format!("secrets.credentials: {e}")),
             )?,
+            sources: layers.pick(
+                None,
+                "FILROUGE_SOURCE",
+                file.sources.map(|names| names.join(",")),
+                || Ok(None),
+                sources::names,
+            )?,
             calls: CallsConfig::read(&layers, file.calls)?,
             spool: SpoolConfig::read(&layers, file.spool)?,
             hot: HotConfig::read(
@@ -348,6 +365,7 @@ impl Config {
             )?,
             access: AccessConfig::read(&layers, &file.access, file.jwt)?,
             limits: LimitsConfig::read(&layers, &file.limits)?,
+            mcp: McpConfig::read(&layers, file.mcp)?,
             webhooks: webhooks::read(file.webhooks, path.parent().unwrap_or(Path::new("")))?,
             file: layers.file.map(Path::to_owned),
             json: options.json,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 use super::read::Text;
@@ -102,6 +103,17 @@ pub fn mask_text(text: &str, found: &mut Masked) -> Option<String> {
     };
     let (all, _) = scan(whole, 0);
     replace(text, &all, found)
+}
+
+/// Where [`mask_text`] would put a mask: in bytes, in order, none over another. For who shows a cutting of a text.
+#[must_use]
+pub fn credentials(text: &str) -> Vec<Range<usize>> {
+    let whole = Text {
+        bytes: text.as_bytes(),
+        whole: true,
+    };
+    let (all, _) = scan(whole, 0);
+    all.iter().map(|one| one.start..one.end).collect()
 }
 
 /// The text with a mask in each place; `None` when there is none.

@@ -159,7 +159,8 @@ const SHAPES: &[Shape] = &[
 
 /// The tokens that a usage tells of; `None` when it is of no known shape. `version` is that of the OpenCode that
 /// wrote it, when it was brought in from there.
-pub(super) fn tokens(usage: &str, version: Option<&str>) -> Option<Tokens> {
+#[must_use]
+pub fn tokens(usage: &str, version: Option<&str>) -> Option<Tokens> {
     let usage: Value = serde_json::from_str(usage).ok()?;
     if OPENCODE.fits(&usage) {
         let mut counts = OPENCODE.read(&usage)?;

@@ -1,28 +1,125 @@
-//! Conversations in memory: the least recently used go first, by weight.
+//! Conversations in memory: those that were not asked for lately go first, by weight.
 
-use std::sync::Arc;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use quick_cache::sync;
+use quick_cache::{OptionsBuilder, Weighter};
 
 use super::{Entry, LibraryError};
-use crate::{Conversation, ReadError, Source};
+use crate::{Conversation, ReadError, Source, Stamp};
+
+/// Locks for loading. Sessions that share one wait for each other; so do callers who ask for one session, which is
+/// then read once.
+const LOADING: usize = 16;
+
+/// The part of the budget that one conversation may take.
+const LARGEST: usize = 4;
+
+type Key = (usize, Box<str>);
+
+/// A conversation at the state that its stamp names.
+#[derive(Clone)]
+struct Kept {
+    stamp: Stamp,
+    conversation: Arc<Conversation>,
+    weight: u64,
+}
+
+#[derive(Clone)]
+struct ByWeight;
+
+impl Weighter<Key, Kept> for ByWeight {
+    fn weight(&self, _: &Key, kept: &Kept) -> u64 {
+        kept.weight
+    }
+}
 
 pub(super) struct Cache {
-    _bytes: usize,
+    kept: Option<sync::Cache<Key, Kept, ByWeight>>,
+    largest: usize,
+    loading: [Mutex<()>; LOADING],
 }
 
 impl Cache {
-    pub(super) const fn new(bytes: usize) -> Self {
-        Self { _bytes: bytes }
+    pub(super) fn new(bytes: usize) -> Self {
+        let options = OptionsBuilder::new()
+            // More than one would each have a share of the budget, and keep only what fits into that.
+            .shards(1)
+            .estimated_items_capacity(1_024)
+            .weight_capacity(bytes as u64)
+            .build();
+        let kept = options.ok().filter(|_| bytes > 0).map(|options| {
+            let lifecycle = sync::DefaultLifecycle::default();
+            sync::Cache::with_options(options, ByWeight, Default::default(), lifecycle)
+        });
+        Self {
+            kept,
+            largest: bytes / LARGEST,
+            loading: Default::default(),
+        }
     }
 
+    /// A conversation of a source that stays at its place in the library.
     pub(super) fn conversation(
         &self,
-        source: &Arc<dyn Source>,
+        source: &dyn Source,
         entry: &Entry,
     ) -> Result<Arc<Conversation>, LibraryError> {
         let id = &entry.header.id;
-        source.conversation(id).map(Arc::new).map_err(|why| match why {
-            ReadError::Gone => LibraryError::NoSession(id.to_string()),
-            why => LibraryError::Unreadable(id.to_string(), why),
-        })
+        // Before the read: what changes meanwhile has another stamp, and is read again.
+        let stamp = source.stamp(id).map_err(|why| refused(id, why))?;
+        let (Some(stamp), Some(kept)) = (stamp, &self.kept) else {
+            return read(source, entry);
+        };
+        let key = (entry.source, id.clone());
+        let known = || kept.get(&key).filter(|k| k.stamp == stamp);
+        if let Some(known) = known() {
+            return Ok(known.conversation);
+        }
+        let _alone = self.lock(&key);
+        if let Some(known) = known() {
+            return Ok(known.conversation);
+        }
+        let conversation = read(source, entry)?;
+        let weight = conversation.weight() + 2 * id.len();
+        if weight <= self.largest {
+            let fresh = Kept {
+                stamp,
+                conversation: conversation.clone(),
+                weight: weight as u64,
+            };
+            kept.insert(key.clone(), fresh);
+        } else {
+            kept.remove(&key);
+        }
+        Ok(conversation)
+    }
+
+    fn lock(&self, key: &Key) -> Option<std::sync::MutexGuard<'_, ()>> {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        let lock = self.loading.get(hasher.finish() as usize % LOADING)?;
+        Some(lock.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Bytes kept, as weighed.
+    #[cfg(test)]
+    pub(super) fn weight(&self) -> u64 {
+        self.kept.as_ref().map_or(0, sync::Cache::weight)
+    }
+}
+
+/// Reads a conversation, keeping nothing.
+pub(super) fn read(source: &dyn Source, entry: &Entry) -> Result<Arc<Conversation>, LibraryError> {
+    let id = &entry.header.id;
+    let read = source.conversation(id);
+    read.map(Arc::new).map_err(|why| refused(id, why))
+}
+
+pub(super) fn refused(id: &str, why: ReadError) -> LibraryError {
+    match why {
+        ReadError::Gone => LibraryError::NoSession(id.to_owned()),
+        why => LibraryError::Unreadable(id.to_owned(), why),
     }
 }

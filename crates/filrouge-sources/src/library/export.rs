@@ -1,8 +1,20 @@
 //! One session as a document: `export_session`, `filrouge export`.
 
-use std::io::Write;
+mod items;
+#[cfg(test)]
+mod tests;
+mod turns;
 
+use std::fmt;
+use std::io::{self, Write};
+
+use filrouge_document::Document;
+use serde::Serialize;
+
+use super::history::{Shows, View, children};
+use super::list::Row;
 use super::{Library, LibraryError};
+use crate::{Conversation, Skipped};
 
 /// The form of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +38,40 @@ pub enum ExportError {
     Io(#[from] std::io::Error),
 }
 
-/// Writes a session, whole. `mask` masks what has the form of a credential.
+/// What JSON says before the messages.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Opening {
+    session: Row,
+    /// The sessions it has started.
+    children: Vec<String>,
+    total_messages: usize,
+    /// Compactions: the first message that the model still sees, when, and whether by the program itself.
+    boundaries: Vec<Cutting>,
+    /// The first message that the user has taken back.
+    #[serde(rename = "revertedAtID")]
+    reverted_at: Option<String>,
+    /// What could not be read.
+    skipped: Vec<Skipped>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Cutting {
+    #[serde(rename = "beforeID")]
+    before: Option<String>,
+    created: i64,
+    automatic: Option<bool>,
+    #[serde(rename = "summaryMessageID")]
+    summary: Option<String>,
+}
+
+/// Writes a session, whole: also what the model no longer sees, what was taken back, and answers without an end. `mask`
+/// masks what has the form of a credential.
+///
+/// JSON is `{session, children, totalMessages, boundaries, revertedAtID, skipped, messages}`, with messages as
+/// [`super::history::ShownMessage`], one a line. A document is told when it cannot hold everything: see
+/// [`filrouge_document`].
 ///
 /// # Errors
 /// [`ExportError`].
@@ -37,6 +82,96 @@ pub fn export(
     mask: bool,
     out: &mut dyn Write,
 ) -> Result<(), ExportError> {
-    let _ = (library, session_id, form, mask, out);
-    Err(LibraryError::Invalid("not built yet".to_owned()).into())
+    let catalog = library.catalog();
+    let entry = catalog.get(session_id)?;
+    let conversation = library.conversation(entry)?;
+    let view = View {
+        conversation: &conversation,
+        list: (0..conversation.messages.len()).collect(),
+        pruned_from: usize::MAX,
+        shows: Shows {
+            tool_output: true,
+            reasoning: true,
+            synthetic: true,
+            steps: true,
+            mask,
+        },
+    };
+    let session = Row::of(&entry.header).masked(mask);
+    match form {
+        Form::Json => {
+            let children = children(&catalog, entry, &conversation);
+            json(&view, opening(session, children, &conversation), out)
+        }
+        Form::Markdown => document(&view, &session, filrouge_document::markdown, out),
+        Form::Html => document(&view, &session, filrouge_document::html, out),
+    }
+}
+
+fn opening(session: Row, children: Vec<String>, of: &Conversation) -> Opening {
+    let id = |at: usize| of.messages.get(at).map(|m| m.id.to_string());
+    let boundaries = of.boundaries.iter().map(|boundary| Cutting {
+        before: id(boundary.at),
+        created: boundary.created,
+        automatic: boundary.automatic,
+        summary: boundary.summary_id.as_deref().map(str::to_owned),
+    });
+    Opening {
+        session,
+        children,
+        total_messages: of.messages.len(),
+        boundaries: boundaries.collect(),
+        reverted_at: of.reverted_at.and_then(id),
+        skipped: of.skipped.clone(),
+    }
+}
+
+fn json(view: &View<'_>, opening: Opening, out: &mut dyn Write) -> Result<(), ExportError> {
+    let opening = serde_json::to_string(&opening).map_err(io::Error::from)?;
+    let opening = opening.strip_suffix('}').unwrap_or(&opening);
+    write!(out, "{opening},\"messages\":[")?;
+    for (n, index) in view.list.iter().enumerate() {
+        out.write_all(if n == 0 { b"\n" } else { b",\n" })?;
+        // The reason of a failed write is the output's, not JSON's.
+        let message = serde_json::to_vec(&view.whole(*index)).map_err(io::Error::from)?;
+        out.write_all(&message)?;
+    }
+    out.write_all(b"\n]}\n")?;
+    Ok(())
+}
+
+fn document(
+    view: &View<'_>,
+    row: &Row,
+    write: fn(&Document<'_>, &mut dyn fmt::Write) -> fmt::Result,
+    out: &mut dyn Write,
+) -> Result<(), ExportError> {
+    let turns = turns::of(view, row)?;
+    let session = turns::session(row, &turns)?;
+    let document = Document {
+        session: &session,
+        turns: &turns,
+        loose: &[],
+    };
+    let mut text = Text { out, failed: None };
+    if write(&document, &mut text).is_ok() {
+        return Ok(());
+    }
+    let failed = text.failed.unwrap_or_else(|| io::ErrorKind::Other.into());
+    Err(failed.into())
+}
+
+/// An output for writers that cannot tell why it failed: it is kept.
+struct Text<'a> {
+    out: &'a mut dyn Write,
+    failed: Option<io::Error>,
+}
+
+impl fmt::Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.out.write_all(text.as_bytes()).map_err(|why| {
+            self.failed = Some(why);
+            fmt::Error
+        })
+    }
 }

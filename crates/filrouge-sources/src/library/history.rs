@@ -1,12 +1,27 @@
 //! What was said in a session: `get_session_history`, `filrouge sessions show`.
 //!
-//! Pages both ways, within a budget of characters; whatever is cut says so and names the cursor that goes on.
+//! Pages both ways, within a budget of characters; whatever is cut says so and names the cursor that goes on. All pages
+//! one after the other are the whole conversation, each text once. A message is on one page unless it alone is larger
+//! than the budget; so is a part.
+
+mod cursor;
+mod lay;
+mod page;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
 
 use serde::Serialize;
 
 use super::list::Row;
-use super::{Library, LibraryError};
-use crate::{Changes, Role, Tokens, ToolStatus};
+use super::{Catalog, Entry, Library, LibraryError, notices};
+use crate::{Changes, Conversation, PartKind, Role, Tokens, ToolStatus};
+
+pub(super) use cursor::{Cursor, Place, Way};
+pub(super) use lay::{Shows, is_pruned};
+pub(super) use page::{Bounds, View};
 
 /// The budget when none is given: about 10,000 tokens.
 pub const MAX_CHARS: usize = 40_000;
@@ -14,15 +29,16 @@ pub const MAX_CHARS: usize = 40_000;
 /// What is asked for.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// The session.
+    /// The session; also `sessionID:messageID`, the place of an excerpt.
     pub session_id: String,
-    /// Where to go on: `nextCursor` or `previousCursor` of a page.
+    /// Where to go on: `nextCursor` or `previousCursor` of a page, or of something cut. `message:ID` and
+    /// `sessionID:messageID` begin with that message (with `newest_first`: end with it).
     pub cursor: Option<String>,
     /// Begin with the newest page and go back.
     pub newest_first: bool,
     /// At most so many messages; 0: as many as the budget takes.
     pub limit: usize,
-    /// At most so many characters of text on the page; 0 means [`MAX_CHARS`].
+    /// At most so many characters of text on the page; 0 means [`MAX_CHARS`]. Paths of files are not counted.
     pub max_chars: usize,
     /// What tools gave.
     pub tool_output: bool,
@@ -37,7 +53,7 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// Everything but reasoning and synthetic text, from the start, masked.
+    /// Everything from the start, masked.
     #[must_use]
     pub fn of(session_id: impl Into<String>) -> Self {
         Self {
@@ -107,6 +123,15 @@ pub struct ShownPart {
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<i64>,
+    /// A file's media type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mime: Option<String>,
+    /// A part of another kind as written, JSON as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub json: Option<String>,
+    /// How many characters of it stand before what is shown here, and the cursor that shows them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Cut>,
     /// How many characters were cut here, and the cursor that shows them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
@@ -119,8 +144,11 @@ pub struct ShownPart {
 pub struct Cut {
     /// Characters that are not shown.
     pub chars: usize,
-    /// Shows what follows.
+    /// Shows them.
     pub cursor: String,
+    /// Leaves them out: goes on behind them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skip: Option<String>,
 }
 
 /// A message as it is shown.
@@ -161,6 +189,12 @@ pub struct ShownMessage {
     /// Whether the user has taken it back.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reverted: bool,
+    /// How much of it stands before what is shown here; those parts are on the page before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Cut>,
+    /// How much of it follows on the next page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
     /// Its parts.
     pub parts: Vec<ShownPart>,
 }
@@ -193,6 +227,105 @@ pub struct History {
 /// # Errors
 /// [`LibraryError`]: no such session, a cursor that is none, a session that cannot be read.
 pub fn history(library: &Library, ask: &Ask) -> Result<History, LibraryError> {
-    let _ = (library, ask);
-    Err(LibraryError::Invalid("not built yet".to_owned()))
+    let catalog = library.catalog();
+    let asked = Asked::of(&catalog, ask)?;
+    let conversation = library.conversation(asked.entry)?;
+    let hidden = conversation.reverted_at.filter(|_| !ask.reverted);
+    let all = conversation.messages.len();
+    let view = View {
+        conversation: &conversation,
+        list: (0..hidden.unwrap_or(all).min(all)).collect(),
+        pruned_from: usize::MAX,
+        shows: ask.shows(),
+    };
+    let cursor = asked.cursor(&conversation, ask)?;
+    let page = view.page(cursor, Bounds::new(ask.max_chars, ask.limit));
+    let mut told = page.notices;
+    if let Some(at) = hidden {
+        let count = all.saturating_sub(at);
+        told.push(format!(
+            "messages taken back by the user, left out: {count}"
+        ));
+    }
+    told.extend(notices::of_skipped(&conversation.skipped));
+    Ok(History {
+        session: Row::of(&asked.entry.header).masked(ask.mask),
+        children: children(&catalog, asked.entry, &conversation),
+        messages: page.messages,
+        total_messages: all,
+        changes: asked.entry.header.changes,
+        next_cursor: page.next,
+        previous_cursor: page.previous,
+        notices: told,
+    })
+}
+
+impl Ask {
+    pub(super) const fn shows(&self) -> Shows {
+        Shows {
+            tool_output: self.tool_output,
+            reasoning: self.reasoning,
+            synthetic: self.synthetic,
+            steps: false,
+            mask: self.mask,
+        }
+    }
+}
+
+/// The session that is meant, and the message, where the id names one as well.
+pub(super) struct Asked<'a> {
+    pub(super) entry: &'a Entry,
+    place: Option<&'a str>,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn of(catalog: &'a Catalog, ask: &'a Ask) -> Result<Self, LibraryError> {
+        let id = ask.session_id.as_str();
+        let whole = catalog.get(id);
+        if let Ok(entry) = whole {
+            return Ok(Self { entry, place: None });
+        }
+        // Ids may hold colons themselves.
+        let parts = id.match_indices(':').filter_map(|(at, _)| id.get(..at));
+        let named = parts.filter_map(|part| catalog.get(part).ok()).next();
+        let place = Some(id);
+        named.map_or(whole.map(|entry| Self { entry, place: None }), |entry| {
+            Ok(Self { entry, place })
+        })
+    }
+
+    /// Where the page begins or ends.
+    pub(super) fn cursor(&self, of: &Conversation, ask: &Ask) -> Result<Cursor, LibraryError> {
+        let way = if ask.newest_first { Way::Back } else { Way::On };
+        let all = of.messages.len();
+        match ask.cursor.as_deref().or(self.place) {
+            Some(text) => Cursor::read(text, of, &self.entry.header.id, ask.mask, way),
+            None => Ok(Cursor {
+                way,
+                place: Place::before(if ask.newest_first { all } else { 0 }),
+            }),
+        }
+    }
+}
+
+/// What a session has started: at its tool calls, then by what the others say themselves. A copied tool call (a fork)
+/// names a session that another one has started; it is not among them.
+pub(super) fn children(catalog: &Catalog, entry: &Entry, of: &Conversation) -> Vec<String> {
+    let id = &*entry.header.id;
+    let parts = of.messages.iter().flat_map(|message| &message.parts);
+    let called = parts.filter_map(|part| match &part.kind {
+        PartKind::Tool(tool) => tool.child.as_deref(),
+        _ => None,
+    });
+    let is_own = |child: &&str| {
+        let known = catalog.get(child).ok();
+        let parent = known.map(|entry| entry.header.parent_id.as_deref());
+        parent.flatten().is_none_or(|parent| parent == id)
+    };
+    let told = catalog.children(id).map(|entry| &*entry.header.id);
+    let mut seen = HashSet::new();
+    let all = called.filter(is_own).chain(told);
+    all.filter(|child| seen.insert(*child))
+        .map(str::to_owned)
+        .collect()
 }

@@ -1,9 +1,17 @@
 //! Where a session comes from and what it has started: `get_session_lineage`, `filrouge lineage`.
 
+mod calls;
+mod family;
+
+use std::collections::HashSet;
+
 use serde::Serialize;
 
+use super::forks::Forks;
 use super::list::Row;
-use super::{Library, LibraryError};
+use super::{Entry, Library, LibraryError, notices};
+use calls::Calls;
+pub(super) use family::Family;
 
 /// How a relative is known to be one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -24,7 +32,7 @@ pub struct Relative {
     /// The session.
     #[serde(flatten)]
     pub session: Row,
-    /// Generations away: 1 for a parent or child.
+    /// Generations away: 1 for a parent or child, 0 for a sibling.
     pub depth: usize,
     /// The message whose tool call started it.
     #[serde(rename = "messageID", skip_serializing_if = "Option::is_none")]
@@ -55,6 +63,12 @@ pub struct Fork {
 pub struct Lineage {
     /// The session itself.
     pub session: Row,
+    /// The message of its parent whose tool call started it.
+    #[serde(rename = "messageID", skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+    /// That tool call.
+    #[serde(rename = "callID", skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
     /// Its parents up to the root, the nearest first.
     pub parent_sessions: Vec<Relative>,
     /// All it has started, and what those have: each behind its parent.
@@ -63,21 +77,145 @@ pub struct Lineage {
     pub siblings: Vec<Relative>,
     /// What it was forked from, the nearest first.
     pub forked_from: Vec<Fork>,
-    /// What was forked from it.
+    /// What was forked from it itself.
     pub forks: Vec<Fork>,
-    /// Parents that are named and not there.
+    /// Parents and recorded origins that are named and not there.
     pub gaps: Vec<String>,
-    /// Whether parents lead round in a circle.
+    /// Whether parents or origins lead round in a circle.
     pub cycle: bool,
     /// What was left out, in words.
     pub notices: Vec<String>,
 }
 
-/// The lineage of a session.
+/// The lineage of a session. Titles are shown without what has the form of a credential.
 ///
 /// # Errors
 /// [`LibraryError::NoSession`].
 pub fn lineage(library: &Library, session_id: &str) -> Result<Lineage, LibraryError> {
-    let _ = (library, session_id);
-    Err(LibraryError::Invalid("not built yet".to_owned()))
+    let catalog = library.catalog();
+    let entry = catalog.get(session_id)?;
+    let family = Family::of(&catalog);
+    let mut calls = Calls::of(library, &catalog);
+    let parents = family.parents(entry);
+    let up = (1..).zip(&parents.entries);
+    let parent_sessions = up.map(|(depth, one)| calls.relative(one, depth)).collect();
+    let down = family.descendants(entry).into_iter();
+    let child_sessions = down
+        .map(|(depth, one)| calls.relative(one, depth))
+        .collect();
+    let parent = entry.header.parent_id.as_deref();
+    let others = parent.map_or(&[][..], |parent| family.children(parent));
+    let others = others.iter().filter(|one| one.header.id != entry.header.id);
+    let siblings = others.map(|one| calls.relative(one, 0)).collect();
+    let (message_id, call_id) = calls.start(entry).unzip();
+    let lost = calls.lost(entry);
+    let mut forks = Forks::of(library, &catalog);
+    let ancestry = ancestry(&mut forks, entry);
+    let known = forks.forks(entry).into_iter();
+    let known = known.map(|fork| shown(&forks, fork.entry, entry, fork.entry, fork.evidence));
+    let known = known.collect();
+    let mut notices = notices::of_catalog(&catalog);
+    notices.extend(told(calls.unread.max(forks.unread), lost));
+    notices.extend(orphaned(library, entry, ancestry.entries.is_empty()));
+    Ok(Lineage {
+        session: row(entry),
+        message_id,
+        call_id,
+        parent_sessions,
+        child_sessions,
+        siblings,
+        forked_from: ancestry.entries,
+        forks: known,
+        gaps: parents
+            .gap
+            .into_iter()
+            .chain(ancestry.gap)
+            .map(str::to_owned)
+            .collect(),
+        cycle: parents.cycle || ancestry.cycle,
+        notices,
+    })
 }
+
+fn row(entry: &Entry) -> Row {
+    Row::of(&entry.header).masked(true)
+}
+
+/// The origins of a fork.
+struct Ancestry<'a> {
+    entries: Vec<Fork>,
+    gap: Option<&'a str>,
+    cycle: bool,
+}
+
+fn ancestry<'a>(forks: &mut Forks<'a>, entry: &'a Entry) -> Ancestry<'a> {
+    let mut seen = HashSet::from([&*entry.header.id]);
+    let mut found = Ancestry {
+        entries: Vec::new(),
+        gap: None,
+        cycle: false,
+    };
+    let mut fork = entry;
+    loop {
+        match forks.origin(fork) {
+            Ok(None) => return found,
+            Err(gap) => {
+                found.gap = Some(gap);
+                return found;
+            }
+            Ok(Some(origin)) if seen.insert(&*origin.entry.header.id) => {
+                fork = origin.entry;
+                let shown = shown(forks, entry, fork, fork, origin.evidence);
+                found.entries.push(shown);
+            }
+            Ok(Some(_)) => {
+                found.cycle = true;
+                return found;
+            }
+        }
+    }
+}
+
+/// `other` as one end of a fork. What cannot be read has no number of copies; that it is so is told in a notice.
+fn shown(forks: &Forks<'_>, fork: &Entry, from: &Entry, other: &Entry, how: Evidence) -> Fork {
+    Fork {
+        session: row(other),
+        evidence: how,
+        copied_messages: forks.copied(fork, from).unwrap_or_default(),
+    }
+}
+
+fn told(unread: usize, lost: usize) -> impl Iterator<Item = String> {
+    let of = |n: usize, one: &str, many: &str| match n {
+        0 => None,
+        1 => Some(one.to_owned()),
+        n => Some(format!("{n} {many}")),
+    };
+    let unread = of(
+        unread,
+        "1 related session cannot be read: calls and copies in it are not known",
+        "related sessions cannot be read: calls and copies in them are not known",
+    );
+    let lost = of(
+        lost,
+        "1 tool call names a session that is not there",
+        "tool calls name sessions that are not there",
+    );
+    unread.into_iter().chain(lost)
+}
+
+/// Tells of a session that looks like a fork of nothing there is.
+fn orphaned(library: &Library, entry: &Entry, no_origin: bool) -> Option<String> {
+    let may_be_fork = no_origin && entry.header.parent_id.is_none();
+    let facts = library.facts(entry).ok().filter(|_| may_be_fork)?;
+    let older = facts.olds.iter().filter(|old| !old.recorded).count();
+    (older > 0).then(|| {
+        format!(
+            "{older} of its messages are older than itself, and no earlier session has them: \
+             it is imported, or a fork of a session that is no longer there"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;

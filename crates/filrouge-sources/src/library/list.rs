@@ -2,8 +2,16 @@
 
 use serde::Serialize;
 
-use super::{Library, LibraryError};
-use crate::Changes;
+use super::filter::Filter;
+use super::{Catalog, Entry, Library, LibraryError, notices};
+use crate::{Changes, Header};
+
+/// How many sessions a page has when no limit is given, and at most.
+const LIMIT: usize = 50;
+const LIMIT_MAX: usize = 500;
+
+/// What a cursor begins with.
+const CURSOR: &str = "sessions.";
 
 /// What is asked for. Absent filters let everything through; times are milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +38,8 @@ pub struct Ask {
     pub limit: usize,
     /// Where to go on: `nextCursor` of the page before.
     pub cursor: Option<String>,
+    /// Masks what has the form of a credential in titles.
+    pub mask: bool,
 }
 
 /// A session as lists show it.
@@ -87,11 +97,123 @@ pub struct Sessions {
     pub notices: Vec<String>,
 }
 
-/// Lists sessions.
+impl Row {
+    /// The row of a header, as it is.
+    #[must_use]
+    pub fn of(header: &Header) -> Self {
+        let owned = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+        let folder = header.worktree.as_deref().filter(|path| *path != "/");
+        let folder = folder.or(header.directory.as_deref());
+        Self {
+            id: header.id.to_string(),
+            title: owned(&header.title),
+            created: header.created,
+            updated: header.updated,
+            agent: owned(&header.agent),
+            parent_id: owned(&header.parent_id),
+            summary: header.changes,
+            source: header.source.to_owned(),
+            generation: header.generation.to_owned(),
+            project_id: owned(&header.project_id),
+            project_name: owned(&header.project_name)
+                .or_else(|| folder.and_then(last_folder).map(str::to_owned)),
+            directory: owned(&header.directory),
+            version: owned(&header.version),
+            archived: header.archived,
+        }
+    }
+
+    /// This row, its title without what has the form of a credential if `mask` says so.
+    pub(super) fn masked(mut self, mask: bool) -> Self {
+        if mask {
+            let shown = |t: &String| filrouge_engine::mask_text(t, &mut Default::default());
+            if let Some(title) = self.title.as_ref().and_then(shown) {
+                self.title = Some(title);
+            }
+        }
+        self
+    }
+}
+
+/// The last folder of a path of any system.
+pub(super) fn last_folder(path: &str) -> Option<&str> {
+    path.trim_end_matches(['/', '\\'])
+        .rsplit(['/', '\\'])
+        .next()
+        .filter(|name| !name.is_empty())
+}
+
+/// The sessions that `ask` lets through, the last changed first. Limit and cursor are not looked at.
+pub(super) fn selected<'a>(catalog: &'a Catalog, ask: &Ask) -> Vec<&'a Entry> {
+    let filter = Filter::of(ask);
+    let mut found: Vec<&Entry> = match &ask.session_name {
+        None => catalog
+            .entries
+            .iter()
+            .filter(|e| filter.lets(&e.header))
+            .collect(),
+        Some(name) => filter.named(catalog, name),
+    };
+    found.sort_unstable_by(|a, b| place(&a.header).cmp(&place(&b.header)));
+    found
+}
+
+/// Where a session stands in a list: the last changed first, then by id.
+fn place(header: &Header) -> (std::cmp::Reverse<i64>, &str) {
+    (std::cmp::Reverse(header.updated), &header.id)
+}
+
+/// Lists sessions, the last changed first, then by id. A session that changes while pages are read can be on two of
+/// them, as it moves to the front; none that stays as it was is left out.
 ///
 /// # Errors
-/// [`LibraryError::Invalid`] for a cursor that is none.
+/// [`LibraryError::Invalid`] for a cursor that is none, and for a limit above 500.
 pub fn list(library: &Library, ask: &Ask) -> Result<Sessions, LibraryError> {
-    let _ = (library, ask);
-    Err(LibraryError::Invalid("not built yet".to_owned()))
+    let limit = limit(ask.limit)?;
+    let after = ask.cursor.as_deref().map(read_cursor).transpose()?;
+    let catalog = library.catalog();
+    let found = selected(&catalog, ask);
+    let start = after.map_or(0, |after| {
+        found.partition_point(|e| place(&e.header) <= (std::cmp::Reverse(after.0), after.1))
+    });
+    let rest = found.get(start..).unwrap_or_default();
+    let page = rest.get(..limit).unwrap_or(rest);
+    let last = page.last().filter(|_| page.len() < rest.len());
+    let row = |e: &&Entry| Row::of(&e.header).masked(ask.mask);
+    Ok(Sessions {
+        sessions: page.iter().map(row).collect(),
+        total: found.len(),
+        project_id: one_project(&found),
+        next_cursor: last.map(|e| format!("{CURSOR}{}.{}", e.header.updated, e.header.id)),
+        notices: notices::of_catalog(&catalog),
+    })
+}
+
+fn limit(asked: usize) -> Result<usize, LibraryError> {
+    match asked {
+        0 => Ok(LIMIT),
+        1..=LIMIT_MAX => Ok(asked),
+        _ => Err(LibraryError::Invalid(format!(
+            "limit is {asked}; a page has at most {LIMIT_MAX} sessions"
+        ))),
+    }
+}
+
+/// The last row of the page before: when it changed, and its id.
+fn read_cursor(cursor: &str) -> Result<(i64, &str), LibraryError> {
+    let read = || {
+        let (updated, id) = cursor.strip_prefix(CURSOR)?.split_once('.')?;
+        Some((updated.parse().ok()?, id))
+    };
+    read().ok_or_else(|| {
+        let text = "the cursor is none of a list of sessions; take nextCursor of the page before";
+        LibraryError::Invalid(text.to_owned())
+    })
+}
+
+fn one_project(found: &[&Entry]) -> Option<String> {
+    let (first, rest) = found.split_first()?;
+    let id = first.header.project_id.as_deref()?;
+    let same = |e: &&Entry| e.header.project_id.as_deref() == Some(id);
+    rest.iter().all(same).then(|| id.to_owned())
 }

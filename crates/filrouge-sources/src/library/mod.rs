@@ -6,12 +6,20 @@ mod cache;
 mod catalog;
 pub mod compacted;
 pub mod export;
+mod facts;
+mod filter;
+mod forks;
 pub mod history;
 pub mod lineage;
 pub mod list;
+#[cfg(test)]
+mod made;
+mod notices;
 pub mod own;
 pub mod search;
 pub mod stats;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -19,12 +27,18 @@ pub use catalog::{Catalog, Entry};
 
 use crate::{Conversation, ReadError, Source};
 use cache::Cache;
+use catalog::Memory;
+use facts::FactsCache;
 
 /// All sources together. Cheap to clone; clones share the cache.
 #[derive(Clone)]
 pub struct Library {
     sources: Arc<[Arc<dyn Source>]>,
+    /// How many of the sources are kept in the cache: those before the ones of [`Library::with`].
+    shared: usize,
     cache: Arc<Cache>,
+    memory: Arc<Memory>,
+    facts: Arc<FactsCache>,
 }
 
 /// Why a question has no answer; each with a hint for who asked.
@@ -69,8 +83,11 @@ impl Library {
     #[must_use]
     pub fn new(sources: Vec<Arc<dyn Source>>, cache_bytes: usize) -> Self {
         Self {
+            shared: sources.len(),
             sources: sources.into(),
             cache: Arc::new(Cache::new(cache_bytes)),
+            memory: Arc::default(),
+            facts: Arc::default(),
         }
     }
 
@@ -80,7 +97,10 @@ impl Library {
         let sources = self.sources.iter().cloned().chain([source]).collect();
         Self {
             sources,
+            shared: self.shared,
             cache: self.cache.clone(),
+            memory: Arc::default(),
+            facts: self.facts.clone(),
         }
     }
 
@@ -92,8 +112,8 @@ impl Library {
 
     /// All sessions of all sources, each id once. A source that cannot be listed is named in it.
     #[must_use]
-    pub fn catalog(&self) -> Catalog {
-        catalog::of(&self.sources)
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.memory.catalog(&self.sources)
     }
 
     /// A conversation, from the cache when nothing has changed.
@@ -101,6 +121,15 @@ impl Library {
     /// # Errors
     /// [`LibraryError::Unreadable`], or [`LibraryError::NoSession`] when it has gone meanwhile.
     pub fn conversation(&self, entry: &Entry) -> Result<Arc<Conversation>, LibraryError> {
-        self.cache.conversation(&self.sources[entry.source], entry)
+        let gone = || LibraryError::NoSession(entry.header.id.to_string());
+        let source = self.source(entry).ok_or_else(gone)?;
+        if entry.source < self.shared {
+            return self.cache.conversation(source, entry);
+        }
+        cache::read(source, entry)
+    }
+
+    fn source(&self, entry: &Entry) -> Option<&dyn Source> {
+        self.sources.get(entry.source).map(|s| &**s)
     }
 }

@@ -1,12 +1,19 @@
 //! What sessions amount to: `get_session_stats`, `filrouge stats`.
 
-use std::collections::BTreeMap;
+mod count;
+mod overview;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::list::{Ask, Row};
-use super::{Library, LibraryError};
+use super::forks::{self, Seen};
+use super::lineage::Family;
+use super::list::Row;
+use super::{Library, LibraryError, notices};
 use crate::{Changes, TokenRule, Tokens};
+use count::{Count, Counted};
+pub use overview::overview;
 
 /// What a tool was used for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -51,7 +58,7 @@ pub struct Sums {
     pub cost: f64,
     /// Messages that ended in an error.
     pub errors: u64,
-    /// Agents by their messages.
+    /// Agents by the messages they wrote.
     pub agents: BTreeMap<String, u64>,
     /// Models.
     pub models: BTreeMap<String, ModelUse>,
@@ -59,8 +66,21 @@ pub struct Sums {
     pub tools: BTreeMap<String, ToolUse>,
     /// What was changed.
     pub changes: Changes,
-    /// Milliseconds in which agents were at work: the sum of their messages' times, pauses left out.
+    /// Milliseconds in which an agent was at work, pauses left out: the times of agents' messages, each from its
+    /// making to its completion, or to the last time that its parts tell of. What overlaps counts once, also over
+    /// several sessions: while a subagent works, its parent waits.
     pub active: i64,
+}
+
+/// Where the numbers of changes come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ChangesFrom {
+    /// The program's own summary of the session.
+    Summary,
+    /// Summed up over tool calls and patches, as the program has no summary, or one of zeros.
+    ToolCalls,
 }
 
 /// Statistics of one session.
@@ -78,6 +98,8 @@ pub struct SessionStats {
     pub tokens: Tokens,
     /// What it changed.
     pub changes: Changes,
+    /// Where that is known from.
+    pub changes_from: ChangesFrom,
     /// Its own messages.
     pub message_count: u64,
     /// Its own parts.
@@ -118,9 +140,9 @@ pub struct Overview {
     pub all: Sums,
     /// All of them, without messages that were copied from elsewhere.
     pub without_copies: Sums,
-    /// By program.
+    /// By program, with copies.
     pub by_source: BTreeMap<String, Sums>,
-    /// By project, the largest first.
+    /// By project, the one with the most tokens first. Projects of one name are apart.
     pub by_project: Vec<(String, Sums)>,
     /// Day by day, of originals alone.
     pub days: Vec<Day>,
@@ -132,18 +154,94 @@ pub struct Overview {
 
 /// Statistics of one session and what it has started.
 ///
+/// Tokens and cost are those of messages, as their program reckons. A message is a copy if the program calls it so, or
+/// if it is older than its session and an earlier session of the project has the same one. Changes without copies are
+/// those of the tool calls that are left.
+///
 /// # Errors
 /// [`LibraryError`]: no such session, or it cannot be read.
 pub fn session(library: &Library, session_id: &str) -> Result<SessionStats, LibraryError> {
-    let _ = (library, session_id);
-    Err(LibraryError::Invalid("not built yet".to_owned()))
+    let catalog = library.catalog();
+    let entry = catalog.get(session_id)?;
+    let facts = library.facts(entry)?;
+    let me = [Seen { entry, facts }];
+    let family = Family::of(&catalog);
+    let all: Vec<_> = std::iter::once(entry)
+        .chain(
+            family
+                .descendants(entry)
+                .into_iter()
+                .map(|(_, child)| child),
+        )
+        .collect();
+    let (tree, unread) = forks::look_at(library, &all, &me);
+    let copies = forks::copies(library, &catalog, &tree);
+    let tree = tree.into_iter().zip(copies);
+    let tree: Vec<_> = tree
+        .map(|(seen, copies)| Counted::of(library, seen, copies))
+        .collect();
+    let mut own = Count::default();
+    let mut whole = Count::default();
+    tree.iter().take(1).for_each(|one| own.add(one));
+    tree.iter().for_each(|one| whole.add(one));
+    let [Seen { facts, .. }] = me;
+    let own = own.all();
+    let (changes, changes_from) = count::changes(&entry.header, &facts);
+    let mut notices = notices::of_catalog(&catalog);
+    notices.extend(unread_notice(unread));
+    notices.extend(skipped_notice(
+        tree.iter().map(|one| one.seen.facts.skipped).sum(),
+    ));
+    Ok(SessionStats {
+        session: Row::of(&entry.header).masked(true),
+        duration: entry
+            .header
+            .updated
+            .saturating_sub(entry.header.created)
+            .max(0),
+        agents: agents(&own, entry.header.agent.as_deref()),
+        tokens: own.tokens,
+        changes,
+        changes_from,
+        message_count: own.message_count,
+        part_count: own.part_count,
+        own,
+        with_descendants: whole.all(),
+        without_copies: whole.without_copies(),
+        token_rules: token_rules(tree.iter()),
+        notices,
+    })
 }
 
-/// Statistics of all sessions that `ask` lets through; its limit and cursor are not looked at.
-///
-/// # Errors
-/// [`LibraryError::Invalid`].
-pub fn overview(library: &Library, ask: &Ask) -> Result<Overview, LibraryError> {
-    let _ = (library, ask);
-    Err(LibraryError::Invalid("not built yet".to_owned()))
+/// Those that wrote something; where nothing is written yet, the one that was asked.
+fn agents(own: &Sums, asked: Option<&str>) -> Vec<String> {
+    let wrote: Vec<String> = own.agents.keys().cloned().collect();
+    match asked {
+        Some(asked) if wrote.is_empty() => vec![asked.to_owned()],
+        _ => wrote,
+    }
 }
+
+fn token_rules<'a>(counted: impl Iterator<Item = &'a Counted<'a>>) -> Vec<TokenRule> {
+    let rules: BTreeSet<_> = counted.map(|one| one.seen.facts.rule).collect();
+    rules.into_iter().collect()
+}
+
+fn unread_notice(unread: usize) -> Option<String> {
+    match unread {
+        0 => None,
+        1 => Some("1 session cannot be read and is not counted".to_owned()),
+        n => Some(format!("{n} sessions cannot be read and are not counted")),
+    }
+}
+
+fn skipped_notice(skipped: usize) -> Option<String> {
+    match skipped {
+        0 => None,
+        1 => Some("1 record cannot be read and is not counted".to_owned()),
+        n => Some(format!("{n} records cannot be read and are not counted")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

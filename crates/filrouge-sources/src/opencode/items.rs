@@ -4,11 +4,10 @@ use std::collections::HashSet;
 
 use filrouge_types::{Channel, ItemId, NewItem, RawJson, Role};
 
-use crate::files::Entry;
 use super::message::{Kind, Message, Place, agent};
-use crate::object::{Object, Refusal, Writer, plain};
 use super::parts::{self, Mapped, Speaker, Use};
 use super::tree::skip;
+use crate::object::{Object, Refusal, Writer, plain};
 use crate::{Outcome, SkipReason, Skipped};
 
 /// Fields of a message that have a place of their own: the session is the path's, tokens and cost
@@ -35,7 +34,10 @@ pub(super) fn of_message(
     };
     match unseen(own.into_iter().collect(), seen) {
         Ok(mut own) => items.append(&mut own),
-        Err(why) => skipped.push(skip(&message.path, why)),
+        Err(why) => {
+            let path = place.generation.place(place.session, &message.id, None);
+            skipped.push(skip(&path, why));
+        }
     }
     if let (Some(usage), Some(index)) = (usage(&object), usage_place(&items)) {
         items[index].item.usage = Some(usage);
@@ -47,19 +49,28 @@ pub(super) fn of_message(
 }
 
 fn speaker(message: &Message, object: &Object<'_>) -> Speaker {
-    let user = message.kind == Kind::User;
+    let role = match message.kind {
+        Kind::User => Role::User,
+        Kind::Note => Role::System,
+        _ => Role::Assistant,
+    };
+    Speaker {
+        role,
+        summary: role == Role::Assistant && object.is_true("summary"),
+        agent: agent(object),
+        model: model(object),
+        created: message.created,
+    }
+}
+
+/// The model an object names, `provider/model` where both are known.
+pub(super) fn model(object: &Object<'_>) -> Option<Box<str>> {
     let model = match (object.text("providerID"), object.text("modelID")) {
         (Some(provider), Some(model)) => Some(format!("{provider}/{model}")),
         (None, model) => model,
         (provider, None) => provider,
     };
-    Speaker {
-        user,
-        summary: !user && object.is_true("summary"),
-        agent: agent(object),
-        model: model.map(Into::into),
-        created: message.created,
-    }
+    model.map(Into::into)
 }
 
 fn parts_of(
@@ -69,44 +80,24 @@ fn parts_of(
     seen: &mut HashSet<ItemId>,
     skipped: &mut Vec<Skipped>,
 ) -> Vec<Mapped> {
-    let dir = place
-        .tree
-        .part_dir(place.folder, place.session, &message.id);
-    let files = place.tree.files();
-    let mut entries = files.files(&dir, skipped);
-    in_order(&mut entries);
     let mut items = Vec::new();
-    for Entry { id, path } in entries {
+    for part in &message.parts {
         let owner = parts::Owner {
-            session: place.session,
+            session: &place.session.id,
             message: &message.id,
-            part: &id,
+            part: &part.id,
         };
-        let mapped = files.read(&path).and_then(|text| {
-            parts::map(&owner, &text, speaker)
-                .and_then(|mapped| unseen(mapped, seen))
-                .map_err(|why| skip(&path, why))
-        });
-        match mapped {
+        let mapped = parts::map(&owner, &part.text, speaker);
+        match mapped.and_then(|mapped| unseen(mapped, seen)) {
             Ok(mut mapped) => items.append(&mut mapped),
-            Err(why) => skipped.push(why),
+            Err(why) => {
+                let id = Some(&*part.id);
+                let path = place.generation.place(place.session, &message.id, id);
+                skipped.push(skip(&path, why));
+            }
         }
     }
     items
-}
-
-/// OpenCode orders the parts of a message by id. Ids begin with 48 bits of a clock that wraps, so
-/// in a message that was being written at the wrap the low ones come after the high ones.
-fn in_order(entries: &mut [Entry]) {
-    let clock = |entry: &Entry| {
-        let digits = entry.id.strip_prefix("prt_")?.get(..2)?;
-        u8::from_str_radix(digits, 16).ok()
-    };
-    let wrapped = entries.iter().any(|e| clock(e).is_some_and(|c| c >= 0xc0))
-        && entries.iter().any(|e| clock(e).is_some_and(|c| c < 0x40));
-    if wrapped {
-        entries.sort_by_key(|e| clock(e).is_some_and(|c| c < 0x40));
-    }
 }
 
 /// Ids of items are unique in a session; a copied file must not make the whole session unusable.
@@ -153,16 +144,17 @@ fn bare_item(message: &Message, speaker: &Speaker) -> Option<Mapped> {
 }
 
 /// What a message's error says.
-struct Error<'a> {
+pub(super) struct Error<'a> {
     /// The token of its name; `None` when the error is not of OpenCode's form.
-    name: Option<&'a str>,
-    message: Option<&'a str>,
-    retryable: bool,
+    pub(super) name: Option<&'a str>,
+    pub(super) message: Option<&'a str>,
+    pub(super) retryable: bool,
     /// What else it says.
     rest: Writer,
 }
 
-fn error<'a>(object: &Object<'a>) -> Error<'a> {
+/// The error of a message's object.
+pub(super) fn error<'a>(object: &Object<'a>) -> Error<'a> {
     let mut error = Error {
         name: None,
         message: None,
@@ -195,7 +187,8 @@ fn error<'a>(object: &Object<'a>) -> Error<'a> {
     error
 }
 
-const UNNAMED: &str = "\"UnknownError\"";
+/// The token for an error without a name.
+pub(super) const UNNAMED: &str = "\"UnknownError\"";
 
 fn error_item(message: &Message, object: &Object<'_>, speaker: &Speaker) -> Option<Mapped> {
     let error = error(object);
@@ -233,34 +226,4 @@ pub(super) fn outcome_of_error(message: &Message) -> Outcome {
 /// The finished items.
 pub(super) fn finish(mapped: Vec<Mapped>) -> Vec<NewItem> {
     mapped.into_iter().map(Mapped::finish).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_written_across_the_wrap_stay_in_order() {
-        let order = |ids: &[&str]| {
-            let mut entries: Vec<Entry> = ids
-                .iter()
-                .map(|id| Entry {
-                    id: (*id).to_owned(),
-                    path: "x".into(),
-                })
-                .collect();
-            entries.sort_by(|a, b| a.id.cmp(&b.id));
-            in_order(&mut entries);
-            entries
-                .into_iter()
-                .map(|entry| entry.id)
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(
-            order(&["prt_fff2", "prt_0001", "prt_fff1"]),
-            ["prt_fff1", "prt_fff2", "prt_0001"]
-        );
-        assert_eq!(order(&["prt_7002", "prt_7001"]), ["prt_7001", "prt_7002"]);
-        assert_eq!(order(&["b", "a", "prt_é"]), ["a", "b", "prt_é"]);
-    }
 }

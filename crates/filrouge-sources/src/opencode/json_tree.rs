@@ -9,9 +9,10 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::files::{Entry, Files};
+use super::generation::Project;
+use super::tree::{FileMark, Layout, orphans, skip};
+use crate::files::{Files, Folder};
 use crate::object::{Object, Writer, check_value};
-use super::tree::{Project, SessionFile, Tree, ids, orphans, skip};
 use crate::{SkipReason, Skipped};
 
 /// Differences of this size and more are noted, not copied.
@@ -23,27 +24,41 @@ pub(super) struct JsonTree {
 }
 
 impl JsonTree {
-    fn dir(&self, folder: &str) -> PathBuf {
-        self.files.root.join(folder)
-    }
-
-    fn json(&self, folder: &str, name: &str) -> PathBuf {
-        self.dir(folder).join(format!("{name}.json"))
+    fn dir(&self, folder: &str) -> Result<Option<Folder>, Skipped> {
+        self.files.folder(Path::new(folder))
     }
 
     /// The raw value of an optional file.
-    fn value(&self, path: &Path) -> Result<Option<String>, Skipped> {
-        if !self.files.exists(path) {
+    fn value(&self, folder: &str, name: &str) -> Result<Option<String>, Skipped> {
+        let Some(text) = self.files.text(Path::new(folder), name)? else {
             return Ok(None);
-        }
-        let text = self.files.read(path)?;
-        let value = check_value(&text).map_err(|why| skip(path, why))?;
+        };
+        let path = || self.files.root.join(folder).join(format!("{name}.json"));
+        let value = check_value(&text).map_err(|why| skip(&path(), why))?;
         Ok(Some(value.to_owned()))
+    }
+
+    /// The size of an optional file.
+    fn size(&self, folder: &str, name: &str) -> u64 {
+        let stat = self.dir(folder).ok().flatten().and_then(|d| d.stat(name));
+        stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
+    }
+
+    fn add(&self, folder: &str, id: &str, metadata: &mut Writer, skipped: &mut Vec<Skipped>) {
+        match self.value(folder, id) {
+            Ok(Some(value)) => metadata.raw(folder, &value),
+            Ok(None) => {}
+            Err(why) => skipped.push(why),
+        }
+    }
+
+    fn ids(&self, dir: &Path) -> Vec<String> {
+        self.files.ids(dir, &mut Vec::new())
     }
 }
 
-impl Tree for JsonTree {
-    fn generation(&self) -> &'static str {
+impl Layout for JsonTree {
+    fn name(&self) -> &'static str {
         "storage"
     }
 
@@ -51,89 +66,61 @@ impl Tree for JsonTree {
         &self.files
     }
 
-    fn session_files(&self, skipped: &mut Vec<Skipped>) -> Vec<SessionFile> {
-        let mut found = Vec::new();
-        for project in self.files.folders(&self.dir("session"), skipped) {
-            for Entry { id, path } in self.files.files(&project.path, skipped) {
-                found.push(SessionFile {
-                    folder: project.id.clone(),
-                    id,
-                    path,
-                });
-            }
-        }
-        found
+    fn folders(&self, skipped: &mut Vec<Skipped>) -> Vec<String> {
+        self.files.folders(Path::new("session"), skipped)
     }
 
-    fn session_file(&self, folder: &str, session: &str) -> PathBuf {
-        self.dir("session")
-            .join(folder)
-            .join(format!("{session}.json"))
+    fn session_dir(&self, folder: &str) -> PathBuf {
+        Path::new("session").join(folder)
     }
 
     fn message_dir(&self, _folder: &str, session: &str) -> PathBuf {
-        self.dir("message").join(session)
+        Path::new("message").join(session)
     }
 
-    fn part_dir(&self, _folder: &str, _session: &str, message: &str) -> PathBuf {
-        self.dir("part").join(message)
+    fn part_root(&self, _folder: &str, _session: &str) -> PathBuf {
+        "part".into()
     }
 
     fn project(&self, folder: &str) -> Result<Project, Skipped> {
-        let path = self.json("project", folder);
-        let Some(text) = self.value(&path)? else {
+        let Some(text) = self.value("project", folder)? else {
             return Ok(Project::default());
         };
-        let object = Object::parse(&text).map_err(|why| skip(&path, why))?;
+        let object = Object::parse(&text).map_err(|why| {
+            let file = format!("{folder}.json");
+            skip(&self.files.root.join("project").join(file), why)
+        })?;
         Ok(Project {
-            name: object.text("name"),
-            worktree: object.text("worktree"),
+            name: object.text("name").map(Into::into),
+            worktree: object.text("worktree").map(Into::into),
         })
     }
 
-    fn add_beside(&self, session: &str, metadata: &mut Writer, skipped: &mut Vec<Skipped>) {
-        match self.value(&self.json("todo", session)) {
-            Ok(Some(todo)) => metadata.raw("todo", &todo),
-            Ok(None) => {}
-            Err(why) => skipped.push(why),
-        }
-        let diff = self.json("session_diff", session);
-        match self.files.size(&diff) {
-            Some(bytes) if bytes >= DIFF_BYTES_MAX => {
+    fn project_mark(&self, folder: &str) -> Option<FileMark> {
+        let dir = self.dir("project").ok().flatten()?;
+        dir.stat(folder).map(|stat| FileMark::of(&stat))
+    }
+
+    fn beside(&self, session: &str, metadata: &mut Writer, skipped: &mut Vec<Skipped>) {
+        self.add("todo", session, metadata, skipped);
+        match self.size("session_diff", session) {
+            bytes if bytes >= DIFF_BYTES_MAX => {
                 metadata.raw("session_diff_bytes", &bytes.to_string());
             }
-            _ => match self.value(&diff) {
-                Ok(Some(value)) => metadata.raw("session_diff", &value),
-                Ok(None) => {}
-                Err(why) => skipped.push(why),
-            },
+            _ => self.add("session_diff", session, metadata, skipped),
         }
     }
 
     fn strays(&self, skipped: &mut Vec<Skipped>) {
-        let sessions: HashSet<String> = self
-            .session_files(&mut Vec::new())
-            .into_iter()
-            .map(|file| file.id)
-            .collect();
-        let reason = SkipReason::OrphanMessages;
-        let folders = orphans(
-            &self.files,
-            &self.dir("message"),
-            &sessions,
-            reason,
-            skipped,
-        );
-        let messages: HashSet<String> = folders
-            .iter()
-            .flat_map(|folder| ids(&self.files, &folder.path))
-            .collect();
-        orphans(
-            &self.files,
-            &self.dir("part"),
-            &messages,
-            SkipReason::OrphanParts,
-            skipped,
-        );
+        let mut sessions = HashSet::new();
+        for folder in self.folders(&mut Vec::new()) {
+            sessions.extend(self.ids(&self.session_dir(&folder)));
+        }
+        let (dir, reason) = (Path::new("message"), SkipReason::OrphanMessages);
+        let folders = orphans(&self.files, dir, &sessions, reason, skipped);
+        let messages = folders.iter().flat_map(|name| self.ids(&dir.join(name)));
+        let messages: HashSet<String> = messages.collect();
+        let (dir, reason) = (Path::new("part"), SkipReason::OrphanParts);
+        orphans(&self.files, dir, &messages, reason, skipped);
     }
 }

@@ -10,11 +10,12 @@
 //! `session/share` holds secrets and is never opened.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::files::{Entry, Files};
+use super::generation::Project;
+use super::tree::{FileMark, Layout, orphans};
+use crate::files::Files;
 use crate::object::Writer;
-use super::tree::{Project, SessionFile, Tree, ids, orphans};
 use crate::{SkipReason, Skipped};
 
 /// The folder `project`, or one folder in it.
@@ -25,46 +26,33 @@ pub(super) struct LegacyTree {
 
 impl LegacyTree {
     fn session(&self, folder: &str) -> PathBuf {
-        self.files.root.join(folder).join("storage").join("session")
+        Path::new(folder).join("storage").join("session")
     }
 
-    fn projects(&self, skipped: &mut Vec<Skipped>) -> Vec<String> {
-        match &self.only {
-            Some(folder) => vec![folder.clone()],
-            None => self
-                .files
-                .folders(&self.files.root, skipped)
-                .into_iter()
-                .map(|dir| dir.id)
-                .collect(),
-        }
+    fn ids(&self, dir: &Path) -> HashSet<String> {
+        let ids = self.files.ids(dir, &mut Vec::new());
+        ids.into_iter().collect()
     }
 
     fn project_strays(&self, folder: &str, skipped: &mut Vec<Skipped>) {
         let root = self.session(folder);
-        let sessions: HashSet<String> = ids(&self.files, &root.join("info")).collect();
-        let reason = SkipReason::OrphanMessages;
-        let with_messages = orphans(
-            &self.files,
-            &root.join("message"),
-            &sessions,
-            reason,
-            skipped,
-        );
-        let owners: HashSet<String> = with_messages.iter().map(|dir| dir.id.clone()).collect();
-        let reason = SkipReason::OrphanParts;
-        for session in orphans(&self.files, &root.join("part"), &owners, reason, skipped) {
-            if owners.contains(&session.id) {
-                let dir = root.join("message").join(&session.id);
-                let messages: HashSet<String> = ids(&self.files, &dir).collect();
-                orphans(&self.files, &session.path, &messages, reason, skipped);
+        let sessions = self.ids(&root.join("info"));
+        let (dir, reason) = (root.join("message"), SkipReason::OrphanMessages);
+        let owners = orphans(&self.files, &dir, &sessions, reason, skipped);
+        let owners: HashSet<String> = owners.into_iter().collect();
+        let (dir, reason) = (root.join("part"), SkipReason::OrphanParts);
+        for session in orphans(&self.files, &dir, &owners, reason, skipped) {
+            if owners.contains(&session) {
+                let messages = self.ids(&root.join("message").join(&session));
+                let dir = dir.join(&session);
+                orphans(&self.files, &dir, &messages, reason, skipped);
             }
         }
     }
 }
 
-impl Tree for LegacyTree {
-    fn generation(&self) -> &'static str {
+impl Layout for LegacyTree {
+    fn name(&self) -> &'static str {
         "project"
     }
 
@@ -72,48 +60,37 @@ impl Tree for LegacyTree {
         &self.files
     }
 
-    fn session_files(&self, skipped: &mut Vec<Skipped>) -> Vec<SessionFile> {
-        let mut found = Vec::new();
-        for folder in self.projects(skipped) {
-            for Entry { id, path } in self
-                .files
-                .files(&self.session(&folder).join("info"), skipped)
-            {
-                found.push(SessionFile {
-                    folder: folder.clone(),
-                    id,
-                    path,
-                });
-            }
+    fn folders(&self, skipped: &mut Vec<Skipped>) -> Vec<String> {
+        match &self.only {
+            Some(folder) => vec![folder.clone()],
+            None => self.files.folders(Path::new(""), skipped),
         }
-        found
     }
 
-    fn session_file(&self, folder: &str, session: &str) -> PathBuf {
-        self.session(folder)
-            .join("info")
-            .join(format!("{session}.json"))
+    fn session_dir(&self, folder: &str) -> PathBuf {
+        self.session(folder).join("info")
     }
 
     fn message_dir(&self, folder: &str, session: &str) -> PathBuf {
         self.session(folder).join("message").join(session)
     }
 
-    fn part_dir(&self, folder: &str, session: &str, message: &str) -> PathBuf {
-        self.session(folder)
-            .join("part")
-            .join(session)
-            .join(message)
+    fn part_root(&self, folder: &str, session: &str) -> PathBuf {
+        self.session(folder).join("part").join(session)
     }
 
     fn project(&self, _folder: &str) -> Result<Project, Skipped> {
         Ok(Project::default())
     }
 
-    fn add_beside(&self, _session: &str, _metadata: &mut Writer, _skipped: &mut Vec<Skipped>) {}
+    fn project_mark(&self, _folder: &str) -> Option<FileMark> {
+        None
+    }
+
+    fn beside(&self, _session: &str, _metadata: &mut Writer, _skipped: &mut Vec<Skipped>) {}
 
     fn strays(&self, skipped: &mut Vec<Skipped>) {
-        for folder in self.projects(&mut Vec::new()) {
+        for folder in self.folders(&mut Vec::new()) {
             self.project_strays(&folder, skipped);
         }
     }

@@ -1,21 +1,21 @@
 //! The messages of one session, in order.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use filrouge_types::Timestamp;
 
-use crate::files::{Entry, is_id};
-use crate::object::{Object, Refusal, check_value};
+use super::generation::{Generation, MessageText, PartText, SessionText};
+use super::order;
 use super::session::{check_own_id, missing};
-use super::tree::{Tree, skip};
+use super::tree::skip;
+use crate::files::is_id;
+use crate::object::{Object, Refusal, check_value};
 use crate::{ForeignSession, Skipped};
 
 /// Which session is being read.
 pub(super) struct Place<'a> {
-    pub(super) tree: &'a dyn Tree,
-    pub(super) folder: &'a str,
-    pub(super) session: &'a str,
+    pub(super) generation: &'a dyn Generation,
+    pub(super) session: &'a SessionText,
 }
 
 /// What a message is to its turn.
@@ -29,42 +29,51 @@ pub(super) enum Kind {
     Failed,
     /// An answer without an end.
     Incomplete,
+    /// A note of the program itself.
+    Note,
 }
 
-/// A message file that was read.
+/// A message that was read.
 pub(super) struct Message {
     pub(super) id: String,
-    pub(super) path: PathBuf,
-    /// The file's JSON object.
-    pub(super) text: String,
+    /// Its JSON object.
+    pub(super) text: Box<str>,
+    pub(super) seq: Option<u64>,
     pub(super) created: Timestamp,
     pub(super) kind: Kind,
     /// The user message it answers, where that is recorded (1.0 and later).
     pub(super) parent: Option<String>,
+    /// In order.
+    pub(super) parts: Vec<PartText>,
 }
 
 /// The messages of a session.
 pub(super) struct Messages {
-    /// Ordered by (time of creation, id): ids are not monotonic, they wrap every 795 days.
+    /// Ordered by (time of creation, seq, id): ids are not monotonic, they wrap every 795 days.
     pub(super) read: Vec<Message>,
-    /// The ids of files that could not be used.
+    /// The ids of records that could not be used.
     pub(super) broken: BTreeSet<String>,
 }
 
-/// Reads all messages of a session, not their parts.
-pub(super) fn read_all(place: &Place<'_>, skipped: &mut Vec<Skipped>) -> Messages {
-    let mut left_out = Vec::new();
+/// Reads all messages of a session; their parts stay texts.
+pub(super) fn read_all(
+    place: &Place<'_>,
+    texts: Vec<MessageText>,
+    mut left_out: Vec<Skipped>,
+    skipped: &mut Vec<Skipped>,
+) -> Messages {
     let mut read = Vec::new();
-    let dir = place.tree.message_dir(place.folder, place.session);
-    for entry in place.tree.files().files(&dir, &mut left_out) {
-        match read_one(place, entry) {
-            Ok(message) => read.push(message),
+    for text in texts {
+        let path = || place.generation.place(place.session, &text.id, None);
+        match facts(place, &text.id, &text.text).map_err(|why| skip(&path(), why)) {
+            Ok(facts) => read.push(message(text, facts)),
             Err(why) => left_out.push(why),
         }
     }
-    read.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
-    let stems = left_out.iter().filter_map(|s| s.path.file_stem()?.to_str());
-    let broken = stems
+    read.sort_by(|a, b| (a.created, a.seq, &a.id).cmp(&(b.created, b.seq, &b.id)));
+    let names = left_out.iter().filter_map(|s| s.path.file_name()?.to_str());
+    let broken = names
+        .map(|name| name.strip_suffix(".json").unwrap_or(name))
         .filter(|stem| is_id(stem))
         .map(str::to_owned)
         .collect();
@@ -72,33 +81,33 @@ pub(super) fn read_all(place: &Place<'_>, skipped: &mut Vec<Skipped>) -> Message
     Messages { read, broken }
 }
 
-fn read_one(place: &Place<'_>, Entry { id, path }: Entry) -> Result<Message, Skipped> {
-    let text = place.tree.files().read(&path)?;
-    let facts = facts(place, &id, &text).map_err(|why| skip(&path, why))?;
-    Ok(Message {
-        id,
-        path,
-        text,
-        created: facts.0,
-        kind: facts.1,
-        parent: facts.2,
-    })
+fn message(text: MessageText, (created, kind, parent): Facts) -> Message {
+    let mut parts = text.parts;
+    order::by_id(&mut parts, |part| &part.id);
+    Message {
+        id: text.id.into(),
+        text: text.text,
+        seq: text.seq,
+        created,
+        kind,
+        parent,
+        parts,
+    }
 }
 
-fn facts(
-    place: &Place<'_>,
-    id: &str,
-    text: &str,
-) -> Result<(Timestamp, Kind, Option<String>), Refusal> {
+type Facts = (Timestamp, Kind, Option<String>);
+
+fn facts(place: &Place<'_>, id: &str, text: &str) -> Result<Facts, Refusal> {
     let object = Object::parse(check_value(text)?)?;
     check_own_id(&object, "id", id)?;
-    check_own_id(&object, "sessionID", place.session)?;
+    check_own_id(&object, "sessionID", &place.session.id)?;
     let time = object.object("time")?.ok_or_else(|| missing("time"))?;
     let created = time
         .time("created")
         .ok_or_else(|| missing("time.created"))?;
     let kind = match object.text("role").as_deref() {
         Some("user") => Kind::User,
+        Some("system") => Kind::Note,
         Some("assistant") if object.get("error").is_some() => Kind::Failed,
         Some("assistant") if time.get("completed").is_none() => Kind::Incomplete,
         // OpenCode's own loop goes on after these two.

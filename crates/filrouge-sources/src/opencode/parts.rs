@@ -2,6 +2,7 @@
 //!
 //! | part | role, channel | `parts` |
 //! |---|---|---|
+//! | text of the program | system, `system_note` | text |
 //! | text of the user | user, `question` (`system_note` when synthetic or ignored) | text |
 //! | text of the agent | assistant, `observation` (`final` and `partial` are given by the turn, `summary` by a compaction) | text |
 //! | reasoning | assistant, `thought` | reasoning |
@@ -16,10 +17,10 @@
 
 use filrouge_types::{Channel, ItemId, NewItem, RawJson, Role, Timestamp};
 
-use crate::object::{Object, Refusal, Writer, check_value};
 use super::session::{check_own_id, missing};
+use crate::object::{Object, Refusal, Writer, check_value};
 
-/// The ids of a part, from its path.
+/// The ids of a part, from its place.
 pub(super) struct Owner<'a> {
     pub(super) session: &'a str,
     pub(super) message: &'a str,
@@ -28,7 +29,7 @@ pub(super) struct Owner<'a> {
 
 /// What all items of a message share.
 pub(super) struct Speaker {
-    pub(super) user: bool,
+    pub(super) role: Role,
     pub(super) summary: bool,
     pub(super) agent: Option<Box<str>>,
     pub(super) model: Option<Box<str>>,
@@ -104,14 +105,6 @@ impl Speaker {
             usage: Use::None,
         })
     }
-
-    const fn role(&self) -> Role {
-        if self.user {
-            Role::User
-        } else {
-            Role::Assistant
-        }
-    }
 }
 
 /// One part of a message.
@@ -177,18 +170,19 @@ pub(super) fn map(
 fn said(part: &Part<'_>, speaker: &Speaker) -> Option<Vec<Mapped>> {
     let text = part.object.token("text")?;
     let aside = part.object.is_true("synthetic") || part.object.is_true("ignored");
-    let channel = match (speaker.user, aside) {
-        (true, true) => Channel::SystemNote,
-        (true, false) => Channel::Question,
-        (false, _) if speaker.summary => Channel::Summary,
-        (false, _) => Channel::Observation,
+    let channel = match speaker.role {
+        Role::System => Channel::SystemNote,
+        Role::User if aside => Channel::SystemNote,
+        Role::User => Channel::Question,
+        _ if speaker.summary => Channel::Summary,
+        _ => Channel::Observation,
     };
     let mut content = Writer::default();
     content.text("type", "text");
     content.raw("text", text);
     let can_answer = channel == Channel::Observation && !aside && text != "\"\"";
     let mut mapped = speaker
-        .item(part.id, speaker.role(), channel, content)?
+        .item(part.id, speaker.role, channel, content)?
         .at(part.start())
         .note("part", part.rest(&["text"]));
     if can_answer {
@@ -209,12 +203,12 @@ fn reasoning(part: &Part<'_>, speaker: &Speaker) -> Option<Vec<Mapped>> {
 }
 
 fn file(part: &Part<'_>, speaker: &Speaker) -> Option<Vec<Mapped>> {
-    let channel = if speaker.user {
-        Channel::Question
-    } else {
-        Channel::Observation
+    let channel = match speaker.role {
+        Role::System => Channel::SystemNote,
+        Role::User => Channel::Question,
+        _ => Channel::Observation,
     };
-    let mapped = speaker.raw_item(part.id, speaker.role(), channel, part.raw)?;
+    let mapped = speaker.raw_item(part.id, speaker.role, channel, part.raw)?;
     Some(vec![mapped.at(part.start())])
 }
 

@@ -1,15 +1,16 @@
-//! Session files to session headers.
+//! Session records to headers.
 
-use std::path::Path;
+use std::borrow::Cow;
 
-use filrouge_types::{ProjectId, RawJson, SessionId};
+use filrouge_types::{ProjectId, RawJson, SessionId, Timestamp};
 
+use super::generation::SessionText;
+use super::tree::skip;
 use crate::files;
 use crate::object::{Object, Refusal, Writer, check_value};
-use super::tree::{Project, Tree, skip};
-use crate::{ForeignSession, SessionRef, SkipReason, Skipped};
+use crate::{Changes, ForeignSession, Header, SkipReason, Skipped};
 
-/// Fields of a session file that have a place of their own in [`ForeignSession`].
+/// Fields of a session record that have a place of their own in [`ForeignSession`].
 const TAKEN: [&str; 7] = [
     "version",
     "id",
@@ -20,13 +21,62 @@ const TAKEN: [&str; 7] = [
     "share",
 ];
 
-/// A header whose metadata can still grow.
-pub(super) struct Header {
+/// The header of a session; `generation` is the storage's name.
+pub(super) fn header(generation: &'static str, session: &SessionText) -> Result<Header, Skipped> {
+    read(generation, session).map_err(|why| skip(&session.place, why))
+}
+
+fn read(generation: &'static str, session: &SessionText) -> Result<Header, Refusal> {
+    let object = Object::parse(check_value(&session.text)?)?;
+    check_own_id(&object, "id", &session.id)?;
+    let time = object.object("time")?.ok_or_else(|| missing("time"))?;
+    let created = time.millis("created");
+    let created = created.ok_or_else(|| missing("time.created"))?;
+    let text = |key| object.text(key).map(Into::into);
+    let own = |text: &Option<Box<str>>| text.clone();
+    Ok(Header {
+        id: session.id.clone(),
+        source: "opencode",
+        generation,
+        parent_id: text("parentID").filter(|id: &Box<str>| files::is_id(id)),
+        fork_of: own(&session.fork_of),
+        project_id: Some(session.folder.clone()).filter(|key| !key.is_empty()),
+        project_name: own(&session.project.name),
+        worktree: own(&session.project.worktree),
+        directory: text("directory").or_else(|| own(&session.directory)),
+        title: text("title"),
+        agent: own(&session.agent),
+        version: text("version"),
+        created,
+        updated: time.millis("updated").unwrap_or(created),
+        archived: time.millis("archived"),
+        changes: object.object("summary").ok().flatten().map(|s| changes(&s)),
+    })
+}
+
+/// The changes an object sums up.
+fn changes(summary: &Object<'_>) -> Changes {
+    let count = |key| summary.count(key).unwrap_or(0);
+    Changes {
+        additions: count("additions"),
+        deletions: count("deletions"),
+        files: count("files"),
+    }
+}
+
+/// A header for import, whose metadata can still grow.
+pub(super) struct Foreign {
     pub(super) session: ForeignSession,
     pub(super) metadata: Writer,
 }
 
-impl Header {
+impl Foreign {
+    /// Reads it from a session's record.
+    pub(super) fn read(generation: &'static str, session: &SessionText) -> Result<Self, Skipped> {
+        let header = header(generation, session)?;
+        foreign(&header, session).map_err(|why| skip(&session.place, why))
+    }
+
     /// The header with its metadata closed.
     pub(super) fn finish(self) -> ForeignSession {
         let mut outer = Writer::default();
@@ -38,75 +88,36 @@ impl Header {
     }
 }
 
-/// Reads the session file at `path`; `index` is the tree's place in the source.
-pub(super) fn read(
-    tree: &dyn Tree,
-    index: usize,
-    folder: &str,
-    id: &str,
-) -> Result<Header, Skipped> {
-    let path = tree.session_file(folder, id);
-    let text = tree.files().read(&path)?;
-    // A project file that cannot be used is named by the listing and costs the session nothing.
-    let project = tree.project(folder).unwrap_or_default();
-    let place = Place {
-        tree,
-        index,
-        folder,
-        id,
-        path: &path,
-    };
-    header(&place, &text, project).map_err(|why| skip(&path, why))
-}
-
-struct Place<'a> {
-    tree: &'a dyn Tree,
-    index: usize,
-    folder: &'a str,
-    id: &'a str,
-    path: &'a Path,
-}
-
-fn header(place: &Place<'_>, text: &str, project: Project) -> Result<Header, Refusal> {
-    let object = Object::parse(check_value(text)?)?;
-    check_own_id(&object, "id", place.id)?;
-    let time = object.object("time")?.ok_or_else(|| missing("time"))?;
-    let created = time
-        .time("created")
-        .ok_or_else(|| missing("time.created"))?;
-    let id = SessionId::new(place.id).map_err(|e| (SkipReason::BadName, e.to_string()))?;
-    let parent = object.text("parentID").filter(|id| files::is_id(id));
-    let reference = SessionRef {
-        id: id.clone(),
-        created,
-        tree: place.index,
-        folder: place.folder.into(),
-    };
+fn foreign(header: &Header, text: &SessionText) -> Result<Foreign, Refusal> {
+    let object = Object::parse(check_value(&text.text)?)?;
+    let time = |millis| Timestamp::from_millis(millis).ok_or_else(|| missing("time"));
     let session = ForeignSession {
-        reference,
-        id,
-        parent_id: parent.and_then(|id| SessionId::new(id).ok()),
-        project_id: ProjectId::new(place.folder).ok(),
-        project_name: project.name.map(Into::into),
-        worktree: project.worktree.map(Into::into),
+        id: SessionId::new(&*header.id).map_err(|e| (SkipReason::BadName, e.to_string()))?,
+        parent_id: header
+            .parent_id
+            .as_deref()
+            .and_then(|id| SessionId::new(id).ok()),
+        project_id: ProjectId::new(&*text.folder).ok(),
+        project_name: header.project_name.clone(),
+        worktree: header.worktree.clone(),
         directory: object.text("directory").map(Into::into),
-        title: object.text("title").map(Into::into),
+        title: header.title.clone(),
         agent: None,
-        version: object.text("version").map(Into::into),
-        created,
-        updated: time.time("updated").unwrap_or(created),
-        archived: time.time("archived"),
+        version: header.version.clone(),
+        created: time(header.created)?,
+        updated: time(header.updated)?,
+        archived: header.archived.map(time).transpose()?,
         metadata: RawJson::from_checked("{}"),
     };
-    tracing::trace!(path = %place.path.display(), "read a session file");
-    let metadata = rest(place, &object, &session)?;
-    Ok(Header { session, metadata })
+    let metadata = rest(header.generation, &text.folder, &object, &session)?;
+    Ok(Foreign { session, metadata })
 }
 
-/// Everything of the file that has no place of its own, and the address of a shared session
+/// Everything of the record that has no place of its own, and the address of a shared session
 /// without the secret that early versions kept beside it.
 fn rest(
-    place: &Place<'_>,
+    generation: &str,
+    folder: &str,
     object: &Object<'_>,
     session: &ForeignSession,
 ) -> Result<Writer, Refusal> {
@@ -115,7 +126,7 @@ fn rest(
         ("parentID", session.parent_id.is_some()),
         (
             "projectID",
-            object.text("projectID").as_deref() == Some(place.folder),
+            object.text("projectID").as_deref() == Some(folder),
         ),
         ("directory", session.directory.is_some()),
         ("title", session.title.is_some()),
@@ -126,27 +137,31 @@ fn rest(
             fields.raw(key, raw);
         }
     }
-    if let Some(url) = object
-        .object("share")?
-        .as_ref()
-        .and_then(|share| share.token("url"))
-    {
+    let share = object.object("share")?;
+    if let Some(url) = share.as_ref().and_then(|share| share.token("url")) {
         let mut share = Writer::default();
         share.raw("url", url);
         fields.nested("share", share);
     }
     let mut metadata = Writer::default();
-    metadata.text("generation", place.tree.generation());
+    metadata.text("generation", generation);
     metadata.nested("session", fields);
     Ok(metadata)
 }
 
-/// Checks that an id inside a file, when there is one, is the one of its path.
+/// Checks that an id inside a record, when there is one, is the one of its place.
 pub(super) fn check_own_id(object: &Object<'_>, key: &str, id: &str) -> Result<(), Refusal> {
     match object.get(key) {
         None => Ok(()),
-        Some(_) if object.text(key).as_deref() == Some(id) => Ok(()),
-        Some(_) => Err((SkipReason::IdMismatch, format!("{key} is not {id:?}"))),
+        Some(_) => same_id(key, object.text(key).map(Cow::Owned), id),
+    }
+}
+
+/// Checks the id that is inside a record; `None` when it is no text.
+pub(super) fn same_id(key: &str, inside: Option<Cow<'_, str>>, id: &str) -> Result<(), Refusal> {
+    match inside {
+        Some(inside) if inside == id => Ok(()),
+        _ => Err((SkipReason::IdMismatch, format!("{key} is not {id:?}"))),
     }
 }
 

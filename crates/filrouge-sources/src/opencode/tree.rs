@@ -1,55 +1,250 @@
-//! What the two file storages of OpenCode have in common: where things lie.
+//! What the two file storages of OpenCode have in common: a [`Layout`] tells where things lie, [`FileTree`] reads them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
-use crate::files::{Entry, Files};
+use filrouge_types::{Clock, SystemClock};
+use rustix::fs::Stat;
+
+use super::generation::{Generation, MessageText, Project, Record, SessionText};
+use super::tree_listing::Known;
+use super::{tree_messages, tree_scan};
+use crate::files::{Files, Folder};
 use crate::object::{Refusal, Writer};
-use crate::{SkipReason, Skipped};
+use crate::{ReadError, Scan, SkipReason, Skipped, SourceError, Stamp};
 
-/// A session's file, found by its name.
-pub(super) struct SessionFile {
-    /// The folder of its project.
-    pub(super) folder: String,
-    pub(super) id: String,
-    pub(super) path: PathBuf,
-}
+/// A session whose newest change is older is no longer written to: its message and part files are not looked at for
+/// its stamp.
+const QUIET_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// What a storage knows of a project.
-#[derive(Default)]
-pub(super) struct Project {
-    pub(super) name: Option<String>,
-    pub(super) worktree: Option<String>,
-}
-
-/// One generation of file storage. All names given to it come from its own listings.
-pub(super) trait Tree: Send + Sync {
-    /// Its name in metadata.
-    fn generation(&self) -> &'static str;
+/// Where one generation keeps things; paths are below the root. All names given to it come from its own listings.
+pub(super) trait Layout: Send + Sync {
+    /// [`Generation::name`].
+    fn name(&self) -> &'static str;
 
     /// Its files.
     fn files(&self) -> &Files;
 
-    /// All session files, by folder and id.
-    fn session_files(&self, skipped: &mut Vec<Skipped>) -> Vec<SessionFile>;
+    /// The keys of the projects.
+    fn folders(&self, skipped: &mut Vec<Skipped>) -> Vec<String>;
 
-    /// The file of one session.
-    fn session_file(&self, folder: &str, session: &str) -> PathBuf;
+    /// The folder of a project's session files.
+    fn session_dir(&self, folder: &str) -> PathBuf;
 
-    /// The folder of a session's messages.
+    /// The folder of a session's message files.
     fn message_dir(&self, folder: &str, session: &str) -> PathBuf;
 
-    /// The folder of a message's parts.
-    fn part_dir(&self, folder: &str, session: &str, message: &str) -> PathBuf;
+    /// The folder that has a folder of part files for each message.
+    fn part_root(&self, folder: &str, session: &str) -> PathBuf;
 
     /// The project of a folder; empty where nothing is kept about it.
     fn project(&self, folder: &str) -> Result<Project, Skipped>;
 
-    /// Adds to a session's metadata what lies beside its file.
-    fn add_beside(&self, session: &str, metadata: &mut Writer, skipped: &mut Vec<Skipped>);
+    /// The state of what [`Layout::project`] reads.
+    fn project_mark(&self, folder: &str) -> Option<FileMark>;
 
-    /// Messages and parts that no session leads to.
+    /// [`Generation::beside`].
+    fn beside(&self, session: &str, metadata: &mut Writer, skipped: &mut Vec<Skipped>);
+
+    /// [`Generation::strays`].
     fn strays(&self, skipped: &mut Vec<Skipped>);
+}
+
+/// A file storage.
+pub(super) struct FileTree<L> {
+    pub(super) layout: L,
+    /// The session files as they were read last, by project and id.
+    pub(super) known: Mutex<HashMap<(String, String), Known>>,
+    /// The project of each session that was listed last.
+    pub(super) folders: Mutex<HashMap<Box<str>, Box<str>>>,
+    pub(super) clock: SystemClock,
+}
+
+impl<L: Layout> FileTree<L> {
+    pub(super) fn new(layout: L) -> Self {
+        Self {
+            layout,
+            known: Mutex::default(),
+            folders: Mutex::default(),
+            clock: SystemClock,
+        }
+    }
+
+    pub(super) fn folder(&self, path: &Path) -> Result<Option<Folder>, Skipped> {
+        self.layout.files().folder(path)
+    }
+
+    /// An error for the root being gone.
+    pub(super) fn check_root(&self) -> Result<(), SourceError> {
+        let files = self.layout.files();
+        files.root().map(drop).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => SourceError::NotFound {
+                path: files.root.clone(),
+            },
+            _ => SourceError::Unreadable {
+                path: files.root.clone(),
+                reason: e.to_string(),
+            },
+        })
+    }
+
+    /// The project folder of a session, which may be new.
+    fn folder_of(&self, id: &str) -> Result<Box<str>, ReadError> {
+        let known = |tree: &Self| lock(&tree.folders).get(id).cloned();
+        if let Some(folder) = known(self) {
+            return Ok(folder);
+        }
+        self.sessions(&mut Vec::new()).map_err(unavailable)?;
+        known(self).ok_or(ReadError::Gone)
+    }
+}
+
+impl<L: Layout> Generation for FileTree<L> {
+    fn name(&self) -> &'static str {
+        self.layout.name()
+    }
+
+    fn mark(&self) -> Result<Option<Stamp>, SourceError> {
+        self.listing_mark().map(Some)
+    }
+
+    fn sessions(&self, skipped: &mut Vec<Skipped>) -> Result<Vec<SessionText>, SourceError> {
+        self.listed(skipped)
+    }
+
+    fn session(&self, id: &str) -> Result<SessionText, ReadError> {
+        let folder = self.folder_of(id)?;
+        if let Some(session) = self.read_session(&folder, id)? {
+            return Ok(session);
+        }
+        // It may have been moved to another project.
+        lock(&self.folders).remove(id);
+        let folder = self.folder_of(id)?;
+        self.read_session(&folder, id)?.ok_or(ReadError::Gone)
+    }
+
+    fn messages(
+        &self,
+        session: &SessionText,
+        skipped: &mut Vec<Skipped>,
+    ) -> Result<Vec<MessageText>, ReadError> {
+        Ok(tree_messages::read(&self.layout, session, skipped))
+    }
+
+    fn place(&self, session: &SessionText, message: &str, part: Option<&str>) -> PathBuf {
+        let root = &self.layout.files().root;
+        let (folder, id) = (&session.folder, &session.id);
+        match part {
+            None => {
+                let dir = self.layout.message_dir(folder, id);
+                root.join(dir).join(format!("{message}.json"))
+            }
+            Some(part) => {
+                let dir = self.layout.part_root(folder, id).join(message);
+                root.join(dir).join(format!("{part}.json"))
+            }
+        }
+    }
+
+    fn beside(&self, session: &SessionText, metadata: &mut Writer, skipped: &mut Vec<Skipped>) {
+        self.layout.beside(&session.id, metadata, skipped);
+    }
+
+    fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
+        let folder = self.folder_of(id)?;
+        let mut marks = Marks::default();
+        let dir = self.folder(&self.layout.session_dir(&folder))?;
+        let own = dir.and_then(|dir| dir.stat(id)).ok_or_else(|| {
+            lock(&self.folders).remove(id);
+            ReadError::Gone
+        })?;
+        marks.add(&own);
+        let newest = self.clock.now().as_micros() / 1000 - QUIET_MS;
+        tree_messages::stamp(&self.layout, &folder, id, newest, &mut marks);
+        Ok(Some(marks.finish()))
+    }
+
+    fn scan(
+        &self,
+        scan: &Scan<'_>,
+        each: &(dyn Fn(&Record<'_>) + Sync),
+    ) -> Result<(), SourceError> {
+        self.check_root()?;
+        tree_scan::scan(&self.layout, scan, each);
+        Ok(())
+    }
+
+    fn strays(&self, skipped: &mut Vec<Skipped>) -> Result<(), SourceError> {
+        self.check_root()?;
+        self.layout.strays(skipped);
+        Ok(())
+    }
+}
+
+/// A poisoned lock holds a cache, which is right whatever happened to its last user.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+pub(super) fn unavailable(why: SourceError) -> ReadError {
+    ReadError::Unavailable(why.to_string())
+}
+
+/// A file's state: it changes with whatever is written to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct FileMark {
+    inode: u64,
+    bytes: i64,
+    seconds: i64,
+    nanos: u64,
+}
+
+impl FileMark {
+    #[allow(clippy::unnecessary_cast, reason = "the fields differ between systems")]
+    pub(super) const fn of(stat: &Stat) -> Self {
+        Self {
+            inode: stat.st_ino as u64,
+            bytes: stat.st_size as i64,
+            seconds: stat.st_mtime as i64,
+            nanos: stat.st_mtime_nsec as u64,
+        }
+    }
+}
+
+/// The states of many files as one mark.
+#[derive(Default)]
+pub(super) struct Marks {
+    first: DefaultHasher,
+    count: u64,
+    newest: i64,
+}
+
+impl Marks {
+    pub(super) fn add(&mut self, stat: &Stat) {
+        let mark = FileMark::of(stat);
+        self.newest = self.newest.max(mark.seconds.saturating_mul(1000));
+        self.put(&mark);
+    }
+
+    pub(super) fn put(&mut self, value: &impl Hash) {
+        value.hash(&mut self.first);
+        self.count += 1;
+    }
+
+    /// When the newest of the files was changed.
+    pub(super) const fn newest(&self) -> i64 {
+        self.newest
+    }
+
+    pub(super) fn finish(mut self) -> Stamp {
+        let first = self.first.finish();
+        self.count.hash(&mut self.first);
+        Stamp(first, self.first.finish())
+    }
 }
 
 /// A refusal of a file's content as a report.
@@ -65,30 +260,21 @@ pub(super) fn orphans(
     known: &HashSet<String>,
     reason: SkipReason,
     skipped: &mut Vec<Skipped>,
-) -> Vec<Entry> {
+) -> Vec<String> {
     let mut odd = Vec::new();
     let folders = files.folders(dir, &mut odd);
     let owner = |s: &Skipped| {
-        s.path
-            .file_name()
-            .and_then(|n| n.to_str())
-            .map(str::to_owned)
+        let name = s.path.file_name().and_then(|n| n.to_str());
+        name.map(str::to_owned)
     };
     odd.retain(|s| owner(s).is_none_or(|name| !known.contains(&name)));
-    for folder in folders.iter().filter(|folder| !known.contains(&folder.id)) {
-        let count = files.files(&folder.path, &mut Vec::new()).len();
+    for folder in folders.iter().filter(|folder| !known.contains(*folder)) {
+        let count = files.ids(&dir.join(folder), &mut Vec::new()).len();
         let detail = format!("{count} files, and none for what they belong to");
-        odd.push(Skipped::new(&folder.path, reason, detail));
+        let path = files.root.join(dir).join(folder);
+        odd.push(Skipped::new(&path, reason, detail));
     }
     odd.sort();
     skipped.append(&mut odd);
     folders
-}
-
-/// The ids of the files in `dir`.
-pub(super) fn ids(files: &Files, dir: &Path) -> impl Iterator<Item = String> {
-    files
-        .files(dir, &mut Vec::new())
-        .into_iter()
-        .map(|entry| entry.id)
 }

@@ -1,7 +1,7 @@
 //! Messages to turns.
 //!
 //! A turn is a user message and every answer up to the next user message, in the order of
-//! (time of creation, id). Answers whose user message is there but cannot be read (its `parentID`
+//! (time of creation, seq, id). Answers whose user message is there but cannot be read (its `parentID`
 //! names it) make a turn under that message's id, so that a later read, once the file is whole,
 //! meets the same turn.
 
@@ -11,8 +11,8 @@ use filrouge_types::{Channel, ItemId, NewItem, RawJson, RequestId, Timestamp};
 
 use super::items;
 use super::message::{Kind, Message, Messages, Place};
-use crate::object::Writer;
 use super::parts::{Mapped, Use};
+use crate::object::Writer;
 use crate::{ForeignTurn, Outcome, SkipReason, Skipped};
 
 /// The messages of one turn.
@@ -38,8 +38,19 @@ impl Group {
         }
     }
 
+    /// The last answer, notes aside, and its index.
+    fn last_answer(&self) -> Option<(usize, &Message)> {
+        let answers = self.answers.iter().enumerate();
+        answers
+            .rev()
+            .find(|(_, message)| message.kind != Kind::Note)
+    }
+
     fn outcome(&self, newest: bool) -> Outcome {
-        match self.answers.last().map(|message| (message, message.kind)) {
+        match self
+            .last_answer()
+            .map(|(_, message)| (message, message.kind))
+        {
             Some((message, Kind::Failed)) if !self.goes_on => items::outcome_of_error(message),
             Some((_, Kind::Answer { more: false })) => Outcome::Finalized,
             // In an older turn nobody goes on after the tools: the user asked something else.
@@ -81,7 +92,7 @@ pub(super) fn build(
     messages: Messages,
     skipped: &mut Vec<Skipped>,
 ) -> Vec<ForeignTurn> {
-    let groups = cut(messages, skipped);
+    let groups = cut(place, messages, skipped);
     let newest = groups.len().saturating_sub(1);
     let mut seen = HashSet::new();
     let mut turns = Vec::new();
@@ -91,7 +102,7 @@ pub(super) fn build(
     turns
 }
 
-fn cut(messages: Messages, skipped: &mut Vec<Skipped>) -> Vec<Group> {
+fn cut(place: &Place<'_>, messages: Messages, skipped: &mut Vec<Skipped>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for message in messages.read {
         let lost = message
@@ -113,10 +124,12 @@ fn cut(messages: Messages, skipped: &mut Vec<Skipped>) -> Vec<Group> {
             Kind::User => group.question = Some(message),
             Kind::Incomplete => {
                 let detail = "an answer without time.completed";
-                skipped.push(Skipped::new(&message.path, SkipReason::Incomplete, detail));
+                let path = place.generation.place(place.session, &message.id, None);
+                skipped.push(Skipped::new(&path, SkipReason::Incomplete, detail));
                 group.goes_on = true;
                 group.incomplete.push(message.id);
             }
+            Kind::Note => group.answers.push(message),
             Kind::Answer { .. } | Kind::Failed => {
                 group.goes_on = false;
                 group.answers.push(message);
@@ -140,10 +153,10 @@ fn turn(
         None => Vec::new(),
     };
     let mut answers = Vec::new();
-    let last = group.answers.len().saturating_sub(1);
+    let last = group.last_answer().map(|(index, _)| index);
     for (index, message) in group.answers.iter().enumerate() {
         let mut mapped = items::of_message(place, message, seen, skipped);
-        if index == last {
+        if Some(index) == last {
             mark_answer(&mut mapped, message, &outcome);
         }
         answers.append(&mut items::finish(mapped));

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use filrouge_sources::{Source, opencode};
+use filrouge_sources::{ReadError, Source};
 
-use crate::{Made, fixture, items, named, put, read_all};
+use crate::{Made, fixture, items, named, only, put, read_all};
 
 /// The made tree with one good turn, which must survive whatever is put beside it.
 fn good() -> Made {
@@ -229,20 +229,36 @@ fn large_differences_are_noted_and_secrets_left_alone() {
 #[test]
 fn a_session_that_vanished_is_an_error_of_its_own() {
     let made = good();
-    let source = opencode::open(made.path()).unwrap();
-    let mut list = source.sessions().unwrap();
-    let reference = list.refs()[0].clone();
+    let source = only(made.path());
+    assert_eq!(source.list().unwrap().headers.len(), 1);
     fs::remove_file(made.path().join("storage/session/p1/s1.json")).unwrap();
-    assert_eq!(
-        list.next().unwrap().unwrap_err().reason.as_str(),
-        "unreadable"
-    );
-    assert_eq!(
-        source.load(&reference).unwrap_err().reason.as_str(),
-        "unreadable"
-    );
+    assert!(source.list().unwrap().headers.is_empty());
+    let gone = |source: &dyn Source| {
+        matches!(source.load("s1"), Err(ReadError::Gone))
+            && matches!(source.conversation("s1"), Err(ReadError::Gone))
+            && matches!(source.stamp("s1"), Err(ReadError::Gone))
+    };
+    assert!(gone(source.as_ref()));
+    // Elsewhere in the same storage it is the same session.
+    made.session("p2", "s1", 5);
+    assert_eq!(source.load("s1").unwrap().turns.len(), 1);
     fs::remove_dir_all(made.path()).unwrap();
-    assert!(source.sessions().is_err() && source.strays().is_err());
-    let other = opencode::open(&fixture("opencode-json-legacy")).unwrap();
-    assert!(other.load(&reference).is_err());
+    assert!(source.list().is_err() && source.strays().is_err());
+    assert!(matches!(source.load("s1"), Err(ReadError::Unavailable(_))));
+    assert!(gone(only(&fixture("opencode-json-legacy")).as_ref()));
+}
+
+#[test]
+fn an_id_that_is_asked_for_is_never_a_path() {
+    let made = good();
+    put(
+        made.path(),
+        "storage/session/x.json",
+        r#"{"id":"x","time":{"created":1}}"#,
+    );
+    let source = only(made.path());
+    for id in ["../session/x", "../x", "", ".", "/", "s1/../s1", "s1\0"] {
+        assert!(matches!(source.load(id), Err(ReadError::Gone)), "{id:?}");
+        assert!(matches!(source.stamp(id), Err(ReadError::Gone)), "{id:?}");
+    }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use filrouge_sources::{Outcome, Source, opencode};
+use filrouge_sources::Outcome;
 use filrouge_types::Channel;
 
-use crate::{copy_of, count, fixture, items, json, read_all};
+use crate::{copy_of, count, fixture, items, json, only, read_all};
 
 /// id, agent, turns, questions, notes, thoughts, observations + finals, tool calls, tool results,
 /// other items (summary, error), input + output tokens.
@@ -119,11 +119,10 @@ fn every_usage_is_the_one_of_its_message() {
 
 #[test]
 fn headers_are_told_in_order() {
-    let source = opencode::open(&fixture("opencode-json")).unwrap();
-    let list = source.sessions().unwrap();
-    assert_eq!(list.len(), 14);
-    assert_eq!(list.skipped(), []);
-    let headers: Vec<_> = list.map(Result::unwrap).collect();
+    let list = only(&fixture("opencode-json")).list().unwrap();
+    assert_eq!(list.headers.len(), 14);
+    assert_eq!(list.skipped, []);
+    let headers = list.headers;
     assert!(
         headers
             .windows(2)
@@ -136,7 +135,8 @@ fn headers_are_told_in_order() {
     );
     assert_eq!(plan.worktree.as_deref(), Some("/tmp/demo/atelier-api"));
     assert_eq!(plan.version.as_deref(), Some("1.1.65"));
-    assert_eq!(plan.created.to_string(), "2026-01-12T09:00:02.942000Z");
+    assert_eq!(plan.created, 1_768_208_402_942);
+    assert_eq!(plan.agent.as_deref(), Some("roadmap"));
     assert_eq!(headers[1].parent_id.as_ref(), Some(&plan.id));
     let hotfix = &headers[12];
     assert_eq!(hotfix.directory.as_deref(), Some("/tmp/demo/carnet-hotfix"));
@@ -146,10 +146,7 @@ fn headers_are_told_in_order() {
         headers.iter().filter(|one| one.archived.is_some()).count(),
         1
     );
-    assert_eq!(
-        headers[11].project_id.as_ref().map(|id| id.as_str()),
-        Some("global")
-    );
+    assert_eq!(headers[11].project_id.as_deref(), Some("global"));
 }
 
 #[test]

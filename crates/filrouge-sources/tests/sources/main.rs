@@ -3,16 +3,33 @@
 // Helpers outside test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
+mod claude_code;
+mod codex;
 mod damage;
+mod damaged_databases;
+mod databases;
 mod fuzz;
 mod golden;
+mod ledger;
+mod live_database;
+mod library_history;
+mod library_lineage;
+mod library_list;
+mod library_search;
+mod library_stats;
+mod live_tree;
 mod mapping;
+mod neutral;
+mod newer_kind;
+mod oracle_databases;
+mod oracle_files;
 mod trees;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use filrouge_sources::{LoadedSession, Skipped, Source, opencode};
+use filrouge_sources::{Conversation, LoadedSession, Skipped, Source, opencode};
 use filrouge_types::{Channel, NewItem};
 use serde_json::Value;
 
@@ -43,18 +60,34 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Everything a source gives: sessions in order, then all reports.
+/// The one storage at a path that has only one.
+fn only(path: &Path) -> Arc<dyn Source> {
+    let mut sources = opencode::open(path).unwrap();
+    assert_eq!(sources.len(), 1);
+    sources.remove(0)
+}
+
+/// Everything the storages at a path give, each session once, of the newest storage: sessions in order of (created,
+/// id), then all reports.
 fn read_all(path: &Path) -> (Vec<LoadedSession>, Vec<Skipped>) {
-    let source = opencode::open(path).unwrap();
-    let list = source.sessions().unwrap();
-    let mut skipped = list.skipped().to_vec();
-    let loaded: Vec<LoadedSession> = list
-        .refs()
-        .iter()
-        .map(|r| source.load(r).unwrap())
-        .collect();
+    let mut loaded: Vec<LoadedSession> = Vec::new();
+    let mut skipped = Vec::new();
+    for source in opencode::open(path).unwrap() {
+        let list = source.list().unwrap();
+        skipped.extend(list.skipped);
+        for header in list.headers {
+            let seen = |one: &LoadedSession| one.session.id.as_str() == &*header.id;
+            if !loaded.iter().any(seen) {
+                loaded.push(source.load(&header.id).unwrap());
+            }
+        }
+        skipped.extend(source.strays().unwrap());
+    }
+    loaded.sort_by(|a, b| {
+        let key = |one: &LoadedSession| (one.session.created, one.session.id.clone());
+        key(a).cmp(&key(b))
+    });
     skipped.extend(loaded.iter().flat_map(|one| one.skipped.clone()));
-    skipped.extend(source.strays().unwrap());
     (loaded, skipped)
 }
 
@@ -150,8 +183,10 @@ impl Made {
     }
 
     fn load(&self) -> LoadedSession {
-        let source = opencode::open(self.path()).unwrap();
-        let list = source.sessions().unwrap();
-        source.load(&list.refs()[0]).unwrap()
+        only(self.path()).load("s1").unwrap()
+    }
+
+    fn conversation(&self) -> Conversation {
+        only(self.path()).conversation("s1").unwrap()
     }
 }

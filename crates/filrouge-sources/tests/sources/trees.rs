@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use filrouge_sources::{Source, SourceError, opencode};
+use filrouge_sources::{SourceError, opencode};
 
 use crate::{Made, copy, fixture, named, put, read_all};
 
@@ -23,43 +23,26 @@ fn every_folder_a_user_may_point_at() {
             "{below}"
         );
     }
+    let source = crate::only(&fixture("opencode-json"));
     assert_eq!(
-        opencode::open(&fixture("opencode-json")).unwrap().name(),
-        "opencode"
+        (source.name(), source.generation()),
+        ("opencode", "storage")
     );
 }
 
 #[test]
 fn nothing_recognisable_is_an_error_with_a_hint() {
     let dir = tempfile::tempdir().unwrap();
-    let open = |path: &str| opencode::open(&dir.path().join(path)).unwrap_err();
+    let open = |path: &str| opencode::open(&dir.path().join(path)).err().unwrap();
     assert!(matches!(open("absent"), SourceError::NotFound { .. }));
     assert!(matches!(open(""), SourceError::Unrecognised { .. }));
     assert!(open("").hint().contains("~/.local/share/opencode"));
     put(dir.path(), "note.txt", "");
     assert!(matches!(open("note.txt"), SourceError::Unrecognised { .. }));
 
-    // As OpenCode 1.2 and later leave it: a database, and a storage folder without sessions.
+    // Without a session there is nothing to read.
     put(dir.path(), "storage/session_diff/s1.json", "[]");
-    put(dir.path(), "opencode-dev.db", "");
-    for path in ["", "opencode-dev.db"] {
-        let error = open(path);
-        assert!(matches!(error, SourceError::DatabaseOnly { .. }));
-        assert!(error.to_string().contains("opencode-dev.db"), "{error}");
-        assert!(error.hint().contains("1.2"));
-    }
-}
-
-#[test]
-fn a_database_beside_the_files_is_named() {
-    let made = Made::new();
-    put(made.path(), "opencode.db", "");
-    let (loaded, skipped) = read_all(made.path());
-    assert_eq!(loaded.len(), 1);
-    assert_eq!(
-        named(made.path(), &skipped),
-        [("opencode.db".to_owned(), "database")]
-    );
+    assert!(matches!(open(""), SourceError::Unrecognised { .. }));
 }
 
 /// The two fixtures in one data folder, and a newer copy of a legacy session's file in `storage`.
@@ -72,10 +55,11 @@ fn both_generations_at_once() {
     let info = format!("project/tmp-demo-atelier-api/storage/session/info/{id}.json");
     let moved = format!("storage/session/d82cdb25e3fd8e4bddc64a620042cf815cd8b682/{id}.json");
     fs::copy(dir.path().join(&info), dir.path().join(&moved)).unwrap();
-    let (loaded, skipped) = read_all(dir.path());
+    let sources = opencode::open(dir.path()).unwrap();
+    let generations: Vec<_> = sources.iter().map(|one| one.generation()).collect();
+    assert_eq!(generations, ["storage", "project"]);
+    let (loaded, _) = read_all(dir.path());
     assert_eq!(loaded.len(), 16);
-    let reports = named(dir.path(), &skipped);
-    assert!(reports.contains(&(info.clone(), "shadowed")), "{reports:?}");
     let one = loaded
         .iter()
         .find(|one| one.session.id.as_str() == id)
@@ -90,7 +74,7 @@ fn both_generations_at_once() {
     let (loaded, skipped) = read_all(dir.path());
     assert_eq!(loaded.len(), 16);
     let reports = named(dir.path(), &skipped);
-    assert!(reports.contains(&(moved, "torn")) && !reports.contains(&(info, "shadowed")));
+    assert!(reports.contains(&(moved, "torn")), "{reports:?}");
     assert_eq!(
         loaded
             .iter()

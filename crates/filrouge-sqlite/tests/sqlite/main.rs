@@ -17,6 +17,7 @@ use filrouge_types::FixedClock;
 mod copy;
 mod erasure;
 mod file;
+mod foreign;
 mod leases;
 mod processes;
 mod rotation;

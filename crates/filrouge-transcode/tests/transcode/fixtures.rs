@@ -5,7 +5,7 @@ use std::path::Path;
 
 use filrouge_engine::restore::RestoreQuery;
 use filrouge_engine::{CreateSession, ImportedTurn};
-use filrouge_sources::{ForeignTurn, LoadedSession, Outcome, Source, opencode};
+use filrouge_sources::{ForeignTurn, LoadedSession, Outcome, opencode};
 use filrouge_transcode::{Context, Format};
 use filrouge_types::{Channel, Item, JsonText, NewItem, TurnStatus};
 use serde_json::Value;
@@ -15,9 +15,12 @@ use crate::journals::check::{accepted, kept};
 
 fn sessions(name: &str) -> Vec<LoadedSession> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
-    let source = opencode::open(&root.join(name)).unwrap();
-    let refs = source.sessions().unwrap().refs().to_vec();
-    refs.iter().map(|r| source.load(r).unwrap()).collect()
+    let mut loaded = Vec::new();
+    for source in opencode::open(&root.join(name)).unwrap() {
+        let listing = source.list().unwrap();
+        loaded.extend(listing.headers.iter().map(|h| source.load(&h.id).unwrap()));
+    }
+    loaded
 }
 
 fn all_sessions() -> Vec<LoadedSession> {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use filrouge_store::command::ConcurrentTurns;
 use serde_json::json;
 
-use crate::config::{Config, Setting};
+use crate::config::{Config, Setting, sources};
 use crate::exit::told;
 use crate::output::{document, say, stdout};
 
@@ -62,12 +62,14 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
             &config.credentials,
             config.credentials.value.to_string(),
         ),
+        row("sources", &config.sources, sources::shown(&config.sources)),
     ];
     rows.extend(config.calls.rows());
     rows.extend(config.spool.rows());
     rows.extend(config.hot.rows());
     rows.extend(config.access.rows());
     rows.extend(config.limits.rows());
+    rows.extend(config.mcp.rows());
     let mut rows: Vec<_> = rows
         .into_iter()
         .map(|(name, value, origin)| (name.to_owned(), value, origin))

@@ -1,19 +1,22 @@
-//! `filrouge import SOURCE PATH`
+//! `filrouge import opencode|claude-code|codex [PATH]`
 
+use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use filrouge_engine::{CreateSession, Engine, ImportedTurn, RecordedTurn};
 use filrouge_sources::{
-    ForeignSession, ForeignTurn, Outcome, Skipped, Source, SourceError, count_by_reason, opencode,
+    ForeignSession, ForeignTurn, Header, Outcome, ReadError, SkipReason, Skipped, Source,
+    count_by_reason,
 };
 use filrouge_store::Scope;
 use filrouge_types::{Failure, RawJson, RequestId, SessionId, TurnStatus, merge_objects};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::config::Config;
+use crate::config::{Config, Program, SourceName, sources::histories};
 use crate::exit::Usage;
 use crate::open::{Need, open, operator};
 use crate::output::{document, printable, stdout};
@@ -62,11 +65,21 @@ impl Summary {
     }
 }
 
-pub(super) async fn run(config: &Config, path: &Path) -> anyhow::Result<ExitCode> {
-    let source = opencode::open(path).map_err(usage)?;
+pub(super) async fn run(
+    config: &Config,
+    program: Program,
+    path: Option<PathBuf>,
+) -> anyhow::Result<ExitCode> {
+    let found = histories(config, &[SourceName::new(program, path)])?;
     let opened = open(config, Need::Any).await?;
     let mut summary = Summary::default();
-    import(&source, &opened.engine, &operator(config), &mut summary).await?;
+    import(
+        &found.sources,
+        &opened.engine,
+        &operator(config),
+        &mut summary,
+    )
+    .await?;
     opened.close().await;
     if config.json {
         document(&summary)?;
@@ -76,40 +89,107 @@ pub(super) async fn run(config: &Config, path: &Path) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-fn usage(error: SourceError) -> anyhow::Error {
+/// A session that is brought in, and the source that has it.
+struct Wanted<'a> {
+    source: &'a dyn Source,
+    header: Arc<Header>,
+}
+
+/// The sessions of all sources, each id once, of the source that comes first; and what the listings left out.
+fn wanted(sources: &[Arc<dyn Source>]) -> anyhow::Result<(Vec<Wanted<'_>>, Vec<Skipped>)> {
+    let (mut all, mut skipped) = (Vec::<Wanted<'_>>::new(), Vec::new());
+    let mut seen = std::collections::HashMap::new();
+    for source in sources {
+        let listing = source.list().map_err(usage)?;
+        skipped.extend(listing.skipped);
+        for header in listing.headers {
+            let id = header.id.clone();
+            match seen.get(&id) {
+                Some(generation) => skipped.push(Skipped {
+                    path: format!("{id} in {}", header.generation).into(),
+                    reason: SkipReason::Shadowed,
+                    detail: format!("read from {generation}"),
+                }),
+                None => {
+                    seen.insert(id, header.generation);
+                    all.push(Wanted {
+                        source: source.as_ref(),
+                        header,
+                    });
+                }
+            }
+        }
+    }
+    all.sort_by(|a, b| {
+        let key = |wanted: &Wanted<'_>| (wanted.header.created, wanted.header.id.clone());
+        key(a).cmp(&key(b))
+    });
+    Ok((parents_first(all), skipped))
+}
+
+/// Each session behind its parent, as far as that is here; those that lead round in a circle come last.
+fn parents_first(mut waiting: Vec<Wanted<'_>>) -> Vec<Wanted<'_>> {
+    let mut sorted = Vec::with_capacity(waiting.len());
+    let mut missing: BTreeSet<Box<str>> = waiting.iter().map(|w| w.header.id.clone()).collect();
+    while !waiting.is_empty() {
+        let before = waiting.len();
+        let mut left = Vec::new();
+        for wanted in waiting {
+            let parent = wanted.header.parent_id.as_ref();
+            if parent.is_some_and(|parent| missing.contains(parent)) {
+                left.push(wanted);
+            } else {
+                missing.remove(&wanted.header.id);
+                sorted.push(wanted);
+            }
+        }
+        if left.len() == before {
+            sorted.append(&mut left);
+        }
+        waiting = left;
+    }
+    sorted
+}
+
+fn usage(error: filrouge_sources::SourceError) -> anyhow::Error {
     let hint = error.hint();
     Usage::new(error.to_string()).with_hint(hint).into()
 }
 
 async fn import(
-    source: &dyn Source,
+    sources: &[Arc<dyn Source>],
     engine: &Engine,
     scope: &Scope,
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
-    let mut sessions = source.sessions().map_err(usage)?;
+    let (sessions, skipped) = wanted(sources)?;
     let progress = ProgressBar::new(sessions.len() as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} sessions  {msg}") {
         progress.set_style(style);
     }
-    for header in sessions.by_ref() {
-        let loaded = header.and_then(|h| source.load(&h.reference));
-        match loaded {
-            Err(skipped) => summary.skipped.push(skipped),
+    for Wanted { source, header } in &sessions {
+        progress.set_message(header.id.to_string());
+        match source.load(&header.id) {
+            // It was deleted since it was listed.
+            Err(ReadError::Gone) => {}
+            Err(ReadError::Skipped(skipped)) => summary.skipped.push(skipped),
+            Err(why @ ReadError::Unavailable(_)) => return Err(why.into()),
             Ok(loaded) => {
-                progress.set_message(loaded.session.id.to_string());
                 summary.skipped.extend(loaded.skipped);
-                if import_session(engine, scope, &loaded.session, summary).await? {
+                let (session, program) = (&loaded.session, source.name());
+                if import_session(engine, scope, session, program, summary).await? {
                     for turn in loaded.turns {
-                        import_turn(engine, scope, &loaded.session, turn, summary).await?;
+                        import_turn(engine, scope, session, turn, summary).await?;
                     }
                 }
             }
         }
         progress.inc(1);
     }
-    summary.skipped.extend(sessions.skipped().iter().cloned());
-    summary.skipped.extend(source.strays().map_err(usage)?);
+    summary.skipped.extend(skipped);
+    for source in sources {
+        summary.skipped.extend(source.strays().map_err(usage)?);
+    }
     progress.finish_and_clear();
     Ok(())
 }
@@ -137,6 +217,7 @@ async fn import_session(
     engine: &Engine,
     scope: &Scope,
     session: &ForeignSession,
+    program: &str,
     summary: &mut Summary,
 ) -> anyhow::Result<bool> {
     let request = CreateSession {
@@ -144,7 +225,7 @@ async fn import_session(
         title: session.title.clone(),
         project_id: session.project_id.clone(),
         parent_session_id: session.parent_id.clone(),
-        metadata: Some(origin(session, "opencode")?),
+        metadata: Some(origin(session, program)?),
     };
     match engine.create_session(scope, request).await {
         Ok((_, created)) => {

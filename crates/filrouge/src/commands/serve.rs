@@ -6,19 +6,21 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use filrouge_engine::scopes::DurablePolicy;
-use filrouge_server::{App, Authority, ListenError, bind, serve};
+use filrouge_server::{App, Authority, ListenError, McpSettings, bind, serve};
 use filrouge_store::{Durability, Ledger};
 use filrouge_types::SystemClock;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config::{Config, HotUrl, StoreUrl};
+use crate::config::sources::open as open_sources;
+use crate::config::{Config, HotUrl, SourceName, StoreUrl};
 use crate::exit::Usage;
 use crate::open::{Opened, open_to_serve, store_exists};
 use crate::output::stdout;
 
-pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Result<ExitCode> {
     let address = config.listen.value;
     let (access, webhooks) = config.served()?;
+    let mcp = mcp(config, sources)?;
     // A store that is not there has no keys, and is not made for a server that does not start.
     if access.jwt.is_none() && !address.ip().is_loopback() && !store_exists(config)? {
         return Err(not_started(ListenError::NotLoopback(address)));
@@ -60,11 +62,29 @@ pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
     let limits = config.limits.settings();
     open_descriptors(limits.connections);
     std::panic::set_hook(Box::new(tell_of_panic));
-    let app = App::new(engine, authority, keeper, limits);
+    let app = App::new(engine, authority, keeper, limits, mcp);
     serve(listener, app, webhooks, stop).await?;
     #[cfg(feature = "otel")]
     crate::telemetry::finish().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What agents are answered from: the ledger as each caller sees it, and the histories that the command line names. Those
+/// of the settings are a person's own, and are not shown to everybody by forgetting them.
+fn mcp(config: &Config, sources: &[SourceName]) -> anyhow::Result<McpSettings> {
+    let hosts = config.mcp.hosts.value.clone();
+    if sources.is_empty() {
+        return Ok(McpSettings {
+            hosts,
+            ..McpSettings::default()
+        });
+    }
+    if sources.iter().any(SourceName::is_ledger) {
+        return Err(Usage::new("serve --source ledger: the ledger is served anyway").into());
+    }
+    let library = open_sources(config, sources)?;
+    tracing::warn!("everybody who may call this server can read the histories named by --source");
+    Ok(McpSettings { library, hosts })
 }
 
 /// What is in memory is this server's alone: others that share its store do not see it.

@@ -18,6 +18,7 @@ use terminal::Terminal;
 const REFERENCE: &[&str] = &[
     "docs/README.md",
     "docs/bench.md",
+    "docs/bench-sources.md",
     "docs/capacity.md",
     "docs/context.md",
     "docs/format.md",
@@ -71,10 +72,12 @@ pages! {
     kpi "docs/kpi.md";
     limits "docs/limits.md";
     live_calls "docs/live-calls.md";
+    mcp "docs/mcp.md";
     operations "docs/operations.md";
     secrets "docs/secrets.md";
     sessions "docs/sessions.md";
     settings_page "docs/settings.md";
+    sources "docs/sources.md";
     streams "docs/streams.md";
     tail "docs/tail.md";
     turns "docs/turns.md";

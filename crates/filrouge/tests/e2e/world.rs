@@ -223,6 +223,13 @@ impl World {
         self.start(command, arguments)
     }
 
+    /// `filrouge mcp` over HTTP; its origin ends in `/mcp`.
+    #[allow(dead_code, reason = "other tests share this file")]
+    pub(crate) fn start_mcp(&self, arguments: &[&str]) -> Server {
+        let listen = ["mcp", "--listen", "127.0.0.1:0"];
+        self.start(self.command(&[&listen, arguments].concat()), arguments)
+    }
+
     fn start(&self, mut command: Command, arguments: &[&str]) -> Server {
         // Whatever other store they name is flushed.
         let named = arguments.contains(&"--store");

@@ -14,13 +14,13 @@ const ROWS: &[&[&str]] = &[
     ],
     &["filrouge-store"],
     &["filrouge-sqlite", "filrouge-postgres", "filrouge-redis"],
-    &["filrouge-engine"],
+    &["filrouge-engine", "filrouge-document"],
     &[
         "filrouge-transcode",
-        "filrouge-document",
         "filrouge-sources",
         "filrouge-search",
     ],
+    &["filrouge-mcp"],
     &["filrouge-team", "filrouge-server"],
     &["filrouge"],
     &["filrouge-bench"],
@@ -175,6 +175,7 @@ fn libraries_print_nothing_and_read_no_environment() {
         "transcode",
         "document",
         "sources",
+        "mcp",
         "server",
     ];
     for name in libraries {

@@ -1,0 +1,157 @@
+//! The built program: from a cold start to its first answer, and how much memory it takes.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use super::Made;
+use crate::Setup;
+use crate::http::binary;
+use crate::report::{Line, Section, Target};
+use crate::stats::{median, micros};
+
+/// `filrouge mcp` over a history, spoken to over its pipes.
+struct Mcp {
+    child: Child,
+    said: BufReader<std::process::ChildStdout>,
+    id: u64,
+}
+
+impl Mcp {
+    fn start(setup: &Setup, made: &Made) -> Result<Self> {
+        let source = format!("opencode:{}", made.root.display());
+        let mut child = Command::new(binary(setup)?)
+            .args(["mcp", "--source", &source])
+            .env("HOME", &made.root)
+            .env_remove("XDG_DATA_HOME")
+            .env_remove("XDG_CONFIG_HOME")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let out = child.stdout.take().context("stdout")?;
+        let mut mcp = Self {
+            child,
+            said: BufReader::new(out),
+            id: 0,
+        };
+        let hello = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "filrouge-bench", "version": "1"},
+        });
+        mcp.request("initialize", &hello)?;
+        mcp.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
+        Ok(mcp)
+    }
+
+    fn send(&mut self, message: &serde_json::Value) -> Result<()> {
+        let pipe = self.child.stdin.as_mut().context("stdin")?;
+        writeln!(pipe, "{message}")?;
+        Ok(pipe.flush()?)
+    }
+
+    fn request(&mut self, method: &str, params: &serde_json::Value) -> Result<serde_json::Value> {
+        self.id += 1;
+        let id = self.id;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
+        let mut line = String::new();
+        loop {
+            line.clear();
+            ensure!(self.said.read_line(&mut line)? > 0, "the server has gone");
+            let answer: serde_json::Value = serde_json::from_str(&line)?;
+            if answer["id"] == id {
+                ensure!(answer["error"].is_null(), "{answer}");
+                return Ok(answer["result"].clone());
+            }
+        }
+    }
+
+    fn call(&mut self, tool: &str, arguments: &serde_json::Value) -> Result<serde_json::Value> {
+        let params = json!({"name": tool, "arguments": arguments});
+        let answer = self.request("tools/call", &params)?;
+        ensure!(answer["isError"] != json!(true), "{answer}");
+        Ok(answer["structuredContent"].clone())
+    }
+
+    /// The most memory it has had, MiB.
+    fn peak(&self) -> Result<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|l| l.trim().strip_suffix("kB"));
+        Ok(kib.context("VmHWM")?.trim().parse::<f64>()? / 1024.0)
+    }
+}
+
+impl Drop for Mcp {
+    fn drop(&mut self) {
+        // It may have gone by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// From the start of the process to its first list.
+pub(super) fn measure(setup: &Setup, made: &Made, section: &mut Section) -> Result<()> {
+    let mut took = Vec::new();
+    for _ in 0..setup.size(3 * setup.pairs, 1) {
+        let call = Instant::now();
+        let mut mcp = Mcp::start(setup, made)?;
+        let listed = mcp.call("list_sessions", &json!({}))?;
+        took.push(micros(call) / 1000.0);
+        ensure!(listed["total"] == made.truth.sessions, "{listed}");
+    }
+    let millis = median(took);
+    let what = format!("{}: process to its first list, ms", made.form);
+    let shown = format!("{millis:.1} ms");
+    let target = Target::AtMost(20.0);
+    section
+        .lines
+        .push(Line::number(&what, millis, target, shown));
+    Ok(())
+}
+
+/// After every kind of question, on a history and on one five times as large.
+pub(super) fn memory(
+    setup: &Setup,
+    made: &Made,
+    larger: &Made,
+    section: &mut Section,
+) -> Result<()> {
+    let peaks = [everything(setup, made)?, everything(setup, larger)?];
+    let shown = format!("{:.0} MiB", peaks[1]);
+    let what = format!("{}: most memory on five times the history, MiB", made.form);
+    section.lines.push(Line::number(
+        &what,
+        peaks[1],
+        Target::AtMost(150.0),
+        shown.clone(),
+    ));
+    let what = format!("{}: that beside the history itself", made.form);
+    let limit = format!("{:.0} MiB", peaks[0]);
+    let (larger, smaller) = (&peaks[1..], &peaks[..1]);
+    section.lines.push(Line::pairs(
+        &what,
+        larger,
+        smaller,
+        Target::AtMost(2.0),
+        (shown, limit),
+    ));
+    Ok(())
+}
+
+fn everything(setup: &Setup, made: &Made) -> Result<f64> {
+    let mut mcp = Mcp::start(setup, made)?;
+    let all = mcp.call("list_sessions", &json!({"limit": 500}))?;
+    let ids: Vec<_> = all["sessions"].as_array().context("sessions")?.clone();
+    mcp.call("search_sessions", &json!({"query": made.truth.common_word}))?;
+    for session in ids.iter().take(setup.size(200, 5)) {
+        let id = &session["id"];
+        mcp.call("get_session_history", &json!({"sessionID": id}))?;
+        mcp.call("get_session_lineage", &json!({"sessionID": id}))?;
+        mcp.call("get_session_stats", &json!({"sessionID": id}))?;
+    }
+    mcp.peak()
+}

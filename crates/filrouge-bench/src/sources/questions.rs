@@ -1,0 +1,196 @@
+//! The library's questions, warm, in this process.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use filrouge_sources::Library;
+use filrouge_sources::library::{history, list, search, stats};
+
+use super::{Made, limit};
+use crate::Setup;
+use crate::report::{Line, Section, Target};
+use crate::stats::{median, micros};
+
+/// The median of a question asked `times`, in milliseconds.
+fn asked(times: usize, mut ask: impl FnMut() -> Result<()>) -> Result<f64> {
+    let mut took = Vec::new();
+    for _ in 0..times.max(1) {
+        let call = Instant::now();
+        ask()?;
+        took.push(micros(call) / 1000.0);
+    }
+    Ok(median(took))
+}
+
+struct Bench<'a> {
+    made: &'a Made,
+    times: usize,
+    section: &'a mut Section,
+}
+
+pub(super) fn measure(setup: &Setup, made: &Made, section: &mut Section) -> Result<()> {
+    let library = made.library()?;
+    let mut bench = Bench {
+        made,
+        times: setup.size(5 * setup.pairs, 1),
+        section,
+    };
+    bench.lists(&library)?;
+    bench.histories(&library)?;
+    bench.statistics(&library)?;
+    bench.searches(&library)
+}
+
+impl Bench<'_> {
+    fn number(&mut self, what: &str, millis: f64, target: Target) {
+        let what = format!("{}: {what}, ms", self.made.form);
+        let shown = format!("{millis:.2} ms");
+        self.section
+            .lines
+            .push(Line::number(&what, millis, target, shown));
+    }
+
+    fn beside(&mut self, what: &str, product: f64, other: f64, name: &str, target: Target) {
+        let what = format!("{}: {what}", self.made.form);
+        let shown = (format!("{product:.1} ms"), format!("{other:.1} ms: {name}"));
+        self.section
+            .lines
+            .push(Line::pairs(&what, &[product], &[other], target, shown));
+    }
+
+    fn lists(&mut self, library: &Library) -> Result<()> {
+        let all = self.made.truth.sessions;
+        let cold = Instant::now();
+        let first = list::list(library, &list::Ask::default())?;
+        self.number("list 50, first", micros(cold) / 1000.0, Target::Shown);
+        ensure!(first.total == all, "{} sessions of {all}", first.total);
+        let warm = asked(self.times, || {
+            list::list(library, &list::Ask::default())?;
+            Ok(())
+        })?;
+        self.number("list 50, warm", warm, Target::AtMost(5.0));
+        Ok(())
+    }
+
+    /// The largest session: a page of it, and all of it, each read anew.
+    fn histories(&mut self, library: &Library) -> Result<()> {
+        let largest = &self.made.truth.largest;
+        let page = history::Ask::of(&*largest.id);
+        let whole = history::Ask {
+            max_chars: usize::MAX,
+            ..page.clone()
+        };
+        // A library of its own for each, so that no conversation is in memory.
+        let first = asked(self.times, || {
+            let library = self.made.library()?;
+            history::history(&library, &page)?;
+            Ok(())
+        })?;
+        let all = asked(self.times, || {
+            let library = self.made.library()?;
+            let read = history::history(&library, &whole)?;
+            ensure!(read.messages.len() == largest.messages, "not all of it");
+            Ok(())
+        })?;
+        let warm = asked(self.times, || {
+            history::history(library, &page)?;
+            Ok(())
+        })?;
+        self.number("largest session, a page, cold", first, Target::AtMost(10.0));
+        self.number("largest session, all, cold", all, Target::AtMost(25.0));
+        self.number("largest session, a page, warm", warm, Target::Shown);
+        if self.made.form == "sqlite" {
+            let db = limit::open(&self.made.root)?;
+            let id = &self.made.truth.largest.id;
+            let rows = asked(self.times, || {
+                ensure!(limit::rows(&db, id)? > 0, "no rows");
+                Ok(())
+            })?;
+            self.beside(
+                "largest session, all",
+                all,
+                rows,
+                "its rows as bytes",
+                Target::Shown,
+            );
+        }
+        Ok(())
+    }
+
+    fn statistics(&mut self, library: &Library) -> Result<()> {
+        let ask = list::Ask::default();
+        let cold = Instant::now();
+        let all = stats::overview(library, &ask)?.all;
+        self.number("statistics, first", micros(cold) / 1000.0, Target::Shown);
+        let truth = &self.made.truth;
+        let counted = (all.message_count, all.part_count);
+        ensure!(counted == (truth.messages, truth.parts), "{counted:?}");
+        let warm = asked(self.times, || {
+            stats::overview(library, &ask)?;
+            Ok(())
+        })?;
+        self.number("statistics of everything, warm", warm, Target::AtMost(15.0));
+        Ok(())
+    }
+
+    fn searches(&mut self, library: &Library) -> Result<()> {
+        let truth = &self.made.truth;
+        for (needle, homes) in &truth.needles {
+            let found = search::search(library, &asks(needle, 500))?;
+            let mut ids: Vec<_> = found.sessions.iter().map(|h| &h.session.id).collect();
+            let mut homes: Vec<_> = homes.iter().collect();
+            ids.sort();
+            homes.sort();
+            homes.dedup();
+            ensure!(ids == homes, "{needle:?}: {ids:?} instead of {homes:?}");
+        }
+        let rare = truth.needles.keys().next().cloned().unwrap_or_default();
+        let common = truth.common_word.clone();
+        self.search(library, "a rare text", &format!("\"{rare}\""), &rare, false)?;
+        self.search(library, "a common word", &common, &common, false)?;
+        let regex = r"fn \w+_parser\(";
+        self.search(library, "a regex", &format!("/{regex}/"), regex, true)
+    }
+
+    fn search(
+        &mut self,
+        library: &Library,
+        what: &str,
+        query: &str,
+        plain: &str,
+        regex: bool,
+    ) -> Result<()> {
+        let ask = asks(query, 20);
+        let product = asked(self.times, || {
+            search::search(library, &ask)?;
+            Ok(())
+        })?;
+        let root = &self.made.root;
+        let what = format!("search of {what}");
+        if self.made.form == "json" {
+            let other = asked(self.times, || {
+                limit::ripgrep(root, plain, regex)?;
+                Ok(())
+            })?;
+            self.beside(&what, product, other, "ripgrep", Target::AtMost(1.0));
+        } else if regex {
+            self.number(&what, product, Target::Shown);
+        } else {
+            let db = limit::open(root)?;
+            let other = asked(self.times, || {
+                limit::like(&db, plain)?;
+                Ok(())
+            })?;
+            self.beside(&what, product, other, "LIKE", Target::AtMost(1.5));
+        }
+        Ok(())
+    }
+}
+
+fn asks(query: &str, limit: usize) -> search::Ask {
+    search::Ask {
+        query: query.to_owned(),
+        limit,
+        ..search::Ask::default()
+    }
+}

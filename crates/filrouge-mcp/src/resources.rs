@@ -1,0 +1,151 @@
+//! Sessions as resources: `session://{id}`, read as Markdown within a budget.
+
+use filrouge_sources::library::history::MAX_CHARS;
+use filrouge_sources::library::list::{Ask, Row, Sessions, list};
+use rmcp::model::{ListResourcesResult, Resource, ResourceContents, ResourceTemplate};
+
+use crate::call::Call;
+use crate::refusal::Refusal;
+use crate::text::{moment, provenance, quoted};
+use crate::tools::{Format, page};
+
+const SCHEME: &str = "session://";
+/// The template's only variable.
+pub(crate) const ID: &str = "id";
+/// The template.
+pub(crate) const TEMPLATE: &str = "session://{id}";
+const MARKDOWN: &str = "text/markdown";
+/// At most so many ids complete a beginning, as the protocol says.
+const COMPLETIONS: usize = 100;
+
+/// The address of a session.
+fn address(id: &str) -> String {
+    let mut address = SCHEME.to_owned();
+    for byte in id.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            address.push(char::from(byte));
+        } else {
+            address.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    address
+}
+
+/// The session of an address.
+fn id_of(address: &str) -> Option<String> {
+    let mut rest = address.strip_prefix(SCHEME)?.bytes();
+    let mut id = Vec::new();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            id.push(byte);
+            continue;
+        }
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let (high, low) = (digit(rest.next()?)?, digit(rest.next()?)?);
+        id.push(u8::try_from(high * 16 + low).ok()?);
+    }
+    String::from_utf8(id).ok().filter(|id| !id.is_empty())
+}
+
+/// The template.
+pub(crate) fn template() -> ResourceTemplate {
+    ResourceTemplate::new(TEMPLATE, "session")
+        .with_title("A recorded session")
+        .with_description(
+            "What was said in a session, as Markdown; a long one is cut and says how to go on",
+        )
+        .with_mime_type(MARKDOWN)
+}
+
+/// One page of sessions, the last changed first.
+///
+/// # Errors
+/// [`Refusal`] for a cursor that is none.
+pub(crate) fn some(
+    call: &Call<'_>,
+    cursor: Option<String>,
+) -> Result<ListResourcesResult, Refusal> {
+    let ask = Ask {
+        cursor,
+        mask: true,
+        ..Ask::default()
+    };
+    let Sessions {
+        sessions,
+        next_cursor,
+        ..
+    } = list(call.library, &ask)?;
+    let all = sessions.iter().map(resource).collect();
+    let mut result = ListResourcesResult::with_all_items(all);
+    result.next_cursor = next_cursor;
+    Ok(result)
+}
+
+fn resource(row: &Row) -> Resource {
+    let described = format!("{} session, updated {}", row.source, moment(row.updated));
+    let resource = Resource::new(address(&row.id), row.id.clone())
+        .with_description(described)
+        .with_mime_type(MARKDOWN);
+    match &row.title {
+        Some(title) => resource.with_title(title),
+        None => resource,
+    }
+}
+
+/// Reads a session.
+///
+/// # Errors
+/// [`Refusal`]: `session_not_found` for an address of none.
+pub(crate) fn read(call: &Call<'_>, address: &str) -> Result<ResourceContents, Refusal> {
+    let Some(id) = id_of(address) else {
+        let message = format!("{address:?} is not the address of a session");
+        return Err(Refusal::new("session_not_found", message, TEMPLATE));
+    };
+    let page = page(call, &id, Some(Format::Md), None, MAX_CHARS)?;
+    let mut text = format!("{}\n\n{}", provenance(&page.source), page.content);
+    if let Some(cursor) = &page.next_cursor {
+        let (id, cursor, total) = (quoted(&id), quoted(cursor), page.total_chars);
+        text.push_str(&format!(
+            "\n\nCut behind character {MAX_CHARS} of {total}; go on with the tool export_session, sessionID {id}, cursor {cursor}.\n"
+        ));
+    }
+    Ok(ResourceContents::text(text, address).with_mime_type(MARKDOWN))
+}
+
+/// Ids that begin like `start`, the last changed first, and how many there are.
+pub(crate) fn completions(call: &Call<'_>, start: &str) -> (Vec<String>, usize) {
+    let catalog = call.library.catalog();
+    let headers = catalog.entries.iter().map(|entry| &entry.header);
+    let mut found: Vec<_> = headers
+        .filter(|header| header.id.starts_with(start))
+        .collect();
+    found.sort_unstable_by(|a, b| (b.updated, &a.id).cmp(&(a.updated, &b.id)));
+    let ids = found.iter().take(COMPLETIONS);
+    (
+        ids.map(|header| header.id.to_string()).collect(),
+        found.len(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_id_has_an_address() {
+        for id in ["ses_1", "a b/c%:ü", "../..", "会話"] {
+            let address = address(id);
+            assert!(address.is_ascii(), "{address}");
+            assert_eq!(id_of(&address).as_deref(), Some(id));
+        }
+        for bad in [
+            "session://",
+            "file:///etc/passwd",
+            "session://%4",
+            "session://%zz",
+            "session://%ff",
+        ] {
+            assert_eq!(id_of(bad), None, "{bad}");
+        }
+    }
+}

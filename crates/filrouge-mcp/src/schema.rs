@@ -1,0 +1,91 @@
+//! JSON Schemas of parameters and answers.
+
+use std::sync::Arc;
+
+use rmcp::model::JsonObject;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, transform::transform_subschemas};
+use serde_json::Value;
+
+/// The schema of parameters, in one piece: absent parameters are left out, so that no type is "or null".
+pub(crate) fn of_arguments<T: JsonSchema>() -> Arc<JsonObject> {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    without_null(&mut schema);
+    let mut object = object(schema);
+    object.remove("title");
+    object.remove("description");
+    object
+        .entry("properties")
+        .or_insert_with(|| Value::Object(JsonObject::new()));
+    Arc::new(object)
+}
+
+/// The schema of an answer as it is written: what may be left out is not required.
+pub(crate) fn of_answer<T: JsonSchema>() -> Arc<JsonObject> {
+    let mut settings = SchemaSettings::draft2020_12().for_serialize();
+    settings.meta_schema = None;
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    portable(&mut schema);
+    let mut object = object(schema);
+    // Clients ask for it by name.
+    object.insert("type".to_owned(), "object".into());
+    Arc::new(object)
+}
+
+fn object(schema: Schema) -> JsonObject {
+    match schema.to_value() {
+        Value::Object(object) => object,
+        _ => JsonObject::new(),
+    }
+}
+
+/// Each type alone: not every client knows a list of types, or the names of this language's numbers.
+fn portable(schema: &mut Schema) {
+    transform_subschemas(&mut portable, schema);
+    let Some(object) = schema.as_object_mut() else {
+        return;
+    };
+    object.remove("format");
+    if let Some(Value::Array(kinds)) = object.get("type") {
+        let one = |kind: &Value| {
+            let mut one = JsonObject::new();
+            one.insert("type".to_owned(), kind.clone());
+            Value::Object(one)
+        };
+        let any = kinds.iter().map(one).collect();
+        object.remove("type");
+        object.insert("anyOf".to_owned(), Value::Array(any));
+    }
+}
+
+fn without_null(schema: &mut Schema) {
+    transform_subschemas(&mut without_null, schema);
+    let Some(object) = schema.as_object_mut() else {
+        return;
+    };
+    object.remove("format");
+    object.remove("default");
+    if let Some(Value::Array(kinds)) = object.get_mut("type") {
+        kinds.retain(|kind| kind != "null");
+        if let [only] = kinds.as_slice() {
+            let only = only.clone();
+            object.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(kinds)) = object.get_mut("enum") {
+        kinds.retain(|kind| !kind.is_null());
+    }
+    if let Some(Value::Array(any)) = object.get_mut("anyOf") {
+        any.retain(|one| one.get("type").is_none_or(|kind| kind != "null"));
+        if let [Value::Object(only)] = any.as_slice() {
+            let only = only.clone();
+            object.remove("anyOf");
+            for (name, value) in only {
+                object.entry(name).or_insert(value);
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Messages and their parts as text.
+
+use std::fmt::Write as _;
+
+use filrouge_sources::library::history::{ShownMessage, ShownPart};
+
+use super::{kind, moment, quote, quoted, word};
+
+/// Writes messages, oldest first.
+pub(crate) fn write(out: &mut String, messages: &[ShownMessage]) {
+    for message in messages {
+        if message.boundary {
+            out.push_str("--- compaction: the model no longer sees what is above ---\n");
+        }
+        head(out, message);
+        for one in &message.parts {
+            part(out, one);
+        }
+        if let Some(error) = &message.error {
+            out.push_str("ended in an error:\n");
+            quote(out, error);
+        }
+    }
+}
+
+fn head(out: &mut String, message: &ShownMessage) {
+    let _ = write!(
+        out,
+        "\n[{} {} · {}",
+        kind(&message.role),
+        word(&message.id),
+        moment(message.created)
+    );
+    for name in [&message.agent, &message.model].into_iter().flatten() {
+        let _ = write!(out, " · {}", word(name));
+    }
+    let marks = [
+        (message.summary, "summary of a compaction"),
+        (message.compacted, "compacted"),
+        (message.reverted, "taken back"),
+    ];
+    for (set, mark) in marks {
+        if set {
+            let _ = write!(out, " · {mark}");
+        }
+    }
+    out.push_str("]\n");
+}
+
+fn part(out: &mut String, part: &ShownPart) {
+    if part.kind == "tool" {
+        tool(out, part);
+    } else {
+        let put_in = if part.synthetic {
+            " (put in by the program)"
+        } else {
+            ""
+        };
+        if part.kind != "text" || part.synthetic {
+            let _ = writeln!(out, "{}{put_in}:", word(&part.kind));
+        }
+        if let Some(text) = &part.text {
+            quote(out, text);
+        }
+    }
+    for file in &part.files {
+        let _ = writeln!(out, "file {}", quoted(file));
+    }
+    if let Some(cut) = &part.cut {
+        let cursor = quoted(&cut.cursor);
+        let _ = writeln!(
+            out,
+            "… {} characters more: call again with cursor {cursor}",
+            cut.chars
+        );
+    }
+}
+
+fn tool(out: &mut String, part: &ShownPart) {
+    let name = part.tool.as_deref().map(word).unwrap_or_default();
+    let _ = write!(out, "tool {name}");
+    if let Some(status) = &part.status {
+        let _ = write!(out, " {}", kind(status));
+    }
+    if let Some(title) = part.title.as_deref().filter(|title| !title.is_empty()) {
+        let _ = write!(out, " {}", quoted(title));
+    }
+    if let Some(child) = &part.child_session_id {
+        let _ = write!(out, " · started session {}", word(child));
+    }
+    if part.pruned.is_some() {
+        out.push_str(" · output pruned from the model's view");
+    }
+    out.push('\n');
+    let texts = [
+        ("input", &part.input),
+        ("output", &part.output),
+        ("error", &part.error),
+    ];
+    for (name, text) in texts {
+        if let Some(text) = text {
+            let _ = writeln!(out, "{name}:");
+            quote(out, text);
+        }
+    }
+    if let Some(text) = &part.text {
+        quote(out, text);
+    }
+}

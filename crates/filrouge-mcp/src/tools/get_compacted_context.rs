@@ -1,0 +1,102 @@
+//! `get_compacted_context`
+
+use std::fmt::Write as _;
+
+use filrouge_sources::library::compacted::{CompactedContext, compacted};
+use filrouge_sources::library::history::Ask;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Tool, budget, count};
+use crate::call::Call;
+use crate::refusal::Refusal;
+use crate::text::{Readable, end, messages, moment, origins, quote, quoted, row};
+
+pub(super) struct GetCompactedContext;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Arguments {
+    /// The session; left out: the one you are in, where that can be told.
+    #[serde(rename = "sessionID")]
+    session_id: Option<String>,
+    /// nextCursor or previousCursor of a page, or the cursor of a text that was cut.
+    cursor: Option<String>,
+    /// Begin with what was dropped last.
+    newest_first: Option<bool>,
+    /// At most so many messages.
+    limit: Option<usize>,
+    /// At most so many characters of text on the page; 40,000 when left out.
+    max_chars: Option<usize>,
+}
+
+impl Tool for GetCompactedContext {
+    const NAME: &'static str = "get_compacted_context";
+    const TITLE: &'static str = "What compaction took away";
+    const DESCRIPTION: &'static str = "Gives back what you can no longer see of a session: messages that compactions dropped, and tool outputs that were pruned. \
+        Call it without parameters after your context was compacted, to read the original words behind the summary.";
+    type Arguments = Arguments;
+    type Answer = CompactedContext;
+
+    fn answer(call: &Call<'_>, arguments: Arguments) -> Result<CompactedContext, Refusal> {
+        let ask = Ask {
+            cursor: arguments.cursor,
+            newest_first: arguments.newest_first.unwrap_or_default(),
+            limit: count(arguments.limit)?,
+            max_chars: budget(arguments.max_chars)?,
+            ..Ask::of(call.session(arguments.session_id.as_deref())?)
+        };
+        Ok(compacted(call.library, &ask)?)
+    }
+}
+
+impl Readable for CompactedContext {
+    fn origin(&self) -> String {
+        origins([&self.session].into_iter())
+    }
+
+    fn write(&self, out: &mut String) {
+        out.push_str("Session ");
+        row(out, &self.session);
+        if self.compactions.is_empty() && self.pruned_outputs == 0 {
+            out.push_str(
+                "Nothing of it was compacted or pruned: its model still sees all of it.\n",
+            );
+        }
+        for one in &self.compactions {
+            let how = match one.automatic {
+                Some(true) => "by itself",
+                Some(false) => "as asked",
+                None => "",
+            };
+            let (when, messages) = (moment(one.created), one.messages);
+            let _ = writeln!(
+                out,
+                "Compaction {when} {how}: took {messages} messages away."
+            );
+            if let Some(summary) = &one.summary {
+                out.push_str("Its summary:\n");
+                quote(out, summary);
+            }
+            if let Some(cut) = &one.cut {
+                let (chars, cursor) = (cut.chars, quoted(&cut.cursor));
+                let _ = writeln!(
+                    out,
+                    "… {chars} characters more: get_session_history with cursor {cursor}"
+                );
+            }
+        }
+        let (shown, total) = (self.messages.len(), self.total_messages);
+        let pruned = self.pruned_outputs;
+        let _ = writeln!(
+            out,
+            "Pruned tool outputs: {pruned}. {shown} of {total} messages with what was dropped:"
+        );
+        messages::write(out, &self.messages);
+        out.push('\n');
+        let earlier = self.previous_cursor.as_deref();
+        end(out, &[], earlier.map(|cursor| ("Before this", cursor)));
+        let next = self.next_cursor.as_deref();
+        end(out, &self.notices, next.map(|cursor| ("More", cursor)));
+    }
+}

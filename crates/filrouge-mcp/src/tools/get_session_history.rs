@@ -1,0 +1,91 @@
+//! `get_session_history`
+
+use std::fmt::Write as _;
+
+use filrouge_sources::library::history::{Ask, History, history};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Tool, budget, count};
+use crate::call::Call;
+use crate::refusal::Refusal;
+use crate::text::{Readable, counted, end, messages, origins, row, word};
+
+pub(super) struct GetSessionHistory;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Arguments {
+    /// The session; left out: the one you are in, where that can be told.
+    #[serde(rename = "sessionID")]
+    session_id: Option<String>,
+    /// nextCursor or previousCursor of a page, the cursor of a text that was cut, or "message:ID" to start at a message.
+    cursor: Option<String>,
+    /// Begin with the newest page; previousCursor goes back from there.
+    newest_first: Option<bool>,
+    /// At most so many messages.
+    limit: Option<usize>,
+    /// At most so many characters of text on the page; 40,000 when left out.
+    max_chars: Option<usize>,
+    /// false leaves out what tools gave.
+    tool_output: Option<bool>,
+    /// false leaves out what the agent thought.
+    reasoning: Option<bool>,
+    /// false leaves out what the program put in.
+    synthetic: Option<bool>,
+    /// false leaves out what the user has taken back.
+    reverted: Option<bool>,
+}
+
+impl Tool for GetSessionHistory {
+    const NAME: &'static str = "get_session_history";
+    const TITLE: &'static str = "Read a session";
+    const DESCRIPTION: &'static str = "Reads what was said in a session, in order, a page at a time: also what a compaction took away from the model, marked as compacted. \
+        Whatever is cut says so and names the cursor that goes on.";
+    type Arguments = Arguments;
+    type Answer = History;
+
+    fn answer(call: &Call<'_>, arguments: Arguments) -> Result<History, Refusal> {
+        let ask = Ask {
+            cursor: arguments.cursor,
+            newest_first: arguments.newest_first.unwrap_or_default(),
+            limit: count(arguments.limit)?,
+            max_chars: budget(arguments.max_chars)?,
+            tool_output: arguments.tool_output.unwrap_or(true),
+            reasoning: arguments.reasoning.unwrap_or(true),
+            synthetic: arguments.synthetic.unwrap_or(true),
+            reverted: arguments.reverted.unwrap_or(true),
+            mask: true,
+            ..Ask::of(call.session(arguments.session_id.as_deref())?)
+        };
+        Ok(history(call.library, &ask)?)
+    }
+}
+
+impl Readable for History {
+    fn origin(&self) -> String {
+        origins([&self.session].into_iter())
+    }
+
+    fn write(&self, out: &mut String) {
+        out.push_str("Session ");
+        row(out, &self.session);
+        let (shown, total) = (self.messages.len(), self.total_messages);
+        let total = counted(total, "message", "messages");
+        let _ = writeln!(out, "{shown} of {total}.");
+        if !self.children.is_empty() {
+            let children: Vec<String> = self.children.iter().map(|id| word(id)).collect();
+            let _ = writeln!(out, "It has started: {}", children.join(", "));
+        }
+        messages::write(out, &self.messages);
+        out.push('\n');
+        let earlier = self.previous_cursor.as_deref();
+        end(out, &[], earlier.map(|cursor| ("Earlier messages", cursor)));
+        let later = self.next_cursor.as_deref();
+        end(
+            out,
+            &self.notices,
+            later.map(|cursor| ("Later messages", cursor)),
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! `get_session_stats`
+
+use std::fmt::Write as _;
+
+use filrouge_sources::library::stats::{SessionStats, Sums, session};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::Tool;
+use crate::call::Call;
+use crate::refusal::Refusal;
+use crate::text::{Readable, end, kind, origins, row, span, word};
+
+pub(super) struct GetSessionStats;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Arguments {
+    /// The session; left out: the one you are in, where that can be told.
+    #[serde(rename = "sessionID")]
+    session_id: Option<String>,
+}
+
+impl Tool for GetSessionStats {
+    const NAME: &'static str = "get_session_stats";
+    const TITLE: &'static str = "What a session amounts to";
+    const DESCRIPTION: &'static str = "Counts a session: messages, parts, tokens, cost, models, tools with their errors, files changed, time at work; \
+        alone, with all it has started, and without messages that were copied from elsewhere.";
+    type Arguments = Arguments;
+    type Answer = SessionStats;
+
+    fn answer(call: &Call<'_>, arguments: Arguments) -> Result<SessionStats, Refusal> {
+        let id = call.session(arguments.session_id.as_deref())?;
+        Ok(session(call.library, &id)?)
+    }
+}
+
+impl Readable for SessionStats {
+    fn origin(&self) -> String {
+        origins([&self.session].into_iter())
+    }
+
+    fn write(&self, out: &mut String) {
+        out.push_str("Session ");
+        row(out, &self.session);
+        let agents: Vec<String> = self.agents.iter().map(|name| word(name)).collect();
+        let (duration, agents) = (span(self.duration), agents.join(", "));
+        let _ = writeln!(
+            out,
+            "From making to last change: {duration}. Agents: {agents}"
+        );
+        sums(out, "Alone", &self.own);
+        sums(out, "With all it has started", &self.with_descendants);
+        sums(out, "Without copied messages", &self.without_copies);
+        let rules: Vec<String> = self.token_rules.iter().map(kind).collect();
+        let _ = writeln!(out, "How tokens were read: {}", rules.join(", "));
+        end(out, &self.notices, None);
+    }
+}
+
+fn sums(out: &mut String, what: &str, of: &Sums) {
+    let (sessions, messages, parts) = (of.sessions, of.message_count, of.part_count);
+    let (tokens, changes) = (&of.tokens, &of.changes);
+    let _ = writeln!(
+        out,
+        "{what}: {sessions} sessions, {messages} messages ({} of the user), {parts} parts, {} errors, {} at work, ${:.4}",
+        of.user_messages,
+        of.errors,
+        span(of.active),
+        of.cost
+    );
+    let _ = writeln!(
+        out,
+        "  tokens: input {}, output {}, reasoning {}, cache read {}, cache write {}; changes: +{} -{} in {} files",
+        tokens.input,
+        tokens.output,
+        tokens.reasoning,
+        tokens.cache_read,
+        tokens.cache_write,
+        changes.additions,
+        changes.deletions,
+        changes.files
+    );
+    let models = of.models.iter();
+    let models = models.map(|(name, used)| format!("{} {}", word(name), used.messages));
+    named(out, "models", models);
+    let tools = of.tools.iter();
+    let tools = tools.map(|(name, used)| match used.errors {
+        0 => format!("{} {}", word(name), used.calls),
+        errors => format!("{} {} ({errors} errors)", word(name), used.calls),
+    });
+    named(out, "tools", tools);
+}
+
+fn named(out: &mut String, what: &str, all: impl Iterator<Item = String>) {
+    let all: Vec<String> = all.collect();
+    if !all.is_empty() {
+        let _ = writeln!(out, "  {what}: {}", all.join(", "));
+    }
+}

@@ -1,0 +1,93 @@
+//! `list_sessions`
+
+use std::fmt::Write as _;
+
+use filrouge_sources::library::list::{Ask, Sessions, list};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Program, Tool, count};
+use crate::call::Call;
+use crate::refusal::Refusal;
+use crate::text::{Readable, counted, end, origins, row, word};
+use crate::when::When;
+
+pub(super) struct ListSessions;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Arguments {
+    /// Part of the title, any case; where no title holds it, a project's name.
+    session_name: Option<String>,
+    /// A project's id, name or folder.
+    #[serde(rename = "projectID")]
+    project_id: Option<String>,
+    /// At most so many sessions; 50 when left out, at most 500.
+    limit: Option<usize>,
+    /// Only sessions of this agent.
+    agent: Option<String>,
+    /// Only what this session has started.
+    #[serde(rename = "parentID")]
+    parent_id: Option<String>,
+    /// Only sessions that no other has started.
+    roots: Option<bool>,
+    /// true: only archived sessions; false: only others.
+    archived: Option<bool>,
+    /// Only of this program.
+    source: Option<Program>,
+    /// Only sessions changed at this time or later: epoch milliseconds or ISO 8601, such as 2025-12-28.
+    since: Option<When>,
+    /// Only sessions made until this time: epoch milliseconds or ISO 8601; a date includes that day.
+    until: Option<When>,
+    /// nextCursor of the page before.
+    cursor: Option<String>,
+}
+
+impl Tool for ListSessions {
+    const NAME: &'static str = "list_sessions";
+    const TITLE: &'static str = "List sessions";
+    const DESCRIPTION: &'static str = "Lists recorded sessions of coding agents, the last changed first: id, title, times, agent, project, what started them. \
+        Use it to find a session by title, project, agent or time; to find one by what was said, use search_sessions.";
+    type Arguments = Arguments;
+    type Answer = Sessions;
+
+    fn answer(call: &Call<'_>, arguments: Arguments) -> Result<Sessions, Refusal> {
+        let ask = Ask {
+            session_name: arguments.session_name,
+            project_id: arguments.project_id,
+            agent: arguments.agent,
+            parent_id: arguments.parent_id,
+            roots: arguments.roots.unwrap_or_default(),
+            archived: arguments.archived,
+            source: arguments.source.map(Program::name),
+            since: arguments.since.map(When::from),
+            until: arguments.until.map(When::until),
+            limit: count(arguments.limit)?,
+            cursor: arguments.cursor,
+            mask: true,
+        };
+        Ok(list(call.library, &ask)?)
+    }
+}
+
+impl Readable for Sessions {
+    fn origin(&self) -> String {
+        origins(self.sessions.iter())
+    }
+
+    fn write(&self, out: &mut String) {
+        let shown = self.sessions.len();
+        let total = counted(self.total, "session", "sessions");
+        let _ = write!(out, "{shown} of {total}, the last changed first");
+        if let Some(project) = &self.project_id {
+            let _ = write!(out, ", all of project {}", word(project));
+        }
+        out.push_str(":\n");
+        for session in &self.sessions {
+            out.push_str("- ");
+            row(out, session);
+        }
+        let next = self.next_cursor.as_deref();
+        end(out, &self.notices, next.map(|cursor| ("More", cursor)));
+    }
+}

@@ -1,0 +1,127 @@
+//! `search_sessions`
+
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+
+use filrouge_sources::library::search::{Ask, Excerpt, Results, search_until};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Program, Speaker, Tool, count};
+use crate::call::Call;
+use crate::refusal::Refusal;
+use crate::text::{Readable, counted, end, kind, moment, origins, quote, row, word};
+use crate::when::When;
+
+pub(super) struct SearchSessions;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Arguments {
+    /// Words, all of which one message holds, in any order and case; "a phrase"; -word for what it must not hold; or /a regex/ with flags i, m, s, x.
+    query: String,
+    /// Only what this agent's sessions and messages say.
+    agent: Option<String>,
+    /// A project's id, name or folder.
+    #[serde(rename = "projectID")]
+    project_id: Option<String>,
+    /// Only messages at this time or later: epoch milliseconds or ISO 8601, such as 2025-12-28.
+    start_date: Option<When>,
+    /// Only messages until this time: epoch milliseconds or ISO 8601; a date includes that day.
+    end_date: Option<When>,
+    /// At most so many sessions; 20 when left out.
+    limit: Option<usize>,
+    /// Only calls of this tool: their arguments, outputs and errors.
+    tool: Option<String>,
+    /// Only messages of this role.
+    role: Option<Speaker>,
+    /// Only of this program.
+    source: Option<Program>,
+    /// Only this session.
+    #[serde(rename = "sessionID")]
+    session_id: Option<String>,
+    /// Not this session; "own" means the session you are in.
+    exclude_session: Option<String>,
+    /// At most so many excerpts of a session; 5 when left out.
+    excerpts: Option<usize>,
+    /// nextCursor of the page before.
+    cursor: Option<String>,
+}
+
+impl Tool for SearchSessions {
+    const NAME: &'static str = "search_sessions";
+    const TITLE: &'static str = "Search sessions";
+    const DESCRIPTION: &'static str = "Searches everything that was said, thought and done in recorded sessions: titles, texts, reasoning, tool arguments, outputs and errors, file names. \
+        Answers sessions with excerpts, the hit between « and »; messageID and place lead to get_session_history, whose cursor \"message:ID\" starts there.";
+    type Arguments = Arguments;
+    type Answer = Results;
+
+    fn answer(call: &Call<'_>, arguments: Arguments) -> Result<Results, Refusal> {
+        let excluded = arguments.exclude_session.as_deref();
+        let exclude_session = excluded.map(|id| call.session(Some(id))).transpose()?;
+        let ask = Ask {
+            query: arguments.query,
+            agent: arguments.agent,
+            project_id: arguments.project_id,
+            tool: arguments.tool,
+            role: arguments.role.map(Into::into),
+            since: arguments.start_date.map(When::from),
+            until: arguments.end_date.map(When::until),
+            source: arguments.source.map(Program::name),
+            exclude_session,
+            session_id: arguments.session_id,
+            limit: count(arguments.limit)?,
+            excerpts: count(arguments.excerpts)?,
+            cursor: arguments.cursor,
+            mask: true,
+        };
+        let stopped = || call.stopped.load(Ordering::Relaxed);
+        Ok(search_until(call.library, &ask, &stopped)?)
+    }
+}
+
+impl Readable for Results {
+    fn origin(&self) -> String {
+        origins(self.sessions.iter().map(|hit| &hit.session))
+    }
+
+    fn write(&self, out: &mut String) {
+        let shown = self.sessions.len();
+        let sessions = counted(self.total_sessions, "session", "sessions");
+        let matches = counted(self.total_matches, "match", "matches");
+        let _ = writeln!(
+            out,
+            "{matches} in {sessions}, {shown} of them here, the last changed first:"
+        );
+        for hit in &self.sessions {
+            let matches = counted(hit.matches, "match", "matches");
+            let _ = write!(out, "\n- {matches} in ");
+            row(out, &hit.session);
+            hit.excerpts.iter().for_each(|one| excerpt(out, one));
+        }
+        let next = self.next_cursor.as_deref();
+        end(
+            out,
+            &self.notices,
+            next.map(|cursor| ("More sessions", cursor)),
+        );
+    }
+}
+
+fn excerpt(out: &mut String, one: &Excerpt) {
+    let _ = write!(out, "{}", one.field);
+    if let Some(role) = &one.role {
+        let _ = write!(out, " · {}", kind(role));
+    }
+    if let Some(tool) = &one.tool {
+        let _ = write!(out, " · tool {}", word(tool));
+    }
+    if let Some(message) = &one.message_id {
+        let _ = write!(out, " · message {}", word(message));
+    }
+    if let Some(created) = one.created {
+        let _ = write!(out, " · {}", moment(created));
+    }
+    out.push_str(":\n");
+    quote(out, &one.text);
+}

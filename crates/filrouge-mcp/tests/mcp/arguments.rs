@@ -1,0 +1,130 @@
+//! Parameters that are wrong say what would be right.
+
+use serde_json::json;
+
+use crate::made::library;
+use crate::talk::{answer, client, refusal};
+
+#[tokio::test]
+async fn unknown_parameters_name_the_known_ones() {
+    let client = client(library("amber")).await;
+    let refused = refusal(&client, "list_sessions", json!({ "session_name": "a" })).await;
+    assert_eq!(refused["code"], "unknown_parameter");
+    let hint = refused["hint"].as_str().unwrap();
+    assert!(
+        hint.contains("did you mean \"sessionName\"?") && hint.contains("projectID"),
+        "{hint}"
+    );
+    let refused = refusal(&client, "get_session_stats", json!({ "tenant": "x" })).await;
+    assert_eq!(refused["code"], "unknown_parameter");
+    assert!(refused["hint"].as_str().unwrap().contains("sessionID"));
+}
+
+#[tokio::test]
+async fn wrong_values_are_refused_in_words() {
+    let client = client(library("amber")).await;
+    for (tool, arguments, said) in [
+        ("list_sessions", json!({ "limit": "many" }), "limit"),
+        ("list_sessions", json!({ "limit": -1 }), "limit"),
+        ("list_sessions", json!({ "limit": 0 }), "limit"),
+        ("list_sessions", json!({ "roots": "yes" }), "roots"),
+        ("list_sessions", json!({ "source": "vim" }), "claude-code"),
+        (
+            "list_sessions",
+            json!({ "since": "28 décembre" }),
+            "2025-12-28",
+        ),
+        ("list_sessions", json!({ "cursor": "nonsense" }), "cursor"),
+        ("search_sessions", json!({}), "query"),
+        ("search_sessions", json!({ "query": 7 }), "query"),
+        (
+            "search_sessions",
+            json!({ "query": "a", "startDate": "28 décembre" }),
+            "startDate",
+        ),
+        (
+            "search_sessions",
+            json!({ "query": "a", "endDate": {} }),
+            "endDate",
+        ),
+        (
+            "search_sessions",
+            json!({ "query": "a", "role": "robot" }),
+            "assistant",
+        ),
+        (
+            "get_session_history",
+            json!({ "sessionID": "amber-1", "maxChars": 0 }),
+            "maxChars",
+        ),
+        (
+            "get_session_history",
+            json!({ "sessionID": "amber-1", "maxChars": 1e9 }),
+            "maxChars",
+        ),
+        (
+            "get_session_history",
+            json!({ "sessionID": ["amber-1"] }),
+            "sessionID",
+        ),
+        (
+            "export_session",
+            json!({ "sessionID": "amber-1", "format": "pdf" }),
+            "html",
+        ),
+        (
+            "export_session",
+            json!({ "sessionID": "amber-1", "cursor": "md.x.1" }),
+            "cursor",
+        ),
+    ] {
+        let refused = refusal(&client, tool, arguments.clone()).await;
+        assert_eq!(
+            refused["code"], "invalid_argument",
+            "{arguments}: {refused}"
+        );
+        let told = format!("{} {}", refused["message"], refused["hint"]);
+        assert!(told.contains(said), "{arguments}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_not_there_says_so() {
+    let client = client(library("amber")).await;
+    for tool in [
+        "get_session_history",
+        "get_session_lineage",
+        "get_session_stats",
+        "get_compacted_context",
+        "export_session",
+    ] {
+        let refused = refusal(&client, tool, json!({ "sessionID": "../amber-1" })).await;
+        assert_eq!(refused["code"], "session_not_found", "{tool}: {refused}");
+        assert!(refused["hint"].as_str().unwrap().contains("list_sessions"));
+    }
+}
+
+/// Models send `null` for what they leave out.
+#[tokio::test]
+async fn null_is_left_out() {
+    let client = client(library("amber")).await;
+    let given = json!({ "sessionName": null, "limit": null, "until": null });
+    assert_eq!(answer(&client, "list_sessions", given).await.0["total"], 2);
+}
+
+/// A date as an end includes that day.
+#[tokio::test]
+async fn days_and_milliseconds() {
+    let client = client(library("amber")).await;
+    for (until, total) in [
+        (json!("2025-12-27"), 0),
+        (json!("2025-12-28"), 1),
+        (json!("2025-12-29"), 2),
+        (json!(1_766_880_000_000_i64), 1),
+        (json!("1766879999999"), 0),
+        (json!("2025-12-28T00:00:00Z"), 1),
+    ] {
+        let (found, _) = answer(&client, "list_sessions", json!({ "until": until })).await;
+        assert_eq!(found["total"], total, "{until}");
+    }
+}

@@ -1,0 +1,141 @@
+//! Whoever calls is answered from what came with their own request.
+
+use filrouge_mcp::{Histories, HttpService, HttpSettings, McpServer, Own};
+use http::{Method, StatusCode};
+use http_body_util::Full;
+use serde_json::{Value, json};
+
+use crate::made::library;
+use crate::requests::{call, newest, older, read};
+use crate::talk::{answer, client};
+
+fn service() -> HttpService {
+    let server = McpServer::new(Histories::OfCaller, Own::default());
+    HttpService::new(server, &HttpSettings::default())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixteen_clients_of_one_service() {
+    let service = service();
+    let callers = (0..16).map(|n| {
+        let service = service.clone();
+        tokio::spawn(async move {
+            let mark = format!("caller{n}x");
+            for round in 0..12 {
+                let (status, answer) = match (round + n) % 2 {
+                    0 => call(&service, Some(library(&mark)), "list_sessions", json!({})).await,
+                    _ => {
+                        let query = json!({ "query": "word" });
+                        newest(&service, library(&mark), "search_sessions", query).await
+                    }
+                };
+                assert_eq!(status, StatusCode::OK, "{answer}");
+                let text = answer.to_string();
+                assert!(text.contains(&mark), "{text}");
+                for other in (0..16).filter(|other| *other != n) {
+                    assert!(
+                        !text.contains(&format!("caller{other}x")),
+                        "{n} saw {other}"
+                    );
+                }
+            }
+        })
+    });
+    for caller in Vec::from_iter(callers) {
+        caller.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixteen_clients_over_pipes() {
+    let clients = (0..16).map(|n| {
+        tokio::spawn(async move {
+            let mark = format!("client{n}x");
+            let client = client(library(&mark)).await;
+            for _ in 0..8 {
+                let given = json!({ "sessionID": format!("{mark}-1") });
+                let (found, _) = answer(&client, "get_session_history", given).await;
+                assert_eq!(found["session"]["id"], format!("{mark}-1"));
+                assert!(found.to_string().contains(&format!("The word is {mark}.")));
+            }
+        })
+    });
+    for client in Vec::from_iter(clients) {
+        client.await.unwrap();
+    }
+}
+
+/// A service for callers answers nobody without one: there is nothing to fall back to.
+#[tokio::test]
+async fn no_caller_no_answer() {
+    let (_, answer) = call(&service(), None, "list_sessions", json!({})).await;
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    assert!(answer["result"].get("structuredContent").is_none());
+}
+
+/// A page in a browser reaches this machine by a name of its own.
+#[tokio::test]
+async fn foreign_names_are_refused() {
+    let server = McpServer::new(Histories::All(library("amber")), Own::default());
+    let settings = HttpSettings {
+        hosts: vec!["filrouge.example.org".to_owned()],
+        ..HttpSettings::default()
+    };
+    let service = HttpService::new(server, &settings);
+    let list =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} }).to_string();
+    for (host, origin, status) in [
+        ("127.0.0.1:7717", None, 200),
+        ("localhost:1", Some("http://localhost:3000"), 200),
+        ("[::1]:7717", Some("http://[::1]:9"), 200),
+        (
+            "filrouge.example.org",
+            Some("https://filrouge.example.org"),
+            200,
+        ),
+        ("evil.example", None, 403),
+        ("localhost.evil.example", None, 403),
+        ("127.0.0.1.evil.example:7717", None, 403),
+        ("127.0.0.1:7717", Some("https://evil.example"), 403),
+        ("127.0.0.1:7717", Some("null"), 403),
+        ("127.0.0.1:7717", Some("http://localhost.evil.example"), 403),
+    ] {
+        let mut request = older("tools/list", Value::Null);
+        request
+            .headers_mut()
+            .unwrap()
+            .insert("Host", host.parse().unwrap());
+        if let Some(origin) = origin {
+            request = request.header("Origin", origin);
+        }
+        let request = request
+            .body(Full::<bytes::Bytes>::from(list.clone()))
+            .unwrap();
+        let (got, answer) = read(service.handle(request).await).await;
+        assert_eq!(got.as_u16(), status, "{host} {origin:?}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_call_is_refused_by_status() {
+    let server = McpServer::new(Histories::All(library("amber")), Own::default());
+    let settings = HttpSettings {
+        body_bytes: 1_000,
+        ..HttpSettings::default()
+    };
+    let service = HttpService::new(server, &settings);
+    let post = || older("", Value::Null);
+    let body = |text: &str| Full::<bytes::Bytes>::from(text.to_owned());
+    let notice = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    for (request, status) in [
+        (post().body(body(notice)).unwrap(), 202),
+        (post().method(Method::GET).body(body("")).unwrap(), 405),
+        (post().method(Method::DELETE).body(body("")).unwrap(), 405),
+        (post().body(body(&" ".repeat(2_000))).unwrap(), 413),
+    ] {
+        let (got, answer) = read(service.handle(request).await).await;
+        assert_eq!(got.as_u16(), status, "{answer}");
+    }
+    let (got, answer) = read(service.handle(post().body(body("{")).unwrap()).await).await;
+    assert!(got.is_client_error(), "{got} {answer}");
+}

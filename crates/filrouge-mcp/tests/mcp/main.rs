@@ -1,0 +1,15 @@
+//! The server over the protocol: in one process over a pipe, and over HTTP requests.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests fail by panicking"
+)]
+
+mod arguments;
+mod callers;
+mod made;
+mod pages;
+mod protocol;
+mod requests;
+mod talk;
+mod tools;

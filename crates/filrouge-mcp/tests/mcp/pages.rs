@@ -1,0 +1,161 @@
+//! Budgets, cuts and how to go on; resources, the prompt, completions.
+
+use rmcp::model::{
+    ArgumentInfo, CompleteRequestParams, GetPromptRequestParams, ReadResourceRequestParams,
+    Reference, ResourceContents,
+};
+use serde_json::{Value, json};
+
+use crate::made::{library, saying};
+use crate::talk::{Client, answer, client, refusal};
+
+/// All pages of a call, put together.
+async fn all(client: &Client, tool: &str, mut arguments: Value) -> Vec<Value> {
+    let mut pages = Vec::new();
+    loop {
+        let (page, text) = answer(client, tool, arguments.clone()).await;
+        let next = page["nextCursor"].clone();
+        pages.push(page);
+        match next.as_str() {
+            None => return pages,
+            Some(cursor) => {
+                let written = serde_json::to_string(cursor).unwrap();
+                assert!(text.contains(&written), "the text names no cursor: {text}");
+            }
+        }
+        arguments["cursor"] = next;
+        assert!(pages.len() < 5_000, "no end");
+    }
+}
+
+fn long() -> String {
+    (0..400)
+        .map(|n| format!("Zeile {n}: naïve 漢字 🙂\n"))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_long_text_is_cut_and_goes_on() {
+    let text = long();
+    let client = client(saying("amber", &text)).await;
+    let ask = json!({ "sessionID": "amber-1", "maxChars": 700 });
+    let mut read = String::new();
+    let pages = all(&client, "get_session_history", ask).await;
+    for page in &pages {
+        for message in page["messages"].as_array().unwrap() {
+            for part in message["parts"].as_array().unwrap() {
+                if message["id"] == "m2" && part["type"] == "text" {
+                    read.push_str(part["text"].as_str().unwrap());
+                }
+            }
+        }
+    }
+    assert_eq!(read, text);
+    assert!(pages.len() > 5);
+}
+
+#[tokio::test]
+async fn a_document_is_its_pages() {
+    let client = client(saying("amber", &long())).await;
+    for format in ["md", "html", "json"] {
+        let whole = json!({ "sessionID": "amber-1", "format": format, "maxChars": 1_000_000 });
+        let (whole, _) = answer(&client, "export_session", whole).await;
+        assert_eq!(whole["nextCursor"], Value::Null);
+        let whole = whole["content"].as_str().unwrap();
+        let ask = json!({ "sessionID": "amber-1", "format": format, "maxChars": 999 });
+        let pages = all(&client, "export_session", ask).await;
+        let put: String = pages
+            .iter()
+            .map(|page| page["content"].as_str().unwrap())
+            .collect();
+        assert_eq!(put, whole, "{format}");
+        assert!(pages.len() > 5);
+        let total = pages[0]["totalChars"].as_u64().unwrap();
+        assert_eq!(total, whole.chars().count() as u64);
+        assert!(whole.contains("Zeile 399"));
+    }
+    let other = json!({ "sessionID": "amber-1", "format": "html", "cursor": "md.5.0" });
+    assert_eq!(
+        refusal(&client, "export_session", other).await["code"],
+        "invalid_argument"
+    );
+    let moved = json!({ "sessionID": "amber-1", "cursor": "md.5.0" });
+    let (page, _) = answer(&client, "export_session", moved).await;
+    assert!(page["notices"][0].as_str().unwrap().contains("has changed"));
+}
+
+#[tokio::test]
+async fn sessions_are_resources() {
+    let client = client(saying("amber", &long().repeat(20))).await;
+    let found = client.list_all_resources().await.unwrap();
+    assert_eq!(found.len(), 2);
+    assert_eq!(found[1].uri, "session://amber-1");
+    assert_eq!(found[1].mime_type.as_deref(), Some("text/markdown"));
+    let templates = client.list_all_resource_templates().await.unwrap();
+    assert_eq!(templates[0].uri_template, "session://{id}");
+    let read = ReadResourceRequestParams::new("session://amber-1");
+    let read = client.read_resource(read).await.unwrap();
+    let ResourceContents::TextResourceContents { text, .. } = &read.contents[0] else {
+        panic!("{read:?}")
+    };
+    assert!(text.starts_with("Recorded data from opencode"), "{text}");
+    let at = text.rfind("export_session").expect("how to go on");
+    assert!(text[at..].contains("amber-1"));
+    for wrong in ["session://amber-3", "file:///etc/passwd"] {
+        let read = client.read_resource(ReadResourceRequestParams::new(wrong));
+        let refused = read.await.unwrap_err().to_string();
+        assert!(
+            refused.contains("-32002") || refused.contains("-32602"),
+            "{refused}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn ids_are_completed() {
+    let client = client(library("amber")).await;
+    let complete = async |uri: &str, start: &str| {
+        let argument = ArgumentInfo::new("id", start);
+        let asked = CompleteRequestParams::new(Reference::for_resource(uri), argument);
+        client.complete(asked).await.unwrap().completion.values
+    };
+    assert_eq!(
+        complete("session://{id}", "am").await,
+        ["amber-2", "amber-1"]
+    );
+    assert!(complete("session://{id}", "b").await.is_empty());
+    assert!(complete("other://{id}", "am").await.is_empty());
+}
+
+#[tokio::test]
+async fn recall_tells_the_way() {
+    let client = client(library("amber")).await;
+    let prompts = client.list_all_prompts().await.unwrap();
+    assert_eq!(prompts[0].name, "recall");
+    let mut asked = GetPromptRequestParams::new("recall");
+    let plain = client.get_prompt(asked.clone()).await.unwrap();
+    let plain = plain.messages[0].content.as_text().unwrap().text.clone();
+    asked.arguments = json!({ "question": "Which key did we rotate?" })
+        .as_object()
+        .cloned();
+    let with = client.get_prompt(asked.clone()).await.unwrap();
+    let with = with.messages[0].content.as_text().unwrap().text.clone();
+    assert!(with.contains("Which key did we rotate?"));
+    for text in [plain, with] {
+        for tool in [
+            "get_compacted_context",
+            "search_sessions",
+            "get_session_history",
+        ] {
+            assert!(text.contains(tool));
+        }
+    }
+    asked.arguments = json!({ "topic": "x" }).as_object().cloned();
+    assert!(client.get_prompt(asked).await.is_err());
+    assert!(
+        client
+            .get_prompt(GetPromptRequestParams::new("forget"))
+            .await
+            .is_err()
+    );
+}

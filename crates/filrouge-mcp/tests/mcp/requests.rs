@@ -1,0 +1,77 @@
+//! HTTP requests, given to the service as they are.
+
+use std::convert::Infallible;
+
+use filrouge_mcp::{HttpService, OfCaller};
+use filrouge_sources::Library;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+
+use crate::talk::meta;
+
+/// A request of a generation that shakes hands.
+pub(crate) fn older(method: &str, params: Value) -> http::request::Builder {
+    let _ = (method, &params);
+    Request::post("http://127.0.0.1/mcp")
+        .header("Host", "127.0.0.1:7717")
+        .header("Content-Type", "application/json")
+        .header("Accept", "application/json, text/event-stream")
+        .header("MCP-Protocol-Version", "2025-11-25")
+}
+
+fn body(method: &str, params: &Value) -> Full<bytes::Bytes> {
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    Full::from(message.to_string())
+}
+
+/// Sends a call of a tool for a caller; answers status and body.
+pub(crate) async fn call(
+    service: &HttpService,
+    caller: Option<Library>,
+    tool: &str,
+    arguments: Value,
+) -> (StatusCode, Value) {
+    let params = json!({ "name": tool, "arguments": arguments });
+    let mut request = older("tools/call", params.clone())
+        .body(body("tools/call", &params))
+        .unwrap();
+    if let Some(library) = caller {
+        request.extensions_mut().insert(OfCaller(library));
+    }
+    read(service.handle(request).await).await
+}
+
+/// As [`call`], in the words of 2026-07-28.
+pub(crate) async fn newest(
+    service: &HttpService,
+    caller: Library,
+    tool: &str,
+    arguments: Value,
+) -> (StatusCode, Value) {
+    let params = json!({ "name": tool, "arguments": arguments, "_meta": meta() });
+    let mut request = Request::post("http://127.0.0.1/mcp")
+        .header("Host", "localhost")
+        .header("Content-Type", "application/json")
+        .header("Accept", "application/json, text/event-stream")
+        .header("MCP-Protocol-Version", "2026-07-28")
+        .header("Mcp-Method", "tools/call")
+        .header("Mcp-Name", tool)
+        .body(body("tools/call", &params))
+        .unwrap();
+    request.extensions_mut().insert(OfCaller(caller));
+    read(service.handle(request).await).await
+}
+
+pub(crate) async fn read<B>(response: Response<B>) -> (StatusCode, Value)
+where
+    B: http_body::Body<Error = Infallible>,
+{
+    let status = response.status();
+    let Ok(body) = response.into_body().collect().await;
+    let text = String::from_utf8(body.to_bytes().to_vec()).unwrap();
+    (
+        status,
+        serde_json::from_str(&text).unwrap_or(Value::String(text)),
+    )
+}

@@ -1,0 +1,126 @@
+//! Talking to a server in this process over a pipe.
+
+use filrouge_mcp::{Histories, McpServer, Own, StdioError, serve};
+use filrouge_sources::Library;
+use rmcp::ServiceExt;
+use rmcp::model::{CallToolRequestParams, CallToolResult};
+use rmcp::service::{RoleClient, RunningService};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio::task::JoinHandle;
+
+/// The SDK's own client.
+pub(crate) type Client = RunningService<RoleClient, ()>;
+
+pub(crate) async fn client(library: Library) -> Client {
+    client_of(library, Own::default()).await
+}
+
+pub(crate) async fn client_of(library: Library, own: Own) -> Client {
+    let (ours, theirs) = tokio::io::duplex(1 << 16);
+    tokio::spawn(async move {
+        let (input, output) = tokio::io::split(theirs);
+        serve(McpServer::new(Histories::All(library), own), input, output).await
+    });
+    ().serve(ours).await.unwrap()
+}
+
+/// Calls a tool.
+pub(crate) async fn call(client: &Client, tool: &str, arguments: Value) -> CallToolResult {
+    let mut params = CallToolRequestParams::new(tool.to_owned());
+    params.arguments = arguments.as_object().cloned();
+    client.call_tool(params).await.unwrap()
+}
+
+/// What a call that goes well answers: for programs, and to read.
+pub(crate) async fn answer(client: &Client, tool: &str, arguments: Value) -> (Value, String) {
+    let result = call(client, tool, arguments).await;
+    let text = result.content[0].as_text().unwrap().text.clone();
+    assert_eq!(result.is_error, Some(false), "{text}");
+    (result.structured_content.unwrap(), text)
+}
+
+/// What a call that is refused says.
+pub(crate) async fn refusal(client: &Client, tool: &str, arguments: Value) -> Value {
+    let result = call(client, tool, arguments).await;
+    assert_eq!(result.is_error, Some(true), "{result:?}");
+    assert_eq!(result.structured_content, None);
+    let refusal: Value = serde_json::from_str(&result.content[0].as_text().unwrap().text).unwrap();
+    for member in ["code", "message", "hint"] {
+        assert!(refusal[member].is_string(), "{refusal}");
+    }
+    refusal
+}
+
+/// Lines of JSON.
+pub(crate) struct Lines {
+    pipe: BufReader<DuplexStream>,
+    pub(crate) server: JoinHandle<Result<(), StdioError>>,
+}
+
+impl Lines {
+    pub(crate) fn open(library: Library) -> Self {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        let server = tokio::spawn(async move {
+            let (input, output) = tokio::io::split(theirs);
+            let server = McpServer::new(Histories::All(library), Own::default());
+            serve(server, input, output).await
+        });
+        Self {
+            pipe: BufReader::new(ours),
+            server,
+        }
+    }
+
+    pub(crate) async fn say(&mut self, line: &str) {
+        self.pipe.write_all(line.as_bytes()).await.unwrap();
+        self.pipe.write_all(b"\n").await.unwrap();
+    }
+
+    pub(crate) async fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        assert!(self.pipe.read_line(&mut line).await.unwrap() > 0, "the end");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    pub(crate) async fn ask(&mut self, id: u64, method: &str, params: Value) -> Value {
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.say(&request.to_string()).await;
+        let answer = self.hear().await;
+        assert_eq!(answer["id"], id, "{answer}");
+        answer
+    }
+
+    /// The handshake of older generations.
+    pub(crate) async fn initialize(&mut self, version: &str) -> Value {
+        let client = json!({ "name": "test", "version": "1" });
+        let params =
+            json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": client });
+        let answer = self.ask(1, "initialize", params).await;
+        self.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)
+            .await;
+        answer["result"].clone()
+    }
+
+    /// Says nothing more, and waits for the server's end; answers what it still says.
+    pub(crate) async fn end(mut self) -> Vec<Value> {
+        self.pipe.shutdown().await.unwrap();
+        let mut rest = Vec::new();
+        let mut line = String::new();
+        while self.pipe.read_line(&mut line).await.unwrap() > 0 {
+            rest.push(serde_json::from_str(&line).unwrap());
+            line.clear();
+        }
+        self.server.await.unwrap().unwrap();
+        rest
+    }
+}
+
+/// What each request of 2026-07-28 says of itself.
+pub(crate) fn meta() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
+}

@@ -1,0 +1,39 @@
+//! One person's histories over HTTP on this machine: `filrouge mcp --listen`.
+
+use std::future::Future;
+
+use axum::Router;
+use filrouge_mcp::{Histories, HttpService, HttpSettings, McpServer, Own};
+use filrouge_sources::Library;
+use tokio::net::TcpListener;
+
+use super::PATH;
+use crate::serve::ListenError;
+
+/// Serves `library` at `/mcp` until `stop` is done. Nobody is asked who they are: only this machine is answered, and
+/// only under its own names.
+///
+/// # Errors
+/// [`ListenError::NotLoopback`] for a listener that others reach, [`ListenError::Io`] when it fails.
+pub async fn serve_mcp(
+    listener: TcpListener,
+    library: Library,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), ListenError> {
+    let address = listener.local_addr();
+    let failed = |address, source| ListenError::Io { address, source };
+    let address = address.map_err(|e| failed(([127, 0, 0, 1], 0).into(), e))?;
+    if !address.ip().is_loopback() {
+        return Err(ListenError::NotLoopback(address));
+    }
+    let settings = HttpSettings {
+        hosts: vec![address.ip().to_string()],
+        ..HttpSettings::default()
+    };
+    // Agents of several folders may call: none of them is told from the others.
+    let server = McpServer::new(Histories::All(library), Own::default());
+    let service = HttpService::new(server, &settings);
+    let router = Router::new().route_service(PATH, service);
+    let serving = axum::serve(listener, router).with_graceful_shutdown(stop);
+    serving.await.map_err(|e| failed(address, e))
+}

@@ -1,0 +1,139 @@
+//! Where Claude Code's files lie: `projects/<folder>/<session>.jsonl`, the agents a session has started in
+//! `<session>/subagents/`, in early versions beside the session as `agent-*.jsonl`.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use crate::jsonl::{LogFile, State, children, stem};
+use crate::{Skipped, SourceError};
+
+/// Folders below `subagents` that are looked into.
+const DEPTH_MAX: usize = 3;
+
+/// What was opened.
+pub(crate) enum Root {
+    /// A folder of projects.
+    Projects(PathBuf),
+    /// A project's folder.
+    Project(PathBuf),
+    /// One session.
+    File(PathBuf),
+}
+
+/// Whose file it is.
+pub(super) enum Owner<'a> {
+    /// A session of its own.
+    Session,
+    /// An agent below the folder of this session.
+    AgentOf(&'a str),
+    /// An agent beside sessions; its records name the session.
+    LooseAgent,
+}
+
+impl Root {
+    /// Recognises what is at `path`.
+    pub(super) fn find(path: &Path) -> Result<Self, SourceError> {
+        let unrecognised = || SourceError::Unrecognised {
+            program: "claude-code",
+            path: path.to_owned(),
+        };
+        let Ok(meta) = std::fs::metadata(path) else {
+            return Err(SourceError::NotFound {
+                path: path.to_owned(),
+            });
+        };
+        if meta.is_file() {
+            let is_log =
+                stem(path).is_some() && path.file_name() != Some(OsStr::new("history.jsonl"));
+            return if is_log {
+                Ok(Self::File(path.to_owned()))
+            } else {
+                Err(unrecognised())
+            };
+        }
+        let projects = path.join("projects");
+        if projects.is_dir() {
+            return Ok(Self::Projects(projects));
+        }
+        let (folders, files) = children(path, is_log, &mut Vec::new());
+        if path.file_name() == Some(OsStr::new("projects")) {
+            return Ok(Self::Projects(path.to_owned()));
+        }
+        if !files.is_empty() {
+            return Ok(Self::Project(path.to_owned()));
+        }
+        let holds = |folder: &PathBuf| !children(folder, is_log, &mut Vec::new()).1.is_empty();
+        if folders.iter().any(holds) {
+            return Ok(Self::Projects(path.to_owned()));
+        }
+        Err(unrecognised())
+    }
+
+    /// All files there are.
+    pub(super) fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
+        let mut found = Vec::new();
+        match self {
+            Self::Projects(dir) => {
+                let (folders, _) = children(dir, |_| true, skipped);
+                for folder in folders {
+                    project(&folder, &mut found, skipped);
+                }
+            }
+            Self::Project(dir) => project(dir, &mut found, skipped),
+            Self::File(path) => {
+                // The user has named the file: it may be a link.
+                let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+                if let Some(state) = State::of(&path) {
+                    let folder = path.with_extension("");
+                    found.push(LogFile { path, state });
+                    agents(&folder.join("subagents"), DEPTH_MAX, &mut found, skipped);
+                }
+            }
+        }
+        found
+    }
+}
+
+fn is_log(name: &OsStr) -> bool {
+    Path::new(name).extension() == Some(OsStr::new("jsonl"))
+}
+
+fn project(dir: &Path, found: &mut Vec<LogFile>, skipped: &mut Vec<Skipped>) {
+    let (folders, mut files) = children(dir, is_log, skipped);
+    found.append(&mut files);
+    for folder in folders {
+        agents(&folder.join("subagents"), DEPTH_MAX, found, skipped);
+    }
+}
+
+fn agents(dir: &Path, depth: usize, found: &mut Vec<LogFile>, skipped: &mut Vec<Skipped>) {
+    let (folders, mut files) = children(dir, is_log, skipped);
+    found.append(&mut files);
+    if depth > 0 {
+        for folder in folders {
+            agents(&folder, depth - 1, found, skipped);
+        }
+    }
+}
+
+/// Whose file this is, by its path.
+pub(super) fn owner(path: &Path) -> Option<Owner<'_>> {
+    let name = stem(path)?;
+    let steps: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
+    let below = steps.iter().rposition(|step| *step == "subagents");
+    let session = below.and_then(|at| steps.get(at.checked_sub(1)?));
+    Some(match session {
+        Some(session) => Owner::AgentOf(session),
+        None if name.starts_with("agent-") => Owner::LooseAgent,
+        None => Owner::Session,
+    })
+}
+
+/// The name of the project's folder.
+pub(super) fn project_of(path: &Path) -> Option<&str> {
+    let steps: Vec<&OsStr> = path.iter().collect();
+    let inner = steps.iter().rposition(|step| *step == "subagents");
+    // Above the file, and above the session's folder where the file is an agent's.
+    let at = inner.map_or_else(|| steps.len().checked_sub(2), |at| at.checked_sub(2))?;
+    steps.get(at)?.to_str()
+}

@@ -1,0 +1,149 @@
+//! Codex's history: rollouts, JSON lines, one file a session; titles are in its index (DESIGN §10).
+//!
+//! Only `sessions`, `archived_sessions` and `state_*.sqlite` are looked at: no credentials.
+
+mod copies;
+mod events;
+mod head;
+mod items;
+mod outputs;
+mod record;
+mod talk;
+mod threads;
+mod tree;
+mod usage;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::jsonl::{Format, LogFile, Logs, Session, is_id};
+use crate::{Header, SkipReason, Skipped, Source, SourceError, TokenRule};
+use head::Head;
+use threads::{Thread, Threads};
+use tree::Root;
+
+/// The agent of a session a person has started.
+const AGENT: &str = "codex";
+
+/// Opens Codex's folder (`~/.codex`), its `sessions` folder, or one rollout.
+///
+/// # Errors
+/// [`SourceError`] when there is nothing at `path` or it holds no such history.
+pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
+    let root = Root::find(path)?;
+    let threads = Threads::default();
+    Ok(vec![Arc::new(Logs::open(Codex { root, threads })?)])
+}
+
+struct Codex {
+    root: Root,
+    threads: Threads,
+}
+
+/// What a session's reader has to know beyond its file.
+pub(crate) struct Context {
+    id: Box<str>,
+    agent: Box<str>,
+    forked: bool,
+    created: i64,
+}
+
+impl Format for Codex {
+    const NAME: &'static str = "codex";
+    const GENERATION: &'static str = "rollout";
+    const RULE: TokenRule = TokenRule::CodexPerResponse;
+    type Head = Head;
+    type Context = Context;
+    type Reader = talk::Lines;
+
+    fn walk(&self, skipped: &mut Vec<Skipped>) -> Result<Vec<LogFile>, SourceError> {
+        Ok(self.root.walk(skipped))
+    }
+
+    fn head(&self, file: &LogFile) -> Result<Head, Skipped> {
+        if tree::id_of(&file.path).is_some_and(is_id) {
+            return head::read(file);
+        }
+        let detail = "the name gives no id";
+        Err(Skipped::new(&file.path, SkipReason::BadName, detail))
+    }
+
+    fn settle(
+        &self,
+        files: Vec<(LogFile, Arc<Head>)>,
+        skipped: &mut Vec<Skipped>,
+    ) -> Vec<Session<Context>> {
+        let home = self.root.home.as_deref();
+        let threads = home
+            .map(|home| self.threads.of(home, skipped))
+            .unwrap_or_default();
+        let mut named: BTreeMap<Box<str>, (LogFile, Arc<Head>)> = BTreeMap::new();
+        for (file, head) in files {
+            let Some(id) = tree::id_of(&file.path).map(Box::<str>::from) else {
+                continue;
+            };
+            let newest = |one: &(LogFile, Arc<Head>)| (one.1.updated, one.0.state.size);
+            let one = (file, head);
+            let lost = match named.get(&id) {
+                Some(before) if newest(before) >= newest(&one) => Some(one),
+                _ => named.insert(id, one),
+            };
+            if let Some((file, _)) = lost {
+                let detail = "a session of this id is read from another file";
+                skipped.push(Skipped::new(&file.path, SkipReason::DuplicateId, detail));
+            }
+        }
+        let nothing = Thread::default();
+        let session = |(id, (file, head)): (Box<str>, (LogFile, Arc<Head>))| {
+            let thread = threads.get(&id).unwrap_or(&nothing);
+            session(id, file, &head, thread)
+        };
+        named.into_iter().map(session).collect()
+    }
+
+    fn matters(line: &[u8]) -> bool {
+        record::matters(line)
+    }
+
+    fn reader(&self, session: &Session<Context>) -> talk::Lines {
+        talk::Lines::new(&session.context, talk::Mode::Items)
+    }
+}
+
+fn session(id: Box<str>, file: LogFile, head: &Head, thread: &Thread) -> Session<Context> {
+    let created = head.created.unwrap_or_else(|| file.state.millis());
+    let agent = head.agent.clone().or_else(|| thread.agent.clone());
+    let agent = agent.unwrap_or_else(|| AGENT.into());
+    let put_away = tree::is_archived(&file.path).then(|| file.state.millis());
+    let header = Header {
+        id: id.clone(),
+        source: Codex::NAME,
+        generation: Codex::GENERATION,
+        parent_id: head.parent.clone().or_else(|| thread.parent.clone()),
+        fork_of: head.fork_of.clone(),
+        project_id: thread.project_id.clone(),
+        project_name: None,
+        worktree: head.cwd.clone(),
+        directory: head.cwd.clone(),
+        title: thread.title.clone().or_else(|| head.prompt.clone()),
+        agent: Some(agent.clone()),
+        version: head.version.clone(),
+        created,
+        updated: head.updated.unwrap_or(created).max(created),
+        archived: thread.archived.filter(|at| *at > 0).or(put_away),
+        changes: None,
+    };
+    let forked = header.fork_of.is_some();
+    Session {
+        header: Arc::new(header),
+        file,
+        context: Context {
+            id,
+            agent,
+            forked,
+            created,
+        },
+        mark: thread.mark(),
+    }
+}

@@ -1,0 +1,209 @@
+//! What a call gave, and what it came to.
+//!
+//! A call has ended in an error when Codex says so in a field (an event's `status`, `exit_code` or `success`, an output's
+//! `success` or `metadata.exit_code`), when the head Codex writes before a command's output tells another exit code than
+//! 0, or when Codex has refused the call as one it does not know. An error's text is the output, whole.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::record::Piece;
+use crate::jsonl::Raw;
+use crate::{Changes, Tool, ToolStatus};
+
+/// How outputs begin that stand for a call nothing has answered.
+const REFUSED: [&str; 2] = ["unsupported call: ", "unsupported custom tool call: "];
+
+/// How the lines of an output's head begin that tell the exit code.
+const EXIT: [&str; 2] = ["Process exited with code ", "Exit code: "];
+
+/// How many lines such a head has at most.
+const HEAD_LINES: usize = 6;
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Wrapped<'a> {
+    #[serde(borrow)]
+    output: Raw<'a>,
+    #[serde(borrow)]
+    content: Raw<'a>,
+    #[serde(borrow)]
+    success: Raw<'a>,
+    #[serde(borrow)]
+    metadata: Raw<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Measured<'a> {
+    #[serde(borrow)]
+    exit_code: Raw<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Spawned<'a> {
+    #[serde(borrow)]
+    agent_id: Raw<'a>,
+    #[serde(borrow)]
+    thread_id: Raw<'a>,
+}
+
+/// The text of an output, and whether it is an error.
+pub(super) fn read(output: Raw<'_>) -> (Box<str>, bool) {
+    if let Some(text) = output.text() {
+        return unwrapped(&text).unwrap_or_else(|| {
+            let failed = is_failure(&text);
+            (text.into(), failed)
+        });
+    }
+    if let Some(pieces) = output.read::<Vec<Piece<'_>>>() {
+        return (joined(&pieces).into(), false);
+    }
+    match output.read::<Wrapped<'_>>() {
+        Some(wrapped) => {
+            let failed = wrapped.success.json() == Some("false");
+            let inner = wrapped.content.text().map(Box::<str>::from);
+            let pieces = || {
+                wrapped
+                    .content
+                    .read::<Vec<Piece<'_>>>()
+                    .map(|p| joined(&p).into())
+            };
+            let whole = || output.json().unwrap_or_default().into();
+            (inner.or_else(pieces).unwrap_or_else(whole), failed)
+        }
+        None => (output.json().unwrap_or_default().into(), false),
+    }
+}
+
+/// Early versions gave `{"output": "...", "metadata": {"exit_code": 0}}` as text.
+fn unwrapped(text: &str) -> Option<(Box<str>, bool)> {
+    if !text.starts_with('{') {
+        return None;
+    }
+    let wrapped: Wrapped<'_> = serde_json::from_str(text).ok()?;
+    let measured: Measured<'_> = wrapped.metadata.read()?;
+    let failed = measured.exit_code.json().is_some_and(|code| code != "0");
+    Some((wrapped.output.text()?.into(), failed))
+}
+
+fn is_failure(text: &str) -> bool {
+    if REFUSED.iter().any(|begin| text.starts_with(begin)) {
+        return true;
+    }
+    let mut head = text
+        .lines()
+        .take(HEAD_LINES)
+        .take_while(|line| *line != "Output:");
+    head.any(|line| {
+        let code = EXIT.iter().find_map(|begin| line.strip_prefix(begin));
+        code.is_some_and(|code| code.trim().parse::<i64>().is_ok_and(|code| code != 0))
+    })
+}
+
+/// The texts of pieces; what is no text is named by its kind.
+pub(super) fn joined(pieces: &[Piece<'_>]) -> String {
+    let text = |piece: &Piece<'_>| match piece.text.text() {
+        Some(text) => text.into_owned(),
+        None => format!("[{}]", piece.kind.text().unwrap_or_default()),
+    };
+    pieces.iter().map(text).collect::<Vec<_>>().join("\n\n")
+}
+
+/// Puts what a call gave into it.
+pub(super) fn settle(tool: &mut Tool, text: Box<str>, failed: bool) {
+    if &*tool.name == "spawn_agent" {
+        tool.child = child_of(&text).or_else(|| tool.child.take());
+    }
+    if failed {
+        (tool.status, tool.error) = (ToolStatus::Error, Some(text));
+        (tool.changes, tool.files) = (None, Vec::new());
+        return;
+    }
+    (tool.status, tool.output) = (ToolStatus::Completed, Some(text));
+    if &*tool.name == "apply_patch" {
+        let input: Option<Cow<'_, str>> = serde_json::from_str(&tool.input).ok();
+        if let Some((changes, files)) = input.and_then(|patch| changes_of(&patch)) {
+            (tool.changes, tool.files) = (Some(changes), files);
+        }
+    }
+}
+
+/// A call that has an output, and of which it is told later that it has failed.
+pub(super) fn fail(tool: &mut Tool) {
+    if let Some(text) = tool.output.take() {
+        settle(tool, text, true);
+    }
+}
+
+fn child_of(text: &str) -> Option<Box<str>> {
+    let spawned: Spawned<'_> = serde_json::from_str(text).ok()?;
+    spawned
+        .agent_id
+        .boxed()
+        .or_else(|| spawned.thread_id.boxed())
+}
+
+/// What a patch in Codex's own form changes.
+fn changes_of(patch: &str) -> Option<(Changes, Vec<Box<str>>)> {
+    let mut changes = Changes::default();
+    let mut files: Vec<Box<str>> = Vec::new();
+    for line in patch.lines() {
+        if let Some(rest) = line.strip_prefix("*** ") {
+            let file = rest.split_once(" File: ").map(|(_, file)| file.trim());
+            files.extend(file.map(Box::from));
+        } else if line.starts_with('+') {
+            changes.additions += 1;
+        } else if line.starts_with('-') {
+            changes.deletions += 1;
+        }
+    }
+    changes.files = files.len() as u64;
+    (!files.is_empty()).then_some((changes, files))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(json: &str) -> (Box<str>, bool) {
+        read(serde_json::from_str(json).unwrap())
+    }
+
+    #[test]
+    fn exit_codes_and_refusals_are_errors() {
+        let told = |text: &str| of(&serde_json::Value::from(text).to_string()).1;
+        assert!(told(
+            "Chunk ID: 07daa4\nWall time: 0.0 seconds\nProcess exited with code 7\nOutput:\n"
+        ));
+        assert!(!told(
+            "Chunk ID: 07daa4\nProcess exited with code 0\nOutput:\nExit code: 1\n"
+        ));
+        assert!(told("Exit code: 1\nWall time: 0 seconds\nOutput:\nx"));
+        assert!(told("unsupported call: update_plan"));
+        assert!(!told("an unsupported call: x"));
+        let early = serde_json::Value::from(r#"{"output":"x\n","metadata":{"exit_code":2}}"#);
+        assert_eq!(of(&early.to_string()), ("x\n".into(), true));
+        let early = serde_json::Value::from(r#"{"output":"x","metadata":{"exit_code":0}}"#);
+        assert_eq!(of(&early.to_string()), ("x".into(), false));
+        assert_eq!(
+            of(r#"{"content":"no","success":false}"#),
+            ("no".into(), true)
+        );
+        let pieces = r#"[{"type":"input_text","text":"a"},{"type":"input_image"}]"#;
+        assert_eq!(of(pieces), ("a\n\n[input_image]".into(), false));
+    }
+
+    #[test]
+    fn a_patch_tells_what_it_changes() {
+        let patch = "*** Begin Patch\n*** Update File: a.py\n@@\n-x\n+y\n+z\n*** Add File: b\n+n\n*** End Patch\n";
+        let (changes, files) = changes_of(patch).unwrap();
+        assert_eq!(
+            (changes.additions, changes.deletions, changes.files),
+            (3, 1, 2)
+        );
+        assert_eq!(files, ["a.py".into(), "b".into()] as [Box<str>; 2]);
+    }
+}

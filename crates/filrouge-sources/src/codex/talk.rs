@@ -1,0 +1,340 @@
+//! Lines to messages and parts.
+//!
+//! | record | becomes |
+//! |---|---|
+//! | `response_item/message`, user | a message of the user; what the program put in is synthetic |
+//! | `response_item/message`, developer | a message of the program |
+//! | `response_item`, anything the model wrote | parts of one message a response |
+//! | `response_item/*_output` | output or error of the tool part of its call |
+//! | `token_usage_record`, `event_msg/token_count` | tokens of the response before it |
+//! | `compacted` | a boundary and a message with a compaction part |
+//! | `event_msg/error`, `turn_aborted` | the error of the last answer |
+//! | any other `event_msg` | nothing: its text stands in a `response_item`, too |
+//!
+//! A file without such items is read again, and its events are the talk.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::Context;
+use super::copies::Copies;
+use super::record::{Event, Item, Line, Meta, Passed, matters};
+use super::usage::Counter;
+use crate::jsonl::{Reader, Talk, record};
+use crate::object::Refusal;
+use crate::{Boundary, PartKind, Role, SkipReason, Tokens};
+
+/// Where the talk stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// In `response_item`s.
+    Items,
+    /// In `item_completed` events.
+    Completed,
+    /// In events of early versions.
+    Events,
+}
+
+/// What has to be remembered from line to line.
+pub(crate) struct Lines {
+    own: Box<str>,
+    pub(super) agent: Box<str>,
+    pub(super) mode: Mode,
+    pub(super) seen: [bool; 3],
+    pub(super) copies: Option<Copies>,
+    forked: bool,
+    counter: Counter,
+    pub(super) model: Option<Box<str>>,
+    ids: HashSet<Box<str>>,
+    /// Lines by their place and content.
+    lines: HashSet<(u64, u64)>,
+    last_line: u64,
+    /// The answer that is being written.
+    pub(super) open: Option<usize>,
+    pub(super) last_answer: Option<usize>,
+    /// The last answer since the user spoke.
+    pub(super) answer: Option<usize>,
+    /// Usage no answer stands before.
+    pending: Tokens,
+    /// Calls that have failed, as events told before the output came.
+    pub(super) failed: HashSet<Box<str>>,
+    /// Sessions by the calls that started them.
+    pub(super) children: HashMap<Box<str>, Box<str>>,
+    last_time: i64,
+}
+
+/// Where a record stands.
+pub(super) struct Place {
+    pub(super) id: Box<str>,
+    pub(super) at: i64,
+    pub(super) copied: bool,
+}
+
+impl Place {
+    /// The id of its part at `index`.
+    pub(super) fn part(&self, index: usize) -> Box<str> {
+        match index {
+            0 => self.id.clone(),
+            more => format!("{}-{more}", self.id).into(),
+        }
+    }
+}
+
+impl Lines {
+    pub(super) fn new(context: &Context, mode: Mode) -> Self {
+        Self {
+            own: context.id.clone(),
+            agent: context.agent.clone(),
+            mode,
+            seen: [false; 3],
+            copies: None,
+            forked: context.forked,
+            counter: Counter::default(),
+            model: None,
+            ids: HashSet::new(),
+            lines: HashSet::new(),
+            last_line: 0,
+            open: None,
+            last_answer: None,
+            answer: None,
+            pending: Tokens::default(),
+            failed: HashSet::new(),
+            children: HashMap::new(),
+            last_time: context.created,
+        }
+    }
+
+    /// Whether a line stands there a second time: at its place with its content, or right behind itself.
+    fn is_repeated(&mut self, line: &str, ordinal: Option<u64>) -> bool {
+        let mut hasher = DefaultHasher::new();
+        line.hash(&mut hasher);
+        let hash = hasher.finish();
+        let before = std::mem::replace(&mut self.last_line, hash);
+        before == hash || ordinal.is_some_and(|ordinal| !self.lines.insert((ordinal, hash)))
+    }
+
+    /// An id no other message or part of the file has.
+    pub(super) fn unique(&mut self, id: Option<Box<str>>, number: u64) -> Box<str> {
+        let id = id.unwrap_or_else(|| format!("line-{number}").into());
+        if self.ids.insert(id.clone()) {
+            return id;
+        }
+        let id: Box<str> = format!("{id}~{number}").into();
+        self.ids.insert(id.clone());
+        id
+    }
+
+    pub(super) fn is_copy(&mut self, turn: Option<&str>, at: i64) -> bool {
+        self.copies
+            .as_mut()
+            .is_some_and(|copies| copies.is_copy(turn, at))
+    }
+
+    fn meta(&mut self, meta: &Meta<'_>, at: i64) {
+        let id = meta.id.boxed().unwrap_or_else(|| self.own.clone());
+        match &mut self.copies {
+            // The first one is the session's own, also where the file has another name.
+            None => {
+                let made = meta.timestamp.time().unwrap_or(at);
+                let forked = self.forked || meta.forked_from_id.json().is_some();
+                self.copies = Some(Copies::new(&id, made, forked));
+                self.own = id;
+            }
+            Some(copies) if id != self.own => copies.meet_other(),
+            Some(_) => {}
+        }
+    }
+
+    /// Closes the answer that is being written.
+    pub(super) fn close(&mut self) {
+        self.open = None;
+    }
+
+    /// The user, or the program in its place, has spoken.
+    pub(super) fn spoken(&mut self) {
+        self.open = None;
+        self.answer = None;
+    }
+
+    /// The message that what the model wrote belongs to.
+    pub(super) fn answer(&mut self, talk: &mut Talk, place: &Place) -> usize {
+        let same = |index: &usize| {
+            talk.messages
+                .get(*index)
+                .is_some_and(|m| m.copied == place.copied)
+        };
+        if let Some(index) = self.open.filter(same) {
+            return index;
+        }
+        let index = talk.add(place.id.clone(), Role::Assistant, place.at);
+        if let Some(message) = talk.messages.get_mut(index) {
+            message.agent = Some(self.agent.clone());
+            message.model = self.model.clone();
+            message.copied = place.copied;
+        }
+        (self.open, self.answer, self.last_answer) = (Some(index), Some(index), Some(index));
+        index
+    }
+
+    fn usage(&mut self, talk: &mut Talk, tokens: Option<Tokens>, at: i64) {
+        let Some(tokens) = tokens else { return };
+        // What comes when no answer is open is of a response without a message: of a compaction, most often.
+        let answer = if self.open.is_some() { self.open } else { None };
+        match answer.and_then(|index| talk.messages.get_mut(index)) {
+            Some(message) => {
+                message.tokens.get_or_insert_default().add(&tokens);
+                message.completed = message.completed.max(Some(at));
+            }
+            None => self.pending.add(&tokens),
+        }
+    }
+
+    /// Gives usage nobody has taken to a message.
+    fn give_pending(&mut self, talk: &mut Talk, index: Option<usize>) {
+        if self.pending == Tokens::default() {
+            return;
+        }
+        if let Some(message) = index.and_then(|index| talk.messages.get_mut(index)) {
+            message.tokens.get_or_insert_default().add(&self.pending);
+            self.pending = Tokens::default();
+        }
+    }
+
+    fn compacted(&mut self, talk: &mut Talk, item: &Event<'_>, place: &Place) {
+        self.spoken();
+        let index = talk.add(place.id.clone(), Role::System, place.at);
+        if let Some(message) = talk.messages.get_mut(index) {
+            message.summary = true;
+            message.copied = place.copied;
+        }
+        let automatic = item.trigger.text().map(|trigger| trigger == "auto");
+        let kind = PartKind::Compaction {
+            automatic: automatic.unwrap_or(false),
+            summary: item.message.boxed(),
+        };
+        talk.part(index, place.id.clone(), place.at, kind);
+        let boundary = Boundary {
+            at: index,
+            created: place.at,
+            automatic,
+            summary_id: Some(place.id.clone()),
+        };
+        talk.boundary(index, boundary);
+        self.give_pending(talk, Some(index));
+    }
+
+    fn learn(&mut self, event: &Event<'_>) {
+        let (thread, turn) = (event.thread_id.text(), event.turn_id.text());
+        if let Some(copies) = &mut self.copies {
+            copies.learn(thread.as_deref(), turn.as_deref());
+        }
+    }
+
+    fn item(&mut self, talk: &mut Talk, number: u64, at: i64, text: &str) -> Result<(), Refusal> {
+        let item: Item<'_> = record(text)?;
+        let passed: Passed<'_> = item.passed.read().unwrap_or_default();
+        let noted: Passed<'_> = item.metadata.read().unwrap_or_default();
+        let turn = passed.turn_id.text().or_else(|| noted.turn_id.text());
+        let copied = self.is_copy(turn.as_deref(), at);
+        let id = self.unique(item.id.boxed(), number);
+        let place = Place { id, at, copied };
+        self.take_item(talk, &item, &passed, &place, text);
+        Ok(())
+    }
+
+    fn payload(
+        &mut self,
+        talk: &mut Talk,
+        kind: &str,
+        number: u64,
+        at: i64,
+        payload: &str,
+    ) -> Result<(), Refusal> {
+        match kind {
+            "session_meta" => self.meta(&record(payload)?, at),
+            "response_item" => return self.item(talk, number, at, payload),
+            "turn_context" => {
+                let context: Event<'_> = record(payload)?;
+                self.model = context.model.boxed().or_else(|| self.model.take());
+                self.learn(&context);
+            }
+            "token_usage_record" => {
+                let usage: Event<'_> = record(payload)?;
+                self.learn(&usage);
+                let tokens = self.counter.response(&usage);
+                self.usage(talk, tokens, at);
+                self.close();
+            }
+            "compacted" => {
+                let item: Event<'_> = record(payload)?;
+                let copied = self.is_copy(None, at);
+                let id = self.unique(None, number);
+                self.compacted(talk, &item, &Place { id, at, copied });
+            }
+            "event_msg" => {
+                let event: Event<'_> = record(payload)?;
+                self.learn(&event);
+                if event.kind.text().as_deref() == Some("token_count") {
+                    let tokens = self.counter.count(&event);
+                    // Told after the answer, before or behind what its tools gave.
+                    self.open = self.open.or(self.answer);
+                    self.usage(talk, tokens, at);
+                    self.close();
+                } else {
+                    self.take_event(talk, &event, number, at);
+                }
+            }
+            "world_state" => {}
+            kind => talk.unknown(kind),
+        }
+        Ok(())
+    }
+}
+
+impl Reader for Lines {
+    fn line(&mut self, talk: &mut Talk, number: u64, text: &str) -> Result<(), Refusal> {
+        if !matters(text.as_bytes()) {
+            return Ok(());
+        }
+        let line: Line<'_> = record(text)?;
+        let at = line.timestamp.time().unwrap_or(self.last_time);
+        self.last_time = self.last_time.max(at);
+        if self.is_repeated(text, line.ordinal.number()) {
+            let detail = "the same record stands there twice";
+            return Err((SkipReason::DuplicateId, detail.to_owned()));
+        }
+        let place = line.ordinal.number().unwrap_or(number);
+        match (line.kind.text(), line.payload.json()) {
+            (Some(kind), Some(payload)) => self.payload(talk, &kind, place, at, payload),
+            // The first versions wrote items without anything around.
+            (Some(_), None) => self.item(talk, place, at, text),
+            (None, _) if line.record_type.json().is_some() => Ok(()),
+            (None, _) if line.id.json().is_some() => {
+                self.meta(&record(text)?, at);
+                Ok(())
+            }
+            (None, _) => {
+                let detail = "type is absent or no text";
+                Err((SkipReason::BadField, detail.to_owned()))
+            }
+        }
+    }
+
+    fn end(mut self, talk: &mut Talk) -> Option<Self> {
+        let [items, completed, events] = self.seen;
+        let mode = match self.mode {
+            Mode::Items if items => None,
+            Mode::Items if completed => Some(Mode::Completed),
+            Mode::Items if events => Some(Mode::Events),
+            _ => None,
+        };
+        self.give_pending(talk, self.last_answer);
+        let context = Context {
+            id: self.own,
+            agent: self.agent,
+            forked: self.forked,
+            created: 0,
+        };
+        mode.map(|mode| Self::new(&context, mode))
+    }
+}

@@ -1,0 +1,143 @@
+//! Codex's own index, `state_<number>.sqlite`: titles, what was put away, who has started whom. Rollouts are read
+//! without it as well.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, Mark, Reader};
+
+use crate::jsonl::title_of;
+use crate::{SkipReason, Skipped};
+
+/// What the index says of one session.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Thread {
+    pub(super) title: Option<Box<str>>,
+    pub(super) archived: Option<i64>,
+    pub(super) project_id: Option<Box<str>>,
+    pub(super) agent: Option<Box<str>>,
+    pub(super) parent: Option<Box<str>>,
+}
+
+/// The threads of the newest index, as of its last change.
+#[derive(Default)]
+pub(super) struct Threads(Mutex<Option<Known>>);
+
+/// Threads by their ids.
+type ById = HashMap<Box<str>, Thread>;
+
+struct Known {
+    database: ForeignDatabase,
+    path: PathBuf,
+    read: Option<(Mark, Arc<ById>)>,
+}
+
+impl Threads {
+    /// What the index in `home` says now. One that cannot be read is named.
+    pub(super) fn of(&self, home: &Path, skipped: &mut Vec<Skipped>) -> Arc<ById> {
+        let Some(path) = newest(home) else {
+            return Arc::default();
+        };
+        self.read(&path).unwrap_or_else(|why| {
+            skipped.push(Skipped::new(&path, SkipReason::Unreadable, why.to_string()));
+            Arc::default()
+        })
+    }
+
+    fn read(&self, path: &Path) -> Result<Arc<ById>, ForeignError> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = known.take().filter(|known| known.path == path);
+        let mut now = match same {
+            Some(known) => known,
+            None => Known {
+                database: ForeignDatabase::open(path)?,
+                path: path.to_owned(),
+                read: None,
+            },
+        };
+        let mark = now.database.mark()?;
+        let threads = match now.read.take().filter(|(before, _)| *before == mark) {
+            Some((_, threads)) => threads,
+            None => Arc::new(now.database.read(threads)?),
+        };
+        now.read = Some((mark, threads.clone()));
+        *known = Some(now);
+        Ok(threads)
+    }
+}
+
+/// The index of the greatest number.
+fn newest(home: &Path) -> Option<PathBuf> {
+    let number = |path: &PathBuf| {
+        let name = path.file_name()?.to_str()?;
+        let digits = name.strip_prefix("state_")?.strip_suffix(".sqlite")?;
+        digits.parse::<u32>().ok()
+    };
+    let listing = std::fs::read_dir(home).ok()?;
+    let files = listing
+        .flatten()
+        .filter(|child| child.file_type().is_ok_and(|t| t.is_file()));
+    let numbered = files
+        .map(|child| child.path())
+        .filter(|path| number(path).is_some());
+    numbered.max_by_key(number)
+}
+
+fn threads(reader: &Reader<'_>) -> Result<ById, ForeignError> {
+    let mut found = ById::new();
+    let columns = reader.columns("threads")?;
+    if columns.iter().any(|column| column == "id") {
+        let wanted = [
+            "name",
+            "title",
+            "preview",
+            "archived",
+            "archived_at",
+            "project_id",
+            "agent_role",
+        ];
+        let has = |name: &&str| columns.iter().any(|column| column == name);
+        let list = wanted
+            .map(|name| if has(&name) { name } else { "NULL" })
+            .join(", ");
+        let sql = format!("SELECT id, {list} FROM threads");
+        reader.query(&sql, &[], |row| {
+            let text = |column| row.text(column).filter(|text| !text.is_empty());
+            let titles = [text(1), text(2), text(3)];
+            let thread = Thread {
+                title: titles.into_iter().flatten().find_map(title_of),
+                archived: (row.integer(4) == Some(1))
+                    .then(|| row.integer(5).unwrap_or(0).saturating_mul(1000)),
+                project_id: text(6).map(Into::into),
+                agent: text(7).map(Into::into),
+                parent: None,
+            };
+            if let Some(id) = row.text(0) {
+                found.insert(id.into(), thread);
+            }
+            ControlFlow::Continue(())
+        })?;
+    }
+    if !reader.columns("thread_spawn_edges")?.is_empty() {
+        let sql = "SELECT child_thread_id, parent_thread_id FROM thread_spawn_edges";
+        reader.query(sql, &[], |row| {
+            if let (Some(child), Some(parent)) = (row.text(0), row.text(1)) {
+                found.entry(child.into()).or_default().parent = Some(parent.into());
+            }
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(found)
+}
+
+impl Thread {
+    /// Changes with what a conversation takes from the index.
+    pub(super) fn mark(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.agent.hash(&mut hasher);
+        hasher.finish()
+    }
+}

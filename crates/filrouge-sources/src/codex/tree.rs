@@ -1,0 +1,133 @@
+//! Where rollouts lie: `sessions/<year>/<month>/<day>/rollout-<time>-<id>.jsonl`, and `archived_sessions`.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use crate::jsonl::{LogFile, State, children, stem};
+use crate::{SkipReason, Skipped, SourceError};
+
+/// Folders below `sessions` that are looked into: years, months, days.
+const DEPTH_MAX: usize = 4;
+
+/// How many characters a UUID has.
+const UUID_CHARS: usize = 36;
+
+/// What was opened.
+pub(crate) struct Root {
+    /// Folders of rollouts.
+    pub(super) folders: Vec<PathBuf>,
+    /// One rollout.
+    pub(super) file: Option<PathBuf>,
+    /// Codex's folder, where its index is.
+    pub(super) home: Option<PathBuf>,
+}
+
+impl Root {
+    /// Recognises what is at `path`.
+    pub(super) fn find(path: &Path) -> Result<Self, SourceError> {
+        let Ok(meta) = std::fs::metadata(path) else {
+            return Err(SourceError::NotFound {
+                path: path.to_owned(),
+            });
+        };
+        let unrecognised = Err(SourceError::Unrecognised {
+            program: "codex",
+            path: path.to_owned(),
+        });
+        let root = |folders, file, home| Self {
+            folders,
+            file,
+            home,
+        };
+        if meta.is_file() {
+            let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+            let is_rollout =
+                stem(path).is_some() && name != "history.jsonl" && name != "session_index.jsonl";
+            return if is_rollout {
+                Ok(root(Vec::new(), Some(path.to_owned()), None))
+            } else {
+                unrecognised
+            };
+        }
+        let inner = ["sessions", "archived_sessions"].map(|name| path.join(name));
+        if inner.iter().any(|folder| folder.is_dir()) {
+            return Ok(root(inner.into(), None, Some(path.to_owned())));
+        }
+        let name = path.file_name();
+        let is_named =
+            name == Some(OsStr::new("sessions")) || name == Some(OsStr::new("archived_sessions"));
+        let found = root(
+            vec![path.to_owned()],
+            None,
+            path.parent().filter(|_| is_named).map(Path::to_owned),
+        );
+        if is_named
+            || found
+                .walk(&mut Vec::new())
+                .iter()
+                .any(|file| is_rollout(&file.path))
+        {
+            return Ok(found);
+        }
+        unrecognised
+    }
+
+    /// All rollouts there are.
+    pub(super) fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
+        let mut found = Vec::new();
+        for folder in &self.folders {
+            below(folder, DEPTH_MAX, &mut found, skipped);
+        }
+        // The user has named the file: it may be a link.
+        let file = self.file.as_ref().and_then(|path| path.canonicalize().ok());
+        if let Some(path) = file {
+            found.extend(State::of(&path).map(|state| LogFile { path, state }));
+        }
+        found
+    }
+}
+
+fn is_rollout(path: &Path) -> bool {
+    stem(path).is_some_and(|name| name.starts_with("rollout-"))
+}
+
+fn of_interest(name: &OsStr) -> bool {
+    let name = name.to_str().unwrap_or_default();
+    name.ends_with(".jsonl") || name.starts_with("rollout-")
+}
+
+fn below(dir: &Path, depth: usize, found: &mut Vec<LogFile>, skipped: &mut Vec<Skipped>) {
+    let (folders, files) = children(dir, of_interest, skipped);
+    for file in files {
+        if stem(&file.path).is_some() {
+            found.push(file);
+        } else {
+            let detail =
+                "a rollout in another form than JSON lines (compressed, or of the first version)";
+            skipped.push(Skipped::new(&file.path, SkipReason::WrongKind, detail));
+        }
+    }
+    if depth > 0 {
+        for folder in folders {
+            below(&folder, depth - 1, found, skipped);
+        }
+    }
+}
+
+/// The session's id: the end of the file's name.
+pub(super) fn id_of(path: &Path) -> Option<&str> {
+    let name = stem(path)?;
+    let at = name.len().checked_sub(UUID_CHARS);
+    let id = at.and_then(|at| name.get(at..));
+    let is_uuid = |id: &&str| id.bytes().filter(|b| *b == b'-').count() == 4;
+    Some(
+        id.filter(|_| name.starts_with("rollout-"))
+            .filter(is_uuid)
+            .unwrap_or(name),
+    )
+}
+
+/// Whether a rollout was put away.
+pub(super) fn is_archived(path: &Path) -> bool {
+    path.iter().any(|step| step == "archived_sessions")
+}

@@ -1,0 +1,150 @@
+//! Tokens. A response's usage is in its `token_usage_record`; earlier versions told the sum of the thread so far in
+//! `token_count` events, the same sum several times.
+
+use serde::Deserialize;
+
+use super::record::Event;
+use crate::Tokens;
+use crate::jsonl::Raw;
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Usage<'a> {
+    #[serde(borrow)]
+    input_tokens: Raw<'a>,
+    #[serde(borrow)]
+    cached_input_tokens: Raw<'a>,
+    #[serde(borrow)]
+    cache_write_input_tokens: Raw<'a>,
+    #[serde(borrow)]
+    output_tokens: Raw<'a>,
+    #[serde(borrow)]
+    reasoning_output_tokens: Raw<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Info<'a> {
+    #[serde(borrow)]
+    total_token_usage: Raw<'a>,
+    #[serde(borrow)]
+    last_token_usage: Raw<'a>,
+}
+
+/// Numbers as Codex tells them: `input` with the cache, `output` with reasoning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Told {
+    input: u64,
+    cached: u64,
+    written: u64,
+    output: u64,
+    reasoning: u64,
+}
+
+impl Told {
+    fn of(raw: Raw<'_>) -> Option<Self> {
+        let usage: Usage<'_> = raw.read()?;
+        let number = |raw: Raw<'_>| raw.number().unwrap_or(0);
+        Some(Self {
+            input: number(usage.input_tokens),
+            cached: number(usage.cached_input_tokens),
+            written: number(usage.cache_write_input_tokens),
+            output: number(usage.output_tokens),
+            reasoning: number(usage.reasoning_output_tokens),
+        })
+    }
+
+    /// What has come since `before`; `None` when a sum has become smaller.
+    fn since(self, before: Self) -> Option<Self> {
+        Some(Self {
+            input: self.input.checked_sub(before.input)?,
+            cached: self.cached.checked_sub(before.cached)?,
+            written: self.written.checked_sub(before.written)?,
+            output: self.output.checked_sub(before.output)?,
+            reasoning: self.reasoning.checked_sub(before.reasoning)?,
+        })
+    }
+
+    const fn tokens(self) -> Tokens {
+        let cached = self.cached.saturating_add(self.written);
+        Tokens {
+            input: self.input.saturating_sub(cached),
+            output: self.output.saturating_sub(self.reasoning),
+            reasoning: self.reasoning,
+            cache_read: self.cached,
+            cache_write: self.written,
+        }
+    }
+}
+
+/// Counts the usage of one file.
+#[derive(Default)]
+pub(super) struct Counter {
+    sum: Told,
+    by_response: bool,
+}
+
+impl Counter {
+    /// The tokens of a `token_usage_record`.
+    pub(super) fn response(&mut self, record: &Event<'_>) -> Option<Tokens> {
+        self.by_response = true;
+        Told::of(record.usage).map(Told::tokens)
+    }
+
+    /// What a `token_count` adds; nothing once responses tell their own usage.
+    pub(super) fn count(&mut self, event: &Event<'_>) -> Option<Tokens> {
+        let info: Info<'_> = event.info.read()?;
+        let sum = Told::of(info.total_token_usage)?;
+        let before = std::mem::replace(&mut self.sum, sum);
+        if self.by_response || sum == before {
+            return None;
+        }
+        // A sum that has become smaller begins anew, as after a fork of some versions.
+        let added = sum
+            .since(before)
+            .or_else(|| Told::of(info.last_token_usage));
+        Some(added.unwrap_or(sum).tokens())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(counter: &mut Counter, json: &str) -> Option<Tokens> {
+        counter.count(&serde_json::from_str(json).unwrap())
+    }
+
+    fn told(total: (u64, u64, u64), last: u64) -> String {
+        let (input, cached, output) = total;
+        format!(
+            r#"{{"type":"token_count","info":{{"total_token_usage":{{"input_tokens":{input},"cached_input_tokens":{cached},"output_tokens":{output},"reasoning_output_tokens":1}},"last_token_usage":{{"input_tokens":{last},"output_tokens":2}}}}}}"#
+        )
+    }
+
+    #[test]
+    fn sums_are_counted_by_what_they_grow() {
+        let mut counter = Counter::default();
+        let first = count(&mut counter, &told((100, 40, 10), 100)).unwrap();
+        assert_eq!(
+            (first.input, first.cache_read, first.output, first.reasoning),
+            (60, 40, 9, 1)
+        );
+        assert_eq!(count(&mut counter, &told((100, 40, 10), 100)), None);
+        let second = count(&mut counter, &told((150, 60, 20), 50)).unwrap();
+        assert_eq!(
+            (
+                second.input,
+                second.cache_read,
+                second.output,
+                second.reasoning
+            ),
+            (30, 20, 10, 0)
+        );
+        // It begins anew.
+        let third = count(&mut counter, &told((7, 0, 2), 7)).unwrap();
+        assert_eq!((third.input, third.output), (7, 2));
+        let null = r#"{"type":"token_count","info":null}"#;
+        assert_eq!(count(&mut counter, null), None);
+    }
+}

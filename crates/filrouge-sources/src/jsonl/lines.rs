@@ -1,0 +1,166 @@
+//! The lines of a file that its program may be writing: one pass, one buffer, bounded by the longest line that is read.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+
+/// Longest line that is read; a longer one is named and left out.
+pub(super) const LINE_BYTES_MAX: usize = 64 << 20;
+
+/// How much is asked of the system at once.
+const CHUNK: usize = 256 << 10;
+
+/// One line without its end.
+pub(super) struct Line<'a> {
+    /// Its number, from 1.
+    pub(super) number: u64,
+    /// Its bytes.
+    pub(super) bytes: &'a [u8],
+    /// Whether its end was written.
+    pub(super) ended: bool,
+    /// Whether it is longer than is read; then there are no bytes.
+    pub(super) too_long: bool,
+}
+
+/// Reads a file line by line.
+pub(super) struct Lines {
+    file: File,
+    buffer: Vec<u8>,
+    /// Where the next line begins in the buffer.
+    start: usize,
+    /// How far the buffer was searched for an end.
+    searched: usize,
+    number: u64,
+    at_end: bool,
+    /// Inside a line that is too long.
+    dropping: bool,
+}
+
+impl Lines {
+    pub(super) const fn new(file: File) -> Self {
+        Self {
+            file,
+            buffer: Vec::new(),
+            start: 0,
+            searched: 0,
+            number: 0,
+            at_end: false,
+            dropping: false,
+        }
+    }
+
+    /// The next line; `None` behind the last.
+    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        loop {
+            let unseen = self.buffer.get(self.searched..).unwrap_or_default();
+            if let Some(found) = memchr::memchr(b'\n', unseen) {
+                let end = self.searched + found;
+                return Ok(Some(self.take(end, true)));
+            }
+            self.searched = self.buffer.len();
+            if self.searched - self.start > LINE_BYTES_MAX {
+                self.dropping = true;
+                self.start = self.searched;
+            }
+            if self.at_end {
+                let rest = self.searched > self.start || self.dropping;
+                return Ok(rest.then(|| self.take(self.searched, false)));
+            }
+            self.fill()?;
+        }
+    }
+
+    fn take(&mut self, end: usize, ended: bool) -> Line<'_> {
+        let start = std::mem::replace(&mut self.start, end + usize::from(ended));
+        self.searched = self.start;
+        self.number += 1;
+        let dropped = std::mem::take(&mut self.dropping);
+        let too_long = dropped || end - start > LINE_BYTES_MAX;
+        let bytes = self.buffer.get(start..end).unwrap_or_default();
+        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        Line {
+            number: self.number,
+            bytes: if too_long { &[] } else { bytes },
+            ended,
+            too_long,
+        }
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        self.buffer.drain(..self.start);
+        self.searched -= self.start;
+        self.start = 0;
+        let got = (&mut self.file).take(CHUNK as u64).read_to_end(&mut self.buffer)?;
+        self.at_end = got < CHUNK;
+        Ok(())
+    }
+}
+
+/// The first `bytes` of a file, and whether that is all of it.
+pub(super) fn head(file: &mut File, bytes: usize) -> io::Result<(Vec<u8>, bool)> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut text = Vec::with_capacity(bytes.min(CHUNK));
+    file.take(bytes as u64 + 1).read_to_end(&mut text)?;
+    let whole = text.len() <= bytes;
+    text.truncate(bytes);
+    Ok((text, whole))
+}
+
+/// The last `bytes` of a file of `size` bytes, from the first line that begins there.
+pub(super) fn tail(file: &mut File, size: u64, bytes: usize) -> io::Result<Vec<u8>> {
+    let from = size.saturating_sub(bytes as u64);
+    file.seek(SeekFrom::Start(from))?;
+    let mut text = Vec::new();
+    file.take(bytes as u64).read_to_end(&mut text)?;
+    if from > 0 {
+        let begin = memchr::memchr(b'\n', &text).map_or(text.len(), |at| at + 1);
+        text.drain(..begin);
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn lines_of(text: &[u8]) -> Vec<(u64, Vec<u8>, bool, bool)> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text).unwrap();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        let mut lines = Lines::new(file);
+        let mut all = Vec::new();
+        while let Some(line) = lines.next().unwrap() {
+            all.push((line.number, line.bytes.to_vec(), line.ended, line.too_long));
+        }
+        all
+    }
+
+    #[test]
+    fn lines_are_cut_at_line_feeds_alone() {
+        let long = vec![b'x'; 3 * CHUNK + 7];
+        let mut text = b"a\r\n\nb\x0b\n".to_vec();
+        text.extend(&long);
+        text.extend(b"\ntorn");
+        let all = lines_of(&text);
+        let bytes: Vec<_> = all.iter().map(|line| line.1.as_slice()).collect();
+        assert_eq!(bytes, [b"a" as &[u8], b"", b"b\x0b", &long, b"torn"]);
+        assert_eq!(
+            all.iter().map(|line| line.2).filter(|ended| !ended).count(),
+            1
+        );
+        assert!(lines_of(b"").is_empty());
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_costs_itself() {
+        let mut text = vec![b'x'; LINE_BYTES_MAX + CHUNK];
+        text.extend(b"\nnext\n");
+        let all = lines_of(&text);
+        assert_eq!((all.len(), all[0].3, all[0].1.len()), (2, true, 0));
+        assert_eq!(
+            (all[1].0, all[1].1.as_slice(), all[1].3),
+            (2, b"next" as &[u8], false)
+        );
+    }
+}

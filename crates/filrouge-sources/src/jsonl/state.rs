@@ -1,0 +1,134 @@
+//! Files and what changes when they do.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use crate::{SkipReason, Skipped};
+
+/// Longest id: a tool's items append up to seven bytes to a part's id, and 256 is the ledger's limit.
+const ID_BYTES_MAX: usize = 200;
+
+/// What the system tells of a file without opening it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    place: (u64, u64),
+    /// Nanoseconds since 1970.
+    modified: u128,
+    /// Bytes.
+    pub(crate) size: u64,
+}
+
+/// A file of JSON lines.
+#[derive(Debug, Clone)]
+pub(crate) struct LogFile {
+    pub(crate) path: PathBuf,
+    pub(crate) state: State,
+}
+
+impl State {
+    /// The state of a regular file; `None` for anything else, also a symbolic link.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let meta = fs::symlink_metadata(path).ok()?;
+        meta.is_file().then(|| Self::from(&meta))
+    }
+
+    fn from(meta: &fs::Metadata) -> Self {
+        let modified = meta.modified().ok();
+        let modified = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        Self {
+            place: place(meta),
+            modified: modified.map_or(0, |since| since.as_nanos()),
+            size: meta.len(),
+        }
+    }
+
+    /// When it was written last, in milliseconds since 1970.
+    pub(crate) fn millis(&self) -> i64 {
+        i64::try_from(self.modified / 1_000_000).unwrap_or(i64::MAX)
+    }
+
+    /// Two numbers that are the same when nothing has changed.
+    pub(super) fn stamp(&self) -> (u64, u64) {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        (hasher.finish(), self.size)
+    }
+}
+
+#[cfg(unix)]
+fn place(meta: &fs::Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    (meta.dev(), meta.ino())
+}
+
+#[cfg(not(unix))]
+const fn place(_: &fs::Metadata) -> (u64, u64) {
+    (0, 0)
+}
+
+/// What is in a folder, sorted by name: folders and regular files. Links are named when `of_interest`. An absent
+/// folder has nothing.
+pub(crate) fn children(
+    dir: &Path,
+    of_interest: impl Fn(&OsStr) -> bool,
+    skipped: &mut Vec<Skipped>,
+) -> (Vec<PathBuf>, Vec<LogFile>) {
+    let mut unreadable = |path: &Path, e: &std::io::Error| {
+        if e.kind() != ErrorKind::NotFound {
+            skipped.push(Skipped::new(path, SkipReason::Unreadable, e.to_string()));
+        }
+    };
+    let (mut folders, mut files, mut odd) = (Vec::new(), Vec::new(), Vec::new());
+    let listing = match fs::read_dir(dir) {
+        Ok(listing) => listing,
+        Err(e) => {
+            unreadable(dir, &e);
+            return (folders, files);
+        }
+    };
+    for child in listing {
+        let child = match child {
+            Ok(child) => child,
+            Err(e) => {
+                unreadable(dir, &e);
+                continue;
+            }
+        };
+        let (path, name) = (child.path(), child.file_name());
+        match child.file_type() {
+            Ok(kind) if kind.is_dir() => folders.push(path),
+            Ok(_) if !of_interest(&name) => {}
+            Ok(kind) if kind.is_file() => match child.metadata() {
+                Ok(meta) => {
+                    let state = State::from(&meta);
+                    files.push(LogFile { path, state });
+                }
+                Err(e) => unreadable(&path, &e),
+            },
+            Ok(kind) if kind.is_symlink() => {
+                let detail = "symbolic links are not followed";
+                odd.push(Skipped::new(&path, SkipReason::Symlink, detail));
+            }
+            Ok(_) => odd.push(Skipped::new(&path, SkipReason::WrongKind, "not a file")),
+            Err(e) => unreadable(&path, &e),
+        }
+    }
+    skipped.append(&mut odd);
+    folders.sort();
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    (folders, files)
+}
+
+/// The name of a file without `.jsonl`.
+pub(crate) fn stem(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()?.strip_suffix(".jsonl")
+}
+
+/// Whether a text can be the id of a session.
+pub(crate) fn is_id(text: &str) -> bool {
+    !text.is_empty() && text.len() <= ID_BYTES_MAX && !text.chars().any(char::is_control)
+}

@@ -1,0 +1,235 @@
+//! A conversation while its file is being read.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use crate::object::Refusal;
+use crate::{
+    Boundary, Conversation, Message, MessageError, Part, PartKind, Role, SkipReason, Skipped,
+    TokenRule, Tool, ToolStatus,
+};
+
+/// How many lines of a file are named each; further ones of a reason are counted together.
+const NAMED_MAX: usize = 20;
+
+/// Where a part stands: its message, by the order of the file, and its place there.
+pub(crate) type Spot = (usize, usize);
+
+/// Stands for a message's error in a [`Spot`].
+pub(super) const ERROR: usize = usize::MAX;
+
+/// What has been read so far. Messages stand in the order of the file, which [`Message::seq`] keeps.
+pub(crate) struct Talk {
+    path: PathBuf,
+    pub(crate) messages: Vec<Message>,
+    /// Tool calls by their ids.
+    pub(crate) calls: HashMap<Box<str>, Spot>,
+    /// Compactions: the message the model sees first, by the order of the file.
+    boundaries: Vec<(usize, Boundary)>,
+    /// The parts that the present line has made or changed.
+    touched: Vec<Spot>,
+    skipped: Vec<Skipped>,
+    named: BTreeMap<SkipReason, usize>,
+    unknown: BTreeMap<Box<str>, usize>,
+}
+
+impl Talk {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            messages: Vec::new(),
+            calls: HashMap::new(),
+            boundaries: Vec::new(),
+            touched: Vec::new(),
+            skipped: Vec::new(),
+            named: BTreeMap::new(),
+            unknown: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a message without parts; its index.
+    pub(crate) fn add(&mut self, id: impl Into<Box<str>>, role: Role, created: i64) -> usize {
+        let index = self.messages.len();
+        self.messages.push(Message {
+            id: id.into(),
+            role,
+            created,
+            completed: Some(created),
+            seq: Some(index as u64),
+            parent_id: None,
+            agent: None,
+            model: None,
+            tokens: None,
+            cost: None,
+            finish: None,
+            error: None,
+            summary: false,
+            copied: false,
+            parts: Vec::new(),
+        });
+        index
+    }
+
+    /// Adds a part to a message.
+    pub(crate) fn part(
+        &mut self,
+        message: usize,
+        id: impl Into<Box<str>>,
+        at: i64,
+        kind: PartKind,
+    ) {
+        let Some(owner) = self.messages.get_mut(message) else {
+            return;
+        };
+        let spot = (message, owner.parts.len());
+        if let PartKind::Tool(tool) = &kind {
+            self.calls.insert(tool.call_id.clone(), spot);
+        }
+        let end = (!matches!(kind, PartKind::Tool(_))).then_some(at);
+        owner.parts.push(Part {
+            id: id.into(),
+            start: Some(at),
+            end,
+            kind,
+        });
+        self.touched.push(spot);
+    }
+
+    /// The tool call of an id, which the present line changes; `ended` closes it.
+    pub(crate) fn tool(&mut self, call_id: &str, ended: Option<i64>) -> Option<&mut Tool> {
+        let spot = *self.calls.get(call_id)?;
+        let part = self.messages.get_mut(spot.0)?.parts.get_mut(spot.1)?;
+        part.end = ended.or(part.end);
+        self.touched.push(spot);
+        match &mut part.kind {
+            PartKind::Tool(tool) => Some(tool),
+            _ => None,
+        }
+    }
+
+    /// The error a message ended in.
+    pub(crate) fn fail(&mut self, message: usize, error: MessageError) {
+        if let Some(owner) = self.messages.get_mut(message) {
+            owner.error = Some(error);
+            self.touched.push((message, ERROR));
+        }
+    }
+
+    /// A compaction has cut before message `at`.
+    pub(crate) fn boundary(&mut self, at: usize, boundary: Boundary) {
+        self.boundaries.push((at, boundary));
+    }
+
+    /// The parts the line before has made or changed.
+    pub(crate) fn take_touched(&mut self) -> std::vec::Drain<'_, Spot> {
+        self.touched.drain(..)
+    }
+
+    /// Names a line that was left out.
+    pub(crate) fn skip(&mut self, line: u64, why: &Refusal) {
+        let count = self.named.entry(why.0).or_insert(0);
+        *count += 1;
+        if *count <= NAMED_MAX {
+            let detail = format!("line {line}: {}", why.1);
+            self.skipped.push(Skipped::new(&self.path, why.0, detail));
+        }
+    }
+
+    /// Counts a record of a kind that is not known.
+    pub(crate) fn unknown(&mut self, kind: &str) {
+        if let Some(count) = self.unknown.get_mut(kind) {
+            *count += 1;
+        } else if self.unknown.len() < NAMED_MAX {
+            let short = kind.chars().take(64).collect::<String>();
+            *self.unknown.entry(short.into()).or_insert(0) += 1;
+        } else {
+            *self.unknown.entry("others".into()).or_insert(0) += 1;
+        }
+    }
+
+    /// The conversation, ordered as all are, and for each message its place in the order of the file.
+    pub(crate) fn finish(mut self, token_rule: TokenRule) -> Conversation {
+        self.close_calls();
+        self.name_counts();
+        let order = |m: &Message| (m.created, m.seq);
+        if !self.messages.is_sorted_by_key(order) {
+            self.messages.sort_by_key(order);
+        }
+        let boundaries = std::mem::take(&mut self.boundaries);
+        let boundaries = boundaries.into_iter().map(|(at, boundary)| {
+            let found = self.messages.iter().position(|m| m.seq == Some(at as u64));
+            Boundary {
+                at: found.unwrap_or(self.messages.len()),
+                ..boundary
+            }
+        });
+        let mut boundaries: Vec<_> = boundaries.collect();
+        boundaries.sort_by_key(|b| (b.at, b.created));
+        self.skipped.sort();
+        Conversation {
+            messages: self.messages,
+            boundaries,
+            reverted_at: None,
+            token_rule,
+            skipped: self.skipped,
+        }
+    }
+
+    /// An answer is complete when its tools have ended, or somebody has gone on without them.
+    fn close_calls(&mut self) {
+        let last = self
+            .messages
+            .iter()
+            .rposition(|m| m.role == Role::Assistant);
+        for (index, message) in self.messages.iter_mut().enumerate() {
+            if message.role != Role::Assistant {
+                continue;
+            }
+            let ends = message.parts.iter().filter_map(|part| part.end);
+            message.completed = ends.chain(message.completed).max();
+            if Some(index) == last && message.parts.iter().any(is_open) {
+                message.completed = None;
+            }
+        }
+    }
+
+    fn name_counts(&mut self) {
+        for (reason, count) in &self.named {
+            if let Some(more) = count.checked_sub(NAMED_MAX).filter(|more| *more > 0) {
+                let detail = format!("{more} more lines");
+                self.skipped.push(Skipped::new(&self.path, *reason, detail));
+            }
+        }
+        for (kind, count) in &self.unknown {
+            let detail = format!("{count} records of kind {kind:?}");
+            let reason = SkipReason::UnknownKind;
+            self.skipped.push(Skipped::new(&self.path, reason, detail));
+        }
+    }
+}
+
+fn is_open(part: &Part) -> bool {
+    match &part.kind {
+        PartKind::Tool(tool) => {
+            matches!(tool.status, ToolStatus::Running | ToolStatus::Pending)
+        }
+        _ => false,
+    }
+}
+
+/// A tool call without a result yet. `input` is JSON.
+pub(crate) fn call(call_id: Box<str>, name: Box<str>, input: Box<str>) -> Tool {
+    Tool {
+        call_id,
+        name,
+        status: ToolStatus::Running,
+        input,
+        output: None,
+        error: None,
+        title: None,
+        pruned: None,
+        child: None,
+        changes: None,
+        files: Vec::new(),
+    }
+}

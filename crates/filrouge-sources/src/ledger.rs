@@ -1,0 +1,164 @@
+//! The ledger's own sessions as a source, as far as a scope sees them (DESIGN §5, §10).
+//!
+//! Who may see what is decided where every other reader's is: in the engine, by the scope. Nothing is kept between two
+//! questions. How items become messages is told in `ledger/messages.rs`, what a part becomes in `ledger/parts.rs`.
+
+mod messages;
+mod notes;
+mod parts;
+mod rows;
+mod turns;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use filrouge_engine::Engine;
+use filrouge_store::Scope;
+use filrouge_store::command::SessionFilter;
+use filrouge_types::{ErrorCode, Failure, SessionId};
+use tokio::runtime::Handle;
+
+use crate::{
+    Conversation, Found, Header, Listing, LoadedSession, ReadError, Scan, SkipReason, Skipped,
+    Source, SourceError, Stamp,
+};
+
+/// Most sessions that are listed, the newest.
+const LIST_MAX: usize = 10_000;
+/// Sessions asked for at once.
+const PAGE: usize = 500;
+/// What the source and its one form are called.
+const NAME: &str = "ledger";
+
+/// The sessions of a ledger that a scope sees.
+///
+/// Its methods wait for the engine: call them outside the worker threads of the runtime (with `spawn_blocking`, or on a
+/// thread of one's own). On a worker thread they panic, as whatever blocks does there.
+pub struct LedgerSource {
+    engine: Arc<Engine>,
+    scope: Scope,
+    runtime: Handle,
+}
+
+impl LedgerSource {
+    /// The sessions that `scope` sees of the engine's ledger; `runtime` is the one the engine works on.
+    #[must_use]
+    pub const fn new(engine: Arc<Engine>, scope: Scope, runtime: Handle) -> Self {
+        Self {
+            engine,
+            scope,
+            runtime,
+        }
+    }
+
+    /// The newest sessions, and whether there are more.
+    async fn newest(&self) -> Result<(Vec<Arc<Header>>, bool), Failure> {
+        let (mut headers, mut cursor) = (Vec::new(), None);
+        loop {
+            let room = (LIST_MAX - headers.len()).min(PAGE);
+            let filter = SessionFilter::default();
+            let asked = self.engine.ledger();
+            let (page, next) = asked.sessions(&self.scope, filter, cursor, room).await?;
+            headers.extend(page.iter().map(|session| Arc::new(rows::header(session))));
+            if next.is_none() || headers.len() >= LIST_MAX {
+                return Ok((headers, next.is_some()));
+            }
+            cursor = next;
+        }
+    }
+
+    fn read(&self, id: &str) -> Result<filrouge_engine::Conversation, ReadError> {
+        let Ok(session) = id.parse::<SessionId>() else {
+            return Err(ReadError::Gone);
+        };
+        let read = self.engine.conversation(&self.scope, &session);
+        self.runtime.block_on(read).map_err(|why| refused(id, &why))
+    }
+}
+
+/// One session that cannot be trusted or shown costs itself alone; a store that does not answer costs them all.
+fn refused(id: &str, why: &Failure) -> ReadError {
+    match why.code {
+        ErrorCode::SessionNotFound | ErrorCode::SessionErased => ReadError::Gone,
+        ErrorCode::IntegrityError | ErrorCode::LimitExceeded => {
+            // An id is shown here and never followed.
+            let place = format!("{NAME}:{id}");
+            let detail = why.detail.as_str();
+            Skipped::new(Path::new(&place), SkipReason::Unreadable, detail).into()
+        }
+        _ => ReadError::Unavailable(why.detail.clone()),
+    }
+}
+
+fn unavailable(why: &Failure) -> SourceError {
+    SourceError::Unreadable {
+        path: NAME.into(),
+        reason: why.detail.clone(),
+    }
+}
+
+impl Source for LedgerSource {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn generation(&self) -> &'static str {
+        NAME
+    }
+
+    /// The newest 10,000 sessions; of those of a history that was imported, with the times and the folder of the history.
+    fn list(&self) -> Result<Listing, SourceError> {
+        let read = self.runtime.block_on(self.newest());
+        let (mut headers, truncated) = read.map_err(|why| unavailable(&why))?;
+        headers.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+        Ok(Listing {
+            headers,
+            skipped: Vec::new(),
+            truncated,
+        })
+    }
+
+    /// Never one: what a scope sees is not kept for another.
+    fn stamp(&self, _id: &str) -> Result<Option<Stamp>, ReadError> {
+        Ok(None)
+    }
+
+    fn conversation(&self, id: &str) -> Result<Conversation, ReadError> {
+        Ok(messages::of(self.read(id)?))
+    }
+
+    /// Hands over every message of the wanted sessions: rows of the ledger are compressed, so that reading them is what
+    /// there is to save.
+    fn scan(&self, scan: &Scan<'_>) -> Result<(), SourceError> {
+        for header in self.list()?.headers {
+            if (scan.stopped)() {
+                return Ok(());
+            }
+            if !(scan.wanted)(&header.id) {
+                continue;
+            }
+            let conversation = match self.conversation(&header.id) {
+                Ok(conversation) => conversation,
+                Err(ReadError::Gone | ReadError::Skipped(_)) => continue,
+                Err(ReadError::Unavailable(reason)) => {
+                    let path = NAME.into();
+                    return Err(SourceError::Unreadable { path, reason });
+                }
+            };
+            for message in &conversation.messages {
+                (scan.found)(Found {
+                    session: &header.id,
+                    message: &message.id,
+                    role: Some(message.role),
+                    parts: &message.parts,
+                    error: message.error.as_ref(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&self, id: &str) -> Result<LoadedSession, ReadError> {
+        Ok(turns::of(self.read(id)?))
+    }
+}

@@ -1,0 +1,108 @@
+//! Facts in memory, each valid as long as its session's stamp.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+
+use super::Facts;
+use crate::library::cache::{read, refused};
+use crate::library::{Entry, Library, LibraryError};
+use crate::{ReadError, Stamp};
+
+/// How much is kept: facts of some ten thousand sessions. Above it all are forgotten; what is asked for is read again.
+const BYTES: usize = 32 << 20;
+
+/// Facts of sessions by their ids, of sources that stay in the library.
+#[derive(Default)]
+pub(in crate::library) struct FactsCache(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    by_id: HashMap<Box<str>, Kept>,
+    bytes: usize,
+}
+
+struct Kept {
+    source: usize,
+    stamp: Stamp,
+    facts: Arc<Facts>,
+}
+
+type Answer = Result<Arc<Facts>, LibraryError>;
+
+impl Library {
+    /// The facts of a session, from memory if nothing has changed.
+    pub(in crate::library) fn facts(&self, entry: &Entry) -> Answer {
+        let id = &entry.header.id;
+        let refused = |why| refused(id, why);
+        let source = self.source(entry).ok_or_else(|| refused(ReadError::Gone))?;
+        // Older than what is read below: a session that changes meanwhile is read again.
+        let stamp = source.stamp(id).map_err(refused)?;
+        let Some(stamp) = stamp.filter(|_| entry.source < self.shared) else {
+            let conversation = read(source, entry)?;
+            return Ok(Arc::new(Facts::of(&entry.header, &conversation)));
+        };
+        if let Some(kept) = self.facts.lock().by_id.get(id)
+            && kept.source == entry.source
+            && kept.stamp == stamp
+        {
+            return Ok(kept.facts.clone());
+        }
+        let conversation = read(source, entry)?;
+        let facts = Arc::new(Facts::of(&entry.header, &conversation));
+        let kept = Kept {
+            source: entry.source,
+            stamp,
+            facts: facts.clone(),
+        };
+        self.facts.lock().keep(id.clone(), kept);
+        Ok(facts)
+    }
+
+    /// The facts of many sessions, in their order. Two threads look for them, and read what is not known, one
+    /// conversation at a time each; none is put in the cache of conversations, which would lose all others to them.
+    pub(in crate::library) fn facts_of(&self, entries: &[&Entry]) -> Vec<Answer> {
+        let places: Vec<OnceLock<Answer>> = entries.iter().map(|_| OnceLock::new()).collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some((entry, place)) = entries.get(at).zip(places.get(at)) else {
+                    return;
+                };
+                let _ = place.set(self.facts(entry));
+            }
+        };
+        thread::scope(|scope| {
+            // Where there is no second thread, this one does everything.
+            if entries.len() > 1 {
+                let _ = thread::Builder::new().spawn_scoped(scope, work);
+            }
+            work();
+        });
+        let found = places.into_iter().zip(entries);
+        found
+            .map(|(place, entry)| place.into_inner().unwrap_or_else(|| self.facts(entry)))
+            .collect()
+    }
+}
+
+impl FactsCache {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn keep(&mut self, id: Box<str>, kept: Kept) {
+        let bytes = kept.facts.weight();
+        if self.bytes.saturating_add(bytes) > BYTES {
+            *self = Self::default();
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        if let Some(before) = self.by_id.insert(id, kept) {
+            self.bytes = self.bytes.saturating_sub(before.facts.weight());
+        }
+    }
+}

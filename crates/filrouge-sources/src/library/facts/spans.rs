@@ -1,0 +1,71 @@
+//! Times in which agents were at work.
+
+use crate::{Message, Role};
+
+/// Spans of time, milliseconds since 1970; each with an end that is later than its start.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::library) struct Spans(Vec<(i64, i64)>);
+
+impl Spans {
+    /// Takes in the time of an answer: to its completion, and without one to the last its parts tell of.
+    pub(super) fn add(&mut self, message: &Message) {
+        if message.role != Role::Assistant {
+            return;
+        }
+        let parts = message.parts.iter().filter_map(|p| p.end.or(p.start));
+        let end = message.completed.or_else(|| parts.max());
+        if let Some(end) = end
+            && end > message.created
+        {
+            self.0.push((message.created, end));
+        }
+    }
+
+    /// Takes in all of `more`.
+    pub(in crate::library) fn extend(&mut self, more: &Self) {
+        self.0.extend_from_slice(&more.0);
+    }
+
+    /// Makes one of those that overlap.
+    pub(in crate::library) fn merge(&mut self) {
+        self.0.sort_unstable();
+        self.0.dedup_by(|next, kept| {
+            let overlaps = next.0 <= kept.1;
+            if overlaps {
+                kept.1 = kept.1.max(next.1);
+            }
+            overlaps
+        });
+        self.0.shrink_to_fit();
+    }
+
+    /// How long they are together, overlaps once, in milliseconds.
+    pub(in crate::library) fn length(mut self) -> i64 {
+        self.merge();
+        let lengths = self.0.iter().map(|(start, end)| end.saturating_sub(*start));
+        lengths.fold(0, i64::saturating_add)
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        16 * self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn length(spans: &[(i64, i64)]) -> i64 {
+        Spans(spans.to_vec()).length()
+    }
+
+    #[test]
+    fn overlaps_count_once_and_pauses_not_at_all() {
+        assert_eq!(length(&[]), 0);
+        assert_eq!(length(&[(10, 20), (30, 45)]), 25);
+        assert_eq!(length(&[(30, 45), (10, 20), (20, 31)]), 35);
+        // One within another, and what only touches.
+        assert_eq!(length(&[(0, 100), (10, 20), (100, 110)]), 110);
+        assert_eq!(length(&[(i64::MIN, 0), (0, i64::MAX)]), i64::MAX);
+    }
+}

@@ -1,0 +1,166 @@
+//! Sums over some of a session's messages.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::Spans;
+use crate::library::stats::{Sums, ToolUse};
+use crate::{Changes, Message, Part, PartKind, Role, Tokens, Tool, ToolStatus};
+
+const DAY: i64 = 86_400_000;
+
+/// What some messages amount to.
+#[derive(Debug, Clone, Default)]
+pub(in crate::library) struct Tally {
+    /// Their sums; `sessions` and `active` stay 0, and `changes` are those of tool calls and patches.
+    pub(in crate::library) sums: Sums,
+    /// When agents were at work on them.
+    pub(in crate::library) spans: Spans,
+    /// Their days in order.
+    pub(in crate::library) days: Box<[(i64, DayShare)]>,
+}
+
+/// What of a session is of one day; days are counted from 1970-01-01 UTC.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(in crate::library) struct DayShare {
+    /// Messages.
+    pub(in crate::library) messages: u64,
+    /// Their tokens.
+    pub(in crate::library) tokens: Tokens,
+    /// Their cost.
+    pub(in crate::library) cost: f64,
+}
+
+impl DayShare {
+    /// Adds `more`.
+    pub(in crate::library) fn add(&mut self, more: &Self) {
+        self.messages += more.messages;
+        self.tokens.add(&more.tokens);
+        self.cost += more.cost;
+    }
+}
+
+impl Tally {
+    /// What `messages` amount to.
+    pub(in crate::library) fn of<'a>(messages: impl Iterator<Item = &'a Message>) -> Self {
+        let mut tally = Self::default();
+        let mut days: BTreeMap<i64, DayShare> = BTreeMap::new();
+        let mut changes = Changing::default();
+        for message in messages {
+            let day = days.entry(message.created.div_euclid(DAY)).or_default();
+            day.add(&DayShare {
+                messages: 1,
+                tokens: message.tokens.unwrap_or_default(),
+                cost: message.cost.unwrap_or_default(),
+            });
+            tally.add(message);
+            message.parts.iter().for_each(|part| changes.add(part));
+        }
+        tally.spans.merge();
+        tally.days = days.into_iter().collect();
+        tally.sums.changes = changes.sum();
+        tally
+    }
+
+    fn add(&mut self, message: &Message) {
+        let sums = &mut self.sums;
+        let tokens = message.tokens.unwrap_or_default();
+        let cost = message.cost.unwrap_or_default();
+        sums.message_count += 1;
+        sums.user_messages += u64::from(message.role == Role::User);
+        sums.tokens.add(&tokens);
+        sums.cost += cost;
+        sums.errors += u64::from(message.error.is_some());
+        if message.role == Role::Assistant {
+            if let Some(agent) = &message.agent {
+                change(&mut sums.agents, agent, |n| *n += 1);
+            }
+            if let Some(model) = &message.model {
+                change(&mut sums.models, model, |used| {
+                    used.messages += 1;
+                    used.tokens.add(&tokens);
+                    used.cost += cost;
+                });
+            }
+        }
+        sums.part_count += message.parts.len() as u64;
+        for part in &message.parts {
+            change(&mut sums.parts_by_type, part.kind.name(), |n| *n += 1);
+            if let PartKind::Tool(tool) = &part.kind {
+                change(&mut sums.tools, &tool.name, |used| count(used, tool));
+            }
+        }
+        self.spans.add(message);
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        let sums = &self.sums;
+        let counts = sums.agents.len() + sums.parts_by_type.len() + sums.tools.len();
+        // Nodes of the maps are made for eleven entries.
+        512 + 96 * counts + 160 * sums.models.len() + 64 * self.days.len() + self.spans.weight()
+    }
+}
+
+fn count(used: &mut ToolUse, tool: &Tool) {
+    used.calls += 1;
+    used.errors += u64::from(tool.status == ToolStatus::Error);
+}
+
+/// Changes the value of a key, which is copied only when it is new.
+pub(in crate::library) fn change<V: Default>(
+    map: &mut BTreeMap<String, V>,
+    key: &str,
+    how: impl FnOnce(&mut V),
+) {
+    if let Some(value) = map.get_mut(key) {
+        return how(value);
+    }
+    let mut value = V::default();
+    how(&mut value);
+    map.insert(key.to_owned(), value);
+}
+
+/// What tool calls and patches have changed: lines as the calls say, and each file once.
+pub(in crate::library) fn changes_of(messages: &[Message]) -> Changes {
+    let mut changes = Changing::default();
+    let parts = messages.iter().flat_map(|m| &m.parts);
+    parts.for_each(|part| changes.add(part));
+    changes.sum()
+}
+
+/// Adds `more`, staying at the largest number on overflow.
+pub(in crate::library) const fn add_changes(changes: &mut Changes, more: &Changes) {
+    changes.additions = changes.additions.saturating_add(more.additions);
+    changes.deletions = changes.deletions.saturating_add(more.deletions);
+    changes.files = changes.files.saturating_add(more.files);
+}
+
+#[derive(Default)]
+struct Changing<'a> {
+    changes: Changes,
+    files: HashSet<&'a str>,
+}
+
+impl<'a> Changing<'a> {
+    fn add(&mut self, part: &'a Part) {
+        match &part.kind {
+            PartKind::Patch { files } => self.files.extend(files.iter().map(|f| &**f)),
+            PartKind::Tool(tool) if tool.status == ToolStatus::Completed => {
+                let mut changes = tool.changes.unwrap_or_default();
+                if !tool.files.is_empty() {
+                    changes.files = 0;
+                    self.files.extend(tool.files.iter().map(|f| &**f));
+                }
+                add_changes(&mut self.changes, &changes);
+            }
+            _ => {}
+        }
+    }
+
+    fn sum(self) -> Changes {
+        let files = self.changes.files.saturating_add(self.files.len() as u64);
+        Changes {
+            files,
+            ..self.changes
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Which tool call has started which session.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Relative;
+use crate::library::facts::Facts;
+use crate::library::{Catalog, Entry, Library};
+
+/// Looks up calls; at each parent once.
+pub(super) struct Calls<'a> {
+    library: &'a Library,
+    catalog: &'a Catalog,
+    seen: HashMap<Box<str>, Option<Arc<Facts>>>,
+    /// Parents that cannot be read.
+    pub(super) unread: usize,
+}
+
+impl<'a> Calls<'a> {
+    pub(super) fn of(library: &'a Library, catalog: &'a Catalog) -> Self {
+        Self {
+            library,
+            catalog,
+            seen: HashMap::new(),
+            unread: 0,
+        }
+    }
+
+    pub(super) fn relative(&mut self, entry: &Entry, depth: usize) -> Relative {
+        let (message_id, call_id) = self.start(entry).unzip();
+        Relative {
+            session: super::row(entry),
+            depth,
+            message_id,
+            call_id,
+        }
+    }
+
+    /// The message and the call in a session's parent that have started it.
+    pub(super) fn start(&mut self, entry: &Entry) -> Option<(String, String)> {
+        let parent = entry.header.parent_id.as_deref()?;
+        let parent = self.catalog.get(parent).ok()?;
+        let facts = self.look(parent)?;
+        let mut calls = facts.children.iter();
+        let call = calls.find(|call| call.id == entry.header.id)?;
+        Some((call.message.to_string(), call.call.to_string()))
+    }
+
+    /// How many sessions a session's own calls name that are not there.
+    pub(super) fn lost(&mut self, entry: &Entry) -> usize {
+        let Some(facts) = self.look(entry) else {
+            return 0;
+        };
+        let own = facts.children.iter().filter(|call| !call.copied);
+        own.filter(|call| self.catalog.get(&call.id).is_err())
+            .count()
+    }
+
+    fn look(&mut self, entry: &Entry) -> Option<Arc<Facts>> {
+        let id = &entry.header.id;
+        if let Some(known) = self.seen.get(id) {
+            return known.clone();
+        }
+        let facts = self.library.facts(entry).ok();
+        self.unread += usize::from(facts.is_none());
+        self.seen.insert(id.clone(), facts.clone());
+        facts
+    }
+}

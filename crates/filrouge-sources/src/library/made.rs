@@ -1,0 +1,187 @@
+//! A source in memory, for tests.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::{
+    Conversation, Found, Header, Listing, LoadedSession, Message, Part, PartKind, ReadError, Role,
+    Scan, SkipReason, Skipped, Source, SourceError, Stamp, TokenRule, Tool, ToolStatus,
+};
+
+/// Sessions that a test has made, and can change.
+#[derive(Default)]
+pub(in crate::library) struct Made {
+    pub(in crate::library) sessions: Mutex<BTreeMap<Box<str>, (Arc<Header>, Conversation, u64)>>,
+    /// How often a conversation was read.
+    pub(in crate::library) reads: AtomicUsize,
+    /// No stamps: nothing may be kept.
+    pub(in crate::library) unstamped: bool,
+    /// Whether it cannot be listed.
+    pub(in crate::library) broken: bool,
+}
+
+impl Made {
+    /// Puts a session, or replaces it.
+    pub(in crate::library) fn put(&self, header: Header, conversation: Conversation) {
+        let mut sessions = self.sessions.lock().unwrap();
+        let version = sessions.get(&header.id).map_or(0, |old| old.2 + 1);
+        let id = header.id.clone();
+        sessions.insert(id, (Arc::new(header), conversation, version));
+    }
+
+    pub(in crate::library) fn read_count(&self) -> usize {
+        self.reads.load(Ordering::SeqCst)
+    }
+}
+
+/// A header of the id, made and changed at that time.
+pub(in crate::library) fn header(id: &str, at: i64) -> Header {
+    Header {
+        id: id.into(),
+        source: "opencode",
+        generation: "made",
+        parent_id: None,
+        fork_of: None,
+        project_id: None,
+        project_name: None,
+        worktree: None,
+        directory: None,
+        title: Some(format!("Title of {id}").into()),
+        agent: None,
+        version: None,
+        created: at,
+        updated: at,
+        archived: None,
+        changes: None,
+    }
+}
+
+/// A conversation without compactions.
+pub(in crate::library) fn conversation(messages: Vec<Message>) -> Conversation {
+    Conversation {
+        messages,
+        boundaries: Vec::new(),
+        reverted_at: None,
+        token_rule: TokenRule::OpencodeApart,
+        skipped: Vec::new(),
+    }
+}
+
+/// A message of the id.
+pub(in crate::library) fn message(id: &str, role: Role, parts: Vec<Part>) -> Message {
+    Message {
+        id: id.into(),
+        role,
+        created: 0,
+        completed: None,
+        seq: None,
+        parent_id: None,
+        agent: None,
+        model: None,
+        tokens: None,
+        cost: None,
+        finish: None,
+        error: None,
+        summary: false,
+        copied: false,
+        parts,
+    }
+}
+
+/// A part of the id.
+pub(in crate::library) fn part(id: &str, kind: PartKind) -> Part {
+    Part {
+        id: id.into(),
+        start: None,
+        end: None,
+        kind,
+    }
+}
+
+/// A text as somebody said it.
+pub(in crate::library) fn text(id: &str, text: &str) -> Part {
+    let text = text.into();
+    part(
+        id,
+        PartKind::Text {
+            text,
+            synthetic: false,
+        },
+    )
+}
+
+/// A completed call of `bash`.
+pub(in crate::library) fn tool(output: Option<&str>) -> Tool {
+    Tool {
+        call_id: "call".into(),
+        name: "bash".into(),
+        status: ToolStatus::Completed,
+        input: r#"{"command":"ls"}"#.into(),
+        output: output.map(Into::into),
+        error: None,
+        title: None,
+        pruned: None,
+        child: None,
+        changes: None,
+        files: Vec::new(),
+    }
+}
+
+impl Source for Made {
+    fn name(&self) -> &'static str {
+        "opencode"
+    }
+
+    fn generation(&self) -> &'static str {
+        "made"
+    }
+
+    fn list(&self) -> Result<Listing, SourceError> {
+        if self.broken {
+            let path = "made".into();
+            return Err(SourceError::NotFound { path });
+        }
+        let sessions = self.sessions.lock().unwrap();
+        Ok(Listing {
+            headers: sessions.values().map(|s| s.0.clone()).collect(),
+            skipped: Vec::new(),
+            truncated: false,
+        })
+    }
+
+    fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
+        let sessions = self.sessions.lock().unwrap();
+        let session = sessions.get(id).ok_or(ReadError::Gone)?;
+        Ok((!self.unstamped).then_some(Stamp(session.2, 0)))
+    }
+
+    fn conversation(&self, id: &str) -> Result<Conversation, ReadError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        let sessions = self.sessions.lock().unwrap();
+        let session = sessions.get(id).ok_or(ReadError::Gone)?;
+        Ok(session.1.clone())
+    }
+
+    fn scan(&self, scan: &Scan<'_>) -> Result<(), SourceError> {
+        for (id, session) in &*self.sessions.lock().unwrap() {
+            for message in session.1.messages.iter().filter(|_| (scan.wanted)(id)) {
+                (scan.found)(Found {
+                    session: id,
+                    message: &message.id,
+                    role: Some(message.role),
+                    parts: &message.parts,
+                    error: message.error.as_ref(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&self, id: &str) -> Result<LoadedSession, ReadError> {
+        let why = "a made session has no turns";
+        Err(Skipped::new(Path::new(id), SkipReason::WrongKind, why).into())
+    }
+}

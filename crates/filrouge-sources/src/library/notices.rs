@@ -1,0 +1,40 @@
+//! What is told beside an answer: what was left out, in words of our own.
+//!
+//! Foreign text has no place here: notices are read as ours. Paths are told quoted.
+
+use std::collections::BTreeMap;
+
+use super::Catalog;
+use crate::{SkipReason, Skipped};
+
+/// What a list has to tell of its sources.
+pub(super) fn of_catalog(catalog: &Catalog) -> Vec<String> {
+    let mut notices = of_skipped(&catalog.skipped);
+    for source in &catalog.unavailable {
+        notices.push(format!("a source cannot be listed: {source}"));
+    }
+    if catalog.truncated {
+        notices.push("a source has more sessions than are listed".to_owned());
+    }
+    match catalog.shadowed {
+        0 => {}
+        1 => notices.push("1 session is stored twice; the newer storage is read".to_owned()),
+        n => notices.push(format!(
+            "{n} sessions are stored twice; the newer storage is read"
+        )),
+    }
+    notices
+}
+
+/// How much was left out for each reason, with one example.
+pub(super) fn of_skipped(skipped: &[Skipped]) -> Vec<String> {
+    let mut by_reason: BTreeMap<SkipReason, (usize, &Skipped)> = BTreeMap::new();
+    for one in skipped {
+        by_reason.entry(one.reason).or_insert((0, one)).0 += 1;
+    }
+    let told = by_reason.into_iter().map(|(reason, (count, first))| {
+        let example = if count == 1 { "" } else { "for example " };
+        format!("left out as {reason}: {count} ({example}{:?})", first.path)
+    });
+    told.collect()
+}

@@ -1,0 +1,273 @@
+//! What searches answer, on conversations made by hand.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use super::*;
+use crate::library::made::{self, Made};
+use crate::{Message, Part, PartKind};
+
+fn library(sessions: Vec<(&str, i64, Vec<Message>)>) -> Library {
+    let made = Made::default();
+    for (id, at, messages) in sessions {
+        made.put(made::header(id, at), made::conversation(messages));
+    }
+    Library::new(vec![Arc::new(made)], 1 << 20)
+}
+
+fn said(id: &str, parts: Vec<Part>) -> Message {
+    made::message(id, Role::User, parts)
+}
+
+fn query(query: &str) -> Ask {
+    Ask {
+        query: query.to_owned(),
+        mask: true,
+        ..Ask::default()
+    }
+}
+
+fn called(input: &str, output: &str) -> Part {
+    let mut tool = made::tool(Some(output));
+    tool.input = input.into();
+    made::part("call", PartKind::Tool(Box::new(tool)))
+}
+
+#[test]
+fn words_stand_anywhere_in_one_message() {
+    let split = said(
+        "m1",
+        vec![
+            made::text("a", "The Needle is"),
+            called("{}", "in a HAYSTACK"),
+        ],
+    );
+    let others = [
+        said("m2", vec![made::text("a", "needle")]),
+        said("m3", vec![made::text("a", "haystack")]),
+    ];
+    let library = library(vec![("s1", 1, vec![split]), ("s2", 2, others.to_vec())]);
+    let found = search(&library, &query("haystack needle")).unwrap();
+    assert_eq!((found.total_sessions, found.total_matches), (1, 1));
+    let excerpts: Vec<_> = found.sessions[0]
+        .excerpts
+        .iter()
+        .map(|e| (&*e.place, &*e.field, &*e.text))
+        .collect();
+    assert_eq!(
+        excerpts,
+        [
+            ("s1:m1", "text", "The «Needle» is"),
+            ("s1:m1", "tool_output", "in a «HAYSTACK»")
+        ]
+    );
+    assert_eq!(
+        search(&library, &query("needle -haystack"))
+            .unwrap()
+            .total_matches,
+        1
+    );
+    assert_eq!(
+        search(&library, &query("needle -\"is\"")).unwrap().sessions[0]
+            .session
+            .id,
+        "s2"
+    );
+}
+
+#[test]
+fn arguments_are_found_as_written_and_as_they_read() {
+    let input = r#"{"command":"echo \"hi\"\nls C:\\dir"}"#;
+    let library = library(vec![("s", 1, vec![said("m", vec![called(input, "")])])]);
+    for (words, offset, hit) in [
+        (r#""echo \"hi\"""#, 12, "«echo \"hi\"»"),
+        ("\"\\\"hi\\\" ls\"", 17, "«\"hi\" ls»"),
+        ("c:\\dir", 28, "«C:\\dir»"),
+        ("c:\\\\dir", 28, "«C:\\\\dir»"),
+        (r#""command""#, 2, "«command»"),
+        ("/hi\"$/", 19, "«hi\"»"),
+    ] {
+        let found = search(&library, &query(words)).unwrap();
+        let excerpt = &found.sessions[0].excerpts[0];
+        assert_eq!(
+            (excerpt.field.as_str(), excerpt.offset),
+            ("tool_input", offset),
+            "{words}"
+        );
+        assert!(excerpt.text.contains(hit), "{words}: {}", excerpt.text);
+    }
+}
+
+#[test]
+fn pages_go_to_the_last_match_of_a_session() {
+    let messages =
+        (0..7).map(|n| said(&format!("m{n}"), vec![made::text("p", &format!("hit {n}"))]));
+    let library = library(vec![("s", 1, messages.collect()), ("t", 2, vec![])]);
+    let mut ask = Ask {
+        session_id: Some("s".to_owned()),
+        excerpts: 3,
+        ..query("hit")
+    };
+    let mut seen = Vec::new();
+    for more in [true, true, false] {
+        let page = search(&library, &ask).unwrap();
+        assert_eq!(
+            (
+                page.total_sessions,
+                page.total_matches,
+                page.next_cursor.is_some()
+            ),
+            (1, 7, more)
+        );
+        seen.extend(
+            page.sessions[0]
+                .excerpts
+                .iter()
+                .map(|e| e.message_id.clone().unwrap()),
+        );
+        ask.cursor = page.next_cursor;
+    }
+    assert_eq!(seen, ["m0", "m1", "m2", "m3", "m4", "m5", "m6"]);
+    ask = Ask {
+        session_id: Some("x".to_owned()),
+        ..query("hit")
+    };
+    assert_eq!(
+        search(&library, &ask).unwrap_err().code(),
+        "session_not_found"
+    );
+}
+
+#[test]
+fn titles_count_and_the_last_changed_come_first() {
+    let library = library(vec![("a", 5, vec![]), ("b", 9, vec![]), ("c", 9, vec![])]);
+    let found = search(
+        &library,
+        &Ask {
+            limit: 2,
+            ..query("title OF")
+        },
+    )
+    .unwrap();
+    let ids: Vec<_> = found
+        .sessions
+        .iter()
+        .map(|h| h.session.id.as_str())
+        .collect();
+    assert_eq!(
+        (ids, found.total_sessions, found.total_matches),
+        (vec!["b", "c"], 3, 3)
+    );
+    assert_eq!(found.sessions[0].excerpts[0].text, "«Title» of b");
+    let excluded = Ask {
+        exclude_session: Some("b".to_owned()),
+        ..query("title")
+    };
+    assert_eq!(search(&library, &excluded).unwrap().total_sessions, 2);
+}
+
+#[test]
+fn no_part_of_a_credential_is_shown() {
+    let key = format!("sk-ant-api03-{}", "aB3dE5fG7hJ9".repeat(8));
+    let text = format!("my key is {key} and it works");
+    let input = format!(r#"{{"note":"say \"x\"","key":"{key}"}}"#);
+    let parts = vec![made::text("p", &text), called(&input, "")];
+    let library = library(vec![("s", 1, vec![said("m", parts)])]);
+    for words in [
+        "fG7hJ9aB3d",
+        "key",
+        "works",
+        "/is sk-.{9}/",
+        "\"x\"",
+        "/\"x\".*dE5f/",
+    ] {
+        let found = search(&library, &query(words)).unwrap();
+        let excerpts = &found.sessions[0].excerpts;
+        assert!(
+            excerpts
+                .iter()
+                .all(|e| !e.text.contains("sk-ant") && !e.text.contains("E5f")),
+            "{words}: {excerpts:?}"
+        );
+    }
+    let found = search(&library, &query("fG7hJ9aB3d")).unwrap();
+    assert_eq!(
+        found.sessions[0].excerpts[0].text,
+        "my key is «[masked]» and it works"
+    );
+    let open = Ask {
+        mask: false,
+        ..query("fG7hJ9aB3d")
+    };
+    assert!(
+        search(&library, &open).unwrap().sessions[0].excerpts[0]
+            .text
+            .contains("aB3dE5«fG7hJ9aB3d»E5f")
+    );
+}
+
+#[test]
+fn what_cannot_be_understood_is_refused_with_its_place() {
+    let library = library(vec![("s", 1, vec![said("m", vec![made::text("p", "x")])])]);
+    let why = |words: &str| search(&library, &query(words)).unwrap_err().to_string();
+    assert_eq!(
+        why("/é(b/"),
+        "query, character 3: the regular expression is wrong at \"(b\": unclosed group"
+    );
+    assert!(
+        why("a \"b").starts_with("query, character 3: the phrase that begins here is not closed")
+    );
+    assert!(why("/(?:\\w{100}){100}/").contains("too large"));
+    assert!(why(&format!("/{}a{}/", "(".repeat(60), ")".repeat(60))).contains("nest"));
+    assert!(why("  ").contains("query is empty"));
+    assert!(why("-x").contains("query is empty"));
+    for wrong in [
+        Ask {
+            limit: 501,
+            ..query("x")
+        },
+        Ask {
+            excerpts: 1001,
+            ..query("x")
+        },
+    ] {
+        assert_eq!(
+            search(&library, &wrong).unwrap_err().code(),
+            "invalid_argument"
+        );
+    }
+    let everything = Ask {
+        role: Some(Role::User),
+        ..query("")
+    };
+    let found = search(&library, &everything).unwrap();
+    assert_eq!(
+        (found.total_matches, &*found.sessions[0].excerpts[0].text),
+        (1, "x")
+    );
+    assert!(search_until(&library, &query("x"), &|| true).is_err());
+}
+
+#[test]
+fn a_path_between_slashes_is_told_to_be_a_regex() {
+    let library = library(vec![(
+        "s",
+        1,
+        vec![said("m", vec![made::text("p", "see /usr/lib/x")])],
+    )]);
+    let found = search(&library, &query("/usr/lib/")).unwrap();
+    assert_eq!((found.total_matches, found.notices.len()), (1, 1));
+    assert!(
+        search(&library, &query("\"/usr/lib/\""))
+            .unwrap()
+            .notices
+            .is_empty()
+    );
+    assert!(
+        search(&library, &query("/lib.x/"))
+            .unwrap()
+            .notices
+            .is_empty()
+    );
+}

@@ -1,0 +1,289 @@
+//! Which sessions hold what is looked for, and how often.
+//!
+//! Words may stand in different parts of a message. A scan brings parts that hold some of them; what each message
+//! holds is put together here. Where more of a message must be known (its time, its agent, what it must not hold), a
+//! scan only tells which sessions are to be read. Nothing is parsed by the scan that is read again as a whole.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::ask::Filter;
+use super::fields::Field;
+use super::literals::{Run, shortest};
+use super::matcher::Matcher;
+use super::sieve::Sieve;
+use crate::library::{Entry, Library};
+use crate::{Conversation, Found, Header, Message, Scan, Source};
+
+/// How many sessions are read through the cache: more would only drive out what is in it.
+const CACHED: usize = 32;
+/// How many threads read sessions.
+const READERS: usize = 2;
+
+/// What is to be found, and where.
+pub(super) struct Search<'a> {
+    pub(super) library: &'a Library,
+    pub(super) matcher: &'a Matcher,
+    pub(super) filter: &'a Filter<'a>,
+    pub(super) stopped: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// What was found.
+#[derive(Default)]
+pub(super) struct Collected {
+    /// How many messages match, and the title counts as one: by the session's place among the entries.
+    pub(super) matches: HashMap<usize, usize>,
+    /// What could not be looked through, in words.
+    pub(super) notices: Vec<String>,
+}
+
+/// How the parts are looked through.
+enum Plan {
+    /// What messages hold is put together from their parts.
+    Parts(Sieve),
+    /// Sessions that hold the terms of `bits` somewhere are read.
+    Sessions(Sieve, u64),
+    /// All are read.
+    Everything,
+}
+
+/// One look through all sources.
+struct Pass<'a> {
+    sieve: &'a Sieve,
+    roles: bool,
+    /// Whether a session, by its place, is still of interest.
+    still: &'a (dyn Fn(usize) -> bool + Sync),
+    found: &'a (dyn Fn(usize, &Found<'_>) + Sync),
+}
+
+impl Search<'_> {
+    pub(super) fn collect(&self, entries: &[&Entry]) -> Collected {
+        let mut collected = Collected::default();
+        match self.plan() {
+            Plan::Parts(sieve) => self.by_parts(&sieve, entries, &mut collected),
+            Plan::Sessions(sieve, bits) => {
+                let some = self.candidates(&sieve, bits, entries, &mut collected);
+                self.by_sessions(&some, entries, &mut collected);
+            }
+            Plan::Everything => {
+                let all: Vec<usize> = (0..entries.len()).collect();
+                self.by_sessions(&all, entries, &mut collected);
+            }
+        }
+        for (place, entry) in entries.iter().enumerate() {
+            if self.title_matches(&entry.header) {
+                *collected.matches.entry(place).or_default() += 1;
+            }
+        }
+        collected.matches.retain(|_, count| *count > 0);
+        collected
+    }
+
+    fn plan(&self) -> Plan {
+        if self.matcher.wanted == 0 {
+            return Plan::Everything;
+        }
+        let terms: Vec<(u64, &[Run])> = self.matcher.runs().collect();
+        let whole = self.filter.looks_at_messages() || self.matcher.refuses();
+        let best = terms.iter().max_by_key(|(_, runs)| shortest(runs));
+        let (bit, best) = best.copied().unwrap_or((0, &[]));
+        // What nearly every record holds is not worth a look at parts when another word is rarer.
+        let common = |runs: &[Run]| shortest(runs) < 2 && shortest(best) > 2;
+        match shortest(best) {
+            0 if whole => Plan::Everything,
+            0 => Plan::Parts(Sieve::new(None)),
+            _ if whole
+                || terms
+                    .iter()
+                    .any(|(_, runs)| runs.is_empty() || common(runs)) =>
+            {
+                Plan::Sessions(Sieve::new(Some(best)), bit)
+            }
+            _ => {
+                let runs: Vec<Run> = terms.iter().flat_map(|(_, runs)| runs.to_vec()).collect();
+                Plan::Parts(Sieve::new(Some(&runs)))
+            }
+        }
+    }
+
+    /// Whether the title holds what is looked for.
+    pub(super) fn title_matches(&self, header: &Header) -> bool {
+        let title = header.title.as_deref();
+        title.is_some_and(|title| {
+            let bits = self.matcher.of_text(Field::Title, title, u64::MAX);
+            self.matcher.wanted != 0 && self.filter.lets_title(header) && self.matcher.accepts(bits)
+        })
+    }
+
+    /// The messages of a session that hold what is looked for.
+    pub(super) fn messages<'c>(
+        &self,
+        header: &Header,
+        conversation: &'c Conversation,
+    ) -> impl Iterator<Item = &'c Message> {
+        let messages = conversation.messages.iter();
+        messages.filter(move |m| self.filter.lets_message(header, m) && self.matcher.is_in(m))
+    }
+
+    fn by_parts(&self, sieve: &Sieve, entries: &[&Entry], collected: &mut Collected) {
+        let held: Mutex<HashMap<usize, HashMap<Box<str>, u64>>> = Mutex::default();
+        // A message of which not even the role can be told may be none that can be read: the whole tells.
+        let unknown: Mutex<HashSet<usize>> = Mutex::default();
+        let found = |place: usize, found: &Found<'_>| {
+            let bits = self.bits(found);
+            if bits == 0 {
+                return;
+            }
+            match found.role {
+                None => drop(lock(&unknown).insert(place)),
+                Some(role) if self.filter.role().is_some_and(|wanted| wanted != role) => {}
+                Some(_) => {
+                    let mut held = lock(&held);
+                    let messages = held.entry(place).or_default();
+                    match messages.get_mut(found.message) {
+                        Some(known) => *known |= bits,
+                        None => drop(messages.insert(found.message.into(), bits)),
+                    }
+                }
+            }
+        };
+        let pass = Pass {
+            sieve,
+            roles: true,
+            still: &|_| true,
+            found: &found,
+        };
+        self.scan(&pass, entries, &mut collected.notices);
+        let unknown = unknown.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for (place, messages) in held.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            let bits = messages.values();
+            let count = bits.filter(|bits| self.matcher.accepts(**bits)).count();
+            if !unknown.contains(&place) {
+                collected.matches.insert(place, count);
+            }
+        }
+        let unknown: Vec<usize> = unknown.into_iter().collect();
+        self.by_sessions(&unknown, entries, collected);
+    }
+
+    /// The sessions that hold the terms of `bits`.
+    fn candidates(
+        &self,
+        sieve: &Sieve,
+        bits: u64,
+        entries: &[&Entry],
+        collected: &mut Collected,
+    ) -> Vec<usize> {
+        let some: Mutex<HashSet<usize>> = Mutex::default();
+        let found = |place: usize, found: &Found<'_>| {
+            if self.bits(found) & bits != 0 {
+                lock(&some).insert(place);
+            }
+        };
+        let still = |place: usize| !lock(&some).contains(&place);
+        let pass = Pass {
+            sieve,
+            roles: false,
+            still: &still,
+            found: &found,
+        };
+        self.scan(&pass, entries, &mut collected.notices);
+        let some = some.into_inner().unwrap_or_else(PoisonError::into_inner);
+        some.into_iter().collect()
+    }
+
+    fn bits(&self, found: &Found<'_>) -> u64 {
+        let error = found.error.map_or(0, |e| self.matcher.of_error(e));
+        found
+            .parts
+            .iter()
+            .fold(error, |bits, part| bits | self.matcher.of_part(part))
+    }
+
+    /// Scans each source for the sessions that are its own.
+    fn scan(&self, pass: &Pass<'_>, entries: &[&Entry], notices: &mut Vec<String>) {
+        for (number, source) in self.library.sources().iter().enumerate() {
+            let own = entries
+                .iter()
+                .enumerate()
+                .filter(|(_, e)| e.source == number);
+            let own: HashMap<&str, usize> = own.map(|(place, e)| (&*e.header.id, place)).collect();
+            if own.is_empty() || (self.stopped)() {
+                continue;
+            }
+            let scan = Scan {
+                may_hold: &|record| pass.sieve.may_hold(record),
+                wanted: &|id| own.get(id).is_some_and(|place| (pass.still)(*place)),
+                roles: pass.roles,
+                stopped: self.stopped,
+                found: &|one| {
+                    if let Some(place) = own.get(one.session) {
+                        (pass.found)(*place, &one);
+                    }
+                },
+            };
+            if let Err(why) = source.scan(&scan) {
+                notices.push(unsearched(&**source, &why.to_string()));
+            }
+        }
+    }
+
+    /// Reads the sessions at `places` and counts what matches in each.
+    fn by_sessions(&self, places: &[usize], entries: &[&Entry], collected: &mut Collected) {
+        let (next, counts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let cached = places.len() <= CACHED;
+        let work = || {
+            while let Some(place) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if (self.stopped)() {
+                    return;
+                }
+                if let Some(entry) = entries.get(*place) {
+                    let count = self.count(entry, cached);
+                    lock(&counts).push((*place, count));
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..READERS.min(places.len()) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let mut unread = 0;
+        for (place, count) in counts.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            match count {
+                Some(count) => drop(collected.matches.insert(place, count)),
+                None => unread += 1,
+            }
+        }
+        if unread > 0 {
+            collected
+                .notices
+                .push(format!("sessions that could not be read: {unread}"));
+        }
+    }
+
+    /// How many messages of a session match; `None` when it cannot be read.
+    fn count(&self, entry: &Entry, cached: bool) -> Option<usize> {
+        if cached {
+            let conversation = self.library.conversation(entry).ok()?;
+            return Some(self.messages(&entry.header, &conversation).count());
+        }
+        let source = self.library.sources().get(entry.source)?;
+        let conversation = source.conversation(&entry.header.id).ok()?;
+        Some(self.messages(&entry.header, &conversation).count())
+    }
+}
+
+fn unsearched(source: &dyn Source, why: &str) -> String {
+    format!(
+        "{} ({}) cannot be searched: {why}",
+        source.name(),
+        source.generation()
+    )
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

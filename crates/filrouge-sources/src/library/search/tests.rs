@@ -1,0 +1,237 @@
+//! Searches against a plain reading of everything, on conversations full of what is awkward in JSON.
+
+#![allow(clippy::unwrap_used)]
+
+mod plainly;
+mod spelled;
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use unicode_normalization::UnicodeNormalization;
+
+use super::fields::Field;
+use super::query::{Kind, Term};
+use super::sieve::Sieve;
+use super::view::View;
+use super::*;
+use crate::library::made;
+use crate::{Conversation, Header, Message, MessageError, PartKind};
+use plainly::{plainly, texts};
+use spelled::{Dice, Spelled, spell};
+
+/// What JSON escapes, what has several cases, what is composed, and what the sieve could take for an escape.
+const ALPHABET: [char; 38] = [
+    'a', 'a', 'k', 'K', 's', 'S', 'ſ', '\u{212a}', 'İ', 'i', 'é', 'e', '\u{301}', 'É', 'ß', 'ẞ',
+    'Σ', 'ς', '日', '本', '😀', '"', '\\', '/', '\n', '\t', '\u{1b}', '\u{7f}', ' ', ' ', '_', '-',
+    ':', 'u', '0', '4', '1', '\u{2028}',
+];
+
+fn nasty(most: usize) -> impl Strategy<Value = String> {
+    let chars = proptest::collection::vec(proptest::sample::select(&ALPHABET[..]), 0..=most);
+    chars.prop_map(String::from_iter)
+}
+
+fn a_part() -> impl Strategy<Value = PartKind> {
+    let boxed = |text: String| text.into_boxed_str();
+    let text = nasty(12).prop_map(move |t| PartKind::Text {
+        text: boxed(t),
+        synthetic: false,
+    });
+    let tool = (nasty(8), nasty(8), any::<u64>(), any::<bool>());
+    let tool = tool.prop_map(move |(argument, output, seed, other)| {
+        let mut tool = made::tool(Some(&output));
+        tool.input = format!("{{\"q\":{}}}", spell(&argument, &mut Dice(seed))).into();
+        if other {
+            tool.name = "Read".into();
+        }
+        PartKind::Tool(Box::new(tool))
+    });
+    let patch = nasty(6).prop_map(move |t| PartKind::Patch {
+        files: vec![boxed(t)],
+    });
+    let summary = nasty(8).prop_map(move |t| PartKind::Compaction {
+        automatic: true,
+        summary: Some(boxed(t)),
+    });
+    prop_oneof![4 => text, 3 => tool, 1 => patch, 1 => summary]
+}
+
+fn a_message() -> impl Strategy<Value = Message> {
+    let role = proptest::sample::select(&[Role::User, Role::Assistant][..]);
+    let agent = proptest::option::of(proptest::sample::select(&["build", "plan"][..]));
+    let parts = proptest::collection::vec(a_part(), 0..4);
+    let error = proptest::option::weighted(0.2, nasty(6));
+    (role, parts, error, 0..20_i64, agent).prop_map(|(role, kinds, error, created, agent)| {
+        let parts = kinds.into_iter().enumerate();
+        let parts = parts
+            .map(|(n, kind)| made::part(&format!("p{n}"), kind))
+            .collect();
+        let mut message = made::message("", role, parts);
+        message.created = created;
+        message.agent = agent.map(Into::into);
+        message.error = error.map(|text| MessageError {
+            name: "APIError".into(),
+            message: text.into(),
+            retryable: false,
+        });
+        message
+    })
+}
+
+fn a_history() -> impl Strategy<Value = Vec<(Arc<Header>, Conversation)>> {
+    let session = (
+        nasty(10),
+        proptest::collection::vec(a_message(), 0..4),
+        0..3_i64,
+    );
+    proptest::collection::vec(session, 1..5).prop_map(|sessions| {
+        let sessions = sessions
+            .into_iter()
+            .enumerate()
+            .map(|(n, (title, mut messages, at))| {
+                let mut header = made::header(&format!("ses_{n}"), at);
+                header.title = Some(title.into());
+                header.agent = (n % 2 == 0).then(|| "build".into());
+                for (m, message) in messages.iter_mut().enumerate() {
+                    message.id = format!("msg_{m}").into();
+                }
+                (Arc::new(header), made::conversation(messages))
+            });
+        sessions.collect()
+    })
+}
+
+/// A piece of some text there is, as somebody would type it.
+fn piece(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Option<String> {
+    let mut all: Vec<String> = sessions
+        .iter()
+        .filter_map(|s| s.0.title.as_deref())
+        .map(str::to_owned)
+        .collect();
+    let messages = sessions.iter().flat_map(|s| &s.1.messages);
+    all.extend(messages.flat_map(texts).map(|(_, text)| text));
+    let text: Vec<char> = all
+        .get(dice.roll(all.len() as u64) as usize)?
+        .chars()
+        .collect();
+    let start = dice.roll(text.len() as u64 + 1) as usize;
+    let len = 1 + dice.roll(5) as usize;
+    let piece: String = text.iter().skip(start).take(len).collect();
+    let piece: String = match dice.roll(3) {
+        0 => piece.to_uppercase(),
+        1 => piece.nfc().collect(),
+        _ => piece,
+    };
+    if piece.trim().is_empty() {
+        return None;
+    }
+    let word = !piece.contains(char::is_whitespace) && !piece.starts_with(['"', '-']);
+    Some(match word {
+        true => piece,
+        false => format!("\"{}\"", piece.replace('"', "\\\"")),
+    })
+}
+
+fn asked(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Option<Ask> {
+    let mut words = vec![piece(sessions, dice)?];
+    for _ in 0..dice.roll(3) {
+        let minus = if dice.roll(3) == 0 { "-" } else { "" };
+        words.extend(piece(sessions, dice).map(|word| format!("{minus}{word}")));
+    }
+    let mut ask = Ask {
+        query: words.join(" "),
+        limit: 1 + dice.roll(3) as usize,
+        ..Ask::default()
+    };
+    match dice.roll(8) {
+        0 => ask.role = Some(Role::User),
+        1 => ask.tool = Some("read".to_owned()),
+        2 => ask.agent = Some("build".to_owned()),
+        3 => (ask.since, ask.until) = (Some(4), Some(15)),
+        _ => {}
+    }
+    let query = query::parse(&ask.query).ok()?;
+    let is_word = |term: &Term| !matches!(term.kind, Kind::Regex(_));
+    query.terms.iter().all(is_word).then_some(ask)
+}
+
+/// All pages together.
+fn all_pages(library: &Library, mut ask: Ask) -> (Vec<Hit>, Results) {
+    let first = search(library, &ask).unwrap();
+    let (mut hits, mut next) = (first.sessions.clone(), first.next_cursor.clone());
+    while let Some(cursor) = next {
+        ask.cursor = Some(cursor);
+        let page = search(library, &ask).unwrap();
+        assert!(!page.sessions.is_empty(), "a cursor that leads nowhere");
+        hits.extend(page.sessions);
+        next = page.next_cursor;
+    }
+    (hits, first)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn finds_what_a_plain_reading_finds(sessions in a_history(), seed in any::<u64>()) {
+        let mut dice = Dice(seed);
+        let Some(ask) = asked(&sessions, &mut dice) else {
+            return Ok(());
+        };
+        let expected = plainly(&sessions, &ask);
+        let source = Spelled { sessions, seed };
+        let library = Library::new(vec![Arc::new(source)], 1 << 20);
+        let (hits, first) = all_pages(&library, ask.clone());
+        let found: Vec<_> = hits.iter().map(|h| (h.session.id.clone(), h.matches)).collect();
+        prop_assert_eq!(&found, &expected, "{:?}", ask);
+        prop_assert_eq!(first.total_sessions, expected.len());
+        prop_assert_eq!(first.total_matches, expected.iter().map(|e| e.1).sum::<usize>());
+        for hit in hits {
+            prop_assert!(!hit.excerpts.is_empty() && hit.excerpts.len() <= EXCERPTS);
+            for excerpt in hit.excerpts {
+                prop_assert!(excerpt.text.contains('«') && excerpt.text.contains('»'), "{:?}", excerpt);
+            }
+        }
+    }
+
+    #[test]
+    fn the_sieve_lets_through_whatever_matches(text in nasty(14), pattern in 0..REGEXES.len(), seed in any::<u64>()) {
+        let mut dice = Dice(seed);
+        let query = query::parse(REGEXES[pattern]).unwrap();
+        let matcher = Matcher::new(&query, None).unwrap();
+        let input = format!("{{\"q\":{}}}", spell(&text, &mut dice));
+        let matches = matcher.of_text(Field::ToolInput, &input, u64::MAX) != 0;
+        let record = match dice.roll(2) {
+            0 => format!("{{\"input\":{input}}}"),
+            _ => format!("{{\"input\":{}}}", spell(&input, &mut dice)),
+        };
+        let passes = |runs| Sieve::new(Some(runs)).may_hold(record.as_bytes());
+        let all = matcher.runs().all(|(_, runs)| runs.is_empty() || passes(runs));
+        prop_assert!(all || !matches, "{} in {}", REGEXES[pattern], record);
+    }
+
+    #[test]
+    fn a_view_reads_as_the_strings_do(text in nasty(20), seed in any::<u64>()) {
+        let input = format!("{{\"q\":{}}}", spell(&text, &mut Dice(seed)));
+        let read = View::of(&input).map_or(input.clone(), |view| view.text);
+        prop_assert_eq!(read, format!("{{\"q\":\"{}\"}}", text));
+    }
+}
+
+const REGEXES: [&str; 14] = [
+    "/k[sS]/",
+    "/(?i)ka|s_/",
+    "/a+ *é/i",
+    "/[kK]s/x",
+    "/^s.*k$/s",
+    "/(a|ab)(s|k)/i",
+    "/\\bask/i",
+    "/日本|😀/",
+    "/é|e\u{301}/i",
+    "/\\d{2}u/",
+    "/ß/i",
+    "/(?:ΣS)?k:/i",
+    "/a\\/s/",
+    "/\"[^\"]+s\"/",
+];

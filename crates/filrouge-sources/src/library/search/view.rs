@@ -1,0 +1,135 @@
+//! JSON as it reads: the escapes of its strings resolved, everything else as written.
+//!
+//! The arguments of a tool are JSON. Who looks for a quotation mark or a line feed in them means the argument, and who
+//! looks for a key means the text; both are in one view, and each place of it is one of the text.
+
+/// A JSON text with its escapes resolved.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) text: String,
+    /// Where a stretch that is spelled alike begins: here, and in the text as written.
+    stretches: Vec<(usize, usize)>,
+}
+
+impl View {
+    /// `None` for what is no JSON or reads as it is written.
+    pub(super) fn of(raw: &str) -> Option<Self> {
+        let mut slash = memchr::memchr(b'\\', raw.as_bytes())?;
+        if !raw.trim_start().starts_with(['{', '[', '"']) {
+            return None;
+        }
+        let mut view = Self {
+            text: String::with_capacity(raw.len()),
+            stretches: Vec::new(),
+        };
+        let mut at = 0;
+        loop {
+            let (c, len) = escaped(raw.get(slash..)?);
+            view.text.push_str(raw.get(at..slash)?);
+            view.stretches.push((view.text.len(), slash));
+            view.text.push(c);
+            at = slash + len;
+            view.stretches.push((view.text.len(), at));
+            let rest = raw.get(at..)?;
+            match memchr::memchr(b'\\', rest.as_bytes()) {
+                Some(more) => slash = at + more,
+                None => {
+                    view.text.push_str(rest);
+                    return Some(view);
+                }
+            }
+        }
+    }
+
+    /// The place in the text as written.
+    pub(super) fn written(&self, at: usize) -> usize {
+        let n = self.stretches.partition_point(|(here, _)| *here <= at);
+        match n.checked_sub(1).and_then(|n| self.stretches.get(n)) {
+            Some((here, there)) => there + (at - here),
+            None => at,
+        }
+    }
+
+    /// The place here of one in the text as written; within an escape, where it begins.
+    pub(super) fn here(&self, written: usize) -> usize {
+        let n = self
+            .stretches
+            .partition_point(|(_, there)| *there <= written);
+        match n.checked_sub(1).and_then(|n| self.stretches.get(n)) {
+            // Every other stretch is an escape: one character here.
+            Some((here, there)) if n % 2 == 0 => here + (written - there),
+            Some((here, _)) => *here,
+            None => written,
+        }
+    }
+}
+
+/// The character that the escape at the beginning stands for, and how long the escape is. One that is none stands for
+/// its backslash.
+fn escaped(text: &str) -> (char, usize) {
+    let bytes = text.as_bytes();
+    match bytes.get(1) {
+        Some(c @ (b'"' | b'\\' | b'/')) => (char::from(*c), 2),
+        Some(b'n') => ('\n', 2),
+        Some(b't') => ('\t', 2),
+        Some(b'r') => ('\r', 2),
+        Some(b'b') => ('\u{8}', 2),
+        Some(b'f') => ('\u{c}', 2),
+        Some(b'u') => spelled(text).unwrap_or(('\\', 1)),
+        _ => ('\\', 1),
+    }
+}
+
+/// `\uXXXX`, or two of them that are one character.
+fn spelled(text: &str) -> Option<(char, usize)> {
+    let first = unit(text)?;
+    if let Some(c) = char::from_u32(first) {
+        return Some((c, 6));
+    }
+    let second = text.get(6..).and_then(unit);
+    let pair = match (first, second) {
+        (0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) => {
+            char::from_u32(0x10000 + ((first - 0xd800) << 10) + (low - 0xdc00))
+        }
+        _ => None,
+    };
+    Some(pair.map_or((char::REPLACEMENT_CHARACTER, 6), |c| (c, 12)))
+}
+
+fn unit(text: &str) -> Option<u32> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    let digit = |code: u32, c: char| Some(code * 16 + c.to_digit(16)?);
+    digits.chars().try_fold(0, digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_as_the_strings_do_and_knows_the_places() {
+        let raw = r#"{"a":"say \"hi\"\n\u00e9\ud83d\ude00 \ud800 \q","b":"C:\\x\/y"}"#;
+        let view = View::of(raw).unwrap();
+        assert_eq!(
+            view.text,
+            "{\"a\":\"say \"hi\"\né😀 \u{fffd} \\q\",\"b\":\"C:\\x/y\"}"
+        );
+        for word in ["hi", "q", "C:", "y", "b"] {
+            let (here, there) = (view.text.rfind(word).unwrap(), raw.rfind(word).unwrap());
+            assert_eq!(
+                (view.written(here), view.here(there)),
+                (there, here),
+                "{word}"
+            );
+        }
+        let smile = view.text.find('😀').unwrap();
+        assert_eq!(
+            raw.get(view.written(smile)..)
+                .map(|t| t.starts_with("\\ud83d")),
+            Some(true)
+        );
+        assert_eq!(view.here(view.written(smile) + 3), smile);
+        assert!(View::of(r#"{"a":"b"}"#).is_none());
+        assert!(View::of(r"echo \n").is_none());
+    }
+}

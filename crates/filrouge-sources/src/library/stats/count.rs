@@ -1,0 +1,194 @@
+//! Adding up sessions, with and without copies.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{ChangesFrom, Sums};
+use crate::library::Library;
+use crate::library::cache;
+use crate::library::facts::{DayShare, Facts, Spans, Tally, add_changes, change};
+use crate::library::forks::{Copies, Seen};
+use crate::{Changes, Header};
+
+/// A session as it is counted.
+pub(super) struct Counted<'a> {
+    pub(super) seen: Seen<'a>,
+    copies: Copies,
+    /// Of the messages that may be copies, those that are none, where that is some of them.
+    originals: Option<Arc<Tally>>,
+}
+
+/// What some sessions amount to.
+#[derive(Clone, Default)]
+pub(super) struct Count {
+    sessions: u64,
+    /// Messages that cannot be copies.
+    fresh: Part,
+    /// Messages that may be copies.
+    old: Part,
+    /// Those of them that are none.
+    originals: Part,
+    changes: Changes,
+    changes_without_copies: Changes,
+}
+
+#[derive(Clone, Default)]
+struct Part {
+    sums: Sums,
+    spans: Spans,
+}
+
+impl<'a> Counted<'a> {
+    /// Reads the session again when only some of its old messages are copies: its origin has changed since then. Should it not be readable any more, all of them count as copies.
+    pub(super) fn of(library: &Library, seen: Seen<'a>, copies: Copies) -> Self {
+        let originals = match &copies {
+            Copies::AllBut(places) => seen.facts.some_of(places, || {
+                let source = library.source(seen.entry)?;
+                cache::read(source, seen.entry).ok()
+            }),
+            _ => None,
+        };
+        Self {
+            seen,
+            copies,
+            originals,
+        }
+    }
+
+    /// Of the messages that may be copies, those that are none.
+    fn originals(&self) -> Option<&Tally> {
+        match self.copies {
+            Copies::None => Some(&self.seen.facts.old),
+            Copies::All => None,
+            Copies::AllBut(_) => self.originals.as_deref(),
+        }
+    }
+
+    /// Its days, without copies.
+    pub(super) fn days(&self) -> impl Iterator<Item = &(i64, DayShare)> {
+        let originals = self.originals().into_iter();
+        let originals = originals.flat_map(|tally| &tally.days);
+        self.seen.facts.fresh.days.iter().chain(originals)
+    }
+
+    /// What it has changed, without copies.
+    fn changes_without_copies(&self) -> Changes {
+        let facts = &self.seen.facts;
+        if self.copies == Copies::None {
+            return changes(&self.seen.entry.header, facts).0;
+        }
+        let mut left = facts.fresh.sums.changes;
+        if let Some(originals) = self.originals() {
+            add_changes(&mut left, &originals.sums.changes);
+        }
+        left
+    }
+}
+
+/// What a session has changed, copies and all, and where that is known from.
+pub(super) fn changes(header: &Header, facts: &Facts) -> (Changes, ChangesFrom) {
+    let summary = header.changes.filter(|c| *c != Changes::default());
+    match summary {
+        Some(summary) => (summary, ChangesFrom::Summary),
+        None => (facts.changes, ChangesFrom::ToolCalls),
+    }
+}
+
+impl Count {
+    pub(super) fn add(&mut self, one: &Counted<'_>) {
+        let facts = &one.seen.facts;
+        self.sessions += 1;
+        self.fresh.add(&facts.fresh);
+        if !facts.olds.is_empty() {
+            self.old.add(&facts.old);
+        }
+        if let Some(originals) = one.originals() {
+            self.originals.add(originals);
+        }
+        let all = changes(&one.seen.entry.header, facts).0;
+        add_changes(&mut self.changes, &all);
+        add_changes(
+            &mut self.changes_without_copies,
+            &one.changes_without_copies(),
+        );
+    }
+
+    /// Adds all of `more`.
+    pub(super) fn merge(&mut self, more: &Self) {
+        self.sessions += more.sessions;
+        self.fresh.merge(&more.fresh);
+        self.old.merge(&more.old);
+        self.originals.merge(&more.originals);
+        add_changes(&mut self.changes, &more.changes);
+        add_changes(
+            &mut self.changes_without_copies,
+            &more.changes_without_copies,
+        );
+    }
+
+    /// Everything.
+    pub(super) fn all(&self) -> Sums {
+        self.sum(&self.old, self.changes)
+    }
+
+    /// Everything but copies.
+    pub(super) fn without_copies(&self) -> Sums {
+        self.sum(&self.originals, self.changes_without_copies)
+    }
+
+    fn sum(&self, more: &Part, changes: Changes) -> Sums {
+        let mut part = self.fresh.clone();
+        part.merge(more);
+        Sums {
+            sessions: self.sessions,
+            changes,
+            active: part.spans.length(),
+            ..part.sums
+        }
+    }
+}
+
+impl Part {
+    fn add(&mut self, tally: &Tally) {
+        self.sums.add_messages(&tally.sums);
+        self.spans.extend(&tally.spans);
+    }
+
+    fn merge(&mut self, more: &Self) {
+        self.sums.add_messages(&more.sums);
+        self.spans.extend(&more.spans);
+    }
+}
+
+impl Sums {
+    /// Adds what `more` tells of messages and parts; not its sessions, its changes and its times.
+    fn add_messages(&mut self, more: &Self) {
+        self.message_count += more.message_count;
+        self.user_messages += more.user_messages;
+        self.part_count += more.part_count;
+        self.tokens.add(&more.tokens);
+        self.cost += more.cost;
+        self.errors += more.errors;
+        add_counts(&mut self.parts_by_type, &more.parts_by_type);
+        add_counts(&mut self.agents, &more.agents);
+        for (name, used) in &more.models {
+            change(&mut self.models, name, |sum| {
+                sum.messages += used.messages;
+                sum.tokens.add(&used.tokens);
+                sum.cost += used.cost;
+            });
+        }
+        for (name, used) in &more.tools {
+            change(&mut self.tools, name, |sum| {
+                sum.calls += used.calls;
+                sum.errors += used.errors;
+            });
+        }
+    }
+}
+
+fn add_counts(sums: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
+    for (name, count) in more {
+        change(sums, name, |sum| *sum += count);
+    }
+}

@@ -1,0 +1,127 @@
+//! Statistics of many sessions.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use filrouge_types::Timestamp;
+
+use super::count::{Count, Counted};
+use super::{Day, Overview, Sums, skipped_notice, token_rules, unread_notice};
+use crate::library::facts::DayShare;
+use crate::library::list::{Ask, Row, selected};
+use crate::library::{Library, LibraryError, forks, notices};
+use crate::{Header, Tokens};
+
+/// A day in milliseconds.
+const DAY: i64 = 86_400_000;
+
+/// A program, and a project of it by its id or else its folder.
+type Key<'a> = (&'static str, Option<&'a str>);
+
+/// Statistics of all sessions that `ask` lets through; its limit and cursor are not looked at.
+///
+/// Whether a message is a copy is known from all sessions there are, as in [`super::session`]: of a fork whose origin
+/// `ask` holds back, the copies are left out all the same.
+///
+/// # Errors
+/// [`LibraryError::Invalid`].
+pub fn overview(library: &Library, ask: &Ask) -> Result<Overview, LibraryError> {
+    let catalog = library.catalog();
+    let (seen, unread) = forks::look_at(library, &selected(&catalog, ask), &[]);
+    let copies = forks::copies(library, &catalog, &seen);
+    let counted: Vec<_> = seen
+        .into_iter()
+        .zip(copies)
+        .map(|(seen, copies)| Counted::of(library, seen, copies))
+        .collect();
+    let mut projects: HashMap<Key<'_>, (String, Count)> = HashMap::new();
+    for one in &counted {
+        let header = &*one.seen.entry.header;
+        let project = projects.entry(key(header));
+        let (_, count) = project.or_insert_with(|| (name(header), Count::default()));
+        count.add(one);
+    }
+    let mut all = Count::default();
+    let mut sources: BTreeMap<&str, Count> = BTreeMap::new();
+    for ((source, _), (_, count)) in &projects {
+        all.merge(count);
+        sources.entry(source).or_default().merge(count);
+    }
+    let sources = sources.into_iter();
+    let mut notices = notices::of_catalog(&catalog);
+    notices.extend(unread_notice(unread));
+    notices.extend(skipped_notice(
+        counted.iter().map(|one| one.seen.facts.skipped).sum(),
+    ));
+    Ok(Overview {
+        all: all.all(),
+        without_copies: all.without_copies(),
+        by_source: sources
+            .map(|(name, count)| (name.to_owned(), count.all()))
+            .collect(),
+        by_project: by_project(projects),
+        days: days(&counted),
+        token_rules: token_rules(counted.iter()),
+        notices,
+    })
+}
+
+fn key(header: &Header) -> Key<'_> {
+    let folder = header.worktree.as_deref().or(header.directory.as_deref());
+    (header.source, header.project_id.as_deref().or(folder))
+}
+
+/// The project's name as lists show it, else its id.
+fn name(header: &Header) -> String {
+    let row = Row::of(header);
+    row.project_name.or(row.project_id).unwrap_or_default()
+}
+
+fn by_project(projects: HashMap<Key<'_>, (String, Count)>) -> Vec<(String, Sums)> {
+    let mut projects: Vec<_> = projects
+        .into_iter()
+        .map(|(key, (name, count))| (key, name, count.all()))
+        .collect();
+    let size = |sums: &Sums| Reverse((total(&sums.tokens), sums.message_count));
+    projects.sort_by(|(a, _, a_sums), (b, _, b_sums)| {
+        size(a_sums).cmp(&size(b_sums)).then_with(|| a.cmp(b))
+    });
+    projects
+        .into_iter()
+        .map(|(_, name, sums)| (name, sums))
+        .collect()
+}
+
+fn total(tokens: &Tokens) -> u64 {
+    let Tokens {
+        input,
+        output,
+        reasoning,
+        cache_read,
+        cache_write,
+    } = *tokens;
+    [output, reasoning, cache_read, cache_write]
+        .iter()
+        .fold(input, |sum, n| sum.saturating_add(*n))
+}
+
+fn days(counted: &[Counted<'_>]) -> Vec<Day> {
+    let mut days: BTreeMap<i64, DayShare> = BTreeMap::new();
+    for (day, share) in counted.iter().flat_map(Counted::days) {
+        days.entry(*day).or_default().add(share);
+    }
+    let days = days.into_iter().map(|(day, share)| Day {
+        date: date(day),
+        messages: share.messages,
+        tokens: share.tokens,
+        cost: share.cost,
+    });
+    days.collect()
+}
+
+/// The date of a day, counted from 1970-01-01 UTC.
+fn date(day: i64) -> String {
+    let start = day.checked_mul(DAY).and_then(Timestamp::from_millis);
+    let written = start.map(|moment| moment.to_string()).unwrap_or_default();
+    written.split('T').next().unwrap_or_default().to_owned()
+}

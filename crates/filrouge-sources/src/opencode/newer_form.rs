@@ -1,0 +1,384 @@
+//! A row of `session_message` as a message and parts in the JSON of OpenCode 1.x (DESIGN §10).
+//!
+//! | type | message | parts |
+//! |---|---|---|
+//! | user | user | text, file, agent |
+//! | assistant | assistant | text, reasoning, tool, in the order of `content` |
+//! | synthetic, skill | user | text, `synthetic` |
+//! | system | system | text, `synthetic` |
+//! | shell | assistant | tool `bash` |
+//! | compaction | user | compaction, with its summary once it has ended |
+//! | all others | system | one of that type, its fields as written |
+//!
+//! Strings stay the tokens they were written as. What a provider has sealed for itself (`native`, `providerState`,
+//! `state`) is left out; every other field without a place is kept under `metadata`.
+
+use crate::SkipReason;
+use crate::object::{Object, Refusal, Writer};
+
+use super::generation::PartText;
+use super::newer_tool;
+
+/// Fields that only the provider can read.
+pub(super) const SEALED: [&str; 4] = ["native", "providerState", "providerMetadata", "state"];
+
+/// A row.
+#[derive(Clone, Copy)]
+pub(super) struct NewerRow<'a> {
+    pub(super) id: &'a str,
+    pub(super) kind: &'a str,
+    pub(super) created: i64,
+    pub(super) data: &'a str,
+}
+
+/// What a row becomes.
+pub(super) struct Form {
+    pub(super) text: String,
+    pub(super) parts: Vec<PartText>,
+}
+
+/// A message that is being put together.
+struct Draft<'a> {
+    row: NewerRow<'a>,
+    message: Writer,
+    parts: Vec<PartText>,
+}
+
+/// The message and parts of a row.
+///
+/// # Errors
+/// When `data` is not a JSON object.
+pub(super) fn form(row: NewerRow<'_>) -> Result<Form, Refusal> {
+    let object = Object::parse(row.data)?;
+    let mut draft = Draft {
+        row,
+        message: Writer::default(),
+        parts: Vec::new(),
+    };
+    let taken: &[&str] = match row.kind {
+        "user" => draft.user(&object),
+        "assistant" => draft.assistant(&object),
+        "synthetic" | "skill" => draft.note("user", &object),
+        "system" => draft.note("system", &object),
+        "shell" => draft.shell(&object)?,
+        "compaction" => draft.compaction(&object),
+        _ => draft.other(&object),
+    };
+    let taken: Vec<&str> = taken
+        .iter()
+        .copied()
+        .chain(["time"])
+        .chain(SEALED)
+        .collect();
+    let mut rest = object.without(&taken);
+    if !matches!(row.kind, "user" | "assistant") {
+        rest.text("type", row.kind);
+    }
+    draft.message.nested("metadata", rest);
+    Ok(Form {
+        text: draft.message.finish(),
+        parts: draft.parts,
+    })
+}
+
+/// The raw values of an array; `None` when it is none.
+pub(super) fn array(raw: &str) -> Option<Vec<&str>> {
+    let values: Vec<&serde_json::value::RawValue> = serde_json::from_str(raw).ok()?;
+    Some(
+        values
+            .into_iter()
+            .map(serde_json::value::RawValue::get)
+            .collect(),
+    )
+}
+
+impl Draft<'_> {
+    fn begin(&mut self, role: &str, object: &Object<'_>) {
+        self.message.text("role", role);
+        match object.get("time").filter(|raw| raw.starts_with('{')) {
+            Some(time) => self.message.raw("time", time),
+            None => {
+                let mut time = Writer::default();
+                time.raw("created", &self.row.created.to_string());
+                self.message.nested("time", time);
+            }
+        }
+    }
+
+    fn part(&mut self, text: String) {
+        // The parts of a message are ordered by their ids.
+        let id = format!("{}:{:05}", self.row.id, self.parts.len());
+        self.parts.push(PartText {
+            id: id.into(),
+            text: text.into(),
+        });
+    }
+
+    fn text_part(&mut self, token: &str, synthetic: bool) {
+        let mut part = Writer::default();
+        part.text("type", "text");
+        part.raw("text", token);
+        if synthetic {
+            part.raw("synthetic", "true");
+        }
+        self.part(part.finish());
+    }
+
+    fn user(&mut self, object: &Object<'_>) -> &'static [&'static str] {
+        self.begin("user", object);
+        if let Some(agent) = object.token("agent") {
+            self.message.raw("agent", agent);
+        }
+        if let Some(text) = object.token("text") {
+            self.text_part(text, false);
+        }
+        for (key, form) in [
+            ("files", file as fn(&Object<'_>) -> Writer),
+            ("agents", named),
+        ] {
+            for raw in object.get(key).and_then(array).unwrap_or_default() {
+                if let Ok(one) = Object::parse(raw) {
+                    self.part(form(&one).finish());
+                }
+            }
+        }
+        &["agent", "text", "files", "agents"]
+    }
+
+    fn assistant(&mut self, object: &Object<'_>) -> &'static [&'static str] {
+        self.begin("assistant", object);
+        let model = object.object("model").ok().flatten();
+        for (key, raw) in [
+            ("agent", object.token("agent")),
+            ("modelID", model.as_ref().and_then(|m| m.token("id"))),
+            (
+                "providerID",
+                model.as_ref().and_then(|m| m.token("providerID")),
+            ),
+            ("variant", model.as_ref().and_then(|m| m.token("variant"))),
+            ("finish", object.token("finish")),
+            ("cost", object.get("cost")),
+            ("tokens", object.get("tokens")),
+        ] {
+            if let Some(raw) = raw {
+                self.message.raw(key, raw);
+            }
+        }
+        if let Some(raw) = object.get("error") {
+            error(&mut self.message, raw);
+        }
+        let Some(content) = object.get("content").and_then(array) else {
+            return &["agent", "model", "finish", "cost", "tokens", "error"];
+        };
+        for raw in content {
+            let text = match Object::parse(raw) {
+                Ok(one) => content_part(&one, raw),
+                Err(_) => unknown(raw),
+            };
+            self.part(text);
+        }
+        &[
+            "agent", "model", "finish", "cost", "tokens", "error", "content",
+        ]
+    }
+
+    fn note(&mut self, role: &str, object: &Object<'_>) -> &'static [&'static str] {
+        self.begin(role, object);
+        if let Some(text) = object.token("text") {
+            self.text_part(text, true);
+        }
+        &["text", "sessionID"]
+    }
+
+    fn shell(&mut self, object: &Object<'_>) -> Result<&'static [&'static str], Refusal> {
+        self.begin("assistant", object);
+        let part = newer_tool::shell(self.row.id, object)?;
+        self.part(part.finish());
+        Ok(&[
+            "command", "output", "callID", "shellID", "shell", "status", "exit",
+        ])
+    }
+
+    fn compaction(&mut self, object: &Object<'_>) -> &'static [&'static str] {
+        self.begin("user", object);
+        for key in ["agent", "cost", "tokens"] {
+            if let Some(raw) = object.get(key) {
+                self.message.raw(key, raw);
+            }
+        }
+        let ended = match object.text("status").as_deref() {
+            None => true,
+            Some(status) => status == "completed",
+        };
+        let mut part = Writer::default();
+        part.text("type", "compaction");
+        let auto = object.token("reason") == Some("\"auto\"");
+        part.raw("auto", if auto { "true" } else { "false" });
+        let summary = object.token("summary").filter(|token| *token != "\"\"");
+        if let Some(summary) = summary {
+            // What has not ended sums up nothing yet.
+            part.raw(if ended { "summary" } else { "partial" }, summary);
+        }
+        for key in ["status", "recent"] {
+            if let Some(raw) = object.get(key) {
+                part.raw(key, raw);
+            }
+        }
+        self.part(part.finish());
+        &[
+            "agent", "cost", "tokens", "status", "reason", "summary", "recent",
+        ]
+    }
+
+    fn other(&mut self, object: &Object<'_>) -> &'static [&'static str] {
+        self.begin("system", object);
+        if let Some(agent) = object.token("agent") {
+            self.message.raw("agent", agent);
+        }
+        let mut part = Writer::default();
+        part.text("type", self.row.kind);
+        part.append(object.without(&[
+            "type",
+            "time",
+            "native",
+            "providerState",
+            "providerMetadata",
+        ]));
+        self.part(part.finish());
+        &["agent", "model", "location", "outcome"]
+    }
+}
+
+/// 1.x says `{name, data: {message}}`.
+fn error(message: &mut Writer, raw: &str) {
+    let Ok(object) = Object::parse(raw) else {
+        let mut data = Writer::default();
+        if raw.starts_with('"') {
+            data.raw("message", raw);
+        }
+        let mut error = Writer::default();
+        error.text("name", "UnknownError");
+        error.nested("data", data);
+        return message.nested("error", error);
+    };
+    let mut data = match object.object("data") {
+        Ok(Some(data)) => data.without(&[]),
+        _ => object.without(&["name", "type", "retryable"]),
+    };
+    if let Some(raw) = object.get("retryable") {
+        data.raw("isRetryable", raw);
+    }
+    let mut error = Writer::default();
+    let name = object.token("name").or_else(|| object.token("type"));
+    match name.filter(|token| *token != "\"unknown\"") {
+        Some(name) => error.raw("name", name),
+        None => error.text("name", "UnknownError"),
+    }
+    error.nested("data", data);
+    message.nested("error", error);
+}
+
+fn content_part(one: &Object<'_>, raw: &str) -> String {
+    match one.text("type").as_deref() {
+        Some("text") => plain_part(one, "text"),
+        Some("reasoning") => plain_part(one, "reasoning"),
+        Some("tool") => match newer_tool::tool(one) {
+            Ok(part) => part.finish(),
+            Err(_) => as_written(one, &[]).finish(),
+        },
+        Some(_) => as_written(one, &["state"]).finish(),
+        None => unknown(raw),
+    }
+}
+
+/// A text or a reasoning.
+fn plain_part(one: &Object<'_>, kind: &str) -> String {
+    let mut part = Writer::default();
+    part.text("type", kind);
+    part.raw("text", one.get("text").unwrap_or("\"\""));
+    if let Ok(Some(time)) = one.object("time") {
+        part.nested(
+            "time",
+            times(&time, &[("start", &["created"]), ("end", &["completed"])]),
+        );
+    }
+    let taken: Vec<&str> = ["type", "text", "time"].into_iter().chain(SEALED).collect();
+    part.nested("metadata", one.without(&taken));
+    part.finish()
+}
+
+/// The first of several keys that is there, under the name 1.x has for it.
+pub(super) fn times(time: &Object<'_>, names: &[(&str, &[&str])]) -> Writer {
+    let mut out = Writer::default();
+    for (name, keys) in names {
+        if let Some(raw) = keys.iter().find_map(|key| time.get(key)) {
+            out.raw(name, raw);
+        }
+    }
+    out
+}
+
+/// The fields of what has no form of its own. Its id is not that of the part it becomes.
+fn as_written(one: &Object<'_>, taken: &[&str]) -> Writer {
+    let ids = [
+        "id",
+        "messageID",
+        "sessionID",
+        "native",
+        "providerState",
+        "providerMetadata",
+    ];
+    let taken: Vec<&str> = ids.iter().chain(taken).copied().collect();
+    let mut out = one.without(&taken);
+    if let Some(id) = one.token("id") {
+        out.raw("originalID", id);
+    }
+    out
+}
+
+fn unknown(raw: &str) -> String {
+    let mut part = Writer::default();
+    part.text("type", "unknown");
+    part.raw("value", raw);
+    part.finish()
+}
+
+/// An attached file.
+pub(super) fn file(one: &Object<'_>) -> Writer {
+    let mut part = Writer::default();
+    part.text("type", "file");
+    for (key, raw) in [
+        ("mime", one.token("mime")),
+        (
+            "filename",
+            one.token("name").or_else(|| one.token("filename")),
+        ),
+        ("url", one.token("uri").or_else(|| one.token("url"))),
+        ("source", one.get("source")),
+    ] {
+        if let Some(raw) = raw {
+            part.raw(key, raw);
+        }
+    }
+    part.nested(
+        "metadata",
+        one.without(&[
+            "type", "mime", "name", "filename", "uri", "url", "source", "data",
+        ]),
+    );
+    part
+}
+
+/// A named agent.
+fn named(one: &Object<'_>) -> Writer {
+    let mut part = Writer::default();
+    part.text("type", "agent");
+    part.append(as_written(one, &["type"]));
+    part
+}
+
+/// A refusal for a field that is needed.
+pub(super) fn bad(field: &str) -> Refusal {
+    let detail = format!("{field} is absent or not of its type");
+    (SkipReason::BadField, detail)
+}

@@ -1,0 +1,206 @@
+//! Tool calls of `session_message` as tool parts of OpenCode 1.x.
+
+use crate::object::{Object, Refusal, Writer};
+
+use super::newer_form::{array, bad, file, times};
+
+/// A tool call of an answer's content.
+pub(super) fn tool(one: &Object<'_>) -> Result<Writer, Refusal> {
+    let state = one.object("state")?.ok_or_else(|| bad("state"))?;
+    let mut part = Writer::default();
+    part.text("type", "tool");
+    part.raw("callID", one.token("id").ok_or_else(|| bad("id"))?);
+    part.raw("tool", one.token("name").ok_or_else(|| bad("name"))?);
+    let time = one.object("time")?;
+    part.nested("state", self::state(&state, time.as_ref()));
+    let taken = [
+        "type",
+        "id",
+        "name",
+        "state",
+        "time",
+        "native",
+        "providerState",
+        "providerMetadata",
+    ];
+    part.nested("metadata", one.without(&taken));
+    Ok(part)
+}
+
+fn state(state: &Object<'_>, time: Option<&Object<'_>>) -> Writer {
+    let status = match state.text("status").as_deref() {
+        None | Some("streaming") => "pending".to_owned(),
+        Some(status) => status.to_owned(),
+    };
+    let mut out = Writer::default();
+    out.text("status", &status);
+    match state.get("input") {
+        // Still being written: the beginning of its JSON.
+        Some(raw) if raw.starts_with('"') => {
+            out.raw("input", "{}");
+            out.raw("raw", raw);
+        }
+        raw => out.raw("input", raw.unwrap_or("{}")),
+    }
+    let content = state.get("content").and_then(array).unwrap_or_default();
+    let content: Vec<Object<'_>> = content
+        .into_iter()
+        .filter_map(|raw| Object::parse(raw).ok())
+        .collect();
+    if let Some(output) = output(state, &content).filter(|_| status != "pending") {
+        out.raw("output", &output);
+    }
+    if let Some(title) = state.token("title") {
+        out.raw("title", title);
+    }
+    if let Some(error) = error(state) {
+        out.raw("error", error);
+    }
+    if let Some(raw) = state.get("metadata").or_else(|| state.get("structured")) {
+        out.raw("metadata", &with_session(raw));
+    }
+    if let Some(time) = time {
+        let names: [(&str, &[&str]); 3] = [
+            ("start", &["ran", "created"]),
+            ("end", &["completed"]),
+            ("compacted", &["pruned", "compacted"]),
+        ];
+        out.nested("time", times(time, &names));
+    }
+    attachments(&mut out, state, &content);
+    let taken = [
+        "status",
+        "input",
+        "content",
+        "output",
+        "title",
+        "error",
+        "metadata",
+        "structured",
+        "attachments",
+        "native",
+        "providerState",
+        "state",
+    ];
+    out.append(state.without(&taken));
+    out
+}
+
+/// The texts of a call's content one after the other, as one token.
+fn output(state: &Object<'_>, content: &[Object<'_>]) -> Option<String> {
+    let texts: Vec<&str> = content
+        .iter()
+        .filter_map(|one| inner(one.token("text")?))
+        .collect();
+    if texts.is_empty() {
+        return state.token("output").map(str::to_owned);
+    }
+    let mut output = String::from("\"");
+    for (index, text) in texts.iter().enumerate() {
+        if index > 0 && !output.ends_with("\\n") {
+            output.push_str("\\n");
+        }
+        output.push_str(text);
+    }
+    output.push('"');
+    Some(output)
+}
+
+/// What is between a token's quotes.
+fn inner(token: &str) -> Option<&str> {
+    token.strip_prefix('"')?.strip_suffix('"')
+}
+
+fn error<'a>(state: &Object<'a>) -> Option<&'a str> {
+    let raw = state.get("error")?;
+    match state.object("error") {
+        Ok(Some(error)) => error.token("message").or_else(|| error.token("type")),
+        _ => Some(raw).filter(|raw| raw.starts_with('"')),
+    }
+}
+
+fn attachments(out: &mut Writer, state: &Object<'_>, content: &[Object<'_>]) {
+    let kept = state.get("attachments").and_then(array).unwrap_or_default();
+    let kept = kept.into_iter().filter_map(|raw| Object::parse(raw).ok());
+    let is_file = |one: &&Object<'_>| one.token("type") == Some("\"file\"");
+    let files = content.iter().filter(is_file).map(file);
+    let all: Vec<String> = files
+        .chain(kept.map(|one| file(&one)))
+        .map(Writer::finish)
+        .collect();
+    if !all.is_empty() {
+        out.raw("attachments", &format!("[{}]", all.join(",")));
+    }
+}
+
+/// The metadata of a call, with the session it has started under the name that 1.x has for it.
+fn with_session(raw: &str) -> String {
+    if !raw.contains("\"sessionID\"") {
+        return raw.to_owned();
+    }
+    let Ok(object) = Object::parse(raw) else {
+        return raw.to_owned();
+    };
+    match (object.get("sessionId"), object.token("sessionID")) {
+        (None, Some(id)) => {
+            let mut out = object.without(&[]);
+            out.raw("sessionId", id);
+            out.finish()
+        }
+        _ => raw.to_owned(),
+    }
+}
+
+/// A command that the user ran himself. Its form has changed twice: flat, then with what ran under `shell` and what it
+/// printed under `output`.
+pub(super) fn shell(row: &str, object: &Object<'_>) -> Result<Writer, Refusal> {
+    let ran = object.object("shell")?;
+    let printed = object.object("output")?;
+    let find = |key: &str| object.get(key).or_else(|| ran.as_ref()?.get(key));
+    let id = ["callID", "shellID", "id"].iter().find_map(|key| find(key));
+    let mut part = Writer::default();
+    part.text("type", "tool");
+    match id.filter(|raw| raw.starts_with('"')) {
+        Some(id) => part.raw("callID", id),
+        None => part.text("callID", row),
+    }
+    part.text("tool", "bash");
+    let time = object.object("time")?;
+    let ended = time
+        .as_ref()
+        .is_some_and(|time| time.get("completed").is_some());
+    let running = match find("status") {
+        Some(status) => status == "\"running\"",
+        None => !ended,
+    };
+    let mut input = Writer::default();
+    input.raw("command", find("command").unwrap_or("\"\""));
+    let mut state = Writer::default();
+    state.text("status", if running { "running" } else { "completed" });
+    state.nested("input", input);
+    let text = printed
+        .as_ref()
+        .and_then(|o| o.token("output").or_else(|| o.token("text")));
+    let output = object.token("output").or(text);
+    if let Some(output) = output.or((!running).then_some("\"\"")) {
+        state.raw("output", output);
+    }
+    let mut metadata = Writer::default();
+    for key in ["exit", "status"] {
+        if let Some(raw) = find(key) {
+            metadata.raw(key, raw);
+        }
+    }
+    if printed.as_ref().is_some_and(|o| o.is_true("truncated")) {
+        metadata.raw("truncated", "true");
+    }
+    state.nested("metadata", metadata);
+    if let Some(time) = &time {
+        state.nested(
+            "time",
+            times(time, &[("start", &["created"]), ("end", &["completed"])]),
+        );
+    }
+    part.nested("state", state);
+    Ok(part)
+}

@@ -1,0 +1,36 @@
+//! The order of ids: they begin with 48 bits of a clock that wraps every 795 days.
+
+/// Sorts by id. Where some ids were made shortly before a wrap and others shortly after, the low ones come last.
+pub(super) fn by_id<T>(entries: &mut [T], id: impl Fn(&T) -> &str) {
+    let clock = |entry: &T| {
+        let (_, digits) = id(entry).split_once('_')?;
+        u8::from_str_radix(digits.get(..2)?, 16).ok()
+    };
+    let low = |entry: &T| clock(entry).is_some_and(|c| c < 0x40);
+    let high = |entry: &T| clock(entry).is_some_and(|c| c >= 0xc0);
+    let wrapped = entries.iter().any(low) && entries.iter().any(high);
+    entries.sort_unstable_by(|a, b| {
+        let key = |entry| wrapped && low(entry);
+        (key(a), id(a)).cmp(&(key(b), id(b)))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_id;
+
+    #[test]
+    fn what_was_written_across_the_wrap_stays_in_order() {
+        let order = |ids: &[&'static str]| {
+            let mut ids = ids.to_vec();
+            by_id(&mut ids, |id| id);
+            ids
+        };
+        assert_eq!(
+            order(&["prt_fff2", "prt_0001", "prt_fff1"]),
+            ["prt_fff1", "prt_fff2", "prt_0001"]
+        );
+        assert_eq!(order(&["prt_7002", "prt_7001"]), ["prt_7001", "prt_7002"]);
+        assert_eq!(order(&["b", "a", "prt_é"]), ["a", "b", "prt_é"]);
+    }
+}

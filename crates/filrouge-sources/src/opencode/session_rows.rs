@@ -1,0 +1,352 @@
+//! Rows of `session` and `session_v2` as texts with the keys of the tree's session file (DESIGN §10).
+//!
+//! Columns came and went between versions: one that is not there is read as NULL.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use filrouge_sqlite::foreign::{ForeignError, Reader, Row, Value};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::generation::{Project, SessionText};
+use crate::files::is_id;
+use crate::object::Writer;
+use crate::{SkipReason, Skipped};
+
+/// What stands before the columns of [`TEXTS`].
+const HEAD: usize = 10;
+
+const TEXTS: [(&str, &str); 9] = [
+    ("slug", "slug"),
+    ("version", "version"),
+    ("project_id", "projectID"),
+    ("directory", "directory"),
+    ("parent_id", "parentID"),
+    ("title", "title"),
+    ("workspace_id", "workspaceID"),
+    ("path", "path"),
+    ("idle_outcome", "idleOutcome"),
+];
+
+const TIMES: [(&str, &str); 7] = [
+    ("time_created", "created"),
+    ("time_updated", "updated"),
+    ("time_compacting", "compacting"),
+    ("time_archived", "archived"),
+    ("time_idle", "idle"),
+    ("time_viewed", "viewed"),
+    ("time_suspended", "suspended"),
+];
+
+const SUMMARY: [(&str, &str); 3] = [
+    ("summary_additions", "additions"),
+    ("summary_deletions", "deletions"),
+    ("summary_files", "files"),
+];
+
+const TOKENS: [(&str, &str); 3] = [
+    ("tokens_input", "input"),
+    ("tokens_output", "output"),
+    ("tokens_reasoning", "reasoning"),
+];
+
+const CACHE: [(&str, &str); 2] = [
+    ("tokens_cache_read", "read"),
+    ("tokens_cache_write", "write"),
+];
+
+/// Columns that hold JSON; diffs are the large ones.
+const JSON: [(&str, &str); 5] = [
+    ("permission", "permission"),
+    ("revert", "revert"),
+    ("model", "model"),
+    ("metadata", "metadata"),
+    ("summary_diffs", "diffs"),
+];
+
+/// A column of JSON that is larger is not copied into a session's text.
+const COLUMN_BYTES_MAX: usize = 1 << 20;
+
+/// A session, and where its messages are.
+#[derive(Debug, Clone)]
+pub(super) struct SessionRow {
+    pub(super) session: SessionText,
+    pub(super) created: i64,
+    /// Whether table `message` has some of it.
+    pub(super) in_message: bool,
+    /// Whether table `session_message` has some of it.
+    pub(super) in_session_message: bool,
+}
+
+/// Which tables and columns there are.
+#[derive(Debug, Default)]
+pub(super) struct Schema {
+    columns: HashMap<String, Vec<String>>,
+}
+
+impl Schema {
+    /// Looks. Only tables that conversations are read from: never `event`, `account`, `credential`.
+    pub(super) fn read(reader: &Reader<'_>) -> Result<Self, ForeignError> {
+        let mut columns = HashMap::new();
+        for table in reader.tables()? {
+            let known = [
+                "session",
+                "session_v2",
+                "message",
+                "part",
+                "session_message",
+                "project",
+                "todo",
+            ];
+            if known.contains(&table.as_str()) {
+                let of_table = reader.columns(&table)?;
+                columns.insert(table, of_table);
+            }
+        }
+        Ok(Self { columns })
+    }
+
+    /// Whether there is such a table.
+    pub(super) fn has(&self, table: &str) -> bool {
+        self.columns.contains_key(table)
+    }
+
+    /// Whether a table has such a column.
+    pub(super) fn has_column(&self, table: &str, column: &str) -> bool {
+        let columns = self.columns.get(table);
+        columns.is_some_and(|columns| columns.iter().any(|one| one == column))
+    }
+
+    /// The question for all rows of a table of sessions.
+    pub(super) fn select(&self, table: &str) -> String {
+        let column = |name: &str| match self.has_column(table, name) {
+            true => format!("s.{name}"),
+            false => "NULL".to_owned(),
+        };
+        let of_project = |name: &str| match self.has_column("project", name) {
+            true => format!("p.{name}"),
+            false => "NULL".to_owned(),
+        };
+        let some_in = |of: &str| match self.has(of) {
+            true => format!("EXISTS (SELECT 1 FROM {of} x WHERE x.session_id = s.id)"),
+            false => "0".to_owned(),
+        };
+        let mut columns = vec![
+            "s.rowid".to_owned(),
+            "s.id".to_owned(),
+            of_project("name"),
+            of_project("worktree"),
+            some_in("message"),
+            some_in("session_message"),
+            column("share_url"),
+            column("fork_session_id"),
+            column("fork_boundary"),
+            column("agent"),
+        ];
+        let lists = [&TEXTS[..], &TIMES, &SUMMARY, &TOKENS, &CACHE, &JSON];
+        columns.extend(
+            lists
+                .iter()
+                .copied()
+                .flatten()
+                .map(|(name, _)| column(name)),
+        );
+        columns.push(column("cost"));
+        let project = match self.has("project") {
+            true => " LEFT JOIN project p ON p.id = s.project_id",
+            false => "",
+        };
+        format!("SELECT {} FROM {table} s{project}", columns.join(", "))
+    }
+}
+
+/// Takes the rows of a table of sessions; `id` for one alone. A damaged page costs what is behind it.
+pub(super) fn read(
+    reader: &Reader<'_>,
+    schema: &Schema,
+    (table, database): (&str, &Path),
+    id: Option<&str>,
+    skipped: &mut Vec<Skipped>,
+) -> Result<Vec<SessionRow>, ForeignError> {
+    let mut found = Vec::new();
+    let mut sql = schema.select(table);
+    let mut values = Vec::new();
+    if let Some(id) = id {
+        sql.push_str(" WHERE s.id = ?1");
+        values.push(Value::Text(id));
+    }
+    let place = super::database::place(database, table, "");
+    let read = reader.query(&sql, &values, |row| {
+        match session(row, &place, skipped) {
+            Ok(session) => found.push(session),
+            Err(why) => skipped.push(why),
+        }
+        ControlFlow::Continue(())
+    });
+    super::database::tolerate(read, &place, skipped)?;
+    Ok(found)
+}
+
+fn session(row: &Row<'_>, place: &Path, skipped: &mut Vec<Skipped>) -> Result<SessionRow, Skipped> {
+    let Some(id) = row.text(1).filter(|id| is_id(id)) else {
+        let number = row.integer(0).unwrap_or(0);
+        let place = place.join(format!("rowid {number}"));
+        return Err(Skipped::new(&place, SkipReason::BadName, "no usable id"));
+    };
+    let place = place.join(id);
+    let text = |column: usize| row.text(column).map(Box::from);
+    let project = TEXTS
+        .iter()
+        .position(|(name, _)| *name == "project_id")
+        .unwrap_or(0);
+    let session = SessionText {
+        id: id.into(),
+        folder: row.text(HEAD + project).unwrap_or_default().into(),
+        text: text_of(row, id, &place, skipped).into(),
+        place,
+        project: Project {
+            name: text(2),
+            worktree: text(3),
+        },
+        agent: text(9),
+        directory: None,
+        fork_of: text(7),
+    };
+    Ok(SessionRow {
+        session,
+        created: row.integer(HEAD + TEXTS.len()).unwrap_or(i64::MIN),
+        in_message: row.integer(4) == Some(1),
+        in_session_message: row.integer(5) == Some(1),
+    })
+}
+
+fn text_of(row: &Row<'_>, id: &str, place: &Path, skipped: &mut Vec<Skipped>) -> String {
+    let mut out = Writer::default();
+    out.text("id", id);
+    let mut at = HEAD;
+    for (_, key) in TEXTS {
+        if let Some(text) = row.text(at) {
+            out.text(key, text);
+        }
+        at += 1;
+    }
+    let mut numbers = |names: &[(&str, &str)]| {
+        let mut object = Writer::default();
+        for (_, key) in names {
+            if let Some(number) = row.integer(at) {
+                object.raw(key, &number.to_string());
+            }
+            at += 1;
+        }
+        object
+    };
+    let (time, mut summary) = (numbers(&TIMES), numbers(&SUMMARY));
+    let (mut tokens, cache) = (numbers(&TOKENS), numbers(&CACHE));
+    out.nested("time", time);
+    for (_, key) in JSON {
+        if let Some(raw) = json(row, at, key, place, skipped) {
+            match key {
+                "diffs" => summary.raw(key, raw),
+                _ => out.raw(key, raw),
+            }
+        }
+        at += 1;
+    }
+    out.nested("summary", summary);
+    tokens.nested("cache", cache);
+    out.nested("tokens", tokens);
+    if let Some(cost) = row.real(at).filter(|cost| cost.is_finite()) {
+        out.raw("cost", &cost.to_string());
+    }
+    if let Some(url) = row.text(6) {
+        let mut share = Writer::default();
+        share.text("url", url);
+        out.nested("share", share);
+    }
+    if let Some(origin) = row.text(7) {
+        let mut fork = Writer::default();
+        fork.text("sessionID", origin);
+        if let Some(boundary) = row.text(8) {
+            fork.text("boundary", boundary);
+        }
+        out.nested("fork", fork);
+    }
+    if let Some(agent) = row.text(9) {
+        out.text("agent", agent);
+    }
+    out.finish()
+}
+
+/// A column of JSON; one that is none costs only itself.
+fn json<'a>(
+    row: &'a Row<'_>,
+    column: usize,
+    key: &str,
+    place: &Path,
+    skipped: &mut Vec<Skipped>,
+) -> Option<&'a str> {
+    let bytes = row.bytes(column)?;
+    let mut skip = |reason, detail: String| skipped.push(Skipped::new(place, reason, detail));
+    if bytes.len() > COLUMN_BYTES_MAX {
+        skip(
+            SkipReason::TooLarge,
+            format!("{key} has {} bytes", bytes.len()),
+        );
+        return None;
+    }
+    match serde_json::from_slice::<&RawValue>(bytes) {
+        Ok(raw) => Some(raw.get()).filter(|raw| *raw != "null"),
+        Err(_) => {
+            skip(SkipReason::Malformed, format!("{key} is not JSON"));
+            None
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Speaker {
+    agent: Option<String>,
+    mode: Option<String>,
+}
+
+/// The agent that the first messages of a session name.
+pub(super) fn first_agent(
+    reader: &Reader<'_>,
+    schema: &Schema,
+    row: &SessionRow,
+) -> Result<Option<Box<str>>, ForeignError> {
+    let id = &[Value::Text(&row.session.id)];
+    let mut agent = None;
+    let mut look = |sql: &str| {
+        let asked = reader.query(sql, id, |row| {
+            let speaker = row.bytes(0).map(serde_json::from_slice::<Speaker>);
+            if let Some(Ok(speaker)) = speaker {
+                agent = speaker.agent.or(speaker.mode).map(Into::into);
+            }
+            match agent {
+                Some(_) => ControlFlow::Break(()),
+                None => ControlFlow::Continue(()),
+            }
+        });
+        super::database::tolerate(asked, &row.session.place, &mut Vec::new())
+    };
+    if row.in_message {
+        look(
+            "SELECT CASE WHEN octet_length(data) <= 1048576 THEN data END FROM message \
+             WHERE session_id = ?1 ORDER BY time_created, id LIMIT 20",
+        )?;
+    } else if row.in_session_message {
+        let order = match schema.has_column("session_message", "seq") {
+            true => "seq",
+            false => "time_created, id",
+        };
+        look(&format!(
+            "SELECT CASE WHEN octet_length(data) <= 1048576 THEN data END FROM session_message \
+             WHERE session_id = ?1 AND type IN ('assistant', 'agent-switched') \
+             ORDER BY {order} LIMIT 20"
+        ))?;
+    }
+    Ok(agent)
+}

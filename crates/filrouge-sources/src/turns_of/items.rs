@@ -1,0 +1,304 @@
+//! A message to items.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use filrouge_types::{Channel, ItemId, NewItem, RawJson, Role as Speaker, Timestamp};
+
+use super::item_id;
+use crate::object::{Object, Writer, check_value};
+use crate::{Message, Part, PartKind, Role, SkipReason, Skipped, Tool, ToolStatus};
+
+/// Items on their way: ids that were given, and what could not be made.
+pub(super) struct Items<'a> {
+    pub(super) program: &'static str,
+    pub(super) path: &'a Path,
+    pub(super) seen: HashSet<ItemId>,
+    pub(super) skipped: Vec<Skipped>,
+}
+
+/// An item, and whether it can be the answer of its turn.
+pub(super) struct Made {
+    pub(super) item: NewItem,
+    pub(super) can_answer: bool,
+}
+
+/// What an item says, before it has its message's fields.
+struct Content {
+    id: String,
+    role: Speaker,
+    channel: Channel,
+    json: String,
+    at: Option<i64>,
+}
+
+impl Items<'_> {
+    pub(super) fn skip(&mut self, reason: SkipReason, detail: String) {
+        self.skipped.push(Skipped::new(self.path, reason, detail));
+    }
+
+    /// The items of one message: its parts in order, its error, its usage with the last one.
+    pub(super) fn of_message(&mut self, message: &Message) -> Vec<Made> {
+        let mut made = Vec::new();
+        for part in &message.parts {
+            let can_answer = can_answer(message, part);
+            for content in contents(message, part) {
+                match content {
+                    Ok(content) => made.extend(self.made(message, content, can_answer)),
+                    Err(reason) => self.skip(reason, format!("part {:?}", part.id)),
+                }
+            }
+        }
+        let own = error(message).or_else(|| made.is_empty().then(|| bare(message)));
+        if let Some(own) = own {
+            made.extend(self.made(message, own, false));
+        }
+        if let Some(last) = made.last_mut() {
+            last.item.usage = usage(message);
+        }
+        if let Some(first) = made.first_mut() {
+            first.item.metadata = notes(self.program, message);
+        }
+        made
+    }
+
+    fn made(&mut self, message: &Message, content: Content, can_answer: bool) -> Option<Made> {
+        let Some(id) = item_id(&content.id) else {
+            self.skip(SkipReason::BadField, format!("{:?} is no id", content.id));
+            return None;
+        };
+        if !self.seen.insert(id.clone()) {
+            self.skip(
+                SkipReason::DuplicateId,
+                format!("{id} was read from another message"),
+            );
+            return None;
+        }
+        let parts = RawJson::from_checked(format!("[{}]", content.json));
+        let item = NewItem {
+            item_id: Some(id),
+            agent: message.agent.clone(),
+            model: message.model.clone(),
+            occurred_at: Timestamp::from_millis(content.at.unwrap_or(message.created)),
+            ..NewItem::new(content.role, content.channel, parts)
+        };
+        Some(Made { item, can_answer })
+    }
+}
+
+fn can_answer(message: &Message, part: &Part) -> bool {
+    match &part.kind {
+        PartKind::Text { text, synthetic } => {
+            message.role == Role::Assistant && !message.summary && !synthetic && !text.is_empty()
+        }
+        _ => false,
+    }
+}
+
+/// One item a part, two a tool that has ended.
+fn contents(message: &Message, part: &Part) -> Vec<Result<Content, SkipReason>> {
+    let one = |role, channel, json: Writer| {
+        vec![Ok(Content {
+            id: part.id.to_string(),
+            role,
+            channel,
+            json: json.finish(),
+            at: part.start,
+        })]
+    };
+    match &part.kind {
+        PartKind::Text { text, synthetic } => {
+            let (role, channel) = place_of(message, *synthetic);
+            one(role, channel, text_part(text))
+        }
+        PartKind::Reasoning { text } => {
+            let mut json = Writer::default();
+            json.text("type", "reasoning");
+            json.text("text", text);
+            one(Speaker::Assistant, Channel::Thought, json)
+        }
+        PartKind::Tool(tool) => tool_items(part, tool),
+        PartKind::File { mime, name, url } => {
+            let (role, channel) = place_of(message, false);
+            let mut json = Writer::default();
+            json.text("type", "file");
+            for (key, value) in [("mime", mime), ("name", name), ("url", url)] {
+                if let Some(value) = value {
+                    json.text(key, value);
+                }
+            }
+            one(role, channel, json)
+        }
+        PartKind::Patch { files } => {
+            let files: Vec<&str> = files.iter().map(|file| &**file).collect();
+            let mut json = Writer::default();
+            json.text("type", "patch");
+            json.raw("files", &serde_json::Value::from(files).to_string());
+            one(Speaker::System, Channel::SystemNote, json)
+        }
+        PartKind::Compaction { automatic, summary } => match summary {
+            Some(text) => one(Speaker::System, Channel::Summary, text_part(text)),
+            None => {
+                let mut json = Writer::default();
+                json.text("type", "compaction");
+                json.raw("automatic", if *automatic { "true" } else { "false" });
+                one(Speaker::System, Channel::SystemNote, json)
+            }
+        },
+        PartKind::Other { name, json } => match check_value(json) {
+            Ok(raw) => one(Speaker::System, Channel::SystemNote, note(name, raw)),
+            Err((reason, _)) => vec![Err(reason)],
+        },
+    }
+}
+
+/// Who said a text, and on which channel.
+fn place_of(message: &Message, synthetic: bool) -> (Speaker, Channel) {
+    match message.role {
+        _ if message.summary => (Speaker::System, Channel::Summary),
+        Role::User if !synthetic => (Speaker::User, Channel::Question),
+        Role::Assistant => (Speaker::Assistant, Channel::Observation),
+        Role::User | Role::System => (Speaker::System, Channel::SystemNote),
+    }
+}
+
+fn text_part(text: &str) -> Writer {
+    let mut json = Writer::default();
+    json.text("type", "text");
+    json.text("text", text);
+    json
+}
+
+/// A part as written; one without a type of its own stands in a field of one that has it.
+fn note(name: &str, raw: &str) -> Writer {
+    if let Some(object) = Object::parse(raw)
+        .ok()
+        .filter(|o| o.token("type").is_some())
+    {
+        return object.without(&[]);
+    }
+    let mut json = Writer::default();
+    json.text("type", name);
+    json.raw("value", raw);
+    json
+}
+
+fn tool_items(part: &Part, tool: &Tool) -> Vec<Result<Content, SkipReason>> {
+    let args = match check_value(&tool.input) {
+        Ok(args) => args,
+        Err((reason, _)) => return vec![Err(reason)],
+    };
+    let mut json = Writer::default();
+    json.text("type", "tool_call");
+    json.text("call_id", &tool.call_id);
+    json.text("name", &tool.name);
+    json.raw("args", args);
+    if let Some(child) = &tool.child {
+        json.text("child_session_id", child);
+    }
+    let mut items = vec![Ok(Content {
+        id: format!("{}:call", part.id),
+        role: Speaker::Assistant,
+        channel: Channel::ToolCall,
+        json: json.finish(),
+        at: part.start,
+    })];
+    let ok = match tool.status {
+        ToolStatus::Completed => true,
+        ToolStatus::Error => false,
+        ToolStatus::Pending | ToolStatus::Running => return items,
+    };
+    let text = tool.error.as_ref().filter(|_| !ok).or(tool.output.as_ref());
+    let mut json = Writer::default();
+    json.text("type", "tool_result");
+    json.text("call_id", &tool.call_id);
+    json.raw("ok", if ok { "true" } else { "false" });
+    json.raw("latency_ms", &latency(part));
+    json.text("content", text.map_or("", |text| text));
+    items.push(Ok(Content {
+        id: format!("{}:result", part.id),
+        role: Speaker::Tool,
+        channel: Channel::ToolResult,
+        json: json.finish(),
+        at: part.end,
+    }));
+    items
+}
+
+fn latency(part: &Part) -> String {
+    match (part.start, part.end) {
+        (Some(start), Some(end)) if end >= start => (end - start).to_string(),
+        _ => "null".to_owned(),
+    }
+}
+
+fn error(message: &Message) -> Option<Content> {
+    let error = message.error.as_ref()?;
+    let mut json = Writer::default();
+    json.text("type", "error");
+    json.text("code", &error.name);
+    json.text("message", &error.message);
+    json.raw("retryable", if error.retryable { "true" } else { "false" });
+    Some(Content {
+        id: format!("{}:error", message.id),
+        role: Speaker::Assistant,
+        channel: Channel::Error,
+        json: json.finish(),
+        at: message.completed,
+    })
+}
+
+/// Stands for a message without parts, so that its fields have a place.
+fn bare(message: &Message) -> Content {
+    let mut json = Writer::default();
+    json.text("type", "message");
+    json.text("id", &message.id);
+    Content {
+        id: message.id.to_string(),
+        role: Speaker::System,
+        channel: Channel::SystemNote,
+        json: json.finish(),
+        at: None,
+    }
+}
+
+fn usage(message: &Message) -> Option<RawJson> {
+    let mut usage = Writer::default();
+    if let Some(tokens) = &message.tokens {
+        let mut cache = Writer::default();
+        cache.raw("read", &tokens.cache_read.to_string());
+        cache.raw("write", &tokens.cache_write.to_string());
+        let mut json = Writer::default();
+        json.raw("input", &tokens.input.to_string());
+        json.raw("output", &tokens.output.to_string());
+        json.raw("reasoning", &tokens.reasoning.to_string());
+        json.nested("cache", cache);
+        usage.nested("tokens", json);
+    }
+    if let Some(cost) = message.cost {
+        usage.raw("cost", &serde_json::Value::from(cost).to_string());
+    }
+    (!usage.is_empty()).then(|| RawJson::from_checked(usage.finish()))
+}
+
+/// What the message says of itself, with its first item.
+fn notes(program: &str, message: &Message) -> Option<RawJson> {
+    let mut said = Writer::default();
+    said.text("id", &message.id);
+    for (key, value) in [
+        ("parent_id", &message.parent_id),
+        ("finish", &message.finish),
+    ] {
+        if let Some(value) = value {
+            said.text(key, value);
+        }
+    }
+    if message.copied {
+        said.raw("copied", "true");
+    }
+    let mut notes = Writer::default();
+    notes.nested("message", said);
+    let mut metadata = Writer::default();
+    metadata.nested(program, notes);
+    Some(RawJson::from_checked(metadata.finish()))
+}

@@ -1,0 +1,154 @@
+//! Databases with malformed rows and damaged pages, and files that are none.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use filrouge_sources::{Conversation, Library, SkipReason, Skipped, opencode};
+
+use crate::copy_of;
+use crate::databases::{conversations, database_of, of, python, scanned};
+
+fn words(skipped: &[Skipped]) -> Vec<(String, &'static str)> {
+    let name = |s: &Skipped| {
+        let path = s.path.to_string_lossy().into_owned();
+        path.split_once('#')
+            .map_or(path.clone(), |(_, row)| row.to_owned())
+    };
+    let mut words: Vec<_> = skipped
+        .iter()
+        .map(|s| (name(s), s.reason.as_str()))
+        .collect();
+    words.sort();
+    words
+}
+
+#[test]
+fn malformed_rows_cost_only_themselves() {
+    let dir = database_of("opencode-sqlite-first");
+    let path = dir.path().join("opencode.db");
+    python(
+        &path,
+        r#"
+c.execute("PRAGMA foreign_keys = OFF")
+c.execute("PRAGMA ignore_check_constraints = ON")
+S = 'ses_44e90d925ffeBM67k4fmNh04dz'
+c.execute("INSERT INTO session (id, project_id, slug, directory, title, version, time_created, time_updated, revert) VALUES (?, 'global', 's', '/', 't', '1.2.1', 5, 6, '{torn')", ('ses_bad_revert',))
+c.execute("INSERT INTO session (id, project_id, slug, directory, title, version, time_created, time_updated) VALUES ('../../etc/x', 'global', 's', '/', 't', '1.2.1', 5, 6)")
+c.execute("INSERT INTO session (id, project_id, slug, directory, title, version, time_created, time_updated) VALUES (NULL, 'global', 's', '/', 't', '1.2.1', 5, 6)")
+c.execute("INSERT INTO session (id, project_id, slug, directory, title, version, time_created, time_updated) VALUES ('ses_no_time', 'global', 's', '/', 't', '1.2.1', 'yesterday', 6)")
+message = lambda id, session, data: c.execute("INSERT INTO message VALUES (?, ?, 7, 7, ?)", (id, session, data))
+part = lambda id, message, data: c.execute("INSERT INTO part VALUES (?, ?, ?, 7, 7, ?)", (id, message, S, data))
+good = '{"role":"user","time":{"created":7}}'
+message('msg_good', 'ses_bad_revert', good)
+message('msg_torn', 'ses_bad_revert', '{"role":"user","time":{"crea')
+message('msg_empty', 'ses_bad_revert', '')
+message('msg_blob', 'ses_bad_revert', b'\xff\xfe')
+message('msg_number', 'ses_bad_revert', 17)
+message('../x', 'ses_bad_revert', good)
+message(None, 'ses_bad_revert', good)
+message('msg_lost', 'ses_nowhere', good)
+part('prt_good', 'msg_good', '{"type":"text","text":"still here"}')
+part('prt_torn', 'msg_good', '{"type":"text","text":"sti')
+part('prt_odd', 'msg_good', '{"type":"tool","tool":7}')
+part('prt_utf', 'msg_good', b'{"type":"text","text":"\xff"}')
+part('prt_lost', 'msg_nowhere', '{"type":"text","text":"lost"}')
+"#,
+    );
+    let sources = opencode::open(&path).unwrap();
+    let source = of(&sources, "sqlite");
+    let listing = source.list().unwrap();
+    assert_eq!(listing.headers.len(), 23);
+    let expected = [
+        ("session/rowid 24".to_owned(), "bad_name"),
+        ("session/rowid 25".to_owned(), "bad_name"),
+        ("session/ses_bad_revert".to_owned(), "malformed"),
+        ("session/ses_no_time".to_owned(), "bad_field"),
+    ];
+    assert_eq!(words(&listing.skipped), expected);
+    let read = source.conversation("ses_bad_revert").unwrap();
+    assert_eq!(read.messages.len(), 1);
+    let parts: Vec<_> = read.messages[0]
+        .parts
+        .iter()
+        .map(|p| (&*p.id, p.kind.name()))
+        .collect();
+    assert_eq!(parts, [("prt_good", "text"), ("prt_odd", "tool")]);
+    let found = words(&read.skipped);
+    let expected = [
+        ("message/?", "bad_name"),
+        ("message/?", "bad_name"),
+        ("message/msg_blob", "not_utf8"),
+        ("message/msg_empty", "torn"),
+        ("message/msg_number", "malformed"),
+        ("message/msg_torn", "torn"),
+        ("part/prt_torn", "torn"),
+        ("part/prt_utf", "not_utf8"),
+    ];
+    let found: Vec<_> = found.iter().map(|(p, r)| (p.as_str(), *r)).collect();
+    assert_eq!(found, expected);
+    let lost = words(&source.strays().unwrap());
+    let expected = [
+        ("message/msg_nowhere".to_owned(), "orphan_parts"),
+        ("session/ses_nowhere".to_owned(), "orphan_messages"),
+    ];
+    assert_eq!(lost, expected);
+    let gone = source.conversation("../../etc/x").unwrap_err();
+    assert!(!matches!(gone, filrouge_sources::ReadError::Unavailable(_)));
+}
+
+#[test]
+fn a_damaged_page_costs_what_is_on_it() {
+    let dir = database_of("opencode-sqlite");
+    let path = dir.path().join("opencode.db");
+    let before = conversations(dir.path());
+    let mut bytes = fs::read(&path).unwrap();
+    // A leaf of table `part`; those of `event` have parts in them, too.
+    let holds = |page: &[u8], word: &[u8]| page.windows(word.len()).any(|w| w == word);
+    let is_leaf =
+        |page: &&mut [u8]| page[0] == 0x0d && holds(page, b"prt_") && !holds(page, b"evt_");
+    let leaf = bytes.chunks_mut(4096).filter(is_leaf).nth(3).unwrap();
+    leaf.fill(0xa5);
+    fs::write(&path, bytes).unwrap();
+    let after = conversations(dir.path());
+    assert_eq!(after.len(), before.len());
+    let parts = |all: &BTreeMap<String, Conversation>| -> usize {
+        all.values()
+            .flat_map(|c| &c.messages)
+            .map(|m| m.parts.len())
+            .sum()
+    };
+    let lost = parts(&before) - parts(&after);
+    assert!((1..120).contains(&lost), "{lost}");
+    let named: Vec<_> = after.values().flat_map(|c| &c.skipped).collect();
+    assert!(!named.is_empty());
+    assert!(named.iter().all(|s| s.reason == SkipReason::Malformed));
+    let sources = opencode::open(&path).unwrap();
+    let found = scanned(of(&sources, "sqlite"), "type", false);
+    assert!(found.len() > 200, "{}", found.len());
+}
+
+#[test]
+fn what_is_no_history_is_told() {
+    let dir = copy_of("opencode-json");
+    let path = dir.path().join("opencode.db");
+    fs::write(
+        &path,
+        "no database at all, but long enough to be taken for one",
+    )
+    .unwrap();
+    fs::write(dir.path().join("opencode-empty.db"), "").unwrap();
+    let sources = opencode::open(dir.path()).unwrap();
+    let library = Library::new(sources, 1 << 20);
+    let catalog = library.catalog();
+    assert_eq!((catalog.entries.len(), catalog.unavailable.len()), (14, 1));
+    assert!(catalog.unavailable[0].contains("not a SQLite database"));
+    let empty: Vec<_> = catalog.skipped.iter().map(|s| s.reason).collect();
+    assert_eq!(empty, [SkipReason::Database]);
+    let why = opencode::open(&path).err().unwrap();
+    assert!(
+        matches!(why, filrouge_sources::SourceError::Unrecognised { .. }),
+        "{why:?}"
+    );
+    fs::remove_file(&path).unwrap();
+    assert!(library.catalog().unavailable[0].contains("does not exist"));
+}

@@ -1,0 +1,341 @@
+//! OpenCode's databases: genuine ones counted independently, searched, and several storages at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use filrouge_sources::{
+    Conversation, Found, Library, PartKind, Role, Scan, Source, ToolStatus, opencode,
+};
+use serde_json::Value;
+
+use crate::{copy, copy_of, fixture, json};
+
+/// Runs a script that may use `c`, a connection to the database at `path`; gives what it prints.
+pub(crate) fn python(path: &Path, script: &str) -> String {
+    let head = "import sqlite3, sys, json, time\n\
+                c = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)\n";
+    let output = Command::new("python3")
+        .args(["-c", &format!("{head}{script}")])
+        .arg(path)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A copy of a fixture's database alone, without the files that OpenCode left beside it.
+pub(crate) fn database_of(name: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for file in ["opencode.db", "opencode.db-wal"] {
+        let from = fixture(name).join(file);
+        if from.exists() {
+            fs::copy(from, dir.path().join(file)).unwrap();
+        }
+    }
+    dir
+}
+
+pub(crate) fn of<'a>(sources: &'a [Arc<dyn Source>], generation: &str) -> &'a dyn Source {
+    let found = sources.iter().find(|s| s.generation() == generation);
+    &**found.unwrap()
+}
+
+/// All conversations of all sources by their ids.
+pub(crate) fn conversations(path: &Path) -> BTreeMap<String, Conversation> {
+    let mut all = BTreeMap::new();
+    for source in opencode::open(path).unwrap() {
+        for header in source.list().unwrap().headers {
+            let one = source.conversation(&header.id).unwrap();
+            all.entry(header.id.to_string()).or_insert(one);
+        }
+    }
+    all
+}
+
+pub(crate) fn role(role: Role) -> &'static str {
+    match role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::System => "system",
+    }
+}
+
+const COUNTS: &str = r#"
+count = lambda sql: {k: n for k, n in c.execute(sql)}
+print(json.dumps({
+    'sessions': c.execute("SELECT count(*) FROM session").fetchone()[0],
+    'roles': count("SELECT json_extract(data, '$.role'), count(*) FROM message GROUP BY 1"),
+    'parts': count("SELECT json_extract(data, '$.type'), count(*) FROM part GROUP BY 1"),
+    'agents': {k: v for k, v in c.execute("SELECT id, coalesce((SELECT json_extract(data, '$.agent') FROM message WHERE session_id = session.id ORDER BY time_created, id LIMIT 1), '') FROM session")},
+}))
+"#;
+
+#[test]
+fn counts_equal_those_of_sql() {
+    for name in [
+        "opencode-sqlite",
+        "opencode-sqlite-first",
+        "opencode-sqlite-migrated",
+        "opencode-sqlite-wal",
+    ] {
+        let dir = database_of(name);
+        let sources = opencode::open(dir.path()).unwrap();
+        let sessions: usize = sources
+            .iter()
+            .map(|s| s.list().unwrap().headers.len())
+            .sum();
+        let source = of(&sources, "sqlite");
+        let (mut roles, mut parts) = (BTreeMap::new(), BTreeMap::new());
+        for header in source.list().unwrap().headers {
+            let read = source.conversation(&header.id).unwrap();
+            assert!(read.skipped.is_empty(), "{name}: {:?}", read.skipped);
+            for message in &read.messages {
+                *roles.entry(role(message.role).to_owned()).or_insert(0) += 1;
+                for part in &message.parts {
+                    *parts.entry(part.kind.name().to_owned()).or_insert(0) += 1;
+                }
+            }
+        }
+        drop(sources);
+        let other = database_of(name);
+        let expected = json(&python(&other.path().join("opencode.db"), COUNTS));
+        assert_eq!(sessions, expected["sessions"], "{name}");
+        assert_eq!(
+            serde_json::to_value(roles).unwrap(),
+            expected["roles"],
+            "{name}"
+        );
+        assert_eq!(
+            serde_json::to_value(parts).unwrap(),
+            expected["parts"],
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn headers_have_the_agent_of_the_row_or_of_the_first_message() {
+    for name in ["opencode-sqlite-first", "opencode-sqlite-migrated"] {
+        let dir = database_of(name);
+        let source = opencode::open(&dir.path().join("opencode.db")).unwrap();
+        let listing = of(&source, "sqlite").list().unwrap();
+        assert_eq!((listing.headers.len(), listing.skipped.len()), (22, 0));
+        let expected = json(&python(&dir.path().join("opencode.db"), COUNTS));
+        for header in &listing.headers {
+            let agent = header.agent.as_deref().unwrap_or_default();
+            assert_eq!(
+                agent, expected["agents"][&*header.id],
+                "{name} {}",
+                header.id
+            );
+            assert!(header.worktree.is_some() && header.directory.is_some());
+        }
+        let agents: BTreeSet<_> = listing.headers.iter().map(|h| &h.agent).collect();
+        assert!(agents.len() > 4, "{agents:?}");
+        let archived = listing.headers.iter().filter(|h| h.archived.is_some());
+        assert_eq!(archived.count(), 1);
+    }
+}
+
+#[test]
+fn what_is_only_in_the_log_is_read_with_its_running_tool() {
+    let dir = database_of("opencode-sqlite-wal");
+    let sources = opencode::open(dir.path()).unwrap();
+    let source = of(&sources, "sqlite");
+    let headers = source.list().unwrap().headers;
+    let read = source.conversation(&headers[0].id).unwrap();
+    assert_eq!((headers.len(), read.messages.len()), (1, 2));
+    let parts = read.messages.iter().flat_map(|m| &m.parts);
+    let running =
+        |kind: &PartKind| matches!(kind, PartKind::Tool(t) if t.status == ToolStatus::Running);
+    assert_eq!(parts.filter(|p| running(&p.kind)).count(), 1);
+}
+
+#[test]
+fn the_session_written_across_the_wrap_is_in_order_of_time() {
+    let dir = database_of("opencode-sqlite");
+    let all = conversations(dir.path());
+    let wrap = &all["ses_000008563ffeYQ7zbLtpl8wWVX"];
+    let ids: Vec<&str> = wrap.messages.iter().map(|m| &*m.id).collect();
+    assert!(ids[0].starts_with("msg_fff") && ids[ids.len() - 1].starts_with("msg_000"));
+    assert!(wrap.messages.is_sorted_by_key(|m| m.created));
+    let text = |m: &filrouge_sources::Message| {
+        m.parts
+            .iter()
+            .any(|p| matches!(p.kind, PartKind::Text { .. }))
+    };
+    assert_eq!(
+        wrap.messages
+            .iter()
+            .filter(|m| m.role == Role::User && text(m))
+            .count(),
+        6
+    );
+}
+
+#[test]
+fn trees_and_databases_at_once_give_each_session_once() {
+    let dir = copy_of("opencode-json");
+    copy(&fixture("opencode-json-legacy"), dir.path());
+    let migrated = fixture("opencode-sqlite-migrated").join("opencode.db");
+    fs::copy(migrated, dir.path().join("opencode.db")).unwrap();
+    let newest = fixture("opencode-sqlite").join("opencode.db");
+    fs::copy(newest, dir.path().join("opencode-dev.db")).unwrap();
+    fs::write(dir.path().join("auth.json"), "secret").unwrap();
+    let sources = opencode::open(dir.path()).unwrap();
+    let generations: Vec<_> = sources.iter().map(|s| s.generation()).collect();
+    let mut expected = vec!["session_message", "session_message", "sqlite", "sqlite"];
+    expected.extend(["storage", "project"]);
+    assert_eq!(generations, expected);
+    let catalog = Library::new(sources, 1 << 20).catalog();
+    assert!(catalog.unavailable.is_empty());
+    let ids: BTreeSet<_> = catalog
+        .entries
+        .iter()
+        .map(|e| e.header.id.clone())
+        .collect();
+    assert_eq!(ids.len(), catalog.entries.len());
+    let mut by_generation = BTreeMap::new();
+    for entry in &catalog.entries {
+        *by_generation.entry(entry.header.generation).or_insert(0) += 1;
+    }
+    // The tree's sessions are all in the migrated database; 23 and 2 are the newest one's; 2 are in the oldest alone.
+    let expected = [("project", 2), ("session_message", 2), ("sqlite", 22 + 23)];
+    assert_eq!(by_generation, BTreeMap::from(expected));
+}
+
+/// What a search for a word finds: (session, message, part or none for the message itself, role).
+pub(crate) fn scanned(
+    source: &dyn Source,
+    word: &str,
+    roles: bool,
+) -> BTreeSet<(String, String, String, String)> {
+    let found = Mutex::new(BTreeSet::new());
+    let finder = |text: &[u8]| text.windows(word.len()).any(|w| w == word.as_bytes());
+    let take = |one: Found<'_>| {
+        let said = one.role.map_or("", role).to_owned();
+        let parts = one.parts.iter().map(|p| p.id.to_string());
+        let error = one.error.map(|_| String::new());
+        for part in parts.chain(error) {
+            let new = (
+                one.session.to_owned(),
+                one.message.to_owned(),
+                part,
+                said.clone(),
+            );
+            assert!(found.lock().unwrap().insert(new), "handed over twice");
+        }
+    };
+    let scan = Scan {
+        may_hold: &finder,
+        wanted: &|_| true,
+        roles,
+        stopped: &|| false,
+        found: &take,
+    };
+    source.scan(&scan).unwrap();
+    found.into_inner().unwrap()
+}
+
+#[test]
+fn a_scan_finds_what_sql_finds() {
+    let dir = database_of("opencode-sqlite");
+    let path = dir.path().join("opencode.db");
+    let sources = opencode::open(&path).unwrap();
+    for word in ["bucket", "limiter", "the", "é", "nothing says this"] {
+        let found = scanned(of(&sources, "sqlite"), word, true);
+        let script = format!(
+            r#"
+rows = c.execute("SELECT p.session_id, p.message_id, p.id, json_extract(m.data, '$.role') FROM part p JOIN message m ON m.id = p.message_id WHERE instr(p.data, '{word}') > 0")
+print(json.dumps(sorted(rows)))"#
+        );
+        let expected: BTreeSet<(String, String, String, String)> =
+            serde_json::from_str(&python(&path, &script)).unwrap();
+        let parts: BTreeSet<_> = found.into_iter().filter(|f| !f.2.is_empty()).collect();
+        assert_eq!(parts, expected, "{word}");
+        assert_eq!(expected.is_empty(), word == "nothing says this");
+    }
+    let errors = scanned(of(&sources, "sqlite"), "APIError", false);
+    let errors: Vec<_> = errors.iter().filter(|f| f.2.is_empty()).collect();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+}
+
+#[test]
+fn a_scan_of_one_session_looks_at_no_other() {
+    let dir = database_of("opencode-sqlite");
+    let sources = opencode::open(dir.path()).unwrap();
+    let found = Mutex::new(Vec::new());
+    let scan = Scan {
+        may_hold: &|_| true,
+        wanted: &|id| id == "ses_44e90d925ffeBM67k4fmNh04dz",
+        roles: true,
+        stopped: &|| false,
+        found: &|one| {
+            found
+                .lock()
+                .unwrap()
+                .push((one.session.to_owned(), one.role))
+        },
+    };
+    of(&sources, "sqlite").scan(&scan).unwrap();
+    let found = std::mem::take(&mut *found.lock().unwrap());
+    assert!(found.len() > 20);
+    assert!(
+        found
+            .iter()
+            .all(|f| f.0 == "ses_44e90d925ffeBM67k4fmNh04dz" && f.1.is_some())
+    );
+    let none = Scan {
+        stopped: &|| true,
+        found: &|_| panic!("stopped"),
+        wanted: &|_| true,
+        ..scan
+    };
+    of(&sources, "sqlite").scan(&none).unwrap();
+}
+
+#[test]
+fn secrets_and_events_are_never_read() {
+    let dir = database_of("opencode-sqlite");
+    let path = dir.path().join("opencode.db");
+    python(
+        &path,
+        r#"
+S = 'ses_44e90d925ffeBM67k4fmNh04dz'
+c.execute("INSERT INTO session_share VALUES (?, 'x', 'the-share-secret', 'https://share.example/x', 1, 1)", (S,))
+c.execute("UPDATE session SET share_url = 'https://share.example/x' WHERE id = ?", (S,))
+"#,
+    );
+    let sources = opencode::open(&path).unwrap();
+    for source in &sources {
+        for header in source.list().unwrap().headers {
+            let loaded = source.load(&header.id).unwrap();
+            let metadata = loaded.session.metadata.as_str();
+            assert!(!metadata.contains("the-share-secret"));
+            let shared = &*header.id == "ses_44e90d925ffeBM67k4fmNh04dz";
+            assert_eq!(metadata.contains("https://share.example/x"), shared);
+        }
+    }
+    let todo: Vec<Value> = sources
+        .iter()
+        .flat_map(|s| {
+            let headers = s.list().unwrap().headers;
+            let load = |h: &Arc<filrouge_sources::Header>| {
+                json(s.load(&h.id).unwrap().session.metadata.as_str())
+            };
+            headers.iter().map(load).collect::<Vec<_>>()
+        })
+        .filter(|m| m["opencode"]["todo"].is_array())
+        .collect();
+    assert!(!todo.is_empty());
+    let first = &todo[0]["opencode"]["todo"][0];
+    assert_eq!(
+        first["content"],
+        "Find every place that counts requests today"
+    );
+}

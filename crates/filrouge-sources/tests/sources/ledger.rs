@@ -1,0 +1,432 @@
+//! The ledger as a source: what a scope sees of it, and that an imported history reads as its program wrote it.
+
+use std::sync::Arc;
+
+use filrouge_engine::{CreateSession, Engine, ImportedTurn, Settings};
+use filrouge_sources::ledger::LedgerSource;
+use filrouge_sources::{
+    Conversation, LoadedSession, Message, Outcome, PartKind, ReadError, Role, Scan, Source,
+    TokenRule, ToolStatus,
+};
+use filrouge_sqlite::{Options, SqliteLedger};
+use filrouge_store::command::Target;
+use filrouge_store::memory::MemoryLedger;
+use filrouge_store::record::Seqs;
+use filrouge_store::{Keyring, Ledger, OsEntropy, Scope, Viewer};
+use filrouge_types::{
+    FixedClock, IdentityId, RawJson, RequestId, SessionId, SystemClock, TenantId, TurnStatus,
+    merge_objects,
+};
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use super::*;
+
+/// A ledger with its engine, on a runtime whose threads the test is none of.
+struct World {
+    runtime: Runtime,
+    engine: Arc<Engine>,
+}
+
+impl World {
+    fn over(ledger: Arc<dyn Ledger>) -> Self {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.enable_all().worker_threads(1).build().unwrap();
+        let entropy = Arc::new(OsEntropy);
+        let engine = Engine::new(ledger, entropy, Arc::new(SystemClock), Settings::default());
+        Self {
+            runtime,
+            engine: Arc::new(engine),
+        }
+    }
+
+    fn in_memory() -> Self {
+        let keyring = Arc::new(Keyring::single([7; 32]));
+        let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
+        Self::over(Arc::new(MemoryLedger::new(
+            keyring,
+            Arc::new(OsEntropy),
+            clock,
+        )))
+    }
+
+    fn seen_by(&self, scope: Scope) -> LedgerSource {
+        LedgerSource::new(self.engine.clone(), scope, self.runtime.handle().clone())
+    }
+
+    fn make(&self, scope: &Scope, id: &str, metadata: Option<RawJson>) {
+        let request = CreateSession {
+            session_id: Some(id.parse().unwrap()),
+            title: Some(format!("about {id}").into()),
+            project_id: None,
+            parent_session_id: None,
+            metadata,
+        };
+        let made = self.engine.create_session(scope, request);
+        self.runtime.block_on(made).unwrap();
+    }
+
+    fn record(&self, scope: &Scope, id: &str, turn: ImportedTurn) {
+        let id: SessionId = id.parse().unwrap();
+        let recorded = self.engine.record_turn(scope, &id, turn);
+        self.runtime.block_on(recorded).unwrap();
+    }
+
+    fn say(&self, scope: &Scope, id: &str, request: &str, items: serde_json::Value) {
+        let items: Vec<NewItem> = serde_json::from_value(items).unwrap();
+        let turn = ImportedTurn {
+            request_id: request.parse().unwrap(),
+            items,
+            status: TurnStatus::Finalized,
+            metadata: None,
+        };
+        self.record(scope, id, turn);
+    }
+}
+
+fn scope(viewer: Viewer) -> Scope {
+    Scope::new(TenantId::default_tenant(), viewer)
+}
+
+fn user(name: &str) -> Scope {
+    scope(Viewer::EndUser(Some(IdentityId::new(name).unwrap())))
+}
+
+fn operator() -> Scope {
+    scope(Viewer::Operator)
+}
+
+fn text(role: &str, channel: &str, text: &str) -> serde_json::Value {
+    json!({ "role": role, "channel": channel, "parts": [{ "type": "text", "text": text }] })
+}
+
+fn ids(source: &LedgerSource) -> Vec<String> {
+    let listing = source.list().unwrap();
+    assert!(!listing.truncated && listing.skipped.is_empty());
+    listing.headers.iter().map(|h| h.id.to_string()).collect()
+}
+
+/// What a scan hands over, as (session, texts).
+fn scanned(source: &LedgerSource) -> Vec<(String, String)> {
+    let found = std::sync::Mutex::new(Vec::new());
+    source
+        .scan(&Scan {
+            may_hold: &|_| true,
+            wanted: &|_| true,
+            roles: true,
+            stopped: &|| false,
+            found: &|one| {
+                for part in one.parts {
+                    if let PartKind::Text { text, .. } = &part.kind {
+                        let pair = (one.session.to_owned(), text.to_string());
+                        found.lock().unwrap().push(pair);
+                    }
+                }
+            },
+        })
+        .unwrap();
+    found.into_inner().unwrap()
+}
+
+#[test]
+fn identities_never_see_each_other() {
+    let world = World::in_memory();
+    for name in ["ada", "bob"] {
+        let id = format!("of-{name}");
+        world.make(&user(name), &id, None);
+        let words = format!("the secret of {name}");
+        world.say(
+            &user(name),
+            &id,
+            "r",
+            json!([text("user", "question", &words)]),
+        );
+    }
+    for (own, other) in [("ada", "bob"), ("bob", "ada")] {
+        let source = world.seen_by(user(own));
+        let (mine, theirs) = (format!("of-{own}"), format!("of-{other}"));
+        assert_eq!(ids(&source), [mine.clone()]);
+        assert_eq!(
+            scanned(&source),
+            [(mine.clone(), format!("the secret of {own}"))]
+        );
+        assert!(source.conversation(&mine).is_ok() && source.load(&mine).is_ok());
+        assert_eq!(source.stamp(&mine).unwrap(), None, "never kept");
+        for id in [theirs.as_str(), "absent", "", "../../etc/passwd"] {
+            assert!(
+                matches!(source.conversation(id), Err(ReadError::Gone)),
+                "{id}"
+            );
+            assert!(matches!(source.load(id), Err(ReadError::Gone)), "{id}");
+        }
+    }
+    assert_eq!(ids(&world.seen_by(operator())).len(), 2);
+}
+
+/// One of everything a turn can hold.
+fn a_turn() -> serde_json::Value {
+    json!([
+        text("user", "question", "What is there?"),
+        text("assistant", "thought", "I look."),
+        { "role": "assistant", "channel": "tool_call", "agent": "build", "model": "m-1",
+          "parts": [{ "type": "tool_call", "call_id": "c1", "name": "ls", "args": { "path": "." } }] },
+        { "role": "tool", "channel": "tool_result",
+          "parts": [{ "type": "tool_result", "call_id": "c1", "ok": true, "content": "a\nb" }] },
+        { "role": "assistant", "channel": "tool_call", "agent": "build",
+          "parts": [{ "type": "tool_call", "call_id": "c2", "name": "rm", "args": {} }] },
+        { "role": "tool", "channel": "tool_result",
+          "parts": [{ "type": "tool_result", "call_id": "c2", "ok": false, "content": { "code": 1 } }] },
+        { "role": "assistant", "channel": "tool_call", "agent": "build",
+          "parts": [{ "type": "tool_call", "call_id": "left", "name": "sleep", "args": 1 }] },
+        { "role": "tool", "channel": "tool_result",
+          "parts": [{ "type": "tool_result", "call_id": "nobody", "ok": true, "content": "late" }] },
+        { "role": "assistant", "channel": "final", "agent": "build", "model": "m-1",
+          "parts": [{ "type": "text", "text": "Two files." }],
+          "usage": { "input_tokens": 10, "output_tokens": 4, "cache_read_input_tokens": 100, "cost": 0.25 } },
+        text("assistant", "summary", "We looked."),
+        { "role": "assistant", "channel": "observation", "agent": "review",
+          "parts": [{ "type": "chart", "values": [1, 2] }] },
+        text("system", "system_note", "restarted"),
+        { "role": "assistant", "channel": "error", "agent": "review",
+          "parts": [{ "type": "error", "code": "rate_limited", "message": "wait", "retryable": true }] },
+    ])
+}
+
+fn one<'a>(conversation: &'a Conversation, part: &str) -> (&'a Message, &'a PartKind) {
+    let found = conversation.messages.iter().find_map(|message| {
+        let part = message.parts.iter().find(|p| match &p.kind {
+            PartKind::Tool(tool) => *tool.call_id == *part,
+            kind => kind.name() == part,
+        });
+        Some((message, &part?.kind))
+    });
+    found.unwrap_or_else(|| panic!("{part}: {conversation:?}"))
+}
+
+#[test]
+fn items_become_messages_and_parts() {
+    let world = World::in_memory();
+    world.make(&operator(), "s", None);
+    world.say(&operator(), "s", "r", a_turn());
+    let conversation = world.seen_by(operator()).conversation("s").unwrap();
+    let told = conversation
+        .messages
+        .iter()
+        .map(|message| (message.role, message.agent.as_deref(), message.parts.len()));
+    let told: Vec<_> = told.collect();
+    assert_eq!(
+        told,
+        [
+            (Role::User, None, 1),
+            // Without a name it is whoever comes next.
+            (Role::Assistant, Some("build"), 6),
+            (Role::Assistant, None, 1),
+            (Role::Assistant, Some("review"), 1),
+            (Role::System, None, 1),
+            (Role::Assistant, Some("review"), 0),
+        ]
+    );
+    let (answer, first) = one(&conversation, "c1");
+    assert_eq!(answer.parent_id, Some(conversation.messages[0].id.clone()));
+    assert_eq!(answer.model.as_deref(), Some("m-1"));
+    assert_eq!(
+        (
+            answer.tokens.unwrap().input,
+            answer.tokens.unwrap().cache_read
+        ),
+        (10, 100)
+    );
+    assert_eq!(
+        (answer.cost, conversation.token_rule),
+        (Some(0.25), TokenRule::Ledger)
+    );
+    let outcome = |kind: &PartKind| match kind {
+        PartKind::Tool(tool) => (
+            tool.name.to_string(),
+            tool.status,
+            tool.input.to_string(),
+            tool.output
+                .as_deref()
+                .or(tool.error.as_deref())
+                .map(str::to_owned),
+        ),
+        other => panic!("{other:?}"),
+    };
+    let of = |id| outcome(one(&conversation, id).1);
+    assert_eq!(
+        outcome(first),
+        (
+            "ls".into(),
+            ToolStatus::Completed,
+            r#"{"path":"."}"#.into(),
+            Some("a\nb".into())
+        )
+    );
+    assert_eq!(
+        of("c2"),
+        (
+            "rm".into(),
+            ToolStatus::Error,
+            "{}".into(),
+            Some(r#"{"code":1}"#.into())
+        )
+    );
+    assert_eq!(
+        of("left"),
+        ("sleep".into(), ToolStatus::Running, "1".into(), None)
+    );
+    assert_eq!(
+        of("nobody"),
+        (
+            "unknown".into(),
+            ToolStatus::Completed,
+            "null".into(),
+            Some("late".into())
+        )
+    );
+    assert!(
+        matches!(one(&conversation, "chart").1, PartKind::Other { json, .. } if json.contains("[1,2]"))
+    );
+    assert!(
+        matches!(one(&conversation, "compaction").1, PartKind::Compaction { summary: Some(text), .. } if &**text == "We looked.")
+    );
+    let error = conversation.messages[5].error.as_ref().unwrap();
+    assert_eq!(
+        (&*error.name, &*error.message, error.retryable),
+        ("rate_limited", "wait", true)
+    );
+    let boundary = &conversation.boundaries[..];
+    assert_eq!(boundary.iter().map(|b| b.at).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn redaction_reaches_it() {
+    let world = World::in_memory();
+    world.make(&operator(), "s", None);
+    world.say(&operator(), "s", "r", a_turn());
+    let id: SessionId = "s".parse().unwrap();
+    let seqs = Seqs::of([(1, 4), (9, 9)]).unwrap();
+    let by = operator();
+    let redacted = world
+        .engine
+        .redact(&by, id, Target::Items(seqs), "asked to");
+    world.runtime.block_on(redacted).unwrap();
+    let source = world.seen_by(operator());
+    let told = format!(
+        "{:?} {:?}",
+        source.conversation("s").unwrap(),
+        source.load("s").unwrap()
+    );
+    for gone in ["What is there?", "I look.", "a\\nb", "Two files."] {
+        assert!(!told.contains(gone), "{gone}");
+    }
+    assert!(told.contains("[redacted]") && told.contains("We looked."));
+    let loaded = source.load("s").unwrap();
+    assert_eq!(loaded.turns[0].outcome, Outcome::Finalized);
+    assert!(
+        loaded.turns[0].question[0]
+            .parts
+            .as_str()
+            .contains("[redacted]")
+    );
+}
+
+/// Brings a session in as `filrouge import` does.
+fn bring_in(world: &World, loaded: &LoadedSession, source: &str) {
+    let session = &loaded.session;
+    let origin = json!({ "origin": {
+        "source": source, "created": session.created, "updated": session.updated,
+        "directory": session.directory, "agent": session.agent, "version": session.version,
+    }});
+    let metadata = merge_objects(&RawJson::write(&origin).unwrap(), &session.metadata);
+    world.make(&operator(), session.id.as_str(), Some(metadata));
+    for turn in &loaded.turns {
+        let items = turn.question.iter().chain(&turn.items).cloned();
+        let request_id: RequestId = turn.request_id.clone();
+        let turn = ImportedTurn {
+            request_id,
+            items: items.collect(),
+            status: TurnStatus::Finalized,
+            metadata: Some(turn.metadata.clone()),
+        };
+        world.record(&operator(), session.id.as_str(), turn);
+    }
+}
+
+/// The messages as (id, role, parts), each part as its kind and words. Credentials are masked on their way in.
+fn words(conversation: &Conversation) -> Vec<(String, Role, Vec<String>)> {
+    let messages = conversation.messages.iter().filter(|message| {
+        // An answer that was being written is not brought in.
+        message.role == Role::User || message.completed.is_some() || message.error.is_some()
+    });
+    let parts = |message: &Message| {
+        let words = message.parts.iter().map(|part| {
+            let text = match &part.kind {
+                PartKind::Text { text, .. } | PartKind::Reasoning { text } => text.to_string(),
+                PartKind::Tool(tool) => format!(
+                    "{} {} {:?} {:?} {:?}",
+                    tool.name, tool.status as u8, tool.output, tool.error, tool.child
+                ),
+                PartKind::Patch { files } => files.join(" "),
+                _ => String::new(),
+            };
+            let masked = filrouge_engine::mask_text(&text, &mut filrouge_engine::Masked::default());
+            let text = masked.unwrap_or(text);
+            format!("{} {} {text}", part.id, part.kind.name())
+        });
+        words.collect()
+    };
+    messages
+        .map(|message| (message.id.to_string(), message.role, parts(message)))
+        .collect()
+}
+
+#[test]
+fn an_imported_history_reads_as_its_program_wrote_it() {
+    for name in ["opencode-json", "opencode-json-legacy"] {
+        let folder = copy_of(name);
+        let origin = only(folder.path());
+        let store = tempfile::tempdir().unwrap();
+        let keyring = Arc::new(Keyring::single([7; 32]));
+        let path = store.path().join("filrouge.db");
+        let options = Options::new(path, keyring, Arc::new(OsEntropy), Arc::new(SystemClock));
+        let world = World::over(Arc::new(SqliteLedger::open(options).unwrap()));
+        let headers = origin.list().unwrap().headers;
+        for header in &headers {
+            bring_in(&world, &origin.load(&header.id).unwrap(), "opencode");
+        }
+        let source = world.seen_by(operator());
+        let listed = source.list().unwrap().headers;
+        let told = |h: &filrouge_sources::Header| {
+            (
+                h.id.clone(),
+                h.created,
+                h.updated,
+                h.agent.clone(),
+                h.directory.clone(),
+            )
+        };
+        assert_eq!(
+            listed.iter().map(|h| told(h)).collect::<Vec<_>>(),
+            headers.iter().map(|h| told(h)).collect::<Vec<_>>()
+        );
+        for header in headers {
+            let (own, here) = (
+                origin.conversation(&header.id),
+                source.conversation(&header.id),
+            );
+            let (own, here) = (own.unwrap(), here.unwrap());
+            assert_eq!(words(&here), words(&own), "{}", header.id);
+            assert_eq!(here.boundaries.len(), own.boundaries.len(), "{}", header.id);
+            let tokens = |c: &Conversation| {
+                c.messages
+                    .iter()
+                    .filter_map(|m| m.tokens)
+                    .map(|t| t.output + t.input)
+                    .sum::<u64>()
+            };
+            assert_eq!(tokens(&here), tokens(&own), "{}", header.id);
+        }
+        world.runtime.block_on(world.engine.ledger().close());
+    }
+}

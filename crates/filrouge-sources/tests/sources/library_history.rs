@@ -1,0 +1,378 @@
+//! Histories page by page, what compactions dropped, documents: on genuine histories.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use filrouge_sources::library::compacted::{CompactedContext, compacted};
+use filrouge_sources::library::export::{Form, export};
+use filrouge_sources::library::history::{Ask, History, ShownMessage, ShownPart, history};
+use filrouge_sources::{Library, SkipReason, opencode};
+use serde_json::Value;
+
+use crate::library_lineage::{names, opencode_library};
+use crate::{copy, copy_of, fixture, json, put};
+
+/// The storages with the script's compactions, and where its sessions' names are.
+const STORAGES: [(&str, &str); 4] = [
+    ("opencode-json", "opencode-json"),
+    ("opencode-sqlite", "opencode-sqlite"),
+    ("opencode-sqlite-first", "opencode-sqlite-first"),
+    ("opencode-sqlite-migrated", "opencode-json"),
+];
+
+fn raw(id: &str, cursor: Option<String>, max_chars: usize) -> Ask {
+    Ask {
+        cursor,
+        max_chars,
+        mask: false,
+        ..Ask::of(id)
+    }
+}
+
+fn all_pages(library: &Library, id: &str, max_chars: usize) -> Vec<History> {
+    let mut pages = vec![history(library, &raw(id, None, max_chars)).unwrap()];
+    while let Some(cursor) = pages.last().unwrap().next_cursor.clone() {
+        pages.push(history(library, &raw(id, Some(cursor), max_chars)).unwrap());
+    }
+    pages
+}
+
+fn ids(messages: &[ShownMessage]) -> Vec<&str> {
+    messages.iter().map(|m| m.id.as_str()).collect()
+}
+
+/// The messages of a session of the file storage with their parts, as they lie there.
+fn on_disk(storage: &Path, session: &str) -> BTreeMap<String, BTreeMap<String, Value>> {
+    let files = |folder: &Path| {
+        let files = fs::read_dir(folder).into_iter().flatten();
+        let mut all = BTreeMap::new();
+        for file in files {
+            let path = file.unwrap().path();
+            let id = path.file_stem().unwrap().to_string_lossy().into_owned();
+            all.insert(id, json(&fs::read_to_string(&path).unwrap()));
+        }
+        all
+    };
+    let messages = files(&storage.join("message").join(session)).into_keys();
+    let parts = |id: String| {
+        let parts = files(&storage.join("part").join(&id));
+        (id, parts)
+    };
+    messages.map(parts).collect()
+}
+
+/// The texts of a part as its file has them; those of tools by field.
+fn texts_on_disk(part: &Value) -> BTreeMap<&'static str, String> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let found = match part["type"].as_str().unwrap() {
+        "text" | "reasoning" => vec![("text", text(&part["text"]))],
+        "tool" => {
+            let state = &part["state"];
+            vec![
+                ("output", text(&state["output"])),
+                ("error", text(&state["error"])),
+                ("title", text(&state["title"])),
+            ]
+        }
+        _ => Vec::new(),
+    };
+    let found = found.into_iter();
+    found
+        .filter_map(|(name, text)| Some((name, text?)))
+        .collect()
+}
+
+fn texts_shown(part: &ShownPart) -> BTreeMap<&'static str, String> {
+    let mut all = vec![("text", &part.text)];
+    if part.kind == "tool" {
+        all = vec![
+            ("output", &part.output),
+            ("error", &part.error),
+            ("title", &part.title),
+        ];
+    }
+    let all = all.into_iter();
+    all.filter_map(|(name, text)| Some((name, text.clone()?)))
+        .collect()
+}
+
+#[test]
+fn all_pages_together_are_what_lies_on_disk() {
+    let (dir, library) = opencode_library("opencode-json");
+    let storage = dir.path().join("storage");
+    let mut sessions = 0;
+    for entry in &library.catalog().entries {
+        let id = &*entry.header.id;
+        let disk = on_disk(&storage, id);
+        sessions += 1;
+        for budget in [50, 1_000, usize::MAX] {
+            let mut met: BTreeMap<String, BTreeMap<String, BTreeMap<&str, String>>> =
+                BTreeMap::new();
+            for page in all_pages(&library, id, budget) {
+                assert_eq!(page.total_messages, disk.len());
+                for message in page.messages {
+                    let parts = met.entry(message.id).or_default();
+                    for part in message.parts {
+                        let so_far = parts.entry(part.id.clone()).or_default();
+                        for (field, text) in texts_shown(&part) {
+                            so_far.entry(field).or_default().push_str(&text);
+                        }
+                    }
+                }
+            }
+            let expected = disk.iter().map(|(id, parts)| {
+                let parts = parts
+                    .iter()
+                    .map(|(id, part)| (id.clone(), texts_on_disk(part)));
+                (id.clone(), parts.collect())
+            });
+            assert_eq!(met, expected.collect(), "{id} in pages of {budget}");
+        }
+    }
+    assert_eq!(sessions, 14);
+}
+
+#[test]
+fn compactions_dropped_what_stands_before_them() {
+    let cases = [("small", 3, Some(true)), ("long", 6, Some(false))];
+    for (storage, script) in STORAGES {
+        let (_dir, library) = opencode_library(storage);
+        let id = names(script);
+        for (name, count, automatic) in cases {
+            let id = id(name);
+            if library.catalog().get(&id).is_err() {
+                assert_eq!(
+                    (name, script),
+                    ("long", "opencode-json"),
+                    "not among the files kept"
+                );
+                continue;
+            }
+            let whole = history(&library, &raw(&id, None, usize::MAX)).unwrap();
+            let dropped = compacted(&library, &raw(&id, None, usize::MAX)).unwrap();
+            assert_eq!(
+                ids(&dropped.messages),
+                ids(&whole.messages[..count]),
+                "{storage} {name}"
+            );
+            assert_eq!((dropped.total_messages, dropped.pruned_outputs), (count, 0));
+            let [compaction] = dropped.compactions.as_slice() else {
+                panic!("{:?}", dropped.compactions);
+            };
+            assert_eq!(
+                (compaction.messages, compaction.automatic),
+                (count, automatic)
+            );
+            assert!(
+                compaction.summary.as_ref().unwrap().starts_with("## Goal"),
+                "{compaction:?}"
+            );
+            let marks: Vec<bool> = whole.messages.iter().map(|m| m.compacted).collect();
+            assert_eq!(marks.iter().filter(|m| **m).count(), count);
+            assert!(whole.messages[count].boundary);
+            small_pages_are_the_same(&library, &id, &dropped);
+        }
+    }
+}
+
+fn small_pages_are_the_same(library: &Library, id: &str, whole: &CompactedContext) {
+    let (mut cursor, mut said) = (None, String::new());
+    let texts = |messages: &[ShownMessage]| -> String {
+        let parts = messages.iter().flat_map(|m| &m.parts);
+        parts
+            .flat_map(|p| [&p.text, &p.title, &p.input, &p.error, &p.output])
+            .flatten()
+            .map(String::as_str)
+            .collect()
+    };
+    for _ in 0..10_000 {
+        let page = compacted(library, &raw(id, cursor, 30)).unwrap();
+        said.push_str(&texts(&page.messages));
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(said, texts(&whole.messages));
+}
+
+#[test]
+fn an_output_that_was_pruned_is_given_back() {
+    let dir = copy_of("opencode-json");
+    let id = names("opencode-json")("parser");
+    let storage = dir.path().join("storage");
+    let parts = on_disk(&storage, &id);
+    let is_done = |part: &Value| part["state"]["status"] == "completed";
+    let all = parts
+        .iter()
+        .flat_map(|(m, parts)| parts.iter().map(move |p| (m, p)));
+    let (message, (part, value)) = all.clone().find(|(_, (_, p))| is_done(p)).unwrap();
+    let mut pruned = value.clone();
+    pruned["state"]["time"]["compacted"] = 1_700_000_000_000_i64.into();
+    put(
+        &storage,
+        &format!("part/{message}/{part}.json"),
+        &pruned.to_string(),
+    );
+    let library = Library::new(opencode::open(dir.path()).unwrap(), 1 << 20);
+    let dropped = compacted(&library, &raw(&id, None, 0)).unwrap();
+    assert_eq!((dropped.pruned_outputs, dropped.compactions.len()), (1, 0));
+    assert_eq!(ids(&dropped.messages), [message.as_str()]);
+    let [shown] = dropped.messages[0].parts.as_slice() else {
+        panic!("{:?}", dropped.messages);
+    };
+    assert_eq!(shown.id, *part);
+    assert_eq!(shown.pruned, Some(1_700_000_000_000));
+    assert_eq!(shown.output.as_deref(), value["state"]["output"].as_str());
+}
+
+#[test]
+fn keys_in_an_output_are_masked() {
+    for (storage, script) in STORAGES {
+        let (_dir, library) = opencode_library(storage);
+        let id = names(script)("secret");
+        let plain = history(&library, &raw(&id, None, 0)).unwrap();
+        let masked = history(&library, &Ask::of(&id)).unwrap();
+        let (plain, shown) = (json_of(&plain.messages), json_of(&masked.messages));
+        assert!(
+            plain.contains("AKIAIOSFODNN7EXAMPLE") && !plain.contains("[masked:"),
+            "{plain}"
+        );
+        assert!(
+            !shown.contains("AKIAIOSFODNN7EXAMPLE") && shown.contains("[masked:"),
+            "{shown}"
+        );
+        let told = masked
+            .notices
+            .iter()
+            .any(|n| n.starts_with("masked credentials on this page: "));
+        assert!(told, "{:?}", masked.notices);
+        for form in [Form::Markdown, Form::Html, Form::Json] {
+            let mut out = Vec::new();
+            export(&library, &id, form, true, &mut out).unwrap();
+            assert!(
+                !String::from_utf8(out)
+                    .unwrap()
+                    .contains("AKIAIOSFODNN7EXAMPLE")
+            );
+        }
+    }
+}
+
+fn json_of(messages: &[ShownMessage]) -> String {
+    serde_json::to_string(messages).unwrap()
+}
+
+#[test]
+fn one_session_in_two_storages_is_one() {
+    let dir = copy_of("opencode-json");
+    let files = opencode::open(dir.path()).unwrap();
+    let files = Library::new(files, 1 << 20).catalog().entries.len();
+    copy(&fixture("opencode-sqlite-migrated"), dir.path());
+    let library = Library::new(opencode::open(dir.path()).unwrap(), 1 << 20);
+    let catalog = library.catalog();
+    let in_files = catalog
+        .entries
+        .iter()
+        .filter(|e| e.header.generation == "json")
+        .count();
+    assert!(files > 0 && in_files == 0, "{in_files} of {files}");
+    assert_eq!(catalog.shadowed, files);
+    let id = names("opencode-json")("small");
+    let first = history(&library, &raw(&id, None, 0)).unwrap();
+    assert_eq!(first.session.generation, "sqlite");
+    assert_eq!(first.total_messages, 7);
+}
+
+#[test]
+fn a_message_written_meanwhile_is_seen() {
+    let (dir, library) = opencode_library("opencode-json");
+    let id = names("opencode-json")("small");
+    let before = history(&library, &raw(&id, None, 0)).unwrap();
+    assert_eq!((before.total_messages, before.next_cursor), (7, None));
+    let storage = dir.path().join("storage");
+    let created = 1_800_000_000_000_i64;
+    let message = format!(
+        r#"{{"id":"msg_new","sessionID":"{id}","role":"user","time":{{"created":{created}}}}}"#
+    );
+    let part = format!(
+        r#"{{"id":"prt_new","sessionID":"{id}","messageID":"msg_new","type":"text","text":"one more"}}"#
+    );
+    put(&storage, "part/msg_new/prt_new.json", &part);
+    put(&storage, &format!("message/{id}/msg_new.json"), &message);
+    let newest = Ask {
+        newest_first: true,
+        limit: 1,
+        ..raw(&id, None, 0)
+    };
+    let after = history(&library, &newest).unwrap();
+    assert_eq!(after.total_messages, 8);
+    assert_eq!(after.messages[0].parts[0].text.as_deref(), Some("one more"));
+}
+
+#[test]
+fn a_torn_part_is_counted_and_named() {
+    let (dir, library) = opencode_library("opencode-json");
+    let id = names("opencode-json")("small");
+    let storage = dir.path().join("storage");
+    let parts = on_disk(&storage, &id);
+    let (message, parts) = parts.iter().next().unwrap();
+    let part = parts.keys().next().unwrap();
+    put(
+        &storage,
+        &format!("part/{message}/{part}.json"),
+        r#"{"id":"#,
+    );
+    let shown = history(&library, &raw(&id, None, 0)).unwrap();
+    assert_eq!(shown.total_messages, 7);
+    let notice = shown
+        .notices
+        .iter()
+        .find(|n| n.contains(SkipReason::Torn.as_str()))
+        .unwrap();
+    assert!(
+        notice.starts_with("left out as torn: 1 (") && notice.contains(part.as_str()),
+        "{notice}"
+    );
+}
+
+#[test]
+fn every_session_is_a_document_in_every_form() {
+    for storage in [
+        "opencode-json",
+        "opencode-json-legacy",
+        "opencode-sqlite",
+        "opencode-sqlite-wal",
+    ] {
+        let (_dir, library) = opencode_library(storage);
+        let catalog = library.catalog();
+        assert!(!catalog.entries.is_empty());
+        for entry in &catalog.entries {
+            let id = &*entry.header.id;
+            let written = |form| {
+                let mut out = Vec::new();
+                export(&library, id, form, false, &mut out).unwrap();
+                String::from_utf8(out).unwrap()
+            };
+            let whole = history(&library, &raw(id, None, usize::MAX)).unwrap();
+            let exported = json(&written(Form::Json));
+            let messages = exported["messages"].as_array().unwrap();
+            assert_eq!(messages.len(), whole.total_messages, "{id}");
+            let (markdown, html) = (written(Form::Markdown), written(Form::Html));
+            assert!(markdown.starts_with("# ") && html.ends_with("</html>\n"));
+            for message in &whole.messages {
+                assert!(messages.iter().any(|m| m["id"] == message.id.as_str()));
+                for said in message.parts.iter().filter_map(|p| p.text.as_deref()) {
+                    let words = said.split(|c: char| !c.is_alphanumeric());
+                    for word in words.filter(|w| !w.is_empty()) {
+                        assert!(
+                            markdown.contains(word) && html.contains(word),
+                            "{word} of {id}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

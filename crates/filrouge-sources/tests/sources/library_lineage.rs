@@ -1,0 +1,198 @@
+//! Lineage on genuine histories: subagents, forks, other programs.
+
+use filrouge_sources::library::lineage::{Evidence, Fork, Lineage, Relative, lineage};
+use filrouge_sources::{Library, PartKind, claude_code, codex, opencode};
+
+use crate::{copy_of, fixture, json};
+
+/// A library over a copy of an OpenCode fixture, and the copy.
+pub(crate) fn opencode_library(name: &str) -> (tempfile::TempDir, Library) {
+    let dir = copy_of(name);
+    let sources = opencode::open(dir.path()).unwrap();
+    (dir, Library::new(sources, 8 << 20))
+}
+
+/// The ids of sessions by the short names of a fixture's script.
+pub(crate) fn names(fixture_name: &str) -> impl Fn(&str) -> String {
+    let path = fixture(fixture_name).join("oracle/session-names.json");
+    let names = json(&std::fs::read_to_string(path).unwrap());
+    move |name| names[name].as_str().unwrap().to_owned()
+}
+
+fn of(library: &Library, id: &str) -> Lineage {
+    lineage(library, id).unwrap()
+}
+
+fn titles(relatives: &[Relative]) -> Vec<(usize, &str)> {
+    relatives
+        .iter()
+        .map(|r| (r.depth, r.session.title.as_deref().unwrap_or("?")))
+        .collect()
+}
+
+fn forks(forks: &[Fork]) -> Vec<(&str, Evidence, usize)> {
+    let of = forks.iter();
+    of.map(|f| (&*f.session.id, f.evidence, f.copied_messages))
+        .collect()
+}
+
+/// The storages in which the script's fork, its shorter fork and its chain of subagents are.
+const STORAGES: [(&str, &str); 3] = [
+    ("opencode-sqlite", "opencode-sqlite"),
+    ("opencode-sqlite-first", "opencode-sqlite-first"),
+    ("opencode-sqlite-migrated", "opencode-json"),
+];
+
+#[test]
+fn both_forks_come_from_the_session_they_were_made_of() {
+    for (storage, script) in STORAGES {
+        let (_dir, library) = opencode_library(storage);
+        let id = names(script);
+        let (origin, fork, cut) = (id("impl"), id("fork"), id("fork2"));
+        let inferred = Evidence::Inferred;
+        assert_eq!(
+            forks(&of(&library, &fork).forked_from),
+            [(&*origin, inferred, 12)]
+        );
+        // Eight of twelve messages, which the other fork has, too. Both have the same title.
+        assert_eq!(
+            forks(&of(&library, &cut).forked_from),
+            [(&*origin, inferred, 8)]
+        );
+        let of_origin = of(&library, &origin);
+        let expected = [(&*fork, inferred, 12), (&*cut, inferred, 8)];
+        assert_eq!(forks(&of_origin.forks), expected, "{storage}");
+        assert!(of_origin.forked_from.is_empty() && of_origin.notices.is_empty());
+        assert!(of(&library, &fork).forks.is_empty());
+    }
+}
+
+#[test]
+fn nothing_else_is_a_fork() {
+    for (storage, script) in STORAGES {
+        let (_dir, library) = opencode_library(storage);
+        let id = names(script);
+        let known = [id("impl"), id("fork"), id("fork2")];
+        for entry in &library.catalog().entries {
+            let found = of(&library, &entry.header.id);
+            let related = !found.forks.is_empty() || !found.forked_from.is_empty();
+            assert_eq!(related, known.contains(&found.session.id), "{storage}");
+            assert!(!found.cycle && found.gaps.is_empty());
+            assert!(found.notices.is_empty(), "{:?}", found.notices);
+        }
+    }
+}
+
+#[test]
+fn subagents_stand_at_their_calls() {
+    for (storage, script) in STORAGES {
+        let (_dir, library) = opencode_library(storage);
+        let review = of(&library, &names(script)("review"));
+        let chain = [
+            (1, "Run the suite (@tester subagent)"),
+            (2, "Check the clock (@general subagent)"),
+        ];
+        assert_eq!(titles(&review.child_sessions), chain);
+        let last = of(&library, &review.child_sessions[1].session.id);
+        let up = [(1, chain[0].1), (2, "Quality review Plan 07")];
+        assert_eq!(titles(&last.parent_sessions), up);
+        assert!(last.child_sessions.is_empty() && last.siblings.is_empty());
+        // Each call is in a message of the parent, and names the child.
+        for (parent, child) in [
+            (&review.session.id, 0),
+            (&review.child_sessions[0].session.id, 1),
+        ] {
+            let child = &review.child_sessions[child];
+            let catalog = library.catalog();
+            let entry = catalog.get(parent).unwrap();
+            let conversation = library.conversation(entry).unwrap();
+            let message = child.message_id.as_deref().unwrap();
+            let message = conversation
+                .messages
+                .iter()
+                .find(|m| &*m.id == message)
+                .unwrap();
+            let call = message.parts.iter().find_map(|part| match &part.kind {
+                PartKind::Tool(tool) if tool.child.as_deref() == Some(&child.session.id) => {
+                    Some(tool)
+                }
+                _ => None,
+            });
+            assert_eq!(
+                child.call_id.as_deref(),
+                Some(&*call.unwrap().call_id),
+                "{storage}"
+            );
+        }
+        assert_eq!(last.call_id, review.child_sessions[1].call_id);
+    }
+}
+
+#[test]
+fn the_json_tree_has_its_subagents() {
+    let (_dir, library) = opencode_library("opencode-json");
+    let id = names("opencode-json");
+    let plan = of(&library, &id("plan"));
+    assert_eq!(
+        titles(&plan.child_sessions),
+        [(1, "Map request counters (@general subagent)")]
+    );
+    assert!(plan.child_sessions[0].call_id.is_some());
+    let tour = of(&library, &id("mention"));
+    assert_eq!(
+        titles(&tour.child_sessions),
+        [(1, "Licence check (@general subagent)")]
+    );
+    let child = of(&library, &tour.child_sessions[0].session.id);
+    assert_eq!(
+        titles(&child.parent_sessions),
+        [(1, "Tour of the repository")]
+    );
+    assert_eq!(child.message_id, tour.child_sessions[0].message_id);
+}
+
+#[test]
+fn a_missing_parent_is_a_gap() {
+    let dir = copy_of("opencode-json");
+    let id = names("opencode-json");
+    let parent = id("plan");
+    let project = "d82cdb25e3fd8e4bddc64a620042cf815cd8b682";
+    let folder = dir.path().join("storage/session").join(project);
+    std::fs::remove_file(folder.join(format!("{parent}.json"))).unwrap();
+    let library = Library::new(opencode::open(dir.path()).unwrap(), 8 << 20);
+    let child = of(&library, "ses_44e90f368ffe14oamXJ6uXrFsM");
+    assert_eq!(child.gaps, [parent]);
+    assert!(child.parent_sessions.is_empty());
+}
+
+#[test]
+fn claude_codes_subagent_is_a_child() {
+    let dir = copy_of("claude-code");
+    let library = Library::new(claude_code::open(dir.path()).unwrap(), 8 << 20);
+    let catalog = library.catalog();
+    let parent = "1f9f6b92-f7fe-4d48-a077-9082ea2f9a8f";
+    let found = of(&library, parent);
+    assert_eq!(found.child_sessions.len(), 1);
+    let child = &found.child_sessions[0];
+    assert!(child.call_id.is_some() && child.message_id.is_some());
+    let back = of(&library, &child.session.id);
+    assert_eq!(back.parent_sessions[0].session.id, parent);
+    for entry in &catalog.entries {
+        let found = of(&library, &entry.header.id);
+        assert!(found.forks.is_empty() && found.forked_from.is_empty());
+        assert!(found.gaps.is_empty() && !found.cycle);
+    }
+}
+
+#[test]
+fn codex_sessions_are_unrelated() {
+    let dir = copy_of("codex");
+    let library = Library::new(codex::open(dir.path()).unwrap(), 8 << 20);
+    let catalog = library.catalog();
+    assert_eq!(catalog.entries.len(), 2);
+    for entry in &catalog.entries {
+        let found = of(&library, &entry.header.id);
+        assert!(found.forks.is_empty() && found.forked_from.is_empty());
+        assert!(found.child_sessions.is_empty() && found.gaps.is_empty());
+    }
+}

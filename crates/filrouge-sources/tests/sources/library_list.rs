@@ -1,0 +1,126 @@
+//! Lists of genuine histories, against what the programs themselves list.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use filrouge_sources::library::list::{Ask, list};
+use serde_json::Value;
+
+use crate::library_lineage::opencode_library;
+use crate::{fixture, json};
+
+/// What `opencode session list` said of each project of the fixture.
+fn oracles(name: &str) -> Vec<(String, Vec<Value>)> {
+    let mut all = Vec::new();
+    for file in fs::read_dir(fixture(name).join("oracle")).unwrap() {
+        let path = file.unwrap().path();
+        let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if let Some(project) = stem.strip_prefix("list-") {
+            let listed = json(&fs::read_to_string(&path).unwrap());
+            all.push((project.to_owned(), listed.as_array().unwrap().clone()));
+        }
+    }
+    assert!(!all.is_empty());
+    all
+}
+
+#[test]
+fn roots_of_a_project_are_those_that_opencode_lists() {
+    for name in ["opencode-json", "opencode-sqlite", "opencode-sqlite-first"] {
+        let (_dir, library) = opencode_library(name);
+        let kept: BTreeSet<_> = library
+            .catalog()
+            .entries
+            .iter()
+            .map(|e| e.header.id.to_string())
+            .collect();
+        for (project, expected) in oracles(name) {
+            let ask = Ask {
+                project_id: Some(project.clone()),
+                roots: true,
+                ..Ask::default()
+            };
+            let page = list(&library, &ask).unwrap();
+            let found: BTreeSet<_> = page
+                .sessions
+                .iter()
+                .filter(|s| s.archived.is_none())
+                .map(|s| s.id.clone())
+                .collect();
+            let ids = expected
+                .iter()
+                .map(|s| s["id"].as_str().unwrap().to_owned());
+            // Of some fixtures not all sessions were kept.
+            let ids: BTreeSet<_> = ids.filter(|id| kept.contains(id)).collect();
+            assert_eq!(found, ids, "{name} {project}");
+            for row in &page.sessions {
+                let Some(told) = expected.iter().find(|s| s["id"] == row.id.as_str()) else {
+                    continue;
+                };
+                assert_eq!(Some(&*row.title.clone().unwrap()), told["title"].as_str());
+                assert_eq!(Some(row.created), told["created"].as_i64());
+                assert_eq!(Some(row.updated), told["updated"].as_i64());
+            }
+        }
+    }
+}
+
+#[test]
+fn pages_are_the_list() {
+    let (_dir, library) = opencode_library("opencode-sqlite");
+    let whole = list(
+        &library,
+        &Ask {
+            limit: 500,
+            ..Ask::default()
+        },
+    )
+    .unwrap();
+    assert_eq!(
+        (whole.sessions.len(), whole.total, whole.next_cursor),
+        (25, 25, None)
+    );
+    let mut order = whole.sessions.clone();
+    order.sort_by(|a, b| b.updated.cmp(&a.updated).then_with(|| a.id.cmp(&b.id)));
+    assert_eq!(order, whole.sessions);
+    let (mut met, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = list(
+            &library,
+            &Ask {
+                limit: 4,
+                cursor,
+                ..Ask::default()
+            },
+        )
+        .unwrap();
+        met.extend(page.sessions);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(met, whole.sessions);
+}
+
+#[test]
+fn a_name_is_part_of_a_title_or_a_project() {
+    let (_dir, library) = opencode_library("opencode-json");
+    let named = |name: &str| {
+        let ask = Ask {
+            session_name: Some(name.to_owned()),
+            ..Ask::default()
+        };
+        list(&library, &ask).unwrap()
+    };
+    let accueil = named("PAGE D'ACCUEIL");
+    assert_eq!(accueil.sessions.len(), 1);
+    assert_eq!(accueil.project_id, accueil.sessions[0].project_id);
+    assert_eq!(named("de\u{301}po\u{302}t GIT").total, 1);
+    // No title says so: the project does.
+    let project = named("atelier-api");
+    assert!(
+        project.total >= 4 && project.project_id.is_some(),
+        "{project:?}"
+    );
+}

@@ -1,0 +1,257 @@
+//! Searching genuine histories: everything that can be read is found, and nothing else.
+
+use std::collections::BTreeSet;
+
+use filrouge_sources::library::search::{Ask, Results, search};
+use filrouge_sources::{Library, Message, PartKind, Role, claude_code, codex};
+
+use super::*;
+
+fn open(name: &str, path: &Path) -> Library {
+    let sources = match name {
+        "claude-code" => claude_code::open(path),
+        "codex" => codex::open(path),
+        _ => opencode::open(path),
+    };
+    Library::new(sources.unwrap(), 64 << 20)
+}
+
+fn ask(query: &str) -> Ask {
+    Ask {
+        query: query.to_owned(),
+        limit: 500,
+        ..Ask::default()
+    }
+}
+
+fn found(library: &Library, query: &str) -> Results {
+    search(library, &ask(query)).unwrap()
+}
+
+/// All texts of a message, those of arguments also as they read.
+fn texts(message: &Message) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for part in &message.parts {
+        match &part.kind {
+            PartKind::Text { text, .. } | PartKind::Reasoning { text } => {
+                all.push(text.to_string())
+            }
+            PartKind::Tool(tool) => {
+                let some = [&tool.output, &tool.error, &tool.title];
+                all.extend(some.into_iter().flatten().map(ToString::to_string));
+                all.extend(tool.files.iter().map(ToString::to_string));
+                all.extend([tool.name.to_string(), tool.input.to_string()]);
+                strings(
+                    serde_json::from_str(&tool.input).unwrap_or_default(),
+                    &mut all,
+                );
+            }
+            PartKind::File { name, url, .. } => {
+                all.extend([name, url].into_iter().flatten().map(ToString::to_string));
+            }
+            PartKind::Patch { files } => all.extend(files.iter().map(ToString::to_string)),
+            PartKind::Compaction { summary, .. } => {
+                all.extend(summary.as_ref().map(ToString::to_string))
+            }
+            PartKind::Other { name, json }
+                if !["step-start", "step-finish", "snapshot"].contains(&&**name) =>
+            {
+                all.push(json.to_string());
+                strings(serde_json::from_str(json).unwrap_or_default(), &mut all);
+            }
+            PartKind::Other { .. } => {}
+        }
+    }
+    if let Some(error) = &message.error {
+        all.extend([error.name.to_string(), error.message.to_string()]);
+    }
+    all
+}
+
+fn strings(value: Value, all: &mut Vec<String>) {
+    match value {
+        Value::String(text) => all.push(text),
+        Value::Array(values) => values.into_iter().for_each(|v| strings(v, all)),
+        Value::Object(fields) => fields.into_iter().for_each(|(_, v)| strings(v, all)),
+        _ => {}
+    }
+}
+
+/// Every message that can be read, in small letters: its place and its texts.
+fn everything(library: &Library) -> Vec<(String, Vec<String>)> {
+    let mut all = Vec::new();
+    for entry in &library.catalog().entries {
+        let (header, conversation) = (&entry.header, library.conversation(entry).unwrap());
+        let title = header.title.iter().map(|t| t.to_lowercase()).collect();
+        all.push((header.id.to_string(), title));
+        for message in &conversation.messages {
+            let texts = texts(message).iter().map(|t| t.to_lowercase()).collect();
+            all.push((format!("{}:{}", header.id, message.id), texts));
+        }
+    }
+    all
+}
+
+/// A word of each text, where there is one: the middle one of its words of plain letters and digits.
+fn words(all: &[(String, Vec<String>)]) -> BTreeSet<String> {
+    let texts = all.iter().flat_map(|(_, texts)| texts);
+    let words = texts.filter_map(|text| {
+        let words: Vec<&str> = text
+            .split(|c: char| !c.is_alphanumeric())
+            .filter(|w| w.len() > 2)
+            .collect();
+        words.get(words.len() / 2).map(|word| (*word).to_owned())
+    });
+    words.collect()
+}
+
+#[test]
+fn everything_that_is_read_is_found() {
+    for name in [
+        "opencode-json",
+        "opencode-json-legacy",
+        "opencode-sqlite",
+        "opencode-sqlite-first",
+        "opencode-sqlite-wal",
+        "claude-code",
+        "codex",
+    ] {
+        let dir = copy_of(name);
+        let library = open(name, dir.path());
+        let all = everything(&library);
+        let words = words(&all);
+        assert!(words.len() > 3, "{name}: {words:?}");
+        for word in words.iter().step_by(words.len() / 60 + 1) {
+            let expected = all
+                .iter()
+                .filter(|(_, texts)| texts.iter().any(|t| t.contains(word.as_str())));
+            let expected: BTreeSet<&str> = expected.map(|(place, _)| place.as_str()).collect();
+            let results = search(
+                &library,
+                &Ask {
+                    excerpts: 1000,
+                    ..ask(word)
+                },
+            )
+            .unwrap();
+            let places = results
+                .sessions
+                .iter()
+                .flat_map(|hit| &hit.excerpts)
+                .map(|e| e.place.as_str());
+            assert_eq!(places.collect::<BTreeSet<_>>(), expected, "{name}: {word}");
+            assert_eq!(results.total_matches, expected.len(), "{name}: {word}");
+        }
+    }
+}
+
+#[test]
+fn sentences_that_only_one_storage_holds() {
+    let dir = copy_of("opencode-sqlite");
+    let library = open("opencode-sqlite", dir.path());
+    let results = found(&library, "\"asked twice about the key\"");
+    assert!(results.total_matches > 0);
+    assert!(
+        results
+            .sessions
+            .iter()
+            .all(|hit| hit.session.generation == "session_message")
+    );
+    let dir = copy_of("opencode-json-legacy");
+    let library = open("opencode-json-legacy", dir.path());
+    assert!(found(&library, "ask_user").total_matches > 0);
+    assert_eq!(
+        found(&library, "ask_user").total_matches,
+        found(&library, "/ASK_user/i").total_matches
+    );
+}
+
+#[test]
+fn filters_take_away_and_add_up() {
+    let dir = copy_of("opencode-json");
+    let library = open("opencode-json", dir.path());
+    let of_role = |role| {
+        let role = Some(role);
+        search(&library, &Ask { role, ..ask("the") })
+            .unwrap()
+            .total_matches
+    };
+    let titles = found(&library, "the");
+    let titles = titles.sessions.iter().filter(|hit| {
+        let title = hit.session.title.as_deref().unwrap_or_default();
+        title.to_lowercase().contains("the")
+    });
+    let (user, agent, title) = (
+        of_role(Role::User),
+        of_role(Role::Assistant),
+        titles.count(),
+    );
+    assert!(user > 0 && agent > 0);
+    assert_eq!(user + agent + title, found(&library, "the").total_matches);
+    let all = search(
+        &library,
+        &Ask {
+            tool: Some("bash".to_owned()),
+            ..ask("")
+        },
+    )
+    .unwrap();
+    let catalog = library.catalog();
+    let calls = catalog.entries.iter().map(|entry| {
+        let conversation = library.conversation(entry).unwrap();
+        let of_bash = |m: &&Message| {
+            m.parts
+                .iter()
+                .any(|p| matches!(&p.kind, PartKind::Tool(t) if &*t.name == "bash"))
+        };
+        conversation.messages.iter().filter(of_bash).count()
+    });
+    assert_eq!(all.total_matches, calls.sum::<usize>());
+    assert!(
+        all.sessions
+            .iter()
+            .flat_map(|h| &h.excerpts)
+            .all(|e| e.tool.as_deref() == Some("bash"))
+    );
+    let (kept, dropped) = (
+        found(&library, "the -key").total_matches,
+        found(&library, "the key").total_matches,
+    );
+    assert!(kept > 0 && dropped > 0);
+    assert_eq!(kept + dropped, found(&library, "the").total_matches);
+}
+
+#[test]
+fn regexes_go_over_lines_and_words_over_alphabets() {
+    let dir = copy_of("opencode-sqlite");
+    let library = open("opencode-sqlite", dir.path());
+    let all = everything(&library);
+    let lines = |text: &String| text.lines().any(|line| line.starts_with("error"));
+    let expected = all
+        .iter()
+        .filter(|(_, texts)| texts.iter().any(lines))
+        .count();
+    assert_eq!(found(&library, "/^error/i").total_matches, expected);
+    let over = found(&library, r"/\w+\n\s*\w+/");
+    assert!(
+        over.sessions
+            .iter()
+            .flat_map(|h| &h.excerpts)
+            .any(|e| e.field == "tool_output")
+    );
+    let beyond = all
+        .iter()
+        .flat_map(|(_, texts)| texts)
+        .flat_map(|t| t.split_whitespace());
+    let beyond: BTreeSet<&str> = beyond
+        .filter(|w| !w.is_ascii() && !w.starts_with(['"', '-', '/']))
+        .collect();
+    assert!(beyond.len() > 3, "{beyond:?}");
+    for word in beyond.into_iter().take(40) {
+        let expected = all
+            .iter()
+            .filter(|(_, texts)| texts.iter().any(|t| t.contains(word)))
+            .count();
+        assert!(found(&library, word).total_matches >= expected, "{word}");
+    }
+}

@@ -1,0 +1,382 @@
+//! Statistics on genuine histories, against what the programs themselves reckon.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use filrouge_sources::library::list::Ask;
+use filrouge_sources::library::stats::{self, ChangesFrom, Overview, SessionStats, Sums};
+use filrouge_sources::{Changes, Library, TokenRule, Tokens, claude_code, codex};
+use rusqlite::Connection;
+
+use crate::library_lineage::{names, opencode_library};
+use crate::{copy_of, fixture};
+
+fn overview(library: &Library) -> Overview {
+    stats::overview(library, &Ask::default()).unwrap()
+}
+
+fn session(library: &Library, id: &str) -> SessionStats {
+    stats::session(library, id).unwrap()
+}
+
+/// What `opencode stats` says: words before numbers, and calls by tool.
+struct Oracle {
+    lines: BTreeMap<String, String>,
+    tools: BTreeMap<String, u64>,
+}
+
+fn oracle(fixture_name: &str) -> Oracle {
+    let path = fixture(fixture_name).join("oracle/stats-all.txt");
+    let text = fs::read_to_string(path).unwrap();
+    let rows = text
+        .lines()
+        .filter_map(|row| row.strip_prefix('│')?.strip_suffix('│'));
+    let mut oracle = Oracle {
+        lines: BTreeMap::new(),
+        tools: BTreeMap::new(),
+    };
+    for row in rows {
+        let words: Vec<&str> = row.split_whitespace().collect();
+        match words.as_slice() {
+            [tool, bar, calls, ..] if bar.starts_with('█') => {
+                oracle
+                    .tools
+                    .insert((*tool).to_owned(), calls.parse().unwrap());
+            }
+            [name @ .., value] => {
+                oracle.lines.insert(name.join(" "), (*value).to_owned());
+            }
+            [] => {}
+        }
+    }
+    assert_eq!(oracle.tools.len(), 8);
+    oracle
+}
+
+/// A number as `opencode stats` writes it.
+fn short(number: u64) -> String {
+    match number {
+        0..1_000 => number.to_string(),
+        _ => format!("{:.1}K", number as f64 / 1_000.0),
+    }
+}
+
+impl Oracle {
+    /// Compares everything but `Output`, which means one thing or another by version.
+    fn agrees_with(&self, sums: &Sums) {
+        let line = |name: &str| self.lines[name].as_str();
+        assert_eq!(line("Sessions"), sums.sessions.to_string());
+        assert_eq!(line("Messages"), sums.message_count.to_string());
+        assert_eq!(line("Total Cost"), format!("${:.2}", sums.cost));
+        assert_eq!(line("Input"), short(sums.tokens.input));
+        assert_eq!(line("Cache Read"), short(sums.tokens.cache_read));
+        assert_eq!(line("Cache Write"), short(sums.tokens.cache_write));
+        let tools = sums
+            .tools
+            .iter()
+            .map(|(name, used)| (name.clone(), used.calls));
+        assert_eq!(self.tools, tools.collect());
+    }
+}
+
+/// OpenCode counts forks twice, so it is to be compared with everything there is.
+#[test]
+fn opencodes_own_statistics_agree_before_1_16() {
+    for (storage, script) in [
+        ("opencode-sqlite-first", "opencode-sqlite-first"),
+        ("opencode-sqlite-migrated", "opencode-json"),
+    ] {
+        let (_dir, library) = opencode_library(storage);
+        let whole = overview(&library);
+        let oracle = oracle(script);
+        oracle.agrees_with(&whole.all);
+        // Its output holds reasoning, which stands apart here.
+        let Tokens {
+            output, reasoning, ..
+        } = whole.all.tokens;
+        assert_eq!(oracle.lines["Output"], short(output + reasoning));
+        assert_eq!(reasoning, 408);
+        assert_eq!(whole.token_rules, [TokenRule::OpencodeOutputHoldsReasoning]);
+        // The copies of a whole fork, and of a shorter one.
+        assert_eq!(
+            whole.without_copies.message_count,
+            170 - 12 - 8,
+            "{storage}"
+        );
+        assert_eq!(whole.all.part_count, 417);
+    }
+}
+
+#[test]
+fn opencodes_own_statistics_agree_in_1_18_but_for_newer_sessions() {
+    let (_dir, library) = opencode_library("opencode-sqlite");
+    let id = names("opencode-sqlite");
+    let whole = overview(&library);
+    let oracle = oracle("opencode-sqlite");
+    // It lists sessions of the newer kind, and counts nothing in them.
+    let newer = [id("v2-secret"), id("v2-impl")].map(|id| session(&library, &id).own);
+    assert!(newer.iter().all(|sums| sums.message_count > 0));
+    let mut old = whole.all.clone();
+    for sums in &newer {
+        old.message_count -= sums.message_count;
+        old.tokens.input -= sums.tokens.input;
+        old.tokens.output -= sums.tokens.output;
+        old.tokens.reasoning -= sums.tokens.reasoning;
+        old.tokens.cache_read -= sums.tokens.cache_read;
+        old.cost -= sums.cost;
+        for (name, used) in &sums.tools {
+            old.tools.get_mut(name).unwrap().calls -= used.calls;
+        }
+        old.tools.retain(|_, used| used.calls > 0);
+    }
+    oracle.agrees_with(&old);
+    assert_eq!(oracle.lines["Output"], short(old.tokens.output));
+    assert_eq!(old.tokens.reasoning, 408);
+    assert_eq!(whole.token_rules, [TokenRule::OpencodeApart]);
+}
+
+/// The sums that OpenCode 1.18 keeps in its session rows are those of a session's own messages, copies and all.
+#[test]
+fn own_sums_are_the_columns_of_the_session() {
+    let (dir, library) = opencode_library("opencode-sqlite");
+    let newer = [
+        names("opencode-sqlite")("v2-secret"),
+        names("opencode-sqlite")("v2-impl"),
+    ];
+    let database = Connection::open(dir.path().join("opencode.db")).unwrap();
+    let columns = "cost, tokens_input, tokens_output, tokens_reasoning, tokens_cache_read, tokens_cache_write";
+    let mut rows = database
+        .prepare(&format!("SELECT id, {columns} FROM session"))
+        .unwrap();
+    let rows = rows.query_map([], |row| {
+        let count = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
+        let tokens = Tokens {
+            input: count(2)?,
+            output: count(3)?,
+            reasoning: count(4)?,
+            cache_read: count(5)?,
+            cache_write: count(6)?,
+        };
+        Ok((row.get::<_, String>(0)?, row.get::<_, f64>(1)?, tokens))
+    });
+    let mut compared = 0;
+    for row in rows.unwrap() {
+        let (id, cost, tokens) = row.unwrap();
+        if newer.contains(&id) {
+            continue;
+        }
+        let own = session(&library, &id).own;
+        assert_eq!(own.tokens, tokens, "{id}");
+        assert!(
+            (own.cost - cost).abs() < 1e-9,
+            "{id}: {} and {cost}",
+            own.cost
+        );
+        compared += 1;
+    }
+    assert_eq!(compared, 23);
+}
+
+#[test]
+fn forks_and_subagents_are_counted_apart() {
+    let (_dir, library) = opencode_library("opencode-sqlite");
+    let id = names("opencode-sqlite");
+    let of = |name: &str| session(&library, &id(name));
+    let (origin, fork, cut) = (of("impl"), of("fork"), of("fork2"));
+    assert_eq!(
+        (fork.own.message_count, fork.without_copies.message_count),
+        (14, 2)
+    );
+    assert_eq!(
+        (cut.own.message_count, cut.without_copies.message_count),
+        (8, 0)
+    );
+    assert_eq!(
+        (cut.without_copies.cost, cut.without_copies.sessions),
+        (0.0, 1)
+    );
+    assert!((fork.without_copies.cost - 0.0039).abs() < 1e-9);
+    assert_eq!(fork.without_copies.tokens.cache_read, 7_000);
+    assert!(fork.without_copies.active < fork.own.active);
+    assert_eq!(origin.without_copies, origin.own);
+    let whole = overview(&library);
+    let twice = whole.all.cost - whole.without_copies.cost;
+    assert!((twice - origin.own.cost - cut.own.cost).abs() < 1e-9);
+
+    // Cost of the parent, and of its two generations below (columns of their rows).
+    let review = of("review");
+    assert!((review.own.cost - 0.01752).abs() < 1e-9);
+    assert!((review.with_descendants.cost - (0.01752 + 0.00861 + 0.00402)).abs() < 1e-9);
+    assert_eq!(review.with_descendants.sessions, 3);
+    assert_eq!(review.with_descendants.message_count, 3 + 4 + 3);
+    let agents = review
+        .with_descendants
+        .agents
+        .iter()
+        .map(|(name, n)| (&**name, *n));
+    assert_eq!(
+        agents.collect::<Vec<_>>(),
+        [("general", 2), ("quality", 2), ("tester", 3)]
+    );
+    // The answers of the review, 1683 and 340 ms long; its subagents work within the first.
+    assert_eq!(review.own.active, 1_683 + 340);
+    assert_eq!(review.with_descendants.active, review.own.active);
+    assert_eq!(review.duration, 1_720);
+}
+
+#[test]
+fn tools_errors_and_changes_are_told() {
+    let (_dir, library) = opencode_library("opencode-json");
+    let id = names("opencode-json");
+    let parser = session(&library, &id("parser"));
+    let errors: u64 = parser.own.tools.values().map(|used| used.errors).sum();
+    assert_eq!(errors, 2);
+    let flaky = session(&library, &id("flaky"));
+    assert_eq!(flaky.own.errors, 1);
+    let empty = session(&library, &id("empty"));
+    assert_eq!((empty.message_count, empty.part_count), (0, 0));
+    assert_eq!(empty.own.active, 0);
+    let plain = session(&library, &id("plan"));
+    assert_eq!(plain.changes_from, ChangesFrom::ToolCalls);
+    assert_eq!(plain.changes, plain.own.changes);
+    assert!(plain.with_descendants.cost > plain.own.cost);
+
+    let (_dir, library) = opencode_library("opencode-sqlite");
+    let home = session(&library, &names("opencode-sqlite")("accueil"));
+    assert_eq!(home.changes_from, ChangesFrom::Summary);
+    let told = Changes {
+        additions: 1,
+        deletions: 0,
+        files: 1,
+    };
+    assert_eq!(home.changes, told);
+    // Its row says 0 although files were written.
+    let written = session(&library, &names("opencode-sqlite")("impl"));
+    assert_eq!(written.changes_from, ChangesFrom::ToolCalls);
+    assert!(written.changes.files > 0 && written.changes.additions > 0);
+}
+
+#[test]
+fn parts_of_an_overview_make_the_whole() {
+    for storage in ["opencode-json", "opencode-sqlite", "opencode-json-legacy"] {
+        let (_dir, library) = opencode_library(storage);
+        let whole = overview(&library);
+        let projects = whole.by_project.iter().map(|(_, sums)| sums);
+        let messages: u64 = projects.clone().map(|sums| sums.message_count).sum();
+        assert_eq!(messages, whole.all.message_count, "{storage}");
+        assert_eq!(
+            projects.map(|sums| sums.sessions).sum::<u64>(),
+            whole.all.sessions
+        );
+        assert_eq!(whole.by_source.len(), 1);
+        assert_eq!(whole.by_source["opencode"].tokens, whole.all.tokens);
+        assert_eq!(whole.by_source["opencode"].active, whole.all.active);
+        let mut days = Sums::default();
+        for day in &whole.days {
+            days.message_count += day.messages;
+            days.tokens.add(&day.tokens);
+        }
+        assert_eq!(days.message_count, whole.without_copies.message_count);
+        assert_eq!(days.tokens, whole.without_copies.tokens);
+        assert!(whole.days.is_sorted_by(|a, b| a.date < b.date));
+        let parts: u64 = whole.all.parts_by_type.values().sum();
+        assert_eq!(parts, whole.all.part_count);
+    }
+    let (_dir, library) = opencode_library("opencode-sqlite");
+    let days = overview(&library).days;
+    // Sessions of 2026-01-12, and those across the wrap of identifiers.
+    assert_eq!(days.first().unwrap().date, "2026-01-12");
+    assert_eq!(days.last().unwrap().date, "2026-08-14");
+}
+
+#[test]
+fn claude_codes_messages_count_once() {
+    let dir = copy_of("claude-code");
+    let library = Library::new(claude_code::open(dir.path()).unwrap(), 8 << 20);
+    let parent = session(&library, "1f9f6b92-f7fe-4d48-a077-9082ea2f9a8f");
+    let read = |sums: &Sums| {
+        (
+            sums.tokens.input,
+            sums.tokens.output,
+            sums.tokens.cache_read,
+        )
+    };
+    // Each response is split over several records that repeat its usage.
+    assert_eq!(read(&parent.own), (4_900, 90, 3_000));
+    assert_eq!(
+        read(&parent.with_descendants),
+        (4_900 + 1_460, 90 + 35, 3_000 + 700)
+    );
+    assert_eq!(parent.with_descendants, parent.without_copies);
+    assert_eq!(parent.token_rules, [TokenRule::ClaudeCodeMessageOnce]);
+    let whole = overview(&library);
+    assert_eq!(read(&whole.all), (21_460, 412, 15_400));
+    assert_eq!(read(&whole.without_copies), read(&whole.all));
+}
+
+#[test]
+fn a_session_that_cannot_be_read_is_told() {
+    let (dir, library) = opencode_library("opencode-json");
+    let before = overview(&library);
+    assert!(before.notices.is_empty(), "{:?}", before.notices);
+    let id = names("opencode-json")("parser");
+    let messages = dir.path().join("storage/message").join(&id);
+    let torn = fs::read_dir(messages)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    fs::write(torn, "").unwrap();
+    let after = overview(&Library::new(library.sources().to_vec(), 0));
+    assert_eq!(after.all.message_count, before.all.message_count - 1);
+    assert_eq!(
+        after.notices,
+        ["1 record cannot be read and is not counted"]
+    );
+    let told = session(&library, &id).notices;
+    assert_eq!(told, ["1 record cannot be read and is not counted"]);
+}
+
+#[test]
+fn codexs_responses_make_its_totals() {
+    let dir = copy_of("codex");
+    let library = Library::new(codex::open(dir.path()).unwrap(), 8 << 20);
+    let whole = overview(&library);
+    // The rollouts' last `token_count`: 14,900 with 12,100 cached, and 1,850 with 900.
+    let expected = Tokens {
+        input: 14_900 - 12_100 + 1_850 - 900,
+        output: 242 - 30 + 45,
+        reasoning: 30,
+        cache_read: 13_000,
+        cache_write: 0,
+    };
+    assert_eq!(whole.all.tokens, expected);
+    assert_eq!(whole.without_copies, whole.all);
+    assert_eq!(whole.token_rules, [TokenRule::CodexPerResponse]);
+}
+
+#[test]
+#[ignore = "scratch"]
+fn scratch_timing() {
+    for path in ["/tmp/F_gen/opencode.db", "/tmp/F_gen/storage"] {
+        let sources = filrouge_sources::opencode::open(std::path::Path::new(path)).unwrap();
+        let library = Library::new(sources, 64 << 20);
+        for _ in 0..4 {
+            let start = std::time::Instant::now();
+            let catalog = library.catalog();
+            let listed = start.elapsed();
+            let stamps = std::time::Instant::now();
+            for entry in &catalog.entries {
+                let _ = library.sources()[0].stamp(&entry.header.id);
+            }
+            let stamps = stamps.elapsed();
+            let start = std::time::Instant::now();
+            let whole = overview(&library);
+            let o = start.elapsed();
+            let start = std::time::Instant::now();
+            filrouge_sources::library::lineage::lineage(&library, &catalog.entries[5].header.id).unwrap();
+            println!("{path}: catalog {listed:?} stamps {stamps:?} overview {o:?} lineage {:?} msgs {} without {}", start.elapsed(), whole.all.message_count, whole.without_copies.message_count);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Databases that are written while they are read.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use filrouge_sources::{Library, PartKind, Source, opencode};
+
+use crate::databases::{database_of, of, python};
+
+/// Adds a part to a session every 20 ms, as OpenCode does while a model answers; prints its number.
+const WRITER: &str = r#"
+import sqlite3, sys, time
+c = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)
+c.execute('PRAGMA journal_mode = WAL')
+s, m = c.execute("SELECT session_id, id FROM message ORDER BY time_created DESC LIMIT 1").fetchone()
+for n in range(100000):
+    now = int(time.time() * 1000)
+    c.execute('BEGIN IMMEDIATE')
+    c.execute("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)", ('prt_zz%06d' % n, m, s, now, now, '{"type":"text","text":"live %d"}' % n))
+    c.execute("UPDATE session SET time_updated = ? WHERE id = ?", (now, s))
+    c.execute('COMMIT')
+    print(s, n, flush=True)
+    time.sleep(0.02)
+"#;
+
+struct Writer {
+    child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Writer {
+    fn on(path: &Path) -> Self {
+        let mut child = Command::new("python3")
+            .args(["-c", WRITER])
+            .arg(path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Self { child, lines }
+    }
+
+    /// Waits for the next commit: its session and number.
+    fn next(&mut self) -> (String, String) {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        let (session, number) = line.trim().split_once(' ').unwrap();
+        (session.to_owned(), number.to_owned())
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn says(source: &dyn Source, session: &str, text: &str) -> bool {
+    let read = source.conversation(session).unwrap();
+    let mut parts = read.messages.iter().flat_map(|m| &m.parts);
+    parts.any(|p| matches!(&p.kind, PartKind::Text { text: said, .. } if **said == *text))
+}
+
+#[test]
+fn what_is_committed_is_seen_at_once() {
+    let dir = database_of("opencode-sqlite");
+    let path = dir.path().join("opencode.db");
+    let sources = opencode::open(&path).unwrap();
+    let source = of(&sources, "sqlite");
+    source.list().unwrap();
+    let mut writer = Writer::on(&path);
+    let mut last = None;
+    for _ in 0..20 {
+        let (session, number) = writer.next();
+        let stamp = source.stamp(&session).unwrap();
+        assert_ne!(stamp, last, "every commit of the session changes its stamp");
+        last = stamp;
+        assert!(says(source, &session, &format!("live {number}")));
+        let headers = source.list().unwrap().headers;
+        let newest = headers.iter().max_by_key(|h| h.updated).unwrap();
+        assert_eq!(*newest.id, *session);
+    }
+    // Another session of the database has not changed meanwhile.
+    let other = "ses_44e90d925ffeBM67k4fmNh04dz";
+    let before = source.stamp(other).unwrap();
+    writer.next();
+    writer.next();
+    assert_eq!(source.stamp(other).unwrap(), before);
+    assert!(before.is_some());
+}
+
+#[test]
+fn the_library_sees_it_through_its_cache() {
+    let dir = database_of("opencode-sqlite-wal");
+    let path = dir.path().join("opencode.db");
+    let library = Library::new(opencode::open(&path).unwrap(), 1 << 24);
+    let count = || {
+        let catalog = library.catalog();
+        let read = library.conversation(&catalog.entries[0]).unwrap();
+        read.messages.iter().map(|m| m.parts.len()).sum::<usize>()
+    };
+    assert_eq!(count(), 4);
+    let mut writer = Writer::on(&path);
+    writer.next();
+    let begun = Instant::now();
+    while count() < 6 {
+        assert!(begun.elapsed() < Duration::from_secs(10));
+    }
+}
+
+#[test]
+fn a_database_that_comes_to_rest_is_read_on() {
+    let dir = database_of("opencode-sqlite-wal");
+    let path = dir.path().join("opencode.db");
+    let sources = opencode::open(&path).unwrap();
+    let source = of(&sources, "sqlite");
+    let session = source.list().unwrap().headers[0].id.clone();
+    // Nobody else has it open after this: the log is folded in where our own readers let it.
+    python(
+        &path,
+        "c.execute(\"UPDATE part SET data = '{\\\"type\\\":\\\"text\\\",\\\"text\\\":\\\"changed\\\"}'\"); c.execute('PRAGMA wal_checkpoint(TRUNCATE)'); c.close()",
+    );
+    assert!(says(source, &session, "changed"));
+    drop(sources);
+    let sources = opencode::open(&path).unwrap();
+    assert!(says(of(&sources, "sqlite"), &session, "changed"));
+}

@@ -1,0 +1,190 @@
+//! A tree that is being written to while it is read: new data is seen at once, and nothing is read twice for nothing.
+
+use std::fs;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use filrouge_sources::{Found, PartKind, Role, Scan, Source};
+
+use crate::{Made, fixture, only, put};
+
+fn titles(source: &dyn Source) -> Vec<String> {
+    let headers = source.list().unwrap().headers;
+    headers
+        .iter()
+        .map(|h| h.title.as_deref().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_listing_follows_the_files() {
+    let made = Made::new();
+    let source = only(made.path());
+    assert_eq!(titles(source.as_ref()), ["s1"]);
+    let first = source.list().unwrap();
+    let again = source.list().unwrap();
+    assert!(std::sync::Arc::ptr_eq(&first.headers[0], &again.headers[0]));
+
+    made.session("p1", "s2", 2000);
+    assert_eq!(titles(source.as_ref()), ["s1", "s2"]);
+    made.session("p9", "s3", 3000);
+    assert_eq!(titles(source.as_ref()), ["s1", "s2", "s3"]);
+    let renamed = r#"{"id":"s2","title":"renamed","time":{"created":2000}}"#;
+    put(made.path(), "storage/session/p1/s2.json", renamed);
+    assert_eq!(titles(source.as_ref()), ["s1", "renamed", "s3"]);
+    fs::remove_file(made.path().join("storage/session/p9/s3.json")).unwrap();
+    put(made.path(), "storage/session/p1/s1.json", "{");
+    let list = source.list().unwrap();
+    assert_eq!((list.headers.len(), list.skipped.len()), (1, 1));
+
+    // A project's file and a session's first message are part of a header, too.
+    put(
+        made.path(),
+        "storage/project/p1.json",
+        r#"{"name":"atelier","worktree":"/w"}"#,
+    );
+    let header = source.list().unwrap().headers.remove(0);
+    assert_eq!(
+        (header.project_name.as_deref(), header.agent.as_deref()),
+        (Some("atelier"), None)
+    );
+    put(
+        made.path(),
+        "storage/message/s2/m1.json",
+        r#"{"id":"m1","role":"user","agent":"plan","time":{"created":1}}"#,
+    );
+    let header = source.list().unwrap().headers.remove(0);
+    assert_eq!(header.agent.as_deref(), Some("plan"));
+}
+
+#[test]
+fn a_stamp_changes_with_every_write_and_only_then() {
+    let made = Made::new();
+    made.user("m1", 1);
+    made.part("m1", "p1", r#""type":"text","text":"a""#);
+    let source = only(made.path());
+    let mut stamps = vec![source.stamp("s1").unwrap().unwrap()];
+    let mut changed = |what: &str| {
+        let stamp = source.stamp("s1").unwrap().unwrap();
+        assert!(!stamps.contains(&stamp), "{what}");
+        assert_eq!(source.stamp("s1").unwrap().unwrap(), stamp);
+        stamps.push(stamp);
+    };
+    // In place: no folder changes by that.
+    made.part("m1", "p1", r#""type":"text","text":"a longer text""#);
+    changed("part");
+    made.user("m1", 12345);
+    changed("message");
+    made.part("m1", "p2", r#""type":"text","text":"b""#);
+    changed("new part");
+    made.answer("m2", 2, "");
+    changed("new message");
+    made.session("p1", "s1", 7777777);
+    changed("session");
+    // Another session's write is none of this one.
+    made.session("p1", "s2", 1);
+    let stamp = source.stamp("s1").unwrap().unwrap();
+    assert_eq!(stamps.last(), Some(&stamp));
+}
+
+/// Which (message, part or error) a scan finds, with roles.
+fn scan(source: &dyn Source, needle: &str, wanted: &str) -> Vec<(String, String, Option<Role>)> {
+    let found = Mutex::new(Vec::new());
+    let take = |one: Found<'_>| {
+        let mut found = found.lock().unwrap();
+        let parts = one.parts.iter().map(|part| part.id.to_string());
+        for what in parts.chain(one.error.map(|e| e.name.to_string())) {
+            found.push((one.message.to_owned(), what, one.role));
+        }
+    };
+    let may_hold = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(needle);
+    source
+        .scan(&Scan {
+            may_hold: &may_hold,
+            wanted: &|id| wanted.is_empty() || id == wanted,
+            roles: true,
+            stopped: &|| false,
+            found: &take,
+        })
+        .unwrap();
+    let mut found = found.into_inner().unwrap();
+    found.sort_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
+    found
+}
+
+#[test]
+fn a_scan_finds_every_part_that_reading_finds() {
+    for name in ["opencode-json", "opencode-json-legacy"] {
+        let source = only(&fixture(name));
+        for needle in ["limiter", "README", "rust", ""] {
+            let mut expected = Vec::new();
+            let mut errors = 0;
+            for header in source.list().unwrap().headers {
+                for message in source.conversation(&header.id).unwrap().messages {
+                    errors += usize::from(message.error.is_some());
+                    for part in message.parts {
+                        let holds = match &part.kind {
+                            PartKind::Text { text, .. } => text.contains(needle),
+                            PartKind::Tool(tool) => {
+                                tool.output.as_ref().is_some_and(|o| o.contains(needle))
+                            }
+                            _ => needle.is_empty(),
+                        };
+                        if holds {
+                            let id = (message.id.to_string(), part.id.to_string());
+                            expected.push((id.0, id.1, Some(message.role)));
+                        }
+                    }
+                }
+            }
+            let found = scan(source.as_ref(), needle, "");
+            for one in &expected {
+                assert!(found.contains(one), "{name} {needle}: {one:?}");
+            }
+            if needle.is_empty() {
+                assert!(found.len() >= expected.len() + errors);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_scan_looks_at_wanted_sessions_and_at_errors_and_stops() {
+    let made = Made::new();
+    made.user("m1", 1);
+    made.part("m1", "p1", r#""type":"text","text":"needle""#);
+    made.part("m1", "p2", r#""type":"text","text":"hay""#);
+    put(
+        made.path(),
+        "storage/part/m1/p3.json",
+        r#"{"type":"text","text":"needle"#,
+    );
+    made.answer(
+        "m2",
+        2,
+        r#","error":{"name":"APIError","data":{"message":"needle"}}"#,
+    );
+    made.answer("m3", 3, r#","system":"needle""#);
+    let source = only(made.path());
+    let expected = [
+        ("m1".to_owned(), "p1".to_owned(), Some(Role::User)),
+        (
+            "m2".to_owned(),
+            "APIError".to_owned(),
+            Some(Role::Assistant),
+        ),
+    ];
+    assert_eq!(scan(source.as_ref(), "needle", ""), expected);
+    assert_eq!(scan(source.as_ref(), "needle", "s2"), []);
+    let asked = AtomicUsize::new(0);
+    source
+        .scan(&Scan {
+            may_hold: &|_| asked.fetch_add(1, Ordering::Relaxed) > 0,
+            wanted: &|_| true,
+            roles: false,
+            stopped: &|| true,
+            found: &|_| panic!("stopped"),
+        })
+        .unwrap();
+    assert_eq!(asked.into_inner(), 0);
+}

@@ -1,0 +1,378 @@
+//! Conversations in the neutral form: every kind of part, compactions, what was taken back, what cannot be used.
+
+use std::fs;
+
+use filrouge_sources::{Changes, PartKind, TokenRule, Tokens, Tool, ToolStatus};
+
+use crate::{Made, fixture, named, only, put};
+
+fn kinds(made: &Made) -> Vec<PartKind> {
+    let read = made.conversation();
+    let parts = read.messages.into_iter().flat_map(|m| m.parts);
+    parts.map(|part| part.kind).collect()
+}
+
+/// A tree with one answer that has one part of these fields.
+fn part(fields: &str) -> PartKind {
+    let made = Made::new();
+    made.answer("m1", 1, "");
+    made.part("m1", "p1", fields);
+    kinds(&made).remove(0)
+}
+
+fn tool(state: &str) -> Tool {
+    let fields = format!(r#""type":"tool","callID":"c1","tool":"bash","state":{state}"#);
+    match part(&fields) {
+        PartKind::Tool(tool) => *tool,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn kinds_of_parts() {
+    let text = |text: &str, synthetic| PartKind::Text {
+        text: text.into(),
+        synthetic,
+    };
+    let plain = part(r#""type":"text","text":"a\nb","metadata":{"x":1}"#);
+    assert_eq!(plain, text("a\nb", false));
+    assert_eq!(
+        part(r#""type":"text","text":"a","synthetic":true"#),
+        text("a", true)
+    );
+    assert_eq!(
+        part(r#""type":"text","text":"a","ignored":true"#),
+        text("a", true)
+    );
+    // What Unicode cannot hold costs itself alone.
+    let PartKind::Text { text: half, .. } = part(r#""type":"text","text":"\ud800x""#) else {
+        panic!("no text");
+    };
+    assert!(half.starts_with('\u{fffd}') && half.ends_with('x'));
+    for field in ["text", "reasoning"] {
+        let read = part(&format!(r#""type":"reasoning","{field}":"hm""#));
+        assert_eq!(read, PartKind::Reasoning { text: "hm".into() });
+    }
+    let file = part(
+        r#""type":"file","mime":"image/png","filename":"a.png","url":"data:image/png;base64,AAAA""#,
+    );
+    let expected = PartKind::File {
+        mime: Some("image/png".into()),
+        name: Some("a.png".into()),
+        url: Some("data:image/png;base64,".into()),
+    };
+    assert_eq!(file, expected);
+    let files = vec!["/a".into(), "/b".into()];
+    assert_eq!(
+        part(r#""type":"patch","hash":"h","files":["/a","/b"]"#),
+        PartKind::Patch { files }
+    );
+    let compaction = PartKind::Compaction {
+        automatic: true,
+        summary: None,
+    };
+    assert_eq!(part(r#""type":"compaction","auto":true"#), compaction);
+}
+
+#[test]
+fn what_is_not_as_expected_is_kept_as_written() {
+    for fields in [
+        r#""type":"text","text":5"#,
+        r#""type":"reasoning""#,
+        r#""type":"patch","files":[1]"#,
+        r#""type":"tool","tool":"t","state":{"status":"completed","output":"o"}"#,
+        r#""type":"tool","tool":"t","callID":"c","state":{"status":"completed","output":{"a":1}}"#,
+        r#""type":"tool","tool":"t","callID":"c","state":{"status":"exploded"}"#,
+        r#""type":"tool","tool":"t","callID":"c","state":[]"#,
+        r#""type":"step-start","snapshot":"abc""#,
+        r#""type":"retry","attempt":1,"time":{"created":9}"#,
+        r#""type":"a-new-kind","x":[1, 2]"#,
+    ] {
+        let PartKind::Other { json, .. } = part(fields) else {
+            panic!("{fields}");
+        };
+        let written = format!(r#"{{"id":"p1","sessionID":"s1","messageID":"m1",{fields}}}"#);
+        assert_eq!(&*json, written);
+    }
+}
+
+#[test]
+fn tools_in_every_state() {
+    let pending = tool(r#"{"status":"pending","input":{},"raw":""}"#);
+    assert_eq!(
+        (pending.status, &*pending.input),
+        (ToolStatus::Pending, "{}")
+    );
+    let running = tool(r#"{"status":"running","input":{"a": 1.0},"time":{"start":5}}"#);
+    assert_eq!(
+        (running.status, &*running.input),
+        (ToolStatus::Running, r#"{"a": 1.0}"#)
+    );
+    let failed = tool(r#"{"status":"error","input":null,"error":"no","time":{"start":5,"end":9}}"#);
+    assert_eq!(
+        (failed.status, failed.error.as_deref()),
+        (ToolStatus::Error, Some("no"))
+    );
+
+    let done = tool(
+        r#"{"status":"completed","input":{},"output":"o\n","title":"T","time":{"start":1,"end":2,"compacted":7},"attachments":[],
+            "metadata":{"sessionId":"ses_child","filediff":{"file":"/a","before":"","after":"x","additions":3,"deletions":1}}}"#,
+    );
+    assert_eq!(
+        (done.output.as_deref(), done.title.as_deref()),
+        (Some("o\n"), Some("T"))
+    );
+    assert_eq!(
+        (done.pruned, done.child.as_deref()),
+        (Some(7), Some("ses_child"))
+    );
+    let changes = Changes {
+        additions: 3,
+        deletions: 1,
+        files: 1,
+    };
+    assert_eq!(
+        (done.changes, done.files),
+        (Some(changes), vec!["/a".into()])
+    );
+
+    // Fields of a tool's own making cost nothing but themselves.
+    let odd = tool(
+        r#"{"status":"completed","output":"o","metadata":{"sessionId":5,"filediff":"x","filepath":"/f"}}"#,
+    );
+    assert_eq!(
+        (odd.child, odd.changes, odd.files),
+        (None, None, vec!["/f".into()])
+    );
+    let other = tool(r#"{"status":"completed","output":"o","metadata":{"sessionId":"shell-7"}}"#);
+    assert_eq!(other.child, None);
+}
+
+/// Asked, answered, compacted, gone on.
+fn compacted(tail: &str) -> Made {
+    let made = Made::new();
+    made.user("m1", 1);
+    made.answer("m2", 2, r#","parentID":"m1""#);
+    made.user("m3", 3);
+    made.part(
+        "m3",
+        "p3",
+        &format!(r#""type":"compaction","auto":true{tail}"#),
+    );
+    made.answer(
+        "m4",
+        4,
+        r#","parentID":"m3","summary":true,"finish":"stop""#,
+    );
+    made.user("m5", 5);
+    made
+}
+
+#[test]
+fn finished_compactions_are_boundaries() {
+    let read = compacted("").conversation();
+    let [one] = &read.boundaries[..] else {
+        panic!("{:?}", read.boundaries);
+    };
+    assert_eq!((one.at, one.created, one.automatic), (2, 4, Some(true)));
+    assert_eq!(one.summary_id.as_deref(), Some("m4"));
+    assert!(read.messages[3].summary && !read.messages[1].summary);
+
+    let kept = compacted(r#","tail_start_id":"m2""#).conversation();
+    assert_eq!(kept.boundaries[0].at, 1);
+    let gone = compacted(r#","tail_start_id":"m0""#).conversation();
+    assert_eq!(gone.boundaries[0].at, 2);
+
+    // One that failed, or has not ended, has cut nothing.
+    for fields in [
+        r#","error":{"name":"APIError","data":{}}"#,
+        r#","error":{"name":"MessageAbortedError","data":{}},"finish":"stop""#,
+    ] {
+        let made = compacted("");
+        made.answer(
+            "m4",
+            4,
+            &format!(r#","parentID":"m3","summary":true{fields}"#),
+        );
+        assert_eq!(made.conversation().boundaries, []);
+    }
+    let made = compacted("");
+    made.message(
+        "m4",
+        "assistant",
+        4,
+        "",
+        r#","parentID":"m3","summary":true"#,
+    );
+    assert_eq!(made.conversation().boundaries, []);
+
+    // Before 1.0 there is the summary alone.
+    let made = Made::new();
+    made.user("m1", 1);
+    made.answer("m2", 2, r#","summary":true"#);
+    let read = made.conversation();
+    assert_eq!(
+        (read.boundaries[0].at, read.boundaries[0].automatic),
+        (1, None)
+    );
+}
+
+#[test]
+fn the_genuine_compaction_and_the_genuine_revert() {
+    let source = only(&fixture("opencode-json"));
+    let read = source
+        .conversation("ses_41fc9dacbffenl45ixpQMNoe5J")
+        .unwrap();
+    let [one] = &read.boundaries[..] else {
+        panic!("{:?}", read.boundaries);
+    };
+    let first = &read.messages[one.at];
+    assert!(matches!(
+        first.parts[0].kind,
+        PartKind::Compaction {
+            automatic: true,
+            ..
+        }
+    ));
+    assert_eq!(&*first.id, "msg_be036260c0015CjqPqbHBR5awE");
+    assert_eq!(
+        one.summary_id.as_deref(),
+        Some("msg_be03626210011BnJCXMZ6MgZtL")
+    );
+
+    let read = source
+        .conversation("ses_3a355860affe2sOwsBl6BIi4TQ")
+        .unwrap();
+    let at = read.reverted_at.unwrap();
+    assert_eq!(&*read.messages[at].id, "msg_c5caa7bce0013y6ZI8NM6d0CYp");
+    assert!(at > 0);
+    let header = source.list().unwrap().headers[10].clone();
+    assert_eq!(&*header.id, "ses_3a355860affe2sOwsBl6BIi4TQ");
+    assert!(header.changes.is_some());
+}
+
+#[test]
+fn tokens_are_each_counted_once() {
+    let raw = r#","tokens":{"input":100,"output":40,"reasoning":10,"cache":{"read":60,"write":5}}"#;
+    for (version, rule, input, output) in [
+        ("0.5.29", TokenRule::OpencodeInputHoldsCache, 40, 40),
+        ("1.1.65", TokenRule::OpencodeOutputHoldsReasoning, 100, 30),
+        ("1.18.33", TokenRule::OpencodeApart, 100, 40),
+    ] {
+        let made = Made::new();
+        let session = format!(r#"{{"id":"s1","version":"{version}","time":{{"created":1}}}}"#);
+        put(made.path(), "storage/session/p1/s1.json", &session);
+        made.answer("m1", 1, raw);
+        let read = made.conversation();
+        let expected = Tokens {
+            input,
+            output,
+            reasoning: 10,
+            cache_read: 60,
+            cache_write: 5,
+        };
+        assert_eq!(
+            (read.token_rule, read.messages[0].tokens),
+            (rule, Some(expected))
+        );
+    }
+}
+
+#[test]
+fn errors_models_and_open_ends() {
+    let made = Made::new();
+    made.message(
+        "m1",
+        "user",
+        1,
+        "",
+        r#","agent":"plan","model":{"providerID":"a","modelID":"b"}"#,
+    );
+    made.message("m2", "assistant", 2, "", r#","providerID":"a","modelID":"b","error":{"name":"APIError","data":{"message":"later","isRetryable":true}}"#);
+    made.message("m3", "assistant", 3, "", r#","error":"broken""#);
+    let messages = made.conversation().messages;
+    assert_eq!(messages[0].agent.as_deref(), Some("plan"));
+    assert_eq!(messages[0].model, messages[1].model);
+    assert_eq!(messages[1].model.as_deref(), Some("a/b"));
+    let error = messages[1].error.as_ref().unwrap();
+    assert_eq!(
+        (&*error.name, &*error.message, error.retryable),
+        ("APIError", "later", true)
+    );
+    assert_eq!(&*messages[2].error.as_ref().unwrap().message, "broken");
+    // An answer whose program was killed is read as far as it got.
+    assert_eq!(messages[1].completed, None);
+}
+
+#[test]
+fn the_order_is_of_time_then_id_and_of_parts_across_the_wrap() {
+    let made = Made::new();
+    made.user("msg_ffff2", 1);
+    made.user("msg_00001", 2);
+    made.user("msg_b", 3);
+    made.user("msg_a", 3);
+    for id in ["prt_0001", "prt_fff2", "prt_fff1"] {
+        made.part("msg_a", id, r#""type":"text","text":"x""#);
+    }
+    let read = made.conversation();
+    let ids: Vec<&str> = read.messages.iter().map(|m| &*m.id).collect();
+    assert_eq!(ids, ["msg_ffff2", "msg_00001", "msg_a", "msg_b"]);
+    let parts: Vec<&str> = read.messages[2].parts.iter().map(|p| &*p.id).collect();
+    assert_eq!(parts, ["prt_fff1", "prt_fff2", "prt_0001"]);
+}
+
+#[test]
+fn a_conversation_names_what_an_import_names() {
+    let made = Made::new();
+    made.user("m1", 1);
+    made.answer("m2", 2, "");
+    made.part("m1", "p1", r#""type":"text","text":"q""#);
+    for (path, text) in [
+        ("message/s1/x1", ""),
+        (
+            "message/s1/x2",
+            r#"{"id":"x2","role":"user","role":"user","time":{"created":1}}"#,
+        ),
+        (
+            "message/s1/x3",
+            r#"{"id":"x3","role":"oracle","time":{"created":1}}"#,
+        ),
+        (
+            "message/s1/x4",
+            r#"{"id":"x4","sessionID":"s9","role":"user","time":{"created":1}}"#,
+        ),
+        ("part/m1/y1", ""),
+        ("part/m1/y2", r#"{"id":"y2","type":"text","text":"cut o"#),
+        (
+            "part/m1/y3",
+            r#"{"id":"y3","type":"text","text":"a","text":"b"}"#,
+        ),
+        (
+            "part/m1/y4",
+            r#"{"id":"y4","type":"text","unknown":1,"unknown":2}"#,
+        ),
+        ("part/m1/y5", r#"{"id":"other","type":"text","text":"a"}"#),
+        ("part/m1/y6", r#"{"id":7,"type":"text","text":"a"}"#),
+        ("part/m1/y7", r#"{"id":"y7","text":"a"}"#),
+        ("part/m2/p1", r#"{"id":"p1","type":"text","text":"again"}"#),
+    ] {
+        put(made.path(), &format!("storage/{path}.json"), text);
+    }
+    let deep = format!(
+        r#"{{"type":"x","v":{}{}}}"#,
+        "[".repeat(500),
+        "]".repeat(500)
+    );
+    put(made.path(), "storage/part/m1/z.json", &deep);
+    fs::write(
+        made.path().join("storage/part/m1/zz.json"),
+        b"{\"a\":\"\xff\"}",
+    )
+    .unwrap();
+    let read = made.conversation();
+    assert_eq!(read.messages.len(), 2);
+    assert_eq!(read.messages[0].parts.len(), 1);
+    let found = named(made.path(), &read.skipped);
+    assert_eq!(found, named(made.path(), &made.load().skipped));
+    assert_eq!(found.len(), 14);
+}

@@ -1,0 +1,203 @@
+//! The genuine trees read completely: counted independently, and compared with what OpenCode itself exported.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use filrouge_sources::{Conversation, Message, Part, PartKind, Role};
+use serde_json::Value;
+
+use crate::{fixture, json, only};
+
+/// All JSON files below a folder.
+fn values(dir: &Path) -> Vec<Value> {
+    let mut found = Vec::new();
+    for child in fs::read_dir(dir).unwrap() {
+        let path = child.unwrap().path();
+        if path.is_dir() {
+            found.extend(values(&path));
+        } else {
+            found.push(json(&fs::read_to_string(path).unwrap()));
+        }
+    }
+    found
+}
+
+fn counts(words: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for word in words {
+        *counts.entry(word).or_insert(0) += 1;
+    }
+    counts
+}
+
+fn role(message: &Message) -> &'static str {
+    match message.role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::System => "system",
+    }
+}
+
+fn all(name: &str) -> Vec<Conversation> {
+    let source = only(&fixture(name));
+    let headers = source.list().unwrap().headers;
+    let read = |h: &std::sync::Arc<filrouge_sources::Header>| source.conversation(&h.id).unwrap();
+    headers.iter().map(read).collect()
+}
+
+#[test]
+fn counts_equal_an_independent_count() {
+    for (name, messages, parts) in [
+        ("opencode-json", "storage/message", "storage/part"),
+        (
+            "opencode-json-legacy",
+            "project/tmp-demo-atelier-api/storage/session/message",
+            "project/tmp-demo-atelier-api/storage/session/part",
+        ),
+    ] {
+        let read = all(name);
+        assert!(read.iter().all(|one| one.skipped.is_empty()));
+        let word = |value: &Value| value.as_str().unwrap().to_owned();
+
+        let messages = values(&fixture(name).join(messages));
+        let expected = counts(messages.iter().map(|m| word(&m["role"])));
+        let found = read.iter().flat_map(|one| &one.messages);
+        assert_eq!(counts(found.map(|m| role(m).to_owned())), expected);
+
+        let parts = values(&fixture(name).join(parts));
+        let expected = counts(parts.iter().map(|p| word(&p["type"])));
+        let found = read.iter().flat_map(|one| &one.messages);
+        let found = found.flat_map(|m| &m.parts);
+        assert_eq!(counts(found.map(|p| p.kind.name().to_owned())), expected);
+        assert!(expected.values().sum::<usize>() > 30, "{expected:?}");
+    }
+}
+
+/// The texts a part of a kind has, in the export's JSON and in ours.
+fn same_part(ours: &Part, theirs: &Value) {
+    assert_eq!(&*ours.id, theirs["id"].as_str().unwrap());
+    assert_eq!(ours.kind.name(), theirs["type"].as_str().unwrap());
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    match &ours.kind {
+        PartKind::Text {
+            text: said,
+            synthetic,
+        } => {
+            assert_eq!(Some(said.to_string()), text(&theirs["text"]));
+            assert_eq!(*synthetic, theirs["synthetic"] == true);
+        }
+        PartKind::Reasoning { text: said } => {
+            assert_eq!(Some(said.to_string()), text(&theirs["text"]));
+        }
+        PartKind::Tool(tool) => {
+            let state = &theirs["state"];
+            let own = |text: &Option<Box<str>>| text.as_ref().map(ToString::to_string);
+            assert_eq!(Some(tool.name.to_string()), text(&theirs["tool"]));
+            assert_eq!(Some(tool.call_id.to_string()), text(&theirs["callID"]));
+            assert_eq!(json(&tool.input), state["input"]);
+            assert_eq!(own(&tool.output), text(&state["output"]));
+            assert_eq!(own(&tool.error), text(&state["error"]));
+            assert_eq!(own(&tool.child), text(&state["metadata"]["sessionId"]));
+            assert_eq!(ours.start, state["time"]["start"].as_i64());
+            assert_eq!(ours.end, state["time"]["end"].as_i64());
+        }
+        PartKind::Other { json: written, .. } => assert_eq!(json(written), *theirs),
+        _ => {}
+    }
+}
+
+fn same_message(ours: &Message, theirs: &Value) {
+    let info = &theirs["info"];
+    assert_eq!(&*ours.id, info["id"].as_str().unwrap());
+    assert_eq!(role(ours), info["role"]);
+    assert_eq!(Some(ours.created), info["time"]["created"].as_i64());
+    assert_eq!(ours.completed, info["time"]["completed"].as_i64());
+    assert_eq!(ours.agent.as_deref(), info["agent"].as_str());
+    assert_eq!(ours.finish.as_deref(), info["finish"].as_str());
+    assert_eq!(ours.cost, info["cost"].as_f64());
+    assert_eq!(ours.summary, info["summary"] == true);
+    assert_eq!(
+        ours.error.as_ref().map(|e| &*e.name),
+        info["error"]["name"].as_str()
+    );
+    let tokens = &info["tokens"];
+    assert_eq!(ours.tokens.is_some(), tokens.is_object());
+    if let Some(own) = &ours.tokens {
+        let of = |value: &Value| value.as_u64().unwrap();
+        assert_eq!(own.input, of(&tokens["input"]));
+        // Version 1.1 counts reasoning in output.
+        assert_eq!(own.output + own.reasoning, of(&tokens["output"]));
+        assert_eq!(own.reasoning, of(&tokens["reasoning"]));
+        assert_eq!(own.cache_read, of(&tokens["cache"]["read"]));
+        assert_eq!(own.cache_write, of(&tokens["cache"]["write"]));
+    }
+    let parts = theirs["parts"].as_array().unwrap();
+    assert_eq!(ours.parts.len(), parts.len(), "{}", ours.id);
+    for (own, their) in ours.parts.iter().zip(parts) {
+        same_part(own, their);
+    }
+}
+
+#[test]
+fn what_opencode_exports_is_what_is_read() {
+    let source = only(&fixture("opencode-json"));
+    let mut compared = 0;
+    for export in values(&fixture("opencode-json/oracle/export")) {
+        let id = export["info"]["id"].as_str().unwrap();
+        // The exports are of a larger set of sessions.
+        let Ok(read) = source.conversation(id) else {
+            continue;
+        };
+        compared += 1;
+        let theirs = export["messages"].as_array().unwrap();
+        assert_eq!(read.messages.len(), theirs.len(), "{id}");
+        for (own, their) in read.messages.iter().zip(theirs) {
+            same_message(own, their);
+        }
+    }
+    assert_eq!(compared, 2);
+}
+
+#[test]
+fn what_opencode_lists_is_what_is_listed() {
+    let headers = only(&fixture("opencode-json")).list().unwrap().headers;
+    let mut compared = 0;
+    for name in ["atelier-api", "brasero", "carnet"] {
+        let list = fixture("opencode-json/oracle").join(format!("list-{name}.json"));
+        for theirs in json(&fs::read_to_string(list).unwrap()).as_array().unwrap() {
+            let own = headers
+                .iter()
+                .find(|h| &*h.id == theirs["id"].as_str().unwrap());
+            let Some(own) = own else {
+                continue;
+            };
+            compared += 1;
+            assert_eq!(own.title.as_deref(), theirs["title"].as_str());
+            assert_eq!(Some(own.updated), theirs["updated"].as_i64());
+            assert_eq!(Some(own.created), theirs["created"].as_i64());
+            assert_eq!(own.project_id.as_deref(), theirs["projectId"].as_str());
+            assert_eq!(own.directory.as_deref(), theirs["directory"].as_str());
+            // Only sessions that no other has started are listed.
+            assert_eq!(own.parent_id, None);
+        }
+    }
+    let roots = headers.iter().filter(|h| h.parent_id.is_none());
+    let global = headers
+        .iter()
+        .filter(|h| h.project_id.as_deref() == Some("global"));
+    assert_eq!(compared, roots.count() - global.count());
+}
+
+#[test]
+fn the_agent_of_a_listing_is_that_of_the_first_message() {
+    for name in ["opencode-json", "opencode-json-legacy"] {
+        let source = only(&fixture(name));
+        for header in source.list().unwrap().headers {
+            let loaded = source.load(&header.id).unwrap().session;
+            assert_eq!(header.agent, loaded.agent);
+            assert_eq!(header.directory, loaded.directory);
+            assert_eq!(header.worktree, loaded.worktree);
+        }
+    }
+}

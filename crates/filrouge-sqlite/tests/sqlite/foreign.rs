@@ -1,0 +1,386 @@
+//! Somebody else's databases: OpenCode's own files, a writer at work beside, and what can become of a file.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, VALUE_BYTES_MAX, Value};
+use rusqlite::Connection;
+
+/// A copy of a fixture's database and its log.
+fn copy_of(name: &str) -> (tempfile::TempDir, PathBuf) {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/fixtures")
+        .join(name);
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["opencode.db", "opencode.db-wal"] {
+        if from.join(file).exists() {
+            fs::copy(from.join(file), folder.path().join(file)).unwrap();
+        }
+    }
+    let path = folder.path().join("opencode.db");
+    (folder, path)
+}
+
+fn made(sql: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("opencode.db");
+    Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    (folder, path)
+}
+
+fn number(database: &ForeignDatabase, sql: &str) -> Result<i64, ForeignError> {
+    database.read(|reader| {
+        let mut number = -1;
+        reader.query(sql, &[], |row| {
+            number = row.integer(0).unwrap_or(-2);
+            ControlFlow::Continue(())
+        })?;
+        Ok(number)
+    })
+}
+
+/// Every file's bytes but those of the log's index, which belongs to whoever reads.
+fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let children = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    children
+        .filter(|child| !child.file_name().to_str().unwrap().ends_with("-shm"))
+        .map(|child| {
+            let name = child.file_name().into_string().unwrap();
+            (name, fs::read(child.path()).unwrap())
+        })
+        .collect()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let children = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> = children
+        .map(|c| c.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_is_only_in_the_log_is_read_and_nothing_is_written() {
+    let (folder, path) = copy_of("opencode-sqlite-wal");
+    let before = contents(folder.path());
+    let database = ForeignDatabase::open(&path).unwrap();
+    assert!(database.tables().unwrap().contains(&"part".to_owned()));
+    assert_eq!(number(&database, "SELECT count(*) FROM part").unwrap(), 4);
+    database.mark().unwrap();
+    drop(database);
+    assert_eq!(contents(folder.path()), before);
+}
+
+#[test]
+fn a_quiet_database_gets_no_file_beside_it() {
+    for name in [
+        "opencode-sqlite",
+        "opencode-sqlite-first",
+        "opencode-sqlite-migrated",
+    ] {
+        let (folder, path) = copy_of(name);
+        let before = contents(folder.path());
+        let database = ForeignDatabase::open(&path).unwrap();
+        let mark = database.mark().unwrap();
+        assert!(number(&database, "SELECT count(*) FROM part").unwrap() > 400);
+        assert_eq!(names(folder.path()), ["opencode.db"], "{name}, while open");
+        assert_eq!(database.mark().unwrap(), mark);
+        drop(database);
+        assert_eq!(names(folder.path()), ["opencode.db"], "{name}");
+        assert_eq!(contents(folder.path()), before);
+    }
+}
+
+#[test]
+fn a_path_of_any_characters_is_opened() {
+    let (folder, path) = copy_of("opencode-sqlite");
+    for odd in ["a b?c=d&e#f%41.db", "é日.db", "opencode-x.db"] {
+        let to = folder.path().join(odd);
+        fs::copy(&path, &to).unwrap();
+        let database = ForeignDatabase::open(&to).unwrap();
+        assert_eq!(number(&database, "SELECT count(*) FROM part").unwrap(), 448);
+    }
+    let link = folder.path().join("link.db");
+    std::os::unix::fs::symlink(folder.path().join("opencode-x.db"), &link).unwrap();
+    let database = ForeignDatabase::open(&link).unwrap();
+    assert!(database.path().ends_with("opencode-x.db"));
+}
+
+#[test]
+fn rows_are_told_apart_by_their_types() {
+    let (_folder, path) = made(
+        "CREATE TABLE t (a, b, c, d, e, f);
+         INSERT INTO t VALUES ('é', x'ff00', 7, 2.5, NULL, 3.0), (CAST(x'ff' AS TEXT), 1, 1, 1, 1, 1)",
+    );
+    let database = ForeignDatabase::open(&path).unwrap();
+    let mut seen = 0;
+    database
+        .read(|reader| {
+            let sql = "SELECT * FROM t WHERE c >= ?1 AND ?2 = 'x' ORDER BY rowid";
+            reader.query(sql, &[Value::Integer(1), Value::Text("x")], |row| {
+                seen += 1;
+                if seen == 1 {
+                    assert_eq!(row.text(0), Some("é"));
+                    assert_eq!(row.bytes(0), Some("é".as_bytes()));
+                    assert_eq!((row.text(1), row.integer(0)), (None, None));
+                    assert_eq!(row.bytes(1), Some(&[0xff, 0][..]));
+                    assert_eq!((row.integer(2), row.real(2)), (Some(7), Some(7.0)));
+                    assert_eq!((row.integer(3), row.real(3)), (None, Some(2.5)));
+                    assert!(row.is_null(4) && row.is_null(99) && !row.is_null(0));
+                    assert_eq!(row.integer(5), Some(3));
+                    ControlFlow::Continue(())
+                } else {
+                    assert_eq!((row.text(0), row.bytes(0)), (None, Some(&[0xff][..])));
+                    ControlFlow::Break(())
+                }
+            })
+        })
+        .unwrap();
+    assert_eq!(seen, 2);
+}
+
+#[test]
+fn a_foreign_database_cannot_be_written_through_it() {
+    let (folder, path) = copy_of("opencode-sqlite");
+    let before = contents(folder.path());
+    let database = ForeignDatabase::open(&path).unwrap();
+    for sql in [
+        "DELETE FROM part",
+        "CREATE TABLE x (y)",
+        "PRAGMA journal_mode = DELETE",
+        "PRAGMA wal_checkpoint(TRUNCATE)",
+        "VACUUM",
+    ] {
+        // Some fail, some say nothing and do nothing.
+        let _ = number(&database, sql);
+        assert_eq!(contents(folder.path()), before, "{sql}");
+    }
+}
+
+/// Appends a row every few milliseconds until it is killed; prints a line when it has begun.
+const WRITER: &str = "
+import sqlite3, sys, time
+c = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)
+c.execute('PRAGMA journal_mode = WAL')
+c.execute('PRAGMA wal_autocheckpoint = 3')
+n = 0
+while True:
+    n += 1
+    c.execute('BEGIN IMMEDIATE')
+    for half in (0, 1):
+        c.execute('INSERT INTO t VALUES (?, ?)', (n, 'x' * 3000))
+    c.execute('COMMIT')
+    if n == 1: print('on', flush=True)
+    time.sleep(0.002)
+";
+
+struct Writer(std::process::Child);
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn writer(path: &Path) -> Writer {
+    use std::io::{BufRead, BufReader};
+    let mut child = Command::new("python3")
+        .args(["-c", WRITER])
+        .arg(path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let out = child.stdout.take().unwrap();
+    let writer = Writer(child);
+    BufReader::new(out).read_line(&mut line).unwrap();
+    assert_eq!(line, "on\n");
+    writer
+}
+
+/// Waits until `done`, at most as long as nothing works any more.
+fn until(mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn rows_of_a_writer_at_work_are_seen_whole() {
+    let (folder, path) = made("PRAGMA journal_mode = WAL; CREATE TABLE t (a, b)");
+    let database = ForeignDatabase::open(&path).unwrap();
+    assert_eq!(number(&database, "SELECT count(*) FROM t").unwrap(), 0);
+    assert_eq!(names(folder.path()), ["opencode.db"]);
+    let quiet = database.mark().unwrap();
+    let writer = writer(&path);
+    let first = number(&database, "SELECT count(*) FROM t").unwrap();
+    assert!(first >= 2);
+    assert_ne!(database.mark().unwrap(), quiet);
+    let mark = database.mark().unwrap();
+    until(|| database.mark().unwrap() != mark);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                until(|| {
+                    // Both questions are of one moment, and both halves of each commit are there.
+                    let (count, max) = database
+                        .read(|reader| {
+                            let mut seen = (0, 0);
+                            reader.query("SELECT count(*) FROM t", &[], |row| {
+                                seen.0 = row.integer(0).unwrap();
+                                ControlFlow::Continue(())
+                            })?;
+                            reader.query("SELECT max(a) FROM t", &[], |row| {
+                                seen.1 = row.integer(0).unwrap();
+                                ControlFlow::Continue(())
+                            })?;
+                            Ok(seen)
+                        })
+                        .unwrap();
+                    assert_eq!(count, 2 * max);
+                    count > first + 100
+                });
+            });
+        }
+    });
+    drop(writer);
+    assert!(number(&database, "SELECT count(*) FROM t").unwrap() > first);
+}
+
+#[test]
+fn a_log_that_is_folded_in_again_and_again_never_shows_a_torn_state() {
+    let (_folder, path) = made("PRAGMA journal_mode = WAL; CREATE TABLE t (a, b)");
+    let database = ForeignDatabase::open(&path).unwrap();
+    std::thread::scope(|scope| {
+        let work = scope.spawn(|| {
+            for n in 1..=40 {
+                // The last connection folds the log in and takes it away: the reader changes its way each time.
+                let c = Connection::open(&path).unwrap();
+                c.busy_timeout(Duration::from_secs(5)).unwrap();
+                let sql = format!(
+                    "BEGIN IMMEDIATE; INSERT INTO t VALUES ({n}, zeroblob(9000)); \
+                     INSERT INTO t VALUES ({n}, zeroblob(9000)); COMMIT"
+                );
+                c.execute_batch(&sql).unwrap();
+            }
+        });
+        while !work.is_finished() {
+            let odd = number(&database, "SELECT count(*) % 2 FROM t").unwrap();
+            assert_eq!(odd, 0);
+        }
+    });
+    assert_eq!(number(&database, "SELECT count(*) FROM t").unwrap(), 80);
+}
+
+#[test]
+fn a_log_without_a_place_for_its_index_is_a_named_error() {
+    let (folder, path) = copy_of("opencode-sqlite-wal");
+    // A link to nowhere can be neither opened nor made, as in a folder that may not be written; root may write any.
+    std::os::unix::fs::symlink("nowhere", folder.path().join("opencode.db-shm")).unwrap();
+    let database = ForeignDatabase::open(&path).unwrap();
+    let why = database.tables().unwrap_err();
+    assert!(matches!(why, ForeignError::CannotOpen { .. }), "{why:?}");
+    let why = database.mark().unwrap_err();
+    assert!(matches!(why, ForeignError::CannotOpen { .. }), "{why:?}");
+    // Without a log there is no need of one.
+    let (folder, path) = copy_of("opencode-sqlite");
+    std::os::unix::fs::symlink("nowhere", folder.path().join("opencode.db-shm")).unwrap();
+    let database = ForeignDatabase::open(&path).unwrap();
+    assert_eq!(number(&database, "SELECT count(*) FROM part").unwrap(), 448);
+}
+
+#[test]
+fn damage_is_told_by_its_kind() {
+    let (folder, path) = copy_of("opencode-sqlite");
+    let whole = fs::read(&path).unwrap();
+    let ask = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        let database = ForeignDatabase::open(&path).unwrap();
+        number(&database, "SELECT sum(length(data)) FROM part")
+    };
+    let why = ask(&whole[..whole.len() / 3]).unwrap_err();
+    assert!(matches!(why, ForeignError::Corrupt { .. }), "{why:?}");
+    let why =
+        ask(&b"no database at all, but long enough to be read as one".repeat(99)).unwrap_err();
+    assert!(matches!(why, ForeignError::NotADatabase { .. }), "{why:?}");
+    let why = ask(b"").unwrap_err();
+    assert!(matches!(why, ForeignError::Refused { .. }), "{why:?}");
+    let mut torn = whole.clone();
+    torn[8192..].fill(0xa5);
+    let why = ask(&torn).unwrap_err();
+    assert!(matches!(why, ForeignError::Corrupt { .. }), "{why:?}");
+    assert!(ask(&whole).unwrap() > 10_000);
+    let why = ForeignDatabase::open(folder.path()).unwrap_err();
+    assert!(matches!(why, ForeignError::NotADatabase { .. }), "{why:?}");
+    let why = ForeignDatabase::open(&folder.path().join("none.db")).unwrap_err();
+    assert!(matches!(why, ForeignError::Gone { .. }), "{why:?}");
+}
+
+#[test]
+fn a_file_that_is_replaced_or_taken_away_is_noticed() {
+    let (folder, path) = made("CREATE TABLE t (a); INSERT INTO t VALUES (1)");
+    let (_other, replacement) = made("CREATE TABLE t (a); INSERT INTO t VALUES (2)");
+    let (_third, wal) = copy_of("opencode-sqlite-wal");
+    let database = ForeignDatabase::open(&path).unwrap();
+    let mark = database.mark().unwrap();
+    assert_eq!(number(&database, "SELECT a FROM t").unwrap(), 1);
+    fs::rename(&replacement, folder.path().join("new.db")).unwrap();
+    fs::rename(folder.path().join("new.db"), &path).unwrap();
+    assert_eq!(number(&database, "SELECT a FROM t").unwrap(), 2);
+    assert_ne!(database.mark().unwrap(), mark);
+    for end in ["", "-wal"] {
+        let name = |path: &Path| PathBuf::from(format!("{}{end}", path.display()));
+        fs::rename(name(&wal), name(&path)).unwrap();
+    }
+    assert_eq!(number(&database, "SELECT count(*) FROM part").unwrap(), 4);
+    fs::remove_file(&path).unwrap();
+    let why = database.tables().unwrap_err();
+    assert!(matches!(why, ForeignError::Gone { .. }), "{why:?}");
+    let why = database.mark().unwrap_err();
+    assert!(matches!(why, ForeignError::Gone { .. }), "{why:?}");
+}
+
+#[test]
+fn a_lock_of_somebody_elses_is_named() {
+    let (_folder, path) = made("CREATE TABLE t (a); INSERT INTO t VALUES (1)");
+    let database = ForeignDatabase::open(&path)
+        .unwrap()
+        .with_busy_timeout(Duration::from_millis(50));
+    let holder = Connection::open(&path).unwrap();
+    holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let why = number(&database, "SELECT a FROM t").unwrap_err();
+    assert!(matches!(why, ForeignError::Busy { .. }), "{why:?}");
+    holder.execute_batch("COMMIT").unwrap();
+    assert_eq!(number(&database, "SELECT a FROM t").unwrap(), 1);
+}
+
+#[test]
+fn a_value_too_large_costs_only_itself() {
+    let size = i64::from(VALUE_BYTES_MAX) + 1;
+    let (_folder, path) = made(&format!(
+        "CREATE TABLE t (a, data); INSERT INTO t VALUES (1, zeroblob({size})), (2, 'small')"
+    ));
+    let database = ForeignDatabase::open(&path).unwrap();
+    let why = number(&database, "SELECT length(data || '') FROM t").unwrap_err();
+    assert!(matches!(why, ForeignError::TooLarge { .. }), "{why:?}");
+    let mut seen = Vec::new();
+    database
+        .read(|reader| {
+            let sql = "SELECT a, octet_length(data), \
+                       CASE WHEN octet_length(data) < ?1 THEN data END FROM t";
+            reader.query(sql, &[Value::Integer(size)], |row| {
+                seen.push((row.integer(1).unwrap(), row.text(2).map(str::to_owned)));
+                ControlFlow::Continue(())
+            })
+        })
+        .unwrap();
+    assert_eq!(seen, [(size, None), (5, Some("small".to_owned()))]);
+}

@@ -1,0 +1,110 @@
+//! `--source`, and what is looked for in sources
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::config::SourceName;
+
+/// The histories that a command looks at.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Sources {
+    /// Whose history: opencode, claude-code, codex, or the ledger; with :PATH where it is not in its own place. Repeatable
+    #[arg(long = "source", value_name = "NAME[:PATH]")]
+    pub(crate) sources: Vec<SourceName>,
+}
+
+impl Sources {
+    /// Whether the ledger alone is meant, as by commands without `--source`.
+    pub(crate) fn ledger_alone(&self) -> bool {
+        self.sources.iter().all(SourceName::is_ledger)
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Search {
+    /// Words (all of them within one message), "a phrase", /regex/, -word for what must not be there; behind `--` where
+    /// it begins with a hyphen
+    #[arg(value_name = "QUERY")]
+    pub(crate) query: Vec<String>,
+    #[command(flatten)]
+    pub(crate) sources: Sources,
+    /// Only what this agent has said or was asked
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Only of this project: its id, name or folder
+    #[arg(long, value_name = "ID")]
+    pub(crate) project: Option<String>,
+    /// Only calls of this tool
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// Only what was said in this role
+    #[arg(long, value_enum)]
+    pub(crate) role: Option<SearchRole>,
+    /// Only this session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Only from this moment on: a time such as 2027-01-31T00:00:00Z, or how long ago, such as 7d
+    #[arg(long, value_name = "TIME|DURATION")]
+    pub(crate) since: Option<String>,
+    /// Only before this moment
+    #[arg(long, value_name = "TIME|DURATION")]
+    pub(crate) until: Option<String>,
+    /// At most so many sessions
+    #[arg(long, default_value_t = 20)]
+    pub(crate) limit: usize,
+    /// Where to go on: what the page before says
+    #[arg(long)]
+    pub(crate) cursor: Option<String>,
+    /// Show what has the form of a credential, too
+    #[arg(long)]
+    pub(crate) unmasked: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SearchRole {
+    /// Whoever asks
+    User,
+    /// The agent
+    Assistant,
+    /// The program around them
+    System,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Mcp {
+    /// Add this server to a coding agent's configuration; shows the change and asks
+    Install(Install),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Install {
+    /// Whose configuration
+    #[arg(long, value_enum)]
+    pub(crate) client: McpClient,
+    /// For all projects of this user, or for the project in the current folder
+    #[arg(long, value_enum, default_value = "user")]
+    pub(crate) scope: InstallScope,
+    /// Do not ask; needed where stdin is no terminal
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Show the change, and change nothing
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) print: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum McpClient {
+    /// OpenCode: opencode.json or opencode.jsonc
+    Opencode,
+    /// Claude Code: ~/.claude.json, or .mcp.json of a project
+    ClaudeCode,
+    /// Codex: config.toml
+    Codex,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InstallScope {
+    /// The user's own configuration
+    User,
+    /// The project's, in the current folder
+    Project,
+}

@@ -1,0 +1,54 @@
+//! `filrouge stats`
+
+use clap::{Args, ValueEnum};
+
+use super::Sources;
+
+#[derive(Debug, Args)]
+pub(crate) struct Stats {
+    /// The session
+    #[arg(conflicts_with = "kpi")]
+    pub(crate) id: Option<String>,
+    #[command(flatten)]
+    pub(crate) sources: Sources,
+    /// Key figures of the tenant's live calls, counted from events
+    #[arg(long, conflicts_with = "sources")]
+    pub(crate) kpi: bool,
+    /// With --source and no session: only of this project, its id, name or folder
+    #[arg(long, value_name = "ID", requires = "sources", conflicts_with = "id")]
+    pub(crate) project: Option<String>,
+    /// With --source and no session: only sessions of this agent
+    #[arg(long, value_name = "NAME", requires = "sources", conflicts_with = "id")]
+    pub(crate) agent: Option<String>,
+    /// Of what happened from this moment on: a time such as 2027-01-31T00:00:00Z, or how long ago; with --source, of
+    /// sessions changed since [default for --kpi: seven days before --until]
+    #[arg(long, value_name = "TIME|DURATION", conflicts_with = "id")]
+    pub(crate) since: Option<String>,
+    /// Of what happened before this moment; with --source, of sessions made before it [default: now]
+    #[arg(long, value_name = "TIME|DURATION", conflicts_with = "id")]
+    pub(crate) until: Option<String>,
+    /// A row for each week (Monday to Sunday) or day, in UTC [default: one row for all]
+    #[arg(long, value_enum, requires = "kpi", conflicts_with = "id")]
+    pub(crate) by: Option<KpiEvery>,
+    /// The form [default: table]
+    #[arg(long, value_enum, requires = "kpi", conflicts_with = "id")]
+    pub(crate) format: Option<KpiFormat>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KpiEvery {
+    /// A week of ISO 8601
+    Week,
+    /// A day
+    Day,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KpiFormat {
+    /// To read
+    Table,
+    /// One document
+    Json,
+    /// Comma-separated values, with a line of names
+    Csv,
+}

@@ -1,0 +1,89 @@
+//! `filrouge mcp`
+
+use std::env;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use filrouge_mcp::{Histories, McpServer, Own, serve_stdio};
+use filrouge_server::{ListenError, serve_mcp};
+use filrouge_types::SystemClock;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config::sources::{Everything, everything};
+use crate::config::{Config, SourceName};
+use crate::exit::Usage;
+use crate::output::stdout;
+
+/// Names the session that an agent calls from, where its client can say so.
+const OWN_SESSION: &str = "FILROUGE_SESSION_ID";
+
+pub(super) async fn run(
+    config: &Config,
+    sources: &[SourceName],
+    listen: Option<SocketAddr>,
+) -> anyhow::Result<ExitCode> {
+    if let Some(address) = listen.filter(|address| !address.ip().is_loopback()) {
+        return Err(not_started(ListenError::NotLoopback(address)));
+    }
+    let everything = everything(config, sources).await?;
+    for note in &everything.notes {
+        tracing::warn!("{note}");
+    }
+    match listen {
+        None => {
+            let library = everything.library.clone();
+            serve_stdio(McpServer::new(Histories::All(library), own())).await?;
+        }
+        Some(address) => over_http(address, &everything).await?,
+    }
+    everything.close().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The agent that has started this process works in this folder.
+fn own() -> Own {
+    let folder = env::current_dir().and_then(|folder| folder.canonicalize());
+    Own {
+        session_id: env::var(OWN_SESSION).ok().filter(|id| !id.is_empty()),
+        folder: folder.ok(),
+        clock: Some(Arc::new(SystemClock)),
+    }
+}
+
+async fn over_http(address: SocketAddr, everything: &Everything) -> anyhow::Result<()> {
+    let bound = TcpListener::bind(address).await;
+    let listener = bound.map_err(|source| not_started(ListenError::Io { address, source }))?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    if let Err(error) = announce(listener.local_addr()?) {
+        tracing::warn!(%error, "nobody reads stdout");
+    }
+    let served = serve_mcp(listener, everything.library.clone(), stop).await;
+    served.map_err(not_started)
+}
+
+fn announce(address: SocketAddr) -> std::io::Result<()> {
+    let mut out = stdout();
+    writeln!(out, "listening on http://{address}/mcp")?;
+    out.flush()
+}
+
+fn not_started(error: ListenError) -> anyhow::Error {
+    match error {
+        ListenError::NotLoopback(address) => Usage::new(format!(
+            "{address} is not a loopback address, and `filrouge mcp` asks nobody who they are"
+        ))
+        .with_hint("listen on 127.0.0.1 or [::1]; for other machines use `filrouge serve` with keys, whose /mcp asks")
+        .into(),
+        ListenError::Io { .. } => anyhow::Error::new(error),
+    }
+}

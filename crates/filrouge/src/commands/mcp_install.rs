@@ -1,0 +1,195 @@
+//! `filrouge mcp install`: adds this server to a coding agent's configuration
+//!
+//! The change is worked out as text in the file as it is, so that everything else in it, comments too, stays as it was;
+//! it is shown, asked for, and written in one step beside a backup. What is not understood is refused, never guessed.
+
+mod file;
+mod jsonc;
+mod place;
+mod shown;
+mod toml_file;
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use crate::cli::{Install, McpClient};
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::output::{document, printable, say, stdout};
+
+/// The name of the server in every configuration.
+const NAME: &str = "filrouge";
+
+/// What is to become of a file.
+enum Edit {
+    /// It has the entry already.
+    There,
+    /// It becomes this text.
+    Change(String),
+}
+
+/// Why a file is left alone.
+struct Refused {
+    /// What is wrong with it, with the place.
+    what: String,
+    /// What to write by hand, when the file is sound but not of the expected form.
+    by_hand: Option<String>,
+}
+
+pub(super) fn run(config: &Config, asked: &Install) -> anyhow::Result<ExitCode> {
+    let command = own_path()?;
+    let path = place::of(asked.client, asked.scope)?;
+    let old = file::read(&path)?;
+    let text = old.as_deref().unwrap_or("");
+    let new = match edit(asked.client, text, &command).map_err(|why| told(&path, why))? {
+        Edit::There => return there(config, &path),
+        Edit::Change(new) => new,
+    };
+    let diff = shown::diff(&path, text, &new);
+    if asked.print {
+        return report(config, &path, "shown", None, &diff);
+    }
+    if !asked.yes {
+        show(&diff)?;
+        ask(&path)?;
+    }
+    let backup = file::replace(&path, old.as_deref(), &new)?;
+    report(config, &path, "written", backup.as_deref(), &diff)
+}
+
+/// The command that an agent is to run: this very program.
+fn own_path() -> anyhow::Result<String> {
+    let path = std::env::current_exe()?;
+    match path.to_str() {
+        Some(path) => Ok(path.to_owned()),
+        None => Err(Usage::new(format!("{} is not UTF-8", path.display())).into()),
+    }
+}
+
+fn edit(client: McpClient, text: &str, command: &str) -> Result<Edit, Refused> {
+    match client {
+        McpClient::Codex => toml_file::edit(text, command),
+        McpClient::Opencode => jsonc::edit(
+            text,
+            &jsonc::Wanted {
+                section: "mcp",
+                entry: opencode_entry(command),
+                comments: true,
+                head: Some(("$schema", json!("https://opencode.ai/config.json"))),
+            },
+        ),
+        McpClient::ClaudeCode => jsonc::edit(
+            text,
+            &jsonc::Wanted {
+                section: "mcpServers",
+                entry: json!({ "type": "stdio", "command": command, "args": ["mcp"] }),
+                comments: false,
+                head: None,
+            },
+        ),
+    }
+}
+
+fn opencode_entry(command: &str) -> Value {
+    json!({ "type": "local", "command": [command, "mcp"], "enabled": true })
+}
+
+fn told(path: &Path, why: Refused) -> Usage {
+    let usage = Usage::new(format!(
+        "{}: {}; nothing was changed",
+        path.display(),
+        why.what
+    ));
+    match why.by_hand {
+        Some(lines) => usage.with_hint(format!("write it by hand:\n{lines}")),
+        None => usage.with_hint("mend the file, then try again"),
+    }
+}
+
+fn there(config: &Config, path: &Path) -> anyhow::Result<ExitCode> {
+    if config.json {
+        document(&json!({ "path": path.to_string_lossy(), "status": "there" }))?;
+    } else {
+        say(format_args!("{} has it already", path.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(diff: &str) -> io::Result<()> {
+    let mut out = stdout();
+    out.write_all(printable(diff).as_bytes())?;
+    out.flush()
+}
+
+fn ask(path: &Path) -> anyhow::Result<()> {
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        let what = format!("{} was not changed: nobody can be asked", path.display());
+        return Err(Usage::new(what).with_hint("give --yes").into());
+    }
+    if !confirmed(path, &mut stdin.lock(), &mut io::stderr())? {
+        anyhow::bail!("nothing was changed");
+    }
+    Ok(())
+}
+
+/// Whether the answer is yes.
+fn confirmed(path: &Path, answers: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<bool> {
+    write!(out, "Change {}? [yes/no] ", path.display())?;
+    out.flush()?;
+    let mut answer = String::new();
+    answers.read_line(&mut answer)?;
+    Ok(["yes", "y"].contains(&answer.trim()))
+}
+
+fn report(
+    config: &Config,
+    path: &Path,
+    status: &str,
+    backup: Option<&Path>,
+    diff: &str,
+) -> anyhow::Result<ExitCode> {
+    if config.json {
+        document(&json!({
+            "path": path.to_string_lossy(),
+            "status": status,
+            "backup": backup.map(|backup| backup.to_string_lossy()),
+            "diff": diff,
+        }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if status == "shown" {
+        show(diff)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    say(format_args!("{} written", path.display()));
+    if let Some(backup) = backup {
+        say(format_args!("what it was is in {}", backup.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_yes_confirms() {
+        for (answer, writes) in [
+            ("yes\n", true),
+            ("y\r\n", true),
+            ("YES\n", false),
+            ("no\n", false),
+            ("\nyes\n", false),
+            ("", false),
+        ] {
+            let mut out = Vec::new();
+            let said = confirmed(Path::new("/x"), &mut answer.as_bytes(), &mut out);
+            assert_eq!(said.ok(), Some(writes), "{answer:?}");
+            assert!(String::from_utf8_lossy(&out).contains("/x"));
+        }
+    }
+}

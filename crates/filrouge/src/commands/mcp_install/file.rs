@@ -1,0 +1,120 @@
+//! Reading and replacing a configuration: the old one stays beside it, and nobody ever sees half of the new one.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::exit::Usage;
+
+/// Most bytes of a configuration.
+const SIZE_MAX: u64 = 64 << 20;
+/// Most backups of one file.
+const BACKUPS_MAX: u32 = 10_000;
+
+fn failed(path: &Path, error: &io::Error) -> Usage {
+    Usage::new(format!("{}: {error}", path.display()))
+}
+
+/// The text of a file; `None` when there is none.
+pub(super) fn read(path: &Path) -> Result<Option<String>, Usage> {
+    let meta = match fs::metadata(path) {
+        Ok(meta) => meta,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            // A link that leads nowhere would be replaced by a file.
+            return match fs::symlink_metadata(path) {
+                Ok(_) => Err(Usage::new(format!(
+                    "{} is a link to nothing",
+                    path.display()
+                ))),
+                Err(_) => Ok(None),
+            };
+        }
+        Err(e) => return Err(failed(path, &e)),
+    };
+    if !meta.is_file() || meta.len() > SIZE_MAX {
+        return Err(Usage::new(format!(
+            "{} is no configuration file",
+            path.display()
+        )));
+    }
+    let text = fs::read_to_string(path).map_err(|e| failed(path, &e))?;
+    Ok(Some(text))
+}
+
+/// Puts `new` in the place of `old`, which the file has to hold still, and gives the backup's path. Where a link leads
+/// to the file, the link stays. The mode is kept.
+pub(super) fn replace(
+    path: &Path,
+    old: Option<&str>,
+    new: &str,
+) -> anyhow::Result<Option<PathBuf>> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|e| failed(folder, &e))?;
+    }
+    let target = match old {
+        Some(_) => fs::canonicalize(path).map_err(|e| failed(path, &e))?,
+        None => path.to_owned(),
+    };
+    let mode = match old {
+        Some(_) => fs::metadata(&target)?.permissions().mode() & 0o7777,
+        None => 0o600,
+    };
+    let backup = match old {
+        Some(old) => Some(keep(&target, old, mode)?),
+        None => None,
+    };
+    let draft = with_ending(&target, &format!(".filrouge-{}", std::process::id()));
+    let written = write(&draft, new, mode).and_then(|()| {
+        if read(&target).ok().as_ref().map(|now| now.as_deref()) != Some(old) {
+            return Err(io::Error::other(
+                "it has changed meanwhile; nothing was changed",
+            ));
+        }
+        fs::rename(&draft, &target)
+    });
+    if let Err(e) = written {
+        // What is left of it is of no use.
+        let _ = fs::remove_file(&draft);
+        return Err(failed(&target, &e).into());
+    }
+    if let Some(folder) = target.parent() {
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(backup)
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// Writes what the file was to `NAME.bak.N`, with the first number that is free.
+fn keep(target: &Path, old: &str, mode: u32) -> Result<PathBuf, Usage> {
+    for number in 1..=BACKUPS_MAX {
+        let backup = with_ending(target, &format!(".bak.{number}"));
+        match write(&backup, old, mode) {
+            Ok(()) => return Ok(backup),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(failed(&backup, &e)),
+        }
+    }
+    Err(Usage::new(format!(
+        "{} has {BACKUPS_MAX} backups",
+        target.display()
+    )))
+}
+
+/// Makes a new file, flushed.
+fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    file.sync_all()
+}

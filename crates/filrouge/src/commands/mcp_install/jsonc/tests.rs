@@ -1,0 +1,128 @@
+use serde_json::{Value, json};
+
+use super::{Edit, Wanted, edit};
+
+fn wanted(comments: bool) -> Wanted {
+    Wanted {
+        section: "mcp",
+        entry: json!({ "command": ["/bin/filrouge", "mcp"] }),
+        comments,
+        head: Some(("$schema", json!("s"))),
+    }
+}
+
+fn changed(text: &str) -> String {
+    match edit(text, &wanted(true)) {
+        Ok(Edit::Change(new)) => new,
+        Ok(Edit::There) => panic!("there: {text}"),
+        Err(why) => panic!("{}: {text}", why.what),
+    }
+}
+
+fn lines_but(text: &str, left_out: &[&str]) -> Vec<String> {
+    let lines = text.lines().filter(|line| !left_out.contains(line));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_entry_is_put_in_and_nothing_else_changes() {
+    let old =
+        "{\n  // mine\n  \"a\": 1, /* too */\n  \"mcp\": {\n    \"other\": {} // last\n  }\n}\n";
+    let new = changed(old);
+    assert!(new.contains("// mine\n  \"a\": 1, /* too */"), "{new}");
+    assert!(
+        new.contains("\"other\": {}, // last\n    \"filrouge\": {\n      \"command\": ["),
+        "{new}"
+    );
+    let kept = lines_but(&new, &[]);
+    for line in lines_but(old, &["    \"other\": {} // last"]) {
+        assert!(kept.contains(&line), "{line}\n{new}");
+    }
+    assert!(matches!(edit(&new, &wanted(true)), Ok(Edit::There)));
+}
+
+#[test]
+fn whatever_the_form_the_result_has_old_and_new() {
+    for text in [
+        "{}",
+        "{ }\n",
+        "{\"a\":1}",
+        "{\n\t\"a\": [1, 2,\n\t\t{\"x\": \"}//\"}]\n}",
+        "{\r\n    \"a\": {}\r\n}\r\n",
+        "\u{feff}{\"a\": \"é\\\"/*\"}",
+        "{\"mcp\": {}}",
+        "{\"mcp\": {\"x\": null}, \"b\": true}",
+    ] {
+        let new = changed(text);
+        let read: Value = serde_json::from_str(new.trim_start_matches('\u{feff}'))
+            .unwrap_or_else(|e| panic!("{e}: {new}"));
+        let old: Value = serde_json::from_str(text.trim_start_matches('\u{feff}')).unwrap();
+        assert_eq!(read["mcp"]["filrouge"], wanted(true).entry, "{new}");
+        let mut without = read.clone();
+        let servers = without["mcp"].as_object_mut().unwrap();
+        servers.remove("filrouge");
+        if old.get("mcp").is_none() {
+            without.as_object_mut().unwrap().remove("mcp");
+        }
+        assert_eq!(without, old, "{new}");
+        assert_eq!(text.contains("\r\n"), new.contains("\r\n"));
+        assert!(!text.contains("\r\n") || !new.replace("\r\n", "").contains('\n'));
+    }
+}
+
+#[test]
+fn commas_behind_the_last_member_and_comments_at_the_end() {
+    for text in [
+        "{\n  \"a\": 1,\n  // end\n}",
+        "{\n  \"a\": 1 // end\n}",
+        "{ // only\n}",
+        "{ /* only */ }",
+        "// before\n{\"mcp\": {\"x\": 1,},}\n// behind",
+    ] {
+        let new = changed(text);
+        for comment in ["// end", "// only", "/* only */", "// before", "// behind"] {
+            assert_eq!(text.contains(comment), new.contains(comment), "{new}");
+        }
+        assert!(
+            matches!(edit(&new, &wanted(true)), Ok(Edit::There)),
+            "{new}"
+        );
+    }
+}
+
+#[test]
+fn another_entry_is_replaced_and_a_new_file_has_a_head() {
+    let new = changed("{\"mcp\": {\"filrouge\": {\"command\": [\"/old\"]}, \"b\": 2}}");
+    assert!(!new.contains("/old") && new.contains("\"b\": 2"), "{new}");
+    for empty in ["", " \n", "\u{feff}"] {
+        let made: Value = serde_json::from_str(&changed(empty)).unwrap();
+        assert_eq!(
+            (&made["$schema"], &made["mcp"]["filrouge"]),
+            (&json!("s"), &wanted(true).entry)
+        );
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_refused_with_its_place() {
+    for (text, comments, said) in [
+        ("{\n  \"a\": ,\n}", true, "line 2, column 8"),
+        ("{\"a\": 1", true, "expected , or }"),
+        ("{\"a\" 1}", true, "expected :"),
+        ("{\"a\": 1} x", true, "behind the document"),
+        ("{\"a\": tru}", true, "expected a value"),
+        ("{\"a\": \"x}", true, "expected a value"),
+        ("{\"a\": 1, \"mcp\": 2}", true, "mcp is no object"),
+        ("[]", true, "no object"),
+        ("{\"mcp\": {}, \"mcp\": {}}", true, "twice"),
+        ("{ // x\n}", false, "line 1, column 3"),
+        ("{\"a\": 1,}", false, "a comma"),
+        ("{ /* x }", true, "without an end"),
+    ] {
+        let refused = edit(text, &wanted(comments)).err().map(|why| why.what);
+        let has = refused.as_ref().is_some_and(|what| what.contains(said));
+        assert!(has, "{text}: {refused:?}");
+    }
+    let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
+    assert!(edit(&deep, &wanted(true)).is_err());
+}

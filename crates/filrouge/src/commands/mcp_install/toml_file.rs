@@ -1,0 +1,105 @@
+//! A table in TOML: put at the end, where everything before it stays as it is.
+
+use toml::{Table, Value};
+
+use super::{Edit, NAME, Refused};
+
+/// The section of servers.
+const SECTION: &str = "mcp_servers";
+
+/// What is to become of `text`.
+pub(super) fn edit(text: &str, command: &str) -> Result<Edit, Refused> {
+    let table: Table = toml::from_str(text).map_err(|e| malformed(&e, text))?;
+    let lines = entry(command);
+    let other = |what: String| Refused {
+        what,
+        by_hand: Some(lines.clone()),
+    };
+    let found = match table.get(SECTION) {
+        None => None,
+        Some(Value::Table(servers)) => servers.get(NAME),
+        Some(_) => return Err(other(format!("{SECTION} is no table"))),
+    };
+    if let Some(found) = found {
+        let same = found.get("command").and_then(Value::as_str) == Some(command)
+            && found.get("args") == Some(&Value::Array(vec!["mcp".into()]));
+        return match same {
+            true => Ok(Edit::There),
+            false => Err(other(format!(
+                "[{SECTION}.{NAME}] is there and is another one"
+            ))),
+        };
+    }
+    let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let mut new = text.to_owned();
+    if !new.is_empty() {
+        if !new.ends_with('\n') {
+            new.push_str(line_end);
+        }
+        new.push_str(line_end);
+    }
+    new.push_str(&lines.replace('\n', line_end));
+    // A section written as one value in braces takes no table behind it.
+    if toml::from_str::<Table>(&new).is_err() {
+        return Err(other(format!("{SECTION} is written in one line")));
+    }
+    Ok(Edit::Change(new))
+}
+
+fn entry(command: &str) -> String {
+    let command = Value::from(command);
+    format!("[{SECTION}.{NAME}]\ncommand = {command}\nargs = [\"mcp\"]\n")
+}
+
+fn malformed(error: &toml::de::Error, text: &str) -> Refused {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.map_or(1, |before| before.matches('\n').count() + 1);
+    Refused {
+        what: format!("line {line}: {}", error.message()),
+        by_hand: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(text: &str) -> Option<String> {
+        match edit(text, "/bin/filrouge") {
+            Ok(Edit::Change(new)) => Some(new),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_table_is_put_behind_everything() {
+        let old = "# mine\nmodel = \"x\" # too\n[mcp_servers.other]\ncommand = \"y\"";
+        let new = changed(old).unwrap_or_default();
+        assert!(
+            new.starts_with(&format!("{old}\n\n[mcp_servers.filrouge]\n")),
+            "{new}"
+        );
+        assert!(matches!(edit(&new, "/bin/filrouge"), Ok(Edit::There)));
+        assert!(changed("").is_some_and(|new| new.starts_with("[mcp_servers.filrouge]")));
+        assert!(changed("a = 1\r\n").is_some_and(|new| new.ends_with("args = [\"mcp\"]\r\n")));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for (text, place) in [
+            ("a = 1\nb = \n", "line 2"),
+            ("mcp_servers = 1\n", "no table"),
+            ("mcp_servers = { x = { command = \"y\" } }\n", "one line"),
+            (
+                "[mcp_servers.filrouge]\ncommand = \"other\"\n",
+                "another one",
+            ),
+        ] {
+            let refused = edit(text, "/bin/filrouge").err().map(|why| why.what);
+            assert!(
+                refused.as_ref().is_some_and(|what| what.contains(place)),
+                "{refused:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `filrouge search QUERY`
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use filrouge_sources::Role;
+use filrouge_sources::library::search::{Ask, Excerpt, Hit, Results, search};
+use filrouge_types::{Clock, SystemClock};
+
+use super::source::{ask, cell, role, say_notices, second};
+use crate::cli::{Search, SearchRole};
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::moment::moment;
+use crate::output::{document, first_line, printable, say, stdout};
+
+pub(super) async fn run(config: &Config, asked: Search) -> anyhow::Result<ExitCode> {
+    if asked.limit == 0 {
+        return Err(Usage::new("--limit must be at least 1").into());
+    }
+    let question = question(&asked)?;
+    let named = !asked.sources.sources.is_empty();
+    let found = ask(config, &asked.sources.sources, move |library| {
+        search(library, &question)
+    })
+    .await?;
+    if !named {
+        say(looked_in(&found.places));
+    }
+    let results = found.answer;
+    if config.json {
+        document(&results)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&results)?;
+    say_notices(&results.notices);
+    let (matches, sessions) = (results.total_matches, results.total_sessions);
+    let (es, s) = (plural(matches, "es"), plural(sessions, "s"));
+    say(format_args!("{matches} match{es} in {sessions} session{s}"));
+    if let Some(cursor) = &results.next_cursor {
+        say(format_args!("there are more: --cursor {cursor}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const fn plural(count: usize, ending: &'static str) -> &'static str {
+    if count == 1 { "" } else { ending }
+}
+
+/// Nobody has said where to look: then it is told.
+fn looked_in(places: &[String]) -> String {
+    if places.is_empty() {
+        return "there is no history here to look in; --source names one".to_owned();
+    }
+    let places: Vec<_> = places.iter().map(|place| printable(place)).collect();
+    format!("looked in {}", places.join(", "))
+}
+
+fn question(asked: &Search) -> Result<Ask, Usage> {
+    let now = SystemClock.now();
+    let millis = |option, text: &Option<String>| {
+        let at = text.as_deref().map(|text| moment(option, text, now));
+        let at = at.transpose()?;
+        Ok::<_, Usage>(at.map(|at| at.as_micros().div_euclid(1000)))
+    };
+    Ok(Ask {
+        query: asked.query.join(" "),
+        agent: asked.agent.clone(),
+        project_id: asked.project.clone(),
+        tool: asked.tool.clone(),
+        role: asked.role.map(|role| match role {
+            SearchRole::User => Role::User,
+            SearchRole::Assistant => Role::Assistant,
+            SearchRole::System => Role::System,
+        }),
+        since: millis("--since", &asked.since)?,
+        until: millis("--until", &asked.until)?,
+        session_id: asked.session.clone(),
+        limit: asked.limit,
+        cursor: asked.cursor.clone(),
+        mask: !asked.unmasked,
+        ..Ask::default()
+    })
+}
+
+fn print(results: &Results) -> anyhow::Result<()> {
+    let mut out = stdout();
+    for hit in &results.sessions {
+        writeln!(out, "{}", head(hit))?;
+        for excerpt in &hit.excerpts {
+            writeln!(out, "  {}", line(excerpt))?;
+        }
+        let more = hit.matches.saturating_sub(hit.excerpts.len());
+        if more > 0 {
+            writeln!(
+                out,
+                "  … {more} more: filrouge search --session {}",
+                first_line(&hit.session.id, 256)
+            )?;
+        }
+        writeln!(out)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn head(hit: &Hit) -> String {
+    let row = &hit.session;
+    let (source, updated) = (&row.source, second(row.updated));
+    let title = cell(row.title.as_deref(), 80);
+    first_line(&format!("{}  {source}  {updated}  {title}", row.id), 400)
+}
+
+fn line(excerpt: &Excerpt) -> String {
+    let who = match (&excerpt.tool, excerpt.role) {
+        (Some(tool), _) => tool.clone(),
+        (None, Some(by)) => role(by).to_owned(),
+        (None, None) => String::new(),
+    };
+    let message = excerpt.message_id.as_deref().unwrap_or("");
+    let head = format!("{who} {} {message}", excerpt.field);
+    let text = printable(&excerpt.text).replace(['\n', '\t'], " ");
+    format!("{}: {text}", printable(head.trim()))
+}

@@ -1,0 +1,89 @@
+//! What commands with `--source` share: the library they ask, how its refusals are told, and words of its answers.
+
+use filrouge_sources::{Library, LibraryError, Role};
+use filrouge_types::{ErrorCode, Failure, Timestamp};
+
+use crate::cli::Sources;
+use crate::config::{Config, SourceName, sources::everything};
+use crate::exit::Usage;
+use crate::output::{first_line, say};
+
+/// Where was looked, and what was answered.
+pub(super) struct Answered<T> {
+    pub(super) answer: T,
+    pub(super) places: Vec<String>,
+}
+
+/// Asks the histories that are named, without a name all that are there. What cannot be read is told on stderr.
+pub(super) async fn ask<T: Send + 'static>(
+    config: &Config,
+    asked: &[SourceName],
+    question: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
+) -> anyhow::Result<Answered<T>> {
+    let mut all = everything(config, asked).await?;
+    let places = std::mem::take(&mut all.places);
+    for note in &all.notes {
+        say(note);
+    }
+    let answer = all.ask(question).await;
+    all.close().await;
+    Ok(Answered {
+        answer: answer?.map_err(refused)?,
+        places,
+    })
+}
+
+/// As [`ask`], for commands that take no other than what `--source` names.
+pub(super) async fn ask_named<T: Send + 'static>(
+    config: &Config,
+    sources: &Sources,
+    question: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
+) -> anyhow::Result<T> {
+    Ok(ask(config, &sources.sources, question).await?.answer)
+}
+
+/// A refusal in the words of the command line.
+pub(super) fn refused(error: LibraryError) -> anyhow::Error {
+    match error {
+        LibraryError::NoSession(_) => Failure::new(ErrorCode::SessionNotFound, error.to_string())
+            .with_hint("`filrouge sessions list --source …` names the sessions there are")
+            .into(),
+        LibraryError::Invalid(what) => Usage::new(what).into(),
+        LibraryError::Unreadable(..) => anyhow::Error::new(error),
+    }
+}
+
+/// Options that say nothing of the ledger's own form.
+pub(super) fn for_other_sources(option: &str) -> Usage {
+    Usage::new(format!("{option} is for the histories of other programs"))
+        .with_hint("name one with --source: opencode, claude-code or codex")
+}
+
+/// A time in UTC, to the second.
+pub(super) fn second(millis: i64) -> String {
+    let Some(at) = Timestamp::from_millis(millis) else {
+        return millis.to_string();
+    };
+    let text = at.to_string();
+    text.split('.').next().unwrap_or("").replace('T', " ")
+}
+
+/// A text of a table's cell.
+pub(super) fn cell(text: Option<&str>, max: usize) -> String {
+    first_line(text.unwrap_or(""), max)
+}
+
+pub(super) const fn role(role: Role) -> &'static str {
+    match role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::System => "system",
+    }
+}
+
+/// What was left out, a line each.
+pub(super) fn say_notices(notices: &[String]) {
+    for notice in notices {
+        say(crate::output::printable(notice));
+    }
+}

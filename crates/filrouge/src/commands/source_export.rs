@@ -1,0 +1,38 @@
+//! `filrouge export ID --source …`
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use filrouge_sources::library::export::{ExportError, Form, export};
+
+use super::source::refused;
+use crate::cli::{Export, ExportFormat};
+use crate::config::{Config, sources::everything};
+use crate::output::{say, stdout};
+
+pub(super) async fn run(config: &Config, asked: Export) -> anyhow::Result<ExitCode> {
+    let form = match asked.format {
+        ExportFormat::Md => Form::Markdown,
+        ExportFormat::Html => Form::Html,
+        ExportFormat::Json => Form::Json,
+    };
+    let all = everything(config, &asked.sources.sources).await?;
+    for note in &all.notes {
+        say(note);
+    }
+    let (id, mask) = (asked.id, !asked.unmasked);
+    let written = all.ask(move |library| {
+        let mut out = stdout();
+        export(library, &id, form, mask, &mut out)?;
+        out.flush()?;
+        Ok(())
+    });
+    let written = written.await;
+    all.close().await;
+    written?.map_err(|error| match error {
+        ExportError::Library(why) => refused(why),
+        // A reader that has gone away is told by its cause.
+        ExportError::Io(why) => why.into(),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

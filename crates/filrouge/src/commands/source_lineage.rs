@@ -1,0 +1,93 @@
+//! `filrouge lineage ID --source …`
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use filrouge_sources::library::lineage::{Evidence, Fork, Lineage, Relative, lineage};
+use filrouge_sources::library::list::Row;
+
+use super::source::{ask_named, say_notices};
+use crate::cli::Sources;
+use crate::config::Config;
+use crate::output::{document, first_line, say, stdout};
+
+pub(super) async fn run(
+    config: &Config,
+    id: String,
+    sources: &Sources,
+) -> anyhow::Result<ExitCode> {
+    let found = ask_named(config, sources, move |library| lineage(library, &id)).await?;
+    if config.json {
+        document(&found)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&found)?;
+    say_notices(&found.notices);
+    if found.cycle {
+        say("the parents lead round in a circle");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The root first, each generation further in; the session itself is marked. Forks stand beside the tree.
+fn print(found: &Lineage) -> anyhow::Result<()> {
+    let mut out = stdout();
+    for gap in &found.gaps {
+        writeln!(out, "  {}  (not there)", first_line(gap, 256))?;
+    }
+    let mut depth = found.gaps.len();
+    for parent in found.parent_sessions.iter().rev() {
+        branch(&mut out, depth, parent)?;
+        depth += 1;
+    }
+    writeln!(out, "{}* {}", "  ".repeat(depth), named(&found.session))?;
+    for child in &found.child_sessions {
+        branch(&mut out, depth + child.depth, child)?;
+    }
+    if !found.siblings.is_empty() {
+        writeln!(out, "siblings:")?;
+    }
+    for sibling in &found.siblings {
+        branch(&mut out, 0, sibling)?;
+    }
+    forks(&mut out, "forked from:", &found.forked_from)?;
+    forks(&mut out, "forks:", &found.forks)?;
+    out.flush()?;
+    Ok(())
+}
+
+fn named(row: &Row) -> String {
+    let agent = row
+        .agent
+        .as_deref()
+        .map_or_else(String::new, |agent| format!("  [{agent}]"));
+    let title = row.title.as_deref().unwrap_or("");
+    let line = format!("{}{agent}  {title}", row.id);
+    first_line(line.trim_end(), 200)
+}
+
+fn branch(out: &mut impl Write, depth: usize, relative: &Relative) -> io::Result<()> {
+    let indent = "  ".repeat(depth);
+    let call = match (&relative.call_id, &relative.message_id) {
+        (Some(call), Some(message)) => format!("  by {call} of {message}"),
+        (Some(call), None) => format!("  by {call}"),
+        _ => String::new(),
+    };
+    let call = first_line(&call, 200);
+    writeln!(out, "{indent}  {}{call}", named(&relative.session))
+}
+
+fn forks(out: &mut impl Write, name: &str, forks: &[Fork]) -> io::Result<()> {
+    if !forks.is_empty() {
+        writeln!(out, "{name}")?;
+    }
+    for fork in forks {
+        let evidence = match fork.evidence {
+            Evidence::Recorded => "recorded",
+            Evidence::Inferred => "inferred",
+        };
+        let (session, copied) = (named(&fork.session), fork.copied_messages);
+        writeln!(out, "  {session}  ({evidence}, {copied} messages copied)")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! `filrouge sessions list --source …`
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use comfy_table::{Table, presets::NOTHING};
+use filrouge_sources::library::list::{Ask, Sessions, list};
+
+use super::source::{ask_named, cell, say_notices, second};
+use crate::cli::ListSessions;
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::output::{document, first_line, say, stdout};
+
+pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<ExitCode> {
+    if asked.limit == 0 {
+        return Err(Usage::new("--limit must be at least 1").into());
+    }
+    let ledgers_own = [("--identity", &asked.identity), ("--status", &asked.status)];
+    if let Some((name, _)) = ledgers_own.iter().find(|(_, value)| value.is_some()) {
+        let what = format!("{name} is for the ledger's sessions");
+        return Err(Usage::new(what)
+            .with_hint("leave it out, or leave --source out")
+            .into());
+    }
+    let question = Ask {
+        session_name: asked.q,
+        project_id: asked.project,
+        agent: asked.agent,
+        limit: asked.limit,
+        cursor: asked.cursor,
+        ..Ask::default()
+    };
+    let page = ask_named(config, &asked.sources, move |library| {
+        list(library, &question)
+    })
+    .await?;
+    if config.json {
+        document(&page)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&page)?;
+    say_notices(&page.notices);
+    if let Some(cursor) = &page.next_cursor {
+        say(format_args!(
+            "{} in all, there are more: --cursor {cursor}",
+            page.total
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(page: &Sessions) -> anyhow::Result<()> {
+    let mut table = Table::new();
+    table
+        .load_style(NOTHING)
+        .set_header(["SESSION", "SOURCE", "AGENT", "PROJECT", "UPDATED", "TITLE"]);
+    for row in &page.sessions {
+        table.add_row([
+            first_line(&row.id, 256),
+            format!("{} ({})", row.source, row.generation),
+            cell(row.agent.as_deref(), 24),
+            cell(row.project_name.as_deref(), 24),
+            second(row.updated),
+            cell(row.title.as_deref(), 60),
+        ]);
+    }
+    let mut out = stdout();
+    writeln!(out, "{table}")?;
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! `filrouge stats --source …`: whole histories
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use comfy_table::{CellAlignment, Table, presets::NOTHING};
+use filrouge_sources::library::list::Ask;
+use filrouge_sources::library::stats::{Day, Overview, Sums, overview};
+use filrouge_types::{Clock, SystemClock};
+
+use super::source::{ask_named, say_notices};
+use super::source_stats::{columns, seconds, write_names};
+use crate::cli::Stats;
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::moment::moment;
+use crate::output::{document, first_line, stdout};
+
+/// Columns of the longest bar.
+const BAR: u64 = 40;
+
+pub(super) async fn run(config: &Config, asked: Stats) -> anyhow::Result<ExitCode> {
+    let question = question(&asked)?;
+    let found = ask_named(config, &asked.sources, move |library| {
+        overview(library, &question)
+    })
+    .await?;
+    if config.json {
+        document(&found)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&found)?;
+    say_notices(&found.notices);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn question(asked: &Stats) -> Result<Ask, Usage> {
+    let now = SystemClock.now();
+    let millis = |option, text: &Option<String>| {
+        let at = text.as_deref().map(|text| moment(option, text, now));
+        let at = at.transpose()?;
+        Ok::<_, Usage>(at.map(|at| at.as_micros().div_euclid(1000)))
+    };
+    Ok(Ask {
+        project_id: asked.project.clone(),
+        agent: asked.agent.clone(),
+        since: millis("--since", &asked.since)?,
+        until: millis("--until", &asked.until)?,
+        ..Ask::default()
+    })
+}
+
+fn print(found: &Overview) -> anyhow::Result<()> {
+    let mut out = stdout();
+    let mut shown = vec![
+        ("ALL".to_owned(), &found.all),
+        ("WITHOUT COPIES".to_owned(), &found.without_copies),
+    ];
+    if found.by_source.len() > 1 {
+        let by_source = found.by_source.iter();
+        shown.extend(by_source.map(|(name, sums)| (name.to_uppercase(), sums)));
+    }
+    writeln!(out, "{}", columns(&shown))?;
+    write_names(&mut out, &found.all)?;
+    writeln!(out)?;
+    write_projects(&mut out, &found.by_project)?;
+    writeln!(out)?;
+    write_days(&mut out, &found.days)?;
+    out.flush()?;
+    Ok(())
+}
+
+fn write_projects(out: &mut impl Write, projects: &[(String, Sums)]) -> io::Result<()> {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header([
+        "PROJECT", "SESSIONS", "MESSAGES", "TOKENS", "COST", "ACTIVE",
+    ]);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for (name, sums) in projects {
+        table.add_row([
+            first_line(name, 60),
+            sums.sessions.to_string(),
+            sums.message_count.to_string(),
+            tokens(&sums.tokens).to_string(),
+            format!("{:.4}", sums.cost),
+            seconds(sums.active),
+        ]);
+    }
+    writeln!(out, "{table}")
+}
+
+/// A bar for each day on which something was said, as long as its share of the busiest day's messages.
+fn write_days(out: &mut impl Write, days: &[Day]) -> io::Result<()> {
+    let most = days
+        .iter()
+        .map(|day| day.messages)
+        .max()
+        .unwrap_or(0)
+        .max(1);
+    for day in days {
+        // A day with anything has a bar that is seen.
+        let length = (day.messages * BAR).div_ceil(most);
+        let bar = "█".repeat(usize::try_from(length).unwrap_or(0));
+        let width = usize::try_from(BAR).unwrap_or(0);
+        let (date, messages, tokens) =
+            (first_line(&day.date, 10), day.messages, tokens(&day.tokens));
+        writeln!(
+            out,
+            "{date}  {bar:<width$}  {messages} messages, {tokens} tokens, {:.4} USD",
+            day.cost
+        )?;
+    }
+    Ok(())
+}
+
+/// All tokens, each once.
+fn tokens(tokens: &filrouge_sources::Tokens) -> u64 {
+    [
+        tokens.output,
+        tokens.reasoning,
+        tokens.cache_read,
+        tokens.cache_write,
+    ]
+    .iter()
+    .fold(tokens.input, |sum, count| sum.saturating_add(*count))
+}

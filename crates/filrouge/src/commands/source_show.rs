@@ -1,0 +1,196 @@
+//! `filrouge sessions show ID --source …`
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use filrouge_sources::ToolStatus;
+use filrouge_sources::library::history::{Ask, History, ShownMessage, ShownPart, history};
+
+use super::source::{ask_named, role, say_notices, second};
+use crate::cli::ShowSession;
+use crate::config::Config;
+use crate::output::{document, printable, say, stdout};
+
+pub(super) async fn run(config: &Config, asked: ShowSession) -> anyhow::Result<ExitCode> {
+    let question = Ask {
+        // Without a budget it is everything.
+        max_chars: asked.max_chars.unwrap_or(usize::MAX),
+        cursor: asked.cursor,
+        mask: !asked.unmasked,
+        ..Ask::of(asked.id)
+    };
+    let page = ask_named(config, &asked.sources, move |library| {
+        history(library, &question)
+    })
+    .await?;
+    if config.json {
+        document(&page)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut out = stdout();
+    write_head(&mut out, &page)?;
+    for message in &page.messages {
+        write_message(&mut out, message)?;
+    }
+    out.flush()?;
+    drop(out);
+    say_notices(&page.notices);
+    if let Some(cursor) = &page.next_cursor {
+        say(format_args!("there is more: --cursor {cursor}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_head(out: &mut impl Write, page: &History) -> io::Result<()> {
+    let session = &page.session;
+    let title = session.title.as_deref().unwrap_or("");
+    let head = format!("{}  {}", session.id, title);
+    writeln!(out, "{}", printable(head.trim_end()))?;
+    let version = session
+        .version
+        .as_deref()
+        .map_or_else(String::new, |v| format!(" {v}"));
+    let program = format!("{}{version} ({})", session.source, session.generation);
+    match &session.directory {
+        Some(directory) => writeln!(out, "{}", printable(&format!("{program} in {directory}")))?,
+        None => writeln!(out, "{}", printable(&program))?,
+    }
+    if let Some(parent) = &session.parent_id {
+        writeln!(out, "parent {}", printable(parent))?;
+    }
+    for child in &page.children {
+        writeln!(out, "child {}", printable(child))?;
+    }
+    let (created, updated) = (second(session.created), second(session.updated));
+    writeln!(
+        out,
+        "{} messages, {created} to {updated}",
+        page.total_messages
+    )
+}
+
+fn write_message(out: &mut impl Write, message: &ShownMessage) -> io::Result<()> {
+    writeln!(out)?;
+    if message.boundary {
+        writeln!(
+            out,
+            "~~~ compacted: the model no longer sees what is above ~~~\n"
+        )?;
+    }
+    let mut head = vec![role(message.role).to_owned()];
+    head.extend(message.agent.clone());
+    head.extend(message.model.clone());
+    head.push(second(message.created));
+    head.push(message.id.clone());
+    let marks = [
+        (message.summary, "summary"),
+        (message.compacted, "compacted"),
+        (message.reverted, "taken back"),
+    ];
+    head.extend(
+        marks
+            .iter()
+            .filter(|(is, _)| *is)
+            .map(|(_, mark)| (*mark).to_owned()),
+    );
+    writeln!(out, "## {}", printable(&head.join(" · ")))?;
+    for part in &message.parts {
+        write_part(out, part)?;
+    }
+    match &message.error {
+        Some(error) => writeln!(out, "[error] {}", printable(error)),
+        None => Ok(()),
+    }
+}
+
+/// Kinds that only say how the program went about it.
+const BOOKKEEPING: [&str; 3] = ["step-start", "step-finish", "snapshot"];
+
+fn write_part(out: &mut impl Write, part: &ShownPart) -> io::Result<()> {
+    if BOOKKEEPING.contains(&part.kind.as_str()) {
+        return Ok(());
+    }
+    match (part.kind.as_str(), &part.tool) {
+        (_, Some(tool)) => write_tool(out, tool, part)?,
+        ("text", _) => {
+            let mark = if part.synthetic { "[put in] " } else { "" };
+            write_text(out, mark, part.text.as_deref())?;
+        }
+        (kind, _) => {
+            let files = part.files.join(", ");
+            writeln!(out, "{}", printable(format!("[{kind}] {files}").trim_end()))?;
+            if part.text.is_some() {
+                write_text(out, "", part.text.as_deref())?;
+            }
+        }
+    }
+    match &part.cut {
+        Some(cut) => writeln!(
+            out,
+            "[{} characters more: --cursor {}]",
+            cut.chars, cut.cursor
+        ),
+        None => Ok(()),
+    }
+}
+
+fn write_text(out: &mut impl Write, mark: &str, text: Option<&str>) -> io::Result<()> {
+    writeln!(out, "{mark}{}", printable(text.unwrap_or("").trim_end()))
+}
+
+fn write_tool(out: &mut impl Write, tool: &str, part: &ShownPart) -> io::Result<()> {
+    let status = match part.status {
+        Some(ToolStatus::Pending) => " pending",
+        Some(ToolStatus::Running) => " without an end",
+        Some(ToolStatus::Error) => " failed",
+        Some(ToolStatus::Completed) | None => "",
+    };
+    let pruned = if part.pruned.is_some() {
+        ", pruned"
+    } else {
+        ""
+    };
+    let title = part.title.as_deref().unwrap_or("");
+    let head = format!("[tool {tool}{status}{pruned}] {title}");
+    writeln!(out, "{}", printable(head.trim_end()))?;
+    let input = part.input.as_deref().map(on_one_line);
+    for (mark, text) in [
+        ("  > ", input.as_deref()),
+        ("  < ", part.output.as_deref()),
+        ("  ! ", part.error.as_deref()),
+    ] {
+        let Some(text) = text else { continue };
+        for line in printable(text.trim_end()).lines() {
+            writeln!(out, "{}", format!("{mark}{line}").trim_end())?;
+        }
+    }
+    match &part.child_session_id {
+        Some(child) => writeln!(out, "  session {}", printable(child)),
+        None => Ok(()),
+    }
+}
+
+/// JSON without the white space between its tokens; a text that was cut stays as far as it goes.
+fn on_one_line(json: &str) -> String {
+    let (mut quoted, mut escaped) = (false, false);
+    let kept = json.chars().filter(|c| {
+        let keep = quoted || !c.is_ascii_whitespace();
+        quoted ^= *c == '"' && !escaped;
+        escaped = quoted && *c == '\\' && !escaped;
+        keep
+    });
+    kept.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::on_one_line;
+
+    #[test]
+    fn white_space_between_tokens_goes() {
+        let json = "{\n  \"a b\": [1, 2],\n  \"c\": \"x \\\" y \\\\\", \"d\": \" z\"\n}";
+        let line = "{\"a b\":[1,2],\"c\":\"x \\\" y \\\\\",\"d\":\" z\"}";
+        assert_eq!(on_one_line(json), line);
+        assert_eq!(on_one_line("{\n  \"a\": \"cut he"), "{\"a\":\"cut he");
+    }
+}

@@ -1,0 +1,143 @@
+//! `filrouge stats ID --source …`
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use comfy_table::{CellAlignment, Table, presets::NOTHING};
+use filrouge_sources::library::stats::{SessionStats, Sums, session};
+
+use super::source::{ask_named, say_notices};
+use crate::cli::Sources;
+use crate::config::Config;
+use crate::output::{document, first_line, stdout};
+
+pub(super) async fn run(
+    config: &Config,
+    id: String,
+    sources: &Sources,
+) -> anyhow::Result<ExitCode> {
+    let found = ask_named(config, sources, move |library| session(library, &id)).await?;
+    if config.json {
+        document(&found)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&found)?;
+    say_notices(&found.notices);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a row of the table shows.
+pub(super) type Row = (&'static str, fn(&Sums) -> String);
+
+pub(super) const ROWS: &[Row] = &[
+    ("sessions", |s| s.sessions.to_string()),
+    ("messages", |s| s.message_count.to_string()),
+    ("  of the user", |s| s.user_messages.to_string()),
+    ("parts", |s| s.part_count.to_string()),
+    ("tool calls", |s| {
+        s.tools
+            .values()
+            .map(|tool| tool.calls)
+            .sum::<u64>()
+            .to_string()
+    }),
+    ("tool errors", |s| {
+        s.tools
+            .values()
+            .map(|tool| tool.errors)
+            .sum::<u64>()
+            .to_string()
+    }),
+    ("errors", |s| s.errors.to_string()),
+    ("tokens in", |s| s.tokens.input.to_string()),
+    ("tokens out", |s| s.tokens.output.to_string()),
+    ("  reasoning", |s| s.tokens.reasoning.to_string()),
+    ("  cache read", |s| s.tokens.cache_read.to_string()),
+    ("  cache write", |s| s.tokens.cache_write.to_string()),
+    ("cost, USD", |s| format!("{:.4}", s.cost)),
+    ("lines added", |s| s.changes.additions.to_string()),
+    ("lines deleted", |s| s.changes.deletions.to_string()),
+    ("files changed", |s| s.changes.files.to_string()),
+    ("active", |s| seconds(s.active)),
+];
+
+/// A table of sums side by side, numbers to the right.
+pub(super) fn columns(columns: &[(String, &Sums)]) -> Table {
+    let mut table = Table::new();
+    let names = columns.iter().map(|(name, _)| name.clone());
+    table
+        .load_style(NOTHING)
+        .set_header(std::iter::once(String::new()).chain(names));
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for (name, shown) in ROWS {
+        let cells = columns.iter().map(|(_, sums)| shown(sums));
+        table.add_row(std::iter::once((*name).to_owned()).chain(cells));
+    }
+    table
+}
+
+/// Seconds to read, of milliseconds.
+pub(super) fn seconds(millis: i64) -> String {
+    format!("{}.{:03} s", millis / 1000, millis.rem_euclid(1000))
+}
+
+fn print(found: &SessionStats) -> anyhow::Result<()> {
+    let mut out = stdout();
+    let row = &found.session;
+    let title = row.title.as_deref().unwrap_or("");
+    writeln!(
+        out,
+        "{}",
+        first_line(format!("{}  {title}", row.id).trim_end(), 200)
+    )?;
+    let table = columns(&[
+        ("OWN".to_owned(), &found.own),
+        ("WITH DESCENDANTS".to_owned(), &found.with_descendants),
+        ("WITHOUT COPIES".to_owned(), &found.without_copies),
+    ]);
+    writeln!(out, "{table}")?;
+    writeln!(out, "from first to last: {}", seconds(found.duration))?;
+    write_names(&mut out, &found.with_descendants)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Agents, models, tools and parts, a line each, the most used first.
+pub(super) fn write_names(out: &mut impl Write, sums: &Sums) -> std::io::Result<()> {
+    let agents = sums.agents.iter().map(|(name, count)| (name, *count, 0));
+    let models = sums
+        .models
+        .iter()
+        .map(|(name, used)| (name, used.messages, 0));
+    let tools = sums
+        .tools
+        .iter()
+        .map(|(name, used)| (name, used.calls, used.errors));
+    let parts = sums
+        .parts_by_type
+        .iter()
+        .map(|(name, count)| (name, *count, 0));
+    let lines: [(&str, Vec<(&String, u64, u64)>); 4] = [
+        ("agents", agents.collect()),
+        ("models", models.collect()),
+        ("tools", tools.collect()),
+        ("parts", parts.collect()),
+    ];
+    for (what, mut names) in lines {
+        if names.is_empty() {
+            continue;
+        }
+        names.sort_by_key(|(_, count, _)| std::cmp::Reverse(*count));
+        let names = names.into_iter().map(|(name, count, errors)| {
+            let name = first_line(name, 60);
+            match errors {
+                0 => format!("{name} {count}"),
+                errors => format!("{name} {count} ({errors} failed)"),
+            }
+        });
+        writeln!(out, "{what}: {}", names.collect::<Vec<_>>().join(", "))?;
+    }
+    Ok(())
+}

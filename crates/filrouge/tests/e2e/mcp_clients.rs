@@ -1,0 +1,213 @@
+//! Other people's clients: the inspector, the conformance suite, the official Python clients of both generations.
+//!
+//! They come from npm and PyPI, once, into the build folder. Where these cannot be reached the test says so by name,
+//! leaves a note in `not-tested` of the build folder, and looks at nothing.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::mcp_stdio::with_history;
+use crate::world::{Server, World};
+
+mod installed;
+
+use installed::{Installed, NotHere};
+
+const OFFICIAL: &str = include_str!("mcp_clients/official.py");
+
+/// Every tool with what it is called with; `ID` is a session.
+const CALLS: [(&str, &[&str]); 7] = [
+    ("list_sessions", &["limit=3"]),
+    ("search_sessions", &["query=key", "limit=3"]),
+    ("get_session_history", &["sessionID=ID"]),
+    ("get_compacted_context", &["sessionID=ID"]),
+    ("get_session_lineage", &["sessionID=ID"]),
+    ("get_session_stats", &["sessionID=ID"]),
+    ("export_session", &["sessionID=ID", "format=md"]),
+];
+
+/// What the conformance suite asks of every server; its other scenarios need tools made for it.
+const SCENARIOS: [&str; 9] = [
+    "server-initialize",
+    "ping",
+    "logging-set-level",
+    "completion-complete",
+    "tools-list",
+    "resources-list",
+    "prompts-list",
+    "server-sse-multiple-streams",
+    "dns-rebinding-protection",
+];
+
+/// Runs a client, which must find everything right; answers what it prints.
+fn said(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{out}\n{told}",
+        output.status
+    );
+    out
+}
+
+fn json(command: &mut Command) -> Value {
+    let out = said(command);
+    serde_json::from_str(&out).unwrap_or_else(|e| panic!("{command:?}: {e}\n{out}"))
+}
+
+/// The server as each client starts or reaches it.
+struct Ways<'a> {
+    world: &'a World,
+    source: &'a str,
+    server: &'a Server,
+}
+
+impl Ways<'_> {
+    /// The inspector on one of both ways, in a generation's words.
+    fn inspect(&self, installed: &Installed, stdio: bool, era: &str, rest: &[&str]) -> Value {
+        let mut command = installed.inspector();
+        command
+            .args(["--protocol-era", era, "--format", "json", "-q"])
+            .args(rest);
+        if stdio {
+            let home = ["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"];
+            let own = self.world.command(&[]);
+            for (name, value) in own.get_envs() {
+                if let (Some(name), Some(value)) = (name.to_str(), value)
+                    && home.contains(&name)
+                {
+                    command
+                        .arg("-e")
+                        .arg(format!("{name}={}", value.to_str().unwrap()));
+                }
+            }
+            command.arg("--").arg(env!("CARGO_BIN_EXE_filrouge"));
+            command.args(["mcp", "--source", self.source]);
+        } else {
+            command.args(["--server-url", self.server.origin(), "--transport", "http"]);
+        }
+        json(&mut command)
+    }
+
+    fn inspector(&self, installed: &Installed) {
+        for (stdio, era) in [
+            (true, "legacy"),
+            (true, "modern"),
+            (false, "legacy"),
+            (false, "modern"),
+        ] {
+            // Strict: a problem in a schema is a failure.
+            let listed = self.inspect(
+                installed,
+                stdio,
+                era,
+                &["--method", "tools/list", "--strict"],
+            );
+            let tools = listed["result"]["tools"].as_array().unwrap();
+            assert_eq!(tools.len(), CALLS.len(), "{listed}");
+        }
+        let listed = ["--method", "tools/call", "--tool-name", "list_sessions"];
+        let found = self.inspect(installed, false, "legacy", &listed);
+        let id = found["result"]["structuredContent"]["sessions"][0]["id"]
+            .as_str()
+            .unwrap();
+        for (number, (tool, arguments)) in CALLS.iter().enumerate() {
+            let arguments = arguments
+                .iter()
+                .map(|given| given.replace("ID=ID", &format!("ID={id}")));
+            let arguments: Vec<String> = arguments.collect();
+            let mut rest = vec!["--method", "tools/call", "--tool-name", tool];
+            rest.extend(arguments.iter().flat_map(|given| ["--tool-arg", given]));
+            for stdio in [true, false] {
+                let era = ["legacy", "modern"][number % 2];
+                let called = self.inspect(installed, stdio, era, &rest);
+                let result = &called["result"];
+                assert_ne!(result["isError"], true, "{tool}: {called}");
+                assert!(
+                    result["structuredContent"]["provenance"].is_string(),
+                    "{called}"
+                );
+            }
+        }
+    }
+
+    fn conformance(&self, installed: &Installed) {
+        for scenario in SCENARIOS {
+            let mut command = installed.conformance();
+            let url = self.server.origin();
+            let out = said(command.args(["server", "--url", url, "--scenario", scenario]));
+            assert!(out.contains("0 failed"), "{scenario}: {out}");
+        }
+    }
+
+    fn official(&self, installed: &Installed) {
+        let script = self.world.path("official.py");
+        fs::write(&script, OFFICIAL).unwrap();
+        for (name, version) in [("newest", "2026-07-28"), ("older", "2025-11-25")] {
+            let own = self.world.command(&[]);
+            let python = || {
+                let mut command = Command::new(installed.python(name));
+                for (variable, value) in own.get_envs() {
+                    match value {
+                        Some(value) => command.env(variable, value),
+                        None => command.env_remove(variable),
+                    };
+                }
+                command.arg(&script).arg(name);
+                command
+            };
+            let mut over_http = python();
+            over_http.args(["http", self.server.origin()]);
+            let mut over_stdio = python();
+            over_stdio.args(["stdio", env!("CARGO_BIN_EXE_filrouge"), "mcp"]);
+            over_stdio.args(["--source", self.source]);
+            for command in [&mut over_http, &mut over_stdio] {
+                let found = json(command);
+                assert_eq!(found["version"], version, "{found}");
+                assert_eq!(found["sessions"], 14, "{found}");
+                assert_eq!(found["tools"].as_array().unwrap().len(), CALLS.len());
+            }
+        }
+    }
+}
+
+/// What the test leaves where somebody looks, when it could not be made.
+fn not_tested(why: Option<&str>) {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("not-tested");
+    let note = folder.join("mcp_clients");
+    let Some(why) = why else {
+        fs::remove_file(note).ok();
+        return;
+    };
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(note, why).unwrap();
+    eprintln!(
+        "NOT TESTED: filrouge mcp with @modelcontextprotocol/inspector, @modelcontextprotocol/conformance and the \
+         official Python clients: {why}"
+    );
+}
+
+#[test]
+fn other_peoples_clients_find_no_fault() {
+    let installed = match Installed::here() {
+        Ok(installed) => installed,
+        Err(NotHere(why)) => return not_tested(Some(&why)),
+    };
+    not_tested(None);
+    let (world, source) = with_history();
+    let server = world.start_mcp(&["--source", &source]);
+    let ways = Ways {
+        world: &world,
+        source: &source,
+        server: &server,
+    };
+    ways.official(&installed);
+    ways.conformance(&installed);
+    ways.inspector(&installed);
+    server.stop();
+}

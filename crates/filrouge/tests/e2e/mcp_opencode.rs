@@ -1,0 +1,193 @@
+//! A real OpenCode, with a scripted model on loopback, asks `filrouge mcp` for its own history.
+//!
+//! OpenCode comes from the npm registry, once, into the build folder. Where npm or the registry cannot be had, the test
+//! says so by name and looks at nothing: it is about a program that is somebody else's.
+
+use std::fs;
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// The last version of the storage that most people have.
+const VERSION: &str = "1.18.33";
+
+/// Why OpenCode is not here.
+struct NotHere(String);
+
+/// The program itself; downloaded by one process at a time, whole or not at all.
+fn opencode() -> Result<PathBuf, NotHere> {
+    let package = match (std::env::consts::OS, std::env::consts::ARCH) {
+        ("linux", "x86_64") => "opencode-linux-x64",
+        ("linux", "aarch64") => "opencode-linux-arm64",
+        (os, arch) => return Err(NotHere(format!("no known package for {os} on {arch}"))),
+    };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("opencode-{VERSION}"));
+    let program = folder.join(format!("node_modules/{package}/bin/opencode"));
+    if program.exists() {
+        return Ok(program);
+    }
+    let fresh = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let out = Command::new("npm")
+        .args(["install", "--no-audit", "--no-fund", "--no-save"])
+        .arg("--prefix")
+        .arg(fresh.path())
+        .arg(format!("{package}@{VERSION}"))
+        .output();
+    let out = match out {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Err(NotHere("there is no npm".into())),
+        other => other.unwrap(),
+    };
+    if !out.status.success() {
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        return Err(NotHere(format!("npm could not install it: {said}")));
+    }
+    match fs::rename(fresh.path(), &folder) {
+        Ok(()) => drop(fresh.keep()),
+        // Another process was faster.
+        Err(_) => assert!(program.exists(), "{} is not there", program.display()),
+    }
+    Ok(program)
+}
+
+/// The scripted model, gone with its owner.
+struct Model {
+    child: Child,
+    port: String,
+    log: PathBuf,
+}
+
+impl Model {
+    fn start(log: PathBuf) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/mcp_opencode/model.py");
+        let mut child = Command::new("python3")
+            .arg(script)
+            .arg(&log)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut port = String::new();
+        let said = child.stdout.take().unwrap();
+        BufReader::new(said).read_line(&mut port).unwrap();
+        let port = port.trim().to_owned();
+        Self { child, port, log }
+    }
+
+    /// What the agent was last shown of a tool.
+    fn last_shown(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap();
+        let requests = log.lines().map(|line| serde_json::from_str(line).unwrap());
+        let shown = requests.flat_map(|request: Value| {
+            let messages = request["messages"].as_array().unwrap().clone();
+            messages.into_iter().filter(|m| m["role"] == "tool")
+        });
+        let last = shown.last().expect("no tool was called");
+        match &last["content"] {
+            Value::String(text) => text.clone(),
+            parts => parts.to_string(),
+        }
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        // It may have gone by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Agent<'a> {
+    world: &'a World,
+    program: PathBuf,
+    folder: PathBuf,
+}
+
+impl<'a> Agent<'a> {
+    fn new(world: &'a World, program: PathBuf, model: &Model) -> Self {
+        let folder = world.path("work");
+        fs::create_dir_all(&folder).unwrap();
+        let config = json!({
+            "provider": {"scripted": {
+                "npm": "@ai-sdk/openai-compatible",
+                "options": {"baseURL": format!("http://127.0.0.1:{}/v1", model.port), "apiKey": "none"},
+                "models": {"one": {"tool_call": true, "limit": {"context": 100_000, "output": 4000}}},
+            }},
+            "model": "scripted/one",
+            "small_model": "scripted/one",
+            "autoupdate": false,
+            "share": "disabled",
+            "mcp": {"filrouge": {
+                "type": "local",
+                "command": [env!("CARGO_BIN_EXE_filrouge"), "mcp"],
+            }},
+        });
+        fs::write(folder.join("opencode.json"), config.to_string()).unwrap();
+        Self {
+            world,
+            program,
+            folder,
+        }
+    }
+
+    fn run(&self, prompt: &str) -> String {
+        let home = self.world.path("");
+        let out = Command::new(&self.program)
+            .args(["run", prompt])
+            .current_dir(&self.folder)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", home)
+            .env("XDG_DATA_HOME", home.join("data"))
+            .env("XDG_CONFIG_HOME", home.join("config"))
+            .env("XDG_CACHE_HOME", home.join("cache"))
+            .env("XDG_STATE_HOME", home.join("state"))
+            .env("OPENCODE_DISABLE_AUTOUPDATE", "1")
+            .env("OPENCODE_DISABLE_MODELS_FETCH", "1")
+            .env("OPENCODE_DISABLE_LSP_DOWNLOAD", "1")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&out.stdout).into_owned();
+        let told = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{said}\n{told}");
+        said
+    }
+}
+
+#[test]
+fn opencode_finds_what_it_said_and_knows_which_session_it_is_in() {
+    let program = match opencode() {
+        Ok(program) => program,
+        Err(NotHere(why)) => {
+            eprintln!("NOT TESTED: OpenCode {VERSION} with filrouge mcp: {why}");
+            return;
+        }
+    };
+    let world = World::on_sqlite();
+    let model = Model::start(world.path("model.log"));
+    let agent = Agent::new(&world, program, &model);
+    agent.run("remember the word zephyrine-0417, and that ask_user is broken");
+
+    agent.run(r#"CALL filrouge_search_sessions {"query":"zephyrine-0417"}"#);
+    let found = model.last_shown();
+    assert!(found.contains("ask_user is broken"), "{found}");
+
+    // Neither names a session: it is the one in which the tool is running.
+    for tool in ["get_session_history", "get_compacted_context"] {
+        let word = format!("own-{tool}");
+        agent.run(&format!(
+            r#"CALL filrouge_{tool} {{"maxChars":9000}} and this is {word}"#
+        ));
+        let own = model.last_shown();
+        assert!(!own.contains("zephyrine"), "another session: {own}");
+        assert!(own.contains("ses_"), "{own}");
+        assert!(
+            tool != "get_session_history" || own.contains(&word),
+            "{own}"
+        );
+    }
+}

@@ -1,0 +1,277 @@
+//! `filrouge mcp` over standard input and output: lines of JSON in, lines of JSON out.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::world::{World, copy_tree, finish, fixture};
+
+/// The session of `opencode-json` that was compacted.
+pub(crate) const COMPACTED: &str = "ses_41fc9dacbffe";
+/// And one that has started another.
+const PARENT: &str = "ses_44e90f601ffe";
+
+/// The server at the other end of a pipe.
+pub(crate) struct Agent {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    asked: u64,
+}
+
+impl Agent {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self {
+            input: child.stdin.take(),
+            output: BufReader::new(child.stdout.take().unwrap()),
+            child,
+            asked: 0,
+        }
+    }
+
+    pub(crate) fn say(&mut self, line: &str) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+
+    fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        let read = self.output.read_line(&mut line).unwrap();
+        assert!(read > 0, "the server has ended");
+        serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
+    }
+
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.asked += 1;
+        let id = self.asked;
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.say(&request.to_string());
+        let answer = self.hear();
+        assert_eq!(answer["id"], id, "{answer}");
+        answer
+    }
+
+    pub(crate) fn initialize(&mut self, version: &str) -> Value {
+        let client = json!({ "name": "test", "version": "1" });
+        let params =
+            json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": client });
+        let answer = self.ask("initialize", params);
+        self.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        answer["result"].clone()
+    }
+
+    /// What a tool answers to programs.
+    pub(crate) fn tool(&mut self, name: &str, arguments: Value) -> Value {
+        let answer = self.ask(
+            "tools/call",
+            json!({ "name": name, "arguments": arguments }),
+        );
+        let result = &answer["result"];
+        assert_eq!(result["isError"], false, "{name} {arguments}: {answer}");
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.starts_with("Recorded data from "), "{text}");
+        result["structuredContent"].clone()
+    }
+
+    /// Says nothing more; the end must be a good one, and nobody must have been told anything.
+    pub(crate) fn end(mut self) {
+        drop(self.input.take());
+        let mut rest = String::new();
+        self.output.read_line(&mut rest).unwrap();
+        assert_eq!(rest, "");
+        let output = self.child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {told}", output.status);
+        assert_eq!(told, "");
+    }
+}
+
+/// A world with OpenCode's files in it, and the words that name them.
+pub(crate) fn with_history() -> (World, String) {
+    let world = World::new();
+    let path = world.path("history");
+    copy_tree(&fixture("opencode-json"), &path);
+    let source = format!("opencode:{}", path.display());
+    (world, source)
+}
+
+/// The whole id of a session that begins like this.
+pub(crate) fn id(agent: &mut Agent, start: &str) -> String {
+    let found = agent.tool("list_sessions", json!({}));
+    let mut ids = found["sessions"].as_array().unwrap().iter();
+    let id = ids.find_map(|s| s["id"].as_str().filter(|id| id.starts_with(start)));
+    id.unwrap().to_owned()
+}
+
+fn tree(path: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
+    for entry in fs::read_dir(path).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => tree(&path, found),
+            false => {
+                found.insert(path.display().to_string(), fs::read(&path).unwrap());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_history_over_a_pipe() {
+    let (world, source) = with_history();
+    let mut before = BTreeMap::new();
+    tree(&world.path("history"), &mut before);
+    for version in ["2025-11-25", "2025-06-18"] {
+        let mut agent = Agent::start(world.command(&["mcp", "--source", &source]));
+        let met = agent.initialize(version);
+        assert_eq!(met["protocolVersion"], version);
+        let found = agent.tool("list_sessions", json!({}));
+        assert_eq!(found["total"], 14, "{found}");
+        let compacted = id(&mut agent, COMPACTED);
+        let lost = agent.tool("get_compacted_context", json!({ "sessionID": compacted }));
+        assert!(lost["totalMessages"].as_u64().unwrap() > 0, "{lost}");
+        assert_eq!(lost["compactions"][0]["automatic"], true);
+        let parent = id(&mut agent, PARENT);
+        let family = agent.tool("get_session_lineage", json!({ "sessionID": parent }));
+        assert!(family["childSessions"][0]["callID"].is_string(), "{family}");
+        let stats = agent.tool("get_session_stats", json!({ "sessionID": parent }));
+        assert!(stats["messageCount"].as_u64().unwrap() > 2);
+        let hits = agent.tool("search_sessions", json!({ "query": "page d'accueil" }));
+        assert!(hits["totalSessions"].as_u64().unwrap() > 0, "{hits}");
+        for format in ["md", "html", "json"] {
+            let ask = json!({ "sessionID": parent, "format": format });
+            let page = agent.tool("export_session", ask);
+            assert!(page["content"].as_str().unwrap().len() > 500);
+        }
+        let pages = agent.ask("resources/list", json!({}));
+        assert_eq!(pages["result"]["resources"].as_array().unwrap().len(), 14);
+        agent.end();
+    }
+    let mut after = BTreeMap::new();
+    tree(&world.path("history"), &mut after);
+    assert!(before == after, "something was written into the history");
+    assert!(world.is_empty());
+}
+
+#[test]
+fn without_a_handshake_and_with_garbage() {
+    let (world, source) = with_history();
+    let mut agent = Agent::start(world.command(&["mcp", "--source", &source]));
+    agent.say("hello?");
+    agent.say("{\"jsonrpc\": \"2.0\"");
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let found = agent.ask("server/discover", json!({ "_meta": meta }));
+    let versions = found["result"]["supportedVersions"].as_array().unwrap();
+    assert!(versions.contains(&json!("2026-07-28")));
+    let call = json!({ "name": "list_sessions", "arguments": {}, "_meta": meta });
+    let found = agent.ask("tools/call", call);
+    assert_eq!(found["result"]["structuredContent"]["total"], 14);
+    agent.end();
+}
+
+/// What is written while it runs is seen without a restart.
+#[test]
+fn a_new_session_is_seen() {
+    let (world, source) = with_history();
+    let sessions = world.path("history/storage/session");
+    let mut files = BTreeMap::new();
+    tree(&sessions, &mut files);
+    let (path, bytes) = files
+        .into_iter()
+        .find(|(path, _)| path.contains(PARENT))
+        .unwrap();
+    fs::remove_file(&path).unwrap();
+    let mut agent = Agent::start(world.command(&["mcp", "--source", &source]));
+    agent.initialize("2025-11-25");
+    assert_eq!(agent.tool("list_sessions", json!({}))["total"], 13);
+    fs::write(&path, bytes).unwrap();
+    crate::caller::within_five_seconds("the session is listed", || {
+        agent.tool("list_sessions", json!({}))["total"] == 14
+    });
+    agent.end();
+}
+
+#[test]
+fn ones_own_session_is_named_by_the_environment() {
+    let (world, source) = with_history();
+    let mut agent = Agent::start(world.command(&["mcp", "--source", &source]));
+    agent.initialize("2025-11-25");
+    let own = id(&mut agent, COMPACTED);
+    let lost = json!({ "name": "get_compacted_context", "arguments": {} });
+    let refused = agent.ask("tools/call", lost);
+    assert_eq!(refused["result"]["isError"], true, "{refused}");
+    agent.end();
+    let mut command = world.command(&["mcp", "--source", &source]);
+    command.env("FILROUGE_SESSION_ID", &own);
+    let mut agent = Agent::start(command);
+    agent.initialize("2025-11-25");
+    let found = agent.tool("get_compacted_context", json!({}));
+    assert_eq!(found["session"]["id"], own.as_str());
+    agent.end();
+}
+
+/// The ledger's sessions come through the same tools; without `--source` all that is there is asked.
+#[test]
+fn the_ledger_is_a_history() {
+    let (world, source) = with_history();
+    let path = source.strip_prefix("opencode:").unwrap().to_owned();
+    world.ok(&["import", "opencode", &path]);
+    let mut ledger = Agent::start(world.command(&["mcp", "--source", "ledger"]));
+    ledger.initialize("2025-11-25");
+    let mut both = Agent::start(world.command(&["mcp"]));
+    both.initialize("2025-11-25");
+    let mut files = Agent::start(world.command(&["mcp", "--source", &source]));
+    files.initialize("2025-11-25");
+    let found = ledger.tool("list_sessions", json!({ "source": "ledger" }));
+    assert!(found["total"].as_u64().unwrap() >= 13, "{found}");
+    assert_eq!(
+        both.tool("list_sessions", json!({}))["total"],
+        found["total"]
+    );
+    let query = json!({ "query": "\"page d'accueil\"" });
+    let hits = ledger.tool("search_sessions", query.clone());
+    let expected = files.tool("search_sessions", query);
+    let ids = |hits: &Value| -> Vec<String> {
+        let hits = hits["sessions"].as_array().unwrap().iter();
+        let mut ids: Vec<_> = hits.map(|hit| hit["id"].to_string()).collect();
+        ids.sort();
+        ids
+    };
+    assert!(!ids(&hits).is_empty());
+    assert_eq!(ids(&hits), ids(&expected));
+    for agent in [ledger, both, files] {
+        agent.end();
+    }
+}
+
+#[test]
+fn what_cannot_be_served_is_refused() {
+    let world = World::new();
+    for (arguments, said) in [
+        (&["mcp", "--source", "opencode:/nowhere"][..], "hint:"),
+        (&["mcp", "--listen", "0.0.0.0:0"], "filrouge serve"),
+        (&["mcp", "--listen", "192.0.2.1:80"], "filrouge serve"),
+        (&["serve", "--source", "ledger"], "served anyway"),
+        (&["mcp", "--source", "vim"], "claude-code"),
+    ] {
+        let done = finish(world.command(arguments), "mcp");
+        assert_eq!(done.code, Some(2), "{arguments:?}: {done:?}");
+        assert!(
+            done.stdout.is_empty() && done.stderr.contains(said),
+            "{done:?}"
+        );
+    }
+}

@@ -1,0 +1,518 @@
+//! Histories of coding agents by the command line, read where they lie.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::world::{Done, World, copy_tree, finish, fixture};
+
+/// Keys that a tool of the genuine history has printed; samples of public documentation.
+const SECRET: &str = "AKIAIOSFODNN7EXAMPLE";
+const PLAN: &str = "ses_44e90f601ffeHj8PvwdQsVnTrd";
+
+/// A home in which agents have worked: a copy of the fixture in the place of each program.
+fn home() -> World {
+    let world = World::new();
+    copy_tree(&fixture("opencode-json"), &world.path("data/opencode"));
+    copy_tree(&fixture("claude-code"), &world.path(".claude"));
+    copy_tree(&fixture("codex"), &world.path(".codex"));
+    world
+}
+
+/// A command that the programs' own variables lead nowhere else.
+fn command(world: &World, arguments: &[&str]) -> Command {
+    let mut command = world.command(arguments);
+    for name in ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "OPENCODE_DB"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn run(world: &World, arguments: &[&str]) -> Done {
+    finish(command(world, arguments), &format!("{arguments:?}"))
+}
+
+fn ok(world: &World, arguments: &[&str]) -> String {
+    let done = run(world, arguments);
+    assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
+    done.stdout
+}
+
+fn json(world: &World, arguments: &[&str]) -> Value {
+    let text = ok(world, &[arguments, &["--json"]].concat());
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{arguments:?}: {e}\n{text}"))
+}
+
+fn ids(answer: &Value) -> Vec<String> {
+    let sessions = answer["sessions"].as_array().unwrap().iter();
+    sessions
+        .map(|s| s["id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn each_program_has_its_place_and_another_can_be_named() {
+    let world = home();
+    for (source, count) in [("opencode", 14), ("claude-code", 4), ("codex", 2)] {
+        let all = json(&world, &["sessions", "list", "--source", source]);
+        assert_eq!(
+            (all["total"].as_u64(), ids(&all).len()),
+            (Some(count), count as usize),
+            "{source}"
+        );
+        let text = ok(&world, &["sessions", "list", "--source", source]);
+        assert!(
+            text.starts_with(" SESSION") && text.contains(source),
+            "{text}"
+        );
+    }
+    let legacy = format!("opencode:{}", fixture("opencode-json-legacy").display());
+    let two = json(
+        &world,
+        &["sessions", "list", "--source", &legacy, "--source", "codex"],
+    );
+    assert_eq!(two["total"], 4);
+    // The programs' own variables are honoured.
+    let moved = |name: &str, value: &Path, source: &str| {
+        let mut command = command(&world, &["sessions", "list", "--json", "--source", source]);
+        command.env(name, value);
+        finish(command, name)
+    };
+    copy_tree(&fixture("codex"), &world.path("elsewhere"));
+    copy_tree(&fixture("opencode-sqlite-first"), &world.path("db"));
+    fs::rename(
+        world.path("db/opencode.db"),
+        world.path("db/opencode-mine.db"),
+    )
+    .unwrap();
+    let codex = moved("CODEX_HOME", &world.path("elsewhere"), "codex");
+    assert!(codex.stdout.contains("\"total\": 2"), "{codex:?}");
+    let nowhere = moved("CLAUDE_CONFIG_DIR", &world.path("nowhere"), "claude-code");
+    assert_eq!(nowhere.code, Some(2), "{nowhere:?}");
+    let database = moved(
+        "OPENCODE_DB",
+        &world.path("db/opencode-mine.db"),
+        "opencode",
+    );
+    assert!(
+        database.stdout.contains("\"total\": 36"),
+        "22 and 14: {}",
+        database.stderr
+    );
+}
+
+#[test]
+fn lists_are_filtered_and_go_on() {
+    let world = home();
+    let source = ["--source", "opencode"];
+    let list = |more: &[&str]| {
+        ids(&json(
+            &world,
+            &[&["sessions", "list"], &source[..], more].concat(),
+        ))
+    };
+    assert_eq!(list(&["--q", "RATE LIMITER"]), [PLAN]);
+    assert_eq!(list(&["--project", "carnet"]).len(), 3);
+    assert_eq!(list(&["--agent", "roadmap"]), [PLAN]);
+    assert!(list(&["--agent", "nobody"]).is_empty());
+    let (whole, mut paged, mut cursor) = (list(&[]), Vec::new(), None::<String>);
+    loop {
+        let mut more = vec!["sessions", "list", "--limit", "5"];
+        if let Some(cursor) = &cursor {
+            more.extend(["--cursor", cursor]);
+        }
+        let page = json(&world, &[&more[..], &source[..]].concat());
+        paged.extend(ids(&page));
+        cursor = page["nextCursor"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!((paged.len(), paged), (14, whole));
+}
+
+#[test]
+fn wrong_names_and_options_are_wrong_usage() {
+    let world = home();
+    for wrong in [
+        &["sessions", "list", "--source", "cursor"][..],
+        &["sessions", "list", "--source", "codex:"],
+        &["sessions", "list", "--source", "ledger:/x"],
+        &["sessions", "list", "--source", "opencode:/there/is/nothing"],
+        &["sessions", "list", "--source", "opencode:/etc"],
+        &["sessions", "list", "--source", "codex", "--limit", "0"],
+        &[
+            "sessions", "list", "--source", "codex", "--status", "active",
+        ],
+        &["sessions", "list", "--source", "codex", "--cursor", "x"],
+        &["sessions", "show", "x", "--unmasked"],
+        &["sessions", "show", "x", "--source", "ledger", "--unmasked"],
+        &["export", "x", "--unmasked"],
+        &["search", "/(/", "--source", "codex"],
+        &["search", "--source", "codex"],
+        &["search", "x", "--role", "tool"],
+        &["search", "x", "--since", "yesterday"],
+        &["stats"],
+        &["stats", "--project", "x"],
+        &["stats", "--kpi", "--source", "codex"],
+        &["stats", "x", "--source", "codex", "--since", "7d"],
+    ] {
+        let done = run(&world, wrong);
+        assert_eq!(
+            (done.code, done.stdout.as_str()),
+            (Some(2), ""),
+            "{wrong:?}: {done:?}"
+        );
+        assert!(!done.stderr.is_empty(), "{wrong:?}");
+    }
+    let named = run(&world, &["stats"]).stderr;
+    assert!(
+        named.contains("--kpi") && named.contains("--source"),
+        "{named}"
+    );
+    let unknown = run(&world, &["sessions", "list", "--source", "cursor"]).stderr;
+    assert!(
+        unknown.contains("known: opencode, claude-code, codex, ledger"),
+        "{unknown}"
+    );
+    for call in [
+        &["sessions", "show"][..],
+        &["lineage"],
+        &["stats"],
+        &["export"],
+    ] {
+        let done = run(
+            &world,
+            &[call, &["../../x", "--source", "opencode"]].concat(),
+        );
+        assert_eq!(done.code, Some(1), "{call:?}: {done:?}");
+        assert!(
+            done.stderr.starts_with("error[session_not_found]"),
+            "{done:?}"
+        );
+    }
+}
+
+#[test]
+fn a_search_without_a_source_looks_everywhere_and_says_so() {
+    let world = home();
+    let done = run(&world, &["search", "rate", "limiter"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    for place in ["opencode (", "claude-code (", "codex ("] {
+        assert!(done.stderr.contains(place), "{done:?}");
+    }
+    assert!(!done.stderr.contains("ledger"), "there is none: {done:?}");
+    assert!(
+        done.stdout.contains(PLAN) && done.stdout.contains("«limiter»"),
+        "{done:?}"
+    );
+    // The ledger is one of them as soon as it is there.
+    ok(&world, &["import", "codex"]);
+    let with_ledger = run(&world, &["search", "limiter"]).stderr;
+    assert!(with_ledger.contains("ledger ("), "{with_ledger}");
+    let mut named = command(&world, &["search", "limiter"]);
+    named.env("FILROUGE_SOURCE", "codex,claude-code");
+    let named = finish(named, "FILROUGE_SOURCE");
+    assert!(
+        !named.stderr.contains("opencode") && named.stderr.contains("codex ("),
+        "{named:?}"
+    );
+    fs::create_dir_all(world.path("config/filrouge")).unwrap();
+    let file = world.path("config/filrouge/config.toml");
+    fs::write(&file, "sources = [\"opencode\"]\n").unwrap();
+    let from_file = run(&world, &["search", "limiter"]).stderr;
+    assert!(
+        from_file.contains("opencode (") && !from_file.contains("codex ("),
+        "{from_file}"
+    );
+    let shown = ok(&world, &["config", "show"]);
+    assert!(
+        shown
+            .lines()
+            .any(|l| l.starts_with("sources ") && l.contains("opencode  (")),
+        "{shown}"
+    );
+    fs::write(&file, "sources = [\"cursor\"]\n").unwrap();
+    assert_eq!(run(&world, &["search", "limiter"]).code, Some(2));
+}
+
+#[test]
+fn searches_are_filtered() {
+    let world = home();
+    let found = |more: &[&str]| {
+        json(
+            &world,
+            &[&["search", "--source", "opencode"], more].concat(),
+        )
+    };
+    let total = |more: &[&str]| found(more)["totalMatches"].as_u64().unwrap();
+    let all = total(&["limiter"]);
+    assert!(all >= 3, "{all}");
+    let by_user = total(&["limiter", "--role", "user"]);
+    assert!(by_user > 0 && by_user < all);
+    assert_eq!(total(&["limiter", "--project", "carnet"]), 0);
+    assert_eq!(total(&["limiter", "--until", "2020-01-01T00:00:00Z"]), 0);
+    assert!(
+        total(&["--tool", "bash"]) > 0,
+        "a filter alone is a question"
+    );
+    let one = found(&["--session", PLAN, "limiter"]);
+    assert_eq!(ids(&one), [PLAN]);
+    // A page at a time.
+    let (first, whole) = (
+        found(&["--tool", "bash", "--limit", "1"]),
+        found(&["--tool", "bash"]),
+    );
+    let cursor = first["nextCursor"].as_str().unwrap();
+    let second = found(&["--tool", "bash", "--limit", "1", "--cursor", cursor]);
+    assert_eq!([ids(&first), ids(&second)].concat(), ids(&whole)[..2]);
+}
+
+#[test]
+fn credentials_are_masked_unless_asked_for() {
+    let world = home();
+    let listed = json(
+        &world,
+        &[
+            "sessions",
+            "list",
+            "--source",
+            "opencode",
+            "--q",
+            "staging key",
+        ],
+    );
+    let id = &ids(&listed)[0];
+    for call in [
+        &["sessions", "show", id][..],
+        &["export", id, "--format", "md"],
+        &["export", id, "--format", "html"],
+        &["export", id, "--format", "json"],
+        &["search", SECRET],
+    ] {
+        let call = [call, &["--source", "opencode"]].concat();
+        assert!(!ok(&world, &call).contains(SECRET), "{call:?}");
+        let open = [&call[..], &["--unmasked"]].concat();
+        let open = ok(&world, &open).replace(['«', '»'], "");
+        assert!(open.contains(SECRET), "{call:?}: {open}");
+    }
+}
+
+/// A session with more text than a pipe holds.
+fn large(world: &World) -> String {
+    let folder = world.path("data/opencode/storage/part/msg_bb16f0a3a001rdZxChPy3cyFHV");
+    let words = "the fil rouge goes on and on; ".repeat(20_000);
+    let part = json!({
+        "id": "prt_zzz", "messageID": "msg_bb16f0a3a001rdZxChPy3cyFHV", "sessionID": PLAN,
+        "type": "text", "text": format!("{words}\nthe very end of it"),
+    });
+    fs::write(folder.join("prt_zzz.json"), part.to_string()).unwrap();
+    words
+}
+
+#[test]
+fn everything_comes_through_a_pipe_or_ends_quietly() {
+    let world = home();
+    let words = large(&world);
+    for call in [
+        &["sessions", "show", PLAN][..],
+        &["sessions", "show", PLAN, "--json"],
+        &["export", PLAN, "--format", "md"],
+        &["export", PLAN, "--format", "html"],
+        &["export", PLAN, "--format", "json"],
+    ] {
+        let call = [call, &["--source", "opencode"]].concat();
+        let text = ok(&world, &call);
+        let whole = text.matches("the fil rouge goes on and on;").count();
+        assert_eq!(
+            whole,
+            20_000,
+            "{call:?}: {} of {} bytes",
+            text.len(),
+            words.len()
+        );
+        assert!(text.contains("the very end of it"), "{call:?}");
+        assert!(
+            text.contains("Plan 07 is ready"),
+            "what is behind it, too: {call:?}"
+        );
+        // A reader that takes a little, as `head` does.
+        let mut child = command(&world, &call)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut few = [0; 100];
+        let mut out = child.stdout.take().unwrap();
+        out.read_exact(&mut few).unwrap();
+        drop(out);
+        let output = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{call:?}: {told}");
+        assert!(
+            !told.contains("panicked") && !told.contains("error"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn a_budget_cuts_and_says_how_to_go_on() {
+    let world = home();
+    let show = [
+        "sessions",
+        "show",
+        PLAN,
+        "--source",
+        "opencode",
+        "--max-chars",
+        "500",
+    ];
+    let first = run(&world, &show);
+    let cursor = first
+        .stderr
+        .split("--cursor ")
+        .nth(1)
+        .unwrap()
+        .trim()
+        .to_owned();
+    let second = run(&world, &[&show[..], &["--cursor", &cursor]].concat());
+    assert_eq!((first.code, second.code), (Some(0), Some(0)), "{second:?}");
+    assert_ne!(first.stdout, second.stdout);
+}
+
+#[test]
+fn lineage_is_a_tree_with_forks_beside_it() {
+    let world = World::new();
+    copy_tree(&fixture("opencode-sqlite"), &world.path("db"));
+    let source = format!("opencode:{}", world.path("db").display());
+    let tree = |id: &str| ok(&world, &["lineage", id, "--source", &source]);
+    let review = tree("ses_44d7e2498ffeZiLHSX5VGd5h4c");
+    let lines: Vec<_> = review.lines().collect();
+    assert!(
+        lines[0].starts_with("  ses_44d7e256bffeMrEzO0kYZqUDmM"),
+        "{review}"
+    );
+    assert!(
+        lines[1].starts_with("  * ses_44d7e2498ffeZiLHSX5VGd5h4c  [tester]"),
+        "{review}"
+    );
+    assert!(
+        lines[2].starts_with("      ses_44d7e22f0ffe1geuGPwwQjraE3"),
+        "{review}"
+    );
+    assert!(lines[2].contains("  by call_"), "{review}");
+    let fork = tree("ses_44d7e2990ffe5WPQFo0rjBoLz8");
+    let from = fork.split("forked from:\n").nth(1).unwrap();
+    assert!(from.contains("(inferred, "), "{fork}");
+    let answer = json(
+        &world,
+        &[
+            "lineage",
+            "ses_44d7e2990ffe5WPQFo0rjBoLz8",
+            "--source",
+            &source,
+        ],
+    );
+    assert_eq!(answer["forkedFrom"][0]["evidence"], "inferred");
+}
+
+#[test]
+fn statistics_of_a_session_and_of_everything() {
+    let world = home();
+    let own = json(&world, &["stats", PLAN, "--source", "opencode"]);
+    let text = ok(&world, &["stats", PLAN, "--source", "opencode"]);
+    let row = text
+        .lines()
+        .find(|l| l.trim_start().starts_with("messages"))
+        .unwrap();
+    let told: Vec<_> = row.split_whitespace().skip(1).collect();
+    for (column, sums) in ["own", "withDescendants", "withoutCopies"]
+        .iter()
+        .enumerate()
+    {
+        assert_eq!(
+            told[column],
+            own[sums]["messageCount"].to_string(),
+            "{text}"
+        );
+    }
+    let all = [
+        "stats",
+        "--source",
+        "opencode",
+        "--source",
+        "codex",
+        "--source",
+        "claude-code",
+    ];
+    let answer = json(&world, &all);
+    assert_eq!(answer["all"]["sessions"], 20, "{answer}");
+    let text = ok(&world, &all);
+    let days = text.lines().filter(|line| line.contains('█')).count();
+    assert_eq!(
+        Some(days),
+        answer["days"].as_array().map(Vec::len),
+        "{text}"
+    );
+    assert!(
+        text.contains("CLAUDE-CODE") && text.contains("tools: "),
+        "{text}"
+    );
+    let some = json(
+        &world,
+        &["stats", "--source", "opencode", "--project", "carnet"],
+    );
+    assert_eq!(some["all"]["sessions"], 3);
+    let none = json(
+        &world,
+        &[
+            "stats",
+            "--source",
+            "opencode",
+            "--until",
+            "2020-01-01T00:00:00Z",
+        ],
+    );
+    assert_eq!(none["all"]["sessions"], 0);
+}
+
+#[test]
+fn the_ledger_is_a_source_among_others() {
+    let world = home();
+    ok(&world, &["import", "opencode"]);
+    let plain = ok(&world, &["sessions", "list", "--json"]);
+    assert_eq!(
+        plain,
+        ok(
+            &world,
+            &["sessions", "list", "--json", "--source", "ledger"]
+        )
+    );
+    let both = json(
+        &world,
+        &[
+            "sessions", "list", "--source", "ledger", "--source", "codex",
+        ],
+    );
+    assert_eq!(both["total"], 16);
+    // The same question has the same answer, whoever is asked.
+    let of = |source: &[&str]| {
+        let call = [&["sessions", "show", PLAN, "--json"], source].concat();
+        let mut answer: Value = serde_json::from_str(&ok(&world, &call)).unwrap();
+        let messages = answer["messages"].as_array_mut().unwrap();
+        let texts = messages.iter().flat_map(|m| m["parts"].as_array().unwrap());
+        let texts = texts.filter(|p| p["type"] == "text" || p["type"] == "tool");
+        texts
+            .map(|p| [p["text"].clone(), p["output"].clone()])
+            .collect::<Vec<_>>()
+    };
+    copy_tree(&fixture("codex"), &world.path("other"));
+    let other = format!("codex:{}", world.path("other").display());
+    let told = of(&["--source", "ledger", "--source", &other]);
+    assert!(told.len() > 5);
+    assert_eq!(told, of(&["--source", "opencode"]));
+}
