@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +12,7 @@ use filrouge_server::{AccessSettings, Webhooks};
 use filrouge_store::command::ConcurrentTurns;
 use filrouge_store::hot::Keep;
 use filrouge_types::TenantId;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::cli::Options;
 use crate::exit::Usage;
@@ -21,6 +20,7 @@ use crate::exit::Usage;
 mod access;
 mod calls;
 mod hot;
+mod layers;
 mod limits;
 mod mcp;
 pub(crate) mod sources;
@@ -31,39 +31,14 @@ mod webhooks;
 pub(crate) use access::AccessConfig;
 pub(crate) use calls::CallsConfig;
 pub(crate) use hot::{HotConfig, HotUrl, RedisUrl};
+use layers::Layers;
+pub(crate) use layers::Setting;
 pub(crate) use limits::LimitsConfig;
 pub(crate) use mcp::McpConfig;
 pub(crate) use sources::{Program, SourceName};
 pub(crate) use spool::SpoolConfig;
 pub(crate) use store::{PostgresUrl, StoreUrl};
 pub(crate) use webhooks::WebhookConfig;
-
-/// Where a setting's value comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Origin {
-    Default,
-    File(PathBuf),
-    Environment(&'static str),
-    Flag(&'static str),
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::File(path) => write!(f, "{}", path.display()),
-            Self::Environment(name) | Self::Flag(name) => f.write_str(name),
-        }
-    }
-}
-
-/// A value with its origin.
-#[derive(Debug, Clone)]
-pub(crate) struct Setting<T> {
-    pub(crate) value: T,
-    pub(crate) origin: Origin,
-}
 
 /// All settings.
 #[derive(Debug, Clone)]
@@ -164,51 +139,6 @@ fn read_file(path: &Path, must_exist: bool) -> Result<Option<File>, Usage> {
         }),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(None),
         Err(e) => Err(Usage::new(format!("{}: {e}", path.display()))),
-    }
-}
-
-/// Picks the strongest of the four layers and reads it.
-struct Layers<'a> {
-    file: Option<&'a Path>,
-}
-
-impl Layers<'_> {
-    /// The origin of what is in the file.
-    fn in_file(&self) -> Origin {
-        self.file
-            .map_or(Origin::Default, |path| Origin::File(path.to_owned()))
-    }
-
-    fn pick<T>(
-        &self,
-        flag: Option<(&'static str, String)>,
-        variable: &'static str,
-        in_file: Option<String>,
-        default: impl FnOnce() -> Result<T, Usage>,
-        read: impl Fn(&str) -> Result<T, String>,
-    ) -> Result<Setting<T>, Usage> {
-        let from_environment = match env::var(variable) {
-            Ok(text) if text.is_empty() => None,
-            Ok(text) => Some(text),
-            Err(env::VarError::NotPresent) => None,
-            Err(env::VarError::NotUnicode(_)) => {
-                return Err(Usage::new(format!("{variable} is not UTF-8")));
-            }
-        };
-        let (text, origin) = if let Some((name, text)) = flag {
-            (text, Origin::Flag(name))
-        } else if let Some(text) = from_environment {
-            (text, Origin::Environment(variable))
-        } else if let (Some(text), Some(path)) = (in_file, self.file) {
-            (text, Origin::File(path.to_owned()))
-        } else {
-            return Ok(Setting {
-                value: default()?,
-                origin: Origin::Default,
-            });
-        };
-        let value = read(&text).map_err(|e| Usage::new(format!("{origin}: {e}")))?;
-        Ok(Setting { value, origin })
     }
 }
 

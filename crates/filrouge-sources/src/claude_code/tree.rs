@@ -10,6 +10,9 @@ use crate::{Skipped, SourceError};
 /// Folders below `subagents` that are looked into.
 const DEPTH_MAX: usize = 3;
 
+/// How the name of an agent's file begins.
+const AGENT_NAME: &str = "agent-";
+
 /// What was opened.
 pub(crate) enum Root {
     /// A folder of projects.
@@ -119,21 +122,28 @@ fn agents(dir: &Path, depth: usize, found: &mut Vec<LogFile>, skipped: &mut Vec<
 /// Whose file this is, by its path.
 pub(super) fn owner(path: &Path) -> Option<Owner<'_>> {
     let name = stem(path)?;
-    let steps: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
-    let below = steps.iter().rposition(|step| *step == "subagents");
-    let session = below.and_then(|at| steps.get(at.checked_sub(1)?));
-    Some(match session {
-        Some(session) => Owner::AgentOf(session),
-        None if name.starts_with("agent-") => Owner::LooseAgent,
+    Some(match session_folder(path) {
+        Some(folder) => Owner::AgentOf(folder.file_name()?.to_str()?),
+        None if name.starts_with(AGENT_NAME) => Owner::LooseAgent,
         None => Owner::Session,
     })
 }
 
 /// The name of the project's folder.
 pub(super) fn project_of(path: &Path) -> Option<&str> {
-    let steps: Vec<&OsStr> = path.iter().collect();
-    let inner = steps.iter().rposition(|step| *step == "subagents");
-    // Above the file, and above the session's folder where the file is an agent's.
-    let at = inner.map_or_else(|| steps.len().checked_sub(2), |at| at.checked_sub(2))?;
-    steps.get(at)?.to_str()
+    let inner = session_folder(path).unwrap_or(path);
+    inner.parent()?.file_name()?.to_str()
+}
+
+/// The folder of the session whose agent's file this is. Folders further up may have any name.
+fn session_folder(path: &Path) -> Option<&Path> {
+    let is_agent = stem(path).is_some_and(|name| name.starts_with(AGENT_NAME));
+    let mut above = path
+        .ancestors()
+        .skip(1)
+        .take(DEPTH_MAX + 1)
+        .filter(|_| is_agent);
+    above
+        .find(|folder| folder.file_name() == Some(OsStr::new("subagents")))?
+        .parent()
 }

@@ -89,7 +89,9 @@ impl Lines {
         self.buffer.drain(..self.start);
         self.searched -= self.start;
         self.start = 0;
-        let got = (&mut self.file).take(CHUNK as u64).read_to_end(&mut self.buffer)?;
+        let got = (&mut self.file)
+            .take(CHUNK as u64)
+            .read_to_end(&mut self.buffer)?;
         self.at_end = got < CHUNK;
         Ok(())
     }

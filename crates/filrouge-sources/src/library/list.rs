@@ -1,5 +1,8 @@
 //! Which sessions there are: `list_sessions`, `filrouge sessions list`.
 
+#[cfg(test)]
+mod tests;
+
 use serde::Serialize;
 
 use super::filter::Filter;

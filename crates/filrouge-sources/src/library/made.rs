@@ -11,10 +11,13 @@ use crate::{
     Scan, SkipReason, Skipped, Source, SourceError, Stamp, TokenRule, Tool, ToolStatus,
 };
 
+/// What a session is now, and how often it has changed.
+type Session = (Arc<Header>, Conversation, u64);
+
 /// Sessions that a test has made, and can change.
 #[derive(Default)]
 pub(in crate::library) struct Made {
-    pub(in crate::library) sessions: Mutex<BTreeMap<Box<str>, (Arc<Header>, Conversation, u64)>>,
+    pub(in crate::library) sessions: Mutex<BTreeMap<Box<str>, Session>>,
     /// How often a conversation was read.
     pub(in crate::library) reads: AtomicUsize,
     /// No stamps: nothing may be kept.

@@ -1,5 +1,8 @@
 //! Which session is the caller's own (DESIGN §12 MCP).
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt::Write;
 use std::path::Path;
 
@@ -96,8 +99,9 @@ fn calling<'a>(library: &Library, here: &[&'a Entry], tool: &str) -> Vec<(i64, &
 
 /// When a call of the tool began that is the last thing in a conversation and has no end.
 fn running_since(of: &Conversation, tool: &str) -> Option<i64> {
-    let said = of.messages.iter().filter(|m| m.role != Role::System);
-    let last = said.last().filter(|m| m.role == Role::Assistant)?;
+    let mut newest = of.messages.iter().rev();
+    let last = newest.find(|m| m.role != Role::System);
+    let last = last.filter(|m| m.role == Role::Assistant)?;
     let calls = last.parts.iter().filter(|part| match &part.kind {
         PartKind::Tool(call) => {
             let open = matches!(call.status, ToolStatus::Running | ToolStatus::Pending);

@@ -324,3 +324,21 @@ fn every_place_a_user_may_name_opens() {
     assert!(matches!(other, SourceError::Unrecognised { .. }));
     assert!(other.hint().contains("~/.claude"));
 }
+
+#[test]
+fn folders_above_may_have_any_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("subagents");
+    crate::copy(&fixture("claude-code"), &root);
+    let source = open(&root.join("projects/-tmp-demo-phare"));
+    let lamp = header(&*source, LAMP);
+    assert_eq!(
+        (lamp.parent_id.as_deref(), lamp.project_id.as_deref()),
+        (None, Some("-tmp-demo-phare"))
+    );
+    let agent = header(&*source, AGENT);
+    assert_eq!(
+        (agent.parent_id.as_deref(), agent.project_id.as_deref()),
+        (Some(LENS), Some("-tmp-demo-phare"))
+    );
+}

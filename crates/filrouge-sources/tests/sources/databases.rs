@@ -276,10 +276,8 @@ fn a_scan_of_one_session_looks_at_no_other() {
         roles: true,
         stopped: &|| false,
         found: &|one| {
-            found
-                .lock()
-                .unwrap()
-                .push((one.session.to_owned(), one.role))
+            let new = (one.session.to_owned(), one.role);
+            found.lock().unwrap().push(new);
         },
     };
     of(&sources, "sqlite").scan(&scan).unwrap();

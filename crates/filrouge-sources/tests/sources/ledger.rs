@@ -383,7 +383,11 @@ fn words(conversation: &Conversation) -> Vec<(String, Role, Vec<String>)> {
 
 #[test]
 fn an_imported_history_reads_as_its_program_wrote_it() {
-    for name in ["opencode-json", "opencode-json-legacy"] {
+    for name in [
+        "opencode-json",
+        "opencode-json-legacy",
+        "opencode-sqlite-first",
+    ] {
         let folder = copy_of(name);
         let origin = only(folder.path());
         let store = tempfile::tempdir().unwrap();

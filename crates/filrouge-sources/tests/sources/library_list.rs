@@ -41,12 +41,7 @@ fn roots_of_a_project_are_those_that_opencode_lists() {
                 ..Ask::default()
             };
             let page = list(&library, &ask).unwrap();
-            let found: BTreeSet<_> = page
-                .sessions
-                .iter()
-                .filter(|s| s.archived.is_none())
-                .map(|s| s.id.clone())
-                .collect();
+            let found: BTreeSet<_> = page.sessions.iter().map(|s| s.id.clone()).collect();
             let ids = expected
                 .iter()
                 .map(|s| s["id"].as_str().unwrap().to_owned());

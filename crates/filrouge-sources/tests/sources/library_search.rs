@@ -34,7 +34,7 @@ fn texts(message: &Message) -> Vec<String> {
     for part in &message.parts {
         match &part.kind {
             PartKind::Text { text, .. } | PartKind::Reasoning { text } => {
-                all.push(text.to_string())
+                all.push(text.to_string());
             }
             PartKind::Tool(tool) => {
                 let some = [&tool.output, &tool.error, &tool.title];
@@ -51,7 +51,7 @@ fn texts(message: &Message) -> Vec<String> {
             }
             PartKind::Patch { files } => all.extend(files.iter().map(ToString::to_string)),
             PartKind::Compaction { summary, .. } => {
-                all.extend(summary.as_ref().map(ToString::to_string))
+                all.extend(summary.as_ref().map(ToString::to_string));
             }
             PartKind::Other { name, json }
                 if !["step-start", "step-finish", "snapshot"].contains(&&**name) =>
@@ -254,4 +254,22 @@ fn regexes_go_over_lines_and_words_over_alphabets() {
             .count();
         assert!(found(&library, word).total_matches >= expected, "{word}");
     }
+}
+
+#[test]
+fn what_nobody_can_read_is_not_counted() {
+    let dir = copy_of("opencode-sqlite-first");
+    let path = dir.path().join("opencode.db");
+    let library = open("opencode", dir.path());
+    let before = found(&library, "the").total_matches;
+    let script = "import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); \
+        m=c.execute(\"select message_id from part where data like '%\\\"text\\\"%the %' limit 1\").fetchone()[0]; \
+        c.execute('pragma foreign_keys=off'); c.execute('delete from message where id=?', (m,)); c.commit()";
+    let done = std::process::Command::new("python3")
+        .args(["-c", script])
+        .arg(&path)
+        .status();
+    assert!(done.unwrap().success());
+    let library = open("opencode", dir.path());
+    assert_eq!(found(&library, "the").total_matches, before - 1);
 }

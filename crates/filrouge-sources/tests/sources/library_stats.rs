@@ -355,28 +355,3 @@ fn codexs_responses_make_its_totals() {
     assert_eq!(whole.without_copies, whole.all);
     assert_eq!(whole.token_rules, [TokenRule::CodexPerResponse]);
 }
-
-#[test]
-#[ignore = "scratch"]
-fn scratch_timing() {
-    for path in ["/tmp/F_gen/opencode.db", "/tmp/F_gen/storage"] {
-        let sources = filrouge_sources::opencode::open(std::path::Path::new(path)).unwrap();
-        let library = Library::new(sources, 64 << 20);
-        for _ in 0..4 {
-            let start = std::time::Instant::now();
-            let catalog = library.catalog();
-            let listed = start.elapsed();
-            let stamps = std::time::Instant::now();
-            for entry in &catalog.entries {
-                let _ = library.sources()[0].stamp(&entry.header.id);
-            }
-            let stamps = stamps.elapsed();
-            let start = std::time::Instant::now();
-            let whole = overview(&library);
-            let o = start.elapsed();
-            let start = std::time::Instant::now();
-            filrouge_sources::library::lineage::lineage(&library, &catalog.entries[5].header.id).unwrap();
-            println!("{path}: catalog {listed:?} stamps {stamps:?} overview {o:?} lineage {:?} msgs {} without {}", start.elapsed(), whole.all.message_count, whole.without_copies.message_count);
-        }
-    }
-}

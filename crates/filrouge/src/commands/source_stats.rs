@@ -107,37 +107,34 @@ fn print(found: &SessionStats) -> anyhow::Result<()> {
 /// Agents, models, tools and parts, a line each, the most used first.
 pub(super) fn write_names(out: &mut impl Write, sums: &Sums) -> std::io::Result<()> {
     let agents = sums.agents.iter().map(|(name, count)| (name, *count, 0));
-    let models = sums
-        .models
-        .iter()
-        .map(|(name, used)| (name, used.messages, 0));
-    let tools = sums
-        .tools
-        .iter()
-        .map(|(name, used)| (name, used.calls, used.errors));
-    let parts = sums
-        .parts_by_type
-        .iter()
-        .map(|(name, count)| (name, *count, 0));
-    let lines: [(&str, Vec<(&String, u64, u64)>); 4] = [
-        ("agents", agents.collect()),
-        ("models", models.collect()),
-        ("tools", tools.collect()),
-        ("parts", parts.collect()),
-    ];
-    for (what, mut names) in lines {
-        if names.is_empty() {
-            continue;
-        }
-        names.sort_by_key(|(_, count, _)| std::cmp::Reverse(*count));
-        let names = names.into_iter().map(|(name, count, errors)| {
-            let name = first_line(name, 60);
-            match errors {
-                0 => format!("{name} {count}"),
-                errors => format!("{name} {count} ({errors} failed)"),
-            }
-        });
-        writeln!(out, "{what}: {}", names.collect::<Vec<_>>().join(", "))?;
+    let models = sums.models.iter();
+    let models = models.map(|(name, used)| (name, used.messages, 0));
+    let tools = sums.tools.iter();
+    let tools = tools.map(|(name, used)| (name, used.calls, used.errors));
+    let parts = sums.parts_by_type.iter();
+    let parts = parts.map(|(name, count)| (name, *count, 0));
+    write_used(out, "agents", agents.collect())?;
+    write_used(out, "models", models.collect())?;
+    write_used(out, "tools", tools.collect())?;
+    write_used(out, "parts", parts.collect())
+}
+
+/// Names with how often they were used, and how often that failed.
+fn write_used(
+    out: &mut impl Write,
+    what: &str,
+    mut names: Vec<(&String, u64, u64)>,
+) -> std::io::Result<()> {
+    if names.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    names.sort_by_key(|(_, count, _)| std::cmp::Reverse(*count));
+    let names = names.into_iter().map(|(name, count, errors)| {
+        let name = first_line(name, 60);
+        match errors {
+            0 => format!("{name} {count}"),
+            errors => format!("{name} {count} ({errors} failed)"),
+        }
+    });
+    writeln!(out, "{what}: {}", names.collect::<Vec<_>>().join(", "))
 }

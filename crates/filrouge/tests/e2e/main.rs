@@ -83,6 +83,7 @@ mod servers;
 mod session_tokens;
 mod sessions;
 mod sessions_tail;
+mod source_answers;
 mod source_cli;
 mod source_import;
 mod spool;

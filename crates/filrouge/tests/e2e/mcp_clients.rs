@@ -192,8 +192,8 @@ fn not_tested(why: Option<&str>) {
     );
 }
 
-#[test]
-fn other_peoples_clients_find_no_fault() {
+/// What is asked of the server, where the clients are here.
+fn with_clients(what: fn(&Ways<'_>, &Installed)) {
     let installed = match Installed::here() {
         Ok(installed) => installed,
         Err(NotHere(why)) => return not_tested(Some(&why)),
@@ -206,8 +206,21 @@ fn other_peoples_clients_find_no_fault() {
         source: &source,
         server: &server,
     };
-    ways.official(&installed);
-    ways.conformance(&installed);
-    ways.inspector(&installed);
+    what(&ways, &installed);
     server.stop();
+}
+
+#[test]
+fn the_official_python_clients_of_both_generations() {
+    with_clients(|ways, installed| ways.official(installed));
+}
+
+#[test]
+fn the_conformance_suite() {
+    with_clients(|ways, installed| ways.conformance(installed));
+}
+
+#[test]
+fn the_inspector_lists_and_calls_every_tool() {
+    with_clients(|ways, installed| ways.inspector(installed));
 }

@@ -11,10 +11,10 @@ use crate::world::{Done, World, copy_tree, finish, fixture};
 
 /// Keys that a tool of the genuine history has printed; samples of public documentation.
 const SECRET: &str = "AKIAIOSFODNN7EXAMPLE";
-const PLAN: &str = "ses_44e90f601ffeHj8PvwdQsVnTrd";
+pub(crate) const PLAN: &str = "ses_44e90f601ffeHj8PvwdQsVnTrd";
 
 /// A home in which agents have worked: a copy of the fixture in the place of each program.
-fn home() -> World {
+pub(crate) fn home() -> World {
     let world = World::new();
     copy_tree(&fixture("opencode-json"), &world.path("data/opencode"));
     copy_tree(&fixture("claude-code"), &world.path(".claude"));
@@ -35,13 +35,13 @@ fn run(world: &World, arguments: &[&str]) -> Done {
     finish(command(world, arguments), &format!("{arguments:?}"))
 }
 
-fn ok(world: &World, arguments: &[&str]) -> String {
+pub(crate) fn ok(world: &World, arguments: &[&str]) -> String {
     let done = run(world, arguments);
     assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
     done.stdout
 }
 
-fn json(world: &World, arguments: &[&str]) -> Value {
+pub(crate) fn json(world: &World, arguments: &[&str]) -> Value {
     let text = ok(world, &[arguments, &["--json"]].concat());
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{arguments:?}: {e}\n{text}"))
 }
@@ -382,137 +382,4 @@ fn a_budget_cuts_and_says_how_to_go_on() {
     let second = run(&world, &[&show[..], &["--cursor", &cursor]].concat());
     assert_eq!((first.code, second.code), (Some(0), Some(0)), "{second:?}");
     assert_ne!(first.stdout, second.stdout);
-}
-
-#[test]
-fn lineage_is_a_tree_with_forks_beside_it() {
-    let world = World::new();
-    copy_tree(&fixture("opencode-sqlite"), &world.path("db"));
-    let source = format!("opencode:{}", world.path("db").display());
-    let tree = |id: &str| ok(&world, &["lineage", id, "--source", &source]);
-    let review = tree("ses_44d7e2498ffeZiLHSX5VGd5h4c");
-    let lines: Vec<_> = review.lines().collect();
-    assert!(
-        lines[0].starts_with("  ses_44d7e256bffeMrEzO0kYZqUDmM"),
-        "{review}"
-    );
-    assert!(
-        lines[1].starts_with("  * ses_44d7e2498ffeZiLHSX5VGd5h4c  [tester]"),
-        "{review}"
-    );
-    assert!(
-        lines[2].starts_with("      ses_44d7e22f0ffe1geuGPwwQjraE3"),
-        "{review}"
-    );
-    assert!(lines[2].contains("  by call_"), "{review}");
-    let fork = tree("ses_44d7e2990ffe5WPQFo0rjBoLz8");
-    let from = fork.split("forked from:\n").nth(1).unwrap();
-    assert!(from.contains("(inferred, "), "{fork}");
-    let answer = json(
-        &world,
-        &[
-            "lineage",
-            "ses_44d7e2990ffe5WPQFo0rjBoLz8",
-            "--source",
-            &source,
-        ],
-    );
-    assert_eq!(answer["forkedFrom"][0]["evidence"], "inferred");
-}
-
-#[test]
-fn statistics_of_a_session_and_of_everything() {
-    let world = home();
-    let own = json(&world, &["stats", PLAN, "--source", "opencode"]);
-    let text = ok(&world, &["stats", PLAN, "--source", "opencode"]);
-    let row = text
-        .lines()
-        .find(|l| l.trim_start().starts_with("messages"))
-        .unwrap();
-    let told: Vec<_> = row.split_whitespace().skip(1).collect();
-    for (column, sums) in ["own", "withDescendants", "withoutCopies"]
-        .iter()
-        .enumerate()
-    {
-        assert_eq!(
-            told[column],
-            own[sums]["messageCount"].to_string(),
-            "{text}"
-        );
-    }
-    let all = [
-        "stats",
-        "--source",
-        "opencode",
-        "--source",
-        "codex",
-        "--source",
-        "claude-code",
-    ];
-    let answer = json(&world, &all);
-    assert_eq!(answer["all"]["sessions"], 20, "{answer}");
-    let text = ok(&world, &all);
-    let days = text.lines().filter(|line| line.contains('█')).count();
-    assert_eq!(
-        Some(days),
-        answer["days"].as_array().map(Vec::len),
-        "{text}"
-    );
-    assert!(
-        text.contains("CLAUDE-CODE") && text.contains("tools: "),
-        "{text}"
-    );
-    let some = json(
-        &world,
-        &["stats", "--source", "opencode", "--project", "carnet"],
-    );
-    assert_eq!(some["all"]["sessions"], 3);
-    let none = json(
-        &world,
-        &[
-            "stats",
-            "--source",
-            "opencode",
-            "--until",
-            "2020-01-01T00:00:00Z",
-        ],
-    );
-    assert_eq!(none["all"]["sessions"], 0);
-}
-
-#[test]
-fn the_ledger_is_a_source_among_others() {
-    let world = home();
-    ok(&world, &["import", "opencode"]);
-    let plain = ok(&world, &["sessions", "list", "--json"]);
-    assert_eq!(
-        plain,
-        ok(
-            &world,
-            &["sessions", "list", "--json", "--source", "ledger"]
-        )
-    );
-    let both = json(
-        &world,
-        &[
-            "sessions", "list", "--source", "ledger", "--source", "codex",
-        ],
-    );
-    assert_eq!(both["total"], 16);
-    // The same question has the same answer, whoever is asked.
-    let of = |source: &[&str]| {
-        let call = [&["sessions", "show", PLAN, "--json"], source].concat();
-        let mut answer: Value = serde_json::from_str(&ok(&world, &call)).unwrap();
-        let messages = answer["messages"].as_array_mut().unwrap();
-        let texts = messages.iter().flat_map(|m| m["parts"].as_array().unwrap());
-        let texts = texts.filter(|p| p["type"] == "text" || p["type"] == "tool");
-        texts
-            .map(|p| [p["text"].clone(), p["output"].clone()])
-            .collect::<Vec<_>>()
-    };
-    copy_tree(&fixture("codex"), &world.path("other"));
-    let other = format!("codex:{}", world.path("other").display());
-    let told = of(&["--source", "ledger", "--source", &other]);
-    assert!(told.len() > 5);
-    assert_eq!(told, of(&["--source", "opencode"]));
 }

@@ -126,8 +126,8 @@ fn turn(
 
 /// How a turn ended, by its last answer.
 fn status(messages: &[Message]) -> TurnStatus {
-    let answers = messages.iter().filter(|m| m.role == Speaker::Assistant);
-    let Some(last) = answers.last() else {
+    let mut newest = messages.iter().rev();
+    let Some(last) = newest.find(|m| m.role == Speaker::Assistant) else {
         return TurnStatus::Open;
     };
     let is_running = last.parts.iter().any(|part| match &part.kind {

@@ -14,7 +14,7 @@ use crate::{Message, Part, PartKind};
 /// A compiled expression takes at most so many bytes.
 const PROGRAM_BYTES: usize = 1 << 20;
 /// What is remembered while searching takes at most so many bytes; forgotten when it is full.
-const CACHE_BYTES: usize = 4 << 20;
+const CACHE_BYTES: usize = 1 << 20;
 /// Groups in groups.
 const NESTING: u32 = 50;
 

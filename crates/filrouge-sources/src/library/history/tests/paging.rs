@@ -1,0 +1,285 @@
+//! All pages together are the whole, whatever the conversation, the budget and the way.
+
+use proptest::prelude::*;
+
+use super::{ask, boundary_at, library};
+use crate::library::Library;
+use crate::library::compacted::{CompactedContext, compacted};
+use crate::library::history::{Cut, History, ShownMessage, ShownPart, history};
+use crate::library::made::{conversation, message, part, text, tool};
+use crate::{Conversation, Message, MessageError, Part, PartKind, Role, Tool};
+
+/// What a message says: its id, each part's id and type, each text with the field it is in. Texts of a part that is on
+/// two pages are put together.
+#[derive(Debug, Default, PartialEq)]
+struct Said(Vec<(String, Vec<(String, String)>)>);
+
+impl Said {
+    fn add(&mut self, messages: &[ShownMessage]) {
+        for message in messages {
+            let head = format!("message {}", message.id);
+            self.add_texts(head, message.before.is_some(), [("error", &message.error)]);
+            for part in &message.parts {
+                let head = format!("{} {} {}", message.id, part.kind, part.id);
+                self.add_texts(head, part.before.is_some(), fields(part));
+            }
+        }
+    }
+
+    fn add_texts<'a>(
+        &mut self,
+        head: String,
+        continued: bool,
+        texts: impl IntoIterator<Item = (&'a str, &'a Option<String>)>,
+    ) {
+        if !(continued && self.0.iter().any(|(known, _)| *known == head)) {
+            assert!(!continued, "{head} goes on without a beginning");
+            assert!(
+                self.0.iter().all(|(known, _)| *known != head),
+                "{head} is there twice"
+            );
+            self.0.push((head.clone(), Vec::new()));
+        }
+        let (_, all) = self.0.iter_mut().find(|(known, _)| *known == head).unwrap();
+        for (field, text) in texts {
+            let Some(text) = text else { continue };
+            match all.last_mut() {
+                Some((last, so_far)) if last == field => so_far.push_str(text),
+                _ => all.push((field.to_owned(), text.clone())),
+            }
+        }
+    }
+}
+
+fn fields(part: &ShownPart) -> [(&'static str, &Option<String>); 6] {
+    [
+        ("text", &part.text),
+        ("title", &part.title),
+        ("input", &part.input),
+        ("error", &part.error),
+        ("output", &part.output),
+        ("json", &part.json),
+    ]
+}
+
+fn chars(messages: &[ShownMessage]) -> usize {
+    let of_part = |p: &ShownPart| fields(p).iter().map(|(_, t)| count(t)).sum::<usize>();
+    let of = |m: &ShownMessage| count(&m.error) + m.parts.iter().map(of_part).sum::<usize>();
+    messages.iter().map(of).sum()
+}
+
+fn count(text: &Option<String>) -> usize {
+    text.as_deref().map_or(0, |t| t.chars().count())
+}
+
+/// All pages in the order in which they are met.
+fn pages(library: &Library, back: bool, chars: usize, limit: usize) -> Vec<History> {
+    let mut all = vec![history(library, &ask(None, back, chars, limit)).unwrap()];
+    loop {
+        let last = all.last().unwrap();
+        let next = if back {
+            &last.previous_cursor
+        } else {
+            &last.next_cursor
+        };
+        let Some(cursor) = next.clone() else {
+            return all;
+        };
+        let next = history(library, &ask(Some(cursor), back, chars, limit)).unwrap();
+        assert!(
+            !next.messages.is_empty(),
+            "a page that a cursor leads to is never empty"
+        );
+        all.push(next);
+        assert!(all.len() < 20_000, "pages without end");
+    }
+}
+
+fn some_text() -> impl Strategy<Value = String> {
+    let alphabet = prop::sample::select(vec!['a', 'é', '字', '🦀', '\u{301}', ' ', '\n', '"']);
+    prop_oneof![
+        3 => prop::collection::vec(alphabet.clone(), 0..12),
+        1 => prop::collection::vec(alphabet, 0..200),
+    ]
+    .prop_map(|chars| chars.into_iter().collect())
+}
+
+fn some_part() -> impl Strategy<Value = PartKind> {
+    let texts = (
+        prop::option::of(some_text()),
+        prop::option::of(some_text()),
+        prop::option::of(some_text()),
+        any::<bool>(),
+    );
+    let call = texts.prop_map(|(title, output, error, pruned)| {
+        PartKind::Tool(Box::new(Tool {
+            title: title.map(Into::into),
+            error: error.map(Into::into),
+            pruned: pruned.then_some(7),
+            ..tool(output.as_deref())
+        }))
+    });
+    let said = (some_text(), any::<bool>()).prop_map(|(text, synthetic)| PartKind::Text {
+        text: text.into(),
+        synthetic,
+    });
+    prop_oneof![
+        said,
+        some_text().prop_map(|text| PartKind::Reasoning { text: text.into() }),
+        call,
+        Just(PartKind::Other {
+            name: "step-start".into(),
+            json: "{}".into()
+        }),
+        Just(PartKind::Other {
+            name: "retry".into(),
+            json: r#"{"attempt":1}"#.into()
+        }),
+        prop::option::of(some_text()).prop_map(|summary| PartKind::Compaction {
+            automatic: true,
+            summary: summary.map(Into::into),
+        }),
+    ]
+}
+
+fn some_conversation() -> impl Strategy<Value = Conversation> {
+    let error = prop::option::weighted(0.2, some_text());
+    let one = (prop::collection::vec(some_part(), 0..6), error);
+    let boundary = prop::option::of(0..9_usize);
+    (prop::collection::vec(one, 0..9), boundary).prop_map(|(all, boundary)| {
+        let messages = all.into_iter().enumerate().map(|(n, (parts, error))| {
+            let parts = parts.into_iter().enumerate();
+            let parts = parts
+                .map(|(p, kind)| part(&format!("p{n}.{p}"), kind))
+                .collect();
+            Message {
+                error: error.map(|text| MessageError {
+                    name: "E".into(),
+                    message: text.into(),
+                    retryable: false,
+                }),
+                // A cursor has to live with whatever stands in an id.
+                ..message(&format!("m.{n}:é"), Role::User, parts)
+            }
+        });
+        let mut made = conversation(messages.collect());
+        let at = boundary.map(|at| at.min(made.messages.len()));
+        made.boundaries = at.into_iter().map(boundary_at).collect();
+        made
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn all_pages_are_the_whole_conversation(
+        made in some_conversation(),
+        budget in prop_oneof![1_usize..6, 6_usize..300],
+        limit in 0_usize..4,
+        back in any::<bool>(),
+    ) {
+        let library = library(made);
+        let mut whole = Said::default();
+        let all = history(&library, &ask(None, false, usize::MAX, 0)).unwrap();
+        prop_assert_eq!(&all.next_cursor, &None);
+        prop_assert_eq!(&all.previous_cursor, &None);
+        whole.add(&all.messages);
+        let mut pages = pages(&library, back, budget, limit);
+        if back {
+            pages.reverse();
+        }
+        let mut together = Said::default();
+        for page in &pages {
+            prop_assert!(chars(&page.messages) <= budget);
+            prop_assert!(limit == 0 || page.messages.len() <= limit);
+            together.add(&page.messages);
+        }
+        prop_assert_eq!(together, whole);
+    }
+
+    #[test]
+    fn pages_lead_back_to_where_they_came_from(made in some_conversation(), budget in 1_usize..200) {
+        let library = library(made);
+        for pair in pages(&library, false, budget, 2).windows(2) {
+            let cursor = pair[1].previous_cursor.clone();
+            prop_assert!(cursor.is_some());
+            let before = history(&library, &ask(cursor, false, budget, 2)).unwrap();
+            // Cut elsewhere, perhaps, but it ends where the page before ended.
+            prop_assert_eq!(&before.next_cursor, &pair[0].next_cursor);
+        }
+    }
+
+    #[test]
+    fn whatever_is_cut_says_so(made in some_conversation(), budget in 1_usize..60) {
+        let library = library(made);
+        let whole = history(&library, &ask(None, false, usize::MAX, 0)).unwrap();
+        for page in pages(&library, false, budget, 0) {
+            for shown in &page.messages {
+                let all = whole.messages.iter().find(|m| m.id == shown.id).unwrap();
+                let missing = |cut: &Option<Cut>| cut.as_ref().map_or(0, |c| c.chars);
+                let here = chars(std::slice::from_ref(shown));
+                let told = missing(&shown.before) + here + missing(&shown.cut);
+                prop_assert_eq!(told, chars(std::slice::from_ref(all)));
+                if shown.cut.is_none() && shown.before.is_none() {
+                    prop_assert_eq!(shown.parts.len(), all.parts.len());
+                }
+                for part in shown.parts.iter().filter(|p| p.cut.is_some()) {
+                    let cut = part.cut.clone().unwrap();
+                    let rest = history(&library, &ask(Some(cut.cursor), false, usize::MAX, 1)).unwrap();
+                    let first = &rest.messages[0].parts[0];
+                    prop_assert_eq!(&first.id, &part.id);
+                    let follows: usize = fields(first).iter().map(|(_, t)| count(t)).sum();
+                    prop_assert_eq!(follows, cut.chars);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn all_pages_of_what_was_dropped_are_all_of_it(
+        made in some_conversation(),
+        budget in 1_usize..120,
+        back in any::<bool>(),
+    ) {
+        let boundary = made.boundaries.first().map_or(0, |b| b.at);
+        let pruned = |p: &&Part| matches!(&p.kind, PartKind::Tool(t) if t.pruned.is_some());
+        let expected: Vec<(String, Vec<String>)> = made.messages.iter().enumerate().filter_map(|(n, m)| {
+            let wanted = m.parts.iter().filter(|p| n < boundary || pruned(p));
+            let parts: Vec<String> = wanted.map(|p| p.id.to_string()).collect();
+            (n < boundary || !parts.is_empty()).then(|| (m.id.to_string(), parts))
+        }).collect();
+        let library = library(made);
+        let (mut met, mut cursor): (Vec<CompactedContext>, _) = (Vec::new(), None);
+        loop {
+            let page = compacted(&library, &ask(cursor, back, budget, 0)).unwrap();
+            prop_assert!(chars(&page.messages) <= budget);
+            prop_assert_eq!(page.total_messages, expected.len());
+            cursor = if back { page.previous_cursor.clone() } else { page.next_cursor.clone() };
+            met.push(page);
+            if cursor.is_none() {
+                break;
+            }
+        }
+        if back {
+            met.reverse();
+        }
+        let mut seen: Vec<(String, Vec<String>)> = Vec::new();
+        for message in met.iter().flat_map(|page| &page.messages) {
+            if seen.last().is_none_or(|(id, _)| *id != message.id) {
+                seen.push((message.id.clone(), Vec::new()));
+            }
+            let parts = &mut seen.last_mut().unwrap().1;
+            parts.extend(message.parts.iter().filter(|p| p.before.is_none()).map(|p| p.id.clone()));
+        }
+        prop_assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn no_cursor_makes_it_fail_in_another_way(cursor in "(on|back)\\.[mrx]\\.[0-9]{0,30}\\.[0-9]{0,30}\\..{0,4}|.{0,20}") {
+        let library = library(conversation(vec![message("m", Role::User, vec![text("p", "abc")])]));
+        if let Err(why) = history(&library, &ask(Some(cursor), false, 1, 1)) {
+            prop_assert_eq!(why.code(), "invalid_argument");
+        }
+    }
+}

@@ -1,0 +1,310 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+
+use super::{Ask, Sessions, list};
+use crate::Header;
+use crate::library::Library;
+use crate::library::made::{Made, conversation, header};
+
+fn headers(all: impl IntoIterator<Item = Header>) -> Library {
+    let made = Made::default();
+    for one in all {
+        made.put(one, conversation(Vec::new()));
+    }
+    Library::new(vec![Arc::new(made)], 1 << 20)
+}
+
+fn ids(sessions: &Sessions) -> Vec<&str> {
+    sessions.sessions.iter().map(|s| s.id.as_str()).collect()
+}
+
+fn found(library: &Library, ask: &Ask) -> Vec<String> {
+    let page = list(library, ask).unwrap();
+    page.sessions.into_iter().map(|s| s.id).collect()
+}
+
+#[test]
+fn titles_are_found_in_any_case_and_form() {
+    let titled = |id: &str, title: &str| Header {
+        title: Some(title.into()),
+        ..header(id, 1)
+    };
+    let library = headers([
+        titled("a", "Carnet : page d'accueil"),
+        titled("b", "Me\u{301}moire des \u{c9}TATS"),
+        titled("c", "ΟΔΟΣ"),
+        Header {
+            project_name: Some("Zone".into()),
+            title: None,
+            ..header("d", 1)
+        },
+    ]);
+    let named = |name: &str| {
+        let name = Some(name.to_owned());
+        found(
+            &library,
+            &Ask {
+                session_name: name,
+                ..Ask::default()
+            },
+        )
+    };
+    assert_eq!(named("CARNET"), ["a"]);
+    assert_eq!(named("m\u{e9}moire"), ["b"]);
+    assert_eq!(named("e\u{301}tats"), ["b"]);
+    assert_eq!(named("memoire"), [""; 0]);
+    assert_eq!(named("οδος"), ["c"]);
+    assert_eq!(named("zone"), ["d"]);
+    assert_eq!(named("nothing"), [""; 0]);
+}
+
+#[test]
+fn a_project_is_named_by_id_name_or_folder() {
+    let library = headers([
+        Header {
+            project_id: Some("p1".into()),
+            project_name: Some("Brasero".into()),
+            worktree: Some("/home/u/src/brasero-app".into()),
+            ..header("a", 1)
+        },
+        Header {
+            project_id: Some("p2".into()),
+            directory: Some("/home/u/src".into()),
+            ..header("b", 2)
+        },
+    ]);
+    let of = |project: &str| {
+        let project = Some(project.to_owned());
+        list(
+            &library,
+            &Ask {
+                project_id: project,
+                ..Ask::default()
+            },
+        )
+        .unwrap()
+    };
+    for name in [
+        "p1",
+        "brasero",
+        "/home/u/src/brasero-app",
+        "/home/u/src/brasero-app/",
+        "Brasero-App",
+    ] {
+        assert_eq!(ids(&of(name)), ["a"], "{name}");
+        assert_eq!(of(name).project_id.as_deref(), Some("p1"));
+    }
+    assert_eq!(ids(&of("src")), ["b"]);
+    assert_eq!(ids(&of("/home/u")), [""; 0]);
+    assert_eq!(list(&library, &Ask::default()).unwrap().project_id, None);
+    assert_eq!(of("src").sessions[0].project_name.as_deref(), Some("src"));
+}
+
+#[test]
+fn filters_hold_together() {
+    let library = headers([
+        Header {
+            agent: Some("build".into()),
+            updated: 50,
+            ..header("a", 10)
+        },
+        Header {
+            agent: Some("plan".into()),
+            parent_id: Some("a".into()),
+            ..header("b", 20)
+        },
+        Header {
+            archived: Some(1),
+            ..header("c", 30)
+        },
+    ]);
+    let ask = Ask::default;
+    assert_eq!(found(&library, &ask()), ["a", "c", "b"]);
+    assert_eq!(
+        found(
+            &library,
+            &Ask {
+                agent: Some("plan".into()),
+                ..ask()
+            }
+        ),
+        ["b"]
+    );
+    assert_eq!(
+        found(
+            &library,
+            &Ask {
+                parent_id: Some("a".into()),
+                ..ask()
+            }
+        ),
+        ["b"]
+    );
+    assert_eq!(
+        found(
+            &library,
+            &Ask {
+                roots: true,
+                ..ask()
+            }
+        ),
+        ["a", "c"]
+    );
+    assert_eq!(
+        found(
+            &library,
+            &Ask {
+                archived: Some(true),
+                ..ask()
+            }
+        ),
+        ["c"]
+    );
+    assert_eq!(
+        found(
+            &library,
+            &Ask {
+                archived: Some(false),
+                roots: true,
+                ..ask()
+            }
+        ),
+        ["a"]
+    );
+    assert_eq!(
+        found(
+            &library,
+            &Ask {
+                since: Some(30),
+                ..ask()
+            }
+        ),
+        ["a", "c"]
+    );
+    assert_eq!(
+        found(
+            &library,
+            &Ask {
+                until: Some(20),
+                ..ask()
+            }
+        ),
+        ["a"]
+    );
+    assert_eq!(
+        found(
+            &library,
+            &Ask {
+                source: Some("codex".into()),
+                ..ask()
+            }
+        ),
+        [""; 0]
+    );
+}
+
+#[test]
+fn pages_lose_nothing_when_sessions_come_meanwhile() {
+    let made = Arc::new(Made::default());
+    // Many of one time: then the id tells which is next.
+    for n in 0..100 {
+        made.put(
+            header(&format!("s.{n:03}"), n / 7),
+            conversation(Vec::new()),
+        );
+    }
+    let library = Library::new(vec![made.clone()], 0);
+    let (mut seen, mut cursor, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let page = list(
+            &library,
+            &Ask {
+                limit: 9,
+                cursor,
+                ..Ask::default()
+            },
+        )
+        .unwrap();
+        assert_eq!(page.total, 100 + pages);
+        seen.extend(page.sessions.into_iter().map(|s| s.id));
+        made.put(
+            header(&format!("new{pages}"), 1_000),
+            conversation(Vec::new()),
+        );
+        pages += 1;
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!((seen.len(), pages), (100, 12));
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 100);
+}
+
+#[test]
+fn wrong_limits_and_cursors_are_told() {
+    let library = headers([header("a", 1)]);
+    for cursor in ["", "x", "sessions.x.a", "sessions.1", "on.m.0.0.a"] {
+        let ask = Ask {
+            cursor: Some(cursor.into()),
+            ..Ask::default()
+        };
+        assert_eq!(
+            list(&library, &ask).unwrap_err().code(),
+            "invalid_argument",
+            "{cursor}"
+        );
+    }
+    assert!(
+        list(
+            &library,
+            &Ask {
+                limit: 500,
+                ..Ask::default()
+            }
+        )
+        .is_ok()
+    );
+    let why = list(
+        &library,
+        &Ask {
+            limit: 501,
+            ..Ask::default()
+        },
+    )
+    .unwrap_err();
+    assert_eq!(
+        why.to_string(),
+        "limit is 501; a page has at most 500 sessions"
+    );
+}
+
+#[test]
+fn titles_are_masked_on_request() {
+    let key = format!("AKIA{}", "Q7RT5VWX2YZ3ABCD");
+    let title = Some(format!("rotate {key} now").into());
+    let library = headers([Header {
+        title,
+        ..header("a", 1)
+    }]);
+    let title = |mask| {
+        let page = list(
+            &library,
+            &Ask {
+                mask,
+                ..Ask::default()
+            },
+        )
+        .unwrap();
+        page.sessions[0].title.clone().unwrap()
+    };
+    assert!(title(false).contains(&key));
+    assert!(
+        !title(true).contains(&key) && title(true).ends_with(" now"),
+        "{}",
+        title(true)
+    );
+}
