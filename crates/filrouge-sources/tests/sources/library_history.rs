@@ -15,10 +15,10 @@ use crate::{copy, copy_of, fixture, json, put};
 
 /// The storages with the script's compactions, and where its sessions' names are.
 const STORAGES: [(&str, &str); 4] = [
-    ("opencode-json", "opencode-json"),
+    ("opencode-json-whole", "opencode-json-whole"),
     ("opencode-sqlite", "opencode-sqlite"),
     ("opencode-sqlite-first", "opencode-sqlite-first"),
-    ("opencode-sqlite-migrated", "opencode-json"),
+    ("opencode-sqlite-migrated", "opencode-json-whole"),
 ];
 
 fn raw(id: &str, cursor: Option<String>, max_chars: usize) -> Ask {
@@ -99,7 +99,7 @@ fn texts_shown(part: &ShownPart) -> BTreeMap<&'static str, String> {
 
 #[test]
 fn all_pages_together_are_what_lies_on_disk() {
-    let (dir, library) = opencode_library("opencode-json");
+    let (dir, library) = opencode_library("opencode-json-whole");
     let storage = dir.path().join("storage");
     let mut sessions = 0;
     for entry in &library.catalog().entries {
@@ -130,7 +130,7 @@ fn all_pages_together_are_what_lies_on_disk() {
             assert_eq!(met, expected.collect(), "{id} in pages of {budget}");
         }
     }
-    assert_eq!(sessions, 14);
+    assert_eq!(sessions, 22);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn compactions_dropped_what_stands_before_them() {
             if library.catalog().get(&id).is_err() {
                 assert_eq!(
                     (name, script),
-                    ("long", "opencode-json"),
+                    ("long", "opencode-json-whole"),
                     "not among the files kept"
                 );
                 continue;
@@ -199,8 +199,8 @@ fn small_pages_are_the_same(library: &Library, id: &str, whole: &CompactedContex
 
 #[test]
 fn an_output_that_was_pruned_is_given_back() {
-    let dir = copy_of("opencode-json");
-    let id = names("opencode-json")("parser");
+    let dir = copy_of("opencode-json-whole");
+    let id = names("opencode-json-whole")("parser");
     let storage = dir.path().join("storage");
     let parts = on_disk(&storage, &id);
     let is_done = |part: &Value| part["state"]["status"] == "completed";
@@ -266,7 +266,7 @@ fn json_of(messages: &[ShownMessage]) -> String {
 
 #[test]
 fn one_session_in_two_storages_is_one() {
-    let dir = copy_of("opencode-json");
+    let dir = copy_of("opencode-json-whole");
     let files = opencode::open(dir.path()).unwrap();
     let files = Library::new(files, 1 << 20).catalog().entries.len();
     copy(&fixture("opencode-sqlite-migrated"), dir.path());
@@ -279,7 +279,7 @@ fn one_session_in_two_storages_is_one() {
         .count();
     assert!(files > 0 && in_files == 0, "{in_files} of {files}");
     assert_eq!(catalog.shadowed, files);
-    let id = names("opencode-json")("small");
+    let id = names("opencode-json-whole")("small");
     let first = history(&library, &raw(&id, None, 0)).unwrap();
     assert_eq!(first.session.generation, "sqlite");
     assert_eq!(first.total_messages, 7);
@@ -287,8 +287,8 @@ fn one_session_in_two_storages_is_one() {
 
 #[test]
 fn a_message_written_meanwhile_is_seen() {
-    let (dir, library) = opencode_library("opencode-json");
-    let id = names("opencode-json")("small");
+    let (dir, library) = opencode_library("opencode-json-whole");
+    let id = names("opencode-json-whole")("small");
     let before = history(&library, &raw(&id, None, 0)).unwrap();
     assert_eq!((before.total_messages, before.next_cursor), (7, None));
     let storage = dir.path().join("storage");
@@ -313,8 +313,8 @@ fn a_message_written_meanwhile_is_seen() {
 
 #[test]
 fn a_torn_part_is_counted_and_named() {
-    let (dir, library) = opencode_library("opencode-json");
-    let id = names("opencode-json")("small");
+    let (dir, library) = opencode_library("opencode-json-whole");
+    let id = names("opencode-json-whole")("small");
     let storage = dir.path().join("storage");
     let parts = on_disk(&storage, &id);
     let (message, parts) = parts.iter().next().unwrap();
@@ -340,8 +340,8 @@ fn a_torn_part_is_counted_and_named() {
 #[test]
 fn every_session_is_a_document_in_every_form() {
     for storage in [
-        "opencode-json",
-        "opencode-json-legacy",
+        "opencode-json-whole",
+        "opencode-json-legacy-whole",
         "opencode-sqlite",
         "opencode-sqlite-wal",
     ] {

@@ -40,7 +40,7 @@ fn forks(forks: &[Fork]) -> Vec<(&str, Evidence, usize)> {
 const STORAGES: [(&str, &str); 3] = [
     ("opencode-sqlite", "opencode-sqlite"),
     ("opencode-sqlite-first", "opencode-sqlite-first"),
-    ("opencode-sqlite-migrated", "opencode-json"),
+    ("opencode-sqlite-migrated", "opencode-json-whole"),
 ];
 
 #[test]
@@ -130,8 +130,8 @@ fn subagents_stand_at_their_calls() {
 
 #[test]
 fn the_json_tree_has_its_subagents() {
-    let (_dir, library) = opencode_library("opencode-json");
-    let id = names("opencode-json");
+    let (_dir, library) = opencode_library("opencode-json-whole");
+    let id = names("opencode-json-whole");
     let plan = of(&library, &id("plan"));
     assert_eq!(
         titles(&plan.child_sessions),
@@ -153,8 +153,8 @@ fn the_json_tree_has_its_subagents() {
 
 #[test]
 fn a_missing_parent_is_a_gap() {
-    let dir = copy_of("opencode-json");
-    let id = names("opencode-json");
+    let dir = copy_of("opencode-json-whole");
+    let id = names("opencode-json-whole");
     let parent = id("plan");
     let project = "d82cdb25e3fd8e4bddc64a620042cf815cd8b682";
     let folder = dir.path().join("storage/session").join(project);

@@ -26,7 +26,7 @@ fn oracles(name: &str) -> Vec<(String, Vec<Value>)> {
 
 #[test]
 fn roots_of_a_project_are_those_that_opencode_lists() {
-    for name in ["opencode-json", "opencode-sqlite", "opencode-sqlite-first"] {
+    for name in ["opencode-json-whole", "opencode-sqlite", "opencode-sqlite-first"] {
         let (_dir, library) = opencode_library(name);
         let kept: BTreeSet<_> = library
             .catalog()
@@ -100,7 +100,7 @@ fn pages_are_the_list() {
 
 #[test]
 fn a_name_is_part_of_a_title_or_a_project() {
-    let (_dir, library) = opencode_library("opencode-json");
+    let (_dir, library) = opencode_library("opencode-json-whole");
     let named = |name: &str| {
         let ask = Ask {
             session_name: Some(name.to_owned()),

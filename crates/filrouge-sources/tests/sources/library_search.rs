@@ -108,8 +108,8 @@ fn words(all: &[(String, Vec<String>)]) -> BTreeSet<String> {
 #[test]
 fn everything_that_is_read_is_found() {
     for name in [
-        "opencode-json",
-        "opencode-json-legacy",
+        "opencode-json-whole",
+        "opencode-json-legacy-whole",
         "opencode-sqlite",
         "opencode-sqlite-first",
         "opencode-sqlite-wal",
@@ -157,8 +157,8 @@ fn sentences_that_only_one_storage_holds() {
             .iter()
             .all(|hit| hit.session.generation == "session_message")
     );
-    let dir = copy_of("opencode-json-legacy");
-    let library = open("opencode-json-legacy", dir.path());
+    let dir = copy_of("opencode-json-legacy-whole");
+    let library = open("opencode-json-legacy-whole", dir.path());
     assert!(found(&library, "ask_user").total_matches > 0);
     assert_eq!(
         found(&library, "ask_user").total_matches,
@@ -168,8 +168,8 @@ fn sentences_that_only_one_storage_holds() {
 
 #[test]
 fn filters_take_away_and_add_up() {
-    let dir = copy_of("opencode-json");
-    let library = open("opencode-json", dir.path());
+    let dir = copy_of("opencode-json-whole");
+    let library = open("opencode-json-whole", dir.path());
     let of_role = |role| {
         let role = Some(role);
         search(&library, &Ask { role, ..ask("the") })

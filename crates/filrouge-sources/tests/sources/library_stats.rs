@@ -84,7 +84,7 @@ impl Oracle {
 fn opencodes_own_statistics_agree_before_1_16() {
     for (storage, script) in [
         ("opencode-sqlite-first", "opencode-sqlite-first"),
-        ("opencode-sqlite-migrated", "opencode-json"),
+        ("opencode-sqlite-migrated", "opencode-json-whole"),
     ] {
         let (_dir, library) = opencode_library(storage);
         let whole = overview(&library);
@@ -226,8 +226,8 @@ fn forks_and_subagents_are_counted_apart() {
 
 #[test]
 fn tools_errors_and_changes_are_told() {
-    let (_dir, library) = opencode_library("opencode-json");
-    let id = names("opencode-json");
+    let (_dir, library) = opencode_library("opencode-json-whole");
+    let id = names("opencode-json-whole");
     let parser = session(&library, &id("parser"));
     let errors: u64 = parser.own.tools.values().map(|used| used.errors).sum();
     assert_eq!(errors, 2);
@@ -258,7 +258,7 @@ fn tools_errors_and_changes_are_told() {
 
 #[test]
 fn parts_of_an_overview_make_the_whole() {
-    for storage in ["opencode-json", "opencode-sqlite", "opencode-json-legacy"] {
+    for storage in ["opencode-json-whole", "opencode-sqlite", "opencode-json-legacy-whole"] {
         let (_dir, library) = opencode_library(storage);
         let whole = overview(&library);
         let projects = whole.by_project.iter().map(|(_, sums)| sums);
@@ -316,10 +316,10 @@ fn claude_codes_messages_count_once() {
 
 #[test]
 fn a_session_that_cannot_be_read_is_told() {
-    let (dir, library) = opencode_library("opencode-json");
+    let (dir, library) = opencode_library("opencode-json-whole");
     let before = overview(&library);
     assert!(before.notices.is_empty(), "{:?}", before.notices);
-    let id = names("opencode-json")("parser");
+    let id = names("opencode-json-whole")("parser");
     let messages = dir.path().join("storage/message").join(&id);
     let torn = fs::read_dir(messages)
         .unwrap()

@@ -118,12 +118,11 @@ fn lists_agree() {
 #[test]
 fn the_migrated_database_and_its_tree_give_the_same_conversations() {
     let (tree, database) = (
-        copy_of("opencode-json"),
+        copy_of("opencode-json-whole"),
         database_of("opencode-sqlite-migrated"),
     );
     let (ours, theirs) = (conversations(database.path()), conversations(tree.path()));
-    // The tree kept here is a part of the one that was imported.
-    assert_eq!((ours.len(), theirs.len()), (22, 14));
+    assert_eq!((ours.len(), theirs.len()), (22, 22));
     for (id, their) in &theirs {
         let own: &Conversation = &ours[id];
         assert_eq!(own.messages.len(), their.messages.len(), "{id}");
@@ -156,13 +155,13 @@ fn the_migrated_database_and_its_tree_give_the_same_conversations() {
 #[test]
 fn the_migrated_database_and_its_tree_list_the_same_headers() {
     let (tree, database) = (
-        copy_of("opencode-json"),
+        copy_of("opencode-json-whole"),
         database_of("opencode-sqlite-migrated"),
     );
     let sources = opencode::open(database.path()).unwrap();
     let theirs = only(tree.path()).list().unwrap().headers;
     let ours = of(&sources, "sqlite").list().unwrap().headers;
-    assert_eq!(theirs.len(), 14);
+    assert_eq!(theirs.len(), 22);
     for their in &theirs {
         let own = ours.iter().find(|own| own.id == their.id).unwrap();
         let expected = Header {
@@ -176,7 +175,7 @@ fn the_migrated_database_and_its_tree_list_the_same_headers() {
 #[test]
 fn the_migrated_database_and_its_tree_import_the_same_turns() {
     let (tree, database) = (
-        copy_of("opencode-json"),
+        copy_of("opencode-json-whole"),
         database_of("opencode-sqlite-migrated"),
     );
     let sources = opencode::open(database.path()).unwrap();

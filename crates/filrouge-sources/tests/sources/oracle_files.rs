@@ -16,7 +16,7 @@ fn values(dir: &Path) -> Vec<Value> {
         let path = child.unwrap().path();
         if path.is_dir() {
             found.extend(values(&path));
-        } else {
+        } else if path.extension().is_some_and(|e| e == "json") {
             found.push(json(&fs::read_to_string(path).unwrap()));
         }
     }
@@ -48,25 +48,22 @@ fn all(name: &str) -> Vec<Conversation> {
 
 #[test]
 fn counts_equal_an_independent_count() {
-    for (name, messages, parts) in [
-        ("opencode-json", "storage/message", "storage/part"),
-        (
-            "opencode-json-legacy",
-            "project/tmp-demo-atelier-api/storage/session/message",
-            "project/tmp-demo-atelier-api/storage/session/part",
-        ),
+    for (name, tree) in [
+        ("opencode-json-whole", "storage"),
+        ("opencode-json-legacy-whole", "project"),
     ] {
         let read = all(name);
         assert!(read.iter().all(|one| one.skipped.is_empty()));
         let word = |value: &Value| value.as_str().unwrap().to_owned();
 
-        let messages = values(&fixture(name).join(messages));
-        let expected = counts(messages.iter().map(|m| word(&m["role"])));
+        let files = values(&fixture(name).join(tree));
+        let messages = files.iter().filter(|f| f.get("role").is_some());
+        let expected = counts(messages.map(|m| word(&m["role"])));
         let found = read.iter().flat_map(|one| &one.messages);
         assert_eq!(counts(found.map(|m| role(m).to_owned())), expected);
 
-        let parts = values(&fixture(name).join(parts));
-        let expected = counts(parts.iter().map(|p| word(&p["type"])));
+        let parts = files.iter().filter(|f| f.get("messageID").is_some());
+        let expected = counts(parts.map(|p| word(&p["type"])));
         let found = read.iter().flat_map(|one| &one.messages);
         let found = found.flat_map(|m| &m.parts);
         assert_eq!(counts(found.map(|p| p.kind.name().to_owned())), expected);
@@ -141,14 +138,11 @@ fn same_message(ours: &Message, theirs: &Value) {
 
 #[test]
 fn what_opencode_exports_is_what_is_read() {
-    let source = only(&fixture("opencode-json"));
+    let source = only(&fixture("opencode-json-whole"));
     let mut compared = 0;
-    for export in values(&fixture("opencode-json/oracle/export")) {
+    for export in values(&fixture("opencode-json-whole/oracle/export")) {
         let id = export["info"]["id"].as_str().unwrap();
-        // The exports are of a larger set of sessions.
-        let Ok(read) = source.conversation(id) else {
-            continue;
-        };
+        let read = source.conversation(id).unwrap();
         compared += 1;
         let theirs = export["messages"].as_array().unwrap();
         assert_eq!(read.messages.len(), theirs.len(), "{id}");
@@ -156,22 +150,20 @@ fn what_opencode_exports_is_what_is_read() {
             same_message(own, their);
         }
     }
-    assert_eq!(compared, 2);
+    assert_eq!(compared, 4);
 }
 
 #[test]
 fn what_opencode_lists_is_what_is_listed() {
-    let headers = only(&fixture("opencode-json")).list().unwrap().headers;
+    let headers = only(&fixture("opencode-json-whole")).list().unwrap().headers;
     let mut compared = 0;
     for name in ["atelier-api", "brasero", "carnet"] {
-        let list = fixture("opencode-json/oracle").join(format!("list-{name}.json"));
+        let list = fixture("opencode-json-whole/oracle").join(format!("list-{name}.json"));
         for theirs in json(&fs::read_to_string(list).unwrap()).as_array().unwrap() {
             let own = headers
                 .iter()
-                .find(|h| &*h.id == theirs["id"].as_str().unwrap());
-            let Some(own) = own else {
-                continue;
-            };
+                .find(|h| &*h.id == theirs["id"].as_str().unwrap())
+                .unwrap();
             compared += 1;
             assert_eq!(own.title.as_deref(), theirs["title"].as_str());
             assert_eq!(Some(own.updated), theirs["updated"].as_i64());
@@ -191,7 +183,7 @@ fn what_opencode_lists_is_what_is_listed() {
 
 #[test]
 fn the_agent_of_a_listing_is_that_of_the_first_message() {
-    for name in ["opencode-json", "opencode-json-legacy"] {
+    for name in ["opencode-json-whole", "opencode-json-legacy-whole"] {
         let source = only(&fixture(name));
         for header in source.list().unwrap().headers {
             let loaded = source.load(&header.id).unwrap().session;

@@ -55,6 +55,7 @@ mod login;
 mod mcp_install;
 mod mcp_clients;
 mod mcp_http;
+mod mcp_opencode;
 mod mcp_stdio;
 mod metrics;
 mod migrate;

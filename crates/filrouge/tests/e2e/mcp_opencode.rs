@@ -140,7 +140,7 @@ impl<'a> Agent<'a> {
             .current_dir(&self.folder)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap())
-            .env("HOME", home)
+            .env("HOME", &home)
             .env("XDG_DATA_HOME", home.join("data"))
             .env("XDG_CONFIG_HOME", home.join("config"))
             .env("XDG_CACHE_HOME", home.join("cache"))
