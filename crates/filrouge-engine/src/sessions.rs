@@ -109,7 +109,7 @@ impl Engine {
         let mut bytes = [0; 16];
         self.entropy.fill(&mut bytes).map_err(internal)?;
         // Sortable by time, so that ids made one after the other lie together in an index.
-        let millis = (self.clock.now().as_micros() / 1000).to_be_bytes();
+        let millis = self.clock.now().as_millis().to_be_bytes();
         bytes[..6].copy_from_slice(&millis[2..]);
         SessionId::new(TurnId::from_bytes(bytes).to_string()).map_err(|e| internal(e.to_string()))
     }

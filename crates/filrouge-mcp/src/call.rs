@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use filrouge_sources::Library;
 use filrouge_sources::library::own::{Caller, own_session};
-use filrouge_types::Clock;
+use filrouge_types::{Clock, SystemClock, Timestamp};
 use tokio::sync::Semaphore;
 
 use crate::refusal::Refusal;
@@ -46,6 +46,12 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// The moment that `7d` is counted from.
+    pub(crate) fn now(&self) -> Timestamp {
+        let own = self.own.clock.as_ref();
+        own.map_or_else(|| SystemClock.now(), |clock| clock.now())
+    }
+
     /// The session that is meant: the named one, or the caller's own.
     pub(crate) fn session(&self, named: Option<&str>) -> Result<String, Refusal> {
         // One that is named is taken at its word: whether it is there tells whoever looks for it.
@@ -57,7 +63,7 @@ impl Call<'_> {
             from_environment: self.own.session_id.as_deref(),
             folder: self.own.folder.as_deref(),
             tool: Some(self.tool),
-            now: self.own.clock.as_ref().map(|clock| now(clock.as_ref())),
+            now: self.own.clock.as_ref().map(|clock| clock.now().as_millis()),
         };
         let own = own_session(self.library, &caller);
         own.map_err(|why| {
@@ -68,11 +74,6 @@ impl Call<'_> {
             )
         })
     }
-}
-
-/// Milliseconds since 1970.
-fn now(clock: &dyn Clock) -> i64 {
-    clock.now().as_micros() / 1_000
 }
 
 /// Words that mean the caller's own session.

@@ -1,19 +1,22 @@
 //! A page of a document that is written as a whole.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Takes a document and keeps some of its characters.
-pub(crate) struct Window {
+pub(crate) struct Window<'a> {
+    stopped: &'a AtomicBool,
     from: usize,
     to: usize,
     seen: usize,
     kept: Vec<u8>,
 }
 
-impl Window {
-    /// Keeps `chars` characters from the one at `from` on.
-    pub(crate) const fn new(from: usize, chars: usize) -> Self {
+impl<'a> Window<'a> {
+    /// Keeps `chars` characters from the one at `from` on. It takes nothing more once `stopped` is set.
+    pub(crate) const fn new(from: usize, chars: usize, stopped: &'a AtomicBool) -> Self {
         Self {
+            stopped,
             from,
             to: from.saturating_add(chars),
             seen: 0,
@@ -42,8 +45,12 @@ const fn continues(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
 
-impl Write for Window {
+impl Write for Window<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.stopped.load(Ordering::Relaxed) {
+            // Not `Interrupted`, after which writers try again.
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         let (mut first, mut behind) = (None, bytes.len());
         for (at, byte) in bytes.iter().enumerate() {
             // A character may come in two writes: what continues it belongs to the character counted last.
@@ -77,11 +84,12 @@ mod tests {
 
     #[test]
     fn pages_put_together_are_the_document() {
+        let going_on = AtomicBool::new(false);
         let document = "añ漢字🙂\nb".repeat(7);
         for (chars, chunk) in [(1, 1), (2, 3), (5, 4), (1000, 2), (49, 1000)] {
             let (mut whole, mut from) = (String::new(), 0);
             loop {
-                let mut window = Window::new(from, chars);
+                let mut window = Window::new(from, chars, &going_on);
                 for bytes in document.as_bytes().chunks(chunk) {
                     window.write_all(bytes).unwrap();
                 }
@@ -96,5 +104,14 @@ mod tests {
             }
             assert_eq!(whole, document, "{chars} {chunk}");
         }
+    }
+    #[test]
+    fn a_document_that_nobody_waits_for_is_not_written_on() {
+        let stopped = AtomicBool::new(false);
+        let mut window = Window::new(0, 10, &stopped);
+        window.write_all(b"so").unwrap();
+        stopped.store(true, Ordering::Relaxed);
+        assert!(window.write_all(b" far").is_err());
+        assert_eq!((window.text(), window.total()), ("so".to_owned(), 2));
     }
 }

@@ -1,5 +1,7 @@
 //! Why a tool has no answer: a code, what is wrong, and what to do, for the model that called it to mend.
 
+use std::io::ErrorKind;
+
 use filrouge_sources::{LibraryError, library::export::ExportError};
 use serde::Serialize;
 
@@ -47,6 +49,9 @@ impl From<ExportError> for Refusal {
     fn from(error: ExportError) -> Self {
         match error {
             ExportError::Library(error) => error.into(),
+            ExportError::Io(error) if error.kind() == ErrorKind::BrokenPipe => {
+                LibraryError::GivenUp.into()
+            }
             ExportError::Io(error) => {
                 Self::new("internal", error.to_string(), "the fault is not yours")
             }

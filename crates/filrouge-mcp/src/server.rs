@@ -75,6 +75,8 @@ impl McpServer {
         let library = self.library(&context)?;
         let own = self.own.clone();
         let work = move |stopped: &Arc<AtomicBool>| {
+            // Sources are listed once for a call, however often it asks which sessions there are.
+            let library = library.once(Some(stopped.clone()));
             let call = Call {
                 library: &library,
                 own: &own,

@@ -1,102 +1,55 @@
-//! Moments in parameters: epoch milliseconds, or ISO 8601 (DESIGN §12, MCP).
+//! Moments in parameters: epoch milliseconds, ISO 8601, or how long ago (DESIGN §12, MCP).
 
 use std::borrow::Cow;
 use std::fmt;
 
-use jiff::Timestamp;
-use jiff::civil::{Date, DateTime};
-use jiff::tz::TimeZone;
+use filrouge_types::{Moment, Timestamp};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
-/// What a moment looks like.
-const FORMS: &str = "give epoch milliseconds such as 1766880000000, a date such as 2025-12-28 (UTC), or a time such as 2025-12-28T14:30:00Z";
-
 /// A moment, or a whole day in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct When {
-    first: i64,
-    last: i64,
-}
+pub(crate) struct When(Moment);
 
 impl When {
     /// Its first millisecond.
-    pub(crate) const fn from(self) -> i64 {
-        self.first
+    pub(crate) fn from(self, now: Timestamp) -> i64 {
+        self.0.start(now).as_millis()
     }
 
     /// The millisecond behind it: a day as an end includes that day.
-    pub(crate) const fn until(self) -> i64 {
-        self.last.saturating_add(1)
-    }
-
-    const fn at(millisecond: i64) -> Self {
-        Self {
-            first: millisecond,
-            last: millisecond,
+    pub(crate) fn until(self, now: Timestamp) -> i64 {
+        let end = self.0.end(now).as_millis();
+        match self.0 {
+            Moment::Day(_) => end,
+            Moment::At(_) | Moment::Ago(_) => end.saturating_add(1),
         }
-    }
-
-    fn milliseconds(given: i64) -> Result<Self, String> {
-        // 1973 in milliseconds is 2001 to 5138 in seconds.
-        if (1_000_000_000..100_000_000_000).contains(&given) {
-            return Err(format!("{given} looks like seconds; {FORMS}"));
-        }
-        Ok(Self::at(given))
-    }
-
-    fn parse(text: &str) -> Result<Self, String> {
-        let text = text.trim();
-        let digits = text.strip_prefix('-').unwrap_or(text);
-        // Four digits are a year, and `20251228` is a date of ISO 8601.
-        if digits.len() > 8 && digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            let number = text
-                .parse()
-                .map_err(|_| format!("{text} is too large; {FORMS}"));
-            return Self::milliseconds(number?);
-        }
-        if let Ok(moment) = text.parse::<Timestamp>() {
-            return Ok(Self::at(moment.as_millisecond()));
-        }
-        let in_utc = |civil: DateTime| civil.to_zoned(TimeZone::UTC).ok();
-        let millisecond = |civil| in_utc(civil).map(|zoned| zoned.timestamp().as_millisecond());
-        let found = if text.contains(['T', 't', ' ']) {
-            let civil = text.parse::<DateTime>().ok();
-            civil.and_then(millisecond).map(Self::at)
-        } else {
-            text.parse::<Date>().ok().and_then(|day| {
-                let first = millisecond(day.at(0, 0, 0, 0))?;
-                let last = first + 86_400_000 - 1;
-                Some(Self { first, last })
-            })
-        };
-        found.ok_or_else(|| format!("{text:?} is not a moment that is understood; {FORMS}"))
     }
 }
 
 impl<'de> Deserialize<'de> for When {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Moment;
-        impl Visitor<'_> for Moment {
+        struct Given;
+        impl Visitor<'_> for Given {
             type Value = When;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("epoch milliseconds or an ISO 8601 date or time")
+                f.write_str("epoch milliseconds, an ISO 8601 date or time, or how long ago")
             }
 
             fn visit_i64<E: de::Error>(self, given: i64) -> Result<When, E> {
-                When::milliseconds(given).map_err(E::custom)
+                Moment::from_millis(given).map(When).map_err(E::custom)
             }
 
             fn visit_u64<E: de::Error>(self, given: u64) -> Result<When, E> {
-                let given = i64::try_from(given);
-                self.visit_i64(given.map_err(|_| E::custom(format!("too large; {FORMS}")))?)
+                let too_large = |_| E::custom(format!("too large; {}", Moment::FORMS));
+                self.visit_i64(i64::try_from(given).map_err(too_large)?)
             }
 
             fn visit_f64<E: de::Error>(self, given: f64) -> Result<When, E> {
                 // Beyond this a float is no whole millisecond any more.
                 if given.fract() != 0.0 || given.abs() > 9e15 {
-                    return Err(E::custom(format!("not a whole number; {FORMS}")));
+                    return Err(E::custom(format!("not a whole number; {}", Moment::FORMS)));
                 }
                 #[allow(clippy::cast_possible_truncation, reason = "looked at above")]
                 let whole = given as i64;
@@ -104,10 +57,10 @@ impl<'de> Deserialize<'de> for When {
             }
 
             fn visit_str<E: de::Error>(self, given: &str) -> Result<When, E> {
-                When::parse(given).map_err(E::custom)
+                given.parse().map(When).map_err(E::custom)
             }
         }
-        deserializer.deserialize_any(Moment)
+        deserializer.deserialize_any(Given)
     }
 }
 
@@ -131,6 +84,8 @@ mod tests {
 
     use super::*;
 
+    const NOW: Timestamp = Timestamp::from_micros(0);
+
     fn read(json: &str) -> Result<When, String> {
         serde_json::from_str(json).map_err(|e: serde_json::Error| e.to_string())
     }
@@ -149,15 +104,22 @@ mod tests {
             "\" 2025-12-28T12:00Z \"",
         ] {
             let when = read(json).unwrap();
-            assert_eq!((when.from(), when.until()), (noon, noon + 1), "{json}");
+            assert_eq!(
+                (when.from(NOW), when.until(NOW)),
+                (noon, noon + 1),
+                "{json}"
+            );
         }
         for json in ["\"2025-12-28\"", "\"20251228\""] {
             let day = read(json).unwrap();
             let first = noon - 43_200_000;
-            assert_eq!((day.from(), day.until()), (first, first + 86_400_000));
+            assert_eq!(day.from(NOW), first);
+            assert_eq!(day.until(NOW), first + 86_400_000);
         }
-        assert_eq!(read("0").unwrap().from(), 0);
-        assert_eq!(read("-1").unwrap().from(), -1);
+        assert_eq!(read("0").unwrap().from(NOW), 0);
+        assert_eq!(read("-1").unwrap().from(NOW), -1);
+        let week = read("\"7d\"").unwrap();
+        assert_eq!(week.from(NOW), -7 * 86_400_000);
     }
 
     #[test]

@@ -43,6 +43,16 @@ impl Tokens {
         self.cache_read = self.cache_read.saturating_add(more.cache_read);
         self.cache_write = self.cache_write.saturating_add(more.cache_write);
     }
+
+    /// All of them, each once.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.input
+            .saturating_add(self.output)
+            .saturating_add(self.reasoning)
+            .saturating_add(self.cache_read)
+            .saturating_add(self.cache_write)
+    }
 }
 
 /// How the numbers of a program's version become [`Tokens`]; told by statistics.
@@ -86,6 +96,14 @@ pub struct MessageError {
     pub message: Box<str>,
     /// Whether the foreign program held it for passing.
     pub retryable: bool,
+}
+
+impl MessageError {
+    /// Whether it says that somebody stopped the agent: OpenCode's `MessageAbortedError`, Codex's `turn_aborted`.
+    #[must_use]
+    pub fn is_stop(&self) -> bool {
+        matches!(&*self.name, "MessageAbortedError" | "turn_aborted")
+    }
 }
 
 /// What a tool call came to.

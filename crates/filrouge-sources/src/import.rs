@@ -2,7 +2,7 @@
 
 use filrouge_types::{Channel, NewItem, ProjectId, RawJson, RequestId, SessionId, Timestamp};
 
-use crate::Skipped;
+use crate::{MessageError, Skipped};
 
 /// The header of a foreign session. Times are the foreign program's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +53,20 @@ pub enum Outcome {
     Cancelled,
     /// No answer yet, or the agent had more to do; a later read can tell more.
     Unanswered,
+}
+
+impl Outcome {
+    /// How a turn ended whose last message ended in `error`.
+    pub(crate) fn of_error(error: MessageError) -> Self {
+        if error.is_stop() {
+            return Self::Cancelled;
+        }
+        Self::Failed {
+            code: error.name,
+            message: error.message,
+            retryable: error.retryable,
+        }
+    }
 }
 
 /// One user message and what answered it.

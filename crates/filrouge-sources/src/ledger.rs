@@ -107,15 +107,15 @@ impl Source for LedgerSource {
     }
 
     /// The newest 10,000 sessions; of those of a history that was imported, with the times and the folder of the history.
-    fn list(&self) -> Result<Listing, SourceError> {
+    fn list(&self) -> Result<Arc<Listing>, SourceError> {
         let read = self.runtime.block_on(self.newest());
         let (mut headers, truncated) = read.map_err(|why| unavailable(&why))?;
-        headers.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
-        Ok(Listing {
+        headers.sort_by(|a, b| a.place().cmp(&b.place()));
+        Ok(Arc::new(Listing {
             headers,
             skipped: Vec::new(),
             truncated,
-        })
+        }))
     }
 
     /// Never one: what a scope sees is not kept for another.
@@ -130,16 +130,38 @@ impl Source for LedgerSource {
     /// Hands over every message of the wanted sessions: rows of the ledger are compressed, so that reading them is what
     /// there is to save.
     fn scan(&self, scan: &Scan<'_>) -> Result<(), SourceError> {
-        for header in self.list()?.headers {
+        if let Some(ids) = scan.ids {
+            return self.look_through(ids.iter().copied(), scan);
+        }
+        let listing = self.list()?;
+        self.look_through(listing.headers.iter().map(|header| &*header.id), scan)
+    }
+
+    fn load(&self, id: &str) -> Result<LoadedSession, ReadError> {
+        Ok(turns::of(self.read(id)?))
+    }
+}
+
+impl LedgerSource {
+    fn look_through<'a>(
+        &self,
+        ids: impl Iterator<Item = &'a str>,
+        scan: &Scan<'_>,
+    ) -> Result<(), SourceError> {
+        for id in ids {
             if (scan.stopped)() {
                 return Ok(());
             }
-            if !(scan.wanted)(&header.id) {
+            if !(scan.wanted)(id) {
                 continue;
             }
-            let conversation = match self.conversation(&header.id) {
+            let conversation = match self.conversation(id) {
                 Ok(conversation) => conversation,
-                Err(ReadError::Gone | ReadError::Skipped(_)) => continue,
+                Err(ReadError::Gone) => continue,
+                Err(ReadError::Skipped(_)) => {
+                    (scan.unread)(id);
+                    continue;
+                }
                 Err(ReadError::Unavailable(reason)) => {
                     let path = NAME.into();
                     return Err(SourceError::Unreadable { path, reason });
@@ -147,7 +169,7 @@ impl Source for LedgerSource {
             };
             for message in &conversation.messages {
                 (scan.found)(Found {
-                    session: &header.id,
+                    session: id,
                     message: &message.id,
                     role: Some(message.role),
                     parts: &message.parts,
@@ -156,9 +178,5 @@ impl Source for LedgerSource {
             }
         }
         Ok(())
-    }
-
-    fn load(&self, id: &str) -> Result<LoadedSession, ReadError> {
-        Ok(turns::of(self.read(id)?))
     }
 }

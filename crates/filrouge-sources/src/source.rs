@@ -44,6 +44,14 @@ pub struct Header {
     pub changes: Option<Changes>,
 }
 
+impl Header {
+    /// What sessions are ordered by: (created, id).
+    #[must_use]
+    pub fn place(&self) -> (i64, &str) {
+        (self.created, &self.id)
+    }
+}
+
 /// The sessions of a source.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
@@ -68,12 +76,18 @@ pub struct Scan<'a> {
     pub may_hold: &'a (dyn Fn(&[u8]) -> bool + Sync),
     /// Whether a session, by its id, is looked at. Once it says no the rest of that session is of no interest.
     pub wanted: &'a (dyn Fn(&str) -> bool + Sync),
+    /// The only sessions that can be wanted, where the asker has them all from [`Source::list`]: what costs a source
+    /// time to list is not listed again. `None`: whichever there are.
+    pub ids: Option<&'a [&'a str]>,
     /// Whether [`Found::role`] is needed.
     pub roles: bool,
     /// Whether the search has been given up.
     pub stopped: &'a (dyn Fn() -> bool + Sync),
     /// Takes what may hold it. Called from several threads, in no order.
     pub found: &'a (dyn Fn(Found<'_>) + Sync),
+    /// Takes the id of a wanted session of which a record, or all of it, could not be read, so that what it holds may
+    /// have been missed. Called from several threads, any number of times for one session.
+    pub unread: &'a (dyn Fn(&str) + Sync),
 }
 
 /// What of one message may hold what is looked for: parts, or the error it ended in.
@@ -104,11 +118,11 @@ pub trait Source: Send + Sync {
     /// the one of the source that it was given first.
     fn generation(&self) -> &'static str;
 
-    /// All sessions. Cheap when nothing has changed.
+    /// All sessions. Cheap when nothing has changed: then it is the same `Arc` again, where the source keeps one.
     ///
     /// # Errors
     /// [`SourceError`] when the history as a whole has become unreadable.
-    fn list(&self) -> Result<Listing, SourceError>;
+    fn list(&self) -> Result<Arc<Listing>, SourceError>;
 
     /// The mark of a session's present state; `None` when it must not be kept in a cache.
     ///
@@ -165,6 +179,8 @@ pub enum SourceError {
     /// There is nothing at the path.
     #[error("{} does not exist", path.display())]
     NotFound {
+        /// Whose history was asked for.
+        program: &'static str,
         /// The path that was asked for.
         path: PathBuf,
     },
@@ -191,16 +207,16 @@ impl SourceError {
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Unrecognised { program, .. } if *program == "claude-code" => {
-                "give Claude Code's folder (by default ~/.claude), or its projects folder"
-            }
-            Self::Unrecognised { program, .. } if *program == "codex" => {
-                "give Codex's folder (by default ~/.codex), or its sessions folder"
-            }
-            Self::NotFound { .. } | Self::Unrecognised { .. } => {
-                "give OpenCode's data folder (by default ~/.local/share/opencode), \
-                 its storage or project folder, or an opencode*.db file"
-            }
+            Self::NotFound { program, .. } | Self::Unrecognised { program, .. } => match *program {
+                "claude-code" => {
+                    "give Claude Code's folder (by default ~/.claude), or its projects folder"
+                }
+                "codex" => "give Codex's folder (by default ~/.codex), or its sessions folder",
+                _ => {
+                    "give OpenCode's data folder (by default ~/.local/share/opencode), \
+                     its storage or project folder, or an opencode*.db file"
+                }
+            },
             Self::Unreadable { .. } => "check that it may be read by whoever runs filrouge",
         }
     }

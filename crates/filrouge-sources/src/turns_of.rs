@@ -31,9 +31,6 @@ use crate::{
 };
 use items::{Items, Made};
 
-/// Errors that say that somebody stopped the agent.
-const STOPPED: [&str; 2] = ["turn_aborted", "MessageAbortedError"];
-
 /// The messages of one turn, as indexes.
 #[derive(Default)]
 struct Group {
@@ -220,12 +217,7 @@ fn outcome(done: &[&Message], goes_on: bool, newest: bool) -> Outcome {
         return Outcome::Unanswered;
     };
     match &last.error {
-        Some(error) if STOPPED.contains(&&*error.name) => Outcome::Cancelled,
-        Some(error) => Outcome::Failed {
-            code: error.name.clone(),
-            message: error.message.clone(),
-            retryable: error.retryable,
-        },
+        Some(error) => Outcome::of_error(error.clone()),
         // In an older turn nobody goes on after the tools: the user asked something else.
         None if newest && has_more(last) => Outcome::Unanswered,
         None => Outcome::Finalized,

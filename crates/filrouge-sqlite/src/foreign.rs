@@ -60,6 +60,15 @@ impl Mark {
     }
 }
 
+/// A mark of a database's tables and columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SchemaMark {
+    /// Which file it is.
+    place: (u64, u64),
+    /// SQLite's count of changes of the schema.
+    version: i64,
+}
+
 /// A connection, and the files it was opened on.
 struct Opened {
     sqlite: Connection,
@@ -105,13 +114,6 @@ impl ForeignDatabase {
         })
     }
 
-    /// Waits for locks of others for another time than the usual 5 s.
-    #[must_use]
-    pub fn with_busy_timeout(mut self, busy_timeout: Duration) -> Self {
-        self.busy_timeout = busy_timeout;
-        self
-    }
-
     /// The file, without symbolic links.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -146,6 +148,23 @@ impl ForeignDatabase {
         Ok(Mark { files, commits })
     }
 
+    /// A mark that changes when somebody has changed tables or columns, and when the file is another; not with rows.
+    ///
+    /// # Errors
+    /// [`ForeignError`]
+    pub fn schema_mark(&self) -> Result<SchemaMark, ForeignError> {
+        let place = self.files()?.place();
+        let version = self.read(|reader| {
+            let mut version = 0;
+            reader.query("PRAGMA schema_version", &[], |row| {
+                version = row.integer(0).unwrap_or(0);
+                ControlFlow::Break(())
+            })?;
+            Ok(version)
+        })?;
+        Ok(SchemaMark { place, version })
+    }
+
     /// Asks several questions of one moment. `run` is called again when somebody has written meanwhile and what was
     /// read cannot be trusted: what it gathers belongs into what it returns.
     ///
@@ -167,22 +186,6 @@ impl ForeignDatabase {
         let outcome = self.at_one_moment(&opened, &mut run);
         self.give_back(opened);
         outcome
-    }
-
-    /// The names of its tables, sorted.
-    ///
-    /// # Errors
-    /// [`ForeignError`]
-    pub fn tables(&self) -> Result<Vec<String>, ForeignError> {
-        self.read(|reader| reader.tables())
-    }
-
-    /// The names of a table's columns in order; none when there is no such table.
-    ///
-    /// # Errors
-    /// [`ForeignError`]
-    pub fn columns(&self, table: &str) -> Result<Vec<String>, ForeignError> {
-        self.read(|reader| reader.columns(table))
     }
 
     fn files(&self) -> Result<Files, ForeignError> {
@@ -335,5 +338,41 @@ impl std::fmt::Debug for ForeignDatabase {
         f.debug_struct("ForeignDatabase")
             .field("path", &self.path)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_of_somebody_elses_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.db");
+        let holder = Connection::open(&path).unwrap();
+        holder
+            .execute_batch("CREATE TABLE t (a); BEGIN EXCLUSIVE")
+            .unwrap();
+        let mut database = ForeignDatabase::open(&path).unwrap();
+        database.busy_timeout = Duration::from_millis(50);
+        let tables = || database.read(|reader| reader.tables());
+        let why = tables().unwrap_err();
+        assert!(matches!(why, ForeignError::Busy { .. }), "{why:?}");
+        holder.execute_batch("COMMIT").unwrap();
+        assert_eq!(tables().unwrap(), ["t"]);
+    }
+
+    #[test]
+    fn the_mark_of_the_schema_follows_tables_and_not_rows() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.db");
+        let writer = Connection::open(&path).unwrap();
+        writer.execute_batch("CREATE TABLE t (a)").unwrap();
+        let database = ForeignDatabase::open(&path).unwrap();
+        let before = database.schema_mark().unwrap();
+        writer.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+        assert_eq!(database.schema_mark().unwrap(), before);
+        writer.execute_batch("ALTER TABLE t ADD b").unwrap();
+        assert_ne!(database.schema_mark().unwrap(), before);
     }
 }

@@ -9,6 +9,7 @@ mod item;
 mod json;
 mod lease;
 mod merge;
+mod moment;
 mod object;
 pub mod placed;
 #[cfg(feature = "openapi")]
@@ -26,6 +27,7 @@ pub use item::{Channel, Item, NewItem, Role, UnknownName, Variant};
 pub use json::{JsonError, JsonText, MAX_NESTING, RawJson, check_nesting};
 pub use lease::{Checkpoint, Lease};
 pub use merge::{merge_objects, merge_patch, select_members, take_members};
+pub use moment::{Moment, MomentError, duration};
 pub use object::{Object, object, objects};
 pub use placed::UNPLACED;
 pub use session::{Session, SessionEvent, SessionStatus};

@@ -35,6 +35,12 @@ impl Timestamp {
     pub const fn as_micros(self) -> i64 {
         self.0
     }
+
+    /// Milliseconds since 1970: the last one that had begun, before 1970, too.
+    #[must_use]
+    pub const fn as_millis(self) -> i64 {
+        self.0.div_euclid(1000)
+    }
 }
 
 impl fmt::Display for Timestamp {
@@ -115,5 +121,19 @@ mod tests {
         let t: Timestamp = "2026-11-21T10:30:00.25+01:00".parse().unwrap();
         assert_eq!(t.to_string(), "2026-11-21T09:30:00.250000Z");
         assert_eq!("yesterday".parse::<Timestamp>(), Err(TimestampError));
+    }
+
+    #[test]
+    fn a_millisecond_is_one_that_had_begun() {
+        for (micros, millis) in [
+            (0, 0),
+            (999, 0),
+            (1000, 1),
+            (-1, -1),
+            (-1000, -1),
+            (-1001, -2),
+        ] {
+            assert_eq!(Timestamp::from_micros(micros).as_millis(), millis);
+        }
     }
 }

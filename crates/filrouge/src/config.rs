@@ -19,6 +19,7 @@ use crate::exit::Usage;
 
 mod access;
 mod calls;
+mod general;
 mod hot;
 mod layers;
 mod limits;
@@ -142,23 +143,6 @@ fn read_file(path: &Path, must_exist: bool) -> Result<Option<File>, Usage> {
     }
 }
 
-fn concurrent_turns(text: &str) -> Result<ConcurrentTurns, String> {
-    match text {
-        "allow" => Ok(ConcurrentTurns::Allow),
-        "reject" => Ok(ConcurrentTurns::Reject),
-        other => Err(format!(
-            "concurrent_turns is {other:?}; known: allow, reject"
-        )),
-    }
-}
-
-fn stream_timeout(text: &str) -> Result<Duration, String> {
-    match text.parse() {
-        Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
-        _ => Err(format!("{text:?} is no number of seconds above 0")),
-    }
-}
-
 impl Config {
     /// Reads all layers.
     ///
@@ -178,102 +162,18 @@ impl Config {
             file: found.is_some().then_some(path.as_path()),
         };
         let file = found.unwrap_or_default();
-        let path_of = |text: &str| Ok(PathBuf::from(text));
         Ok(Self {
-            store: layers.pick(
-                options.store.clone().map(|v| ("--store", v)),
-                "FILROUGE_STORE",
-                file.store,
-                || {
-                    Ok(StoreUrl::Sqlite(
-                        xdg("XDG_DATA_HOME", ".local/share")?.join("filrouge.db"),
-                    ))
-                },
-                |t| {
-                    t.parse()
-                        .map_err(|e: Usage| format!("{}; {}", e.detail, e.hint.unwrap_or_default()))
-                },
-            )?,
-            store_direct: layers.pick(
-                None,
-                "FILROUGE_STORE_DIRECT",
-                file.store_direct,
-                || Ok(None),
-                |t| PostgresUrl::read(t).map(Some),
-            )?,
-            listen: layers.pick(
-                listen.map(|a| ("--listen", a.to_string())),
-                "FILROUGE_LISTEN",
-                file.listen,
-                || Ok(SocketAddr::from(([127, 0, 0, 1], 7717))),
-                |t| {
-                    t.parse()
-                        .map_err(|_| format!("{t:?} is no address such as 127.0.0.1:7717"))
-                },
-            )?,
-            tenant: layers.pick(
-                options.tenant.clone().map(|v| ("--tenant", v)),
-                "FILROUGE_TENANT",
-                file.tenant,
-                || Ok(TenantId::default_tenant()),
-                |t| {
-                    t.parse()
-                        .map_err(|e: filrouge_types::IdError| e.to_string())
-                },
-            )?,
-            keyring: layers.pick(
-                None,
-                "FILROUGE_KEYRING",
-                file.keyring,
-                || Ok(xdg("XDG_CONFIG_HOME", ".config")?.join("keyring.json")),
-                path_of,
-            )?,
-            anchor: layers.pick(
-                None,
-                "FILROUGE_ANCHOR",
-                file.anchor,
-                || Ok(xdg("XDG_STATE_HOME", ".local/state")?.join("anchor")),
-                path_of,
-            )?,
-            turn_timeout: layers.pick(
-                None,
-                "FILROUGE_TURN_TIMEOUT_S",
-                file.turn_timeout_s.map(|s| s.to_string()),
-                || Ok(Settings::default().turn_timeout),
-                |t| {
-                    t.parse()
-                        .map(Duration::from_secs)
-                        .map_err(|_| format!("{t:?} is no number of seconds"))
-                },
-            )?,
-            stream_timeout: layers.pick(
-                None,
-                "FILROUGE_STREAM_TIMEOUT_S",
-                file.stream_timeout_s.map(|s| s.to_string()),
-                || Ok(Settings::default().stream_timeout),
-                stream_timeout,
-            )?,
-            concurrent_turns: layers.pick(
-                None,
-                "FILROUGE_CONCURRENT_TURNS",
-                file.concurrent_turns,
-                || Ok(ConcurrentTurns::Allow),
-                concurrent_turns,
-            )?,
-            credentials: layers.pick(
-                None,
-                "FILROUGE_CREDENTIALS",
-                file.secrets.credentials,
-                || Ok(CredentialPolicy::default()),
-                |t| t.parse().map_err(|e| format!("secrets.credentials: {e}")),
-            )?,
-            sources: layers.pick(
-                None,
-                "FILROUGE_SOURCE",
-                file.sources.map(|names| names.join(",")),
-                || Ok(None),
-                sources::names,
-            )?,
+            store: general::store(&layers, options.store.clone(), file.store)?,
+            store_direct: general::store_direct(&layers, file.store_direct)?,
+            listen: general::listen(&layers, listen, file.listen)?,
+            tenant: general::tenant(&layers, options.tenant.clone(), file.tenant)?,
+            keyring: general::keyring(&layers, file.keyring)?,
+            anchor: general::anchor(&layers, file.anchor)?,
+            turn_timeout: general::turn_timeout(&layers, file.turn_timeout_s)?,
+            stream_timeout: general::stream_timeout(&layers, file.stream_timeout_s)?,
+            concurrent_turns: general::concurrent_turns(&layers, file.concurrent_turns)?,
+            credentials: general::credentials(&layers, file.secrets.credentials)?,
+            sources: sources::read(&layers, file.sources)?,
             calls: CallsConfig::read(&layers, file.calls)?,
             spool: SpoolConfig::read(&layers, file.spool)?,
             hot: HotConfig::read(

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 
+use filrouge_types::Timestamp;
 use serde::Serialize;
 
 /// A buffered stdout.
@@ -35,6 +36,12 @@ pub(crate) fn printable(text: &str) -> String {
             }
         })
         .collect()
+}
+
+/// A moment in UTC, to the second.
+pub(crate) fn second(at: Timestamp) -> String {
+    let text = at.to_string();
+    text.split('.').next().unwrap_or("").replace('T', " ")
 }
 
 /// The first line of a text, at most `max` characters.

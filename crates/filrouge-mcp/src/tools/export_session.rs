@@ -144,7 +144,8 @@ pub(crate) fn page(
     }
     let format = given.or(format).unwrap_or_default();
     let offset = place.as_ref().map_or(0, |place| place.offset);
-    let mut window = Window::new(offset, if chars == 0 { MAX_CHARS } else { chars });
+    let chars = if chars == 0 { MAX_CHARS } else { chars };
+    let mut window = Window::new(offset, chars, call.stopped);
     export(call.library, session_id, format.form(), true, &mut window)?;
     let mut notices = Vec::new();
     if place.is_some_and(|place| place.updated != header.updated) {

@@ -51,7 +51,7 @@ impl Readable for SessionStats {
         );
         sums(out, "Alone", &self.own);
         sums(out, "With all it has started", &self.with_descendants);
-        sums(out, "Without copied messages", &self.without_copies);
+        sums(out, "Without copied messages", &self.without_copied);
         let rules: Vec<String> = self.token_rules.iter().map(kind).collect();
         let _ = writeln!(out, "How tokens were read: {}", rules.join(", "));
         end(out, &self.notices, None);

@@ -35,7 +35,7 @@ pub(super) struct Arguments {
     archived: Option<bool>,
     /// Only of this program.
     source: Option<Program>,
-    /// Only sessions changed at this time or later: epoch milliseconds or ISO 8601, such as 2025-12-28.
+    /// Only sessions changed at this time or later: epoch milliseconds, ISO 8601 such as 2025-12-28, or how long ago such as 7d.
     since: Option<When>,
     /// Only sessions made until this time: epoch milliseconds or ISO 8601; a date includes that day.
     until: Option<When>,
@@ -52,6 +52,7 @@ impl Tool for ListSessions {
     type Answer = Sessions;
 
     fn answer(call: &Call<'_>, arguments: Arguments) -> Result<Sessions, Refusal> {
+        let now = call.now();
         let ask = Ask {
             session_name: arguments.session_name,
             project_id: arguments.project_id,
@@ -60,8 +61,8 @@ impl Tool for ListSessions {
             roots: arguments.roots.unwrap_or_default(),
             archived: arguments.archived,
             source: arguments.source.map(Program::name),
-            since: arguments.since.map(When::from),
-            until: arguments.until.map(When::until),
+            since: arguments.since.map(|when| when.from(now)),
+            until: arguments.until.map(|when| when.until(now)),
             limit: count(arguments.limit)?,
             cursor: arguments.cursor,
             mask: true,

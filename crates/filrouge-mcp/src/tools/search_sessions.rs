@@ -25,7 +25,7 @@ pub(super) struct Arguments {
     /// A project's id, name or folder.
     #[serde(rename = "projectID")]
     project_id: Option<String>,
-    /// Only messages at this time or later: epoch milliseconds or ISO 8601, such as 2025-12-28.
+    /// Only messages at this time or later: epoch milliseconds, ISO 8601 such as 2025-12-28, or how long ago such as 7d.
     start_date: Option<When>,
     /// Only messages until this time: epoch milliseconds or ISO 8601; a date includes that day.
     end_date: Option<When>,
@@ -59,14 +59,15 @@ impl Tool for SearchSessions {
     fn answer(call: &Call<'_>, arguments: Arguments) -> Result<Results, Refusal> {
         let excluded = arguments.exclude_session.as_deref();
         let exclude_session = excluded.map(|id| call.session(Some(id))).transpose()?;
+        let now = call.now();
         let ask = Ask {
             query: arguments.query,
             agent: arguments.agent,
             project_id: arguments.project_id,
             tool: arguments.tool,
             role: arguments.role.map(Into::into),
-            since: arguments.start_date.map(When::from),
-            until: arguments.end_date.map(When::until),
+            since: arguments.start_date.map(|when| when.from(now)),
+            until: arguments.end_date.map(|when| when.until(now)),
             source: arguments.source.map(Program::name),
             exclude_session,
             session_id: arguments.session_id,

@@ -3,7 +3,7 @@
 use filrouge_mcp::{Histories, HttpService, HttpSettings, McpServer, Own};
 use http::{Method, StatusCode};
 use http_body_util::Full;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::made::library;
 use crate::requests::{call, newest, older, read};
@@ -100,7 +100,7 @@ async fn foreign_names_are_refused() {
         ("127.0.0.1:7717", Some("null"), 403),
         ("127.0.0.1:7717", Some("http://localhost.evil.example"), 403),
     ] {
-        let mut request = older("tools/list", Value::Null);
+        let mut request = older();
         request
             .headers_mut()
             .unwrap()
@@ -124,7 +124,7 @@ async fn what_is_no_call_is_refused_by_status() {
         ..HttpSettings::default()
     };
     let service = HttpService::new(server, &settings);
-    let post = || older("", Value::Null);
+    let post = || older();
     let body = |text: &str| Full::<bytes::Bytes>::from(text.to_owned());
     let notice = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
     for (request, status) in [

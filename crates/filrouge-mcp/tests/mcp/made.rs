@@ -187,16 +187,16 @@ impl Source for Made {
         "made"
     }
 
-    fn list(&self) -> Result<Listing, SourceError> {
+    fn list(&self) -> Result<Arc<Listing>, SourceError> {
         let parent = format!("{}-1", self.mark);
         let headers = vec![
             header(&self.mark, 1, None),
             header(&self.mark, 2, Some(&parent)),
         ];
-        Ok(Listing {
+        Ok(Arc::new(Listing {
             headers,
             ..Listing::default()
-        })
+        }))
     }
 
     fn stamp(&self, _: &str) -> Result<Option<Stamp>, ReadError> {

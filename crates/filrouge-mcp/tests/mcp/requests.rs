@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 use crate::talk::meta;
 
 /// A request of a generation that shakes hands.
-pub(crate) fn older(method: &str, params: Value) -> http::request::Builder {
-    let _ = (method, &params);
+pub(crate) fn older() -> http::request::Builder {
     Request::post("http://127.0.0.1/mcp")
         .header("Host", "127.0.0.1:7717")
         .header("Content-Type", "application/json")
@@ -33,9 +32,7 @@ pub(crate) async fn call(
     arguments: Value,
 ) -> (StatusCode, Value) {
     let params = json!({ "name": tool, "arguments": arguments });
-    let mut request = older("tools/call", params.clone())
-        .body(body("tools/call", &params))
-        .unwrap();
+    let mut request = older().body(body("tools/call", &params)).unwrap();
     if let Some(library) = caller {
         request.extensions_mut().insert(OfCaller(library));
     }

@@ -194,6 +194,38 @@ async fn ones_own_session() {
     let running = client_of(library("amber"), own).await;
     let (found, _) = answer(&running, "get_compacted_context", json!({})).await;
     assert_eq!(found["session"]["id"], "amber-2");
+    // No call is seen: the one session that has changed within ten minutes.
+    for (at, known) in [(605_000, true), (605_001, false)] {
+        let own = Own {
+            folder: Some("/home/ada/atelier".into()),
+            clock: Some(Arc::new(At(START + 86_400_000 + at))),
+            ..Own::default()
+        };
+        let client = client_of(library("amber"), own).await;
+        if known {
+            let (found, _) = answer(&client, "get_session_stats", json!({})).await;
+            assert_eq!(found["session"]["id"], "amber-2");
+        } else {
+            let refused = refusal(&client, "get_session_stats", json!({})).await;
+            assert_eq!(refused["code"], "own_session_unknown");
+        }
+    }
+}
+
+#[tokio::test]
+async fn titles_of_resources_are_masked() {
+    let key = "AKIAIOSFODNN7EXAMPLE";
+    let all = client(library(key)).await.list_all_resources().await;
+    let all = all.unwrap();
+    assert_eq!(all.len(), 2);
+    for one in all {
+        let title = one.title.as_deref().unwrap();
+        assert!(
+            title.ends_with(" session 1") || title.ends_with(" session 2"),
+            "{title}"
+        );
+        assert!(!title.contains(key), "{title}");
+    }
 }
 
 #[tokio::test]

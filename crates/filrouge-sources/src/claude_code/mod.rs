@@ -17,7 +17,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::jsonl::{Format, LogFile, Logs, Session, is_id, stem};
+use crate::files::is_id;
+use crate::jsonl::{Format, LogFile, Logs, Session, keep_newest, stem};
 use crate::{Header, SkipReason, Skipped, Source, SourceError, TokenRule};
 use group::Group;
 use head::Head;
@@ -59,12 +60,15 @@ impl Format for Claude {
     const GENERATION: &'static str = "jsonl";
     const RULE: TokenRule = TokenRule::ClaudeCodeMessageOnce;
     type Head = Head;
+    type Beside = ();
     type Context = Context;
     type Reader = talk::Lines;
 
     fn walk(&self, skipped: &mut Vec<Skipped>) -> Result<Vec<LogFile>, SourceError> {
         Ok(self.root.walk(skipped))
     }
+
+    fn beside(&self, _: &mut Vec<Skipped>) {}
 
     fn head(&self, file: &LogFile) -> Result<Head, Skipped> {
         let own = stem(&file.path)
@@ -78,6 +82,7 @@ impl Format for Claude {
     fn settle(
         &self,
         files: Vec<(LogFile, Arc<Head>)>,
+        (): &(),
         skipped: &mut Vec<Skipped>,
     ) -> Vec<Session<Context>> {
         let found = named(files, skipped);
@@ -116,8 +121,7 @@ impl Format for Claude {
     }
 }
 
-/// Gives every file its id. An agent's file whose name is taken gets its parent's id before it; of two sessions of one
-/// name (a folder that was copied) the one that was written last is read.
+/// Gives every file its id. An agent's file whose name is taken gets its parent's id before it.
 fn named(
     files: Vec<(LogFile, Arc<Head>)>,
     skipped: &mut Vec<Skipped>,
@@ -132,29 +136,28 @@ fn named(
             Some(Owner::LooseAgent) if head.sidechain => head.records_of.clone(),
             _ => None,
         };
-        let id = match (&parent, named.get(&name)) {
+        let id: Box<str> = match (&parent, named.get(&name)) {
             (Some(parent), Some(_)) => format!("{parent}:{name}").into(),
             _ => name,
         };
+        if !is_id(&id) {
+            let detail = "its name and its parent's together give no id";
+            skipped.push(Skipped::new(&file.path, SkipReason::BadName, detail));
+            continue;
+        }
         let one = Found {
             file,
             head,
             id: id.clone(),
             parent,
         };
-        let newest = |one: &Found| (one.head.updated, one.file.state.size);
-        let lost = match named.get(&id) {
-            Some(before) if newest(before) >= newest(&one) => Some(one),
-            _ => named.insert(id, one),
-        };
-        if let Some(lost) = lost {
-            let detail = "a session of this name is read from another folder";
-            skipped.push(Skipped::new(
-                &lost.file.path,
-                SkipReason::DuplicateId,
-                detail,
-            ));
-        }
+        keep_newest(
+            &mut named,
+            id,
+            one,
+            |one| (&one.file, one.head.updated),
+            skipped,
+        );
     }
     named
 }

@@ -42,6 +42,7 @@ impl Root {
         };
         let Ok(meta) = std::fs::metadata(path) else {
             return Err(SourceError::NotFound {
+                program: "claude-code",
                 path: path.to_owned(),
             });
         };

@@ -17,10 +17,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::jsonl::{Format, LogFile, Logs, Session, is_id};
+use crate::files::is_id;
+use crate::jsonl::{Format, LogFile, Logs, Session, keep_newest};
 use crate::{Header, SkipReason, Skipped, Source, SourceError, TokenRule};
 use head::Head;
-use threads::{Thread, Threads};
+use threads::{ById, Thread, Threads};
 use tree::Root;
 
 /// The agent of a session a person has started.
@@ -54,11 +55,18 @@ impl Format for Codex {
     const GENERATION: &'static str = "rollout";
     const RULE: TokenRule = TokenRule::CodexPerResponse;
     type Head = Head;
+    type Beside = Arc<ById>;
     type Context = Context;
     type Reader = talk::Lines;
 
     fn walk(&self, skipped: &mut Vec<Skipped>) -> Result<Vec<LogFile>, SourceError> {
         Ok(self.root.walk(skipped))
+    }
+
+    fn beside(&self, skipped: &mut Vec<Skipped>) -> Arc<ById> {
+        let home = self.root.home.as_deref();
+        home.map(|home| self.threads.of(home, skipped))
+            .unwrap_or_default()
     }
 
     fn head(&self, file: &LogFile) -> Result<Head, Skipped> {
@@ -72,27 +80,21 @@ impl Format for Codex {
     fn settle(
         &self,
         files: Vec<(LogFile, Arc<Head>)>,
+        threads: &Arc<ById>,
         skipped: &mut Vec<Skipped>,
     ) -> Vec<Session<Context>> {
-        let home = self.root.home.as_deref();
-        let threads = home
-            .map(|home| self.threads.of(home, skipped))
-            .unwrap_or_default();
         let mut named: BTreeMap<Box<str>, (LogFile, Arc<Head>)> = BTreeMap::new();
         for (file, head) in files {
             let Some(id) = tree::id_of(&file.path).map(Box::<str>::from) else {
                 continue;
             };
-            let newest = |one: &(LogFile, Arc<Head>)| (one.1.updated, one.0.state.size);
-            let one = (file, head);
-            let lost = match named.get(&id) {
-                Some(before) if newest(before) >= newest(&one) => Some(one),
-                _ => named.insert(id, one),
-            };
-            if let Some((file, _)) = lost {
-                let detail = "a session of this id is read from another file";
-                skipped.push(Skipped::new(&file.path, SkipReason::DuplicateId, detail));
-            }
+            keep_newest(
+                &mut named,
+                id,
+                (file, head),
+                |one| (&one.0, one.1.updated),
+                skipped,
+            );
         }
         let nothing = Thread::default();
         let session = |(id, (file, head)): (Box<str>, (LogFile, Arc<Head>))| {

@@ -13,8 +13,8 @@ use crate::jsonl::title_of;
 use crate::{SkipReason, Skipped};
 
 /// What the index says of one session.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Thread {
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Thread {
     pub(super) title: Option<Box<str>>,
     pub(super) archived: Option<i64>,
     pub(super) project_id: Option<Box<str>>,
@@ -27,7 +27,7 @@ pub(super) struct Thread {
 pub(super) struct Threads(Mutex<Option<Known>>);
 
 /// Threads by their ids.
-type ById = HashMap<Box<str>, Thread>;
+pub(crate) type ById = HashMap<Box<str>, Thread>;
 
 struct Known {
     database: ForeignDatabase,

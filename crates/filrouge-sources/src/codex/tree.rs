@@ -27,6 +27,7 @@ impl Root {
     pub(super) fn find(path: &Path) -> Result<Self, SourceError> {
         let Ok(meta) = std::fs::metadata(path) else {
             return Err(SourceError::NotFound {
+                program: "codex",
                 path: path.to_owned(),
             });
         };

@@ -117,9 +117,12 @@ mod tests {
 
     fn told(total: (u64, u64, u64), last: u64) -> String {
         let (input, cached, output) = total;
-        format!(
-            r#"{{"type":"token_count","info":{{"total_token_usage":{{"input_tokens":{input},"cached_input_tokens":{cached},"output_tokens":{output},"reasoning_output_tokens":1}},"last_token_usage":{{"input_tokens":{last},"output_tokens":2}}}}}}"#
-        )
+        let total = format!(
+            r#""input_tokens":{input},"cached_input_tokens":{cached},"output_tokens":{output},"reasoning_output_tokens":1"#
+        );
+        let last = format!(r#""input_tokens":{last},"output_tokens":2"#);
+        let info = format!(r#"{{"total_token_usage":{{{total}}},"last_token_usage":{{{last}}}}}"#);
+        format!(r#"{{"type":"token_count","info":{info}}}"#)
     }
 
     #[test]

@@ -6,8 +6,11 @@
 
 mod ends;
 mod lines;
+mod newest;
 mod state;
 mod talk;
+#[cfg(test)]
+mod tests;
 mod text;
 mod time;
 mod view;
@@ -25,7 +28,8 @@ use crate::{
 
 pub(crate) use ends::{ends, title_of};
 use lines::{LINE_BYTES_MAX, Lines};
-pub(crate) use state::{LogFile, State, children, is_id, stem};
+pub(crate) use newest::keep_newest;
+pub(crate) use state::{LogFile, State, children, stem};
 use talk::ERROR;
 pub(crate) use talk::{Talk, call};
 pub(crate) use text::Raw;
@@ -44,6 +48,8 @@ pub(crate) trait Format: Send + Sync + Sized + 'static {
     const RULE: TokenRule;
     /// What both ends of a file tell.
     type Head: Send + Sync;
+    /// What sessions are made of beside their files.
+    type Beside: PartialEq + Send + Sync;
     /// What a session's reader has to know beyond its file.
     type Context: Send + Sync;
     /// Reads the lines of one file.
@@ -52,6 +58,9 @@ pub(crate) trait Format: Send + Sync + Sized + 'static {
     /// All files there are.
     fn walk(&self, skipped: &mut Vec<Skipped>) -> Result<Vec<LogFile>, SourceError>;
 
+    /// What there is beside the files now.
+    fn beside(&self, skipped: &mut Vec<Skipped>) -> Self::Beside;
+
     /// Reads both ends of a file.
     fn head(&self, file: &LogFile) -> Result<Self::Head, Skipped>;
 
@@ -59,6 +68,7 @@ pub(crate) trait Format: Send + Sync + Sized + 'static {
     fn settle(
         &self,
         files: Vec<(LogFile, Arc<Self::Head>)>,
+        beside: &Self::Beside,
         skipped: &mut Vec<Skipped>,
     ) -> Vec<Session<Self::Context>>;
 
@@ -87,6 +97,9 @@ pub(crate) struct Session<C> {
     pub(crate) mark: u64,
 }
 
+/// A session and the state of its file now.
+type Present<F> = (Arc<Session<<F as Format>::Context>>, State);
+
 /// The source over a [`Format`].
 pub(crate) struct Logs<F: Format> {
     format: F,
@@ -108,22 +121,32 @@ impl<F: Format> Logs<F> {
         self.cached.view(&self.format, anew)
     }
 
-    fn session(&self, id: &str) -> Result<Arc<Session<F::Context>>, ReadError> {
+    /// A session and the state of its file now. Looks through the folder only when the last look is no longer good, or
+    /// the file is another than it was then.
+    fn session(&self, id: &str) -> Result<Present<F>, ReadError> {
+        let state = |session: &Session<F::Context>| State::of(&session.file.path);
+        if let Some(session) = self.cached.recent(id)
+            && let Some(state) = state(&session).filter(|state| *state == session.file.state)
+        {
+            return Ok((session, state));
+        }
         let unavailable = |why: SourceError| ReadError::Unavailable(why.to_string());
         for anew in [false, true] {
             let view = self.view(anew).map_err(unavailable)?;
-            if let Some(session) = view.by_id.get(id) {
-                return Ok(session.clone());
+            if let Some(session) = view.session(id)
+                && let Some(state) = state(&session)
+            {
+                return Ok((session, state));
             }
         }
         Err(ReadError::Gone)
     }
 
-    /// Reads a file whole. `seen` gets each line with the talk it has changed.
+    /// Reads a file whole. `seen` gets each line with the talk it has changed, and whether it could be taken.
     fn read(
         &self,
         session: &Session<F::Context>,
-        mut seen: impl FnMut(&str, &mut Talk),
+        mut seen: impl FnMut(&[u8], bool, &mut Talk),
     ) -> Result<Conversation, ReadError> {
         let mut reader = self.format.reader(session);
         loop {
@@ -131,14 +154,14 @@ impl<F: Format> Logs<F> {
             let mut lines = Lines::new(open(&session.file)?);
             while let Some(line) = lines.next().map_err(|e| unreadable(&session.file, &e))? {
                 let number = line.number;
-                match text_of(&line) {
-                    Ok("") => {}
-                    Ok(text) => match reader.line(&mut talk, number, text) {
-                        Ok(()) => seen(text, &mut talk),
-                        Err(why) => talk.skip(number, &why),
-                    },
-                    Err(why) => talk.skip(number, &why),
+                let taken = text_of(&line).and_then(|text| match text {
+                    "" => Ok(()),
+                    text => reader.line(&mut talk, number, text),
+                });
+                if let Err(why) = &taken {
+                    talk.skip(number, why);
                 }
+                seen(line.bytes, taken.is_ok(), &mut talk);
             }
             match reader.end(&mut talk) {
                 Some(again) => reader = again,
@@ -147,36 +170,56 @@ impl<F: Format> Logs<F> {
         }
     }
 
-    /// Whether a line of the file may hold what is looked for.
-    fn may_hold(&self, session: &Session<F::Context>, scan: &Scan<'_>) -> bool {
-        let Ok(file) = open(&session.file) else {
-            return false;
-        };
-        let mut lines = Lines::new(file);
-        while let Ok(Some(line)) = lines.next() {
+    /// Reads a conversation.
+    fn talk(&self, session: &Session<F::Context>) -> Result<Conversation, ReadError> {
+        self.read(session, |_, _, talk| drop(talk.take_touched()))
+    }
+
+    /// Whether a line of the file may hold what is looked for. Names the session when a line was not looked at.
+    fn may_hold(&self, session: &Session<F::Context>, scan: &Scan<'_>) -> Result<bool, ReadError> {
+        let mut lines = Lines::new(open(&session.file)?);
+        let mut too_long = false;
+        while let Some(line) = lines.next().map_err(|e| unreadable(&session.file, &e))? {
             if F::matters(line.bytes) && (scan.may_hold)(line.bytes) {
-                return true;
+                return Ok(true);
             }
+            too_long |= line.too_long;
         }
-        false
+        if too_long {
+            (scan.unread)(&session.header.id);
+        }
+        Ok(false)
+    }
+
+    /// Looks through one session; names it when it cannot be read.
+    fn scan_one(&self, session: &Session<F::Context>, scan: &Scan<'_>) {
+        match self.scan_file(session, scan) {
+            // What was deleted meanwhile holds nothing.
+            Ok(()) | Err(ReadError::Gone) => {}
+            Err(_) => (scan.unread)(&session.header.id),
+        }
     }
 
     /// A result stands in another line than its call, so a file with a line that may hold what is looked for is read
     /// whole, and the parts such lines have made or changed are handed over.
-    fn scan_file(&self, session: &Session<F::Context>, scan: &Scan<'_>) {
-        if !self.may_hold(session, scan) {
-            return;
+    fn scan_file(&self, session: &Session<F::Context>, scan: &Scan<'_>) -> Result<(), ReadError> {
+        if !self.may_hold(session, scan)? {
+            return Ok(());
         }
         let mut hits = Vec::new();
-        let read = self.read(session, |line, talk| {
+        let mut lost = false;
+        let mut conversation = self.read(session, |line, taken, talk| {
             let touched = talk.take_touched();
-            if touched.len() > 0 && (scan.may_hold)(line.as_bytes()) {
+            // Of a line that is too long there are no bytes to ask.
+            if !taken {
+                lost |= line.is_empty() || (scan.may_hold)(line);
+            } else if touched.len() > 0 && (scan.may_hold)(line) {
                 hits.extend(touched);
             }
-        });
-        let Ok(mut conversation) = read else {
-            return;
-        };
+        })?;
+        if lost {
+            (scan.unread)(&session.header.id);
+        }
         hits.sort_unstable();
         hits.dedup();
         for message in &mut conversation.messages {
@@ -203,6 +246,7 @@ impl<F: Format> Logs<F> {
                 });
             }
         }
+        Ok(())
     }
 }
 
@@ -215,26 +259,25 @@ impl<F: Format> Source for Logs<F> {
         F::GENERATION
     }
 
-    fn list(&self) -> Result<Listing, SourceError> {
+    fn list(&self) -> Result<Arc<Listing>, SourceError> {
         Ok(self.view(false)?.listing.clone())
     }
 
     fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
-        let session = self.session(id)?;
-        let state = State::of(&session.file.path).ok_or(ReadError::Gone)?;
+        let (session, state) = self.session(id)?;
         let (first, second) = state.stamp();
         Ok(Some(Stamp(first, second ^ session.mark)))
     }
 
     fn conversation(&self, id: &str) -> Result<Conversation, ReadError> {
-        let session = self.session(id)?;
-        self.read(&session, |_, talk| drop(talk.take_touched()))
+        let (session, _) = self.session(id)?;
+        self.talk(&session)
     }
 
     fn scan(&self, scan: &Scan<'_>) -> Result<(), SourceError> {
         let view = self.view(false)?;
         let wanted = |s: &&Arc<Session<F::Context>>| (scan.wanted)(&s.header.id);
-        let mut sessions: Vec<_> = view.by_id.values().filter(wanted).collect();
+        let mut sessions: Vec<_> = view.sessions().filter(wanted).collect();
         // The largest first, so that no thread is left with it at the end.
         sessions.sort_by_key(|s| std::cmp::Reverse(s.file.state.size));
         let next = AtomicUsize::new(0);
@@ -243,7 +286,7 @@ impl<F: Format> Source for Logs<F> {
                 if (scan.stopped)() {
                     return;
                 }
-                self.scan_file(session, scan);
+                self.scan_one(session, scan);
             }
         };
         std::thread::scope(|threads| {
@@ -256,8 +299,8 @@ impl<F: Format> Source for Logs<F> {
     }
 
     fn load(&self, id: &str) -> Result<LoadedSession, ReadError> {
-        let session = self.session(id)?;
-        let conversation = self.read(&session, |_, talk| drop(talk.take_touched()))?;
+        let (session, _) = self.session(id)?;
+        let conversation = self.talk(&session)?;
         Ok(turns_of::turns_of(
             &session.header,
             &conversation,

@@ -9,9 +9,6 @@ use std::time::UNIX_EPOCH;
 
 use crate::{SkipReason, Skipped};
 
-/// Longest id: a tool's items append up to seven bytes to a part's id, and 256 is the ledger's limit.
-const ID_BYTES_MAX: usize = 200;
-
 /// What the system tells of a file without opening it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct State {
@@ -23,7 +20,7 @@ pub(crate) struct State {
 }
 
 /// A file of JSON lines.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogFile {
     pub(crate) path: PathBuf,
     pub(crate) state: State,
@@ -126,9 +123,4 @@ pub(crate) fn children(
 /// The name of a file without `.jsonl`.
 pub(crate) fn stem(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()?.strip_suffix(".jsonl")
-}
-
-/// Whether a text can be the id of a session.
-pub(crate) fn is_id(text: &str) -> bool {
-    !text.is_empty() && text.len() <= ID_BYTES_MAX && !text.chars().any(char::is_control)
 }

@@ -7,7 +7,7 @@ use filrouge_types::Timestamp;
 pub(super) fn millis(text: &str) -> Option<i64> {
     common(text.as_bytes()).or_else(|| {
         let time: Timestamp = text.parse().ok()?;
-        Some(time.as_micros().div_euclid(1000))
+        Some(time.as_millis())
     })
 }
 
@@ -82,7 +82,7 @@ mod tests {
                 for day in [1, 2, 27, 28, 29, 30, 31] {
                     let text = format!("{year}-{month:02}-{day:02}T23:05:59.007Z");
                     let long: Option<Timestamp> = text.parse().ok();
-                    let long = long.map(|t| t.as_micros() / 1000);
+                    let long = long.map(Timestamp::as_millis);
                     assert_eq!(millis(&text), long, "{text}");
                     assert_eq!(common(text.as_bytes()).is_some(), day <= 28, "{text}");
                 }

@@ -35,7 +35,7 @@ impl Origin {
 
 /// Milliseconds since 1970.
 pub(super) const fn millis(at: Timestamp) -> i64 {
-    at.as_micros().div_euclid(1000)
+    at.as_millis()
 }
 
 fn text(id: impl AsRef<str>) -> Box<str> {

@@ -63,7 +63,7 @@ impl Hash for ById {
 pub(super) struct Memory(Mutex<Option<Remembered>>);
 
 struct Remembered {
-    listings: Vec<Result<Listing, String>>,
+    listings: Vec<Result<Arc<Listing>, String>>,
     catalog: Arc<Catalog>,
 }
 
@@ -85,18 +85,19 @@ impl Memory {
     }
 }
 
-fn listing(source: &Arc<dyn Source>) -> Result<Listing, String> {
+fn listing(source: &Arc<dyn Source>) -> Result<Arc<Listing>, String> {
     let named = |why| format!("{} ({}): {why}", source.name(), source.generation());
     source.list().map_err(named)
 }
 
-fn same(old: &[Result<Listing, String>], new: &[Result<Listing, String>]) -> bool {
+fn same(old: &[Result<Arc<Listing>, String>], new: &[Result<Arc<Listing>, String>]) -> bool {
     let pairs = old.iter().zip(new);
     old.len() == new.len() && pairs.into_iter().all(|(old, new)| same_listing(old, new))
 }
 
-fn same_listing(old: &Result<Listing, String>, new: &Result<Listing, String>) -> bool {
+fn same_listing(old: &Result<Arc<Listing>, String>, new: &Result<Arc<Listing>, String>) -> bool {
     match (old, new) {
+        (Ok(old), Ok(new)) if Arc::ptr_eq(old, new) => true,
         (Ok(old), Ok(new)) => {
             let mut headers = old.headers.iter().zip(&new.headers);
             old.headers.len() == new.headers.len()
@@ -109,7 +110,7 @@ fn same_listing(old: &Result<Listing, String>, new: &Result<Listing, String>) ->
     }
 }
 
-fn merge(listings: &[Result<Listing, String>]) -> Catalog {
+fn merge(listings: &[Result<Arc<Listing>, String>]) -> Catalog {
     let mut catalog = Catalog::default();
     for (source, one) in listings.iter().enumerate() {
         match one {
@@ -117,10 +118,8 @@ fn merge(listings: &[Result<Listing, String>]) -> Catalog {
             Err(why) => catalog.unavailable.push(why.clone()),
         }
     }
-    catalog.entries.sort_by(|a, b| {
-        let (a, b) = (&a.header, &b.header);
-        a.created.cmp(&b.created).then_with(|| a.id.cmp(&b.id))
-    });
+    let place = |a: &Entry, b: &Entry| a.header.place().cmp(&b.header.place());
+    catalog.entries.sort_by(place);
     for (at, entry) in catalog.entries.iter().enumerate() {
         catalog.by_id.insert(ById(entry.header.clone()), at);
     }

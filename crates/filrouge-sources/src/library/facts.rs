@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) use cache::FactsCache;
 pub(super) use spans::Spans;
-pub(super) use tally::{DayShare, Tally, add_changes, change, changes_of};
+pub(super) use tally::{DAY, DayShare, Tally, add_changes, change, changes_of};
 
 use crate::{Changes, Conversation, Header, Message, PartKind, TokenRule};
 

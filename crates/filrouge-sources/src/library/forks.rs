@@ -39,36 +39,39 @@ pub(super) struct Origin<'a> {
 }
 
 /// A program and a project of it; forks stay within.
-#[derive(PartialEq, Eq, Hash, Clone, Copy)]
-struct Project<'a>(&'static str, Option<&'a str>);
+#[derive(PartialEq, Eq, Hash, Clone, Copy, PartialOrd, Ord)]
+pub(super) struct Project<'a>(pub(super) &'static str, pub(super) Option<&'a str>);
 
 impl<'a> Project<'a> {
-    fn of(header: &'a Header) -> Self {
+    /// By its id, or else its folder.
+    pub(super) fn of(header: &'a Header) -> Self {
         let name = header.project_id.as_deref();
         let folder = header.worktree.as_deref().or(header.directory.as_deref());
         Self(header.source, name.or(folder))
     }
+
+    /// Whether it is one: sessions that name neither project nor folder have nothing in common, so that no fork is
+    /// looked for among them.
+    pub(super) const fn is_known(&self) -> bool {
+        self.1.is_some()
+    }
 }
 
-/// Where a session stands in the order of their making.
+/// Where a session stands in the order of their making: [`Header::place`].
 type Place<'a> = (i64, &'a str);
 
 /// The first session that holds a message, by the message's fingerprint.
 type Holders<'a> = HashMap<u64, Option<Place<'a>>>;
-
-fn place(header: &Header) -> Place<'_> {
-    (header.created, &header.id)
-}
 
 /// For each of `asked`, in their order, which of its messages are copies: those that the program calls so, and those
 /// older than their session which an earlier session of the project has, too.
 pub(super) fn copies(library: &Library, catalog: &Catalog, asked: &[Seen<'_>]) -> Vec<Copies> {
     let mut first: HashMap<Project<'_>, Holders<'_>> = HashMap::new();
     for one in asked {
+        let project = Project::of(&one.entry.header);
         let unsure = one.facts.olds.iter().filter(|old| !old.recorded);
-        for old in unsure {
-            let project = first.entry(Project::of(&one.entry.header)).or_default();
-            project.insert(old.print, None);
+        for old in unsure.filter(|_| project.is_known()) {
+            first.entry(project).or_default().insert(old.print, None);
         }
     }
     let in_question = |e: &&Entry| first.contains_key(&Project::of(&e.header));
@@ -84,7 +87,7 @@ pub(super) fn copies(library: &Library, catalog: &Catalog, asked: &[Seen<'_>]) -
         };
         for print in &seen.facts.prints {
             if let Some(holder) = project.get_mut(print) {
-                holder.get_or_insert_with(|| place(header));
+                holder.get_or_insert_with(|| header.place());
             }
         }
     }
@@ -92,7 +95,7 @@ pub(super) fn copies(library: &Library, catalog: &Catalog, asked: &[Seen<'_>]) -
         let header = &one.entry.header;
         let project = first.get(&Project::of(header));
         let holder = |print| project.and_then(|p| p.get(&print).copied().flatten());
-        one.copies(|print| holder(print).is_some_and(|earlier| earlier < place(header)))
+        one.copies(|print| holder(print).is_some_and(|earlier| earlier < header.place()))
     });
     copies.collect()
 }
@@ -175,7 +178,7 @@ impl<'a> Forks<'a> {
             };
             return self.catalog.get(id).map(recorded).map_err(|_| id);
         }
-        if header.parent_id.is_some() {
+        if header.parent_id.is_some() || !Project::of(header).is_known() {
             return Ok(None);
         }
         let project = self.project(entry);
@@ -187,12 +190,12 @@ impl<'a> Forks<'a> {
         }
         let earlier = project
             .iter()
-            .filter(|s| place(&s.entry.header) < place(header));
+            .filter(|s| s.entry.header.place() < header.place());
         let likely = earlier.filter_map(|other| {
             let shared = fork.facts.shared_with(&other.facts);
             let other = &other.entry.header;
             let titled = is_title_of_fork(other.title.as_deref(), header.title.as_deref());
-            (shared > 0).then_some((shared, titled, place(other)))
+            (shared > 0).then_some((shared, titled, other.place()))
         });
         let Some((_, _, (_, id))) = likely.max() else {
             return Ok(None);
@@ -244,6 +247,9 @@ impl<'a> Forks<'a> {
 
     fn project(&mut self, entry: &'a Entry) -> &[Seen<'a>] {
         let project = Project::of(&entry.header);
+        if !project.is_known() {
+            return &[];
+        }
         let (library, catalog) = (self.library, self.catalog);
         let unread = &mut self.unread;
         self.projects.entry(project).or_insert_with(|| {

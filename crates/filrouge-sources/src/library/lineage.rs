@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
-use super::forks::Forks;
+use super::forks::{Forks, Project};
 use super::list::Row;
 use super::{Entry, Library, LibraryError, notices};
 use calls::Calls;
@@ -92,6 +92,7 @@ pub struct Lineage {
 /// # Errors
 /// [`LibraryError::NoSession`].
 pub fn lineage(library: &Library, session_id: &str) -> Result<Lineage, LibraryError> {
+    let library = &library.of_question();
     let catalog = library.catalog();
     let entry = catalog.get(session_id)?;
     let family = Family::of(&catalog);
@@ -117,6 +118,7 @@ pub fn lineage(library: &Library, session_id: &str) -> Result<Lineage, LibraryEr
     let mut notices = notices::of_catalog(&catalog);
     notices.extend(told(calls.unread.max(forks.unread), lost));
     notices.extend(orphaned(library, entry, ancestry.entries.is_empty()));
+    library.go_on()?;
     Ok(Lineage {
         session: row(entry),
         message_id,
@@ -206,8 +208,12 @@ fn told(unread: usize, lost: usize) -> impl Iterator<Item = String> {
 
 /// Tells of a session that looks like a fork of nothing there is.
 fn orphaned(library: &Library, entry: &Entry, no_origin: bool) -> Option<String> {
-    let may_be_fork = no_origin && entry.header.parent_id.is_none();
-    let facts = library.facts(entry).ok().filter(|_| may_be_fork)?;
+    let header = &entry.header;
+    let was_looked_for = header.parent_id.is_none() && Project::of(header).is_known();
+    if !(no_origin && was_looked_for) {
+        return None;
+    }
+    let facts = library.facts(entry).ok()?;
     let older = facts.olds.iter().filter(|old| !old.recorded).count();
     (older > 0).then(|| {
         format!(

@@ -20,6 +20,10 @@ pub(in crate::library) struct Made {
     pub(in crate::library) sessions: Mutex<BTreeMap<Box<str>, Session>>,
     /// How often a conversation was read.
     pub(in crate::library) reads: AtomicUsize,
+    /// How often it was listed.
+    pub(in crate::library) lists: AtomicUsize,
+    /// The session that a scan cannot read.
+    pub(in crate::library) unread: Option<Box<str>>,
     /// No stamps: nothing may be kept.
     pub(in crate::library) unstamped: bool,
     /// Whether it cannot be listed.
@@ -142,17 +146,21 @@ impl Source for Made {
         "made"
     }
 
-    fn list(&self) -> Result<Listing, SourceError> {
+    fn list(&self) -> Result<Arc<Listing>, SourceError> {
+        self.lists.fetch_add(1, Ordering::SeqCst);
         if self.broken {
             let path = "made".into();
-            return Err(SourceError::NotFound { path });
+            return Err(SourceError::NotFound {
+                program: "opencode",
+                path,
+            });
         }
         let sessions = self.sessions.lock().unwrap();
-        Ok(Listing {
+        Ok(Arc::new(Listing {
             headers: sessions.values().map(|s| s.0.clone()).collect(),
             skipped: Vec::new(),
             truncated: false,
-        })
+        }))
     }
 
     fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
@@ -170,6 +178,10 @@ impl Source for Made {
 
     fn scan(&self, scan: &Scan<'_>) -> Result<(), SourceError> {
         for (id, session) in &*self.sessions.lock().unwrap() {
+            if (scan.wanted)(id) && self.unread.as_ref() == Some(id) {
+                (scan.unread)(id);
+                continue;
+            }
             for message in session.1.messages.iter().filter(|_| (scan.wanted)(id)) {
                 (scan.found)(Found {
                     session: id,

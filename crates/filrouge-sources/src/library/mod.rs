@@ -15,6 +15,7 @@ pub mod list;
 #[cfg(test)]
 mod made;
 mod notices;
+mod once;
 pub mod own;
 pub mod search;
 pub mod stats;
@@ -29,6 +30,7 @@ use crate::{Conversation, ReadError, Source};
 use cache::Cache;
 use catalog::Memory;
 use facts::FactsCache;
+use once::Once;
 
 /// All sources together. Cheap to clone; clones share the cache.
 #[derive(Clone)]
@@ -39,6 +41,7 @@ pub struct Library {
     cache: Arc<Cache>,
     memory: Arc<Memory>,
     facts: Arc<FactsCache>,
+    once: Option<Arc<Once>>,
 }
 
 /// Why a question has no answer; each with a hint for who asked.
@@ -53,16 +56,20 @@ pub enum LibraryError {
     /// The session is there and cannot be read.
     #[error("session {0:?} cannot be read: {1}")]
     Unreadable(String, ReadError),
+    /// Nobody waits for the answer any more.
+    #[error("the question was given up")]
+    GivenUp,
 }
 
 impl LibraryError {
-    /// The stable word of its kind: `session_not_found`, `invalid_argument`, `session_unreadable`.
+    /// The stable word of its kind: `session_not_found`, `invalid_argument`, `session_unreadable`, `cancelled`.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::NoSession(_) => "session_not_found",
             Self::Invalid(_) => "invalid_argument",
             Self::Unreadable(..) => "session_unreadable",
+            Self::GivenUp => "cancelled",
         }
     }
 
@@ -73,6 +80,7 @@ impl LibraryError {
             Self::NoSession(_) => "list_sessions names the sessions there are",
             Self::Invalid(_) => "see the description of the parameter",
             Self::Unreadable(..) => "the file named may be torn or still being written; try again",
+            Self::GivenUp => "ask again",
         }
     }
 }
@@ -88,6 +96,7 @@ impl Library {
             cache: Arc::new(Cache::new(cache_bytes)),
             memory: Arc::default(),
             facts: Arc::default(),
+            once: None,
         }
     }
 
@@ -101,6 +110,7 @@ impl Library {
             cache: self.cache.clone(),
             memory: Arc::default(),
             facts: self.facts.clone(),
+            once: None,
         }
     }
 
@@ -113,7 +123,11 @@ impl Library {
     /// All sessions of all sources, each id once. A source that cannot be listed is named in it.
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.memory.catalog(&self.sources)
+        let catalog = || self.memory.catalog(&self.sources);
+        match &self.once {
+            Some(once) => once.catalog.get_or_init(catalog).clone(),
+            None => catalog(),
+        }
     }
 
     /// A conversation, from the cache when nothing has changed.

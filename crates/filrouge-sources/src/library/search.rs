@@ -1,7 +1,7 @@
 //! Who said what, anywhere: `search_sessions`, `filrouge search`. A plain scan with full recall.
 //!
 //! Words (any order, all of them within one message or title) and `"phrases"` in any case, `-word` for what must be
-//! absent, or `/regex/` with the flags `i`, `s`, `x` (linear time; `^` and `$` are the ends of lines). A word is found
+//! absent, or `/regex/` with the flags `i`, `m`, `s`, `x` (linear time; `^` and `$` are the ends of lines). A word is found
 //! wherever it stands, also within others. Every text of a conversation is looked through, arguments of tools as they
 //! are written and as their strings read; of each call its tool's name, too.
 
@@ -145,7 +145,7 @@ pub fn search(library: &Library, ask: &Ask) -> Result<Results, LibraryError> {
 /// As [`search`], given up as soon as `stopped` says so.
 ///
 /// # Errors
-/// As [`search`]; [`LibraryError::Invalid`] when it was given up.
+/// As [`search`]; [`LibraryError::GivenUp`].
 pub fn search_until(
     library: &Library,
     ask: &Ask,
@@ -173,7 +173,7 @@ pub fn search_until(
     };
     let found = search.collect(&entries);
     if stopped() {
-        return Err(LibraryError::Invalid("the search was given up".to_owned()));
+        return Err(LibraryError::GivenUp);
     }
     let mut results = page.results(&search, &entries, &found, cursor.as_ref());
     results.notices = notices(&catalog, &query, found);

@@ -109,7 +109,7 @@ pub struct SessionStats {
     /// With all it has started.
     pub with_descendants: Sums,
     /// With all it has started, without messages that were copied from elsewhere.
-    pub without_copies: Sums,
+    pub without_copied: Sums,
     /// How tokens were read.
     pub token_rules: Vec<TokenRule>,
     /// What was left out, in words.
@@ -139,7 +139,7 @@ pub struct Overview {
     /// All of them.
     pub all: Sums,
     /// All of them, without messages that were copied from elsewhere.
-    pub without_copies: Sums,
+    pub without_copied: Sums,
     /// By program, with copies.
     pub by_source: BTreeMap<String, Sums>,
     /// By project, the one with the most tokens first. Projects of one name are apart.
@@ -161,6 +161,7 @@ pub struct Overview {
 /// # Errors
 /// [`LibraryError`]: no such session, or it cannot be read.
 pub fn session(library: &Library, session_id: &str) -> Result<SessionStats, LibraryError> {
+    let library = &library.of_question();
     let catalog = library.catalog();
     let entry = catalog.get(session_id)?;
     let facts = library.facts(entry)?;
@@ -180,6 +181,7 @@ pub fn session(library: &Library, session_id: &str) -> Result<SessionStats, Libr
     let tree: Vec<_> = tree
         .map(|(seen, copies)| Counted::of(library, seen, copies))
         .collect();
+    library.go_on()?;
     let mut own = Count::default();
     let mut whole = Count::default();
     tree.iter().take(1).for_each(|one| own.add(one));
@@ -207,7 +209,7 @@ pub fn session(library: &Library, session_id: &str) -> Result<SessionStats, Libr
         part_count: own.part_count,
         own,
         with_descendants: whole.all(),
-        without_copies: whole.without_copies(),
+        without_copied: whole.without_copied(),
         token_rules: token_rules(tree.iter()),
         notices,
     })

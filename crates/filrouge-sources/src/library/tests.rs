@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::list::{Ask, list};
 use super::made::{Made, conversation, header, message, text};
@@ -162,4 +163,75 @@ fn one_conversation_is_read_once_however_many_ask() {
         }
     });
     assert_eq!(made.read_count(), 1);
+}
+
+#[test]
+fn one_question_lists_and_reads_once() {
+    let source = Arc::new(Made {
+        unstamped: true,
+        ..Made::default()
+    });
+    for (n, id) in ["s0", "s1", "s2"].into_iter().enumerate() {
+        let project = Header {
+            project_id: Some("p".into()),
+            parent_id: (n == 2).then(|| "s0".into()),
+            ..header(id, 10 + n as i64)
+        };
+        let mut said = message("m", Role::User, vec![text("t", "said")]);
+        said.created = 1;
+        source.put(project, conversation(vec![said]));
+    }
+    let library = Library::new(vec![source.clone()], 1 << 20);
+    let once = library.once(None);
+    let found = super::lineage::lineage(&once, "s1").unwrap();
+    assert_eq!((found.forked_from.len(), found.notices.len()), (1, 0));
+    super::stats::session(&once, "s1").unwrap();
+    list(&once, &Ask::default()).unwrap();
+    assert_eq!(source.read_count(), 3);
+    assert_eq!(source.lists.load(Ordering::SeqCst), 1);
+    // The next question sees what has changed since.
+    source.put(header("s3", 20), conversation(Vec::new()));
+    assert_eq!(once.catalog().entries.len(), 3);
+    assert_eq!(library.once(None).catalog().entries.len(), 4);
+    // On its own, too, a question reads nothing twice.
+    super::lineage::lineage(&library, "s1").unwrap();
+    assert_eq!(source.read_count(), 6);
+}
+
+#[test]
+fn sessions_of_no_project_are_not_compared() {
+    let source = Arc::new(Made {
+        unstamped: true,
+        ..Made::default()
+    });
+    for n in 0..20 {
+        let mut said = message("m", Role::User, vec![text("t", "said")]);
+        said.created = 1;
+        source.put(header(&format!("s{n}"), 10 + n), conversation(vec![said]));
+    }
+    let library = Library::new(vec![source.clone()], 1 << 20);
+    let found = super::lineage::lineage(&library, "s7").unwrap();
+    assert!(found.forked_from.is_empty() && found.forks.is_empty());
+    assert!(found.notices.is_empty(), "{:?}", found.notices);
+    assert_eq!(source.read_count(), 1);
+    let stats = super::stats::session(&library, "s7").unwrap();
+    assert_eq!(stats.without_copied.message_count, 1);
+    assert_eq!(source.read_count(), 2);
+}
+
+#[test]
+fn what_nobody_waits_for_is_given_up() {
+    let source = Arc::new(Made::default());
+    source.put(header("s", 1), conversation(Vec::new()));
+    let library = Library::new(vec![source.clone()], 1 << 20);
+    let once = library.once(Some(Arc::new(AtomicBool::new(true))));
+    let given_up = [
+        super::lineage::lineage(&once, "s").err(),
+        super::stats::session(&once, "s").err(),
+        super::stats::overview(&once, &Ask::default()).err(),
+    ];
+    for error in given_up {
+        assert_eq!(error.map(|e| e.code()), Some("cancelled"));
+    }
+    assert_eq!(source.read_count(), 0);
 }

@@ -9,15 +9,16 @@
 //! What a session is goes by the rows that exist, not by a version. Never read: `event`, which makes real databases
 //! ten times as large, accounts, credentials, and the secrets of shared sessions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, Mark, Reader, Value};
+use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, Mark, Reader, SchemaMark, Value};
 
 use super::generation::SessionText;
+use super::open::is_usual_database;
 use super::session_rows::{self, Schema, SessionRow};
 use super::stored::{Kind, Stored};
 use super::talk::Talk;
@@ -65,7 +66,10 @@ pub(super) fn tolerate(
 
 pub(super) fn source_error(why: ForeignError) -> SourceError {
     match why {
-        ForeignError::Gone { path } => SourceError::NotFound { path },
+        ForeignError::Gone { path } => SourceError::NotFound {
+            program: "opencode",
+            path,
+        },
         why => SourceError::Unreadable {
             reason: why.reason(),
             path: why.into_path(),
@@ -122,9 +126,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, SourceError> {
     let mut found = Vec::new();
     for child in std::fs::read_dir(folder).map_err(failed)? {
         let path = child.map_err(failed)?.path();
-        let name = path.file_name().map(std::ffi::OsStr::to_string_lossy);
-        let named = name.is_some_and(|n| n.starts_with("opencode") && n.ends_with(".db"));
-        if named && path.is_file() {
+        if path.file_name().is_some_and(is_usual_database) && path.is_file() {
             found.push(path);
         }
     }
@@ -144,7 +146,7 @@ pub(super) struct Database {
     /// As it was found.
     pub(super) shown: PathBuf,
     pub(super) foreign: ForeignDatabase,
-    schema: Mutex<Option<(Mark, Arc<Schema>)>>,
+    schema: Mutex<Option<(SchemaMark, Arc<Schema>)>>,
     listed: Mutex<Option<(Mark, Arc<Listed>)>>,
     /// Agents that only first messages name; they do not change.
     agents: Mutex<HashMap<Box<str>, Box<str>>>,
@@ -174,7 +176,7 @@ impl Database {
 
     /// Its tables and columns.
     pub(super) fn schema(&self) -> Result<Arc<Schema>, ForeignError> {
-        let mark = self.foreign.mark()?;
+        let mark = self.foreign.schema_mark()?;
         if let Some((old, schema)) = lock(&self.schema).as_ref()
             && *old == mark
         {
@@ -196,6 +198,13 @@ impl Database {
         }
         let schema = self.schema()?;
         let listed = self.foreign.read(|reader| self.list(reader, &schema))?;
+        let ids: HashSet<&str> = listed
+            .rows
+            .iter()
+            .map(|(_, row)| &*row.session.id)
+            .collect();
+        lock(&self.agents).retain(|id, _| ids.contains(&**id));
+        lock(&self.stamps).retain(|id, _| ids.contains(&**id));
         let listed = Arc::new(listed);
         *lock(&self.listed) = Some((mark, listed.clone()));
         Ok(listed)

@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use super::database::Place;
 use super::generation::Record;
+use super::neutral_message::role;
 use super::session_message::{columns, form_of};
 use super::session_rows::Schema;
 use super::sqlite::data_columns;
@@ -44,6 +45,8 @@ struct Batch {
     found: Vec<Candidate>,
     last: i64,
     done: bool,
+    /// The session of the last row.
+    session: String,
 }
 
 /// Which rows are looked through.
@@ -147,7 +150,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn range(&self, mut from: i64, to: i64) -> Result<(), ForeignError> {
-        let mut jump = 1_i64;
+        let (mut jump, mut before) = (1_i64, String::new());
         while from <= to && !(self.scan.stopped)() {
             let mut damaged = false;
             let batch = self.database.read(|reader| {
@@ -172,6 +175,11 @@ impl Work<'_> {
             let read_some = batch.last >= from;
             from = batch.last.max(from.saturating_sub(1)).saturating_add(1);
             if damaged {
+                // Rows of one session stand together: what is lost is most likely of this one.
+                if !batch.session.is_empty() {
+                    before.clone_from(&batch.session);
+                }
+                (self.scan.unread)(&before);
                 jump = if read_some { 1 } else { jump.saturating_mul(2) };
                 from = from.saturating_add(jump);
             }
@@ -184,6 +192,7 @@ impl Work<'_> {
             found: Vec::new(),
             last: from.saturating_sub(1),
             done: true,
+            session: String::new(),
         };
         let (mut bytes, mut count) = (0, 0_usize);
         let mut session = Session::default();
@@ -205,6 +214,7 @@ impl Work<'_> {
             true => roles(reader, &mut batch.found),
             false => Ok(()),
         });
+        batch.session = session.id;
         (batch, outcome)
     }
 
@@ -222,6 +232,13 @@ impl Work<'_> {
             .filter(holds)
             .and_then(|b| std::str::from_utf8(b).ok());
         let (Some(message), part, Some(text)) = (row.text(2), row.text(3), text) else {
+            // A value that is too large, or no text at all.
+            if row
+                .bytes(5)
+                .is_none_or(|bytes| std::str::from_utf8(bytes).is_err())
+            {
+                (self.scan.unread)(id);
+            }
             return 0;
         };
         if part.is_none() && !errors {
@@ -242,11 +259,17 @@ impl Work<'_> {
         batch.last = row.integer(8).unwrap_or(batch.last);
         let Some(id) = row.text(7) else { return 0 };
         let holds = |bytes: &[u8]| (self.scan.may_hold)(bytes);
-        if !session.wanted(id, self.scan) || !row.bytes(2).is_some_and(holds) {
+        if !session.wanted(id, self.scan) {
             return 0;
         }
-        // What cannot be read is named by who reads the session.
+        if row.bytes(2).is_none() {
+            (self.scan.unread)(id);
+        }
+        if !row.bytes(2).is_some_and(holds) {
+            return 0;
+        }
         let Ok((newer, form)) = form_of(row, self.place) else {
+            (self.scan.unread)(id);
             return 0;
         };
         let role = role_of(form.text.as_bytes());
@@ -320,12 +343,7 @@ struct Speaker<'a> {
 /// The role that a message's JSON says.
 pub(super) fn role_of(data: &[u8]) -> Option<Role> {
     let speaker: Speaker<'_> = serde_json::from_slice(data).ok()?;
-    match &*speaker.role {
-        "user" => Some(Role::User),
-        "assistant" => Some(Role::Assistant),
-        "system" => Some(Role::System),
-        _ => None,
-    }
+    role(&speaker.role)
 }
 
 /// Looks up who the candidates are from, each message once.

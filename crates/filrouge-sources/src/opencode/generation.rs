@@ -39,6 +39,12 @@ pub(super) struct SessionText {
     pub(super) fork_of: Option<Box<str>>,
 }
 
+/// All sessions, with a cheap mark of what they were read from.
+pub(super) struct Listed {
+    pub(super) mark: Stamp,
+    pub(super) sessions: Vec<SessionText>,
+}
+
 /// A part of a message: a JSON object as in section "part types" of 1.x.
 #[derive(Debug)]
 pub(super) struct PartText {
@@ -85,18 +91,15 @@ pub(super) trait Generation: Send + Sync {
     /// `session_v2`, `session_message`, `sqlite`, `storage` or `project`.
     fn name(&self) -> &'static str;
 
-    /// A cheap mark of the whole listing: as long as it is the same, [`Generation::sessions`] gives the same. `None`
-    /// when nothing can be said.
+    /// All sessions in any order, each id once; `None` when nothing has changed since the mark `known`.
     ///
     /// # Errors
     /// [`SourceError`] when the storage as a whole has gone or cannot be read.
-    fn mark(&self) -> Result<Option<Stamp>, SourceError>;
-
-    /// All sessions in any order, each id once.
-    ///
-    /// # Errors
-    /// As [`Generation::mark`].
-    fn sessions(&self, skipped: &mut Vec<Skipped>) -> Result<Vec<SessionText>, SourceError>;
+    fn news(
+        &self,
+        known: Option<Stamp>,
+        skipped: &mut Vec<Skipped>,
+    ) -> Result<Option<Listed>, SourceError>;
 
     /// One session, as it is now.
     ///
@@ -128,16 +131,17 @@ pub(super) trait Generation: Send + Sync {
     fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError>;
 
     /// Gives `each` every part, and every message with an `error`, whose text [`Scan::may_hold`], of the sessions that are [`Scan::wanted`], until
-    /// [`Scan::stopped`]. From two threads, in no order; without [`Scan::found`]. What cannot be read is passed over.
+    /// [`Scan::stopped`]. From two threads, in no order; without [`Scan::found`]. A session of
+    /// which something cannot be read is given to [`Scan::unread`].
     ///
     /// # Errors
-    /// As [`Generation::mark`].
+    /// As [`Generation::news`].
     fn scan(&self, scan: &Scan<'_>, each: &(dyn Fn(&Record<'_>) + Sync))
     -> Result<(), SourceError>;
 
     /// Names messages and parts that no session leads to.
     ///
     /// # Errors
-    /// As [`Generation::mark`].
+    /// As [`Generation::news`].
     fn strays(&self, skipped: &mut Vec<Skipped>) -> Result<(), SourceError>;
 }

@@ -8,7 +8,7 @@ use super::message::{Kind, Message, Place, agent};
 use super::parts::{self, Mapped, Speaker, Use};
 use super::tree::skip;
 use crate::object::{Object, Refusal, Writer, plain};
-use crate::{Outcome, SkipReason, Skipped};
+use crate::{MessageError, Outcome, SkipReason, Skipped};
 
 /// Fields of a message that have a place of their own: the session is the path's, tokens and cost
 /// are `usage`, and the error is an item.
@@ -211,16 +211,14 @@ pub(super) fn outcome_of_error(message: &Message) -> Outcome {
         return Outcome::Unanswered;
     };
     let error = error(&object);
-    let code = plain(error.name.unwrap_or(UNNAMED));
-    if code == "MessageAbortedError" {
-        return Outcome::Cancelled;
-    }
-    let message = error.message.map_or_else(|| code.clone(), plain);
-    Outcome::Failed {
-        code: code.into(),
+    let name = plain(error.name.unwrap_or(UNNAMED));
+    let message = error.message.map_or_else(|| name.clone(), plain);
+    let error = MessageError {
+        name: name.into(),
         message: message.into(),
         retryable: error.retryable,
-    }
+    };
+    Outcome::of_error(error)
 }
 
 /// The finished items.

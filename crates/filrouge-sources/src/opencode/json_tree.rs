@@ -74,8 +74,8 @@ impl Layout for JsonTree {
         Path::new("session").join(folder)
     }
 
-    fn message_dir(&self, _folder: &str, session: &str) -> PathBuf {
-        Path::new("message").join(session)
+    fn message_root(&self, _folder: &str) -> PathBuf {
+        "message".into()
     }
 
     fn part_root(&self, _folder: &str, _session: &str) -> PathBuf {

@@ -71,8 +71,8 @@ impl Layout for LegacyTree {
         self.session(folder).join("info")
     }
 
-    fn message_dir(&self, folder: &str, session: &str) -> PathBuf {
-        self.session(folder).join("message").join(session)
+    fn message_root(&self, folder: &str) -> PathBuf {
+        self.session(folder).join("message")
     }
 
     fn part_root(&self, folder: &str, session: &str) -> PathBuf {

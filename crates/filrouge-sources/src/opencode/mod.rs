@@ -31,15 +31,16 @@ mod tree;
 mod tree_listing;
 mod tree_messages;
 mod tree_scan;
+mod tree_stamp;
 mod turns;
 
 use std::sync::{Arc, Mutex};
 
-pub use open::open;
+pub use open::{is_usual_database, open, open_at};
 
 use crate::{
-    Conversation, Found, Listing, LoadedSession, MessageError, Part, ReadError, Scan, Skipped,
-    Source, SourceError, Stamp,
+    Conversation, Found, Header, Listing, LoadedSession, MessageError, Part, ReadError, Scan,
+    Skipped, Source, SourceError, Stamp,
 };
 use generation::{Generation, Record};
 use tree::lock;
@@ -59,18 +60,22 @@ impl OpenCode {
         }
     }
 
-    fn read_listing(&self) -> Result<Listing, SourceError> {
+    /// The listing with its mark, unless nothing has changed since the mark `known`.
+    fn read_listing(&self, known: Option<Stamp>) -> Result<Option<(Stamp, Listing)>, SourceError> {
         let mut listing = Listing::default();
-        for text in self.generation.sessions(&mut listing.skipped)? {
+        let Some(listed) = self.generation.news(known, &mut listing.skipped)? else {
+            return Ok(None);
+        };
+        for text in listed.sessions {
             match session::header(self.generation.name(), &text) {
                 Ok(header) => listing.headers.push(Arc::new(header)),
                 Err(why) => listing.skipped.push(why),
             }
         }
-        let key = |header: &crate::Header| (header.created, header.id.clone());
-        listing.headers.sort_by_cached_key(|header| key(header));
+        let by_place = |a: &Arc<Header>, b: &Arc<Header>| a.place().cmp(&b.place());
+        listing.headers.sort_unstable_by(by_place);
         listing.skipped.sort();
-        Ok(listing)
+        Ok(Some((listed.mark, listing)))
     }
 }
 
@@ -83,17 +88,18 @@ impl Source for OpenCode {
         self.generation.name()
     }
 
-    fn list(&self) -> Result<Listing, SourceError> {
-        // Before reading: what changes meanwhile is seen by the next call.
-        let mark = self.generation.mark()?;
-        if let (Some(mark), Some((old, listing))) = (mark, lock(&self.listed).as_ref())
-            && mark == *old
-        {
-            return Ok(Listing::clone(listing));
+    fn list(&self) -> Result<Arc<Listing>, SourceError> {
+        let old = lock(&self.listed).clone();
+        let known = old.as_ref().map(|(mark, _)| *mark);
+        match (self.read_listing(known)?, old) {
+            (None, Some((_, listing))) => Ok(listing),
+            (None, None) => Ok(Arc::default()),
+            (Some((mark, listing)), _) => {
+                let listing = Arc::new(listing);
+                *lock(&self.listed) = Some((mark, listing.clone()));
+                Ok(listing)
+            }
         }
-        let listing = self.read_listing()?;
-        *lock(&self.listed) = mark.map(|mark| (mark, Arc::new(listing.clone())));
-        Ok(listing)
     }
 
     fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
@@ -115,7 +121,6 @@ impl Source for OpenCode {
                 error,
             });
         };
-        // What cannot be used is named by who reads the session.
         self.generation.scan(scan, &|record| match record.part {
             Some(part) => {
                 let owner = neutral_part::Owner {
@@ -123,8 +128,9 @@ impl Source for OpenCode {
                     message: record.message,
                     part,
                 };
-                if let Ok(read) = neutral_part::read(&owner, record.text) {
-                    found(record, std::slice::from_ref(&read.part), None);
+                match neutral_part::read(&owner, record.text) {
+                    Ok(read) => found(record, std::slice::from_ref(&read.part), None),
+                    Err(_) => (scan.unread)(record.session),
                 }
             }
             None => {

@@ -139,14 +139,14 @@ fn tool(fields: Fields<'_>) -> Option<Tool> {
     let around = fields
         .metadata
         .and_then(|raw| Object::parse(raw.get()).ok());
-    let child = metadata.session.as_ref().map(|id| (&*id.0).into());
+    let child: Option<Box<str>> = metadata.session.as_ref().map(|id| (&*id.0).into());
     let child = child.or_else(|| Metadata::lenient(&around?).session.map(Into::into));
     let (files, changes) = changed(metadata);
     let name: Box<str> = fields.tool?.into();
     Some(Tool {
         call_id: fields.call?.into(),
         // Other tools have sessions that are none of OpenCode's.
-        child: child.filter(|id: &Box<str>| &*name == "task" || id.starts_with("ses_")),
+        child: child.filter(|id| &*name == "task" || id.starts_with("ses_")),
         name,
         status,
         input: input.map_or("null", RawValue::get).into(),

@@ -4,6 +4,22 @@ use crate::object::{Object, Refusal, Writer};
 
 use super::newer_form::{array, bad, file, times};
 
+/// Fields of a state that have a place of their own in a part, or none there.
+const TAKEN: [&str; 12] = [
+    "status",
+    "input",
+    "content",
+    "output",
+    "title",
+    "error",
+    "metadata",
+    "structured",
+    "attachments",
+    "native",
+    "providerState",
+    "state",
+];
+
 /// A tool call of an answer's content.
 pub(super) fn tool(one: &Object<'_>) -> Result<Writer, Refusal> {
     let state = one.object("state")?.ok_or_else(|| bad("state"))?;
@@ -34,14 +50,7 @@ fn state(state: &Object<'_>, time: Option<&Object<'_>>) -> Writer {
     };
     let mut out = Writer::default();
     out.text("status", &status);
-    match state.get("input") {
-        // Still being written: the beginning of its JSON.
-        Some(raw) if raw.starts_with('"') => {
-            out.raw("input", "{}");
-            out.raw("raw", raw);
-        }
-        raw => out.raw("input", raw.unwrap_or("{}")),
-    }
+    input(&mut out, state);
     let content = state.get("content").and_then(array).unwrap_or_default();
     let content: Vec<Object<'_>> = content
         .into_iter()
@@ -68,22 +77,19 @@ fn state(state: &Object<'_>, time: Option<&Object<'_>>) -> Writer {
         out.nested("time", times(time, &names));
     }
     attachments(&mut out, state, &content);
-    let taken = [
-        "status",
-        "input",
-        "content",
-        "output",
-        "title",
-        "error",
-        "metadata",
-        "structured",
-        "attachments",
-        "native",
-        "providerState",
-        "state",
-    ];
-    out.append(state.without(&taken));
+    out.append(state.without(&TAKEN));
     out
+}
+
+fn input(out: &mut Writer, state: &Object<'_>) {
+    match state.get("input") {
+        // Still being written: the beginning of its JSON.
+        Some(raw) if raw.starts_with('"') => {
+            out.raw("input", "{}");
+            out.raw("raw", raw);
+        }
+        raw => out.raw("input", raw.unwrap_or("{}")),
+    }
 }
 
 /// The texts of a call's content one after the other, as one token.

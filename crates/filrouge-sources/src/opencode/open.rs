@@ -1,8 +1,11 @@
 //! What lies at a path: every storage of OpenCode there is.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use filrouge_types::{Clock, SystemClock};
 
 use super::generation::Generation;
 use super::json_tree::JsonTree;
@@ -21,13 +24,21 @@ use crate::{Source, SourceError};
 /// # Errors
 /// [`SourceError`], which has a hint for the user: nothing there, nothing recognised, or not readable.
 pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
+    open_at(path, Arc::new(SystemClock))
+}
+
+/// [`open`] with a clock, which tells whether a session is still written to.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_at(path: &Path, clock: Arc<dyn Clock>) -> Result<Vec<Arc<dyn Source>>, SourceError> {
     let meta = fs::metadata(path).map_err(|e| failed(path, &e))?;
     let mut generations = Vec::new();
     if meta.is_dir() {
         if holds_databases(path)? {
             generations.append(&mut database::open(path)?);
         }
-        generations.append(&mut trees(path)?);
+        generations.append(&mut trees(path, &clock)?);
     } else if is_database(path) {
         generations.append(&mut database::open(path)?);
     }
@@ -45,7 +56,10 @@ pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
 fn failed(path: &Path, error: &std::io::Error) -> SourceError {
     let path = path.to_owned();
     match error.kind() {
-        std::io::ErrorKind::NotFound => SourceError::NotFound { path },
+        std::io::ErrorKind::NotFound => SourceError::NotFound {
+            program: "opencode",
+            path,
+        },
         _ => SourceError::Unreadable {
             path,
             reason: error.to_string(),
@@ -65,33 +79,41 @@ fn is_database(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "db")
 }
 
+/// Whether a file has the usual name of a database of OpenCode: `opencode.db`, or `opencode-<channel>.db`.
+#[must_use]
+pub fn is_usual_database(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name.starts_with("opencode") && name.ends_with(".db")
+}
+
 fn holds_databases(path: &Path) -> Result<bool, SourceError> {
     for child in fs::read_dir(path).map_err(|e| failed(path, &e))? {
         let child = child.map_err(|e| failed(path, &e))?.file_name();
-        let name = child.to_string_lossy();
-        if name.starts_with("opencode") && name.ends_with(".db") {
+        if is_usual_database(&child) {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-fn trees(path: &Path) -> Result<Vec<Box<dyn Generation>>, SourceError> {
+fn trees(path: &Path, clock: &Arc<dyn Clock>) -> Result<Vec<Box<dyn Generation>>, SourceError> {
     let mut trees: Vec<Box<dyn Generation>> = Vec::new();
+    let clock = || clock.clone();
     if let Some(folder) = legacy_project(path) {
-        trees.push(Box::new(FileTree::new(one_project(&folder)?)));
+        trees.push(Box::new(FileTree::new(one_project(&folder)?, clock())));
         return Ok(trees);
     }
     let storages = [path.join("storage"), path.to_owned()];
     if let Some(root) = storages.into_iter().find(|folder| is_storage(folder)) {
         let files = Files { root };
-        trees.push(Box::new(FileTree::new(JsonTree { files })));
+        trees.push(Box::new(FileTree::new(JsonTree { files }, clock())));
     }
     // A `storage` folder has a `project` folder too, with files instead of projects in it.
     let projects = [path.join("project"), path.to_owned()];
     if let Some(root) = projects.into_iter().find(|folder| has_projects(folder)) {
         let files = Files { root };
-        trees.push(Box::new(FileTree::new(LegacyTree { files, only: None })));
+        let tree = LegacyTree { files, only: None };
+        trees.push(Box::new(FileTree::new(tree, clock())));
     }
     Ok(trees)
 }

@@ -38,7 +38,10 @@ fn read(generation: &'static str, session: &SessionText) -> Result<Header, Refus
         id: session.id.clone(),
         source: "opencode",
         generation,
-        parent_id: text("parentID").filter(|id: &Box<str>| files::is_id(id)),
+        parent_id: object
+            .text("parentID")
+            .filter(|id| files::is_id(id))
+            .map(Into::into),
         fork_of: own(&session.fork_of),
         project_id: Some(session.folder.clone()).filter(|key| !key.is_empty()),
         project_name: own(&session.project.name),

@@ -9,7 +9,7 @@ use filrouge_sqlite::foreign::{ForeignError, Reader, Value};
 
 use super::database::{Database, Place, read_error, source_error, tolerate};
 use super::database_scan::{Rows, has_error, role_of, scan};
-use super::generation::{Generation, MessageText, Record, SessionText};
+use super::generation::{Generation, Listed, MessageText, Record, SessionText};
 use super::session_rows::{Schema, SessionRow};
 use super::tree::skip;
 use super::{session_message, session_v2, sqlite};
@@ -83,11 +83,16 @@ impl Generation for Stored {
         }
     }
 
-    fn mark(&self) -> Result<Option<Stamp>, SourceError> {
-        self.database.mark().map(Some).map_err(source_error)
-    }
-
-    fn sessions(&self, skipped: &mut Vec<Skipped>) -> Result<Vec<SessionText>, SourceError> {
+    fn news(
+        &self,
+        known: Option<Stamp>,
+        skipped: &mut Vec<Skipped>,
+    ) -> Result<Option<Listed>, SourceError> {
+        // Before reading: what changes meanwhile is seen by the next call.
+        let mark = self.database.mark().map_err(source_error)?;
+        if known == Some(mark) {
+            return Ok(None);
+        }
         let schema = self.database.schema().map_err(source_error)?;
         if self.kind == Kind::Sqlite && !schema.has(sqlite::TABLE) && !schema.has(session_v2::TABLE)
         {
@@ -115,7 +120,8 @@ impl Generation for Stored {
                 ));
             }
         }
-        Ok(found)
+        let sessions = found;
+        Ok(Some(Listed { mark, sessions }))
     }
 
     fn session(&self, id: &str) -> Result<SessionText, ReadError> {
@@ -266,7 +272,11 @@ impl Stored {
         each: &(dyn Fn(&Record<'_>) + Sync),
     ) -> Result<(), ForeignError> {
         let talk = self.database.talk(self.kind.table(), session)?;
-        for message in talk.finish().0 {
+        let (messages, skipped) = talk.finish();
+        if !skipped.is_empty() {
+            (scan.unread)(&session.id);
+        }
+        for message in messages {
             let own = message.text.as_bytes();
             let role = if scan.roles { role_of(own) } else { None };
             let give = |part, text| {

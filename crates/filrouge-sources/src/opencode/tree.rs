@@ -3,21 +3,18 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use filrouge_types::{Clock, SystemClock};
+use filrouge_types::Clock;
 use rustix::fs::Stat;
 
-use super::generation::{Generation, MessageText, Project, Record, SessionText};
+use super::generation::{Generation, Listed, MessageText, Project, Record, SessionText};
 use super::tree_listing::Known;
+use super::tree_stamp::Stamps;
 use super::{tree_messages, tree_scan};
 use crate::files::{Files, Folder};
 use crate::object::{Refusal, Writer};
 use crate::{ReadError, Scan, SkipReason, Skipped, SourceError, Stamp};
-
-/// A session whose newest change is older is no longer written to: its message and part files are not looked at for
-/// its stamp.
-const QUIET_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// Where one generation keeps things; paths are below the root. All names given to it come from its own listings.
 pub(super) trait Layout: Send + Sync {
@@ -33,8 +30,13 @@ pub(super) trait Layout: Send + Sync {
     /// The folder of a project's session files.
     fn session_dir(&self, folder: &str) -> PathBuf;
 
+    /// The folder that has a folder of message files for each session of a project.
+    fn message_root(&self, folder: &str) -> PathBuf;
+
     /// The folder of a session's message files.
-    fn message_dir(&self, folder: &str, session: &str) -> PathBuf;
+    fn message_dir(&self, folder: &str, session: &str) -> PathBuf {
+        self.message_root(folder).join(session)
+    }
 
     /// The folder that has a folder of part files for each message.
     fn part_root(&self, folder: &str, session: &str) -> PathBuf;
@@ -59,16 +61,16 @@ pub(super) struct FileTree<L> {
     pub(super) known: Mutex<HashMap<(String, String), Known>>,
     /// The project of each session that was listed last.
     pub(super) folders: Mutex<HashMap<Box<str>, Box<str>>>,
-    pub(super) clock: SystemClock,
+    pub(super) stamps: Stamps,
 }
 
 impl<L: Layout> FileTree<L> {
-    pub(super) fn new(layout: L) -> Self {
+    pub(super) fn new(layout: L, clock: Arc<dyn Clock>) -> Self {
         Self {
             layout,
             known: Mutex::default(),
             folders: Mutex::default(),
-            clock: SystemClock,
+            stamps: Stamps::new(clock),
         }
     }
 
@@ -81,6 +83,7 @@ impl<L: Layout> FileTree<L> {
         let files = self.layout.files();
         files.root().map(drop).map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound => SourceError::NotFound {
+                program: "opencode",
                 path: files.root.clone(),
             },
             _ => SourceError::Unreadable {
@@ -96,7 +99,7 @@ impl<L: Layout> FileTree<L> {
         if let Some(folder) = known(self) {
             return Ok(folder);
         }
-        self.sessions(&mut Vec::new()).map_err(unavailable)?;
+        self.listed(None, &mut Vec::new()).map_err(unavailable)?;
         known(self).ok_or(ReadError::Gone)
     }
 }
@@ -106,12 +109,12 @@ impl<L: Layout> Generation for FileTree<L> {
         self.layout.name()
     }
 
-    fn mark(&self) -> Result<Option<Stamp>, SourceError> {
-        self.listing_mark().map(Some)
-    }
-
-    fn sessions(&self, skipped: &mut Vec<Skipped>) -> Result<Vec<SessionText>, SourceError> {
-        self.listed(skipped)
+    fn news(
+        &self,
+        known: Option<Stamp>,
+        skipped: &mut Vec<Skipped>,
+    ) -> Result<Option<Listed>, SourceError> {
+        self.listed(known, skipped)
     }
 
     fn session(&self, id: &str) -> Result<SessionText, ReadError> {
@@ -130,7 +133,9 @@ impl<L: Layout> Generation for FileTree<L> {
         session: &SessionText,
         skipped: &mut Vec<Skipped>,
     ) -> Result<Vec<MessageText>, ReadError> {
-        Ok(tree_messages::read(&self.layout, session, skipped))
+        let (read, state) = tree_messages::read(&self.layout, session, skipped);
+        self.stamps.learn(&session.id, state);
+        Ok(read)
     }
 
     fn place(&self, session: &SessionText, message: &str, part: Option<&str>) -> PathBuf {
@@ -161,9 +166,15 @@ impl<L: Layout> Generation for FileTree<L> {
             ReadError::Gone
         })?;
         marks.add(&own);
-        let newest = self.clock.now().as_micros() / 1000 - QUIET_MS;
-        tree_messages::stamp(&self.layout, &folder, id, newest, &mut marks);
-        Ok(Some(marks.finish()))
+        let root = self
+            .folder(&self.layout.message_root(&folder))
+            .ok()
+            .flatten();
+        if let Some(messages) = root.and_then(|root| root.stat_of(id)) {
+            marks.add(&messages);
+        }
+        let full = || tree_messages::state(&self.layout, &folder, id);
+        Ok(Some(self.stamps.stamp(id, marks, full)))
     }
 
     fn scan(
@@ -216,7 +227,7 @@ impl FileMark {
 }
 
 /// The states of many files as one mark.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Marks {
     first: DefaultHasher,
     count: u64,

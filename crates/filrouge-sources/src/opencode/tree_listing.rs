@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rustix::fs::Stat;
 use serde::Deserialize;
 
-use super::generation::{Project, SessionText};
+use super::generation::{Listed, Project, SessionText};
 use super::order;
 use super::session;
 use super::tree::{FileMark, FileTree, Layout, Marks, lock};
-use crate::{ReadError, SkipReason, Skipped, SourceError};
+use crate::files::Folder;
+use crate::{ReadError, SkipReason, Skipped, SourceError, Stamp};
 
 /// So many messages are looked at for one that names an agent.
 const FIRST_MESSAGES: usize = 4;
@@ -23,6 +23,9 @@ const FILES_PER_THREAD: usize = 24;
 pub(super) struct Known {
     mark: FileMark,
     session: SessionText,
+    /// The state of its folder of messages before it was read, where no agent is known: the first message may still
+    /// come.
+    waits: Option<Option<FileMark>>,
 }
 
 /// A session file that was seen.
@@ -30,102 +33,126 @@ struct Seen {
     /// Its index among the project folders.
     project: usize,
     id: String,
-    stat: Stat,
+    mark: FileMark,
+}
+
+/// The folder of a project's sessions.
+struct Shelf {
+    project: String,
+    sessions: Option<Folder>,
 }
 
 /// What lies in the session folders at one moment.
 #[derive(Default)]
 struct Walk {
-    folders: Vec<String>,
+    shelves: Vec<Shelf>,
     seen: Vec<Seen>,
+    marks: Marks,
 }
 
 impl<L: Layout> FileTree<L> {
-    /// Everything in the session folders; `marks` takes its state.
-    fn walk(&self, marks: &mut Marks, skipped: &mut Vec<Skipped>) -> Result<Walk, SourceError> {
+    /// Everything in the session folders.
+    fn walk(&self, skipped: &mut Vec<Skipped>) -> Result<Walk, SourceError> {
         self.check_root()?;
-        let mut walk = Walk {
-            folders: self.layout.folders(skipped),
-            seen: Vec::new(),
-        };
-        for (project, name) in walk.folders.iter().enumerate() {
-            marks.put(name);
-            marks.put(&self.layout.project_mark(name));
-            let dir = match self.folder(&self.layout.session_dir(name)) {
-                Ok(Some(dir)) => dir,
-                Ok(None) => continue,
-                Err(why) => {
-                    skipped.push(why);
-                    continue;
-                }
-            };
-            if let Some(stat) = dir.own_stat() {
-                marks.add(&stat);
-            }
-            for id in dir.ids(skipped) {
-                // One that has gone since the folder was listed is not there.
-                if let Some(stat) = dir.stat(&id) {
-                    marks.put(&id);
+        let mut walk = Walk::default();
+        let marks = &mut walk.marks;
+        for (project, name) in self.layout.folders(skipped).into_iter().enumerate() {
+            marks.put(&name);
+            marks.put(&self.layout.project_mark(&name));
+            let dir = self.folder(&self.layout.session_dir(&name));
+            let sessions = dir.unwrap_or_else(|why| {
+                skipped.push(why);
+                None
+            });
+            if let Some(dir) = &sessions {
+                if let Some(stat) = dir.own_stat() {
                     marks.add(&stat);
-                    walk.seen.push(Seen { project, id, stat });
+                }
+                for id in dir.ids(skipped) {
+                    // One that has gone since the folder was listed is not there.
+                    if let Some(stat) = dir.stat(&id) {
+                        let mark = FileMark::of(&stat);
+                        marks.put(&id);
+                        marks.put(&mark);
+                        walk.seen.push(Seen { project, id, mark });
+                    }
                 }
             }
+            walk.shelves.push(Shelf {
+                project: name,
+                sessions,
+            });
         }
         Ok(walk)
     }
 
-    /// [`super::generation::Generation::mark`]. The first message of a session whose agent is not known may still come.
-    pub(super) fn listing_mark(&self) -> Result<crate::Stamp, SourceError> {
-        let mut marks = Marks::default();
-        self.walk(&mut marks, &mut Vec::new())?;
+    /// The mark of a walk, and of the folders in which a first message may have come.
+    fn mark(
+        &self,
+        mut marks: Marks,
+        now: impl Fn(&Key, Option<FileMark>) -> Option<FileMark>,
+    ) -> Stamp {
         let known = lock(&self.known);
+        let waits = |known: &Known| known.waits;
         let mut waiting: Vec<_> = known
             .iter()
-            .filter(|(_, known)| known.session.agent.is_none())
-            .map(|(key, _)| key.clone())
+            .filter_map(|(key, known)| Some((key, waits(known)?)))
             .collect();
-        drop(known);
-        waiting.sort();
-        for (folder, id) in waiting {
-            let dir = self.folder(&self.layout.message_dir(&folder, &id));
-            if let Some(stat) = dir.ok().flatten().and_then(|dir| dir.own_stat()) {
-                marks.add(&stat);
-            }
+        waiting.sort_unstable_by_key(|(key, _)| *key);
+        for (key, before) in waiting {
+            marks.put(&now(key, before));
         }
-        Ok(marks.finish())
+        marks.finish()
     }
 
-    /// [`super::generation::Generation::sessions`].
+    /// The state of a session's folder of messages.
+    fn messages_mark(&self, (folder, id): &Key) -> Option<FileMark> {
+        let root = self.folder(&self.layout.message_root(folder)).ok()??;
+        root.stat_of(id).map(|stat| FileMark::of(&stat))
+    }
+
+    /// [`super::generation::Generation::news`].
     pub(super) fn listed(
         &self,
+        last: Option<Stamp>,
         skipped: &mut Vec<Skipped>,
-    ) -> Result<Vec<SessionText>, SourceError> {
-        let walk = self.walk(&mut Marks::default(), skipped)?;
-        let projects: Vec<Project> = walk.folders.iter().map(|f| self.told(f, skipped)).collect();
+    ) -> Result<Option<Listed>, SourceError> {
+        let walk = self.walk(skipped)?;
+        let now = self.mark(walk.marks.clone(), |key, _| self.messages_mark(key));
+        if last == Some(now) {
+            return Ok(None);
+        }
+        let told = |shelf: &Shelf| self.told(&shelf.project, skipped);
+        let projects: Vec<Project> = walk.shelves.iter().map(told).collect();
         let mut known = std::mem::take(&mut *lock(&self.known));
         let mut kept = HashMap::with_capacity(walk.seen.len());
         let mut fresh = Vec::new();
         for seen in walk.seen {
-            let key = (walk.folders[seen.project].clone(), seen.id.clone());
+            let Some(shelf) = walk.shelves.get(seen.project) else {
+                continue;
+            };
+            let key = (shelf.project.clone(), seen.id);
             match known.remove(&key) {
-                Some(old)
-                    if old.mark == FileMark::of(&seen.stat) && old.session.agent.is_some() =>
-                {
+                Some(old) if old.mark == seen.mark && old.waits.is_none() => {
                     kept.insert(key, old);
                 }
-                _ => fresh.push((key, FileMark::of(&seen.stat))),
+                _ => fresh.push(Fresh {
+                    key,
+                    mark: seen.mark,
+                    project: seen.project,
+                }),
             }
         }
-        for (key, mark, read) in self.read_many(fresh) {
+        for (fresh, read) in self.read_many(fresh, &walk.shelves) {
             match read {
-                Ok(session) => drop(kept.insert(key, Known { mark, session })),
+                Ok(known) => drop(kept.insert(fresh.key, known)),
                 Err(why) => skipped.push(why),
             }
         }
         let by_folder: HashMap<&str, &Project> = walk
-            .folders
+            .shelves
             .iter()
-            .map(String::as_str)
+            .map(|shelf| &*shelf.project)
             .zip(&projects)
             .collect();
         let mut sessions = Vec::with_capacity(kept.len());
@@ -139,10 +166,13 @@ impl<L: Layout> FileTree<L> {
             sessions.push(known.session.clone());
         }
         *lock(&self.known) = kept;
+        let mark = self.mark(walk.marks, |_, before| before);
         let sessions = once_each(sessions, skipped);
         let folders = sessions.iter().map(|s| (s.id.clone(), s.folder.clone()));
-        *lock(&self.folders) = folders.collect();
-        Ok(sessions)
+        let folders: HashMap<_, _> = folders.collect();
+        self.stamps.retain(|id| folders.contains_key(id));
+        *lock(&self.folders) = folders;
+        Ok(Some(Listed { mark, sessions }))
     }
 
     /// A project file that cannot be used costs no session.
@@ -154,22 +184,50 @@ impl<L: Layout> FileTree<L> {
     }
 
     /// Reads session files on two threads where there are many.
-    fn read_many(&self, fresh: Vec<(Key, FileMark)>) -> Vec<(Key, FileMark, Read)> {
-        let read = |part: &[(Key, FileMark)]| {
-            let one =
-                |(key, mark): &(Key, FileMark)| (key.clone(), *mark, self.read(&key.0, &key.1));
-            part.iter().map(one).collect::<Vec<_>>()
+    fn read_many(&self, fresh: Vec<Fresh>, shelves: &[Shelf]) -> Vec<(Fresh, Read)> {
+        // One folder for all projects, or one each.
+        let messages: Vec<_> = shelves
+            .iter()
+            .map(|shelf| self.folder(&self.layout.message_root(&shelf.project)))
+            .map(|root| root.ok().flatten())
+            .collect();
+        let one = |fresh: &Fresh| {
+            let at = fresh.project;
+            let sessions = shelves.get(at).and_then(|shelf| shelf.sessions.as_ref());
+            let messages = messages.get(at).and_then(Option::as_ref);
+            self.known_of(fresh, sessions, messages)
         };
-        if fresh.len() < 2 * FILES_PER_THREAD {
-            return read(&fresh);
-        }
-        let (one, other) = fresh.split_at(fresh.len() / 2);
-        std::thread::scope(|scope| {
-            let other = scope.spawn(|| read(other));
-            let mut all = read(one);
-            // A thread that panicked has told so; its half is missing as if unlisted.
-            all.extend(other.join().unwrap_or_default());
-            all
+        let (left, right) = fresh.split_at(fresh.len() / 2);
+        let read: Vec<Read> = match fresh.len() < 2 * FILES_PER_THREAD {
+            true => fresh.iter().map(one).collect(),
+            false => std::thread::scope(|scope| {
+                let right = scope.spawn(|| right.iter().map(one).collect::<Vec<_>>());
+                let mut all: Vec<Read> = left.iter().map(one).collect();
+                // A thread that panicked has told so; its half is missing as if unlisted.
+                all.extend(right.join().unwrap_or_default());
+                all
+            }),
+        };
+        fresh.into_iter().zip(read).collect()
+    }
+
+    fn known_of(
+        &self,
+        fresh: &Fresh,
+        sessions: Option<&Folder>,
+        messages: Option<&Folder>,
+    ) -> Read {
+        let (folder, id) = &fresh.key;
+        let before = || Some(FileMark::of(&messages?.stat_of(id)?));
+        let before = before();
+        let session = match sessions {
+            Some(sessions) => self.read_in(sessions, messages, folder, id)?,
+            None => self.read(folder, id)?,
+        };
+        Ok(Known {
+            mark: fresh.mark,
+            waits: session.agent.is_none().then_some(before),
+            session,
         })
     }
 
@@ -197,21 +255,31 @@ impl<L: Layout> FileTree<L> {
         Ok(Some(session))
     }
 
-    fn read(&self, folder: &str, id: &str) -> Read {
+    fn read(&self, folder: &str, id: &str) -> Result<SessionText, Skipped> {
         let below = self.layout.session_dir(folder);
-        let place = self
-            .layout
-            .files()
-            .root
-            .join(&below)
-            .join(format!("{id}.json"));
-        let gone = || Skipped::new(&place, SkipReason::Unreadable, "it has gone");
-        let text = self.folder(&below)?.ok_or_else(gone)?.text(id)?;
-        let first = self.first(folder, id);
+        let gone = || {
+            let place = self.layout.files().root.join(&below);
+            let place = place.join(format!("{id}.json"));
+            Skipped::new(&place, SkipReason::Unreadable, "it has gone")
+        };
+        let sessions = self.folder(&below)?.ok_or_else(gone)?;
+        let messages = self.folder(&self.layout.message_root(folder));
+        self.read_in(&sessions, messages.ok().flatten().as_ref(), folder, id)
+    }
+
+    fn read_in(
+        &self,
+        sessions: &Folder,
+        messages: Option<&Folder>,
+        folder: &str,
+        id: &str,
+    ) -> Result<SessionText, Skipped> {
+        let text = sessions.text(id)?;
+        let first = messages.map_or_else(First::default, |messages| first(messages, id));
         Ok(SessionText {
             id: id.into(),
             folder: folder.into(),
-            place,
+            place: sessions.file(id),
             text: Arc::from(text),
             project: Project {
                 name: None,
@@ -222,30 +290,38 @@ impl<L: Layout> FileTree<L> {
             fork_of: None,
         })
     }
+}
 
-    /// What the first messages tell. One that cannot be read is named when the session is read.
-    fn first(&self, folder: &str, id: &str) -> First {
-        let mut first = First::default();
-        let dir = self.layout.message_dir(folder, id);
-        let Ok(Some(dir)) = self.folder(&dir) else {
-            return first;
-        };
-        let mut ids = dir.ids(&mut Vec::new());
-        order::by_id(&mut ids, String::as_str);
-        for id in ids.iter().take(FIRST_MESSAGES) {
-            if let Ok(text) = dir.text(id) {
-                first.learn(&text);
-            }
-            if first.agent.is_some() {
-                break;
-            }
+/// What the first messages tell. One that cannot be read is named when the session is read.
+fn first(messages: &Folder, id: &str) -> First {
+    let mut first = First::default();
+    let Ok(Some(dir)) = messages.below(id) else {
+        return first;
+    };
+    let mut ids = dir.ids(&mut Vec::new());
+    order::by_id(&mut ids, String::as_str);
+    let mut bytes = Vec::new();
+    for id in ids.iter().take(FIRST_MESSAGES) {
+        if dir.read(id, &mut bytes).is_ok() {
+            first.learn(&bytes);
         }
-        first
+        if first.agent.is_some() {
+            break;
+        }
     }
+    first
 }
 
 type Key = (String, String);
-type Read = Result<SessionText, Skipped>;
+type Read = Result<Known, Skipped>;
+
+/// A session file that is to be read.
+struct Fresh {
+    /// Its project and id.
+    key: Key,
+    mark: FileMark,
+    project: usize,
+}
 
 /// What messages tell of their session.
 #[derive(Default)]
@@ -271,8 +347,8 @@ struct Places<'a> {
 }
 
 impl First {
-    fn learn(&mut self, text: &str) {
-        let Ok(facts) = serde_json::from_str::<Facts<'_>>(text) else {
+    fn learn(&mut self, text: &[u8]) {
+        let Ok(facts) = serde_json::from_slice::<Facts<'_>>(text) else {
             return;
         };
         let own = |text: Option<Cow<'_, str>>| text.map(|t| t.into_owned().into());

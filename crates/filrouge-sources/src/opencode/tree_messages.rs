@@ -4,33 +4,35 @@ use std::path::Path;
 
 use super::generation::{MessageText, PartText, SessionText};
 use super::tree::{Layout, Marks};
+use super::tree_stamp::Full;
 use crate::files::Folder;
 use crate::{SkipReason, Skipped};
 
 /// Fewer messages than this are read by one thread.
 const MESSAGES_PER_THREAD: usize = 16;
 
-/// [`super::generation::Generation::messages`].
+/// [`super::generation::Generation::messages`], and the state of the files that were read.
 pub(super) fn read<L: Layout>(
     layout: &L,
     session: &SessionText,
     skipped: &mut Vec<Skipped>,
-) -> Vec<MessageText> {
+) -> (Vec<MessageText>, Full) {
     let (folder, id) = (&session.folder, &session.id);
     let Some(dir) = open(layout, &layout.message_dir(folder, id), skipped) else {
-        return Vec::new();
+        return (Vec::new(), full(&[]));
     };
     let ids = dir.ids(skipped);
-    if ids.is_empty() {
-        return Vec::new();
-    }
-    let parts = open(layout, &layout.part_root(folder, id), skipped);
+    let parts = match ids.is_empty() {
+        true => None,
+        false => open(layout, &layout.part_root(folder, id), skipped),
+    };
     let reader = Reader {
         messages: &dir,
         parts: parts.as_ref(),
     };
     if ids.len() < 2 * MESSAGES_PER_THREAD {
-        return reader.read(&ids, skipped);
+        let read = reader.read(&ids, skipped);
+        return (read.messages, full(&read.states));
     }
     let (one, other) = ids.split_at(ids.len() / 2);
     std::thread::scope(|scope| {
@@ -40,9 +42,10 @@ pub(super) fn read<L: Layout>(
         });
         let mut all = reader.read(one, skipped);
         let (mut rest, mut left_out) = other.join().unwrap_or_default();
-        all.append(&mut rest);
+        all.messages.append(&mut rest.messages);
+        all.states.append(&mut rest.states);
         skipped.append(&mut left_out);
-        all
+        (all.messages, full(&all.states))
     })
 }
 
@@ -53,6 +56,13 @@ fn open<L: Layout>(layout: &L, below: &Path, skipped: &mut Vec<Skipped>) -> Opti
     })
 }
 
+/// Some messages of a session, and the states of their files, one number for each id that was listed.
+#[derive(Default)]
+struct Piece {
+    messages: Vec<MessageText>,
+    states: Vec<u64>,
+}
+
 /// The open folders of one session.
 struct Reader<'a> {
     messages: &'a Folder,
@@ -61,20 +71,29 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn read(&self, ids: &[String], skipped: &mut Vec<Skipped>) -> Vec<MessageText> {
+    fn read(&self, ids: &[String], skipped: &mut Vec<Skipped>) -> Piece {
         let mut bytes = Vec::with_capacity(64 << 10);
-        let mut read = Vec::with_capacity(ids.len());
+        let mut read = Piece {
+            messages: Vec::with_capacity(ids.len()),
+            states: Vec::with_capacity(ids.len()),
+        };
         for id in ids {
-            match text(self.messages, id, &mut bytes) {
-                Ok(text) => read.push(MessageText {
+            let mut marks = Marks::default();
+            let own = text(self.messages, id, &mut bytes, &mut marks).map(Box::from);
+            match own {
+                Ok(text) => read.messages.push(MessageText {
                     id: id.as_str().into(),
-                    text: text.into(),
+                    text,
                     seq: None,
                     copied: false,
-                    parts: self.parts_of(id, &mut bytes, skipped),
+                    parts: self.parts_of(id, (&mut bytes, &mut marks), skipped),
                 }),
-                Err(why) => skipped.push(why),
+                Err(why) => {
+                    skipped.push(why);
+                    self.parts_state(id, &mut marks);
+                }
             }
+            read.states.push(marks.finish().0);
         }
         read
     }
@@ -82,7 +101,7 @@ impl Reader<'_> {
     fn parts_of(
         &self,
         message: &str,
-        bytes: &mut Vec<u8>,
+        (bytes, marks): (&mut Vec<u8>, &mut Marks),
         skipped: &mut Vec<Skipped>,
     ) -> Vec<PartText> {
         let dir = match self.parts.map_or(Ok(None), |parts| parts.below(message)) {
@@ -93,9 +112,13 @@ impl Reader<'_> {
                 return Vec::new();
             }
         };
-        let mut parts = Vec::new();
-        for id in dir.ids(skipped) {
-            match text(&dir, &id, bytes) {
+        if let Some(stat) = dir.own_stat() {
+            marks.add(&stat);
+        }
+        let ids = dir.ids(skipped);
+        let mut parts = Vec::with_capacity(ids.len());
+        for id in ids {
+            match text(&dir, &id, bytes, marks) {
                 Ok(text) => parts.push(PartText {
                     text: text.into(),
                     id: id.into(),
@@ -105,45 +128,70 @@ impl Reader<'_> {
         }
         parts
     }
+
+    /// Adds what [`Self::parts_of`] adds.
+    fn parts_state(&self, message: &str, marks: &mut Marks) {
+        let Some(Ok(Some(dir))) = self.parts.map(|parts| parts.below(message)) else {
+            return;
+        };
+        if let Some(stat) = dir.own_stat() {
+            marks.add(&stat);
+        }
+        for part in dir.ids(&mut Vec::new()) {
+            if let Some(stat) = dir.stat(&part) {
+                marks.add(&stat);
+            }
+        }
+    }
 }
 
-/// The text of the file `<id>.json`, in `bytes`.
-pub(super) fn text<'b>(dir: &Folder, id: &str, bytes: &'b mut Vec<u8>) -> Result<&'b str, Skipped> {
-    dir.read(id, bytes)?;
+/// The text of the file `<id>.json`, in `bytes`; `marks` takes the state that it was read in.
+fn text<'b>(
+    dir: &Folder,
+    id: &str,
+    bytes: &'b mut Vec<u8>,
+    marks: &mut Marks,
+) -> Result<&'b str, Skipped> {
+    match dir.read(id, bytes) {
+        Ok(stat) => marks.add(&stat),
+        Err(why) => {
+            if let Some(stat) = dir.stat(id) {
+                marks.add(&stat);
+            }
+            return Err(why);
+        }
+    }
     std::str::from_utf8(bytes).map_err(|e| {
         let detail = format!("not UTF-8 at byte {}", e.valid_up_to());
         Skipped::new(&dir.file(id), SkipReason::NotUtf8, detail)
     })
 }
 
-/// Adds the state of a session's messages and parts. Files are written in place, which changes no folder: while the
-/// newest change is not older than `newest`, each file is looked at.
-pub(super) fn stamp<L: Layout>(layout: &L, folder: &str, id: &str, newest: i64, marks: &mut Marks) {
+/// The state that [`read`] would see.
+pub(super) fn state<L: Layout>(layout: &L, folder: &str, id: &str) -> Full {
     let files = layout.files();
     let Ok(Some(dir)) = files.folder(&layout.message_dir(folder, id)) else {
-        return;
+        return full(&[]);
     };
-    if let Some(stat) = dir.own_stat() {
-        marks.add(&stat);
-    }
-    if marks.newest() < newest {
-        return;
-    }
     let parts = files.folder(&layout.part_root(folder, id)).ok().flatten();
-    for message in dir.ids(&mut Vec::new()) {
-        if let Some(stat) = dir.stat(&message) {
+    let reader = Reader {
+        messages: &dir,
+        parts: parts.as_ref(),
+    };
+    let state = |message: &String| {
+        let mut marks = Marks::default();
+        if let Some(stat) = dir.stat(message) {
             marks.add(&stat);
         }
-        let Some(Ok(Some(parts))) = parts.as_ref().map(|parts| parts.below(&message)) else {
-            continue;
-        };
-        if let Some(stat) = parts.own_stat() {
-            marks.add(&stat);
-        }
-        for part in parts.ids(&mut Vec::new()) {
-            if let Some(stat) = parts.stat(&part) {
-                marks.add(&stat);
-            }
-        }
-    }
+        reader.parts_state(message, &mut marks);
+        marks.finish().0
+    };
+    let states: Vec<u64> = dir.ids(&mut Vec::new()).iter().map(state).collect();
+    full(&states)
+}
+
+fn full(states: &[u64]) -> Full {
+    let mut marks = Marks::default();
+    marks.put(&states);
+    Full(marks.finish().0)
 }

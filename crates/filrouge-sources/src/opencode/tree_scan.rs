@@ -1,17 +1,14 @@
 //! Looking through all part files of a file storage.
 
-use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde::Deserialize;
-
+use super::database_scan::{has_error, role_of};
 use super::generation::Record;
-use super::neutral_message::role;
 use super::tree::Layout;
+use crate::Scan;
 use crate::files::Folder;
-use crate::{Role, Scan};
 
 /// A session to be looked through.
 struct Session {
@@ -65,22 +62,26 @@ fn one_session<L: Layout>(
     buffers: &mut Buffers,
     each: &(dyn Fn(&Record<'_>) + Sync),
 ) {
-    let open = |below: &Path| layout.files().folder(below).ok().flatten();
     let (folder, id) = (&session.folder, &session.id);
+    let unread = || (scan.unread)(id);
+    let open = |below: &Path| {
+        let opened = layout.files().folder(below);
+        opened.inspect_err(|_| unread()).ok().flatten()
+    };
     let Some(messages) = open(&layout.message_dir(folder, id)) else {
         return;
     };
     let parts = open(&layout.part_root(folder, id));
-    for message in messages.ids(&mut Vec::new()) {
+    for message in ids(&messages, &unread) {
         if (scan.stopped)() || !(scan.wanted)(id) {
             return;
         }
-        let read = messages.read(&message, &mut buffers.message).is_ok();
-        let own = std::str::from_utf8(&buffers.message).ok().filter(|_| read);
+        let own = text(&messages, &message, &mut buffers.message, &unread);
+        let own = own.and_then(|bytes| std::str::from_utf8(bytes).ok());
         let role = OnceCell::new();
         let give = |part: Option<&str>, text: &str| {
             let role = match scan.roles {
-                true => *role.get_or_init(|| role_of(own?)),
+                true => *role.get_or_init(|| role_of(own?.as_bytes())),
                 false => None,
             };
             each(&Record {
@@ -91,38 +92,54 @@ fn one_session<L: Layout>(
                 text,
             });
         };
-        let has_error = |text: &&str| memchr::memmem::find(text.as_bytes(), b"\"error\"").is_some();
         if let Some(own) = own
-            .filter(has_error)
+            .filter(|own| has_error(own.as_bytes()))
             .filter(|o| (scan.may_hold)(o.as_bytes()))
         {
             give(None, own);
         }
-        if let Some(Ok(Some(dir))) = parts.as_ref().map(|parts| parts.below(&message)) {
-            of_parts(&dir, scan, &mut buffers.part, &give);
+        match parts.as_ref().map(|parts| parts.below(&message)) {
+            Some(Ok(Some(dir))) => of_parts(&dir, scan, (&mut buffers.part, &unread), &give),
+            Some(Err(_)) => unread(),
+            _ => {}
         }
     }
 }
 
 /// Gives what a message's folder of parts may hold.
-fn of_parts(dir: &Folder, scan: &Scan<'_>, bytes: &mut Vec<u8>, give: &dyn Fn(Option<&str>, &str)) {
-    for part in dir.ids(&mut Vec::new()) {
-        if dir.read(&part, bytes).is_err() || !(scan.may_hold)(bytes) {
+fn of_parts(
+    dir: &Folder,
+    scan: &Scan<'_>,
+    (bytes, unread): (&mut Vec<u8>, &dyn Fn()),
+    give: &dyn Fn(Option<&str>, &str),
+) {
+    for part in ids(dir, unread) {
+        let bytes = text(dir, &part, bytes, unread);
+        let Some(bytes) = bytes.filter(|bytes| (scan.may_hold)(bytes)) else {
             continue;
-        }
-        if let Ok(text) = std::str::from_utf8(bytes) {
-            give(Some(&part), text);
+        };
+        match std::str::from_utf8(bytes) {
+            Ok(text) => give(Some(&part), text),
+            Err(_) => unread(),
         }
     }
 }
 
-#[derive(Deserialize)]
-struct Speaker<'a> {
-    #[serde(borrow)]
-    role: Cow<'a, str>,
+fn ids(dir: &Folder, unread: &dyn Fn()) -> Vec<String> {
+    let mut skipped = Vec::new();
+    let ids = dir.ids(&mut skipped);
+    if !skipped.is_empty() {
+        unread();
+    }
+    ids
 }
 
-fn role_of(text: &str) -> Option<Role> {
-    let speaker: Speaker<'_> = serde_json::from_str(text).ok()?;
-    role(&speaker.role)
+fn text<'b>(dir: &Folder, id: &str, bytes: &'b mut Vec<u8>, unread: &dyn Fn()) -> Option<&'b [u8]> {
+    match dir.read(id, bytes) {
+        Ok(_) => Some(bytes),
+        Err(_) => {
+            unread();
+            None
+        }
+    }
 }

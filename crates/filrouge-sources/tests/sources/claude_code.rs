@@ -26,7 +26,7 @@ fn open(path: &Path) -> Arc<dyn Source> {
 }
 
 fn header(source: &dyn Source, id: &str) -> Arc<Header> {
-    let headers = source.list().unwrap().headers;
+    let headers = source.list().unwrap().headers.clone();
     headers
         .into_iter()
         .find(|header| &*header.id == id)
@@ -318,6 +318,7 @@ fn every_place_a_user_may_name_opens() {
     }
     let missing = claude_code::open(&root.join("nowhere")).err().unwrap();
     assert!(matches!(missing, SourceError::NotFound { .. }));
+    assert!(missing.hint().contains("~/.claude"));
     let other = claude_code::open(&fixture("codex").join("sessions/2026"))
         .err()
         .unwrap();

@@ -24,7 +24,7 @@ fn open(path: &Path) -> Arc<dyn Source> {
 }
 
 fn header(source: &dyn Source, id: &str) -> Arc<Header> {
-    let headers = source.list().unwrap().headers;
+    let headers = source.list().unwrap().headers.clone();
     headers
         .into_iter()
         .find(|header| &*header.id == id)
@@ -285,6 +285,7 @@ fn headers_come_from_the_index_and_the_files() {
     );
     let missing = codex::open(&dir.path().join("nowhere")).err().unwrap();
     assert!(matches!(missing, SourceError::NotFound { .. }));
+    assert!(missing.hint().contains("~/.codex"));
     let other = codex::open(&fixture("claude-code")).err().unwrap();
     assert!(matches!(other, SourceError::Unrecognised { .. }));
     assert!(other.hint().contains("~/.codex"));
@@ -299,8 +300,10 @@ fn a_scan_finds_what_conversations_hold() {
         let scan = Scan {
             may_hold: &|line: &[u8]| line.windows(word.len()).any(|w| w == word.as_bytes()),
             wanted: &|_: &str| true,
+            ids: None,
             roles: true,
             stopped: &|| false,
+            unread: &|id| panic!("{id} can be read"),
             found: &|one| {
                 let whole = source.conversation(one.session).unwrap();
                 let message = whole

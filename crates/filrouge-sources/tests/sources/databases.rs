@@ -49,7 +49,7 @@ pub(crate) fn of<'a>(sources: &'a [Arc<dyn Source>], generation: &str) -> &'a dy
 pub(crate) fn conversations(path: &Path) -> BTreeMap<String, Conversation> {
     let mut all = BTreeMap::new();
     for source in opencode::open(path).unwrap() {
-        for header in source.list().unwrap().headers {
+        for header in &source.list().unwrap().headers {
             let one = source.conversation(&header.id).unwrap();
             all.entry(header.id.to_string()).or_insert(one);
         }
@@ -91,7 +91,7 @@ fn counts_equal_those_of_sql() {
             .sum();
         let source = of(&sources, "sqlite");
         let (mut roles, mut parts) = (BTreeMap::new(), BTreeMap::new());
-        for header in source.list().unwrap().headers {
+        for header in &source.list().unwrap().headers {
             let read = source.conversation(&header.id).unwrap();
             assert!(read.skipped.is_empty(), "{name}: {:?}", read.skipped);
             for message in &read.messages {
@@ -147,7 +147,7 @@ fn what_is_only_in_the_log_is_read_with_its_running_tool() {
     let dir = database_of("opencode-sqlite-wal");
     let sources = opencode::open(dir.path()).unwrap();
     let source = of(&sources, "sqlite");
-    let headers = source.list().unwrap().headers;
+    let headers = source.list().unwrap().headers.clone();
     let read = source.conversation(&headers[0].id).unwrap();
     assert_eq!((headers.len(), read.messages.len()), (1, 2));
     let parts = read.messages.iter().flat_map(|m| &m.parts);
@@ -234,8 +234,10 @@ pub(crate) fn scanned(
     let scan = Scan {
         may_hold: &finder,
         wanted: &|_| true,
+        ids: None,
         roles,
         stopped: &|| false,
+        unread: &|_| {},
         found: &take,
     };
     source.scan(&scan).unwrap();
@@ -273,8 +275,10 @@ fn a_scan_of_one_session_looks_at_no_other() {
     let scan = Scan {
         may_hold: &|_| true,
         wanted: &|id| id == "ses_44e90d925ffeBM67k4fmNh04dz",
+        ids: None,
         roles: true,
         stopped: &|| false,
+        unread: &|_| {},
         found: &|one| {
             let new = (one.session.to_owned(), one.role);
             found.lock().unwrap().push(new);
@@ -290,6 +294,7 @@ fn a_scan_of_one_session_looks_at_no_other() {
     );
     let none = Scan {
         stopped: &|| true,
+        unread: &|_| panic!("stopped"),
         found: &|_| panic!("stopped"),
         wanted: &|_| true,
         ..scan
@@ -311,7 +316,7 @@ c.execute("UPDATE session SET share_url = 'https://share.example/x' WHERE id = ?
     );
     let sources = opencode::open(&path).unwrap();
     for source in &sources {
-        for header in source.list().unwrap().headers {
+        for header in &source.list().unwrap().headers {
             let loaded = source.load(&header.id).unwrap();
             let metadata = loaded.session.metadata.as_str();
             assert!(!metadata.contains("the-share-secret"));
@@ -322,7 +327,7 @@ c.execute("UPDATE session SET share_url = 'https://share.example/x' WHERE id = ?
     let todo: Vec<Value> = sources
         .iter()
         .flat_map(|s| {
-            let headers = s.list().unwrap().headers;
+            let headers = s.list().unwrap().headers.clone();
             let load = |h: &Arc<filrouge_sources::Header>| {
                 json(s.load(&h.id).unwrap().session.metadata.as_str())
             };

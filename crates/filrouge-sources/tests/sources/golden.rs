@@ -122,7 +122,7 @@ fn headers_are_told_in_order() {
     let list = only(&fixture("opencode-json")).list().unwrap();
     assert_eq!(list.headers.len(), 14);
     assert_eq!(list.skipped, []);
-    let headers = list.headers;
+    let headers = list.headers.clone();
     assert!(
         headers
             .windows(2)

@@ -99,7 +99,7 @@ fn opencodes_own_statistics_agree_before_1_16() {
         assert_eq!(whole.token_rules, [TokenRule::OpencodeOutputHoldsReasoning]);
         // The copies of a whole fork, and of a shorter one.
         assert_eq!(
-            whole.without_copies.message_count,
+            whole.without_copied.message_count,
             170 - 12 - 8,
             "{storage}"
         );
@@ -184,23 +184,23 @@ fn forks_and_subagents_are_counted_apart() {
     let of = |name: &str| session(&library, &id(name));
     let (origin, fork, cut) = (of("impl"), of("fork"), of("fork2"));
     assert_eq!(
-        (fork.own.message_count, fork.without_copies.message_count),
+        (fork.own.message_count, fork.without_copied.message_count),
         (14, 2)
     );
     assert_eq!(
-        (cut.own.message_count, cut.without_copies.message_count),
+        (cut.own.message_count, cut.without_copied.message_count),
         (8, 0)
     );
     assert_eq!(
-        (cut.without_copies.cost, cut.without_copies.sessions),
+        (cut.without_copied.cost, cut.without_copied.sessions),
         (0.0, 1)
     );
-    assert!((fork.without_copies.cost - 0.0039).abs() < 1e-9);
-    assert_eq!(fork.without_copies.tokens.cache_read, 7_000);
-    assert!(fork.without_copies.active < fork.own.active);
-    assert_eq!(origin.without_copies, origin.own);
+    assert!((fork.without_copied.cost - 0.0039).abs() < 1e-9);
+    assert_eq!(fork.without_copied.tokens.cache_read, 7_000);
+    assert!(fork.without_copied.active < fork.own.active);
+    assert_eq!(origin.without_copied, origin.own);
     let whole = overview(&library);
-    let twice = whole.all.cost - whole.without_copies.cost;
+    let twice = whole.all.cost - whole.without_copied.cost;
     assert!((twice - origin.own.cost - cut.own.cost).abs() < 1e-9);
 
     // Cost of the parent, and of its two generations below (columns of their rows).
@@ -276,8 +276,8 @@ fn parts_of_an_overview_make_the_whole() {
             days.message_count += day.messages;
             days.tokens.add(&day.tokens);
         }
-        assert_eq!(days.message_count, whole.without_copies.message_count);
-        assert_eq!(days.tokens, whole.without_copies.tokens);
+        assert_eq!(days.message_count, whole.without_copied.message_count);
+        assert_eq!(days.tokens, whole.without_copied.tokens);
         assert!(whole.days.is_sorted_by(|a, b| a.date < b.date));
         let parts: u64 = whole.all.parts_by_type.values().sum();
         assert_eq!(parts, whole.all.part_count);
@@ -307,11 +307,11 @@ fn claude_codes_messages_count_once() {
         read(&parent.with_descendants),
         (4_900 + 1_460, 90 + 35, 3_000 + 700)
     );
-    assert_eq!(parent.with_descendants, parent.without_copies);
+    assert_eq!(parent.with_descendants, parent.without_copied);
     assert_eq!(parent.token_rules, [TokenRule::ClaudeCodeMessageOnce]);
     let whole = overview(&library);
     assert_eq!(read(&whole.all), (21_460, 412, 15_400));
-    assert_eq!(read(&whole.without_copies), read(&whole.all));
+    assert_eq!(read(&whole.without_copied), read(&whole.all));
 }
 
 #[test]
@@ -352,6 +352,6 @@ fn codexs_responses_make_its_totals() {
         cache_write: 0,
     };
     assert_eq!(whole.all.tokens, expected);
-    assert_eq!(whole.without_copies, whole.all);
+    assert_eq!(whole.without_copied, whole.all);
     assert_eq!(whole.token_rules, [TokenRule::CodexPerResponse]);
 }

@@ -79,7 +79,7 @@ fn what_is_committed_is_seen_at_once() {
         assert_ne!(stamp, last, "every commit of the session changes its stamp");
         last = stamp;
         assert!(says(source, &session, &format!("live {number}")));
-        let headers = source.list().unwrap().headers;
+        let headers = source.list().unwrap().headers.clone();
         let newest = headers.iter().max_by_key(|h| h.updated).unwrap();
         assert_eq!(*newest.id, *session);
     }

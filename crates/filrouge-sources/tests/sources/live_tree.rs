@@ -1,15 +1,16 @@
-//! A tree that is being written to while it is read: new data is seen at once, and nothing is read twice for nothing.
+//! A tree that is being written to while it is read: new data is seen within a second, and nothing is read twice for nothing.
 
 use std::fs;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use filrouge_sources::{Found, PartKind, Role, Scan, Source};
+use filrouge_sources::{Found, PartKind, Role, Scan, Source, opencode};
+use filrouge_types::{Clock, SystemClock, Timestamp};
 
 use crate::{Made, fixture, only, put};
 
 fn titles(source: &dyn Source) -> Vec<String> {
-    let headers = source.list().unwrap().headers;
+    let headers = source.list().unwrap().headers.clone();
     headers
         .iter()
         .map(|h| h.title.as_deref().unwrap().to_owned())
@@ -23,7 +24,7 @@ fn a_listing_follows_the_files() {
     assert_eq!(titles(source.as_ref()), ["s1"]);
     let first = source.list().unwrap();
     let again = source.list().unwrap();
-    assert!(std::sync::Arc::ptr_eq(&first.headers[0], &again.headers[0]));
+    assert!(Arc::ptr_eq(&first, &again));
 
     made.session("p1", "s2", 2000);
     assert_eq!(titles(source.as_ref()), ["s1", "s2"]);
@@ -43,7 +44,7 @@ fn a_listing_follows_the_files() {
         "storage/project/p1.json",
         r#"{"name":"atelier","worktree":"/w"}"#,
     );
-    let header = source.list().unwrap().headers.remove(0);
+    let header = source.list().unwrap().headers[0].clone();
     assert_eq!(
         (header.project_name.as_deref(), header.agent.as_deref()),
         (Some("atelier"), None)
@@ -53,8 +54,24 @@ fn a_listing_follows_the_files() {
         "storage/message/s2/m1.json",
         r#"{"id":"m1","role":"user","agent":"plan","time":{"created":1}}"#,
     );
-    let header = source.list().unwrap().headers.remove(0);
+    let header = source.list().unwrap().headers[0].clone();
     assert_eq!(header.agent.as_deref(), Some("plan"));
+}
+
+/// A clock that a test sets; it begins at the machine's time.
+struct Later(AtomicI64);
+
+impl Later {
+    fn pass(&self, millis: i64) {
+        self.0.fetch_add(millis, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Later {
+    fn now(&self) -> Timestamp {
+        let now = SystemClock.now().as_micros() / 1000 + self.0.load(Ordering::SeqCst);
+        Timestamp::from_millis(now).unwrap()
+    }
 }
 
 #[test]
@@ -62,29 +79,62 @@ fn a_stamp_changes_with_every_write_and_only_then() {
     let made = Made::new();
     made.user("m1", 1);
     made.part("m1", "p1", r#""type":"text","text":"a""#);
-    let source = only(made.path());
+    let clock = Arc::new(Later(AtomicI64::new(0)));
+    let source = opencode::open_at(made.path(), clock.clone()).unwrap();
+    let source = source[0].as_ref();
     let mut stamps = vec![source.stamp("s1").unwrap().unwrap()];
-    let mut changed = |what: &str| {
+    source.conversation("s1").unwrap();
+    // What was read is what the mark stands for: nothing is read again.
+    clock.pass(500);
+    assert_eq!(source.stamp("s1").unwrap().unwrap(), stamps[0]);
+    let mut changed = |what: &str, read: bool| {
+        clock.pass(500);
         let stamp = source.stamp("s1").unwrap().unwrap();
         assert!(!stamps.contains(&stamp), "{what}");
+        if read {
+            source.conversation("s1").unwrap();
+            clock.pass(500);
+        }
         assert_eq!(source.stamp("s1").unwrap().unwrap(), stamp);
         stamps.push(stamp);
     };
-    // In place: no folder changes by that.
-    made.part("m1", "p1", r#""type":"text","text":"a longer text""#);
-    changed("part");
-    made.user("m1", 12345);
-    changed("message");
-    made.part("m1", "p2", r#""type":"text","text":"b""#);
-    changed("new part");
-    made.answer("m2", 2, "");
-    changed("new message");
-    made.session("p1", "s1", 7777777);
-    changed("session");
+    for read in [true, false] {
+        let text = format!(r#""type":"text","text":"a longer text, {read}""#);
+        // In place: no folder changes by that.
+        made.part("m1", "p1", &text);
+        changed("part", read);
+        made.user("m1", if read { 12345 } else { 123_456 });
+        changed("message", read);
+        made.part("m1", if read { "p2" } else { "p3" }, &text);
+        changed("new part", read);
+        made.answer(if read { "m2" } else { "m3" }, 2, "");
+        changed("new message", read);
+        made.session("p1", "s1", if read { 7_777_777 } else { 77_777_777 });
+        changed("session", read);
+    }
     // Another session's write is none of this one.
+    clock.pass(500);
+    let last = source.stamp("s1").unwrap();
+    clock.pass(500);
     made.session("p1", "s2", 1);
-    let stamp = source.stamp("s1").unwrap().unwrap();
-    assert_eq!(stamps.last(), Some(&stamp));
+    assert_eq!(source.stamp("s1").unwrap(), last);
+}
+
+#[test]
+fn a_session_that_has_been_quiet_is_told_by_its_record_and_its_messages_alone() {
+    let made = Made::new();
+    made.user("m1", 1);
+    made.part("m1", "p1", r#""type":"text","text":"a""#);
+    let clock = Arc::new(Later(AtomicI64::new(0)));
+    let source = opencode::open_at(made.path(), clock.clone()).unwrap();
+    let source = source[0].as_ref();
+    clock.pass(16 * 60 * 1000);
+    let quiet = source.stamp("s1").unwrap();
+    made.part("m1", "p1", r#""type":"text","text":"in place""#);
+    assert_eq!(source.stamp("s1").unwrap(), quiet);
+    clock.pass(-16 * 60 * 1000);
+    made.answer("m2", 2, "");
+    assert_ne!(source.stamp("s1").unwrap(), quiet);
 }
 
 /// Which (message, part or error) a scan finds, with roles.
@@ -102,8 +152,10 @@ fn scan(source: &dyn Source, needle: &str, wanted: &str) -> Vec<(String, String,
         .scan(&Scan {
             may_hold: &may_hold,
             wanted: &|id| wanted.is_empty() || id == wanted,
+            ids: None,
             roles: true,
             stopped: &|| false,
+            unread: &|_| {},
             found: &take,
         })
         .unwrap();
@@ -119,7 +171,7 @@ fn a_scan_finds_every_part_that_reading_finds() {
         for needle in ["limiter", "README", "rust", ""] {
             let mut expected = Vec::new();
             let mut errors = 0;
-            for header in source.list().unwrap().headers {
+            for header in &source.list().unwrap().headers {
                 for message in source.conversation(&header.id).unwrap().messages {
                     errors += usize::from(message.error.is_some());
                     for part in message.parts {
@@ -166,6 +218,25 @@ fn a_scan_looks_at_wanted_sessions_and_at_errors_and_stops() {
     );
     made.answer("m3", 3, r#","system":"needle""#);
     let source = only(made.path());
+    let unread = Mutex::new(Vec::new());
+    let look = |may_hold: &(dyn Fn(&[u8]) -> bool + Sync)| {
+        let scan = Scan {
+            ids: None,
+            may_hold,
+            wanted: &|_| true,
+            roles: false,
+            stopped: &|| false,
+            unread: &|id| unread.lock().unwrap().push(id.to_owned()),
+            found: &|_| {},
+        };
+        source.scan(&scan).unwrap();
+        std::mem::take(&mut *unread.lock().unwrap())
+    };
+    // A torn part can be looked through as it is; one that may hold it cannot be shown, and an empty one was lost.
+    assert!(look(&|_| false).is_empty());
+    assert_eq!(look(&|_| true), ["s1"]);
+    put(made.path(), "storage/part/m1/p4.json", "");
+    assert_eq!(look(&|_| false), ["s1"]);
     let expected = [
         ("m1".to_owned(), "p1".to_owned(), Some(Role::User)),
         (
@@ -181,8 +252,10 @@ fn a_scan_looks_at_wanted_sessions_and_at_errors_and_stops() {
         .scan(&Scan {
             may_hold: &|_| asked.fetch_add(1, Ordering::Relaxed) > 0,
             wanted: &|_| true,
+            ids: None,
             roles: false,
             stopped: &|| true,
+            unread: &|_| panic!("stopped"),
             found: &|_| panic!("stopped"),
         })
         .unwrap();

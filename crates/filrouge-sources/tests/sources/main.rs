@@ -74,8 +74,8 @@ fn read_all(path: &Path) -> (Vec<LoadedSession>, Vec<Skipped>) {
     let mut skipped = Vec::new();
     for source in opencode::open(path).unwrap() {
         let list = source.list().unwrap();
-        skipped.extend(list.skipped);
-        for header in list.headers {
+        skipped.extend_from_slice(&list.skipped);
+        for header in &list.headers {
             let seen = |one: &LoadedSession| one.session.id.as_str() == &*header.id;
             if !loaded.iter().any(seen) {
                 loaded.push(source.load(&header.id).unwrap());

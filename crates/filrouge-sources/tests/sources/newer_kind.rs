@@ -31,7 +31,7 @@ fn genuine_sessions_read_completely() {
     let dir = database_of("opencode-sqlite");
     let sources = opencode::open(dir.path()).unwrap();
     let source = of(&sources, "session_message");
-    let headers = source.list().unwrap().headers;
+    let headers = source.list().unwrap().headers.clone();
     let agents: Vec<_> = headers.iter().map(|h| h.agent.as_deref()).collect();
     assert_eq!(agents, [Some("plan"), Some("build")]);
     let secret = source
@@ -271,7 +271,7 @@ fn forks_and_children_of_2_x_are_recorded() {
     let dir = made(EVERYTHING);
     let (sources, _) = v2(dir.path());
     let source = of(&sources, "session_v2");
-    let headers = source.list().unwrap().headers;
+    let headers = source.list().unwrap().headers.clone();
     let told: Vec<_> = headers
         .iter()
         .map(|h| {
@@ -314,7 +314,7 @@ fn builds_that_kept_the_old_name_are_read() {
     python(&dir.path().join("opencode.db"), &script);
     let sources = opencode::open(dir.path()).unwrap();
     let source = of(&sources, "session_message");
-    let headers = source.list().unwrap().headers;
+    let headers = source.list().unwrap().headers.clone();
     // The child has no message: with no table for them, it is in this generation, too.
     let ids: Vec<&str> = headers.iter().map(|h| &*h.id).collect();
     assert_eq!(

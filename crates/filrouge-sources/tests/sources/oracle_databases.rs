@@ -93,7 +93,7 @@ fn lists_agree() {
         let sources = opencode::open(dir.path()).unwrap();
         let headers: Vec<_> = sources
             .iter()
-            .flat_map(|s| s.list().unwrap().headers)
+            .flat_map(|s| s.list().unwrap().headers.clone())
             .collect();
         for list in [
             "list-atelier-api.json",
@@ -159,8 +159,8 @@ fn the_migrated_database_and_its_tree_list_the_same_headers() {
         database_of("opencode-sqlite-migrated"),
     );
     let sources = opencode::open(database.path()).unwrap();
-    let theirs = only(tree.path()).list().unwrap().headers;
-    let ours = of(&sources, "sqlite").list().unwrap().headers;
+    let theirs = only(tree.path()).list().unwrap().headers.clone();
+    let ours = of(&sources, "sqlite").list().unwrap().headers.clone();
     assert_eq!(theirs.len(), 22);
     for their in &theirs {
         let own = ours.iter().find(|own| own.id == their.id).unwrap();
@@ -180,7 +180,7 @@ fn the_migrated_database_and_its_tree_import_the_same_turns() {
     );
     let sources = opencode::open(database.path()).unwrap();
     let (ours, theirs) = (of(&sources, "sqlite"), only(tree.path()));
-    for header in theirs.list().unwrap().headers {
+    for header in &theirs.list().unwrap().headers {
         let own = ours.load(&header.id).unwrap();
         let their = theirs.load(&header.id).unwrap();
         assert_eq!(own.turns.len(), their.turns.len(), "{}", header.id);

@@ -41,7 +41,7 @@ fn role(message: &Message) -> &'static str {
 
 fn all(name: &str) -> Vec<Conversation> {
     let source = only(&fixture(name));
-    let headers = source.list().unwrap().headers;
+    let headers = source.list().unwrap().headers.clone();
     let read = |h: &std::sync::Arc<filrouge_sources::Header>| source.conversation(&h.id).unwrap();
     headers.iter().map(read).collect()
 }
@@ -155,7 +155,7 @@ fn what_opencode_exports_is_what_is_read() {
 
 #[test]
 fn what_opencode_lists_is_what_is_listed() {
-    let headers = only(&fixture("opencode-json-whole")).list().unwrap().headers;
+    let headers = only(&fixture("opencode-json-whole")).list().unwrap().headers.clone();
     let mut compared = 0;
     for name in ["atelier-api", "brasero", "carnet"] {
         let list = fixture("opencode-json-whole/oracle").join(format!("list-{name}.json"));
@@ -185,7 +185,7 @@ fn what_opencode_lists_is_what_is_listed() {
 fn the_agent_of_a_listing_is_that_of_the_first_message() {
     for name in ["opencode-json-whole", "opencode-json-legacy-whole"] {
         let source = only(&fixture(name));
-        for header in source.list().unwrap().headers {
+        for header in &source.list().unwrap().headers {
             let loaded = source.load(&header.id).unwrap().session;
             assert_eq!(header.agent, loaded.agent);
             assert_eq!(header.directory, loaded.directory);

@@ -44,6 +44,11 @@ impl Files {
         self.database.place == other.database.place && wal(self) == wal(other)
     }
 
+    /// Which file the database is.
+    pub(super) const fn place(&self) -> (u64, u64) {
+        self.database.place
+    }
+
     /// Whether the same database is there.
     pub(super) fn same_database(&self, other: &Self) -> bool {
         self.database.place == other.database.place

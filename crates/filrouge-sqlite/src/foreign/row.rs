@@ -29,12 +29,6 @@ impl Row<'_> {
         self.0.get_ref(column).unwrap_or(ValueRef::Null)
     }
 
-    /// Whether there is nothing.
-    #[must_use]
-    pub fn is_null(&self, column: usize) -> bool {
-        matches!(self.value(column), ValueRef::Null)
-    }
-
     /// A text; `None` for anything else, and for what is not UTF-8.
     #[must_use]
     pub fn text(&self, column: usize) -> Option<&str> {

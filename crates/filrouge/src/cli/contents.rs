@@ -16,10 +16,10 @@ pub(crate) struct Audit {
     /// Only what this agent has said and done
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
-    /// Only from this moment on: a time such as 2027-01-31T00:00:00Z, or how long ago, such as 7d
+    /// Only from this moment on: a time such as 2027-01-31T00:00:00Z, a date (UTC), or how long ago, such as 7d
     #[arg(long, value_name = "TIME|DURATION")]
     pub(crate) since: Option<String>,
-    /// Only before this moment
+    /// Only before this moment; a date includes that day
     #[arg(long, value_name = "TIME|DURATION")]
     pub(crate) until: Option<String>,
     /// The form [default: text; with --json jsonl]

@@ -42,10 +42,10 @@ pub(crate) struct Search {
     /// Only this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
-    /// Only from this moment on: a time such as 2027-01-31T00:00:00Z, or how long ago, such as 7d
+    /// Only from this moment on: a time such as 2027-01-31T00:00:00Z, a date (UTC), or how long ago, such as 7d
     #[arg(long, value_name = "TIME|DURATION")]
     pub(crate) since: Option<String>,
-    /// Only before this moment
+    /// Only before this moment; a date includes that day
     #[arg(long, value_name = "TIME|DURATION")]
     pub(crate) until: Option<String>,
     /// At most so many sessions

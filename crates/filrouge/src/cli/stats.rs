@@ -20,11 +20,12 @@ pub(crate) struct Stats {
     /// With --source and no session: only sessions of this agent
     #[arg(long, value_name = "NAME", requires = "sources", conflicts_with = "id")]
     pub(crate) agent: Option<String>,
-    /// Of what happened from this moment on: a time such as 2027-01-31T00:00:00Z, or how long ago; with --source, of
-    /// sessions changed since [default for --kpi: seven days before --until]
+    /// Of what happened from this moment on: a time such as 2027-01-31T00:00:00Z, a date (UTC), or how long ago; with
+    /// --source, of sessions changed since [default for --kpi: seven days before --until]
     #[arg(long, value_name = "TIME|DURATION", conflicts_with = "id")]
     pub(crate) since: Option<String>,
-    /// Of what happened before this moment; with --source, of sessions made before it [default: now]
+    /// Of what happened before this moment, a date includes that day; with --source, of sessions made before it
+    /// [default: now]
     #[arg(long, value_name = "TIME|DURATION", conflicts_with = "id")]
     pub(crate) until: Option<String>,
     /// A row for each week (Monday to Sunday) or day, in UTC [default: one row for all]

@@ -13,9 +13,9 @@ use serde::Deserialize;
 use crate::cli::{Audit, AuditFormat};
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::moment::moment;
+use crate::moment::Span;
 use crate::open::{Need, Opened, open, operator};
-use crate::output::{first_line, stdout};
+use crate::output::{first_line, second, stdout};
 
 /// Rows read at once.
 const PAGE: usize = 500;
@@ -41,15 +41,14 @@ fn query(asked: &Audit, now: Timestamp) -> Result<AuditQuery, Usage> {
     let id = |option: &'static str| move |e: IdError| Usage::new(format!("{option}: {e}"));
     let session = asked.session.as_ref().map(|s| s.parse()).transpose();
     let identity = asked.identity.as_ref().map(|i| i.parse()).transpose();
-    let since = asked.since.as_deref().map(|t| moment("--since", t, now));
-    let until = asked.until.as_deref().map(|t| moment("--until", t, now));
+    let span = Span::read(asked.since.as_deref(), asked.until.as_deref(), now)?;
     Ok(AuditQuery {
         session_id: session.map_err(id("--session"))?,
         identity_id: identity.map_err(id("--identity"))?,
         tool: asked.tool.as_deref().map(Into::into),
         agent: asked.agent.as_deref().map(Into::into),
-        since: since.transpose()?,
-        until: until.transpose()?,
+        since: span.since,
+        until: span.until,
         limit: PAGE,
         ..AuditQuery::default()
     })
@@ -90,8 +89,7 @@ async fn write(
 
 /// A row on one line: when, where, who, what.
 fn line(row: &AuditRow) -> String {
-    let at = row.at.to_string();
-    let at = at.split('.').next().unwrap_or("").replace('T', " ");
+    let at = second(row.at);
     let place = match row.seq {
         Some(seq) => format!("{}:{seq}", row.session_id),
         None => row.session_id.to_string(),

@@ -25,6 +25,8 @@ use crate::output::{document, printable, stdout};
 struct Summary {
     sessions: u64,
     sessions_added: u64,
+    /// Those that were deleted while the import was going on.
+    sessions_gone: u64,
     turns_added: u64,
     turns_known: u64,
     turns_replaced: u64,
@@ -73,14 +75,11 @@ pub(super) async fn run(
     let found = histories(config, &[SourceName::new(program, path)])?;
     let opened = open(config, Need::Any).await?;
     let mut summary = Summary::default();
-    import(
-        &found.sources,
-        &opened.engine,
-        &operator(config),
-        &mut summary,
-    )
-    .await?;
+    let (engine, scope) = (&opened.engine, operator(config));
+    let imported = import(&found.sources, engine, &scope, &mut summary).await;
+    // Also when it could not be finished: the ledger is left in order.
     opened.close().await;
+    imported?;
     if config.json {
         document(&summary)?;
     } else {
@@ -101,8 +100,8 @@ fn wanted(sources: &[Arc<dyn Source>]) -> anyhow::Result<(Vec<Wanted<'_>>, Vec<S
     let mut seen = std::collections::HashMap::new();
     for source in sources {
         let listing = source.list().map_err(usage)?;
-        skipped.extend(listing.skipped);
-        for header in listing.headers {
+        skipped.extend_from_slice(&listing.skipped);
+        for header in listing.headers.iter().cloned() {
             let id = header.id.clone();
             match seen.get(&id) {
                 Some(generation) => skipped.push(Skipped {
@@ -120,10 +119,7 @@ fn wanted(sources: &[Arc<dyn Source>]) -> anyhow::Result<(Vec<Wanted<'_>>, Vec<S
             }
         }
     }
-    all.sort_by(|a, b| {
-        let key = |wanted: &Wanted<'_>| (wanted.header.created, wanted.header.id.clone());
-        key(a).cmp(&key(b))
-    });
+    all.sort_by(|a, b| a.header.place().cmp(&b.header.place()));
     Ok((parents_first(all), skipped))
 }
 
@@ -171,7 +167,7 @@ async fn import(
         progress.set_message(header.id.to_string());
         match source.load(&header.id) {
             // It was deleted since it was listed.
-            Err(ReadError::Gone) => {}
+            Err(ReadError::Gone) => summary.sessions_gone += 1,
             Err(ReadError::Skipped(skipped)) => summary.skipped.push(skipped),
             Err(why @ ReadError::Unavailable(_)) => return Err(why.into()),
             Ok(loaded) => {
@@ -294,6 +290,9 @@ fn print(summary: &Summary) -> anyhow::Result<()> {
         let (masked, page) = (summary.credentials_masked, "docs/secrets.md");
         let plural = if masked == 1 { "" } else { "s" };
         writeln!(out, "masked {masked} credential{plural} ({page})")?;
+    }
+    if summary.sessions_gone > 0 {
+        writeln!(out, "deleted meanwhile: {}", summary.sessions_gone)?;
     }
     for (reason, count) in count_by_reason(&summary.skipped) {
         writeln!(out, "skipped {count} ({reason}):")?;

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use comfy_table::{Table, presets::NOTHING};
 use filrouge_engine::api_keys::{ApiKey, NewApiKey, Role};
-use filrouge_types::{Clock, IdentityId, SystemClock, TenantId, Timestamp};
+use filrouge_types::{Clock, IdentityId, SystemClock, TenantId, Timestamp, duration};
 use serde::Serialize;
 
 use crate::cli::{Keys, NewKey};
 use crate::config::Config;
 use crate::exit::{Absent, Usage};
-use crate::moment::{after, duration};
+use crate::moment::after;
 use crate::open::{Need, open, refuse_unverified};
 use crate::output::{document, first_line, say, stdout};
 

@@ -32,14 +32,17 @@ pub(super) async fn run(
     for note in &everything.notes {
         tracing::warn!("{note}");
     }
-    match listen {
+    let served = match listen {
         None => {
             let library = everything.library.clone();
-            serve_stdio(McpServer::new(Histories::All(library), own())).await?;
+            let server = McpServer::new(Histories::All(library), own());
+            serve_stdio(server).await.map_err(anyhow::Error::from)
         }
-        Some(address) => over_http(address, &everything).await?,
-    }
+        Some(address) => over_http(address, &everything).await,
+    };
+    // Also when it could not be served: an open ledger is left in order.
     everything.close().await;
+    served?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use filrouge_sources::Role;
 use filrouge_sources::library::search::{Ask, Excerpt, Hit, Results, search};
-use filrouge_types::{Clock, SystemClock};
+use filrouge_types::{Clock, SystemClock, Timestamp};
 
 use super::source::{ask, cell, role, say_notices, second};
 use crate::cli::{Search, SearchRole};
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::moment::moment;
+use crate::moment::Span;
 use crate::output::{document, first_line, printable, say, stdout};
 
 pub(super) async fn run(config: &Config, asked: Search) -> anyhow::Result<ExitCode> {
@@ -57,12 +57,8 @@ fn looked_in(places: &[String]) -> String {
 }
 
 fn question(asked: &Search) -> Result<Ask, Usage> {
-    let now = SystemClock.now();
-    let millis = |option, text: &Option<String>| {
-        let at = text.as_deref().map(|text| moment(option, text, now));
-        let at = at.transpose()?;
-        Ok::<_, Usage>(at.map(|at| at.as_micros().div_euclid(1000)))
-    };
+    let (since, until) = (asked.since.as_deref(), asked.until.as_deref());
+    let span = Span::read(since, until, SystemClock.now())?;
     Ok(Ask {
         query: asked.query.join(" "),
         agent: asked.agent.clone(),
@@ -73,8 +69,8 @@ fn question(asked: &Search) -> Result<Ask, Usage> {
             SearchRole::Assistant => Role::Assistant,
             SearchRole::System => Role::System,
         }),
-        since: millis("--since", &asked.since)?,
-        until: millis("--until", &asked.until)?,
+        since: span.since.map(Timestamp::as_millis),
+        until: span.until.map(Timestamp::as_millis),
         session_id: asked.session.clone(),
         limit: asked.limit,
         cursor: asked.cursor.clone(),

@@ -12,7 +12,7 @@ use crate::cli::ListSessions;
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::open::{Need, open, operator};
-use crate::output::{document, first_line, say, stdout};
+use crate::output::{document, first_line, say, second, stdout};
 
 #[derive(Serialize)]
 struct Page<'a> {
@@ -65,14 +65,13 @@ pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<
             "SESSION", "STATUS", "OWNER", "TURNS", "ITEMS", "UPDATED", "TITLE",
         ]);
         for s in &sessions {
-            let updated = s.updated_at.to_string();
             table.add_row([
                 first_line(s.session_id.as_str(), 256),
                 s.status.to_string(),
                 first_line(s.identity_id.as_ref().map_or("", IdentityId::as_str), 60),
                 s.turn_count.to_string(),
                 s.last_seq.to_string(),
-                updated.split('.').next().unwrap_or("").replace('T', " "),
+                second(s.updated_at),
                 first_line(s.title.as_deref().unwrap_or(""), 60),
             ]);
         }

@@ -9,7 +9,7 @@ use crate::exit::Usage;
 use crate::output::{first_line, say};
 
 /// Where was looked, and what was answered.
-pub(super) struct Answered<T> {
+pub(super) struct Reply<T> {
     pub(super) answer: T,
     pub(super) places: Vec<String>,
 }
@@ -19,7 +19,7 @@ pub(super) async fn ask<T: Send + 'static>(
     config: &Config,
     asked: &[SourceName],
     question: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
-) -> anyhow::Result<Answered<T>> {
+) -> anyhow::Result<Reply<T>> {
     let mut all = everything(config, asked).await?;
     let places = std::mem::take(&mut all.places);
     for note in &all.notes {
@@ -27,7 +27,7 @@ pub(super) async fn ask<T: Send + 'static>(
     }
     let answer = all.ask(question).await;
     all.close().await;
-    Ok(Answered {
+    Ok(Reply {
         answer: answer?.map_err(refused)?,
         places,
     })
@@ -49,7 +49,7 @@ pub(super) fn refused(error: LibraryError) -> anyhow::Error {
             .with_hint("`filrouge sessions list --source …` names the sessions there are")
             .into(),
         LibraryError::Invalid(what) => Usage::new(what).into(),
-        LibraryError::Unreadable(..) => anyhow::Error::new(error),
+        LibraryError::Unreadable(..) | LibraryError::GivenUp => anyhow::Error::new(error),
     }
 }
 
@@ -61,11 +61,7 @@ pub(super) fn for_other_sources(option: &str) -> Usage {
 
 /// A time in UTC, to the second.
 pub(super) fn second(millis: i64) -> String {
-    let Some(at) = Timestamp::from_millis(millis) else {
-        return millis.to_string();
-    };
-    let text = at.to_string();
-    text.split('.').next().unwrap_or("").replace('T', " ")
+    Timestamp::from_millis(millis).map_or_else(|| millis.to_string(), crate::output::second)
 }
 
 /// A text of a table's cell.

@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use filrouge_sources::library::list::Ask;
 use filrouge_sources::library::stats::{Day, Overview, Sums, overview};
-use filrouge_types::{Clock, SystemClock};
+use filrouge_types::{Clock, SystemClock, Timestamp};
 
 use super::source::{ask_named, say_notices};
 use super::source_stats::{columns, seconds, write_names};
 use crate::cli::Stats;
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::moment::moment;
+use crate::moment::Span;
 use crate::output::{document, first_line, stdout};
 
 /// Columns of the longest bar.
@@ -35,17 +35,13 @@ pub(super) async fn run(config: &Config, asked: Stats) -> anyhow::Result<ExitCod
 }
 
 fn question(asked: &Stats) -> Result<Ask, Usage> {
-    let now = SystemClock.now();
-    let millis = |option, text: &Option<String>| {
-        let at = text.as_deref().map(|text| moment(option, text, now));
-        let at = at.transpose()?;
-        Ok::<_, Usage>(at.map(|at| at.as_micros().div_euclid(1000)))
-    };
+    let (since, until) = (asked.since.as_deref(), asked.until.as_deref());
+    let span = Span::read(since, until, SystemClock.now())?;
     Ok(Ask {
         project_id: asked.project.clone(),
         agent: asked.agent.clone(),
-        since: millis("--since", &asked.since)?,
-        until: millis("--until", &asked.until)?,
+        since: span.since.map(Timestamp::as_millis),
+        until: span.until.map(Timestamp::as_millis),
         ..Ask::default()
     })
 }
@@ -54,7 +50,7 @@ fn print(found: &Overview) -> anyhow::Result<()> {
     let mut out = stdout();
     let mut shown = vec![
         ("ALL".to_owned(), &found.all),
-        ("WITHOUT COPIES".to_owned(), &found.without_copies),
+        ("WITHOUT COPIED".to_owned(), &found.without_copied),
     ];
     if found.by_source.len() > 1 {
         let by_source = found.by_source.iter();
@@ -83,7 +79,7 @@ fn write_projects(out: &mut impl Write, projects: &[(String, Sums)]) -> io::Resu
             first_line(name, 60),
             sums.sessions.to_string(),
             sums.message_count.to_string(),
-            tokens(&sums.tokens).to_string(),
+            sums.tokens.total().to_string(),
             format!("{:.4}", sums.cost),
             seconds(sums.active),
         ]);
@@ -105,7 +101,7 @@ fn write_days(out: &mut impl Write, days: &[Day]) -> io::Result<()> {
         let bar = "█".repeat(usize::try_from(length).unwrap_or(0));
         let width = usize::try_from(BAR).unwrap_or(0);
         let (date, messages, tokens) =
-            (first_line(&day.date, 10), day.messages, tokens(&day.tokens));
+            (first_line(&day.date, 10), day.messages, day.tokens.total());
         writeln!(
             out,
             "{date}  {bar:<width$}  {messages} messages, {tokens} tokens, {:.4} USD",
@@ -113,16 +109,4 @@ fn write_days(out: &mut impl Write, days: &[Day]) -> io::Result<()> {
         )?;
     }
     Ok(())
-}
-
-/// All tokens, each once.
-fn tokens(tokens: &filrouge_sources::Tokens) -> u64 {
-    [
-        tokens.output,
-        tokens.reasoning,
-        tokens.cache_read,
-        tokens.cache_write,
-    ]
-    .iter()
-    .fold(tokens.input, |sum, count| sum.saturating_add(*count))
 }

@@ -95,7 +95,7 @@ fn print(found: &SessionStats) -> anyhow::Result<()> {
     let table = columns(&[
         ("OWN".to_owned(), &found.own),
         ("WITH DESCENDANTS".to_owned(), &found.with_descendants),
-        ("WITHOUT COPIES".to_owned(), &found.without_copies),
+        ("WITHOUT COPIED".to_owned(), &found.without_copied),
     ]);
     writeln!(out, "{table}")?;
     writeln!(out, "from first to last: {}", seconds(found.duration))?;

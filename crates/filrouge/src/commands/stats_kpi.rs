@@ -10,7 +10,7 @@ use filrouge_types::{Clock, SystemClock, Timestamp};
 use crate::cli::{KpiEvery, KpiFormat, Stats};
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::moment::moment;
+use crate::moment::Span;
 use crate::open::{Need, open, operator};
 use crate::output::{document, first_line, stdout};
 
@@ -41,12 +41,11 @@ pub(super) async fn run(config: &Config, asked: &Stats) -> anyhow::Result<ExitCo
 }
 
 fn query(asked: &Stats, now: Timestamp) -> Result<KpiQuery, Usage> {
-    let since = asked.since.as_deref().map(|t| moment("--since", t, now));
-    let until = asked.until.as_deref().map(|t| moment("--until", t, now));
+    let span = Span::read(asked.since.as_deref(), asked.until.as_deref(), now)?;
     Ok(KpiQuery {
-        since: since.transpose()?,
+        since: span.since,
         // One now for both: seven days are seven days.
-        until: Some(until.transpose()?.unwrap_or(now)),
+        until: Some(span.until.unwrap_or(now)),
         by: asked.by.map(|by| match by {
             KpiEvery::Week => Every::Week,
             KpiEvery::Day => Every::Day,

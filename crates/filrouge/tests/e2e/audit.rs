@@ -261,6 +261,10 @@ fn filters_are_each_others_complement() {
         rows
     );
     assert!(world.ok(&["audit", "--until", "1d"]).is_empty());
+    let day = |row: &Value| row["at"].as_str().unwrap()[..10].to_owned();
+    let (first, last) = (day(&rows[0]), day(rows.last().unwrap()));
+    let days = ["audit", "--json", "--since", &first, "--until", &last];
+    assert_eq!(lines(&world.ok(&days)), rows);
     let both = all(&client, "session_id=s1&tool=ledger&identity_id=ada", 1);
     assert_eq!(places(&both), ["s1:2", "s1:5"]);
 }

@@ -231,6 +231,16 @@ fn on_the_command_line(world: &World, report: &Value) {
     ];
     let week = world.ok(&week);
     assert!(week.contains("29"), "{week}");
+    // A day as an end includes that day.
+    let dates = [
+        "stats",
+        "--kpi",
+        "--since",
+        "2026-11-02",
+        "--until",
+        "2026-11-08",
+    ];
+    assert_eq!(world.ok(&dates), week);
     assert!(
         week.lines().any(|l| l.trim() == "2  booking_confirmed"),
         "{week}"
@@ -275,5 +285,9 @@ fn what_is_asked_wrongly_is_refused() {
             (Some(2), ""),
             "{wrong:?}: {done:?}"
         );
+    }
+    let told = world.run(&["stats"]).stderr;
+    for way in ["stats ID", "--kpi", "--source"] {
+        assert!(told.contains(way), "{told}");
     }
 }

@@ -52,13 +52,14 @@ mod limits;
 mod limits_connections;
 mod lineage;
 mod login;
-mod mcp_install;
 mod mcp_clients;
 mod mcp_http;
+mod mcp_install;
 mod mcp_opencode;
 mod mcp_stdio;
 mod metrics;
 mod migrate;
+mod not_tested;
 mod open_streams;
 mod openapi;
 #[cfg(feature = "otel")]

@@ -1,20 +1,20 @@
 //! Other people's clients: the inspector, the conformance suite, the official Python clients of both generations.
 //!
-//! They come from npm and PyPI, once, into the build folder. Where these cannot be reached the test says so by name,
-//! leaves a note in `not-tested` of the build folder, and looks at nothing.
+//! They come from npm and PyPI, once, into the build folder. Where these cannot be reached the test leaves a note, and
+//! looks at nothing.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::mcp_stdio::with_history;
+use crate::not_tested::or_note;
 use crate::world::{Server, World};
 
 mod installed;
 
-use installed::{Installed, NotHere};
+use installed::Installed;
 
 const OFFICIAL: &str = include_str!("mcp_clients/official.py");
 
@@ -176,29 +176,13 @@ impl Ways<'_> {
     }
 }
 
-/// What the test leaves where somebody looks, when it could not be made.
-fn not_tested(why: Option<&str>) {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("not-tested");
-    let note = folder.join("mcp_clients");
-    let Some(why) = why else {
-        fs::remove_file(note).ok();
-        return;
-    };
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(note, why).unwrap();
-    eprintln!(
-        "NOT TESTED: filrouge mcp with @modelcontextprotocol/inspector, @modelcontextprotocol/conformance and the \
-         official Python clients: {why}"
-    );
-}
-
 /// What is asked of the server, where the clients are here.
 fn with_clients(what: fn(&Ways<'_>, &Installed)) {
-    let installed = match Installed::here() {
-        Ok(installed) => installed,
-        Err(NotHere(why)) => return not_tested(Some(&why)),
+    let subject = "filrouge mcp with @modelcontextprotocol/inspector, @modelcontextprotocol/conformance and the \
+                   official Python clients";
+    let Some(installed) = or_note("mcp_clients", subject, Installed::here()) else {
+        return;
     };
-    not_tested(None);
     let (world, source) = with_history();
     let server = world.start_mcp(&["--source", &source]);
     let ways = Ways {

@@ -1,56 +1,33 @@
 //! A real OpenCode, with a scripted model on loopback, asks `filrouge mcp` for its own history.
 //!
 //! OpenCode comes from the npm registry, once, into the build folder. Where npm or the registry cannot be had, the test
-//! says so by name and looks at nothing: it is about a program that is somebody else's.
+//! leaves a note and looks at nothing: it is about a program that is somebody else's.
 
 use std::fs;
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::not_tested::{NotHere, installed, npm_install, or_note};
 use crate::world::World;
 
 /// The last version of the storage that most people have.
 const VERSION: &str = "1.18.33";
 
-/// Why OpenCode is not here.
-struct NotHere(String);
-
-/// The program itself; downloaded by one process at a time, whole or not at all.
+/// The program itself, downloaded if need be.
 fn opencode() -> Result<PathBuf, NotHere> {
     let package = match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => "opencode-linux-x64",
         ("linux", "aarch64") => "opencode-linux-arm64",
         (os, arch) => return Err(NotHere(format!("no known package for {os} on {arch}"))),
     };
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("opencode-{VERSION}"));
-    let program = folder.join(format!("node_modules/{package}/bin/opencode"));
-    if program.exists() {
-        return Ok(program);
-    }
-    let fresh = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let out = Command::new("npm")
-        .args(["install", "--no-audit", "--no-fund", "--no-save"])
-        .arg("--prefix")
-        .arg(fresh.path())
-        .arg(format!("{package}@{VERSION}"))
-        .output();
-    let out = match out {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Err(NotHere("there is no npm".into())),
-        other => other.unwrap(),
-    };
-    if !out.status.success() {
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        return Err(NotHere(format!("npm could not install it: {said}")));
-    }
-    match fs::rename(fresh.path(), &folder) {
-        Ok(()) => drop(fresh.keep()),
-        // Another process was faster.
-        Err(_) => assert!(program.exists(), "{} is not there", program.display()),
-    }
-    Ok(program)
+    let versioned = format!("{package}@{VERSION}");
+    let folder = installed("opencode", &versioned, |folder| {
+        npm_install(&mut Command::new("npm"), folder, &[&versioned])
+    })?;
+    Ok(folder.join(format!("node_modules/{package}/bin/opencode")))
 }
 
 /// The scripted model, gone with its owner.
@@ -160,12 +137,9 @@ impl<'a> Agent<'a> {
 
 #[test]
 fn opencode_finds_what_it_said_and_knows_which_session_it_is_in() {
-    let program = match opencode() {
-        Ok(program) => program,
-        Err(NotHere(why)) => {
-            eprintln!("NOT TESTED: OpenCode {VERSION} with filrouge mcp: {why}");
-            return;
-        }
+    let subject = format!("filrouge mcp with OpenCode {VERSION}");
+    let Some(program) = or_note("mcp_opencode", &subject, opencode()) else {
+        return;
     };
     let world = World::on_sqlite();
     let model = Model::start(world.path("model.log"));

@@ -51,7 +51,7 @@ fn statistics_of_a_session_and_of_everything() {
         .find(|l| l.trim_start().starts_with("messages"))
         .unwrap();
     let told: Vec<_> = row.split_whitespace().skip(1).collect();
-    for (column, sums) in ["own", "withDescendants", "withoutCopies"]
+    for (column, sums) in ["own", "withDescendants", "withoutCopied"]
         .iter()
         .enumerate()
     {

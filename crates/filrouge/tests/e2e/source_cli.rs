@@ -92,6 +92,7 @@ fn each_program_has_its_place_and_another_can_be_named() {
     assert!(codex.stdout.contains("\"total\": 2"), "{codex:?}");
     let nowhere = moved("CLAUDE_CONFIG_DIR", &world.path("nowhere"), "claude-code");
     assert_eq!(nowhere.code, Some(2), "{nowhere:?}");
+    assert!(nowhere.stderr.contains("~/.claude"), "{nowhere:?}");
     let database = moved(
         "OPENCODE_DB",
         &world.path("db/opencode-mine.db"),
@@ -255,6 +256,13 @@ fn searches_are_filtered() {
     assert!(by_user > 0 && by_user < all);
     assert_eq!(total(&["limiter", "--project", "carnet"]), 0);
     assert_eq!(total(&["limiter", "--until", "2020-01-01T00:00:00Z"]), 0);
+    // A date, milliseconds and how long ago are as good. A title has no time.
+    let said = total(&["limiter", "--since", "2020-01-01T00:00:00Z"]);
+    assert!(said > 0 && said < all, "{said}");
+    for before in ["2020-01-01", "1577836800000", "1000w"] {
+        assert_eq!(total(&["limiter", "--until", before]), 0, "{before}");
+        assert_eq!(total(&["limiter", "--since", before]), said, "{before}");
+    }
     assert!(
         total(&["--tool", "bash"]) > 0,
         "a filter alone is a question"

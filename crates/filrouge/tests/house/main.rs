@@ -15,11 +15,7 @@ const ROWS: &[&[&str]] = &[
     &["filrouge-store"],
     &["filrouge-sqlite", "filrouge-postgres", "filrouge-redis"],
     &["filrouge-engine", "filrouge-document"],
-    &[
-        "filrouge-transcode",
-        "filrouge-sources",
-        "filrouge-search",
-    ],
+    &["filrouge-transcode", "filrouge-sources", "filrouge-search"],
     &["filrouge-mcp"],
     &["filrouge-team", "filrouge-server"],
     &["filrouge"],
@@ -126,18 +122,50 @@ fn examples_need_what_an_application_needs() {
     }
 }
 
-#[test]
-fn only_one_crate_links_sqlite() {
+/// Whether a library is needed by some of `allowed`, and by no other crate.
+fn needed_by_these_alone(library: &str, allowed: &[&str]) {
     let who: Vec<String> = arrows()
         .into_iter()
-        .filter(|(_, needed)| needed.contains("rusqlite"))
+        .filter(|(_, needed)| needed.contains(library))
         .map(|(name, _)| name)
         .collect();
-    let allowed = ["filrouge-bench", "filrouge-sqlite"];
+    assert!(!who.is_empty(), "nothing needs {library}");
     assert!(
         who.iter().all(|name| allowed.contains(&name.as_str())),
-        "rusqlite in {who:?}"
+        "{library} in {who:?}"
     );
+}
+
+#[test]
+fn only_one_crate_links_sqlite() {
+    needed_by_these_alone("rusqlite", &["filrouge-bench", "filrouge-sqlite"]);
+}
+
+#[test]
+fn only_one_crate_knows_rmcp() {
+    needed_by_these_alone("rmcp", &["filrouge-mcp"]);
+}
+
+/// The server knows no backend, but sources, which it serves, read other programs' databases: through one module, which
+/// opens nothing of filrouge's own (ADR 0023).
+#[test]
+fn sources_read_foreign_databases_alone() {
+    let mut found = Vec::new();
+    let folder = root().join("crates/filrouge-sources/src");
+    files(&folder, ".rs", &mut found);
+    let mut used = 0;
+    for path in found {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for after in text.split("filrouge_sqlite").skip(1) {
+            used += 1;
+            assert!(
+                after.starts_with("::foreign::"),
+                "{} needs more of filrouge-sqlite than `foreign`",
+                path.display()
+            );
+        }
+    }
+    assert!(used > 0);
 }
 
 fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
@@ -170,6 +198,7 @@ fn libraries_print_nothing_and_read_no_environment() {
         "types",
         "store",
         "sqlite",
+        "postgres",
         "redis",
         "engine",
         "transcode",

@@ -135,7 +135,7 @@ fn status(messages: &[Message]) -> TurnStatus {
         _ => false,
     });
     match &last.error {
-        Some(error) if &*error.name == "MessageAbortedError" => TurnStatus::Cancelled,
+        Some(error) if error.is_stop() => TurnStatus::Cancelled,
         Some(_) => TurnStatus::Failed,
         None if is_running => TurnStatus::Interrupted,
         None => TurnStatus::Finalized,
@@ -159,4 +159,32 @@ fn texts(items: &[Item], channel: &Channel) -> Option<JsonText> {
     });
     let all = texts.collect::<Vec<_>>();
     (!all.is_empty()).then(|| JsonText::from_plain(&all.join("\n\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MessageError;
+    use crate::library::made::message;
+
+    #[test]
+    fn who_was_stopped_has_not_failed() {
+        for (name, wanted) in [
+            ("MessageAbortedError", TurnStatus::Cancelled),
+            ("turn_aborted", TurnStatus::Cancelled),
+            ("APIError", TurnStatus::Failed),
+        ] {
+            let error = MessageError {
+                name: name.into(),
+                message: "it says so".into(),
+                retryable: false,
+            };
+            let last = Message {
+                error: Some(error),
+                ..message("m2", Speaker::Assistant, Vec::new())
+            };
+            let asked = message("m1", Speaker::User, Vec::new());
+            assert_eq!(status(&[asked, last]), wanted, "{name}");
+        }
+    }
 }

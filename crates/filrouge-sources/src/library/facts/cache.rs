@@ -32,8 +32,21 @@ struct Kept {
 type Answer = Result<Arc<Facts>, LibraryError>;
 
 impl Library {
-    /// The facts of a session, from memory if nothing has changed.
+    /// The facts of a session: as this question has seen them already, else from memory if nothing has changed.
     pub(in crate::library) fn facts(&self, entry: &Entry) -> Answer {
+        self.go_on()?;
+        let id = &entry.header.id;
+        if let Some(known) = self.once.as_ref().and_then(|once| once.facts(id)) {
+            return known;
+        }
+        let answer = self.facts_now(entry);
+        if let Some(once) = &self.once {
+            once.learn(id, &answer);
+        }
+        answer
+    }
+
+    fn facts_now(&self, entry: &Entry) -> Answer {
         let id = &entry.header.id;
         let refused = |why| refused(id, why);
         let source = self.source(entry).ok_or_else(|| refused(ReadError::Gone))?;

@@ -6,7 +6,7 @@ use super::Spans;
 use crate::library::stats::{Sums, ToolUse};
 use crate::{Changes, Message, Part, PartKind, Role, Tokens, Tool, ToolStatus};
 
-const DAY: i64 = 86_400_000;
+pub(in crate::library) const DAY: i64 = 86_400_000;
 
 /// What some messages amount to.
 #[derive(Debug, Clone, Default)]

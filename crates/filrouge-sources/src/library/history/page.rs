@@ -164,28 +164,16 @@ impl View<'_> {
             if from.0 >= to.0 {
                 continue;
             }
-            let fits = rest.max(LEAST) <= left || (pieces.is_empty() && rest <= left);
-            let is_first = pieces.is_empty();
-            if fits {
-                left -= rest.max(LEAST).min(left);
-                pieces.push(Piece {
-                    index,
-                    laid,
-                    from,
-                    to,
-                });
-                continue;
+            let whole = Piece {
+                index,
+                laid,
+                from,
+                to,
+            };
+            let cut = |laid: &Laid<'_>, left| (from, stretch_on(laid, from, left));
+            if !take(&mut pieces, whole, rest, &mut left, cut) {
+                break;
             }
-            if is_first {
-                let to = stretch_on(&laid, from, left);
-                pieces.push(Piece {
-                    index,
-                    laid,
-                    from,
-                    to,
-                });
-            }
-            break;
         }
         pieces
     }
@@ -205,33 +193,44 @@ impl View<'_> {
                 all
             };
             let rest = laid.chars_before(to.0, to.1);
-            let fits = rest.max(LEAST) <= left || (pieces.is_empty() && rest <= left);
-            let is_first = pieces.is_empty();
-            if fits {
-                left -= rest.max(LEAST).min(left);
-                let from = (0, 0);
-                pieces.push(Piece {
-                    index,
-                    laid,
-                    from,
-                    to,
-                });
-                continue;
+            let whole = Piece {
+                index,
+                laid,
+                from: (0, 0),
+                to,
+            };
+            let cut = |laid: &Laid<'_>, left| (stretch_back(laid, to, left), to);
+            if !take(&mut pieces, whole, rest, &mut left, cut) {
+                break;
             }
-            if is_first {
-                let from = stretch_back(&laid, to, left);
-                pieces.push(Piece {
-                    index,
-                    laid,
-                    from,
-                    to,
-                });
-            }
-            break;
         }
         pieces.reverse();
         pieces
     }
+}
+
+/// Where a stretch of a message begins and ends.
+type Stretch = ((usize, usize), (usize, usize));
+
+/// Puts `whole`, of `rest` characters, on a page that has room for `left` more; where it is the first and too large,
+/// the stretch of it that `cut` makes. Whether the page may go on behind it.
+fn take<'a>(
+    pieces: &mut Vec<Piece<'a>>,
+    whole: Piece<'a>,
+    rest: usize,
+    left: &mut usize,
+    cut: impl FnOnce(&Laid<'a>, usize) -> Stretch,
+) -> bool {
+    let is_first = pieces.is_empty();
+    let fits = rest.max(LEAST) <= *left || (is_first && rest <= *left);
+    if fits {
+        *left -= rest.max(LEAST).min(*left);
+        pieces.push(whole);
+    } else if is_first {
+        let (from, to) = cut(&whole.laid, *left);
+        pieces.push(Piece { from, to, ..whole });
+    }
+    fits
 }
 
 /// Where a page ends that begins at `from` within a message too large for it.

@@ -195,7 +195,7 @@ fn what_a_parent_has_told_its_agents_makes_no_forks() {
     }
     let root = crate::library::stats::session(&library, "root").unwrap();
     assert_eq!(root.with_descendants.message_count, 12);
-    assert_eq!(root.without_copies.message_count, 4);
+    assert_eq!(root.without_copied.message_count, 4);
 }
 
 #[test]

@@ -271,3 +271,25 @@ fn a_path_between_slashes_is_told_to_be_a_regex() {
             .is_empty()
     );
 }
+
+#[test]
+fn what_a_scan_cannot_read_is_told() {
+    let made = Made {
+        unread: Some("torn".into()),
+        ..Made::default()
+    };
+    for id in ["torn", "whole"] {
+        let one = said("m", vec![made::text("p", "a quince")]);
+        made.put(made::header(id, 1), made::conversation(vec![one]));
+    }
+    let library = Library::new(vec![Arc::new(made)], 1 << 20);
+    let found = search(&library, &query("quince")).unwrap();
+    assert_eq!(found.total_sessions, 1);
+    let told = "sessions that could not be read, or not completely: 1";
+    assert_eq!(found.notices, [told]);
+    let other = Ask {
+        exclude_session: Some("torn".into()),
+        ..query("quince")
+    };
+    assert!(search(&library, &other).unwrap().notices.is_empty());
+}

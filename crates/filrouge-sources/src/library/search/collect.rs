@@ -34,6 +34,8 @@ pub(super) struct Search<'a> {
 pub(super) struct Collected {
     /// How many messages match, and the title counts as one: by the session's place among the entries.
     pub(super) matches: HashMap<usize, usize>,
+    /// The sessions that could not be read, or not completely, by their places among the entries.
+    unread: HashSet<usize>,
     /// What could not be looked through, in words.
     pub(super) notices: Vec<String>,
 }
@@ -77,6 +79,11 @@ impl Search<'_> {
             }
         }
         collected.matches.retain(|_, count| *count > 0);
+        if !collected.unread.is_empty() {
+            let unread = collected.unread.len();
+            let text = format!("sessions that could not be read, or not completely: {unread}");
+            collected.notices.push(text);
+        }
         collected
     }
 
@@ -154,7 +161,7 @@ impl Search<'_> {
             still: &|_| true,
             found: &found,
         };
-        self.scan(&pass, entries, &mut collected.notices);
+        self.scan(&pass, entries, collected);
         let unknown = unknown.into_inner().unwrap_or_else(PoisonError::into_inner);
         for (place, messages) in held.into_inner().unwrap_or_else(PoisonError::into_inner) {
             let bits = messages.values();
@@ -188,7 +195,7 @@ impl Search<'_> {
             still: &still,
             found: &found,
         };
-        self.scan(&pass, entries, &mut collected.notices);
+        self.scan(&pass, entries, collected);
         let some = some.into_inner().unwrap_or_else(PoisonError::into_inner);
         some.into_iter().collect()
     }
@@ -202,7 +209,8 @@ impl Search<'_> {
     }
 
     /// Scans each source for the sessions that are its own.
-    fn scan(&self, pass: &Pass<'_>, entries: &[&Entry], notices: &mut Vec<String>) {
+    fn scan(&self, pass: &Pass<'_>, entries: &[&Entry], collected: &mut Collected) {
+        let unread: Mutex<HashSet<usize>> = Mutex::default();
         for (number, source) in self.library.sources().iter().enumerate() {
             let own = entries
                 .iter()
@@ -212,9 +220,11 @@ impl Search<'_> {
             if own.is_empty() || (self.stopped)() {
                 continue;
             }
+            let ids: Vec<&str> = own.keys().copied().collect();
             let scan = Scan {
                 may_hold: &|record| pass.sieve.may_hold(record),
                 wanted: &|id| own.get(id).is_some_and(|place| (pass.still)(*place)),
+                ids: Some(&ids),
                 roles: pass.roles,
                 stopped: self.stopped,
                 found: &|one| {
@@ -222,11 +232,19 @@ impl Search<'_> {
                         (pass.found)(*place, &one);
                     }
                 },
+                unread: &|id| {
+                    if let Some(place) = own.get(id) {
+                        lock(&unread).insert(*place);
+                    }
+                },
             };
             if let Err(why) = source.scan(&scan) {
-                notices.push(unsearched(&**source, &why.to_string()));
+                let text = unsearched(&**source, &why.to_string());
+                collected.notices.push(text);
             }
         }
+        let unread = unread.into_inner().unwrap_or_else(PoisonError::into_inner);
+        collected.unread.extend(unread);
     }
 
     /// Reads the sessions at `places` and counts what matches in each.
@@ -250,29 +268,32 @@ impl Search<'_> {
             }
             work();
         });
-        let mut unread = 0;
         for (place, count) in counts.into_inner().unwrap_or_else(PoisonError::into_inner) {
             match count {
-                Some(count) => drop(collected.matches.insert(place, count)),
-                None => unread += 1,
+                Some((count, whole)) => {
+                    collected.matches.insert(place, count);
+                    if whole {
+                        collected.unread.remove(&place);
+                    } else {
+                        collected.unread.insert(place);
+                    }
+                }
+                None => drop(collected.unread.insert(place)),
             }
-        }
-        if unread > 0 {
-            collected
-                .notices
-                .push(format!("sessions that could not be read: {unread}"));
         }
     }
 
-    /// How many messages of a session match; `None` when it cannot be read.
-    fn count(&self, entry: &Entry, cached: bool) -> Option<usize> {
+    /// How many messages of a session match, and whether nothing of it was left out; `None` when it cannot be read.
+    fn count(&self, entry: &Entry, cached: bool) -> Option<(usize, bool)> {
+        let count = |of: &Conversation| {
+            let messages = self.messages(&entry.header, of);
+            (messages.count(), of.skipped.is_empty())
+        };
         if cached {
-            let conversation = self.library.conversation(entry).ok()?;
-            return Some(self.messages(&entry.header, &conversation).count());
+            return Some(count(&*self.library.conversation(entry).ok()?));
         }
         let source = self.library.sources().get(entry.source)?;
-        let conversation = source.conversation(&entry.header.id).ok()?;
-        Some(self.messages(&entry.header, &conversation).count())
+        Some(count(&source.conversation(&entry.header.id).ok()?))
     }
 }
 

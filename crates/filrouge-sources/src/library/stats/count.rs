@@ -29,7 +29,7 @@ pub(super) struct Count {
     /// Those of them that are none.
     originals: Part,
     changes: Changes,
-    changes_without_copies: Changes,
+    changes_without_copied: Changes,
 }
 
 #[derive(Clone, Default)]
@@ -72,7 +72,7 @@ impl<'a> Counted<'a> {
     }
 
     /// What it has changed, without copies.
-    fn changes_without_copies(&self) -> Changes {
+    fn changes_without_copied(&self) -> Changes {
         let facts = &self.seen.facts;
         if self.copies == Copies::None {
             return changes(&self.seen.entry.header, facts).0;
@@ -108,8 +108,8 @@ impl Count {
         let all = changes(&one.seen.entry.header, facts).0;
         add_changes(&mut self.changes, &all);
         add_changes(
-            &mut self.changes_without_copies,
-            &one.changes_without_copies(),
+            &mut self.changes_without_copied,
+            &one.changes_without_copied(),
         );
     }
 
@@ -121,8 +121,8 @@ impl Count {
         self.originals.merge(&more.originals);
         add_changes(&mut self.changes, &more.changes);
         add_changes(
-            &mut self.changes_without_copies,
-            &more.changes_without_copies,
+            &mut self.changes_without_copied,
+            &more.changes_without_copied,
         );
     }
 
@@ -132,8 +132,8 @@ impl Count {
     }
 
     /// Everything but copies.
-    pub(super) fn without_copies(&self) -> Sums {
-        self.sum(&self.originals, self.changes_without_copies)
+    pub(super) fn without_copied(&self) -> Sums {
+        self.sum(&self.originals, self.changes_without_copied)
     }
 
     fn sum(&self, more: &Part, changes: Changes) -> Sums {

@@ -7,16 +7,11 @@ use filrouge_types::Timestamp;
 
 use super::count::{Count, Counted};
 use super::{Day, Overview, Sums, skipped_notice, token_rules, unread_notice};
-use crate::library::facts::DayShare;
+use crate::Header;
+use crate::library::facts::{DAY, DayShare};
+use crate::library::forks::Project;
 use crate::library::list::{Ask, Row, selected};
 use crate::library::{Library, LibraryError, forks, notices};
-use crate::{Header, Tokens};
-
-/// A day in milliseconds.
-const DAY: i64 = 86_400_000;
-
-/// A program, and a project of it by its id or else its folder.
-type Key<'a> = (&'static str, Option<&'a str>);
 
 /// Statistics of all sessions that `ask` lets through; its limit and cursor are not looked at.
 ///
@@ -26,6 +21,7 @@ type Key<'a> = (&'static str, Option<&'a str>);
 /// # Errors
 /// [`LibraryError::Invalid`].
 pub fn overview(library: &Library, ask: &Ask) -> Result<Overview, LibraryError> {
+    let library = &library.of_question();
     let catalog = library.catalog();
     let (seen, unread) = forks::look_at(library, &selected(&catalog, ask), &[]);
     let copies = forks::copies(library, &catalog, &seen);
@@ -34,16 +30,17 @@ pub fn overview(library: &Library, ask: &Ask) -> Result<Overview, LibraryError> 
         .zip(copies)
         .map(|(seen, copies)| Counted::of(library, seen, copies))
         .collect();
-    let mut projects: HashMap<Key<'_>, (String, Count)> = HashMap::new();
+    library.go_on()?;
+    let mut projects: HashMap<Project<'_>, (String, Count)> = HashMap::new();
     for one in &counted {
         let header = &*one.seen.entry.header;
-        let project = projects.entry(key(header));
+        let project = projects.entry(Project::of(header));
         let (_, count) = project.or_insert_with(|| (name(header), Count::default()));
         count.add(one);
     }
     let mut all = Count::default();
     let mut sources: BTreeMap<&str, Count> = BTreeMap::new();
-    for ((source, _), (_, count)) in &projects {
+    for (Project(source, _), (_, count)) in &projects {
         all.merge(count);
         sources.entry(source).or_default().merge(count);
     }
@@ -55,7 +52,7 @@ pub fn overview(library: &Library, ask: &Ask) -> Result<Overview, LibraryError> 
     ));
     Ok(Overview {
         all: all.all(),
-        without_copies: all.without_copies(),
+        without_copied: all.without_copied(),
         by_source: sources
             .map(|(name, count)| (name.to_owned(), count.all()))
             .collect(),
@@ -66,23 +63,18 @@ pub fn overview(library: &Library, ask: &Ask) -> Result<Overview, LibraryError> 
     })
 }
 
-fn key(header: &Header) -> Key<'_> {
-    let folder = header.worktree.as_deref().or(header.directory.as_deref());
-    (header.source, header.project_id.as_deref().or(folder))
-}
-
 /// The project's name as lists show it, else its id.
 fn name(header: &Header) -> String {
     let row = Row::of(header);
     row.project_name.or(row.project_id).unwrap_or_default()
 }
 
-fn by_project(projects: HashMap<Key<'_>, (String, Count)>) -> Vec<(String, Sums)> {
+fn by_project(projects: HashMap<Project<'_>, (String, Count)>) -> Vec<(String, Sums)> {
     let mut projects: Vec<_> = projects
         .into_iter()
         .map(|(key, (name, count))| (key, name, count.all()))
         .collect();
-    let size = |sums: &Sums| Reverse((total(&sums.tokens), sums.message_count));
+    let size = |sums: &Sums| Reverse((sums.tokens.total(), sums.message_count));
     projects.sort_by(|(a, _, a_sums), (b, _, b_sums)| {
         size(a_sums).cmp(&size(b_sums)).then_with(|| a.cmp(b))
     });
@@ -90,19 +82,6 @@ fn by_project(projects: HashMap<Key<'_>, (String, Count)>) -> Vec<(String, Sums)
         .into_iter()
         .map(|(_, name, sums)| (name, sums))
         .collect()
-}
-
-fn total(tokens: &Tokens) -> u64 {
-    let Tokens {
-        input,
-        output,
-        reasoning,
-        cache_read,
-        cache_write,
-    } = *tokens;
-    [output, reasoning, cache_read, cache_write]
-        .iter()
-        .fold(input, |sum, n| sum.saturating_add(*n))
 }
 
 fn days(counted: &[Counted<'_>]) -> Vec<Day> {

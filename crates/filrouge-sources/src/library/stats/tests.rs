@@ -43,7 +43,7 @@ fn copies_and_descendants_are_told_apart() {
     assert_eq!(origin.own.cost, 0.75);
     assert_eq!(origin.with_descendants.cost, 1.0);
     assert_eq!(origin.with_descendants.sessions, 2);
-    assert_eq!(origin.without_copies, origin.with_descendants);
+    assert_eq!(origin.without_copied, origin.with_descendants);
     assert_eq!(origin.duration, 1000);
     assert_eq!(origin.agents, ["build"]);
     assert_eq!(origin.own.models["acme/m1"].messages, 3);
@@ -52,7 +52,7 @@ fn copies_and_descendants_are_told_apart() {
     assert_eq!(fork.own.message_count, 6);
     assert_eq!(fork.own.cost, 1.0);
     assert_eq!(fork.with_descendants.cost, 1.25);
-    let originals = &fork.without_copies;
+    let originals = &fork.without_copied;
     assert_eq!((originals.message_count, originals.user_messages), (3, 1));
     assert_eq!((originals.cost, originals.tokens.input), (0.5, 200));
     assert!(originals.tools.is_empty() && fork.own.tools["task"].calls == 1);
@@ -66,8 +66,8 @@ fn the_overview_counts_each_message_once() {
     assert_eq!(whole.all.sessions, 4);
     assert_eq!(whole.all.message_count, 13);
     assert_eq!(whole.all.cost, 2.25);
-    assert_eq!(whole.without_copies.message_count, 9);
-    assert_eq!(whole.without_copies.cost, 1.5);
+    assert_eq!(whole.without_copied.message_count, 9);
+    assert_eq!(whole.without_copied.cost, 1.5);
     assert_eq!(whole.by_source["opencode"], whole.all);
     assert_eq!(whole.by_project, [("phare".to_owned(), whole.all.clone())]);
     let days = whole.days.iter().map(|d| (&*d.date, d.messages, d.cost));
@@ -79,7 +79,7 @@ fn the_overview_counts_each_message_once() {
     };
     let late = overview(&library, &late).unwrap();
     assert_eq!(
-        (late.all.message_count, late.without_copies.message_count),
+        (late.all.message_count, late.without_copied.message_count),
         (7, 3)
     );
 }
@@ -91,7 +91,7 @@ fn what_an_origin_has_lost_counts_in_the_fork() {
     assert_eq!(
         session(&library, "fork")
             .unwrap()
-            .without_copies
+            .without_copied
             .message_count,
         3
     );
@@ -104,12 +104,12 @@ fn what_an_origin_has_lost_counts_in_the_fork() {
     let reads = source.read_count();
     assert_eq!(session(&library, "fork").unwrap(), fork);
     assert_eq!(source.read_count(), reads);
-    assert_eq!(fork.without_copies.message_count, 5);
-    assert_eq!(fork.without_copies.cost, 1.0);
+    assert_eq!(fork.without_copied.message_count, 5);
+    assert_eq!(fork.without_copied.cost, 1.0);
     assert_eq!(fork.own.message_count, 6);
     let whole = overview(&library, &Ask::default()).unwrap();
-    assert_eq!(whole.without_copies.message_count, 10);
-    assert_eq!(whole.days[0].messages, whole.without_copies.message_count);
+    assert_eq!(whole.without_copied.message_count, 10);
+    assert_eq!(whole.days[0].messages, whole.without_copied.message_count);
 }
 
 #[test]
@@ -120,9 +120,9 @@ fn of_forks_without_their_origin_one_holds_the_originals() {
     ]);
     let whole = overview(&library(&source), &Ask::default()).unwrap();
     assert_eq!(whole.all.message_count, 8);
-    assert_eq!(whole.without_copies.message_count, 4);
-    assert_eq!(of(&source, "one").without_copies.message_count, 4);
-    assert_eq!(of(&source, "two").without_copies.message_count, 0);
+    assert_eq!(whole.without_copied.message_count, 4);
+    assert_eq!(of(&source, "one").without_copied.message_count, 4);
+    assert_eq!(of(&source, "two").without_copied.message_count, 0);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn recorded_copies_are_copies_whatever_is_there() {
     let source = made_of(vec![(header("resumed", 1_000), messages)]);
     let stats = of(&source, "resumed");
     assert_eq!(stats.own.message_count, 4);
-    assert_eq!(stats.without_copies.message_count, 2);
+    assert_eq!(stats.without_copied.message_count, 2);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_fork_by_a_newer_version_is_still_known() {
         (header("origin", 5), vec![with_reasoning(5210, 144)]),
         (header("fork", 1_000), vec![with_reasoning(5210, 240)]),
     ]);
-    assert_eq!(of(&source, "fork").without_copies.message_count, 0);
+    assert_eq!(of(&source, "fork").without_copied.message_count, 0);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn changes_come_from_the_summary_or_else_from_calls() {
         (changes(40, 2, 1), changes(40, 2, 1))
     );
     assert_eq!(stats.changes_from, ChangesFrom::Summary);
-    assert_eq!(stats.without_copies.changes, changes(40, 2, 1));
+    assert_eq!(stats.without_copied.changes, changes(40, 2, 1));
 
     // A fork's summary is of the copied messages, too.
     let fork = Header {
@@ -246,7 +246,7 @@ fn changes_come_from_the_summary_or_else_from_calls() {
     put(&source, fork, copies(&[message], "f-"));
     let stats = of(&source, "fork");
     assert_eq!(stats.own.changes, changes(40, 2, 1));
-    assert_eq!(stats.without_copies.changes, changes(0, 0, 0));
+    assert_eq!(stats.without_copied.changes, changes(0, 0, 0));
 }
 
 #[test]

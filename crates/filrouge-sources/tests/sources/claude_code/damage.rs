@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::time::{Duration, Instant};
 
 use filrouge_sources::{ReadError, SkipReason};
 
@@ -131,6 +132,92 @@ fn files_that_are_no_sessions_are_named() {
         wanted.push("symlink");
     }
     assert_eq!(reasons, wanted);
+}
+
+#[test]
+fn of_two_files_of_one_session_the_later_one_is_read() {
+    let dir = copy_of("claude-code");
+    let old = file(dir.path(), LAMP);
+    let copied = dir.path().join("projects/-tmp-copied");
+    fs::create_dir_all(&copied).unwrap();
+    let new = copied.join(format!("{LAMP}.jsonl"));
+    fs::copy(&old, &new).unwrap();
+    for (grows, stays) in [(&new, &old), (&old, &new)] {
+        append(
+            grows,
+            &[fs::read(stays)
+                .unwrap()
+                .split_inclusive(|b| *b == b'\n')
+                .next_back()
+                .unwrap()],
+        );
+        let listing = open(dir.path()).list().unwrap();
+        assert_eq!(listing.headers.len(), 4);
+        let lost: Vec<_> = listing
+            .skipped
+            .iter()
+            .map(|s| (&s.path, s.reason))
+            .collect();
+        assert_eq!(lost, [(stays, SkipReason::DuplicateId)]);
+        // The other one is to be the larger one next.
+        append(stays, &[b"\n\n\n"]);
+    }
+}
+
+#[test]
+fn a_name_and_its_parents_together_can_be_too_long() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = r#"{"type":"user","uuid":"u","timestamp":"2026-09-12T20:37:51.627Z","message":{"content":"go"}}"#;
+    let agent = format!("agent-{}", "a".repeat(194));
+    let put = |parent: &str, agent: &str| {
+        let path = dir
+            .path()
+            .join(format!("projects/p/{parent}/subagents/{agent}.jsonl"));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, line).unwrap();
+        path
+    };
+    let late = "t".repeat(200);
+    put("s", &agent);
+    put("s", "agent-b");
+    put(&late, "agent-b");
+    let too_long = put(&late, &agent);
+    let listing = open(dir.path()).list().unwrap();
+    let ids: Vec<&str> = listing.headers.iter().map(|h| &*h.id).collect();
+    assert_eq!(ids, [&*agent, "agent-b", &*format!("{late}:agent-b")]);
+    let lost: Vec<_> = listing
+        .skipped
+        .iter()
+        .map(|s| (&s.path, s.reason))
+        .collect();
+    assert_eq!(lost, [(&too_long, SkipReason::BadName)]);
+}
+
+#[test]
+fn an_agent_that_comes_later_is_linked_within_a_second() {
+    let dir = copy_of("claude-code");
+    let path = file(dir.path(), LENS);
+    let agents = path.with_extension("").join("subagents");
+    let away = dir.path().join("away");
+    fs::rename(&agents, &away).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    let kept = text
+        .lines()
+        .filter(|line| !line.contains("\"tool_result\""));
+    fs::write(&path, kept.collect::<Vec<_>>().join("\n") + "\n").unwrap();
+    let source = open(dir.path());
+    let child = || tools(&source.conversation(LENS).unwrap())[0].child.clone();
+    let stamp = source.stamp(LENS).unwrap();
+    assert_eq!(child(), None);
+    fs::rename(&away, &agents).unwrap();
+    let came = Instant::now();
+    // Nobody asks for the list, and the session's own file stays as it is.
+    while child().is_none() {
+        assert!(came.elapsed() < Duration::from_secs(4));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(child().as_deref(), Some(AGENT));
+    assert_ne!(source.stamp(LENS).unwrap(), stamp);
 }
 
 #[test]

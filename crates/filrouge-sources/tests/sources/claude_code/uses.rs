@@ -15,8 +15,10 @@ fn a_scan_finds_what_conversations_hold() {
         let scan = Scan {
             may_hold: &|line: &[u8]| line.windows(word.len()).any(|w| w == word.as_bytes()),
             wanted: &|id: &str| id != LENS,
+            ids: None,
             roles: true,
             stopped: &|| false,
+            unread: &|id| panic!("{id} can be read"),
             found: &|one| {
                 let whole = source.conversation(one.session).unwrap();
                 let message = whole

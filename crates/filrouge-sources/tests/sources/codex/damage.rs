@@ -255,6 +255,53 @@ fn a_file_is_read_while_it_grows() {
 }
 
 #[test]
+fn of_two_rollouts_of_one_session_the_later_one_is_read() {
+    let dir = copy_of("codex");
+    let path = file(dir.path(), WINTER);
+    let away = dir
+        .path()
+        .join("archived_sessions")
+        .join(path.file_name().unwrap());
+    fs::create_dir_all(away.parent().unwrap()).unwrap();
+    let mut all = records(WINTER);
+    all.truncate(all.len() - 1);
+    write(&away, &all);
+    let source = open(dir.path());
+    let listing = source.list().unwrap();
+    assert_eq!(listing.headers.len(), 2);
+    let lost: Vec<_> = listing
+        .skipped
+        .iter()
+        .map(|s| (&s.path, s.reason))
+        .collect();
+    assert_eq!(lost, [(&away, SkipReason::DuplicateId)]);
+    assert_eq!(header(&*source, WINTER).archived, None);
+}
+
+#[test]
+fn what_the_index_says_later_is_seen() {
+    let dir = copy_of("codex");
+    let source = open(dir.path());
+    let before = source.list().unwrap();
+    assert!(Arc::ptr_eq(&before, &source.list().unwrap()));
+    let index = fs::read_dir(dir.path())
+        .unwrap()
+        .map(|child| child.unwrap().path());
+    let index = index
+        .filter(|path| path.extension().is_some_and(|e| e == "sqlite"))
+        .max();
+    let database = rusqlite::Connection::open(index.unwrap()).unwrap();
+    let changed = database
+        .execute(
+            "UPDATE threads SET title = 'Wood', name = NULL WHERE id = ?1",
+            [ORCHARD],
+        )
+        .unwrap();
+    assert_eq!(changed, 1);
+    assert_eq!(header(&*source, ORCHARD).title.as_deref(), Some("Wood"));
+}
+
+#[test]
 fn a_file_without_its_first_record_is_read() {
     let dir = copy_of("codex");
     let mut all = records(ORCHARD);

@@ -8,11 +8,11 @@ use filrouge_engine::diagnosis::{
     span,
 };
 use filrouge_store::verify::Verdict;
-use filrouge_types::{JsonText, RawJson, Session, Timestamp, TurnStatus};
+use filrouge_types::{JsonText, RawJson, Session, TurnStatus};
 
 use super::State;
 use super::restored::{Restored, Sent, ranges};
-use crate::output::{first_line, printable, stdout};
+use crate::output::{first_line, printable, second, stdout};
 
 /// Most characters of a text that somebody has written.
 const WIDTH: usize = 100;
@@ -61,12 +61,6 @@ fn short(text: &str) -> String {
 
 fn json(value: Option<&RawJson>) -> String {
     short(value.map_or("", RawJson::as_str))
-}
-
-/// A moment, to the second.
-fn second(at: Timestamp) -> String {
-    let at = at.to_string();
-    at.split('.').next().unwrap_or("").replace('T', " ")
 }
 
 fn head(out: &mut impl Write, diagnosis: &Diagnosis) -> io::Result<()> {

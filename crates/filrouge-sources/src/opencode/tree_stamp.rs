@@ -1,0 +1,108 @@
+//! Marks of sessions in a file storage.
+//!
+//! Files are written in place, which changes no folder, so that each has to be looked at: 2 µs a file. A session that
+//! is quiet is told by its own record and its folder of messages. For one at work a mark stands for the state of all
+//! its files; it holds for [`REUSED_MS`], and the first one is learnt from what the reading of the session sees, so that
+//! nothing is looked at twice.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use filrouge_types::Clock;
+
+use super::tree::{Marks, lock};
+use crate::Stamp;
+
+/// A session without a change for so long is no longer written to in place: an answer makes new messages.
+const QUIET_MS: i64 = 15 * 60 * 1000;
+
+/// For so long a mark of all files is not looked at again; new data is to be seen within a second.
+const REUSED_MS: i64 = 400;
+
+/// The state of all files of a session's messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Full(pub(super) u64);
+
+/// The last mark of a session at work.
+struct Kept {
+    /// The state of its record and its folder of messages.
+    outer: Stamp,
+    /// Tells marks apart whose outer state is the same.
+    number: u64,
+    /// What the mark stands for, once that is known.
+    full: Option<Full>,
+    /// When it was looked at, milliseconds since 1970.
+    at: i64,
+}
+
+/// The marks of the sessions at work.
+pub(super) struct Stamps {
+    clock: Arc<dyn Clock>,
+    kept: Mutex<HashMap<Box<str>, Kept>>,
+}
+
+impl Stamps {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        let kept = Mutex::default();
+        Self { clock, kept }
+    }
+
+    /// The mark of a session; `outer` has seen its record and its folder of messages, `full` looks at all files.
+    pub(super) fn stamp(&self, id: &str, outer: Marks, full: impl FnOnce() -> Full) -> Stamp {
+        let now = self.clock.now().as_micros().div_euclid(1000);
+        let quiet = outer.newest() < now - QUIET_MS;
+        let outer = outer.finish();
+        if quiet {
+            return outer;
+        }
+        let (number, known) = match lock(&self.kept).get(id) {
+            Some(kept) if kept.outer == outer => {
+                if (0..REUSED_MS).contains(&(now - kept.at)) {
+                    return numbered(outer, kept.number);
+                }
+                (kept.number, true)
+            }
+            // Who reads it now tells what its new mark stands for.
+            Some(kept) => (kept.number, false),
+            None => (0, false),
+        };
+        let seen = known.then(full);
+        let mut all = lock(&self.kept);
+        let kept = all.entry(id.into()).or_insert(Kept {
+            outer,
+            number,
+            full: None,
+            at: now,
+        });
+        // Where nobody has read under the last mark, or another thread was faster, a new one costs one more read.
+        if kept.outer != outer || kept.number != number || seen.is_none() || kept.full != seen {
+            kept.outer = outer;
+            kept.number += 1;
+            kept.full = seen;
+        }
+        kept.at = now;
+        numbered(outer, kept.number)
+    }
+
+    /// Takes the state that a reader has seen. Marks are given before reading: one that two readers have seen different
+    /// states under is not given again.
+    pub(super) fn learn(&self, id: &str, full: Full) {
+        if let Some(kept) = lock(&self.kept).get_mut(id) {
+            if kept.full.is_some_and(|known| known != full) {
+                kept.number += 1;
+            }
+            kept.full = Some(full);
+        }
+    }
+
+    /// Forgets the sessions that are not `there`.
+    pub(super) fn retain(&self, there: impl Fn(&str) -> bool) {
+        lock(&self.kept).retain(|id, _| there(id));
+    }
+}
+
+/// Never a mark of a quiet session: one of those has no number.
+fn numbered(outer: Stamp, number: u64) -> Stamp {
+    let salt = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    Stamp(outer.0 ^ salt, outer.1.wrapping_add(salt))
+}

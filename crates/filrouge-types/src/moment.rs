@@ -1,0 +1,218 @@
+//! Moments as people and agents write them (DESIGN §12): one reading for the command line and for MCP.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+
+use crate::Timestamp;
+
+/// Nobody looks further back than a thousand years; behind that is a slip of the finger.
+const LONGEST_AGO: Duration = Duration::from_secs(1_000 * 31_557_600);
+const DAY_MICROS: i64 = 86_400_000_000;
+
+/// A moment as it was written. What has no offset is in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// `2025-12-28T14:30:00Z`, also without seconds or `Z`; or milliseconds since 1970.
+    At(Timestamp),
+    /// `2025-12-28`: a whole day; its first moment.
+    Day(Timestamp),
+    /// `7d`: so long before now; at most a thousand years.
+    Ago(Duration),
+}
+
+/// Why a text or number is no moment. The text says what would be one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MomentError {
+    /// It is none of the forms.
+    #[error("{0:?} is not a moment that is understood; {FORMS}", FORMS = Moment::FORMS)]
+    Unknown(String),
+    /// Seconds since 1970 instead of milliseconds.
+    #[error("{0} looks like seconds; {FORMS}", FORMS = Moment::FORMS)]
+    Seconds(i64),
+    /// A number beyond all times.
+    #[error("{0} is too large; {FORMS}", FORMS = Moment::FORMS)]
+    TooLarge(String),
+}
+
+impl Moment {
+    /// What a moment looks like, to tell whoever has written something else.
+    pub const FORMS: &'static str = "give a time such as 2025-12-28T14:30:00Z, a date such as 2025-12-28 (UTC), \
+         how long ago such as 12h, 7d or 8w, or epoch milliseconds such as 1766880000000";
+
+    /// Takes milliseconds since 1970.
+    ///
+    /// # Errors
+    /// [`MomentError`] for what looks like seconds, and for what is too large.
+    pub fn from_millis(given: i64) -> Result<Self, MomentError> {
+        // 1973 in milliseconds is 2001 to 5138 in seconds.
+        if (1_000_000_000..100_000_000_000).contains(&given) {
+            return Err(MomentError::Seconds(given));
+        }
+        let at = Timestamp::from_millis(given).map(Self::At);
+        at.ok_or_else(|| MomentError::TooLarge(given.to_string()))
+    }
+
+    /// Where what is from it on begins.
+    #[must_use]
+    pub fn start(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(at) | Self::Day(at) => at,
+            Self::Ago(ago) => {
+                let ago = i64::try_from(ago.as_micros()).unwrap_or(i64::MAX);
+                Timestamp::from_micros(now.as_micros().saturating_sub(ago))
+            }
+        }
+    }
+
+    /// Where what is before it ends: a day as an end includes that day.
+    #[must_use]
+    pub fn end(self, now: Timestamp) -> Timestamp {
+        let start = self.start(now);
+        match self {
+            Self::Day(_) => Timestamp::from_micros(start.as_micros().saturating_add(DAY_MICROS)),
+            Self::At(_) | Self::Ago(_) => start,
+        }
+    }
+}
+
+impl FromStr for Moment {
+    type Err = MomentError;
+
+    fn from_str(text: &str) -> Result<Self, MomentError> {
+        let text = text.trim();
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        // Four digits are a year, and `20251228` is a date of ISO 8601.
+        if digits.len() > 8 && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            let number = text.parse();
+            return Self::from_millis(number.map_err(|_| MomentError::TooLarge(text.into()))?);
+        }
+        let found = match text.parse() {
+            Ok(at) => Some(Self::At(at)),
+            Err(_) if text.contains(['T', 't', ' ']) => {
+                text.parse().ok().and_then(in_utc).map(Self::At)
+            }
+            Err(_) => {
+                let day = text.parse::<Date>().ok();
+                let day = day.and_then(|day| in_utc(day.at(0, 0, 0, 0)));
+                let ago = || duration(text).filter(|ago| *ago <= LONGEST_AGO);
+                day.map(Self::Day).or_else(|| ago().map(Self::Ago))
+            }
+        };
+        found.ok_or_else(|| MomentError::Unknown(text.to_owned()))
+    }
+}
+
+fn in_utc(civil: DateTime) -> Option<Timestamp> {
+    let zoned = civil.to_zoned(TimeZone::UTC).ok()?;
+    Some(Timestamp::from_micros(zoned.timestamp().as_microsecond()))
+}
+
+/// How long: a number with s, m, h, d or w.
+#[must_use]
+pub fn duration(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1))?;
+    let seconds: u64 = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "w" => 7 * 86_400,
+        _ => return None,
+    };
+    let digits = number.bytes().all(|b| b.is_ascii_digit());
+    let number: u64 = number.parse().ok().filter(|_| digits)?;
+    number.checked_mul(seconds).map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Moment, String> {
+        text.parse().map_err(|e: MomentError| e.to_string())
+    }
+
+    #[test]
+    fn times_days_and_how_long_ago() {
+        let now = Timestamp::from_micros(1_766_923_200_000_000);
+        let at = |text: &str| (read(text).unwrap().start(now), read(text).unwrap().end(now));
+        for noon in [
+            "1766923200000",
+            "2025-12-28T12:00:00Z",
+            "2025-12-28T13:00:00+01:00",
+            "2025-12-28T12:00:00",
+            "2025-12-28 12:00",
+            " 2025-12-28T12:00Z ",
+            "0s",
+        ] {
+            assert_eq!(at(noon), (now, now), "{noon}");
+        }
+        let hours = |n: i64| Timestamp::from_micros(now.as_micros() + n * 3_600_000_000);
+        for day in ["2025-12-28", "20251228"] {
+            assert_eq!(at(day), (hours(-12), hours(12)), "{day}");
+        }
+        assert_eq!(at("7d"), (hours(-7 * 24), hours(-7 * 24)));
+        assert_eq!(
+            at("90m").0.as_micros(),
+            hours(-1).as_micros() - 1_800_000_000
+        );
+        // Microseconds are kept.
+        assert_eq!(at("1970-01-01T00:00:00.000007Z").0.as_micros(), 7);
+    }
+
+    #[test]
+    fn what_is_not_understood_says_what_is() {
+        for wrong in [
+            "28 décembre",
+            "",
+            "tomorrow",
+            "2025-02-30",
+            "2025-13-01T00:00:00Z",
+            "99999999999999999999999",
+            "9999999999999999",
+            "-1d",
+            "1y",
+            "9999999w",
+            "99999999999999d",
+        ] {
+            let why = read(wrong).unwrap_err();
+            assert!(why.ends_with(Moment::FORMS), "{wrong:?}: {why}");
+        }
+        assert_eq!(
+            "1766923200".parse::<Moment>(),
+            Err(MomentError::Seconds(1_766_923_200))
+        );
+    }
+
+    #[test]
+    fn how_long() {
+        for (text, seconds) in [
+            ("1s", 1),
+            ("90m", 5400),
+            ("12h", 43_200),
+            ("30d", 2_592_000),
+            ("2w", 1_209_600),
+            ("0d", 0),
+        ] {
+            assert_eq!(duration(text), Some(Duration::from_secs(seconds)), "{text}");
+        }
+        for wrong in [
+            "",
+            "d",
+            "30",
+            "-1d",
+            "+1d",
+            "1.5d",
+            "30 d",
+            "1y",
+            "99999999999999999999d",
+            "é",
+            "1é",
+        ] {
+            assert_eq!(duration(wrong), None, "{wrong:?}");
+        }
+    }
+}

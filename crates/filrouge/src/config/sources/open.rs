@@ -1,0 +1,197 @@
+//! The histories that are asked for, opened
+
+use std::path::Path;
+use std::sync::Arc;
+
+use filrouge_sources::ledger::LedgerSource;
+use filrouge_sources::{Library, Source, SourceError};
+
+use super::place::other_database;
+use super::{AGENTS, Program, SourceName};
+use crate::config::Config;
+use crate::exit::{Usage, told};
+use crate::open::{self, Need, Opened, operator};
+
+/// Bytes of conversations that one process keeps in memory.
+const CACHE_BYTES: usize = 48 << 20;
+
+/// The histories of coding agents that were found, and what else was asked for.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// Newest generation first.
+    pub(crate) sources: Vec<Arc<dyn Source>>,
+    /// Whether the ledger is asked for, by its name or with everything.
+    pub(crate) ledger: Option<Asked>,
+    /// Where is looked, to tell.
+    pub(crate) places: Vec<String>,
+    /// What is there and cannot be read, to tell.
+    pub(crate) notes: Vec<String>,
+}
+
+/// How something was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// By its name: it has to be there.
+    Named,
+    /// With everything that is there.
+    IfThere,
+}
+
+/// Finds the histories that `asked` names; without a name those of the settings, else all that are there. Nothing is
+/// read yet.
+///
+/// # Errors
+/// [`Usage`] for a history that is named and not there, or cannot be opened.
+pub(crate) fn histories(config: &Config, asked: &[SourceName]) -> Result<Found, Usage> {
+    let mut found = Found::default();
+    let named = match &config.sources.value {
+        _ if !asked.is_empty() => asked,
+        Some(names) => names,
+        None => {
+            found.ledger = Some(Asked::IfThere);
+            for program in AGENTS {
+                found.add_if_there(program);
+            }
+            return Ok(found);
+        }
+    };
+    for name in named {
+        if name.is_ledger() {
+            found.ledger = Some(Asked::Named);
+        } else {
+            found.add(name)?;
+        }
+    }
+    Ok(found)
+}
+
+impl Found {
+    fn add(&mut self, name: &SourceName) -> Result<(), Usage> {
+        let own = || name.program.own_place();
+        let Some(path) = name.path.clone().or_else(own) else {
+            let what = format!("{name}: HOME is not set");
+            return Err(Usage::new(what).with_hint("name a path, or set HOME"));
+        };
+        let wrong = |e: SourceError| Usage::new(e.to_string()).with_hint(e.hint());
+        // The database that OPENCODE_DB names is OpenCode's own, unless a path says what is meant.
+        let database = other_database(name.program, &path).filter(|_| name.path.is_none());
+        let mut missing = None;
+        let mut any = false;
+        for path in database.iter().chain([&path]) {
+            match name.program.open(path) {
+                Ok(sources) => {
+                    any = true;
+                    self.push(name.program, path, sources);
+                }
+                Err(e) => missing = Some(e),
+            }
+        }
+        match missing {
+            Some(e) if !any => Err(wrong(e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A program that was never used here is left out without a word.
+    fn add_if_there(&mut self, program: Program) {
+        let Some(place) = program.own_place() else {
+            return;
+        };
+        for path in other_database(program, &place).into_iter().chain([place]) {
+            match program.open(&path) {
+                Ok(sources) => self.push(program, &path, sources),
+                Err(SourceError::NotFound { .. } | SourceError::Unrecognised { .. }) => {}
+                Err(e) => self.notes.push(e.to_string()),
+            }
+        }
+    }
+
+    fn push(&mut self, program: Program, path: &Path, sources: Vec<Arc<dyn Source>>) {
+        self.places
+            .push(format!("{} ({})", program.name(), path.display()));
+        self.sources.extend(sources);
+    }
+}
+
+/// The histories of coding agents as one library; without a name those of the settings, else all that are there. The
+/// ledger is not in it: see [`everything`].
+///
+/// # Errors
+/// [`Usage`], as [`histories`].
+pub(crate) fn open(config: &Config, asked: &[SourceName]) -> anyhow::Result<Library> {
+    Ok(Library::new(histories(config, asked)?.sources, CACHE_BYTES))
+}
+
+/// A library with the ledger in it, if it was asked for.
+pub(crate) struct Everything {
+    pub(crate) library: Library,
+    /// The open ledger; the library's own is behind it.
+    pub(crate) opened: Option<Opened>,
+    /// Where is looked, to tell.
+    pub(crate) places: Vec<String>,
+    /// What is there and cannot be read, to tell.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Everything {
+    /// Asks the library; its answers block, so that they are waited for beside the runtime's own threads.
+    ///
+    /// # Errors
+    /// When the question panicked, which is told on stderr.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Library) -> T + Send + 'static,
+    ) -> anyhow::Result<T> {
+        let library = self.library.clone();
+        Ok(tokio::task::spawn_blocking(move || question(&library)).await?)
+    }
+
+    /// Finishes with the ledger.
+    pub(crate) async fn close(self) {
+        drop(self.library);
+        if let Some(opened) = self.opened {
+            opened.close().await;
+        }
+    }
+}
+
+/// As [`open`], with the ledger's own sessions behind the others, as its operator sees them.
+///
+/// # Errors
+/// [`Usage`], as [`histories`]; a ledger that is named and cannot be opened.
+pub(crate) async fn everything(
+    config: &Config,
+    asked: &[SourceName],
+) -> anyhow::Result<Everything> {
+    let mut found = histories(config, asked)?;
+    let opened = match found.ledger {
+        Some(Asked::Named) => Some(open::open(config, Need::Existing).await?),
+        Some(Asked::IfThere) => ledger_if_there(config, &mut found.notes).await,
+        None => None,
+    };
+    if let Some(opened) = &opened {
+        let runtime = tokio::runtime::Handle::current();
+        let ledger = LedgerSource::new(opened.engine.clone(), operator(config), runtime);
+        found.sources.push(Arc::new(ledger));
+        found
+            .places
+            .push(format!("ledger ({})", config.store.value));
+    }
+    Ok(Everything {
+        library: Library::new(found.sources, CACHE_BYTES),
+        opened,
+        places: found.places,
+        notes: found.notes,
+    })
+}
+
+async fn ledger_if_there(config: &Config, notes: &mut Vec<String>) -> Option<Opened> {
+    let opened = match open::store_exists(config) {
+        Ok(false) => return None,
+        Ok(true) => open::open(config, Need::Existing).await,
+        Err(e) => Err(e),
+    };
+    opened
+        .map_err(|e| notes.push(format!("ledger: {}", told(&e).0)))
+        .ok()
+}

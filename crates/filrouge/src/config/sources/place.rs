@@ -1,0 +1,55 @@
+//! Where programs keep their histories
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use filrouge_sources::{Source, SourceError, claude_code, codex, opencode};
+
+use super::Program;
+
+impl Program {
+    /// Where it keeps its history: its own variables first, as the program itself has it.
+    pub(super) fn own_place(self) -> Option<PathBuf> {
+        let variable = |name: &str| {
+            env::var_os(name)
+                .filter(|v| !v.is_empty())
+                .map(PathBuf::from)
+        };
+        let home = || variable("HOME").filter(|home| home.is_absolute());
+        match self {
+            Self::OpenCode => variable("XDG_DATA_HOME")
+                .filter(|data| data.is_absolute())
+                .or_else(|| home().map(|home| home.join(".local/share")))
+                .map(|data| data.join("opencode")),
+            Self::ClaudeCode => {
+                variable("CLAUDE_CONFIG_DIR").or_else(|| home().map(|home| home.join(".claude")))
+            }
+            Self::Codex => {
+                variable("CODEX_HOME").or_else(|| home().map(|home| home.join(".codex")))
+            }
+            Self::Ledger => None,
+        }
+    }
+
+    pub(super) fn open(self, path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
+        match self {
+            Self::OpenCode => opencode::open(path),
+            Self::ClaudeCode => claude_code::open(path),
+            Self::Codex => codex::open(path),
+            Self::Ledger => Ok(Vec::new()),
+        }
+    }
+}
+
+/// The database that `OPENCODE_DB` names, absolute or in the data folder, where looking at the folder does not find it.
+pub(super) fn other_database(program: Program, folder: &Path) -> Option<PathBuf> {
+    if program != Program::OpenCode {
+        return None;
+    }
+    let named = env::var_os("OPENCODE_DB").filter(|v| !v.is_empty() && v != ":memory:")?;
+    let path = folder.join(named);
+    let usual = opencode::is_usual_database(path.file_name()?);
+    let found_anyway = path.parent() == Some(folder) && usual;
+    (!found_anyway).then_some(path)
+}
