@@ -87,16 +87,28 @@ pub struct Lineage {
     pub notices: Vec<String>,
 }
 
-/// The lineage of a session. Titles are shown without what has the form of a credential.
+/// The lineage of a session, without what has the form of a credential.
 ///
 /// # Errors
 /// [`LibraryError::NoSession`].
 pub fn lineage(library: &Library, session_id: &str) -> Result<Lineage, LibraryError> {
+    shown_as(library, session_id, true)
+}
+
+/// As [`lineage`]; `mask` says whether what has the form of a credential is masked.
+///
+/// # Errors
+/// [`LibraryError::NoSession`].
+pub fn shown_as(
+    library: &Library,
+    session_id: &str,
+    mask: bool,
+) -> Result<Lineage, LibraryError> {
     let library = &library.of_question();
     let catalog = library.catalog();
     let entry = catalog.get(session_id)?;
     let family = Family::of(&catalog);
-    let mut calls = Calls::of(library, &catalog);
+    let mut calls = Calls::of(library, &catalog, mask);
     let parents = family.parents(entry);
     let up = (1..).zip(&parents.entries);
     let parent_sessions = up.map(|(depth, one)| calls.relative(one, depth)).collect();
@@ -111,16 +123,16 @@ pub fn lineage(library: &Library, session_id: &str) -> Result<Lineage, LibraryEr
     let (message_id, call_id) = calls.start(entry).unzip();
     let lost = calls.lost(entry);
     let mut forks = Forks::of(library, &catalog);
-    let ancestry = ancestry(&mut forks, entry);
+    let ancestry = ancestry(&mut forks, entry, mask);
     let known = forks.forks(entry).into_iter();
-    let known = known.map(|fork| shown(&forks, fork.entry, entry, fork.entry, fork.evidence));
+    let known = known.map(|fork| shown(&forks, (fork.entry, entry), row(fork.entry, mask), fork.evidence));
     let known = known.collect();
     let mut notices = notices::of_catalog(&catalog);
     notices.extend(told(calls.unread.max(forks.unread), lost));
     notices.extend(orphaned(library, entry, ancestry.entries.is_empty()));
     library.go_on()?;
     Ok(Lineage {
-        session: row(entry),
+        session: row(entry, mask),
         message_id,
         call_id,
         parent_sessions,
@@ -139,8 +151,8 @@ pub fn lineage(library: &Library, session_id: &str) -> Result<Lineage, LibraryEr
     })
 }
 
-fn row(entry: &Entry) -> Row {
-    Row::of(&entry.header).masked(true)
+fn row(entry: &Entry, mask: bool) -> Row {
+    Row::of(&entry.header).masked(mask)
 }
 
 /// The origins of a fork.
@@ -150,7 +162,7 @@ struct Ancestry<'a> {
     cycle: bool,
 }
 
-fn ancestry<'a>(forks: &mut Forks<'a>, entry: &'a Entry) -> Ancestry<'a> {
+fn ancestry<'a>(forks: &mut Forks<'a>, entry: &'a Entry, mask: bool) -> Ancestry<'a> {
     let mut seen = HashSet::from([&*entry.header.id]);
     let mut found = Ancestry {
         entries: Vec::new(),
@@ -167,7 +179,7 @@ fn ancestry<'a>(forks: &mut Forks<'a>, entry: &'a Entry) -> Ancestry<'a> {
             }
             Ok(Some(origin)) if seen.insert(&*origin.entry.header.id) => {
                 fork = origin.entry;
-                let shown = shown(forks, entry, fork, fork, origin.evidence);
+                let shown = shown(forks, (entry, fork), row(fork, mask), origin.evidence);
                 found.entries.push(shown);
             }
             Ok(Some(_)) => {
@@ -179,9 +191,9 @@ fn ancestry<'a>(forks: &mut Forks<'a>, entry: &'a Entry) -> Ancestry<'a> {
 }
 
 /// `other` as one end of a fork. What cannot be read has no number of copies; that it is so is told in a notice.
-fn shown(forks: &Forks<'_>, fork: &Entry, from: &Entry, other: &Entry, how: Evidence) -> Fork {
+fn shown(forks: &Forks<'_>, (fork, from): (&Entry, &Entry), other: Row, how: Evidence) -> Fork {
     Fork {
-        session: row(other),
+        session: other,
         evidence: how,
         copied_messages: forks.copied(fork, from).unwrap_or_default(),
     }

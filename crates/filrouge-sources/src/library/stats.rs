@@ -161,6 +161,18 @@ pub struct Overview {
 /// # Errors
 /// [`LibraryError`]: no such session, or it cannot be read.
 pub fn session(library: &Library, session_id: &str) -> Result<SessionStats, LibraryError> {
+    shown_as(library, session_id, true)
+}
+
+/// As [`session`]; `mask` says whether what has the form of a credential is masked.
+///
+/// # Errors
+/// As [`session`].
+pub fn shown_as(
+    library: &Library,
+    session_id: &str,
+    mask: bool,
+) -> Result<SessionStats, LibraryError> {
     let library = &library.of_question();
     let catalog = library.catalog();
     let entry = catalog.get(session_id)?;
@@ -195,7 +207,7 @@ pub fn session(library: &Library, session_id: &str) -> Result<SessionStats, Libr
         tree.iter().map(|one| one.seen.facts.skipped).sum(),
     ));
     Ok(SessionStats {
-        session: Row::of(&entry.header).masked(true),
+        session: Row::of(&entry.header).masked(mask),
         duration: entry
             .header
             .updated

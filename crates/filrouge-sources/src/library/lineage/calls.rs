@@ -12,16 +12,18 @@ pub(super) struct Calls<'a> {
     library: &'a Library,
     catalog: &'a Catalog,
     seen: HashMap<Box<str>, Option<Arc<Facts>>>,
+    mask: bool,
     /// Parents that cannot be read.
     pub(super) unread: usize,
 }
 
 impl<'a> Calls<'a> {
-    pub(super) fn of(library: &'a Library, catalog: &'a Catalog) -> Self {
+    pub(super) fn of(library: &'a Library, catalog: &'a Catalog, mask: bool) -> Self {
         Self {
             library,
             catalog,
             seen: HashMap::new(),
+            mask,
             unread: 0,
         }
     }
@@ -29,7 +31,7 @@ impl<'a> Calls<'a> {
     pub(super) fn relative(&mut self, entry: &Entry, depth: usize) -> Relative {
         let (message_id, call_id) = self.start(entry).unzip();
         Relative {
-            session: super::row(entry),
+            session: super::row(entry, self.mask),
             depth,
             message_id,
             call_id,
