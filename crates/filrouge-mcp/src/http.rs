@@ -5,16 +5,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use filrouge_sources::Library;
-use http::{Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body;
 use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Empty, Full};
+use rmcp::model::JsonRpcError;
 use rmcp::transport::StreamableHttpServerConfig;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 
+use crate::faults::{Fault, look};
 use crate::server::McpServer;
+
+mod names;
 
 /// A request's own library, which the layer that knows its caller puts into the request's extensions.
 #[derive(Clone)]
@@ -44,7 +49,12 @@ impl Default for HttpSettings {
 
 /// A tower service for one path. Clones are the same service.
 #[derive(Clone)]
-pub struct HttpService(StreamableHttpService<McpServer, NeverSessionManager>);
+pub struct HttpService {
+    service: StreamableHttpService<McpServer, NeverSessionManager>,
+    /// Names that are answered to.
+    hosts: Arc<[String]>,
+    body_bytes: usize,
+}
 
 impl fmt::Debug for HttpService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,6 +68,7 @@ impl HttpService {
     pub fn new(server: McpServer, settings: &HttpSettings) -> Self {
         let named = settings.hosts.iter().map(String::as_str);
         let hosts: Vec<&str> = LOOPBACK.into_iter().chain(named).collect();
+        let names = hosts.iter().map(|host| (*host).to_owned()).collect();
         let origins = hosts.iter().flat_map(|host| origins(host));
         // No sessions: whoever sends a request is known from that request alone.
         let config = StreamableHttpServerConfig::default()
@@ -69,7 +80,11 @@ impl HttpService {
             .with_max_request_body_bytes(settings.body_bytes);
         let factory = move || Ok(server.clone());
         let sessions = Arc::new(NeverSessionManager::default());
-        Self(StreamableHttpService::new(factory, sessions, config))
+        Self {
+            service: StreamableHttpService::new(factory, sessions, config),
+            hosts: names,
+            body_bytes: settings.body_bytes,
+        }
     }
 
     /// Answers a request.
@@ -79,7 +94,97 @@ impl HttpService {
         B::Error: fmt::Display,
         B::Data: Send,
     {
-        self.0.handle(request).await
+        // The SDK would log what a stranger has sent as a warning; it looks again at what passes here.
+        if !names::are_known(request.uri(), request.headers(), &self.hosts) {
+            tracing::debug!("a request for another host, or of a page of one, was refused");
+            let text = "Forbidden: Host or Origin is not one of this server's names";
+            return plain(StatusCode::FORBIDDEN, text.to_owned());
+        }
+        let (mut parts, body) = request.into_parts();
+        accept_json(&mut parts.headers);
+        if parts.method != Method::POST || !is_json(&parts.headers) {
+            let request = Request::from_parts(parts, Empty::<Bytes>::new());
+            return self.service.handle(request).await;
+        }
+        let body = match read(body, self.body_bytes).await {
+            Ok(body) => body,
+            Err(refused) => return refused,
+        };
+        if let Err(fault) = look(&body) {
+            return told(fault);
+        }
+        let request = Request::from_parts(parts, Full::new(body));
+        self.service.handle(request).await
+    }
+}
+
+type Reply = Response<BoxBody<Bytes, Infallible>>;
+
+fn plain(status: StatusCode, text: String) -> Reply {
+    let mut reply = Response::new(Full::new(Bytes::from(text)).boxed());
+    *reply.status_mut() = status;
+    reply
+}
+
+/// A fault as a message of the protocol: 400 where it answers no request that could be read, as HTTP has it.
+fn told(fault: Fault) -> Reply {
+    let status = match fault.id {
+        None => StatusCode::BAD_REQUEST,
+        Some(_) => StatusCode::OK,
+    };
+    let message = JsonRpcError::new(fault.id, fault.error);
+    let text = serde_json::to_string(&message).unwrap_or_default();
+    let mut reply = plain(status, text);
+    let json = HeaderValue::from_static("application/json");
+    reply.headers_mut().insert(header::CONTENT_TYPE, json);
+    reply
+}
+
+/// Reads a body of at most `most` bytes.
+async fn read<B>(body: B, most: usize) -> Result<Bytes, Reply>
+where
+    B: Body,
+    B::Error: fmt::Display,
+{
+    let mut body = std::pin::pin!(body);
+    let mut read = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|why| {
+            let text = format!("the request's body cannot be read: {why}");
+            plain(StatusCode::BAD_REQUEST, text)
+        })?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if data.remaining() > most.saturating_sub(read.len()) {
+            let text = format!("Payload Too Large: request body exceeds {most} bytes");
+            return Err(plain(StatusCode::PAYLOAD_TOO_LARGE, text));
+        }
+        read.put(data);
+    }
+    Ok(read.freeze())
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let essence = kind.map(|kind| kind.split(';').next().unwrap_or(kind).trim());
+    essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
+}
+
+/// Answers are JSON alone: whoever takes JSON need not take a stream as well, which the protocol asks for.
+fn accept_json(headers: &mut HeaderMap) {
+    let mut given = headers.get_all(header::ACCEPT).iter().peekable();
+    let kinds = |given: &HeaderValue| {
+        let kinds = given.to_str().unwrap_or_default().split(',');
+        let kinds = kinds.map(|kind| kind.split(';').next().unwrap_or(kind).trim());
+        let known = ["application/json", "application/*", "*/*"];
+        kinds
+            .into_iter()
+            .any(|kind| known.iter().any(|known| kind.eq_ignore_ascii_case(known)))
+    };
+    if given.peek().is_none() || given.any(kinds) {
+        let both = HeaderValue::from_static("application/json, text/event-stream");
+        headers.insert(header::ACCEPT, both);
     }
 }
 

@@ -12,7 +12,9 @@
 mod arguments;
 mod call;
 mod document;
+mod faults;
 mod http;
+mod lines;
 mod prompts;
 mod refusal;
 mod resources;

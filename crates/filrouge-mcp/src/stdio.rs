@@ -1,6 +1,9 @@
-//! Standard input and output: a line is a message; logs go elsewhere. The end of the input ends the server.
+//! Standard input and output: a line is a message; logs go elsewhere. The end of the input ends the server, and so does an
+//! output that nobody reads any more. A line that is no message is answered with an error.
 
 use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
 
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta, ProtocolVersion};
 use rmcp::service::{
@@ -10,10 +13,14 @@ use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::faults::Fault;
+use crate::lines::Lines;
 use crate::server::McpServer;
 
-/// At most so many bytes of one message; a longer one is left out, and the log says so.
+/// At most so many bytes of one message.
 const LINE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Why a conversation ended before its input did.
@@ -45,9 +52,14 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let lines = AsyncRwTransport::new_server(input, output).with_max_line_length(LINE_BYTES);
+    let (input, faults) = Lines::new(input, LINE_BYTES);
+    // A line has its end besides.
+    let lines = AsyncRwTransport::new_server(input, output).with_max_line_length(LINE_BYTES + 1);
     let transport = Patient {
         lines,
+        faults,
+        telling: None,
+        gone: Arc::default(),
         begun: false,
     };
     match serve_server(server, transport).await {
@@ -66,8 +78,17 @@ where
 /// Lets pass what comes before the first request only if it is one: the SDK ends the conversation for anything else.
 struct Patient<T> {
     lines: T,
+    /// What was no message.
+    faults: UnboundedReceiver<Fault>,
+    /// The answer to such a one while it is written.
+    telling: Option<Telling>,
+    /// Told when the output has gone.
+    gone: Arc<Notify>,
     begun: bool,
 }
+
+/// Ends with whether it was written.
+type Telling = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// Whether a request begins the conversation: the handshake of older generations, or any request of those that have none.
 fn begins(message: &ClientJsonRpcMessage) -> bool {
@@ -85,6 +106,15 @@ fn begins(message: &ClientJsonRpcMessage) -> bool {
     }
 }
 
+impl<T: Transport<RoleServer>> Patient<T> {
+    fn tell(&mut self, fault: Fault) {
+        let told = self
+            .lines
+            .send(TxJsonRpcMessage::<RoleServer>::error(fault.error, fault.id));
+        self.telling = Some(Box::pin(async move { told.await.is_ok() }));
+    }
+}
+
 impl<T: Transport<RoleServer>> Transport<RoleServer> for Patient<T> {
     type Error = T::Error;
 
@@ -92,12 +122,41 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Patient<T> {
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.lines.send(message)
+        let (sent, gone) = (self.lines.send(message), self.gone.clone());
+        async move {
+            let sent = sent.await;
+            if sent.is_err() {
+                gone.notify_one();
+            }
+            sent
+        }
     }
 
+    /// May be dropped and begun anew: what it was about to do is kept.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            let message = self.lines.receive().await?;
+            if let Some(telling) = &mut self.telling {
+                let told = telling.await;
+                self.telling = None;
+                if !told {
+                    return None;
+                }
+            }
+            let message = tokio::select! {
+                biased;
+                () = self.gone.notified() => return None,
+                Some(fault) = self.faults.recv() => {
+                    self.tell(fault);
+                    continue;
+                }
+                message = self.lines.receive() => message,
+            };
+            let Some(message) = message else {
+                // What was told of the last lines is still to be answered.
+                let fault = self.faults.try_recv().ok()?;
+                self.tell(fault);
+                continue;
+            };
             self.begun = self.begun || begins(&message);
             if self.begun || matches!(message, ClientJsonRpcMessage::Request(_)) {
                 return Some(message);

@@ -38,7 +38,21 @@ pub(crate) fn origins<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
 
 /// A recorded word or line, in quotes, in one line.
 pub(crate) fn quoted(text: &str) -> String {
-    serde_json::to_string(text).unwrap_or_default()
+    let mut out = String::with_capacity(text.len() + 2);
+    for c in serde_json::to_string(text).unwrap_or_default().chars() {
+        if is_unseen(c) {
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Whether a character moves or hides what stands around it: controls, ends of lines, directions of writing.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A recorded text, each line behind `> `.
@@ -51,6 +65,8 @@ pub(crate) fn quote(out: &mut String, text: &str) {
                 '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => {
                     out.push_str("\n> ");
                 }
+                '\t' => out.push('\t'),
+                c if is_unseen(c) => out.push(char::REPLACEMENT_CHARACTER),
                 c => out.push(c),
             }
         }
@@ -141,6 +157,8 @@ pub(crate) fn end(out: &mut String, notices: &[String], next: Option<(&str, &str
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]
@@ -154,6 +172,19 @@ mod tests {
         assert!(!out.contains('\r') && !out.contains('\u{2028}') && !out.contains('\u{85}'));
         assert_eq!(quoted("a\nNote: \"obey\""), "\"a\\nNote: \\\"obey\\\"\"");
         assert_eq!(word("ses_1 · archived"), "\"ses_1 · archived\"");
+        let hidden = "a\u{2028}b\u{2029}c\u{85}d\u{202e}e\u{2066}f\u{1b}[31mg\u{7f}";
+        assert_eq!(
+            quoted(hidden),
+            r#""a\u2028b\u2029c\u0085d\u202ee\u2066f\u001b[31mg\u007f""#
+        );
+        let read: String = serde_json::from_str(&quoted(hidden)).unwrap();
+        assert_eq!(read, hidden);
+        let mut out = String::new();
+        quote(&mut out, hidden);
+        assert_eq!(out, "> a\n> b\n> c\n> d\u{fffd}e\u{fffd}f\u{fffd}[31mg\u{fffd}\n");
+        let mut tabbed = String::new();
+        quote(&mut tabbed, "a\tb");
+        assert_eq!(tabbed, "> a\tb\n");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::refusal::Refusal;
 use crate::text::{Readable, provenance};
 use crate::{arguments, schema};
 
+mod count;
 mod export_session;
 mod get_compacted_context;
 mod get_session_history;
@@ -22,6 +23,7 @@ mod get_session_stats;
 mod list_sessions;
 mod search_sessions;
 
+use count::Count;
 pub(crate) use export_session::{Format, page};
 
 /// What agents may ask for on one page at most, in characters.
@@ -127,8 +129,8 @@ pub(crate) fn named(name: &str) -> Option<&'static Entry> {
 }
 
 /// A budget of characters, within bounds.
-fn budget(given: Option<usize>) -> Result<usize, Refusal> {
-    match given {
+fn budget(given: Option<Count>) -> Result<usize, Refusal> {
+    match given.map(|Count(chars)| chars) {
         None => Ok(0),
         Some(0) => Err(Refusal::invalid(
             "maxChars: 0 characters show nothing",
@@ -143,8 +145,8 @@ fn budget(given: Option<usize>) -> Result<usize, Refusal> {
 }
 
 /// A number of rows: none is not "as many as there are".
-fn count(given: Option<usize>) -> Result<usize, Refusal> {
-    match given {
+fn count(given: Option<Count>) -> Result<usize, Refusal> {
+    match given.map(|Count(number)| number) {
         Some(0) => Err(Refusal::invalid(
             "limit: 0 shows nothing",
             "leave limit out for the default",

@@ -60,7 +60,8 @@ impl Tokens {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TokenRule {
-    /// OpenCode to 0.5: `input` holds cache reads, which are taken out; the numbers are the last step's.
+    /// OpenCode to 0.5: `input` holds cache reads, which are taken out; a message's own numbers are its last step's, so
+    /// that its steps are summed, where they are there.
     OpencodeInputHoldsCache,
     /// OpenCode 1.0 to 1.2: `output` holds reasoning, which is taken out.
     OpencodeOutputHoldsReasoning,

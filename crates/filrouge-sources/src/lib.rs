@@ -15,6 +15,7 @@ mod conversation;
 mod files;
 mod import;
 mod jsonl;
+mod later;
 pub mod ledger;
 pub mod library;
 mod object;

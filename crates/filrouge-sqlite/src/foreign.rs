@@ -10,11 +10,13 @@
 mod error;
 mod files;
 mod row;
+#[cfg(test)]
+mod tests;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
@@ -28,8 +30,12 @@ use files::{Files, immutable_address, in_wal_mode, wal_of};
 /// The largest value that is read, in bytes. One row of OpenCode's was seen with 458 MB.
 pub const VALUE_BYTES_MAX: i32 = 64 << 20;
 
-/// How long a lock of somebody else's is waited for: as long as OpenCode itself waits.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a lock of somebody else's is waited for: OpenCode's commits take milliseconds, and somebody waits for the
+/// answer.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// For so long after a wait in vain nobody waits again: one answer asks several times.
+const BUSY_AGAIN: Duration = Duration::from_secs(2);
 
 /// Connections that are kept for the next reader.
 const IDLE_MAX: usize = 3;
@@ -40,6 +46,8 @@ pub struct ForeignDatabase {
     path: PathBuf,
     wal: PathBuf,
     busy_timeout: Duration,
+    /// When a lock was last waited for in vain.
+    given_up: Mutex<Option<Instant>>,
     idle: Mutex<Vec<Opened>>,
     watcher: Mutex<Watcher>,
 }
@@ -109,6 +117,7 @@ impl ForeignDatabase {
             wal: wal_of(&path),
             path,
             busy_timeout: BUSY_TIMEOUT,
+            given_up: Mutex::default(),
             idle: Mutex::default(),
             watcher: Mutex::default(),
         })
@@ -130,10 +139,14 @@ impl ForeignDatabase {
             let commits = (0, 0);
             return Ok(Mark { files, commits });
         }
+        self.patiently(|| self.mark_with_log(files))
+    }
+
+    fn mark_with_log(&self, files: Files) -> Result<Mark, ForeignError> {
         let mut watcher = lock(&self.watcher);
         let usable = |o: &Opened| !o.immutable && o.files.same_places(&files);
         let opened = match watcher.opened.take().filter(usable) {
-            Some(opened) => opened,
+            Some(opened) => self.with_patience(opened)?,
             None => {
                 watcher.number += 1;
                 self.connect(files, false)?
@@ -174,8 +187,43 @@ impl ForeignDatabase {
         &self,
         mut run: impl FnMut(&Reader<'_>) -> Result<T, ForeignError>,
     ) -> Result<T, ForeignError> {
+        self.patiently(|| self.read_now(&mut run))
+    }
+
+    /// Asks, unless a lock was waited for in vain just now: then without waiting.
+    fn patiently<T>(
+        &self,
+        ask: impl FnOnce() -> Result<T, ForeignError>,
+    ) -> Result<T, ForeignError> {
+        let outcome = ask();
+        let mut given_up = lock(&self.given_up);
+        match &outcome {
+            Err(ForeignError::Busy { .. })
+                if given_up.is_none_or(|at| at.elapsed() >= BUSY_AGAIN) =>
+            {
+                *given_up = Some(Instant::now());
+            }
+            Err(ForeignError::Busy { .. }) => {}
+            _ => *given_up = None,
+        }
+        outcome
+    }
+
+    /// How long a lock is waited for now.
+    fn patience(&self) -> Duration {
+        let given_up = *lock(&self.given_up);
+        match given_up.is_some_and(|at| at.elapsed() < BUSY_AGAIN) {
+            true => Duration::ZERO,
+            false => self.busy_timeout,
+        }
+    }
+
+    fn read_now<T>(
+        &self,
+        run: &mut impl FnMut(&Reader<'_>) -> Result<T, ForeignError>,
+    ) -> Result<T, ForeignError> {
         let opened = self.take(true)?;
-        let outcome = self.at_one_moment(&opened, &mut run);
+        let outcome = self.at_one_moment(&opened, run);
         if !opened.immutable || self.files()? == opened.files {
             self.give_back(opened);
             return outcome;
@@ -183,7 +231,7 @@ impl ForeignDatabase {
         tracing::debug!("a database was written while it was read; reading it again");
         drop(opened);
         let opened = self.take(false)?;
-        let outcome = self.at_one_moment(&opened, &mut run);
+        let outcome = self.at_one_moment(&opened, run);
         self.give_back(opened);
         outcome
     }
@@ -219,12 +267,20 @@ impl ForeignDatabase {
         });
         let at = idle.iter().position(|o| may_be_immutable || !o.immutable);
         if let Some(at) = at {
-            return Ok(idle.swap_remove(at));
+            let opened = idle.swap_remove(at);
+            drop(idle);
+            return self.with_patience(opened);
         }
         drop(idle);
         let wal_mode = || in_wal_mode(&self.path).map_err(|e| ForeignError::of_io(&self.path, &e));
         let immutable = may_be_immutable && files.folded() && wal_mode()?;
         self.connect(files, immutable)
+    }
+
+    fn with_patience(&self, opened: Opened) -> Result<Opened, ForeignError> {
+        let set = opened.sqlite.busy_timeout(self.patience());
+        set.map_err(|e| ForeignError::of_sqlite(&self.path, &e))?;
+        Ok(opened)
     }
 
     fn give_back(&self, opened: Opened) {
@@ -245,7 +301,7 @@ impl ForeignDatabase {
             false => Connection::open_with_flags(&self.path, flags),
         };
         let sqlite = sqlite.map_err(failed)?;
-        settle(&sqlite, self.busy_timeout).map_err(failed)?;
+        settle(&sqlite, self.patience()).map_err(failed)?;
         let files = self.files()?;
         // Replaced while it was being opened: which of the two this is cannot be known.
         if !files.same_database(&before) {
@@ -338,41 +394,5 @@ impl std::fmt::Debug for ForeignDatabase {
         f.debug_struct("ForeignDatabase")
             .field("path", &self.path)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lock_of_somebody_elses_is_named() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a.db");
-        let holder = Connection::open(&path).unwrap();
-        holder
-            .execute_batch("CREATE TABLE t (a); BEGIN EXCLUSIVE")
-            .unwrap();
-        let mut database = ForeignDatabase::open(&path).unwrap();
-        database.busy_timeout = Duration::from_millis(50);
-        let tables = || database.read(|reader| reader.tables());
-        let why = tables().unwrap_err();
-        assert!(matches!(why, ForeignError::Busy { .. }), "{why:?}");
-        holder.execute_batch("COMMIT").unwrap();
-        assert_eq!(tables().unwrap(), ["t"]);
-    }
-
-    #[test]
-    fn the_mark_of_the_schema_follows_tables_and_not_rows() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a.db");
-        let writer = Connection::open(&path).unwrap();
-        writer.execute_batch("CREATE TABLE t (a)").unwrap();
-        let database = ForeignDatabase::open(&path).unwrap();
-        let before = database.schema_mark().unwrap();
-        writer.execute_batch("INSERT INTO t VALUES (1)").unwrap();
-        assert_eq!(database.schema_mark().unwrap(), before);
-        writer.execute_batch("ALTER TABLE t ADD b").unwrap();
-        assert_ne!(database.schema_mark().unwrap(), before);
     }
 }

@@ -106,8 +106,13 @@ impl FromStr for Moment {
 }
 
 fn in_utc(civil: DateTime) -> Option<Timestamp> {
-    let zoned = civil.to_zoned(TimeZone::UTC).ok()?;
-    Some(Timestamp::from_micros(zoned.timestamp().as_microsecond()))
+    // The last day there is ends behind the last moment that is reckoned with.
+    let at = match civil.to_zoned(TimeZone::UTC) {
+        Ok(zoned) => zoned.timestamp(),
+        Err(_) if civil.year() == DateTime::MAX.year() => jiff::Timestamp::MAX,
+        Err(_) => return None,
+    };
+    Some(Timestamp::from_micros(at.as_microsecond()))
 }
 
 /// How long: a number with s, m, h, d or w.

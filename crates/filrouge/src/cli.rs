@@ -101,6 +101,9 @@ pub(crate) enum Command {
         id: String,
         #[command(flatten)]
         sources: Sources,
+        /// With --source: show what has the form of a credential, too
+        #[arg(long, requires = "sources")]
+        unmasked: bool,
     },
     /// Count turns, items, tools and tokens of a session and of what it has started, or of whole histories; or key
     /// figures of live calls

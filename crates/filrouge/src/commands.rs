@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use crate::cli::{Cli, Command, Export, Import, ImportSource, Mcp, Sessions, Stats};
+use crate::cli::{Cli, Command, Export, ExportFormat, Import, ImportSource, Mcp, Sessions, Stats};
 use crate::config::{Config, Program};
 use crate::exit::Usage;
 
@@ -64,7 +64,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Mcp {
             what: Some(Mcp::Install(asked)),
             ..
-        } => mcp_install::run(&config, &asked),
+        } => mcp_install::run(&config, &cli.options, &asked),
         Command::Mcp {
             sources, listen, ..
         } => mcp::run(&config, &sources.sources, listen).await,
@@ -76,10 +76,19 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             ..
         } => verify_bundle::run(&path, public_key.as_deref(), config.json).await,
         Command::Verify { id, .. } => verify::run(&config, id).await,
-        Command::Lineage { id, sources } if sources.ledger_alone() => {
+        Command::Lineage {
+            id,
+            sources,
+            unmasked,
+        } if sources.ledger_alone() => {
+            refuse_for_ledger(&[("--unmasked", unmasked)])?;
             lineage::run(&config, &id).await
         }
-        Command::Lineage { id, sources } => source_lineage::run(&config, id, &sources).await,
+        Command::Lineage {
+            id,
+            sources,
+            unmasked,
+        } => source_lineage::run(&config, id, &sources, !unmasked).await,
         Command::Stats(asked) => statistics(&config, asked).await,
         Command::Audit(what) => audit::run(&config, what).await,
         Command::Redact(what) => redact::run(&config, &what).await,
@@ -115,6 +124,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 async fn sessions(config: &Config, what: Sessions) -> anyhow::Result<ExitCode> {
     match what {
         Sessions::List(asked) if asked.sources.ledger_alone() => {
+            refuse_for_ledger(&[("--unmasked", asked.unmasked)])?;
             sessions_list::run(config, asked).await
         }
         Sessions::List(asked) => source_list::run(config, asked).await,
@@ -161,6 +171,10 @@ async fn import(config: &Config, asked: Import) -> anyhow::Result<ExitCode> {
 }
 
 async fn export(config: &Config, asked: Export) -> anyhow::Result<ExitCode> {
+    if config.json && !matches!(asked.format, ExportFormat::Json) {
+        let what = "--json and another --format do not go together";
+        return Err(Usage::new(what).with_hint("leave one of them out").into());
+    }
     if !asked.sources.ledger_alone() {
         return source_export::run(config, asked).await;
     }
@@ -171,8 +185,11 @@ async fn export(config: &Config, asked: Export) -> anyhow::Result<ExitCode> {
 async fn statistics(config: &Config, asked: Stats) -> anyhow::Result<ExitCode> {
     let ledger = asked.sources.ledger_alone();
     match asked.id {
-        Some(id) if ledger => stats::run(config, &id).await,
-        Some(id) => source_stats::run(config, id, &asked.sources).await,
+        Some(id) if ledger => {
+            refuse_for_ledger(&[("--unmasked", asked.unmasked)])?;
+            stats::run(config, &id).await
+        }
+        Some(id) => source_stats::run(config, id, &asked.sources, !asked.unmasked).await,
         None if asked.kpi => stats_kpi::run(config, &asked).await,
         None if asked.sources.sources.is_empty() => Err(Usage::new(
             "stats: name a session, or --kpi, or --source for whole histories",

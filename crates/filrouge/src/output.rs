@@ -25,17 +25,20 @@ pub(crate) fn say(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Text with no control characters but line feeds and tabs: what was said must not steer a terminal.
+/// Text with no control characters but line feeds and tabs: what was said must not steer a terminal, nor break its
+/// lines or turn them round.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            if c.is_control() && c != '\n' && c != '\t' {
-                '\u{fffd}'
-            } else {
-                c
-            }
-        })
-        .collect()
+    let shown = |c| if steers(c) { '\u{fffd}' } else { c };
+    text.chars().map(shown).collect()
+}
+
+/// Control characters, other ends of lines and paragraphs, and changes of direction (Unicode Standard Annex 9).
+fn steers(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        c => c.is_control(),
+    }
 }
 
 /// A moment in UTC, to the second.
@@ -61,6 +64,21 @@ mod tests {
     #[test]
     fn terminals_are_not_steered() {
         assert_eq!(printable("a\u{1b}[2Jb\tc\n"), "a\u{fffd}[2Jb\tc\n");
+        assert_eq!(
+            printable("\u{9b}2J\u{85}x\r"),
+            "\u{fffd}2J\u{fffd}x\u{fffd}"
+        );
+        for c in [
+            '\u{2028}', '\u{2029}', '\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}',
+        ] {
+            assert_eq!(printable(&format!("a{c}b")), "a\u{fffd}b", "{c:?}");
+            assert_eq!(first_line(&format!("a{c}b\nx"), 9), "a\u{fffd}b", "{c:?}");
+        }
+        // What writing from right to left needs, and joins characters, stays.
+        assert_eq!(
+            printable("\u{200f}שלום 👩\u{200d}🚒"),
+            "\u{200f}שלום 👩\u{200d}🚒"
+        );
         assert_eq!(first_line("abcdef\nx", 4), "abc…");
         assert_eq!(first_line("abcd\nx", 4), "abcd");
     }

@@ -7,7 +7,7 @@ use filrouge_sources::library::history::MAX_CHARS;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Tool, budget};
+use super::{Count, Tool, budget};
 use crate::call::Call;
 use crate::document::Window;
 use crate::refusal::Refusal;
@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     /// Markdown, one HTML page, or JSON with every message and part; md when left out.
     format: Option<Format>,
     /// At most so many characters of the document; 40,000 when left out.
-    max_chars: Option<usize>,
+    max_chars: Option<Count>,
     /// nextCursor of the page before: the pages put together are the document.
     cursor: Option<String>,
 }
@@ -79,8 +79,10 @@ pub(crate) struct Page {
     pub(crate) notices: Vec<String>,
 }
 
-/// A place in a document of a session as it was.
+/// A place in a document of a session as it was. Written `md.40000.1766880000000.ses_1`: form, characters before,
+/// when the session had changed, and its id.
 struct Place {
+    session: String,
     format: Format,
     offset: usize,
     updated: i64,
@@ -88,7 +90,7 @@ struct Place {
 
 impl Place {
     fn read(cursor: &str) -> Result<Self, Refusal> {
-        let mut parts = cursor.split('.');
+        let mut parts = cursor.splitn(4, '.');
         let mut next = || parts.next();
         let place = (|| {
             let format = match next()? {
@@ -99,7 +101,9 @@ impl Place {
             };
             let offset = next()?.parse().ok()?;
             let updated = next()?.parse().ok()?;
-            next().is_none().then_some(Self {
+            let session = next()?.to_owned();
+            Some(Self {
+                session,
                 format,
                 offset,
                 updated,
@@ -114,7 +118,8 @@ impl Place {
     }
 
     fn write(&self) -> String {
-        format!("{}.{}.{}", self.format.word(), self.offset, self.updated)
+        let (form, offset, updated) = (self.format.word(), self.offset, self.updated);
+        format!("{form}.{offset}.{updated}.{}", self.session)
     }
 }
 
@@ -129,6 +134,12 @@ pub(crate) fn page(
     let catalog = call.library.catalog();
     let header = catalog.get(session_id)?.header.clone();
     let place = cursor.map(Place::read).transpose()?;
+    if let Some(other) = place.as_ref().filter(|place| place.session != session_id) {
+        return Err(Refusal::invalid(
+            format!("cursor: it goes on in session {:?}", other.session),
+            "give that sessionID with it, or leave cursor out to begin",
+        ));
+    }
     let given = place.as_ref().map(|place| place.format);
     if let (Some(given), Some(asked)) = (given, format)
         && given != asked
@@ -147,6 +158,13 @@ pub(crate) fn page(
     let chars = if chars == 0 { MAX_CHARS } else { chars };
     let mut window = Window::new(offset, chars, call.stopped);
     export(call.library, session_id, format.form(), true, &mut window)?;
+    let total = window.total();
+    if offset > 0 && offset >= total {
+        return Err(Refusal::invalid(
+            format!("cursor: it begins behind the end, at character {offset} of {total}"),
+            "the session may have changed; leave cursor out to begin anew",
+        ));
+    }
     let mut notices = Vec::new();
     if place.is_some_and(|place| place.updated != header.updated) {
         notices.push(
@@ -155,6 +173,7 @@ pub(crate) fn page(
         );
     }
     let next = window.next().map(|offset| Place {
+        session: session_id.to_owned(),
         format,
         offset,
         updated: header.updated,

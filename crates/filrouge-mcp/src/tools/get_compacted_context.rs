@@ -7,7 +7,7 @@ use filrouge_sources::library::history::Ask;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Tool, budget, count};
+use super::{Count, Tool, budget, count};
 use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::text::{Readable, end, messages, moment, origins, quote, quoted, row};
@@ -25,9 +25,9 @@ pub(super) struct Arguments {
     /// Begin with what was dropped last.
     newest_first: Option<bool>,
     /// At most so many messages.
-    limit: Option<usize>,
+    limit: Option<Count>,
     /// At most so many characters of text on the page; 40,000 when left out.
-    max_chars: Option<usize>,
+    max_chars: Option<Count>,
 }
 
 impl Tool for GetCompactedContext {

@@ -6,7 +6,7 @@ use filrouge_sources::library::history::{Ask, History, history};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Tool, budget, count};
+use super::{Count, Tool, budget, count};
 use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::text::{Readable, counted, end, messages, origins, row, word};
@@ -24,9 +24,9 @@ pub(super) struct Arguments {
     /// Begin with the newest page; previousCursor goes back from there.
     newest_first: Option<bool>,
     /// At most so many messages.
-    limit: Option<usize>,
+    limit: Option<Count>,
     /// At most so many characters of text on the page; 40,000 when left out.
-    max_chars: Option<usize>,
+    max_chars: Option<Count>,
     /// false leaves out what tools gave.
     tool_output: Option<bool>,
     /// false leaves out what the agent thought.

@@ -6,7 +6,7 @@ use filrouge_sources::library::list::{Ask, Sessions, list};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Program, Tool, count};
+use super::{Count, Program, Tool, count};
 use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::text::{Readable, counted, end, origins, row, word};
@@ -23,7 +23,7 @@ pub(super) struct Arguments {
     #[serde(rename = "projectID")]
     project_id: Option<String>,
     /// At most so many sessions; 50 when left out, at most 500.
-    limit: Option<usize>,
+    limit: Option<Count>,
     /// Only sessions of this agent.
     agent: Option<String>,
     /// Only what this session has started.
@@ -35,9 +35,9 @@ pub(super) struct Arguments {
     archived: Option<bool>,
     /// Only of this program.
     source: Option<Program>,
-    /// Only sessions changed at this time or later: epoch milliseconds, ISO 8601 such as 2025-12-28, or how long ago such as 7d.
+    /// Only sessions last changed at this time or later: epoch milliseconds, ISO 8601 such as 2025-12-28, or how long ago such as 7d.
     since: Option<When>,
-    /// Only sessions made until this time: epoch milliseconds or ISO 8601; a date includes that day.
+    /// Only sessions last changed until this time: epoch milliseconds or ISO 8601; a date includes that day.
     until: Option<When>,
     /// nextCursor of the page before.
     cursor: Option<String>,

@@ -7,7 +7,7 @@ use filrouge_sources::library::search::{Ask, Excerpt, Results, search_until};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Program, Speaker, Tool, count};
+use super::{Count, Program, Speaker, Tool, count};
 use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::text::{Readable, counted, end, kind, moment, origins, quote, row, word};
@@ -30,20 +30,20 @@ pub(super) struct Arguments {
     /// Only messages until this time: epoch milliseconds or ISO 8601; a date includes that day.
     end_date: Option<When>,
     /// At most so many sessions; 20 when left out.
-    limit: Option<usize>,
+    limit: Option<Count>,
     /// Only calls of this tool: their arguments, outputs and errors.
     tool: Option<String>,
     /// Only messages of this role.
     role: Option<Speaker>,
     /// Only of this program.
     source: Option<Program>,
-    /// Only this session.
+    /// Only this session; "own" means the session you are in.
     #[serde(rename = "sessionID")]
     session_id: Option<String>,
     /// Not this session; "own" means the session you are in.
     exclude_session: Option<String>,
     /// At most so many excerpts of a session; 5 when left out.
-    excerpts: Option<usize>,
+    excerpts: Option<Count>,
     /// nextCursor of the page before.
     cursor: Option<String>,
 }
@@ -59,6 +59,8 @@ impl Tool for SearchSessions {
     fn answer(call: &Call<'_>, arguments: Arguments) -> Result<Results, Refusal> {
         let excluded = arguments.exclude_session.as_deref();
         let exclude_session = excluded.map(|id| call.session(Some(id))).transpose()?;
+        let only = arguments.session_id.as_deref();
+        let session_id = only.map(|id| call.session(Some(id))).transpose()?;
         let now = call.now();
         let ask = Ask {
             query: arguments.query,
@@ -70,7 +72,7 @@ impl Tool for SearchSessions {
             until: arguments.end_date.map(|when| when.until(now)),
             source: arguments.source.map(Program::name),
             exclude_session,
-            session_id: arguments.session_id,
+            session_id,
             limit: count(arguments.limit)?,
             excerpts: count(arguments.excerpts)?,
             cursor: arguments.cursor,

@@ -74,14 +74,25 @@ async fn a_document_is_its_pages() {
         assert_eq!(total, whole.chars().count() as u64);
         assert!(whole.contains("Zeile 399"));
     }
-    let other = json!({ "sessionID": "amber-1", "format": "html", "cursor": "md.5.0" });
+    let other = json!({ "sessionID": "amber-1", "format": "html", "cursor": "md.5.0.amber-1" });
     assert_eq!(
         refusal(&client, "export_session", other).await["code"],
         "invalid_argument"
     );
-    let moved = json!({ "sessionID": "amber-1", "cursor": "md.5.0" });
+    let moved = json!({ "sessionID": "amber-1", "cursor": "md.5.0.amber-1" });
     let (page, _) = answer(&client, "export_session", moved).await;
     assert!(page["notices"][0].as_str().unwrap().contains("has changed"));
+    // Of another session, and behind the end.
+    for (session, cursor, said) in [
+        ("amber-2", "md.5.0.amber-1", "amber-1"),
+        ("amber-1", "md.999999999.0.amber-1", "behind the end"),
+        ("amber-1", "md.5.0", "no cursor"),
+    ] {
+        let ask = json!({ "sessionID": session, "cursor": cursor });
+        let refused = refusal(&client, "export_session", ask).await;
+        let message = refused["message"].as_str().unwrap();
+        assert!(refused["code"] == "invalid_argument" && message.contains(said), "{refused}");
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! Handshakes, generations, faults.
 
+use filrouge_mcp::{Histories, McpServer, Own, serve};
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 
 use crate::made::library;
 use crate::talk::{Lines, meta};
@@ -51,25 +53,39 @@ async fn the_newest_generation_needs_no_handshake() {
 #[tokio::test]
 async fn what_is_no_message_does_no_harm() {
     let mut lines = Lines::open(library("amber"));
-    for garbage in [
+    for garbage in ["hello", "{", "\u{0}\u{1}", "{\"a\":\"\\ud800\"}"] {
+        lines.say(garbage).await;
+        let answer = lines.hear().await;
+        assert_eq!(answer["error"]["code"], -32700, "{answer}");
+        // The protocol leaves the id out where none can be read.
+        assert_eq!(answer.get("id"), None, "{answer}");
+    }
+    for nothing in [
         "",
-        "hello",
-        "{",
-        "\u{0}\u{1}",
+        "  ",
         r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
         r#"{"jsonrpc":"2.0","id":9,"result":{}}"#,
         r#"{"jsonrpc":"2.0","method":"$/lsp","params":{}}"#,
     ] {
-        lines.say(garbage).await;
+        lines.say(nothing).await;
     }
     let early = lines.ask(7, "tools/list", json!({})).await;
     assert!(early["error"]["code"].is_number(), "{early}");
     lines.initialize("2025-11-25").await;
     lines.say("more of it").await;
+    assert_eq!(lines.hear().await["error"]["code"], -32700);
     lines.say("[1,2,3]").await;
     // Well-formed, and no message: answered without an id.
-    assert!(lines.hear().await["error"]["code"].is_number());
+    assert_eq!(lines.hear().await["error"]["code"], -32600);
     lines.say(&"x".repeat(5 << 20)).await;
+    let too_long = lines.hear().await;
+    let why = too_long["error"]["message"].as_str().unwrap();
+    assert!(why.contains("4194304 bytes"), "{too_long}");
+    for arguments in [json!([]), json!("x")] {
+        let call = json!({ "name": "list_sessions", "arguments": arguments });
+        let wrong = lines.ask(20, "tools/call", call).await;
+        assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+    }
     let unknown = lines.ask(8, "tools/fly", json!({})).await;
     assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
     let nobody = json!({ "name": "drop_sessions", "arguments": {} });
@@ -103,6 +119,51 @@ async fn what_was_asked_before_the_end_is_answered() {
         .collect();
     ids.sort_unstable();
     assert_eq!(ids, Vec::from_iter(2..10));
+}
+
+/// The end of the input is the end of a line, too, and what is wrong with it is told.
+#[tokio::test]
+async fn the_last_line_needs_no_end() {
+    let call = json!({ "jsonrpc": "2.0", "id": 5, "method": "tools/call",
+        "params": { "name": "list_sessions", "arguments": {}, "_meta": meta() } });
+    let call = call.to_string();
+    for (last, code) in [(call.as_str(), None), (&call[..call.len() - 1], Some(-32700))] {
+        let mut lines = Lines::open(library("amber"));
+        lines.initialize("2025-11-25").await;
+        lines.say_open(last.as_bytes()).await;
+        let rest = lines.end().await;
+        assert_eq!(rest.len(), 1, "{rest:?}");
+        match code {
+            None => assert_eq!(rest[0]["id"], 5),
+            Some(code) => assert_eq!(rest[0]["error"]["code"], code),
+        }
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_are_answered() {
+    let mut lines = Lines::open(library("amber"));
+    lines.initialize("2025-11-25").await;
+    lines.say_open(b"{\"a\":\"\xff\"}\n").await;
+    assert_eq!(lines.hear().await["error"]["code"], -32700);
+    assert!(lines.end().await.is_empty());
+}
+
+/// Nobody reads the answers any more, though somebody still asks.
+#[tokio::test]
+async fn an_output_that_has_gone_ends_the_server() {
+    let (mut ours, input) = tokio::io::duplex(1 << 16);
+    let (output, nobody) = tokio::io::duplex(1 << 16);
+    drop(nobody);
+    let server = McpServer::new(Histories::All(library("amber")), Own::default());
+    let server = tokio::spawn(serve(server, input, output));
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": { "name": "list_sessions", "arguments": {}, "_meta": meta() } });
+    let line = format!("{call}\n{call}\n");
+    ours.write_all(line.as_bytes()).await.unwrap();
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(4), server).await;
+    assert!(ended.is_ok(), "it goes on");
+    drop(ours);
 }
 
 #[tokio::test]

@@ -77,6 +77,11 @@ impl Lines {
         self.pipe.write_all(b"\n").await.unwrap();
     }
 
+    /// Bytes as they are.
+    pub(crate) async fn say_open(&mut self, bytes: &[u8]) {
+        self.pipe.write_all(bytes).await.unwrap();
+    }
+
     pub(crate) async fn hear(&mut self) -> Value {
         let mut line = String::new();
         assert!(self.pipe.read_line(&mut line).await.unwrap() > 0, "the end");

@@ -185,6 +185,12 @@ async fn ones_own_session() {
     let others = json!({ "query": "amber", "excludeSession": "own" });
     let (found, _) = answer(&told, "search_sessions", others).await;
     assert_eq!(found["totalSessions"], 1, "{found}");
+    for own in ["own", "self"] {
+        let mine = json!({ "query": "amber", "sessionID": own });
+        let (found, _) = answer(&told, "search_sessions", mine).await;
+        assert_eq!(found["sessions"][0]["id"], "amber-1", "{found}");
+        assert_eq!(found["totalSessions"], 1, "{found}");
+    }
     // The session of this folder in which the tool runs now.
     let own = Own {
         folder: Some("/home/ada/atelier".into()),
@@ -240,6 +246,10 @@ async fn credentials_are_masked() {
             !text.contains(key) && !found.to_string().contains(key),
             "{text}"
         );
+    }
+    for piece in ["AKIAIO", "/AKIA.*/", "/is AKIAI/"] {
+        let (found, _) = answer(&client, "search_sessions", json!({ "query": piece })).await;
+        assert_eq!(found["totalMatches"], 0, "{piece}: {found}");
     }
     let near = json!({ "query": "\"the key is\"" });
     let (found, text) = answer(&client, "search_sessions", near).await;

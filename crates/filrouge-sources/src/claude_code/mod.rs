@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use crate::files::is_id;
 use crate::jsonl::{Format, LogFile, Logs, Session, keep_newest, stem};
+use crate::later::Later;
 use crate::{Header, SkipReason, Skipped, Source, SourceError, TokenRule};
 use group::Group;
 use head::Head;
@@ -32,8 +33,21 @@ const AGENT: &str = "claude";
 /// # Errors
 /// [`SourceError`] when there is nothing at `path` or it holds no such history.
 pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
+    Ok(vec![Arc::new(find(path)?)])
+}
+
+fn find(path: &Path) -> Result<Logs<Claude>, SourceError> {
     let root = Root::find(path)?;
-    Ok(vec![Arc::new(Logs::open(Claude { root })?)])
+    Logs::open(Claude { root })
+}
+
+/// As [`open`], whatever is at `path` now: empty as long as nothing is, read within a second once it is there.
+#[must_use]
+pub fn watch(path: &Path) -> Vec<Arc<dyn Source>> {
+    let path = path.to_owned();
+    let open = move || find(&path).map(|logs| Arc::new(logs) as Arc<dyn Source>);
+    let later = Later::new(Claude::NAME, Claude::GENERATION, Box::new(open));
+    vec![Arc::new(later)]
 }
 
 struct Claude {

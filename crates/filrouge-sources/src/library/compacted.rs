@@ -5,7 +5,9 @@
 
 use serde::Serialize;
 
-use super::history::{Ask, Asked, Bounds, Cursor, Cut, Place, ShownMessage, View, Way, is_pruned};
+use super::history::{
+    Ask, Asked, Bounds, Cursor, Cut, Paged, Place, ShownMessage, View, Way, is_pruned,
+};
 use super::list::Row;
 use super::{Library, LibraryError, notices};
 use crate::{Boundary, Conversation, Message, PartKind};
@@ -67,12 +69,13 @@ pub fn compacted(library: &Library, ask: &Ask) -> Result<CompactedContext, Libra
     let asked = Asked::of(&catalog, ask)?;
     let conversation = library.conversation(asked.entry)?;
     let dropped = Dropped::of(&conversation);
-    let cursor = asked.cursor(&conversation, ask)?;
+    let cursor = asked.cursor(&conversation, ask, Paged::Dropped)?;
     let view = View {
         conversation: &conversation,
         list: dropped.list,
         pruned_from: dropped.before,
         shows: ask.shows(),
+        paged: Paged::Dropped,
     };
     let budget = Bounds::new(ask.max_chars, ask.limit);
     let (compactions, left) = compactions(&view, ask, budget);
@@ -190,7 +193,7 @@ fn summarise(view: &View<'_>, of: &Boundary, chars: usize, into: &mut Compaction
             way: Way::On,
             place: Place::before(index),
         }
-        .write(view.conversation, view.shows.mask),
+        .write(view.conversation, view.shows.mask, Paged::History),
         skip: None,
     });
     into.summary = Some(whole.chars().take(shown).collect());

@@ -11,9 +11,9 @@ use std::io::{self, Write};
 use filrouge_document::Document;
 use serde::Serialize;
 
-use super::history::{Shows, View, children};
+use super::history::{Paged, Shows, View, children};
 use super::list::Row;
-use super::{Library, LibraryError};
+use super::{Library, LibraryError, clean, notices};
 use crate::{Conversation, Skipped};
 
 /// The form of a document.
@@ -70,7 +70,7 @@ struct Cutting {
 /// masks what has the form of a credential.
 ///
 /// JSON is `{session, children, totalMessages, boundaries, revertedAtID, skipped, messages}`, with messages as
-/// [`super::history::ShownMessage`], one a line. A document is told when it cannot hold everything: see
+/// [`super::history::ShownMessage`], one a line. The others begin with what could not be read. A document is told when it cannot hold everything: see
 /// [`filrouge_document`].
 ///
 /// # Errors
@@ -96,6 +96,7 @@ pub fn export(
             steps: true,
             mask,
         },
+        paged: Paged::History,
     };
     let session = Row::of(&entry.header).masked(mask);
     match form {
@@ -146,12 +147,20 @@ fn document(
     write: fn(&Document<'_>, &mut dyn fmt::Write) -> fmt::Result,
     out: &mut dyn Write,
 ) -> Result<(), ExportError> {
-    let turns = turns::of(view, row)?;
+    let left_out = notices::of_skipped(&view.conversation.skipped);
+    let left_out = left_out.iter().map(|one| clean::word(one, view.shows.mask));
+    let left_out: Vec<String> = left_out.collect();
+    let turns = turns::of(view, row, &left_out)?;
     let session = turns::session(row, &turns)?;
+    // Without a turn there is no other place for it.
+    let loose = match turns.is_empty() {
+        true => items::notes(&left_out, row.created),
+        false => Vec::new(),
+    };
     let document = Document {
         session: &session,
         turns: &turns,
-        loose: &[],
+        loose: &loose,
     };
     let mut text = Text { out, failed: None };
     if write(&document, &mut text).is_ok() {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use unicode_normalization::UnicodeNormalization;
 
 use super::list::{Ask, last_folder};
-use super::{Catalog, Entry};
+use super::{Catalog, Entry, clean};
 use crate::Header;
 
 /// The filters of a question, made ready once.
@@ -34,7 +34,7 @@ impl<'a> Filter<'a> {
             && !(ask.roots && header.parent_id.is_some())
             && ask.archived.is_none_or(|a| a == header.archived.is_some())
             && ask.since.is_none_or(|since| header.updated >= since)
-            && ask.until.is_none_or(|until| header.created < until)
+            && ask.until.is_none_or(|until| header.updated < until)
             && self.project.as_ref().is_none_or(|p| p.has(header))
     }
 
@@ -42,7 +42,11 @@ impl<'a> Filter<'a> {
     pub(super) fn named<'c>(&self, catalog: &'c Catalog, name: &str) -> Vec<&'c Entry> {
         let wanted = folded(name.trim());
         let wanted = memchr::memmem::Finder::new(wanted.as_bytes());
-        let holds = |title: &str| wanted.find(folded(title).as_bytes()).is_some();
+        // As it is shown: what is masked must not be guessed piece by piece.
+        let holds = |title: &str| {
+            let shown = clean::word(title, self.ask.mask);
+            wanted.find(folded(&shown).as_bytes()).is_some()
+        };
         let entries = catalog.entries.iter().filter(|e| self.lets(&e.header));
         let by_title = |e: &&Entry| e.header.title.as_deref().is_some_and(holds);
         let found: Vec<&Entry> = entries.clone().filter(by_title).collect();

@@ -19,7 +19,7 @@ use super::list::Row;
 use super::{Catalog, Entry, Library, LibraryError, notices};
 use crate::{Changes, Conversation, PartKind, Role, Tokens, ToolStatus};
 
-pub(super) use cursor::{Cursor, Place, Way};
+pub(super) use cursor::{Cursor, Paged, Place, Way};
 pub(super) use lay::{Shows, is_pruned};
 pub(super) use page::{Bounds, View};
 
@@ -237,8 +237,9 @@ pub fn history(library: &Library, ask: &Ask) -> Result<History, LibraryError> {
         list: (0..hidden.unwrap_or(all).min(all)).collect(),
         pruned_from: usize::MAX,
         shows: ask.shows(),
+        paged: Paged::History,
     };
-    let cursor = asked.cursor(&conversation, ask)?;
+    let cursor = asked.cursor(&conversation, ask, Paged::History)?;
     let page = view.page(cursor, Bounds::new(ask.max_chars, ask.limit));
     let mut told = page.notices;
     if let Some(at) = hidden {
@@ -295,11 +296,19 @@ impl<'a> Asked<'a> {
     }
 
     /// Where the page begins or ends.
-    pub(super) fn cursor(&self, of: &Conversation, ask: &Ask) -> Result<Cursor, LibraryError> {
+    pub(super) fn cursor(
+        &self,
+        of: &Conversation,
+        ask: &Ask,
+        paged: Paged,
+    ) -> Result<Cursor, LibraryError> {
         let way = if ask.newest_first { Way::Back } else { Way::On };
         let all = of.messages.len();
         match ask.cursor.as_deref().or(self.place) {
-            Some(text) => Cursor::read(text, of, &self.entry.header.id, ask.mask, way),
+            Some(text) => {
+                let id = &self.entry.header.id;
+                Cursor::read(text, of, id, ask.mask, (way, paged))
+            }
             None => Ok(Cursor {
                 way,
                 place: Place::before(if ask.newest_first { all } else { 0 }),

@@ -99,11 +99,7 @@ pub fn lineage(library: &Library, session_id: &str) -> Result<Lineage, LibraryEr
 ///
 /// # Errors
 /// [`LibraryError::NoSession`].
-pub fn shown_as(
-    library: &Library,
-    session_id: &str,
-    mask: bool,
-) -> Result<Lineage, LibraryError> {
+pub fn shown_as(library: &Library, session_id: &str, mask: bool) -> Result<Lineage, LibraryError> {
     let library = &library.of_question();
     let catalog = library.catalog();
     let entry = catalog.get(session_id)?;
@@ -125,7 +121,14 @@ pub fn shown_as(
     let mut forks = Forks::of(library, &catalog);
     let ancestry = ancestry(&mut forks, entry, mask);
     let known = forks.forks(entry).into_iter();
-    let known = known.map(|fork| shown(&forks, (fork.entry, entry), row(fork.entry, mask), fork.evidence));
+    let known = known.map(|fork| {
+        shown(
+            &forks,
+            (fork.entry, entry),
+            row(fork.entry, mask),
+            fork.evidence,
+        )
+    });
     let known = known.collect();
     let mut notices = notices::of_catalog(&catalog);
     notices.extend(told(calls.unread.max(forks.unread), lost));

@@ -6,7 +6,7 @@ mod tests;
 use serde::Serialize;
 
 use super::filter::Filter;
-use super::{Catalog, Entry, Library, LibraryError, notices};
+use super::{Catalog, Entry, Library, LibraryError, clean, notices};
 use crate::{Changes, Header};
 
 /// How many sessions a page has when no limit is given, and at most.
@@ -33,15 +33,15 @@ pub struct Ask {
     pub archived: Option<bool>,
     /// Only of this program.
     pub source: Option<String>,
-    /// Only those changed at this time or later.
+    /// Only those last changed at this time or later.
     pub since: Option<i64>,
-    /// Only those made before this time.
+    /// Only those last changed before this time.
     pub until: Option<i64>,
     /// At most so many; 0 means the default, 50.
     pub limit: usize,
     /// Where to go on: `nextCursor` of the page before.
     pub cursor: Option<String>,
-    /// Masks what has the form of a credential in titles.
+    /// Masks what has the form of a credential, in all words but ids. What is masked is not found by its title either.
     pub mask: bool,
 }
 
@@ -126,13 +126,18 @@ impl Row {
         }
     }
 
-    /// This row, its title without what has the form of a credential if `mask` says so.
+    /// This row, without what has the form of a credential in any word but its ids if `mask` says so.
     pub(super) fn masked(mut self, mask: bool) -> Self {
         if mask {
-            let shown = |t: &String| filrouge_engine::mask_text(t, &mut Default::default());
-            if let Some(title) = self.title.as_ref().and_then(shown) {
-                self.title = Some(title);
-            }
+            let words = [
+                &mut self.title,
+                &mut self.agent,
+                &mut self.project_id,
+                &mut self.project_name,
+                &mut self.directory,
+                &mut self.version,
+            ];
+            clean::put(words.into_iter().flatten());
         }
         self
     }
@@ -186,7 +191,7 @@ pub fn list(library: &Library, ask: &Ask) -> Result<Sessions, LibraryError> {
     Ok(Sessions {
         sessions: page.iter().map(row).collect(),
         total: found.len(),
-        project_id: one_project(&found),
+        project_id: clean::some(one_project(&found), ask.mask),
         next_cursor: last.map(|e| format!("{CURSOR}{}.{}", e.header.updated, e.header.id)),
         notices: notices::of_catalog(&catalog),
     })
@@ -214,9 +219,9 @@ fn read_cursor(cursor: &str) -> Result<(i64, &str), LibraryError> {
     })
 }
 
-fn one_project(found: &[&Entry]) -> Option<String> {
+fn one_project<'a>(found: &[&'a Entry]) -> Option<&'a str> {
     let (first, rest) = found.split_first()?;
     let id = first.header.project_id.as_deref()?;
     let same = |e: &&Entry| e.header.project_id.as_deref() == Some(id);
-    rest.iter().all(same).then(|| id.to_owned())
+    rest.iter().all(same).then_some(id)
 }

@@ -4,6 +4,7 @@
 
 mod cache;
 mod catalog;
+mod clean;
 pub mod compacted;
 pub mod export;
 mod facts;

@@ -70,7 +70,7 @@ pub struct Ask {
     pub excerpts: usize,
     /// Where to go on: `nextCursor` of the page before. With `session_id` pages go through the matches of that session.
     pub cursor: Option<String>,
-    /// Masks what has the form of a credential in excerpts.
+    /// Masks what has the form of a credential in excerpts and all words but ids; nothing is found in it then.
     pub mask: bool,
 }
 
@@ -157,9 +157,14 @@ pub fn search_until(
         .map(|c| Cursor::read(c, ask))
         .transpose()?;
     let (query, filter) = (understood(ask)?, Filter::of(ask));
-    let matcher = Matcher::new(&query, ask.tool.as_deref()).map_err(invalid)?;
+    let matcher = Matcher::new(&query, ask.tool.as_deref(), ask.mask).map_err(invalid)?;
     if matcher.wanted == 0 && filter.is_empty() {
-        let text = "query is empty: give words, a \"phrase\" or /regex/ to look for, or a filter";
+        let text = if query.terms.is_empty() {
+            "query is empty: give words, a \"phrase\" or /regex/ to look for, or a filter"
+        } else {
+            "query only says what must be absent: give something to look for as well, or a filter; \
+             in quotes, \"-word\" is looked for"
+        };
         return Err(LibraryError::Invalid(text.to_owned()));
     }
     let page = Page::of(ask)?;
@@ -177,6 +182,11 @@ pub fn search_until(
     }
     let mut results = page.results(&search, &entries, &found, cursor.as_ref());
     results.notices = notices(&catalog, &query, found);
+    let excluded = ask.exclude_session.as_deref();
+    if excluded.is_some_and(|id| catalog.get(id).is_err()) {
+        let text = "excludeSession names a session that is not there: nothing was left out";
+        results.notices.push(text.to_owned());
+    }
     Ok(results)
 }
 
@@ -211,6 +221,11 @@ fn notices(catalog: &Catalog, query: &Query, found: Collected) -> Vec<String> {
         text.contains('/') && text.chars().all(plain)
     };
     let is_path = |term: &query::Term| matches!(term.kind, Kind::Regex(_)) && path(&term.text);
+    if let Some(letter) = query.strange_flag {
+        notices.push(format!(
+            "the query was read as words: {letter:?} is no flag of a regular expression; known are i, m, s and x"
+        ));
+    }
     if query.terms.iter().any(is_path) {
         let text = "the query was read as a regular expression, as it stands between slashes; \
                     put it in quotes to look for a path";

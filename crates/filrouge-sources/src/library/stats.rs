@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::forks::{self, Seen};
 use super::lineage::Family;
 use super::list::Row;
-use super::{Library, LibraryError, notices};
+use super::{Library, LibraryError, clean, notices};
 use crate::{Changes, TokenRule, Tokens};
 use count::{Count, Counted};
 pub use overview::overview;
@@ -199,7 +199,7 @@ pub fn shown_as(
     tree.iter().take(1).for_each(|one| own.add(one));
     tree.iter().for_each(|one| whole.add(one));
     let [Seen { facts, .. }] = me;
-    let own = own.all();
+    let own = own.all().masked(mask);
     let (changes, changes_from) = count::changes(&entry.header, &facts);
     let mut notices = notices::of_catalog(&catalog);
     notices.extend(unread_notice(unread));
@@ -213,25 +213,25 @@ pub fn shown_as(
             .updated
             .saturating_sub(entry.header.created)
             .max(0),
-        agents: agents(&own, entry.header.agent.as_deref()),
+        agents: agents(&own, clean::some(entry.header.agent.as_deref(), mask)),
         tokens: own.tokens,
         changes,
         changes_from,
         message_count: own.message_count,
         part_count: own.part_count,
         own,
-        with_descendants: whole.all(),
-        without_copied: whole.without_copied(),
+        with_descendants: whole.all().masked(mask),
+        without_copied: whole.without_copied().masked(mask),
         token_rules: token_rules(tree.iter()),
         notices,
     })
 }
 
 /// Those that wrote something; where nothing is written yet, the one that was asked.
-fn agents(own: &Sums, asked: Option<&str>) -> Vec<String> {
+fn agents(own: &Sums, asked: Option<String>) -> Vec<String> {
     let wrote: Vec<String> = own.agents.keys().cloned().collect();
     match asked {
-        Some(asked) if wrote.is_empty() => vec![asked.to_owned()],
+        Some(asked) if wrote.is_empty() => vec![asked],
         _ => wrote,
     }
 }

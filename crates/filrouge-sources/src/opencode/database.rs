@@ -90,7 +90,7 @@ pub(super) fn open(path: &Path) -> Result<Vec<Box<dyn Generation>>, SourceError>
     let alone = !path.is_dir();
     let files = match alone {
         true => vec![path.to_owned()],
-        false => files(path)?,
+        false => files(path)?.0,
     };
     let mut found: Vec<(Kind, Arc<Database>)> = Vec::new();
     for file in files {
@@ -117,21 +117,49 @@ pub(super) fn open(path: &Path) -> Result<Vec<Box<dyn Generation>>, SourceError>
     Ok(found.into_iter().map(boxed).collect())
 }
 
-/// The databases in a folder: `opencode.db`, and `opencode-<channel>.db` of other channels.
-fn files(folder: &Path) -> Result<Vec<PathBuf>, SourceError> {
+/// The databases in a folder: `opencode.db`, and `opencode-<channel>.db` of other channels; and what has such a name
+/// and is no file.
+pub(super) fn files(folder: &Path) -> Result<(Vec<PathBuf>, Vec<Skipped>), SourceError> {
     let failed = |e: std::io::Error| SourceError::Unreadable {
         path: folder.to_owned(),
         reason: e.to_string(),
     };
-    let mut found = Vec::new();
+    let (mut found, mut odd) = (Vec::new(), Vec::new());
     for child in std::fs::read_dir(folder).map_err(failed)? {
         let path = child.map_err(failed)?.path();
-        if path.file_name().is_some_and(is_usual_database) && path.is_file() {
-            found.push(path);
+        if !path.file_name().is_some_and(is_usual_database) {
+            continue;
+        }
+        match path.metadata() {
+            Ok(meta) if meta.is_file() => found.push(path),
+            Ok(_) => odd.push(Skipped::new(&path, SkipReason::WrongKind, "not a file")),
+            // A link to nothing, or in a circle; one that may not be followed is told as such.
+            Err(_) if path.is_symlink() => {
+                let detail = "a symbolic link that leads to no file";
+                odd.push(Skipped::new(&path, SkipReason::WrongKind, detail));
+            }
+            // It has gone since the folder was listed.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(_) => found.push(path),
         }
     }
     found.sort();
-    Ok(found)
+    odd.sort();
+    Ok((found, odd))
+}
+
+/// All generations that one database can hold, whichever tables it has now, the newest first.
+///
+/// # Errors
+/// [`SourceError`] when there is no such file.
+pub(super) fn all_of(file: &Path) -> Result<(Arc<Database>, Vec<Stored>), SourceError> {
+    let foreign = ForeignDatabase::open(file).map_err(source_error)?;
+    let database = Arc::new(Database::new(file.to_owned(), foreign));
+    let stored = Kind::ALL.map(|kind| Stored {
+        kind,
+        database: database.clone(),
+    });
+    Ok((database, stored.into()))
 }
 
 /// All sessions of a database.
@@ -185,6 +213,19 @@ impl Database {
         let schema = Arc::new(self.foreign.read(Schema::read)?);
         *lock(&self.schema) = Some((mark, schema.clone()));
         Ok(schema)
+    }
+
+    /// Whether sessions of this kind are in it as far as is known, so that their loss is to be told. When nothing is
+    /// known, one kind speaks for all.
+    pub(super) fn may_hold(&self, kind: Kind) -> bool {
+        let schema = lock(&self.schema)
+            .as_ref()
+            .map(|(_, schema)| schema.clone());
+        let kinds = schema.map_or_else(Vec::new, |schema| Kind::all_in(&schema));
+        match kinds.is_empty() {
+            true => kind == Kind::Sqlite,
+            false => kinds.contains(&kind),
+        }
     }
 
     /// All its sessions.

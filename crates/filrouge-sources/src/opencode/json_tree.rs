@@ -78,6 +78,10 @@ impl Layout for JsonTree {
         "message".into()
     }
 
+    fn message_roots(&self, _folders: &[&str]) -> Vec<PathBuf> {
+        vec!["message".into()]
+    }
+
     fn part_root(&self, _folder: &str, _session: &str) -> PathBuf {
         "part".into()
     }
@@ -117,7 +121,8 @@ impl Layout for JsonTree {
             sessions.extend(self.ids(&self.session_dir(&folder)));
         }
         let (dir, reason) = (Path::new("message"), SkipReason::OrphanMessages);
-        let folders = orphans(&self.files, dir, &sessions, reason, skipped);
+        // Those are named by the listing.
+        let folders = orphans(&self.files, dir, &sessions, reason, &mut Vec::new());
         let messages = folders.iter().flat_map(|name| self.ids(&dir.join(name)));
         let messages: HashSet<String> = messages.collect();
         let (dir, reason) = (Path::new("part"), SkipReason::OrphanParts);

@@ -38,7 +38,8 @@ impl LegacyTree {
         let root = self.session(folder);
         let sessions = self.ids(&root.join("info"));
         let (dir, reason) = (root.join("message"), SkipReason::OrphanMessages);
-        let owners = orphans(&self.files, &dir, &sessions, reason, skipped);
+        // Those are named by the listing.
+        let owners = orphans(&self.files, &dir, &sessions, reason, &mut Vec::new());
         let owners: HashSet<String> = owners.into_iter().collect();
         let (dir, reason) = (root.join("part"), SkipReason::OrphanParts);
         for session in orphans(&self.files, &dir, &owners, reason, skipped) {

@@ -33,10 +33,11 @@ mod tree_messages;
 mod tree_scan;
 mod tree_stamp;
 mod turns;
+mod watched;
 
 use std::sync::{Arc, Mutex};
 
-pub use open::{is_usual_database, open, open_at};
+pub use open::{is_usual_database, open, open_and_watch, open_at, watch, watch_at};
 
 use crate::{
     Conversation, Found, Header, Listing, LoadedSession, MessageError, Part, ReadError, Scan,

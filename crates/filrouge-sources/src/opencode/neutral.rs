@@ -8,7 +8,7 @@ use super::neutral_part::{self, Compaction, Owner};
 use super::tree::skip;
 use super::{order, session};
 use crate::object::Object;
-use crate::{Boundary, Conversation, Message, ReadError, SkipReason, Skipped, TokenRule};
+use crate::{Boundary, Conversation, Message, ReadError, SkipReason, Skipped, TokenRule, Tokens};
 
 /// A message, and the compaction that begins with it.
 struct Read {
@@ -76,6 +76,7 @@ impl Reader<'_> {
         order::by_id(&mut text.parts, |part| &part.id);
         message.parts.reserve_exact(text.parts.len());
         let mut compaction = None;
+        let mut steps: Option<Tokens> = None;
         for part in &text.parts {
             let owner = Owner {
                 session: &self.session.id,
@@ -92,6 +93,12 @@ impl Reader<'_> {
             });
             match read {
                 Ok(read) => {
+                    // A message has the tokens of its last step alone, and the cost of all.
+                    if self.rule == TokenRule::OpencodeInputHoldsCache
+                        && let Some(step) = neutral_message::tokens_of_step(&part.text)
+                    {
+                        steps.get_or_insert_default().add(&step);
+                    }
                     compaction = compaction.or(read.compaction);
                     message.parts.push(read.part);
                 }
@@ -102,6 +109,7 @@ impl Reader<'_> {
                 }
             }
         }
+        message.tokens = steps.or(message.tokens);
         Some(Read {
             message,
             compaction,

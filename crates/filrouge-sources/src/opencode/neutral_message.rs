@@ -66,6 +66,21 @@ pub(super) fn role(word: &str) -> Option<Role> {
 /// Tokens as each is counted once.
 fn tokens(object: &Object<'_>, rule: TokenRule) -> Option<Tokens> {
     let raw = object.object("tokens").ok()??;
+    Some(counted(&raw, rule))
+}
+
+/// Tokens of a step, where a part's text is the end of one.
+pub(super) fn tokens_of_step(text: &str) -> Option<Tokens> {
+    // Most parts are none, and large ones are not parsed twice for that.
+    memchr::memmem::find(text.as_bytes(), b"step-finish")?;
+    let object = Object::parse(text).ok()?;
+    if object.text("type")? != "step-finish" {
+        return None;
+    }
+    tokens(&object, TokenRule::OpencodeInputHoldsCache)
+}
+
+fn counted(raw: &Object<'_>, rule: TokenRule) -> Tokens {
     let cache = raw.object("cache").ok().flatten();
     let count = |key| raw.count(key).unwrap_or(0);
     let cached = |key| cache.as_ref().and_then(|c| c.count(key)).unwrap_or(0);
@@ -85,7 +100,7 @@ fn tokens(object: &Object<'_>, rule: TokenRule) -> Option<Tokens> {
         }
         _ => {}
     }
-    Some(tokens)
+    tokens
 }
 
 /// The error in a message's text.

@@ -11,13 +11,13 @@ use super::generation::Generation;
 use super::json_tree::JsonTree;
 use super::legacy_tree::LegacyTree;
 use super::tree::FileTree;
-use super::{OpenCode, database};
+use super::{OpenCode, database, watched};
 use crate::files::{Files, is_id};
-use crate::{Source, SourceError};
+use crate::{Skipped, Source, SourceError};
 
 /// Opens OpenCode's history at `path`: its data folder (with databases, `storage`, `project` in it), the `storage`
 /// folder, the `project` folder, one project's folder of the older tree, or one `opencode*.db` file. Gives a source
-/// for each generation that is there, the newest first (DESIGN §10).
+/// for each generation that is there, the newest first (DESIGN §10). What comes later is not seen: see [`watch`].
 ///
 /// Only looks at what is there. A symbolic link is followed for `path` itself and for what is in it, for nothing below.
 ///
@@ -35,10 +35,9 @@ pub fn open_at(path: &Path, clock: Arc<dyn Clock>) -> Result<Vec<Arc<dyn Source>
     let meta = fs::metadata(path).map_err(|e| failed(path, &e))?;
     let mut generations = Vec::new();
     if meta.is_dir() {
-        if holds_databases(path)? {
-            generations.append(&mut database::open(path)?);
-        }
-        generations.append(&mut trees(path, &clock)?);
+        generations.append(&mut database::open(path)?);
+        let trees = trees(path)?.into_iter();
+        generations.extend(trees.map(|tree| tree.generation(clock.clone())));
     } else if is_database(path) {
         generations.append(&mut database::open(path)?);
     }
@@ -51,6 +50,91 @@ pub fn open_at(path: &Path, clock: Arc<dyn Clock>) -> Result<Vec<Arc<dyn Source>
     );
     let source = |generation| Arc::new(OpenCode::new(generation)) as Arc<dyn Source>;
     Ok(generations.into_iter().map(source).collect())
+}
+
+/// OpenCode's history at `path`, as [`open`] takes it, whatever is there now or later: one source for each generation
+/// there can be, the newest first. Where nothing is they are empty; a database, a tree or a table that appears is read
+/// within a second. What was there once is asked until the end, so that its loss is told.
+#[must_use]
+pub fn watch(path: &Path) -> Vec<Arc<dyn Source>> {
+    watch_at(path, Arc::new(SystemClock))
+}
+
+/// [`watch`] with a clock, as for [`open_at`].
+#[must_use]
+pub fn watch_at(path: &Path, clock: Arc<dyn Clock>) -> Vec<Arc<dyn Source>> {
+    watched::all(path, clock)
+}
+
+/// [`watch`] of a path where there is a history already.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_and_watch(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
+    let meta = fs::metadata(path).map_err(|e| failed(path, &e))?;
+    if meta.is_dir() {
+        let lying = Lying::at(path)?;
+        if lying.databases.is_empty() && lying.trees.is_empty() {
+            return Err(unrecognised(path));
+        }
+    } else {
+        open(path)?;
+    }
+    Ok(watch(path))
+}
+
+/// What lies at a path at one moment.
+#[derive(Default)]
+pub(super) struct Lying {
+    pub(super) databases: Vec<PathBuf>,
+    pub(super) trees: Vec<Tree>,
+    /// What has the name of a database and is none.
+    pub(super) odd: Vec<Skipped>,
+}
+
+impl Lying {
+    /// Looks; nothing at the path is nothing.
+    pub(super) fn at(path: &Path) -> Result<Self, SourceError> {
+        let meta = match fs::metadata(path) {
+            Ok(meta) => meta,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(e) => return Err(failed(path, &e)),
+        };
+        let mut lying = Self::default();
+        if meta.is_dir() {
+            (lying.databases, lying.odd) = database::files(path)?;
+            lying.trees = trees(path)?;
+        } else if is_database(path) {
+            lying.databases.push(path.to_owned());
+        }
+        Ok(lying)
+    }
+}
+
+/// One of the two file storages.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Tree {
+    Storage(PathBuf),
+    /// `only` one project, or all.
+    Projects {
+        root: PathBuf,
+        only: Option<String>,
+    },
+}
+
+impl Tree {
+    pub(super) fn generation(self, clock: Arc<dyn Clock>) -> Box<dyn Generation> {
+        match self {
+            Self::Storage(root) => {
+                let files = Files { root };
+                Box::new(FileTree::new(JsonTree { files }, clock))
+            }
+            Self::Projects { root, only } => {
+                let files = Files { root };
+                Box::new(FileTree::new(LegacyTree { files, only }, clock))
+            }
+        }
+    }
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> SourceError {
@@ -86,34 +170,19 @@ pub fn is_usual_database(name: &OsStr) -> bool {
     name.starts_with("opencode") && name.ends_with(".db")
 }
 
-fn holds_databases(path: &Path) -> Result<bool, SourceError> {
-    for child in fs::read_dir(path).map_err(|e| failed(path, &e))? {
-        let child = child.map_err(|e| failed(path, &e))?.file_name();
-        if is_usual_database(&child) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-fn trees(path: &Path, clock: &Arc<dyn Clock>) -> Result<Vec<Box<dyn Generation>>, SourceError> {
-    let mut trees: Vec<Box<dyn Generation>> = Vec::new();
-    let clock = || clock.clone();
+fn trees(path: &Path) -> Result<Vec<Tree>, SourceError> {
     if let Some(folder) = legacy_project(path) {
-        trees.push(Box::new(FileTree::new(one_project(&folder)?, clock())));
-        return Ok(trees);
+        return Ok(vec![one_project(&folder)?]);
     }
+    let mut trees = Vec::new();
     let storages = [path.join("storage"), path.to_owned()];
     if let Some(root) = storages.into_iter().find(|folder| is_storage(folder)) {
-        let files = Files { root };
-        trees.push(Box::new(FileTree::new(JsonTree { files }, clock())));
+        trees.push(Tree::Storage(root));
     }
     // A `storage` folder has a `project` folder too, with files instead of projects in it.
     let projects = [path.join("project"), path.to_owned()];
     if let Some(root) = projects.into_iter().find(|folder| has_projects(folder)) {
-        let files = Files { root };
-        let tree = LegacyTree { files, only: None };
-        trees.push(Box::new(FileTree::new(tree, clock())));
+        trees.push(Tree::Projects { root, only: None });
     }
     Ok(trees)
 }
@@ -143,15 +212,13 @@ fn has_projects(path: &Path) -> bool {
         .any(|child| child.path().join("storage/session").is_dir())
 }
 
-fn one_project(folder: &Path) -> Result<LegacyTree, SourceError> {
+fn one_project(folder: &Path) -> Result<Tree, SourceError> {
     let full = fs::canonicalize(folder).map_err(|e| failed(folder, &e))?;
     let name = full.file_name().and_then(|name| name.to_str());
     match (full.parent(), name.filter(|name| is_id(name))) {
-        (Some(root), Some(name)) => Ok(LegacyTree {
+        (Some(root), Some(name)) => Ok(Tree::Projects {
+            root: root.to_owned(),
             only: Some(name.to_owned()),
-            files: Files {
-                root: root.to_owned(),
-            },
         }),
         _ => Err(unrecognised(&full)),
     }

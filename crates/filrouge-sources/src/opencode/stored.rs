@@ -35,6 +35,9 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// The newest first.
+    pub(super) const ALL: [Self; 3] = [Self::SessionV2, Self::SessionMessage, Self::Sqlite];
+
     /// The kinds there can be.
     pub(super) fn all_in(schema: &Schema) -> Vec<Self> {
         let mut kinds = Vec::new();

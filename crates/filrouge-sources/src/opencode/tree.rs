@@ -33,6 +33,14 @@ pub(super) trait Layout: Send + Sync {
     /// The folder that has a folder of message files for each session of a project.
     fn message_root(&self, folder: &str) -> PathBuf;
 
+    /// All folders that [`Layout::message_root`] gives, also where no project is known.
+    fn message_roots(&self, folders: &[&str]) -> Vec<PathBuf> {
+        folders
+            .iter()
+            .map(|folder| self.message_root(folder))
+            .collect()
+    }
+
     /// The folder of a session's message files.
     fn message_dir(&self, folder: &str, session: &str) -> PathBuf {
         self.message_root(folder).join(session)
@@ -212,6 +220,8 @@ pub(super) struct FileMark {
     bytes: i64,
     seconds: i64,
     nanos: u64,
+    /// Which nobody can put back.
+    changed: (i64, u64),
 }
 
 impl FileMark {
@@ -222,6 +232,7 @@ impl FileMark {
             bytes: stat.st_size as i64,
             seconds: stat.st_mtime as i64,
             nanos: stat.st_mtime_nsec as u64,
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as u64),
         }
     }
 }

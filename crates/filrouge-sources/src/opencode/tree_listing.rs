@@ -1,7 +1,8 @@
 //! The sessions of a file storage, read once and looked at again by their files' states.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -9,7 +10,7 @@ use serde::Deserialize;
 use super::generation::{Listed, Project, SessionText};
 use super::order;
 use super::session;
-use super::tree::{FileMark, FileTree, Layout, Marks, lock};
+use super::tree::{FileMark, FileTree, Layout, Marks, lock, orphans};
 use crate::files::Folder;
 use crate::{ReadError, SkipReason, Skipped, SourceError, Stamp};
 
@@ -83,7 +84,27 @@ impl<L: Layout> FileTree<L> {
                 sessions,
             });
         }
+        for root in self.message_roots(&walk.shelves) {
+            // A folder of messages that has come or gone.
+            let dir = self.folder(&root).ok().flatten();
+            walk.marks
+                .put(&dir.and_then(|dir| dir.own_stat()).map(|s| FileMark::of(&s)));
+        }
         Ok(walk)
+    }
+
+    fn message_roots(&self, shelves: &[Shelf]) -> Vec<PathBuf> {
+        let folders: Vec<&str> = shelves.iter().map(|shelf| &*shelf.project).collect();
+        self.layout.message_roots(&folders)
+    }
+
+    /// Names the folders of messages whose session has no file, not even one that cannot be read.
+    fn name_orphans(&self, walk: &Walk, skipped: &mut Vec<Skipped>) {
+        let ids: HashSet<String> = walk.seen.iter().map(|seen| seen.id.clone()).collect();
+        for root in self.message_roots(&walk.shelves) {
+            let reason = SkipReason::OrphanMessages;
+            orphans(self.layout.files(), &root, &ids, reason, skipped);
+        }
     }
 
     /// The mark of a walk, and of the folders in which a first message may have come.
@@ -122,6 +143,7 @@ impl<L: Layout> FileTree<L> {
         if last == Some(now) {
             return Ok(None);
         }
+        self.name_orphans(&walk, skipped);
         let told = |shelf: &Shelf| self.told(&shelf.project, skipped);
         let projects: Vec<Project> = walk.shelves.iter().map(told).collect();
         let mut known = std::mem::take(&mut *lock(&self.known));

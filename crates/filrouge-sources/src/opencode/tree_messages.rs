@@ -19,7 +19,7 @@ pub(super) fn read<L: Layout>(
 ) -> (Vec<MessageText>, Full) {
     let (folder, id) = (&session.folder, &session.id);
     let Some(dir) = open(layout, &layout.message_dir(folder, id), skipped) else {
-        return (Vec::new(), full(&[]));
+        return (Vec::new(), full(&[], 0));
     };
     let ids = dir.ids(skipped);
     let parts = match ids.is_empty() {
@@ -32,7 +32,7 @@ pub(super) fn read<L: Layout>(
     };
     if ids.len() < 2 * MESSAGES_PER_THREAD {
         let read = reader.read(&ids, skipped);
-        return (read.messages, full(&read.states));
+        return (read.messages, full(&read.states, read.newest));
     }
     let (one, other) = ids.split_at(ids.len() / 2);
     std::thread::scope(|scope| {
@@ -45,7 +45,8 @@ pub(super) fn read<L: Layout>(
         all.messages.append(&mut rest.messages);
         all.states.append(&mut rest.states);
         skipped.append(&mut left_out);
-        (all.messages, full(&all.states))
+        let newest = all.newest.max(rest.newest);
+        (all.messages, full(&all.states, newest))
     })
 }
 
@@ -61,6 +62,8 @@ fn open<L: Layout>(layout: &L, below: &Path, skipped: &mut Vec<Skipped>) -> Opti
 struct Piece {
     messages: Vec<MessageText>,
     states: Vec<u64>,
+    /// When the newest of them was changed.
+    newest: i64,
 }
 
 /// The open folders of one session.
@@ -76,6 +79,7 @@ impl Reader<'_> {
         let mut read = Piece {
             messages: Vec::with_capacity(ids.len()),
             states: Vec::with_capacity(ids.len()),
+            newest: 0,
         };
         for id in ids {
             let mut marks = Marks::default();
@@ -90,9 +94,11 @@ impl Reader<'_> {
                 }),
                 Err(why) => {
                     skipped.push(why);
-                    self.parts_state(id, &mut marks);
+                    let parts = self.parts_state(id, &mut marks);
+                    skipped.extend(self.without_message(id, parts));
                 }
             }
+            read.newest = read.newest.max(marks.newest());
             read.states.push(marks.finish().0);
         }
         read
@@ -129,19 +135,28 @@ impl Reader<'_> {
         parts
     }
 
-    /// Adds what [`Self::parts_of`] adds.
-    fn parts_state(&self, message: &str, marks: &mut Marks) {
+    /// Names the parts that go with a message that cannot be read.
+    fn without_message(&self, message: &str, parts: usize) -> Option<Skipped> {
+        let dir = self.parts?.path.join(message);
+        let detail = format!("{parts} files, and their message cannot be read");
+        (parts > 0).then(|| Skipped::new(&dir, SkipReason::OrphanParts, detail))
+    }
+
+    /// Adds what [`Self::parts_of`] adds; gives how many parts there are.
+    fn parts_state(&self, message: &str, marks: &mut Marks) -> usize {
         let Some(Ok(Some(dir))) = self.parts.map(|parts| parts.below(message)) else {
-            return;
+            return 0;
         };
         if let Some(stat) = dir.own_stat() {
             marks.add(&stat);
         }
-        for part in dir.ids(&mut Vec::new()) {
-            if let Some(stat) = dir.stat(&part) {
+        let ids = dir.ids(&mut Vec::new());
+        for part in &ids {
+            if let Some(stat) = dir.stat(part) {
                 marks.add(&stat);
             }
         }
+        ids.len()
     }
 }
 
@@ -171,27 +186,32 @@ fn text<'b>(
 pub(super) fn state<L: Layout>(layout: &L, folder: &str, id: &str) -> Full {
     let files = layout.files();
     let Ok(Some(dir)) = files.folder(&layout.message_dir(folder, id)) else {
-        return full(&[]);
+        return full(&[], 0);
     };
     let parts = files.folder(&layout.part_root(folder, id)).ok().flatten();
     let reader = Reader {
         messages: &dir,
         parts: parts.as_ref(),
     };
+    let mut newest = 0;
     let state = |message: &String| {
         let mut marks = Marks::default();
         if let Some(stat) = dir.stat(message) {
             marks.add(&stat);
         }
         reader.parts_state(message, &mut marks);
+        newest = newest.max(marks.newest());
         marks.finish().0
     };
     let states: Vec<u64> = dir.ids(&mut Vec::new()).iter().map(state).collect();
-    full(&states)
+    full(&states, newest)
 }
 
-fn full(states: &[u64]) -> Full {
+fn full(states: &[u64], newest: i64) -> Full {
     let mut marks = Marks::default();
     marks.put(&states);
-    Full(marks.finish().0)
+    Full {
+        mark: marks.finish().0,
+        newest,
+    }
 }

@@ -1,9 +1,9 @@
 //! Marks of sessions in a file storage.
 //!
-//! Files are written in place, which changes no folder, so that each has to be looked at: 2 µs a file. A session that
-//! is quiet is told by its own record and its folder of messages. For one at work a mark stands for the state of all
-//! its files; it holds for [`REUSED_MS`], and the first one is learnt from what the reading of the session sees, so that
-//! nothing is looked at twice.
+//! Files are written in place, which changes no folder, so that each has to be looked at: 2 µs a file. A session of
+//! which nothing has changed for a while is told by its own record and its folder of messages; that its files are old
+//! is looked at once. For one at work a mark stands for the state of all its files; it holds for [`REUSED_MS`], and the
+//! first one is learnt from what the reading of the session sees, so that nothing is looked at twice.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,8 @@ use filrouge_types::Clock;
 use super::tree::{Marks, lock};
 use crate::Stamp;
 
-/// A session without a change for so long is no longer written to in place: an answer makes new messages.
+/// A session of whose files none has changed for so long is no longer written to in place: an answer makes new
+/// messages.
 const QUIET_MS: i64 = 15 * 60 * 1000;
 
 /// For so long a mark of all files is not looked at again; new data is to be seen within a second.
@@ -21,7 +22,11 @@ const REUSED_MS: i64 = 400;
 
 /// The state of all files of a session's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Full(pub(super) u64);
+pub(super) struct Full {
+    pub(super) mark: u64,
+    /// When the newest of them was changed, milliseconds since 1970.
+    pub(super) newest: i64,
+}
 
 /// The last mark of a session at work.
 struct Kept {
@@ -48,12 +53,23 @@ impl Stamps {
     }
 
     /// The mark of a session; `outer` has seen its record and its folder of messages, `full` looks at all files.
-    pub(super) fn stamp(&self, id: &str, outer: Marks, full: impl FnOnce() -> Full) -> Stamp {
+    pub(super) fn stamp(&self, id: &str, outer: Marks, full: impl Fn() -> Full) -> Stamp {
         let now = self.clock.now().as_micros().div_euclid(1000);
-        let quiet = outer.newest() < now - QUIET_MS;
+        let is_old = |newest: i64| newest < now - QUIET_MS;
+        let outer_is_old = is_old(outer.newest());
         let outer = outer.finish();
-        if quiet {
-            return outer;
+        let mut looked = None;
+        if outer_is_old {
+            let kept = lock(&self.kept).get(id).and_then(|kept| {
+                let same = kept.outer == outer;
+                kept.full.filter(|_| same)
+            });
+            if is_old(kept.unwrap_or_else(|| *looked.insert(full())).newest) {
+                if let Some(seen) = looked {
+                    self.keep(id, outer, seen, now);
+                }
+                return outer;
+            }
         }
         let (number, known) = match lock(&self.kept).get(id) {
             Some(kept) if kept.outer == outer => {
@@ -66,7 +82,7 @@ impl Stamps {
             Some(kept) => (kept.number, false),
             None => (0, false),
         };
-        let seen = known.then(full);
+        let seen = known.then(|| looked.unwrap_or_else(&full));
         let mut all = lock(&self.kept);
         let kept = all.entry(id.into()).or_insert(Kept {
             outer,
@@ -82,6 +98,20 @@ impl Stamps {
         }
         kept.at = now;
         numbered(outer, kept.number)
+    }
+
+    /// Keeps the state of a quiet session.
+    fn keep(&self, id: &str, outer: Stamp, full: Full, at: i64) {
+        let mut all = lock(&self.kept);
+        let number = all.get(id).map_or(0, |kept| kept.number + 1);
+        let full = Some(full);
+        let kept = Kept {
+            outer,
+            number,
+            full,
+            at,
+        };
+        all.insert(id.into(), kept);
     }
 
     /// Takes the state that a reader has seen. Marks are given before reading: one that two readers have seen different

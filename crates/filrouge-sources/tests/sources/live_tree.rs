@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use filrouge_sources::{Found, PartKind, Role, Scan, Source, opencode};
+use filrouge_sources::{Found, PartKind, Role, Scan, SkipReason, Source, opencode};
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
 use crate::{Made, fixture, only, put};
@@ -135,6 +135,114 @@ fn a_session_that_has_been_quiet_is_told_by_its_record_and_its_messages_alone() 
     clock.pass(-16 * 60 * 1000);
     made.answer("m2", 2, "");
     assert_ne!(source.stamp("s1").unwrap(), quiet);
+}
+
+/// Gives a file or folder an old time.
+fn age(path: &std::path::Path, minutes: u64) {
+    let then = std::time::SystemTime::now() - std::time::Duration::from_secs(60 * minutes);
+    let file = fs::File::open(path).unwrap();
+    file.set_modified(then).unwrap();
+}
+
+#[test]
+fn a_session_whose_part_alone_is_written_to_is_at_work() {
+    let made = Made::new();
+    made.user("m1", 1);
+    made.part("m1", "p1", r#""type":"text","text":"a""#);
+    let old = |part_too: bool| {
+        for path in ["session/p1/s1.json", "message/s1/m1.json", "message/s1"] {
+            age(&made.path().join("storage").join(path), 20);
+        }
+        if part_too {
+            age(&made.path().join("storage/part/m1/p1.json"), 20);
+            age(&made.path().join("storage/part/m1"), 20);
+        }
+    };
+    old(false);
+    let clock = Arc::new(Later(AtomicI64::new(0)));
+    let source = opencode::open_at(made.path(), clock.clone()).unwrap();
+    let source = source[0].as_ref();
+    let mut last = source.stamp("s1").unwrap();
+    for text in ["output of a tool", "output of a tool, and more"] {
+        source.conversation("s1").unwrap();
+        clock.pass(500);
+        assert_eq!(source.stamp("s1").unwrap(), last);
+        let before = fs::metadata(made.path().join("storage/message/s1")).unwrap();
+        made.part("m1", "p1", &format!(r#""type":"text","text":"{text}""#));
+        let after = fs::metadata(made.path().join("storage/message/s1")).unwrap();
+        assert_eq!(before.modified().unwrap(), after.modified().unwrap());
+        clock.pass(500);
+        let now = source.stamp("s1").unwrap();
+        assert_ne!(now, last, "{text}");
+        last = now;
+    }
+    // With everything old it is quiet, and stays so.
+    old(true);
+    let again = opencode::open_at(made.path(), clock.clone()).unwrap();
+    let quiet = again[0].stamp("s1").unwrap();
+    again[0].conversation("s1").unwrap();
+    clock.pass(500);
+    assert_eq!(again[0].stamp("s1").unwrap(), quiet);
+}
+
+#[test]
+fn a_time_that_is_put_back_hides_nothing() {
+    let made = Made::new();
+    let source = only(made.path());
+    assert_eq!(titles(source.as_ref()), ["s1"]);
+    let path = made.path().join("storage/session/p1/s1.json");
+    let before = fs::metadata(&path).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace(r#""title":"s1""#, r#""title":"x1""#)).unwrap();
+    let file = fs::File::open(&path).unwrap();
+    file.set_modified(before.modified().unwrap()).unwrap();
+    let after = fs::metadata(&path).unwrap();
+    assert_eq!(
+        (after.len(), after.modified().unwrap()),
+        (before.len(), before.modified().unwrap())
+    );
+    assert_eq!(titles(source.as_ref()), ["x1"]);
+}
+
+#[test]
+fn messages_without_a_session_are_named_by_the_listing() {
+    let made = Made::new();
+    let source = only(made.path());
+    assert_eq!(source.list().unwrap().skipped, []);
+    put(made.path(), "storage/message/gone/m1.json", "{}");
+    let listing = source.list().unwrap();
+    assert_eq!(listing.skipped.len(), 1);
+    let path = made.path().join("storage/message/gone");
+    let one = &listing.skipped[0];
+    assert_eq!((&one.path, one.reason), (&path, SkipReason::OrphanMessages));
+    assert!(Arc::ptr_eq(&listing, &source.list().unwrap()));
+    // Its session's file is there again: nothing is lost.
+    made.session("p1", "gone", 5);
+    assert_eq!(source.list().unwrap().skipped, []);
+    assert_eq!(titles(source.as_ref()), ["s1", "gone"]);
+}
+
+#[test]
+fn parts_of_a_message_that_cannot_be_read_are_named() {
+    let made = Made::new();
+    made.user("m1", 1);
+    made.part("m1", "p1", r#""type":"text","text":"a""#);
+    made.part("m1", "p2", r#""type":"text","text":"b""#);
+    put(made.path(), "storage/message/s1/m1.json", "");
+    let read = made.conversation();
+    let skipped: Vec<_> = read
+        .skipped
+        .iter()
+        .map(|s| (s.reason, &*s.detail))
+        .collect();
+    let parts = "2 files, and their message cannot be read";
+    assert_eq!(
+        skipped,
+        [
+            (SkipReason::Empty, "0 bytes"),
+            (SkipReason::OrphanParts, parts)
+        ]
+    );
 }
 
 /// Which (message, part or error) a scan finds, with roles.

@@ -24,6 +24,7 @@ mod newer_kind;
 mod oracle_databases;
 mod oracle_files;
 mod trees;
+mod watched;
 
 use std::fs;
 use std::path::{Path, PathBuf};

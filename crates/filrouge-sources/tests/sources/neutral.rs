@@ -1,6 +1,7 @@
 //! Conversations in the neutral form: every kind of part, compactions, what was taken back, what cannot be used.
 
 use std::fs;
+use std::path::Path;
 
 use filrouge_sources::{Changes, PartKind, TokenRule, Tokens, Tool, ToolStatus};
 
@@ -275,6 +276,49 @@ fn tokens_are_each_counted_once() {
             (read.token_rule, read.messages[0].tokens),
             (rule, Some(expected))
         );
+    }
+}
+
+#[test]
+fn steps_are_summed_where_a_message_tells_the_last_alone() {
+    let of = |tree: &Path| {
+        let (mut sum, mut cost) = (Tokens::default(), 0.0);
+        for source in filrouge_sources::opencode::open(tree).unwrap() {
+            for header in &source.list().unwrap().headers {
+                let read = source.conversation(&header.id).unwrap();
+                for message in read.messages {
+                    sum.add(&message.tokens.unwrap_or_default());
+                    cost += message.cost.unwrap_or(0.0);
+                }
+            }
+        }
+        (sum, cost)
+    };
+    let (sum, cost) = of(&fixture("opencode-json-legacy-whole"));
+    let expected = Tokens {
+        input: 21_435,
+        output: 2_010,
+        reasoning: 227,
+        cache_read: 80_000,
+        cache_write: 0,
+    };
+    assert_eq!(sum, expected);
+    assert!((cost - 0.334_455).abs() < 1e-9, "{cost}");
+    // Later versions sum in the message itself.
+    let made = Made::new();
+    let step = r#""type":"step-finish","tokens":{"input":7,"output":3,"reasoning":1,"cache":{"read":5,"write":0}}"#;
+    for (version, input) in [("0.5.29", 4), ("1.18.33", 100)] {
+        let session = format!(r#"{{"id":"s1","version":"{version}","time":{{"created":1}}}}"#);
+        put(made.path(), "storage/session/p1/s1.json", &session);
+        made.answer(
+            "m1",
+            1,
+            r#","tokens":{"input":100,"output":40,"reasoning":10,"cache":{"read":60,"write":5}}"#,
+        );
+        made.part("m1", "p1", step);
+        made.part("m1", "p2", step);
+        let tokens = made.conversation().messages[0].tokens.unwrap();
+        assert_eq!(tokens.input, input, "{version}");
     }
 }
 

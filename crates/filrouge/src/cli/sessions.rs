@@ -65,4 +65,7 @@ pub(crate) struct ListSessions {
     /// Where to go on: the next_cursor of the page before
     #[arg(long)]
     pub(crate) cursor: Option<String>,
+    /// With --source: show what has the form of a credential, too
+    #[arg(long, requires = "sources")]
+    pub(crate) unmasked: bool,
 }

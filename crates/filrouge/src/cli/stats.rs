@@ -11,6 +11,9 @@ pub(crate) struct Stats {
     pub(crate) id: Option<String>,
     #[command(flatten)]
     pub(crate) sources: Sources,
+    /// With --source: show what has the form of a credential, too
+    #[arg(long, requires = "sources")]
+    pub(crate) unmasked: bool,
     /// Key figures of the tenant's live calls, counted from events
     #[arg(long, conflicts_with = "sources")]
     pub(crate) kpi: bool,
@@ -21,10 +24,10 @@ pub(crate) struct Stats {
     #[arg(long, value_name = "NAME", requires = "sources", conflicts_with = "id")]
     pub(crate) agent: Option<String>,
     /// Of what happened from this moment on: a time such as 2027-01-31T00:00:00Z, a date (UTC), or how long ago; with
-    /// --source, of sessions changed since [default for --kpi: seven days before --until]
+    /// --source, of sessions last changed since [default for --kpi: seven days before --until]
     #[arg(long, value_name = "TIME|DURATION", conflicts_with = "id")]
     pub(crate) since: Option<String>,
-    /// Of what happened before this moment, a date includes that day; with --source, of sessions made before it
+    /// Of what happened before this moment, a date includes that day; with --source, of sessions last changed before it
     /// [default: now]
     #[arg(long, value_name = "TIME|DURATION", conflicts_with = "id")]
     pub(crate) until: Option<String>,

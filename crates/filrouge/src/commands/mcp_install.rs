@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use crate::cli::{Install, McpClient};
+use crate::cli::{Install, McpClient, Options};
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::output::{document, printable, say, stdout};
@@ -39,7 +39,8 @@ struct Refused {
     by_hand: Option<String>,
 }
 
-pub(super) fn run(config: &Config, asked: &Install) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config, given: &Options, asked: &Install) -> anyhow::Result<ExitCode> {
+    refuse_settings(given)?;
     let command = own_path()?;
     let path = place::of(asked.client, asked.scope)?;
     let old = file::read(&path)?;
@@ -48,7 +49,8 @@ pub(super) fn run(config: &Config, asked: &Install) -> anyhow::Result<ExitCode> 
         Edit::There => return there(config, &path),
         Edit::Change(new) => new,
     };
-    let diff = shown::diff(&path, text, &new);
+    // What stands around the change is the user's own.
+    let diff = masked(shown::diff(&path, text, &new));
     if asked.print {
         return report(config, &path, "shown", None, &diff);
     }
@@ -58,6 +60,29 @@ pub(super) fn run(config: &Config, asked: &Install) -> anyhow::Result<ExitCode> 
     }
     let backup = file::replace(&path, old.as_deref(), &new)?;
     report(config, &path, "written", backup.as_deref(), &diff)
+}
+
+/// The agent is to run `filrouge mcp` as it is: what was given for this call alone would be forgotten.
+fn refuse_settings(given: &Options) -> Result<(), Usage> {
+    let settings = [
+        ("--store", given.store.is_some()),
+        ("--hot", given.hot.is_some()),
+        ("--tenant", given.tenant.is_some()),
+        ("--config", given.config.is_some()),
+        ("--unverified", given.unverified),
+    ];
+    let Some((option, _)) = settings.iter().find(|(_, is_given)| *is_given) else {
+        return Ok(());
+    };
+    let what = format!("{option} would not be there when the agent starts the server");
+    Err(Usage::new(what).with_hint(
+        "put store, tenant and sources into filrouge's configuration file (docs/settings.md), \
+         or write the option into the agent's by hand",
+    ))
+}
+
+fn masked(diff: String) -> String {
+    filrouge_engine::mask_text(&diff, &mut Default::default()).unwrap_or(diff)
 }
 
 /// The command that an agent is to run: this very program.
@@ -76,6 +101,7 @@ fn edit(client: McpClient, text: &str, command: &str) -> Result<Edit, Refused> {
             text,
             &jsonc::Wanted {
                 section: "mcp",
+                runs: &[command, "mcp"],
                 entry: opencode_entry(command),
                 comments: true,
                 head: Some(("$schema", json!("https://opencode.ai/config.json"))),
@@ -85,11 +111,23 @@ fn edit(client: McpClient, text: &str, command: &str) -> Result<Edit, Refused> {
             text,
             &jsonc::Wanted {
                 section: "mcpServers",
+                runs: &[command, "mcp"],
                 entry: json!({ "type": "stdio", "command": command, "args": ["mcp"] }),
                 comments: false,
                 head: None,
             },
         ),
+    }
+}
+
+/// What an entry that is there already is to us: this server, whatever else it says, is left as it is.
+fn compared(place: &str, is_same: bool, is_off: bool) -> Result<Edit, String> {
+    match (is_same, is_off) {
+        (true, false) => Ok(Edit::There),
+        (true, true) => Err(format!(
+            "{place} is there and is switched off: enabled is false"
+        )),
+        (false, _) => Err(format!("{place} is there and is another one")),
     }
 }
 

@@ -38,7 +38,10 @@ pub(super) async fn run(config: &Config, asked: Search) -> anyhow::Result<ExitCo
     let (es, s) = (plural(matches, "es"), plural(sessions, "s"));
     say(format_args!("{matches} match{es} in {sessions} session{s}"));
     if let Some(cursor) = &results.next_cursor {
-        say(format_args!("there are more: --cursor {cursor}"));
+        say(format_args!(
+            "there are more: --cursor {}",
+            printable(cursor)
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,7 @@ use filrouge_types::{ErrorCode, Failure, Timestamp};
 use crate::cli::Sources;
 use crate::config::{Config, SourceName, sources::everything};
 use crate::exit::Usage;
-use crate::output::{first_line, say};
+use crate::output::{first_line, printable, say};
 
 /// Where was looked, and what was answered.
 pub(super) struct Reply<T> {
@@ -25,12 +25,46 @@ pub(super) async fn ask<T: Send + 'static>(
     for note in &all.notes {
         say(note);
     }
-    let answer = all.ask(question).await;
+    let answer = all.ask(|library| {
+        let answer = question(library);
+        (answer, unlisted(library))
+    });
+    let answer = answer.await;
     all.close().await;
+    let (answer, unlisted) = answer?;
+    unlisted.told()?;
     Ok(Reply {
-        answer: answer?.map_err(refused)?,
+        answer: answer.map_err(refused)?,
         places,
     })
+}
+
+/// Histories that are there and cannot be listed.
+pub(super) struct Unlisted {
+    why: Vec<String>,
+    /// Whether no session is in any other.
+    is_all: bool,
+}
+
+pub(super) fn unlisted(library: &Library) -> Unlisted {
+    let catalog = library.catalog();
+    let why = catalog.unavailable.clone();
+    let is_all = !why.is_empty() && catalog.entries.is_empty();
+    Unlisted { why, is_all }
+}
+
+impl Unlisted {
+    /// Tells of them on stderr; when nothing else was asked, an empty answer would be none.
+    pub(super) fn told(&self) -> anyhow::Result<()> {
+        let why: Vec<_> = self.why.iter().map(|why| printable(why)).collect();
+        if self.is_all {
+            anyhow::bail!("no history that was asked can be read: {}", why.join("; "));
+        }
+        for why in why {
+            say(format_args!("not asked: {why}"));
+        }
+        Ok(())
+    }
 }
 
 /// As [`ask`], for commands that take no other than what `--source` names.
@@ -80,6 +114,6 @@ pub(super) const fn role(role: Role) -> &'static str {
 /// What was left out, a line each.
 pub(super) fn say_notices(notices: &[String]) {
     for notice in notices {
-        say(crate::output::printable(notice));
+        say(printable(notice));
     }
 }

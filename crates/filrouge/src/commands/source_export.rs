@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use filrouge_sources::library::export::{ExportError, Form, export};
 
-use super::source::refused;
+use super::source::{refused, unlisted};
 use crate::cli::{Export, ExportFormat};
 use crate::config::{Config, sources::everything};
 use crate::output::{say, stdout};
@@ -23,13 +23,15 @@ pub(super) async fn run(config: &Config, asked: Export) -> anyhow::Result<ExitCo
     let (id, mask) = (asked.id, !asked.unmasked);
     let written = all.ask(move |library| {
         let mut out = stdout();
-        export(library, &id, form, mask, &mut out)?;
-        out.flush()?;
-        Ok(())
+        let written = export(library, &id, form, mask, &mut out);
+        let written = written.and_then(|()| Ok(out.flush()?));
+        (written, unlisted(library))
     });
     let written = written.await;
     all.close().await;
-    written?.map_err(|error| match error {
+    let (written, unlisted) = written?;
+    unlisted.told()?;
+    written.map_err(|error| match error {
         ExportError::Library(why) => refused(why),
         // A reader that has gone away is told by its cause.
         ExportError::Io(why) => why.into(),

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use filrouge_sources::library::lineage::{Evidence, Fork, Lineage, Relative, lineage};
+use filrouge_sources::library::lineage::{Evidence, Fork, Lineage, Relative, shown_as};
 use filrouge_sources::library::list::Row;
 
 use super::source::{ask_named, say_notices};
@@ -15,8 +15,9 @@ pub(super) async fn run(
     config: &Config,
     id: String,
     sources: &Sources,
+    mask: bool,
 ) -> anyhow::Result<ExitCode> {
-    let found = ask_named(config, sources, move |library| lineage(library, &id)).await?;
+    let found = ask_named(config, sources, move |library| shown_as(library, &id, mask)).await?;
     if config.json {
         document(&found)?;
         return Ok(ExitCode::SUCCESS);

@@ -10,7 +10,7 @@ use super::source::{ask_named, cell, say_notices, second};
 use crate::cli::ListSessions;
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::output::{document, first_line, say, stdout};
+use crate::output::{document, first_line, printable, say, stdout};
 
 pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<ExitCode> {
     if asked.limit == 0 {
@@ -29,6 +29,7 @@ pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<
         agent: asked.agent,
         limit: asked.limit,
         cursor: asked.cursor,
+        mask: !asked.unmasked,
         ..Ask::default()
     };
     let page = ask_named(config, &asked.sources, move |library| {
@@ -42,9 +43,9 @@ pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<
     print(&page)?;
     say_notices(&page.notices);
     if let Some(cursor) = &page.next_cursor {
+        let (total, cursor) = (page.total, printable(cursor));
         say(format_args!(
-            "{} in all, there are more: --cursor {cursor}",
-            page.total
+            "{total} in all, there are more: --cursor {cursor}"
         ));
     }
     Ok(ExitCode::SUCCESS)

@@ -42,6 +42,7 @@ fn question(asked: &Stats) -> Result<Ask, Usage> {
         agent: asked.agent.clone(),
         since: span.since.map(Timestamp::as_millis),
         until: span.until.map(Timestamp::as_millis),
+        mask: !asked.unmasked,
         ..Ask::default()
     })
 }

@@ -36,7 +36,10 @@ pub(super) async fn run(config: &Config, asked: ShowSession) -> anyhow::Result<E
     drop(out);
     say_notices(&page.notices);
     if let Some(cursor) = &page.next_cursor {
-        say(format_args!("there is more: --cursor {cursor}"));
+        say(format_args!(
+            "there is more: --cursor {}",
+            printable(cursor)
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -128,7 +131,8 @@ fn write_part(out: &mut impl Write, part: &ShownPart) -> io::Result<()> {
         Some(cut) => writeln!(
             out,
             "[{} characters more: --cursor {}]",
-            cut.chars, cut.cursor
+            cut.chars,
+            printable(&cut.cursor)
         ),
         None => Ok(()),
     }

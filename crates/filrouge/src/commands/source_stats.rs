@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
-use filrouge_sources::library::stats::{SessionStats, Sums, session};
+use filrouge_sources::library::stats::{SessionStats, Sums, shown_as};
 
 use super::source::{ask_named, say_notices};
 use crate::cli::Sources;
@@ -15,8 +15,9 @@ pub(super) async fn run(
     config: &Config,
     id: String,
     sources: &Sources,
+    mask: bool,
 ) -> anyhow::Result<ExitCode> {
-    let found = ask_named(config, sources, move |library| session(library, &id)).await?;
+    let found = ask_named(config, sources, move |library| shown_as(library, &id, mask)).await?;
     if config.json {
         document(&found)?;
         return Ok(ExitCode::SUCCESS);

@@ -88,6 +88,7 @@ mod sessions_tail;
 mod source_answers;
 mod source_cli;
 mod source_import;
+mod source_shown;
 mod spool;
 mod stream_formats;
 mod stream_limits;

@@ -230,3 +230,156 @@ fn what_is_not_understood_is_left_alone() {
         assert_eq!(run(&world, wrong).code, Some(2), "{wrong:?}");
     }
 }
+
+#[test]
+fn an_entry_of_the_users_own_is_never_overwritten() {
+    let world = World::new();
+    let opencode = |entry: Value| json!({ "mcp": { "filrouge": entry } }).to_string();
+    let claude = |entry: Value| json!({ "mcpServers": { "filrouge": entry } }).to_string();
+    let codex = |more: &str| format!("[mcp_servers.filrouge]\n{more}\n");
+    let with_sources = json!([own(), "mcp", "--source", "codex"]);
+    let (there, own_toml) = ("has it already", format!("command = {:?}", own()));
+    for (client, text, said) in [
+        (
+            "opencode",
+            opencode(json!({ "type": "local", "command": ["/old/filrouge", "mcp"] })),
+            "mcp.filrouge is there and is another one",
+        ),
+        (
+            "opencode",
+            opencode(json!({ "type": "remote", "url": "http://127.0.0.1:1/mcp" })),
+            "another one",
+        ),
+        (
+            "opencode",
+            opencode(json!({ "type": "local", "command": with_sources, "enabled": false })),
+            "switched off",
+        ),
+        (
+            "opencode",
+            opencode(
+                json!({ "type": "local", "command": with_sources, "environment": { "FILROUGE_STORE": "x" } }),
+            ),
+            there,
+        ),
+        (
+            "claude-code",
+            claude(json!({ "command": own(), "args": ["serve"] })),
+            "mcpServers.filrouge is there and is another one",
+        ),
+        ("claude-code", claude(json!("text")), "another one"),
+        (
+            "claude-code",
+            claude(json!({ "command": own(), "args": ["mcp", "--source", "ledger"], "env": {} })),
+            there,
+        ),
+        (
+            "codex",
+            codex("command = \"/old/filrouge\"\nargs = [\"mcp\"]"),
+            "[mcp_servers.filrouge] is there and is another one",
+        ),
+        (
+            "codex",
+            codex(&format!("{own_toml}\nargs = [\"mcp\"]\nenabled = false")),
+            "switched off",
+        ),
+        (
+            "codex",
+            codex(&format!(
+                "{own_toml}\nargs = [\"mcp\", \"--source\", \"codex\"]"
+            )),
+            there,
+        ),
+    ] {
+        let file = world.path(match client {
+            "opencode" => "config/opencode/opencode.json",
+            "codex" => ".codex/config.toml",
+            _ => ".claude.json",
+        });
+        write(&file, &text);
+        let done = run(&world, &["--client", client, "--yes"]);
+        let code = if said == there { 0 } else { 2 };
+        assert_eq!(done.code, Some(code), "{text}: {done:?}");
+        assert!(done.stderr.contains(said), "{text}: {done:?}");
+        // What to write by hand.
+        assert!(
+            code == 0 || done.stderr.contains(&own()),
+            "{text}: {done:?}"
+        );
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        let beside = fs::read_dir(file.parent().unwrap()).unwrap().flatten();
+        let backups = beside.filter(|e| e.file_name().to_string_lossy().contains(".bak"));
+        assert_eq!(backups.count(), 0);
+    }
+}
+
+#[test]
+fn settings_of_this_call_alone_are_refused() {
+    let world = World::new();
+    for setting in [
+        &["--store", "sqlite:/elsewhere.db"][..],
+        &["--tenant", "acme"],
+        &["--hot", "memory:"],
+        &["--unverified"],
+    ] {
+        for how in ["--yes", "--print"] {
+            let done = run(
+                &world,
+                &[&["--client", "claude-code", how], setting].concat(),
+            );
+            assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
+            assert!(
+                done.stderr.contains(setting[0]) && done.stderr.contains("configuration file"),
+                "{done:?}"
+            );
+            assert!(!world.path(".claude.json").exists());
+        }
+    }
+    let file = world.path("mine.toml");
+    write(&file, "tenant = \"acme\"\n");
+    let done = run(
+        &world,
+        &[
+            "--client",
+            "claude-code",
+            "--yes",
+            "--config",
+            file.to_str().unwrap(),
+        ],
+    );
+    assert!(
+        done.code == Some(2) && done.stderr.contains("--config"),
+        "{done:?}"
+    );
+}
+
+#[test]
+fn the_change_is_shown_without_the_users_credentials() {
+    let world = World::new();
+    // A sample of public documentation.
+    let secret = "AKIAIOSFODNN7EXAMPLE";
+    let file = world.path(".claude.json");
+    let old = format!(
+        "{{\n  \"mcpServers\": {{\n    \"aws\": {{ \"command\": \"x\", \"env\": {{ \"KEY\": \"{secret}\" }} }}\n  }}\n}}\n"
+    );
+    write(&file, &old);
+    for how in [
+        &["--print"][..],
+        &[],
+        &["--print", "--json"],
+        &["--yes", "--json"],
+    ] {
+        let done = run(&world, &[&["--client", "claude-code"], how].concat());
+        assert!(
+            !done.stdout.contains(secret) && !done.stderr.contains(secret),
+            "{done:?}"
+        );
+        assert!(
+            done.stdout.contains("masked:") && done.stdout.contains("aws"),
+            "{done:?}"
+        );
+    }
+    // What is written has it still.
+    assert_eq!(json_of(&file)["mcpServers"]["aws"]["env"]["KEY"], secret);
+    assert_eq!(json_of(&file)["mcpServers"]["filrouge"]["command"], own());
+}

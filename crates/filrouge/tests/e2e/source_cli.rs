@@ -31,7 +31,7 @@ fn command(world: &World, arguments: &[&str]) -> Command {
     command
 }
 
-fn run(world: &World, arguments: &[&str]) -> Done {
+pub(crate) fn run(world: &World, arguments: &[&str]) -> Done {
     finish(command(world, arguments), &format!("{arguments:?}"))
 }
 

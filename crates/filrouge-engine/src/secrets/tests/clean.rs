@@ -9,6 +9,7 @@ const TEXTS: &[&str] = &[
     // What stands for a credential.
     "set OPENAI_API_KEY=sk-... and go on",
     "OPENAI_API_KEY=sk-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    "sk-test-your-key-goes-right-here, sk-live-streaming-of-answers-by-words",
     "sk-your-key-here, sk-ant-your-api-key-goes-right-here, sk-proj-xxxxxxxxxxxxxxxxxxxxxxxxxxxx",
     "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx or ghp_<your token> or ghp_…",
     "AKIAXXXXXXXXXXXXXXXX, AKIA…, an id begins with AKIA",

@@ -8,13 +8,53 @@ use crate::library::history::{ShownMessage, ShownPart};
 use crate::{Role as Speaker, ToolStatus};
 
 /// Gives items their seqs.
-#[derive(Default)]
-pub(super) struct Writer {
+pub(super) struct Writer<'a> {
     seq: u64,
     reverted: bool,
+    /// What is to be told before the first message.
+    left_out: &'a [String],
 }
 
-impl Writer {
+/// Notes that stand outside of all turns.
+pub(super) fn notes(left_out: &[String], when: i64) -> Vec<Item> {
+    let seqs = 1..;
+    let all = seqs.zip(left_out);
+    all.map(|(seq, text)| {
+        let part = json!({"type": "text", "text": text});
+        item(seq, Role::System, Channel::SystemNote, part, at(when))
+    })
+    .collect()
+}
+
+fn item(seq: u64, role: Role, channel: Channel, part: Value, when: Timestamp) -> Item {
+    Item {
+        seq,
+        item_id: None,
+        turn_id: None,
+        role,
+        channel,
+        variant: Variant::Neutral,
+        parts: RawJson::from_checked(Value::Array(vec![part]).to_string()),
+        agent: None,
+        model: None,
+        usage: None,
+        metadata: None,
+        occurred_at: Some(when),
+        created_at: when,
+        redacted: false,
+    }
+}
+
+impl<'a> Writer<'a> {
+    /// One that tells first what was left out.
+    pub(super) fn of(left_out: &'a [String]) -> Self {
+        Self {
+            seq: 0,
+            reverted: false,
+            left_out,
+        }
+    }
+
     /// Adds the items of a message; `is_last`: no answer follows it in its turn.
     pub(super) fn message(
         &mut self,
@@ -63,16 +103,19 @@ fn answer(message: &ShownMessage) -> Option<usize> {
 }
 
 /// The items of one message while they are made.
-struct Of<'a> {
-    writer: &'a mut Writer,
+struct Of<'a, 'w> {
+    writer: &'a mut Writer<'w>,
     message: &'a ShownMessage,
     turn_id: TurnId,
     items: &'a mut Vec<Item>,
 }
 
-impl Of<'_> {
+impl Of<'_, '_> {
     /// What has become of the conversation right before this message.
     fn marks(&mut self) {
+        for one in std::mem::take(&mut self.writer.left_out) {
+            self.note(one);
+        }
         if self.message.boundary {
             self.note("The conversation was compacted: what stands before was no longer shown to the model.");
         }
@@ -199,20 +242,10 @@ impl Of<'_> {
         let when: Timestamp = at(when.unwrap_or(self.message.created));
         let label = |text: &Option<String>| text.as_deref().map(Into::into);
         self.items.push(Item {
-            seq: self.writer.seq,
-            item_id: None,
             turn_id: Some(self.turn_id),
-            role,
-            channel,
-            variant: Variant::Neutral,
-            parts: RawJson::from_checked(Value::Array(vec![part]).to_string()),
             agent: label(&self.message.agent),
             model: label(&self.message.model),
-            usage: None,
-            metadata: None,
-            occurred_at: Some(when),
-            created_at: when,
-            redacted: false,
+            ..item(self.writer.seq, role, channel, part, when)
         });
     }
 }

@@ -8,7 +8,10 @@ use serde_json::Value;
 use super::{ExportError, Form, export};
 use crate::library::Library;
 use crate::library::made::{Made, conversation, header, message, part, text, tool};
-use crate::{Boundary, Header, Message, MessageError, PartKind, Role, Tokens, Tool, ToolStatus};
+use crate::{
+    Boundary, Header, Message, MessageError, PartKind, Role, SkipReason, Skipped, Tokens, Tool,
+    ToolStatus,
+};
 
 const KEY: &str = concat!("AKIA", "Q7RT5VWX2YZ3ABCD");
 
@@ -199,4 +202,28 @@ fn an_output_that_has_gone_is_told_as_such() {
     }
     let why = export(&library(), "none", Form::Json, true, &mut Vec::new()).unwrap_err();
     assert!(matches!(why, ExportError::Library(why) if why.code() == "session_not_found"));
+}
+
+#[test]
+fn what_was_left_out_is_told_at_the_head() {
+    for messages in [
+        vec![message("m1", Role::User, vec![text("p1", "What is here?")])],
+        Vec::new(),
+    ] {
+        let source = Made::default();
+        let mut made = conversation(messages);
+        let torn = std::path::Path::new("/h/msg_torn.json");
+        made.skipped = vec![Skipped::new(torn, SkipReason::Torn, "")];
+        source.put(header("ses", 1), made);
+        let library = Library::new(vec![Arc::new(source)], 1 << 20);
+        for form in [Form::Markdown, Form::Html] {
+            let mut out = Vec::new();
+            export(&library, "ses", form, true, &mut out).unwrap();
+            let all = String::from_utf8(out).unwrap();
+            let told = all.find("msg_torn.json").unwrap();
+            assert!(all.find("What is here?").is_none_or(|said| told < said), "{all}");
+            assert!(all.contains("left out as"), "{all}");
+        }
+    }
+    assert!(!written(Form::Markdown, true).contains("left out as"));
 }

@@ -12,9 +12,14 @@ use crate::library::list::Row;
 use crate::{Message, PartKind, Role as Speaker, ToolStatus};
 
 /// The turns with their items. Items have seqs from 1.
-pub(super) fn of(view: &View<'_>, row: &Row) -> Result<Vec<(Turn, Vec<Item>)>, LibraryError> {
+/// The first one begins with what was left out.
+pub(super) fn of(
+    view: &View<'_>,
+    row: &Row,
+    left_out: &[String],
+) -> Result<Vec<(Turn, Vec<Item>)>, LibraryError> {
     let id = session_id(row)?;
-    let mut writer = Writer::default();
+    let mut writer = Writer::of(left_out);
     let mut turns: Vec<(Turn, Vec<Item>)> = Vec::new();
     let messages = &view.conversation.messages;
     let mut first = 0;

@@ -39,10 +39,29 @@ pub(in crate::library) enum Way {
     Back,
 }
 
+/// What is paged through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::library) enum Paged {
+    /// All messages.
+    History,
+    /// What compactions and pruning dropped.
+    Dropped,
+}
+
+impl Paged {
+    /// What a cursor of it begins with.
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::History => "",
+            Self::Dropped => "dropped.",
+        }
+    }
+}
+
 /// What a cursor says. It names a message by its id: indexes move when messages are taken back.
 ///
 /// Written `on.m.3.120.msg_1`: the way, whether offsets are those of masked text, slot, offset, message. What is behind
-/// the last message is `on.m.0.0.`.
+/// the last message is `on.m.0.0.`. One of what was dropped begins with `dropped.`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::library) struct Cursor {
     pub(in crate::library) way: Way,
@@ -50,12 +69,13 @@ pub(in crate::library) struct Cursor {
 }
 
 impl Cursor {
-    pub(in crate::library) fn write(self, of: &Conversation, mask: bool) -> String {
+    pub(in crate::library) fn write(self, of: &Conversation, mask: bool, paged: Paged) -> String {
+        let of_what = paged.prefix();
         let way = if self.way == Way::On { "on" } else { "back" };
         let text = if mask { "m" } else { "r" };
         let id = of.messages.get(self.place.message).map_or("", |m| &*m.id);
         format!(
-            "{way}.{text}.{}.{}.{id}",
+            "{of_what}{way}.{text}.{}.{}.{id}",
             self.place.slot, self.place.offset
         )
     }
@@ -66,7 +86,7 @@ impl Cursor {
         of: &Conversation,
         session: &str,
         mask: bool,
-        way: Way,
+        (way, paged): (Way, Paged),
     ) -> Result<Self, LibraryError> {
         let within = |rest: &str| rest.strip_prefix(':').and_then(|id| index(of, id));
         let named = match text.strip_prefix("message:") {
@@ -78,7 +98,8 @@ impl Cursor {
             let place = Place::before(message);
             return Ok(Self { way, place });
         }
-        let (way, masked, slot, offset, id) = fields(text).ok_or_else(invalid)?;
+        let fields = text.strip_prefix(paged.prefix()).and_then(fields);
+        let (way, masked, slot, offset, id) = fields.ok_or_else(|| invalid(paged))?;
         if masked != mask && offset > 0 {
             return Err(LibraryError::Invalid(
                 "the cursor is of a page that was masked otherwise; begin with message:ID"
@@ -119,9 +140,15 @@ fn index(of: &Conversation, id: &str) -> Option<usize> {
     of.messages.iter().position(|m| &*m.id == id)
 }
 
-fn invalid() -> LibraryError {
-    let text =
-        "the cursor is none of a history; take one of a page, message:ID, or sessionID:messageID";
+fn invalid(paged: Paged) -> LibraryError {
+    let text = match paged {
+        Paged::History => {
+            "the cursor is none of a history; take one of a page, message:ID, or sessionID:messageID"
+        }
+        Paged::Dropped => {
+            "the cursor is none of what was dropped; take one of a page of get_compacted_context, or message:ID"
+        }
+    };
     LibraryError::Invalid(text.to_owned())
 }
 

@@ -1,7 +1,7 @@
 //! One page: as many whole messages as the budget takes; of one that alone is larger, as many whole parts; of such a part,
 //! as many characters.
 
-use super::cursor::{Cursor, Place, Way};
+use super::cursor::{Cursor, Paged, Place, Way};
 use super::lay::{Hidden, Laid, Shows};
 use super::shape::{Marks, shown};
 use super::{MAX_CHARS, ShownMessage};
@@ -48,6 +48,8 @@ pub(in crate::library) struct View<'a> {
     /// Of messages from this index on, only tool calls whose outputs were pruned.
     pub(in crate::library) pruned_from: usize,
     pub(in crate::library) shows: Shows,
+    /// What its cursors are of.
+    pub(in crate::library) paged: Paged,
 }
 
 /// A page, oldest message first.
@@ -108,7 +110,8 @@ impl View<'_> {
     }
 
     pub(super) fn cursor(&self, way: Way, place: Place) -> String {
-        Cursor { way, place }.write(self.conversation, self.shows.mask)
+        let cursor = Cursor { way, place };
+        cursor.write(self.conversation, self.shows.mask, self.paged)
     }
 
     fn shown(&self, piece: &Piece<'_>) -> ShownMessage {

@@ -1,11 +1,10 @@
 //! Messages and parts as they are shown.
 
-use filrouge_engine::{Masked, mask_text};
-
 use super::cursor::{Place, Way};
 use super::lay::{Field, Hidden, Slot};
 use super::page::{Piece, View};
 use super::{Cut, ShownMessage, ShownPart};
+use crate::library::clean;
 use crate::{Part, PartKind};
 
 /// What has become of a message.
@@ -17,7 +16,7 @@ pub(super) struct Marks {
 
 pub(super) fn shown(view: &View<'_>, piece: &Piece<'_>, marks: Marks) -> ShownMessage {
     let message = piece.laid.message;
-    let owned = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+    let clean = |text: &Option<Box<str>>| clean::some(text.as_deref(), view.shows.mask);
     let mut parts = Vec::new();
     let mut error = None;
     for (at, slot) in piece.laid.slots.iter().enumerate().skip(piece.from.0) {
@@ -67,9 +66,9 @@ pub(super) fn shown(view: &View<'_>, piece: &Piece<'_>, marks: Marks) -> ShownMe
         role: message.role,
         created: message.created,
         completed: message.completed,
-        agent: owned(&message.agent),
-        model: owned(&message.model),
-        parent_id: owned(&message.parent_id),
+        agent: clean(&message.agent),
+        model: clean(&message.model),
+        parent_id: message.parent_id.as_deref().map(str::to_owned),
         tokens: message.tokens,
         cost: message.cost,
         error,
@@ -140,24 +139,19 @@ fn cut(view: &View<'_>, piece: &Piece<'_>) -> Option<Cut> {
 
 /// A part without its texts; `is_start`: its beginning is shown, with which its files go.
 fn shown_part(part: &Part, is_start: bool, mask: bool) -> ShownPart {
+    let clean = |text: &str| clean::word(text, mask);
     let mut shown = ShownPart {
         id: part.id.to_string(),
-        kind: part.kind.name().to_owned(),
+        kind: clean(part.kind.name()),
         start: part.start,
         end: part.end,
         ..ShownPart::default()
     };
-    let clean = |text: &str| {
-        let masked = mask
-            .then(|| mask_text(text, &mut Masked::default()))
-            .flatten();
-        masked.unwrap_or_else(|| text.to_owned())
-    };
     match &part.kind {
         PartKind::Text { synthetic, .. } => shown.synthetic = *synthetic,
         PartKind::Tool(tool) => {
-            shown.tool = Some(tool.name.to_string());
-            shown.call_id = Some(tool.call_id.to_string());
+            shown.tool = Some(clean(&tool.name));
+            shown.call_id = Some(clean(&tool.call_id));
             shown.status = Some(tool.status);
             shown.pruned = tool.pruned;
             shown.child_session_id = tool.child.as_deref().map(str::to_owned);
@@ -166,7 +160,7 @@ fn shown_part(part: &Part, is_start: bool, mask: bool) -> ShownPart {
             }
         }
         PartKind::File { mime, name, url } => {
-            shown.mime = mime.as_deref().map(str::to_owned);
+            shown.mime = mime.as_deref().map(clean);
             shown.files = url
                 .as_deref()
                 .or(name.as_deref())

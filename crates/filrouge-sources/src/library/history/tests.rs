@@ -243,3 +243,53 @@ fn new_messages_are_behind_the_last_page() {
     assert_eq!(page.messages[0].id, "m2");
     assert_eq!(page.total_messages, 2);
 }
+
+#[test]
+fn names_are_masked_as_texts_are() {
+    let key = format!("AKIA{}", "Q7RT5VWX2YZ3ABCD");
+    let named = Tool {
+        name: key.as_str().into(),
+        call_id: key.as_str().into(),
+        ..tool(None)
+    };
+    let attached = PartKind::File {
+        mime: Some(key.as_str().into()),
+        name: Some(key.as_str().into()),
+        url: None,
+    };
+    let other = PartKind::Other {
+        name: key.as_str().into(),
+        json: "{}".into(),
+    };
+    let parts = [PartKind::Tool(Box::new(named)), attached, other];
+    let parts = parts.into_iter().map(|kind| part("p", kind)).collect();
+    let said = Message {
+        agent: Some(key.as_str().into()),
+        model: Some(key.as_str().into()),
+        ..message("m", Role::Assistant, parts)
+    };
+    let library = library(conversation(vec![said]));
+    let shown = |mask| {
+        let ask = Ask {
+            mask,
+            ..Ask::of("ses")
+        };
+        serde_json::to_string(&history(&library, &ask).unwrap()).unwrap()
+    };
+    assert_eq!(shown(false).matches(&key).count(), 7);
+    assert!(!shown(true).contains(&key[..8]), "{}", shown(true));
+}
+
+#[test]
+fn what_was_dropped_has_cursors_of_its_own() {
+    let library = library(marked());
+    let dropped = compacted(&library, &ask(None, false, 0, 1)).unwrap();
+    let next = dropped.next_cursor.unwrap();
+    let page = compacted(&library, &ask(Some(next.clone()), false, 0, 1)).unwrap();
+    assert_eq!(page.messages[0].id, "m2");
+    let why = history(&library, &ask(Some(next), false, 0, 1)).unwrap_err();
+    assert_eq!(why.code(), "invalid_argument");
+    let next = history(&library, &ask(None, false, 0, 1)).unwrap().next_cursor;
+    let why = compacted(&library, &ask(next, false, 0, 1)).unwrap_err();
+    assert!(why.to_string().contains("get_compacted_context"), "{why}");
+}

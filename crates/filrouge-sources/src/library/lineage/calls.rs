@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Relative;
 use crate::library::facts::Facts;
-use crate::library::{Catalog, Entry, Library};
+use crate::library::{Catalog, Entry, Library, clean};
 
 /// Looks up calls; at each parent once.
 pub(super) struct Calls<'a> {
@@ -45,7 +45,8 @@ impl<'a> Calls<'a> {
         let facts = self.look(parent)?;
         let mut calls = facts.children.iter();
         let call = calls.find(|call| call.id == entry.header.id)?;
-        Some((call.message.to_string(), call.call.to_string()))
+        let name = clean::word(&call.call, self.mask);
+        Some((call.message.to_string(), name))
     }
 
     /// How many sessions a session's own calls name that are not there.

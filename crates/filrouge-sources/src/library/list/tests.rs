@@ -186,7 +186,7 @@ fn filters_hold_together() {
         found(
             &library,
             &Ask {
-                until: Some(20),
+                until: Some(31),
                 ..ask()
             }
         ),
@@ -302,9 +302,46 @@ fn titles_are_masked_on_request() {
         page.sessions[0].title.clone().unwrap()
     };
     assert!(title(false).contains(&key));
+    // What is masked is not found by its title piece by piece either.
+    let named = |name: &str, mask| {
+        let session_name = Some(name.to_owned());
+        let ask = Ask {
+            session_name,
+            mask,
+            ..Ask::default()
+        };
+        found(&library, &ask)
+    };
+    assert_eq!(named("AKIAQ7", true), [""; 0]);
+    assert_eq!(named("AKIAQ7", false), ["a"]);
+    assert_eq!(named("now", true), ["a"]);
     assert!(
         !title(true).contains(&key) && title(true).ends_with(" now"),
         "{}",
         title(true)
     );
+}
+
+#[test]
+fn no_word_of_a_row_shows_a_credential() {
+    let key = format!("AKIA{}", "Q7RT5VWX2YZ3ABCD");
+    let word = || Some(Box::from(format!("x {key}").as_str()));
+    let library = headers([Header {
+        project_id: word(),
+        project_name: word(),
+        directory: word(),
+        worktree: word(),
+        agent: word(),
+        version: word(),
+        ..header("a", 1)
+    }]);
+    let shown = |mask| {
+        let ask = Ask {
+            mask,
+            ..Ask::default()
+        };
+        serde_json::to_string(&list(&library, &ask).unwrap()).unwrap()
+    };
+    assert_eq!(shown(false).matches(&key).count(), 6);
+    assert!(!shown(true).contains(&key[..8]), "{}", shown(true));
 }

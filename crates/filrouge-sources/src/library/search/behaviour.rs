@@ -175,12 +175,12 @@ fn no_part_of_a_credential_is_shown() {
     let parts = vec![made::text("p", &text), called(&input, "")];
     let library = library(vec![("s", 1, vec![said("m", parts)])]);
     for words in [
-        "fG7hJ9aB3d",
         "key",
         "works",
-        "/is sk-.{9}/",
+        "/is .{0,9}/",
         "\"x\"",
-        "/\"x\".*dE5f/",
+        "/\"x\".*/",
+        "/.* it/",
     ] {
         let found = search(&library, &query(words)).unwrap();
         let excerpts = &found.sessions[0].excerpts;
@@ -191,11 +191,34 @@ fn no_part_of_a_credential_is_shown() {
             "{words}: {excerpts:?}"
         );
     }
-    let found = search(&library, &query("fG7hJ9aB3d")).unwrap();
+    let found = search(&library, &query("\"my key\"")).unwrap();
     assert_eq!(
         found.sessions[0].excerpts[0].text,
-        "my key is «[masked]» and it works"
+        "«my key» is [masked] and it works"
     );
+    // Nor can it be guessed piece by piece: not alone, not from beside it, not by its absence, not by any other way.
+    let guess = |right: &str, wrong: &str| {
+        let [right, wrong] = [right, wrong].map(|words| {
+            let found = search(&library, &query(words)).unwrap();
+            let texts = found.sessions.iter().flat_map(|hit| &hit.excerpts);
+            let texts: Vec<String> = texts.map(|one| one.text.clone()).collect();
+            (found.total_sessions, found.total_matches, texts)
+        });
+        assert_eq!(right, wrong);
+        right.0
+    };
+    for (right, wrong, sessions) in [
+        ("fG7hJ9aB3d", "fG7hJ9aB3x", 0),
+        (key.as_str(), "sk-ant-api03-aB3dE5fG7hJ9aB3dE5fG7hJ9x", 0),
+        ("/is sk-.*E5f/", "/is sk-.*E5x/", 0),
+        ("/\"x\".*dE5f/", "/\"x\".*dE5x/", 0),
+        ("/.*dE5f.*|key is $/", "/.*dE5x.*|key is $/", 1),
+        ("/.*dE5f.*|\\[masked/", "/.*dE5x.*|\\[masked/", 0),
+        ("works -dE5f", "works -dE5x", 1),
+        ("/^my key is sk-ant/", "/^my key is sk-abc/", 0),
+    ] {
+        assert_eq!(guess(right, wrong), sessions, "{right}");
+    }
     let open = Ask {
         mask: false,
         ..query("fG7hJ9aB3d")
@@ -221,7 +244,7 @@ fn what_cannot_be_understood_is_refused_with_its_place() {
     assert!(why("/(?:\\w{100}){100}/").contains("too large"));
     assert!(why(&format!("/{}a{}/", "(".repeat(60), ")".repeat(60))).contains("nest"));
     assert!(why("  ").contains("query is empty"));
-    assert!(why("-x").contains("query is empty"));
+    assert!(why("-x").contains("something to look for"));
     for wrong in [
         Ask {
             limit: 501,
@@ -292,4 +315,23 @@ fn what_a_scan_cannot_read_is_told() {
         ..query("quince")
     };
     assert!(search(&library, &other).unwrap().notices.is_empty());
+}
+
+#[test]
+fn what_was_meant_otherwise_is_told() {
+    let library = library(vec![("s", 1, vec![said("m", vec![made::text("p", "x /a/zz")])])]);
+    let notices = |ask: &Ask| search(&library, ask).unwrap().notices;
+    let flags = notices(&query("/a/zz"));
+    assert!(flags.len() == 1 && flags[0].contains("'z' is no flag"), "{flags:?}");
+    for plain in ["x", "/usr/lib", "/a/b2", "/a/i"] {
+        let told = notices(&query(plain));
+        assert!(!told.iter().any(|one| one.contains("flag")), "{plain}: {told:?}");
+    }
+    let excluding = |id: &str| Ask {
+        exclude_session: Some(id.to_owned()),
+        ..query("x")
+    };
+    let unknown = notices(&excluding("t"));
+    assert!(unknown.len() == 1 && unknown[0].contains("excludeSession"), "{unknown:?}");
+    assert_eq!(notices(&excluding("s")), [""; 0]);
 }

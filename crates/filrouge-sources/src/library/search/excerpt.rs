@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use filrouge_engine::credentials;
-
 use super::fields::{self, Field};
 use super::matcher::Matcher;
 use super::view::View;
 use super::{Excerpt, cutting};
+use crate::library::clean;
 use crate::{Header, Message, Part, PartKind};
 
 /// Makes excerpts.
@@ -35,7 +34,7 @@ impl Cutter<'_> {
         let cuts = self.of_place(&place, &mut self.matcher.wanted.clone());
         let excerpts = cuts
             .into_iter()
-            .map(|cut| excerpt(header, None, &place, cut));
+            .map(|cut| excerpt(self.mask, header, None, &place, cut));
         excerpts.collect()
     }
 
@@ -50,7 +49,7 @@ impl Cutter<'_> {
         }
         for place in &places {
             let cuts = self.of_place(place, &mut left).into_iter();
-            excerpts.extend(cuts.map(|cut| excerpt(header, Some(message), place, cut)));
+            excerpts.extend(cuts.map(|cut| excerpt(self.mask, header, Some(message), place, cut)));
             if left == 0 {
                 break;
             }
@@ -88,8 +87,8 @@ impl Cutter<'_> {
             part: None,
         };
         let place = place.unwrap_or(&nothing);
-        let cut = cutting::beginning(place.text, &self.hidden(place.text, None));
-        excerpt(header, Some(message), place, (0, cut))
+        let cut = cutting::beginning(place.text, &self.matcher.hidden(place.text, None));
+        excerpt(self.mask, header, Some(message), place, (0, cut))
     }
 
     /// Cuttings of one text, each with its offset in characters: of every term in `left` that it holds. Those are
@@ -107,48 +106,35 @@ impl Cutter<'_> {
     fn cut(&self, written: &str, view: Option<&View>, left: &mut u64) -> Vec<(usize, String)> {
         let text = view.map_or(written, |view| &view.text);
         let sought = (0..u64::BITS).filter(|bit| *left >> bit & 1 == 1);
-        let hits = sought.filter_map(|bit| Some((self.matcher.place(bit, text)?, bit)));
+        let hidden = self.matcher.hidden(written, view);
+        let hits = sought.filter_map(|bit| Some((self.matcher.place(bit, text, &hidden)?, bit)));
         let mut hits: Vec<(Range<usize>, u32)> = hits.collect();
         hits.sort_by_key(|(hit, _)| hit.start);
-        let (mut cuts, mut shown, mut hidden) = (Vec::new(), 0, None);
+        let (mut cuts, mut shown) = (Vec::new(), 0);
         for (hit, bit) in hits {
             *left &= !(1 << bit);
             if shown > 0 && hit.end <= shown {
                 continue;
             }
-            let hidden = hidden.get_or_insert_with(|| self.hidden(written, view));
             let start = view.map_or(hit.start, |view| view.written(hit.start));
             let before = written.get(..start).unwrap_or_default();
-            let (cut, end) = cutting::around(text, hit, hidden);
+            let (cut, end) = cutting::around(text, hit, &hidden);
             cuts.push((before.chars().count(), cut));
             shown = end;
         }
         cuts
     }
-
-    /// Where credentials stand in a text: as it is written, and as it reads.
-    fn hidden(&self, written: &str, view: Option<&View>) -> Vec<Range<usize>> {
-        if !self.mask {
-            return Vec::new();
-        }
-        let Some(view) = view else {
-            return credentials(written);
-        };
-        let mut hidden = credentials(&view.text);
-        let there = credentials(written).into_iter();
-        hidden.extend(there.map(|r| view.here(r.start)..view.here(r.end)));
-        cutting::joined(hidden)
-    }
 }
 
 fn excerpt(
+    mask: bool,
     header: &Header,
     message: Option<&Message>,
     place: &Place<'_>,
     (offset, text): (usize, String),
 ) -> Excerpt {
     let tool = place.part.and_then(|part| match &part.kind {
-        PartKind::Tool(tool) => Some(tool.name.to_string()),
+        PartKind::Tool(tool) => Some(clean::word(&tool.name, mask)),
         _ => None,
     });
     let begun = place.part.and_then(|part| part.start);

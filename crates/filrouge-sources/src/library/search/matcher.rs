@@ -1,10 +1,14 @@
 //! What is looked for, made ready to look: which terms a text holds.
 
+use std::ops::Range;
+
+use filrouge_engine::credentials;
 use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::Hir;
 use regex_syntax::{Parser, ParserBuilder};
 use unicode_normalization::UnicodeNormalization;
 
+use super::cutting;
 use super::fields::{self, Field};
 use super::literals::{self, Run};
 use super::query::{Flags, Kind, Query, Term, Wrong};
@@ -27,6 +31,8 @@ pub(super) struct Matcher {
     refused: u64,
     /// Only calls of this tool can hold what is wanted.
     tool: Option<Box<str>>,
+    /// Whether nothing is found in what has the form of a credential.
+    mask: bool,
 }
 
 struct Compiled {
@@ -35,7 +41,7 @@ struct Compiled {
 }
 
 impl Matcher {
-    pub(super) fn new(query: &Query, tool: Option<&str>) -> Result<Self, Wrong> {
+    pub(super) fn new(query: &Query, tool: Option<&str>, mask: bool) -> Result<Self, Wrong> {
         let (mut wanted, mut refused) = (0, 0);
         for (bit, term) in query.terms.iter().enumerate() {
             let mask = if term.excluded {
@@ -51,6 +57,7 @@ impl Matcher {
             wanted,
             refused,
             tool: tool.map(Box::from),
+            mask,
         })
     }
 
@@ -73,28 +80,54 @@ impl Matcher {
 
     /// Which of the terms in `sought` a text holds.
     pub(super) fn of_text(&self, field: Field, text: &str, sought: u64) -> u64 {
-        let found = self.holds(text, sought);
+        let found = self.holds(text, &self.hidden(text, None), sought);
         let left = sought & !found;
         if left == 0 || !field.is_json() {
             return found;
         }
         match View::of(text) {
-            Some(view) => found | self.holds(&view.text, left),
+            Some(view) => {
+                let hidden = self.hidden(text, Some(&view));
+                found | self.holds(&view.text, &hidden, left)
+            }
             None => found,
         }
     }
 
-    fn holds(&self, text: &str, sought: u64) -> u64 {
+    fn holds(&self, text: &str, hidden: &[Range<usize>], sought: u64) -> u64 {
         let terms = self.terms.iter().enumerate();
         let sought = terms.filter(|(bit, _)| sought >> bit & 1 == 1);
-        let found = sought.filter(|(_, term)| term.regex.is_match(text));
+        let is_in = |term: &Compiled| open(text, hidden).any(|(_, piece)| term.regex.is_match(piece));
+        let found = sought.filter(|(_, term)| is_in(term));
         found.fold(0, |bits, (bit, _)| bits | 1 << bit)
     }
 
-    /// The first place in a text of a term.
-    pub(super) fn place(&self, term: u32, text: &str) -> Option<std::ops::Range<usize>> {
+    /// The first place in a text of a term, outside of what is hidden.
+    pub(super) fn place(
+        &self,
+        term: u32,
+        text: &str,
+        hidden: &[Range<usize>],
+    ) -> Option<Range<usize>> {
         let term = self.terms.get(usize::try_from(term).ok()?)?;
-        term.regex.find(text).map(|found| found.range())
+        open(text, hidden).find_map(|(start, piece)| {
+            let found = term.regex.find(piece)?;
+            Some(start + found.start()..start + found.end())
+        })
+    }
+
+    /// Where credentials stand in a text: as it is written, or as it reads.
+    pub(super) fn hidden(&self, written: &str, view: Option<&View>) -> Vec<Range<usize>> {
+        if !self.mask {
+            return Vec::new();
+        }
+        let Some(view) = view else {
+            return credentials(written);
+        };
+        let mut hidden = credentials(&view.text);
+        let there = credentials(written).into_iter();
+        hidden.extend(there.map(|r| view.here(r.start)..view.here(r.end)));
+        cutting::joined(hidden)
     }
 
     /// Whether what is wanted may stand in this part.
@@ -154,6 +187,18 @@ impl Matcher {
             .iter()
             .fold(error, |bits, part| bits | self.of_part(part))
     }
+}
+
+/// What stands between the hidden places, each with where it begins. Each is looked through for itself, so that whether
+/// something is found never depends on what is hidden: who asks for beginnings of a key must learn nothing.
+fn open<'t>(
+    text: &'t str,
+    hidden: &[Range<usize>],
+) -> impl Iterator<Item = (usize, &'t str)> {
+    let starts = std::iter::once(0).chain(hidden.iter().map(|one| one.end));
+    let ends = hidden.iter().map(|one| one.start).chain([text.len()]);
+    let pieces = starts.zip(ends);
+    pieces.filter_map(|(start, end)| Some((start, text.get(start..end)?)))
 }
 
 fn compile(term: &Term) -> Result<Compiled, Wrong> {

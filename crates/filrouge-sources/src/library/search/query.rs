@@ -10,11 +10,16 @@ pub(crate) const MAX_CHARS: usize = 4_096;
 /// Queries of more terms are refused.
 pub(crate) const MAX_TERMS: usize = 32;
 
+/// So many letters behind a slash may have been meant as flags.
+const FLAGS: usize = 2;
+
 /// A query, understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Query {
     /// In the order they were written; none for an empty query.
     pub(crate) terms: Vec<Term>,
+    /// It has the form of a regular expression but for this letter, which is no flag.
+    pub(crate) strange_flag: Option<char>,
 }
 
 /// One thing that is looked for.
@@ -78,9 +83,16 @@ pub(crate) fn parse(query: &str) -> Result<Query, Wrong> {
         let text = format!("a query has at most {MAX_CHARS} characters");
         return Err(Wrong::new(MAX_CHARS + 1, text));
     }
-    if let Some(term) = regex(query) {
-        return Ok(Query { terms: vec![term] });
-    }
+    let strange_flag = match regex(query) {
+        Some(Ok(term)) => {
+            return Ok(Query {
+                terms: vec![term],
+                strange_flag: None,
+            });
+        }
+        Some(Err(letter)) => Some(letter),
+        None => None,
+    };
     let mut reader = Reader { rest: query, at: 1 };
     let mut terms = Vec::new();
     while let Some(term) = reader.term()? {
@@ -90,11 +102,15 @@ pub(crate) fn parse(query: &str) -> Result<Query, Wrong> {
         }
         terms.push(term);
     }
-    Ok(Query { terms })
+    Ok(Query {
+        terms,
+        strange_flag,
+    })
 }
 
-/// The whole query as a regular expression, if it has that form.
-fn regex(query: &str) -> Option<Term> {
+/// The whole query as a regular expression, if it has that form; or the letter behind it that is no flag. What holds
+/// more than a few letters there is a path.
+fn regex(query: &str) -> Option<Result<Term, char>> {
     let before = query.chars().take_while(|c| c.is_whitespace()).count();
     let (pattern, letters) = query.trim().strip_prefix('/')?.rsplit_once('/')?;
     if pattern.is_empty() {
@@ -107,15 +123,18 @@ fn regex(query: &str) -> Option<Term> {
             's' => flags.dot_all = true,
             'x' => flags.verbose = true,
             'm' => {}
-            _ => return None,
+            letter => {
+                let few = letters.len() <= FLAGS && letters.chars().all(|c| c.is_ascii_alphabetic());
+                return few.then_some(Err(letter));
+            }
         }
     }
-    Some(Term {
+    Some(Ok(Term {
         kind: Kind::Regex(flags),
         text: pattern.to_owned(),
         excluded: false,
         at: before + 2,
-    })
+    }))
 }
 
 struct Reader<'a> {

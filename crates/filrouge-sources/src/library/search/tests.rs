@@ -199,7 +199,7 @@ proptest! {
     fn the_sieve_lets_through_whatever_matches(text in nasty(14), pattern in 0..REGEXES.len(), seed in any::<u64>()) {
         let mut dice = Dice(seed);
         let query = query::parse(REGEXES[pattern]).unwrap();
-        let matcher = Matcher::new(&query, None).unwrap();
+        let matcher = Matcher::new(&query, None, false).unwrap();
         let input = format!("{{\"q\":{}}}", spell(&text, &mut dice));
         let matches = matcher.of_text(Field::ToolInput, &input, u64::MAX) != 0;
         let record = match dice.roll(2) {

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{ChangesFrom, Sums};
-use crate::library::Library;
-use crate::library::cache;
+use super::{ChangesFrom, ModelUse, Sums, ToolUse};
+use crate::library::{Library, cache, clean};
 use crate::library::facts::{DayShare, Facts, Spans, Tally, add_changes, change};
 use crate::library::forks::{Copies, Seen};
 use crate::{Changes, Header};
@@ -161,6 +160,17 @@ impl Part {
 }
 
 impl Sums {
+    /// These sums, without what has the form of a credential in names if `mask` says so.
+    pub(super) fn masked(mut self, mask: bool) -> Self {
+        if mask {
+            clean::keys(&mut self.parts_by_type, |sum, more| *sum += more);
+            clean::keys(&mut self.agents, |sum, more| *sum += more);
+            clean::keys(&mut self.models, add_model);
+            clean::keys(&mut self.tools, add_tool);
+        }
+        self
+    }
+
     /// Adds what `more` tells of messages and parts; not its sessions, its changes and its times.
     fn add_messages(&mut self, more: &Self) {
         self.message_count += more.message_count;
@@ -172,19 +182,23 @@ impl Sums {
         add_counts(&mut self.parts_by_type, &more.parts_by_type);
         add_counts(&mut self.agents, &more.agents);
         for (name, used) in &more.models {
-            change(&mut self.models, name, |sum| {
-                sum.messages += used.messages;
-                sum.tokens.add(&used.tokens);
-                sum.cost += used.cost;
-            });
+            change(&mut self.models, name, |sum| add_model(sum, used));
         }
         for (name, used) in &more.tools {
-            change(&mut self.tools, name, |sum| {
-                sum.calls += used.calls;
-                sum.errors += used.errors;
-            });
+            change(&mut self.tools, name, |sum| add_tool(sum, used));
         }
     }
+}
+
+fn add_model(sum: &mut ModelUse, more: &ModelUse) {
+    sum.messages += more.messages;
+    sum.tokens.add(&more.tokens);
+    sum.cost += more.cost;
+}
+
+fn add_tool(sum: &mut ToolUse, more: &ToolUse) {
+    sum.calls += more.calls;
+    sum.errors += more.errors;
 }
 
 fn add_counts(sums: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {

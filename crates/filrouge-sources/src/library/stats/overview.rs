@@ -11,7 +11,7 @@ use crate::Header;
 use crate::library::facts::{DAY, DayShare};
 use crate::library::forks::Project;
 use crate::library::list::{Ask, Row, selected};
-use crate::library::{Library, LibraryError, forks, notices};
+use crate::library::{Library, LibraryError, clean, forks, notices};
 
 /// Statistics of all sessions that `ask` lets through; its limit and cursor are not looked at.
 ///
@@ -51,12 +51,12 @@ pub fn overview(library: &Library, ask: &Ask) -> Result<Overview, LibraryError> 
         counted.iter().map(|one| one.seen.facts.skipped).sum(),
     ));
     Ok(Overview {
-        all: all.all(),
-        without_copied: all.without_copied(),
+        all: all.all().masked(ask.mask),
+        without_copied: all.without_copied().masked(ask.mask),
         by_source: sources
-            .map(|(name, count)| (name.to_owned(), count.all()))
+            .map(|(name, count)| (name.to_owned(), count.all().masked(ask.mask)))
             .collect(),
-        by_project: by_project(projects),
+        by_project: by_project(projects, ask.mask),
         days: days(&counted),
         token_rules: token_rules(counted.iter()),
         notices,
@@ -69,7 +69,10 @@ fn name(header: &Header) -> String {
     row.project_name.or(row.project_id).unwrap_or_default()
 }
 
-fn by_project(projects: HashMap<Project<'_>, (String, Count)>) -> Vec<(String, Sums)> {
+fn by_project(
+    projects: HashMap<Project<'_>, (String, Count)>,
+    mask: bool,
+) -> Vec<(String, Sums)> {
     let mut projects: Vec<_> = projects
         .into_iter()
         .map(|(key, (name, count))| (key, name, count.all()))
@@ -80,7 +83,7 @@ fn by_project(projects: HashMap<Project<'_>, (String, Count)>) -> Vec<(String, S
     });
     projects
         .into_iter()
-        .map(|(_, name, sums)| (name, sums))
+        .map(|(_, name, sums)| (clean::word(&name, mask), sums.masked(mask)))
         .collect()
 }
 

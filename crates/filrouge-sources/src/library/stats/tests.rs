@@ -305,3 +305,43 @@ fn one_callers_source_is_never_kept() {
     (0..2).for_each(|_| assert_eq!(session(&library, "s").unwrap().message_count, 4));
     assert_eq!(unstamped.read_count(), 2);
 }
+
+#[test]
+fn names_are_counted_without_credentials() {
+    let key = concat!("AKIA", "Q7RT5VWX2YZ3ABCD");
+    let other = concat!("AKIA", "Q7RT5VWX2YZ3ABCE");
+    let named = |id: &str, key: &str| {
+        let mut tool = call("c", "edit");
+        tool.name = key.into();
+        let answer = Message {
+            agent: Some(key.into()),
+            model: Some(key.into()),
+            ..answer(id, 10)
+        };
+        with(answer, PartKind::Tool(Box::new(tool)))
+    };
+    let header = Header {
+        worktree: Some(format!("/w/{key}").into()),
+        ..header("s", 5)
+    };
+    let source = made_of(vec![(header, vec![named("m1", key), named("m2", other)])]);
+    let library = library(&source);
+    let masked = session(&library, "s").unwrap();
+    let text = serde_json::to_string(&masked).unwrap();
+    assert!(!text.contains(&key[..8]), "{text}");
+    // Two names that are shown alike are one.
+    assert_eq!(masked.own.models.len(), 1);
+    assert_eq!(masked.own.models.values().next().unwrap().messages, 2);
+    assert_eq!(masked.own.tools.values().next().unwrap().calls, 2);
+    assert_eq!(masked.own.agents.values().next(), Some(&2));
+    for (mask, count) in [(true, 0), (false, 1)] {
+        let ask = Ask {
+            mask,
+            ..Ask::default()
+        };
+        let whole = overview(&library, &ask).unwrap();
+        assert_eq!(whole.by_project.iter().filter(|p| p.0.contains(key)).count(), count);
+        assert_eq!(usize::from(whole.all.tools.contains_key(key)), count);
+        assert_eq!(whole.all.tools.values().map(|t| t.calls).sum::<u64>(), 2);
+    }
+}

@@ -4,13 +4,15 @@ mod read;
 
 use serde_json::Value;
 
-use super::{Edit, NAME, Refused};
+use super::{Edit, NAME, Refused, compared};
 use read::{Node, read};
 
 /// What is to be in a file.
-pub(super) struct Wanted {
+pub(super) struct Wanted<'a> {
     /// The member of the document that holds servers.
     pub(super) section: &'static str,
+    /// What the entry runs; more behind it is the user's own.
+    pub(super) runs: &'a [&'a str],
     /// The server's entry.
     pub(super) entry: Value,
     /// Whether the file's program reads comments and commas behind the last member.
@@ -20,7 +22,7 @@ pub(super) struct Wanted {
 }
 
 /// What is to become of `text`.
-pub(super) fn edit(text: &str, wanted: &Wanted) -> Result<Edit, Refused> {
+pub(super) fn edit(text: &str, wanted: &Wanted<'_>) -> Result<Edit, Refused> {
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
         return Ok(Edit::Change(new_file(wanted)));
     }
@@ -45,13 +47,11 @@ pub(super) fn edit(text: &str, wanted: &Wanted) -> Result<Edit, Refused> {
         Some(section) if !section.is_object() => return Err(not_object(wanted.section)),
         Some(section) => match one(section, NAME).map_err(by_hand)? {
             None => put(text, section, NAME, &wanted.entry),
-            Some(entry) if entry.value(text) == Some(wanted.entry.clone()) => {
-                return Ok(Edit::There);
-            }
             Some(entry) => {
-                let indent = line_indent(text, entry.start);
-                let value = pretty(&wanted.entry, indent, unit(text), line_end(text));
-                replaced(text, entry.start, entry.end, &value)
+                let place = format!("{}.{NAME}", wanted.section);
+                let entry = entry.value(text).unwrap_or_default();
+                let is_off = entry["enabled"] == false;
+                return compared(&place, runs(&entry, wanted.runs), is_off).map_err(by_hand);
             }
         },
     };
@@ -67,7 +67,7 @@ pub(super) fn edit(text: &str, wanted: &Wanted) -> Result<Edit, Refused> {
     }
 }
 
-impl Wanted {
+impl Wanted<'_> {
     /// What to write by hand.
     fn lines(&self) -> String {
         let section = serde_json::json!({ self.section: { NAME: self.entry } });
@@ -75,7 +75,7 @@ impl Wanted {
     }
 }
 
-fn new_file(wanted: &Wanted) -> String {
+fn new_file(wanted: &Wanted<'_>) -> String {
     let mut document = serde_json::Map::new();
     if let Some((name, value)) = &wanted.head {
         document.insert((*name).to_owned(), value.clone());
@@ -134,8 +134,16 @@ fn put(text: &str, object: &Node, name: &str, value: &Value) -> String {
     new
 }
 
-fn replaced(text: &str, start: usize, end: usize, value: &str) -> String {
-    format!("{}{value}{}", &text[..start], &text[end..])
+/// Whether an entry runs this, its arguments beside the command or within it.
+fn runs(entry: &Value, wanted: &[&str]) -> bool {
+    let words = |name: &str| match &entry[name] {
+        Value::Array(words) => words.iter().map(Value::as_str).collect(),
+        Value::Null => Vec::new(),
+        word => vec![word.as_str()],
+    };
+    let whole = [words("command"), words("args")].concat();
+    let mut whole = whole.into_iter();
+    wanted.iter().all(|word| whole.next() == Some(Some(word)))
 }
 
 /// The white space that the line of a place begins with.

@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::{Edit, NAME, Refused};
+use super::{Edit, NAME, Refused, compared};
 
 /// The section of servers.
 const SECTION: &str = "mcp_servers";
@@ -21,14 +21,11 @@ pub(super) fn edit(text: &str, command: &str) -> Result<Edit, Refused> {
         Some(_) => return Err(other(format!("{SECTION} is no table"))),
     };
     if let Some(found) = found {
-        let same = found.get("command").and_then(Value::as_str) == Some(command)
-            && found.get("args") == Some(&Value::Array(vec!["mcp".into()]));
-        return match same {
-            true => Ok(Edit::There),
-            false => Err(other(format!(
-                "[{SECTION}.{NAME}] is there and is another one"
-            ))),
-        };
+        let first = found.get("args").and_then(|args| args.get(0));
+        let is_same = found.get("command").and_then(Value::as_str) == Some(command)
+            && first.and_then(Value::as_str) == Some("mcp");
+        let is_off = found.get("enabled") == Some(&Value::Boolean(false));
+        return compared(&format!("[{SECTION}.{NAME}]"), is_same, is_off).map_err(other);
     }
     let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let mut new = text.to_owned();

@@ -75,33 +75,37 @@ impl Found {
         let wrong = |e: SourceError| Usage::new(e.to_string()).with_hint(e.hint());
         // The database that OPENCODE_DB names is OpenCode's own, unless a path says what is meant.
         let database = other_database(name.program, &path).filter(|_| name.path.is_none());
-        let mut missing = None;
-        let mut any = false;
+        let (mut missing, mut any, mut later) = (None, false, Vec::new());
         for path in database.iter().chain([&path]) {
             match name.program.open(path) {
                 Ok(sources) => {
                     any = true;
                     self.push(name.program, path, sources);
                 }
-                Err(e) => missing = Some(e),
+                Err(e) => {
+                    missing = Some(e);
+                    later.extend(name.program.watch(path));
+                }
             }
         }
         match missing {
-            Some(e) if !any => Err(wrong(e)),
-            _ => Ok(()),
+            Some(e) if !any => return Err(wrong(e)),
+            // One of two places is there; the other may come.
+            _ => self.sources.append(&mut later),
         }
+        Ok(())
     }
 
-    /// A program that was never used here is left out without a word.
+    /// A program that was never used here is left out without a word, and read once it is used.
     fn add_if_there(&mut self, program: Program) {
         let Some(place) = program.own_place() else {
             return;
         };
         for path in other_database(program, &place).into_iter().chain([place]) {
-            match program.open(&path) {
-                Ok(sources) => self.push(program, &path, sources),
-                Err(SourceError::NotFound { .. } | SourceError::Unrecognised { .. }) => {}
-                Err(e) => self.notes.push(e.to_string()),
+            let sources = program.watch(&path);
+            match path.exists() {
+                true => self.push(program, &path, sources),
+                false => self.sources.extend(sources),
             }
         }
     }
@@ -155,7 +159,7 @@ impl Everything {
     }
 }
 
-/// As [`open`], with the ledger's own sessions behind the others, as its operator sees them.
+/// As [`open()`], with the ledger's own sessions behind the others, as its operator sees them.
 ///
 /// # Errors
 /// [`Usage`], as [`histories`]; a ledger that is named and cannot be opened.

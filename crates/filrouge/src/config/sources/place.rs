@@ -32,12 +32,23 @@ impl Program {
         }
     }
 
+    /// The history that is there; OpenCode's whatever its storages become.
     pub(super) fn open(self, path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
         match self {
-            Self::OpenCode => opencode::open(path),
+            Self::OpenCode => opencode::open_and_watch(path),
             Self::ClaudeCode => claude_code::open(path),
             Self::Codex => codex::open(path),
             Self::Ledger => Ok(Vec::new()),
+        }
+    }
+
+    /// The history that is there or will be.
+    pub(super) fn watch(self, path: &Path) -> Vec<Arc<dyn Source>> {
+        match self {
+            Self::OpenCode => opencode::watch(path),
+            Self::ClaudeCode => claude_code::watch(path),
+            Self::Codex => codex::watch(path),
+            Self::Ledger => Vec::new(),
         }
     }
 }

@@ -2,9 +2,10 @@ use serde_json::{Value, json};
 
 use super::{Edit, Wanted, edit};
 
-fn wanted(comments: bool) -> Wanted {
+fn wanted(comments: bool) -> Wanted<'static> {
     Wanted {
         section: "mcp",
+        runs: &["/bin/filrouge", "mcp"],
         entry: json!({ "command": ["/bin/filrouge", "mcp"] }),
         comments,
         head: Some(("$schema", json!("s"))),
@@ -91,9 +92,45 @@ fn commas_behind_the_last_member_and_comments_at_the_end() {
 }
 
 #[test]
-fn another_entry_is_replaced_and_a_new_file_has_a_head() {
-    let new = changed("{\"mcp\": {\"filrouge\": {\"command\": [\"/old\"]}, \"b\": 2}}");
-    assert!(!new.contains("/old") && new.contains("\"b\": 2"), "{new}");
+fn another_entry_is_left_alone_and_a_new_file_has_a_head() {
+    for (entry, is_there) in [
+        (
+            "{\"command\": [\"/bin/filrouge\", \"mcp\"], \"enabled\": true}",
+            true,
+        ),
+        (
+            "{\"command\": [\"/bin/filrouge\", \"mcp\", \"--source\", \"codex\"]}",
+            true,
+        ),
+        (
+            "{\"command\": \"/bin/filrouge\", \"args\": [\"mcp\"], \"env\": {}}",
+            true,
+        ),
+        ("{\"command\": [\"/bin/filrouge\"]}", false),
+        ("{\"command\": [\"/old\", \"mcp\"]}", false),
+        ("{\"command\": [\"/bin/filrouge\", 1, \"mcp\"]}", false),
+        (
+            "{\"command\": [\"/bin/filrouge\", \"mcp\"], \"enabled\": false}",
+            false,
+        ),
+        ("{\"url\": \"https://x\"}", false),
+        ("null", false),
+        ("[]", false),
+    ] {
+        let text = format!("{{\"mcp\": {{\"filrouge\": {entry}, \"b\": 2}}}}");
+        match edit(&text, &wanted(true)) {
+            Ok(Edit::There) => assert!(is_there, "{entry}"),
+            Ok(Edit::Change(new)) => panic!("{new}"),
+            Err(why) => {
+                let named = why.what.starts_with("mcp.filrouge is there and");
+                assert!(
+                    !is_there && named && why.by_hand.is_some(),
+                    "{entry}: {}",
+                    why.what
+                );
+            }
+        }
+    }
     for empty in ["", " \n", "\u{feff}"] {
         let made: Value = serde_json::from_str(&changed(empty)).unwrap();
         assert_eq!(

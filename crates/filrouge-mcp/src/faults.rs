@@ -1,0 +1,147 @@
+//! What is no message, or none that can be answered: told in the protocol's own words before the SDK sees it, which would
+//! leave it out, or name another fault.
+
+use rmcp::model::{
+    CallToolRequestParams, CompleteRequestParams, ErrorData, GetPromptRequestParams,
+    ReadResourceRequestParams, RequestId,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A fault, and the request it answers where that can be told.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Fault {
+    pub(crate) id: Option<RequestId>,
+    pub(crate) error: ErrorData,
+}
+
+impl Fault {
+    /// Nothing can be told of the message.
+    pub(crate) fn unread(why: impl Into<String>) -> Self {
+        Self {
+            id: None,
+            error: ErrorData::parse_error(why.into(), None),
+        }
+    }
+
+    fn invalid(why: impl Into<String>) -> Self {
+        Self {
+            id: None,
+            error: ErrorData::invalid_request(why.into(), None),
+        }
+    }
+}
+
+/// What is wrong with a message, as far as its form tells.
+///
+/// # Errors
+/// [`Fault`]: -32700 for what is no JSON, -32600 for what is no request, -32602 for parameters of a wrong form.
+pub(crate) fn look(bytes: &[u8]) -> Result<(), Fault> {
+    let text = std::str::from_utf8(bytes);
+    let text = text.map_err(|_| Fault::unread("the message is not UTF-8"))?;
+    // The standard lets readers leave out a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let message: Value = serde_json::from_str(text)
+        .map_err(|why| Fault::unread(format!("the message is no JSON: {why}")))?;
+    let Value::Object(message) = message else {
+        let why = if message.is_array() {
+            "several messages in one are not answered: send each by itself"
+        } else {
+            "a message is a JSON object"
+        };
+        return Err(Fault::invalid(why));
+    };
+    let Some(method) = message.get("method").and_then(Value::as_str) else {
+        // A response, or nothing the SDK would take for a message.
+        return Ok(());
+    };
+    let Some(id) = message.get("id") else {
+        return Ok(());
+    };
+    let id = match id {
+        Value::String(id) => RequestId::String(id.as_str().into()),
+        id => match id.as_i64() {
+            Some(id) => RequestId::Number(id),
+            None => return Err(Fault::invalid("id is a string or a whole number")),
+        },
+    };
+    let params = message.get("params").unwrap_or(&Value::Null);
+    let why = match method {
+        "tools/call" => wrong::<CallToolRequestParams>(params),
+        "prompts/get" => wrong::<GetPromptRequestParams>(params),
+        "resources/read" => wrong::<ReadResourceRequestParams>(params),
+        "completion/complete" => wrong::<CompleteRequestParams>(params),
+        _ => None,
+    };
+    match why {
+        None => Ok(()),
+        Some(why) => Err(Fault {
+            id: Some(id),
+            error: ErrorData::invalid_params(format!("{method}: {why}"), None),
+        }),
+    }
+}
+
+/// Why parameters are none of `T`.
+fn wrong<T: DeserializeOwned>(params: &Value) -> Option<String> {
+    let why = serde_path_to_error::deserialize::<_, T>(params).err()?;
+    let place = why.path().to_string();
+    let place = if place == "." { "params" } else { &place };
+    Some(format!("{place}: {}", why.inner()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn fault(message: &str) -> (Option<RequestId>, i32) {
+        let fault = look(message.as_bytes()).unwrap_err();
+        (fault.id, fault.error.code.0)
+    }
+
+    #[test]
+    fn faults_have_their_codes() {
+        for no_json in ["hello", "{", "{\"jsonrpc\":\"2.0\"", "\"\\ud800\"", "{} {}"] {
+            assert_eq!(fault(no_json), (None, -32700), "{no_json}");
+        }
+        assert_eq!(look(b"\"\xff\"").unwrap_err().error.code.0, -32700);
+        for no_request in [
+            "[]",
+            "[1,2]",
+            "7",
+            r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#,
+        ] {
+            assert_eq!(fault(no_request), (None, -32600), "{no_request}");
+        }
+        for params in [
+            r#"{"name":"list_sessions","arguments":[]}"#,
+            r#"{"name":"list_sessions","arguments":"x"}"#,
+            r#"{"name":7}"#,
+            "{}",
+            "[]",
+        ] {
+            let call = format!(r#"{{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{params}}}"#);
+            assert_eq!(fault(&call), (Some(RequestId::String("a".into())), -32602), "{params}");
+        }
+        let unnamed = look(br#"{"id":1,"method":"tools/call","params":{"name":"a","arguments":[]}}"#);
+        let why = unnamed.unwrap_err().error.message;
+        assert!(why.contains("arguments"), "{why}");
+    }
+
+    #[test]
+    fn what_is_well_formed_passes() {
+        for message in [
+            "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}",
+            r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":null,"_meta":{"x":1}}}"#,
+        ] {
+            assert_eq!(look(message.as_bytes()), Ok(()), "{message}");
+        }
+    }
+}

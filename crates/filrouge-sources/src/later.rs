@@ -1,0 +1,106 @@
+//! A history that may not be there yet.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::{
+    Conversation, Listing, LoadedSession, ReadError, Scan, Skipped, Source, SourceError, Stamp,
+};
+
+/// A place is looked at again after this time at the earliest; new data is to be seen within a second.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(400);
+
+/// Opens the history, once it is there.
+type Open = Box<dyn Fn() -> Result<Arc<dyn Source>, SourceError> + Send + Sync>;
+
+/// A source that is empty until there is something at its place.
+pub(crate) struct Later {
+    name: &'static str,
+    generation: &'static str,
+    open: Open,
+    state: Mutex<State>,
+    nothing: Arc<Listing>,
+}
+
+#[derive(Default)]
+struct State {
+    source: Option<Arc<dyn Source>>,
+    looked: Option<Instant>,
+}
+
+impl Later {
+    pub(crate) fn new(name: &'static str, generation: &'static str, open: Open) -> Self {
+        Self {
+            name,
+            generation,
+            open,
+            state: Mutex::default(),
+            nothing: Arc::default(),
+        }
+    }
+
+    /// The history; `None` while there is none.
+    fn source(&self) -> Result<Option<Arc<dyn Source>>, SourceError> {
+        let mut state = lock(&self.state);
+        let due = state.looked.is_none_or(|at| at.elapsed() >= LOOK_AGAIN);
+        if state.source.is_none() && due {
+            match (self.open)() {
+                Ok(source) => state.source = Some(source),
+                Err(SourceError::NotFound { .. } | SourceError::Unrecognised { .. }) => {}
+                // Not remembered: it is told each time.
+                Err(why) => return Err(why),
+            }
+            state.looked = Some(Instant::now());
+        }
+        Ok(state.source.clone())
+    }
+
+    fn found(&self) -> Result<Arc<dyn Source>, ReadError> {
+        let source = self.source();
+        let source = source.map_err(|why| ReadError::Unavailable(why.to_string()))?;
+        source.ok_or(ReadError::Gone)
+    }
+}
+
+impl Source for Later {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn generation(&self) -> &'static str {
+        self.generation
+    }
+
+    fn list(&self) -> Result<Arc<Listing>, SourceError> {
+        match self.source()? {
+            Some(source) => source.list(),
+            None => Ok(self.nothing.clone()),
+        }
+    }
+
+    fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
+        self.found()?.stamp(id)
+    }
+
+    fn conversation(&self, id: &str) -> Result<Conversation, ReadError> {
+        self.found()?.conversation(id)
+    }
+
+    fn scan(&self, scan: &Scan<'_>) -> Result<(), SourceError> {
+        self.source()?.map_or(Ok(()), |source| source.scan(scan))
+    }
+
+    fn load(&self, id: &str) -> Result<LoadedSession, ReadError> {
+        self.found()?.load(id)
+    }
+
+    fn strays(&self) -> Result<Vec<Skipped>, SourceError> {
+        let source = self.source()?;
+        source.map_or(Ok(Vec::new()), |source| source.strays())
+    }
+}
+
+/// What is in it is right whatever happened to its last user.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,177 @@
+//! Places that are watched: what appears there is read, without being opened again.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use filrouge_sources::{Library, SkipReason, Source, claude_code, codex, opencode};
+
+use crate::databases::{database_of, python};
+use crate::{Made, copy, copy_of, fixture};
+
+/// The sessions in the order of the library, as (generation, id).
+fn sessions(library: &Library) -> Vec<(&'static str, String)> {
+    let catalog = library.catalog();
+    let entries = catalog.entries.iter();
+    entries
+        .map(|e| (e.header.generation, e.header.id.to_string()))
+        .collect()
+}
+
+/// Asks until the library has it: the place is looked at again within a second.
+fn await_sessions(library: &Library, there: impl Fn(&[(&'static str, String)]) -> bool) {
+    let begun = Instant::now();
+    loop {
+        let now = sessions(library);
+        if there(&now) {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(4), "{now:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn library(sources: Vec<Arc<dyn Source>>) -> Library {
+    Library::new(sources, 1 << 20)
+}
+
+fn of<'a>(
+    all: &'a [(&'static str, String)],
+    generation: &'a str,
+) -> impl Iterator<Item = &'a str> + 'a {
+    let mine = all.iter().filter(move |(of, _)| *of == generation);
+    mine.map(|(_, id)| &**id)
+}
+
+#[test]
+fn a_history_that_appears_is_read_with_all_its_talk() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("share/opencode");
+    let library = library(opencode::watch(&place));
+    assert_eq!(sessions(&library), []);
+    assert!(library.catalog().unavailable.is_empty());
+    copy(&fixture("opencode-json"), &place);
+    await_sessions(&library, |now| of(now, "storage").count() == 14);
+    let catalog = library.catalog();
+    let opened = opencode::open(&place).unwrap();
+    for entry in &catalog.entries {
+        let read = library.conversation(entry).unwrap();
+        let expected = opened[0].conversation(&entry.header.id).unwrap();
+        assert_eq!(read.messages, expected.messages);
+    }
+}
+
+#[test]
+fn databases_that_appear_beside_a_tree_win() {
+    let made = Made::new();
+    made.user("m1", 1);
+    let library = library(opencode::open_and_watch(made.path()).unwrap());
+    assert_eq!(sessions(&library), [("storage", "s1".to_owned())]);
+    let database = database_of("opencode-sqlite-wal");
+    copy(database.path(), made.path());
+    await_sessions(&library, |now| of(now, "sqlite").count() > 0);
+    let before = sessions(&library).len();
+    // A channel's own, with the session of the tree in it.
+    let other = database_of("opencode-sqlite-first");
+    let path = other.path().join("opencode.db");
+    python(
+        &path,
+        "c.execute(\"INSERT INTO session (id, project_id, slug, directory, title, version, time_created, time_updated) VALUES ('s1', 'global', 's', '/', 'moved', '1.2.1', 5, 6)\"); \
+         c.execute(\"INSERT INTO message VALUES ('m1', 's1', 7, 7, '{\\\"role\\\":\\\"user\\\",\\\"time\\\":{\\\"created\\\":7}}')\"); \
+         c.execute('PRAGMA wal_checkpoint(TRUNCATE)')",
+    );
+    fs::copy(&path, made.path().join("opencode-dev.db")).unwrap();
+    await_sessions(&library, |now| of(now, "sqlite").any(|id| id == "s1"));
+    assert!(sessions(&library).len() > before);
+    assert_eq!(sessions(&library).iter().filter(|s| s.1 == "s1").count(), 1);
+    let catalog = library.catalog();
+    let entry = catalog.get("s1").unwrap();
+    assert_eq!(library.conversation(entry).unwrap().messages.len(), 1);
+}
+
+#[test]
+fn a_table_that_an_upgrade_adds_is_read() {
+    let dir = database_of("opencode-sqlite-first");
+    let path = dir.path().join("opencode.db");
+    let library = library(opencode::open_and_watch(&path).unwrap());
+    let before = sessions(&library);
+    assert!(before.iter().all(|(generation, _)| *generation == "sqlite"));
+    // As 2.x makes it; one session is of it alone.
+    python(
+        &path,
+        "c.execute('CREATE TABLE session_v2 AS SELECT * FROM session LIMIT 1'); \
+         c.execute(\"UPDATE session_v2 SET id = 'ses_of_two'\"); c.execute('PRAGMA wal_checkpoint(TRUNCATE)')",
+    );
+    await_sessions(&library, |now| {
+        of(now, "session_v2").any(|id| id == "ses_of_two")
+    });
+    assert_eq!(of(&sessions(&library), "sqlite").count(), before.len());
+}
+
+#[test]
+fn what_has_a_databases_name_and_is_none_is_told() {
+    let dir = copy_of("opencode-json");
+    let library = library(opencode::open_and_watch(dir.path()).unwrap());
+    assert!(library.catalog().skipped.is_empty());
+    fs::create_dir(dir.path().join("opencode-folder.db")).unwrap();
+    std::os::unix::fs::symlink("nowhere", dir.path().join("opencode-link.db")).unwrap();
+    let pipe = dir.path().join("opencode-pipe.db");
+    let made = std::process::Command::new("mkfifo").arg(pipe).status();
+    assert!(made.unwrap().success());
+    let begun = Instant::now();
+    while library.catalog().skipped.len() < 3 {
+        assert!(begun.elapsed() < Duration::from_secs(4));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let catalog = library.catalog();
+    let reasons: Vec<_> = catalog.skipped.iter().map(|s| s.reason).collect();
+    assert_eq!(reasons, [SkipReason::WrongKind; 3]);
+    assert_eq!(catalog.entries.len(), 14);
+    // A file that is no database costs itself, and is told.
+    fs::write(
+        dir.path().join("opencode.db"),
+        "nothing that SQLite knows, for all its length",
+    )
+    .unwrap();
+    let begun = Instant::now();
+    while library.catalog().skipped.len() + library.catalog().unavailable.len() < 4 {
+        assert!(begun.elapsed() < Duration::from_secs(4));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(library.catalog().entries.len(), 14);
+}
+
+#[test]
+fn a_named_place_without_a_history_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(opencode::open_and_watch(dir.path()).is_err());
+    assert!(opencode::open_and_watch(&dir.path().join("absent")).is_err());
+}
+
+#[test]
+fn folders_of_claude_code_and_codex_that_appear_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (claude, rollouts) = (dir.path().join("claude"), dir.path().join("codex"));
+    let mut sources = claude_code::watch(&claude);
+    sources.extend(codex::watch(&rollouts));
+    let library = library(sources);
+    assert_eq!(sessions(&library), []);
+    copy(&fixture("claude-code"), &claude);
+    copy(&fixture("codex"), &rollouts);
+    await_sessions(&library, |now| {
+        of(now, "jsonl").count() > 0 && of(now, "rollout").count() > 0
+    });
+    let expected = |opened: Vec<Arc<dyn Source>>| opened[0].list().unwrap().headers.len();
+    let now = sessions(&library);
+    assert_eq!(
+        of(&now, "jsonl").count(),
+        expected(claude_code::open(&claude).unwrap())
+    );
+    assert_eq!(
+        of(&now, "rollout").count(),
+        expected(codex::open(&rollouts).unwrap())
+    );
+    for entry in &library.catalog().entries {
+        library.conversation(entry).unwrap();
+    }
+}

@@ -1,0 +1,188 @@
+//! What the command line shows of histories that others wrote: no credential unless it is asked for, nothing that steers
+//! a terminal, and no empty answer for a history that cannot be read.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::source_cli::{PLAN, home, json, ok, run};
+use crate::world::World;
+
+/// A sample of public documentation.
+const SECRET: &str = "AKIAIOSFODNN7EXAMPLE";
+const PROJECT: &str = "data/opencode/storage/session/d82cdb25e3fd8e4bddc64a620042cf815cd8b682";
+const QUESTION: &str = "msg_bb16f0a3a001rdZxChPy3cyFHV";
+const ANSWER: &str = "msg_bb16f0b27001rsxLySrVE6RG6K";
+const CALL: &str = "prt_bb16f0c06002AN1Mo0n1RppQjF";
+
+/// Puts a text into a file of OpenCode's.
+fn set(world: &World, path: &str, pointer: &str, text: &str) {
+    let path = world.path(path);
+    let mut value: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    *value.pointer_mut(pointer).unwrap() = text.into();
+    fs::write(&path, value.to_string()).unwrap();
+}
+
+/// A home where the plan's title, agents and a tool have this text in them.
+fn home_with(text: &str) -> World {
+    let world = home();
+    set(
+        &world,
+        &format!("{PROJECT}/{PLAN}.json"),
+        "/title",
+        &format!("Limiter {text} plan"),
+    );
+    for message in [QUESTION, ANSWER] {
+        let path = format!("data/opencode/storage/message/{PLAN}/{message}.json");
+        set(&world, &path, "/agent", &format!("agent {text}"));
+    }
+    let path = format!("data/opencode/storage/part/{ANSWER}/{CALL}.json");
+    set(&world, &path, "/tool", &format!("tool {text}"));
+    world
+}
+
+/// Every question that shows the plan.
+const QUESTIONS: [&[&str]; 9] = [
+    &["sessions", "list", "--q", "limiter"],
+    &["sessions", "show", PLAN],
+    &["search", "limiter", "plan"],
+    &["lineage", PLAN],
+    &["stats", PLAN],
+    &["stats"],
+    &["export", PLAN, "--format", "md"],
+    &["export", PLAN, "--format", "html"],
+    &["export", PLAN],
+];
+
+#[test]
+fn no_word_shows_a_credential_unless_asked_for() {
+    let world = home_with(SECRET);
+    for question in QUESTIONS {
+        let question = [question, &["--source", "opencode"]].concat();
+        let document = [&question[..], &["--json"]].concat();
+        let mut forms = vec![&question];
+        if !question.contains(&"--format") {
+            forms.push(&document);
+        }
+        for call in forms {
+            let text = ok(&world, call);
+            assert!(!text.contains(SECRET), "{call:?}: {text}");
+            assert!(text.contains("masked:"), "{call:?}: {text}");
+            let open = ok(&world, &[&call[..], &["--unmasked"]].concat());
+            assert!(open.contains(SECRET), "{call:?}: {open}");
+        }
+    }
+}
+
+#[test]
+fn the_ledger_alone_has_nothing_to_unmask() {
+    let world = home();
+    for question in QUESTIONS {
+        // A search, and sums of a whole history, are of the library whatever it looks at.
+        if question[0] == "search" || question == ["stats"] {
+            continue;
+        }
+        for source in [&[][..], &["--source", "ledger"]] {
+            let call = [question, source, &["--unmasked"]].concat();
+            let done = run(&world, &call);
+            assert_eq!(done.code, Some(2), "{call:?}: {done:?}");
+            assert!(done.stderr.contains("--source"), "{call:?}: {done:?}");
+        }
+    }
+}
+
+#[test]
+fn names_and_titles_steer_no_terminal() {
+    let world = home_with("a\u{202e}b\u{2028}c\u{2066}d\u{85}e\u{1b}[2J");
+    let steers = ['\u{202e}', '\u{2028}', '\u{2066}', '\u{85}', '\u{1b}'];
+    for question in QUESTIONS {
+        let text = ok(&world, &[question, &["--source", "opencode"]].concat());
+        if question[0] != "export" {
+            assert!(!text.contains(steers), "{question:?}: {text:?}");
+            assert!(
+                text.contains("a\u{fffd}b\u{fffd}c\u{fffd}d"),
+                "{question:?}: {text:?}"
+            );
+        } else if question.contains(&"--format") {
+            // A document keeps what a language needs, and closes it.
+            let count = |c: char| text.matches(c).count();
+            assert_eq!(
+                count('\u{202e}'),
+                count('\u{202c}'),
+                "{question:?}: {text:?}"
+            );
+            assert_eq!(
+                count('\u{2066}'),
+                count('\u{2069}'),
+                "{question:?}: {text:?}"
+            );
+            assert!(
+                !text.contains(['\u{1b}', '\u{85}']),
+                "{question:?}: {text:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_history_that_cannot_be_read_is_no_empty_one() {
+    let world = home();
+    fs::create_dir_all(world.path("torn")).unwrap();
+    fs::write(
+        world.path("torn/opencode.db"),
+        "this is no database\n".repeat(500),
+    )
+    .unwrap();
+    let torn = format!("opencode:{}", world.path("torn").display());
+    for question in QUESTIONS {
+        for more in [&[][..], &["--json"]] {
+            if question.contains(&"--format") && !more.is_empty() {
+                continue;
+            }
+            let call = [question, more, &["--source", &torn]].concat();
+            let done = run(&world, &call);
+            assert_eq!(
+                (done.code, done.stdout.as_str()),
+                (Some(1), ""),
+                "{call:?}: {done:?}"
+            );
+            assert!(
+                done.stderr.contains("can be read") && done.stderr.contains("torn"),
+                "{call:?}: {done:?}"
+            );
+        }
+    }
+    // What the others say is told, and that one is not among them.
+    let both = [
+        "sessions", "list", "--json", "--source", &torn, "--source", "codex",
+    ];
+    let done = run(&world, &both);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.stdout.contains("\"total\": 2"), "{done:?}");
+    assert!(done.stderr.contains("not asked: opencode"), "{done:?}");
+    assert_eq!(
+        json(&world, &["sessions", "list", "--source", "codex"])["total"],
+        2
+    );
+}
+
+#[test]
+fn one_form_at_a_time() {
+    let world = home();
+    for source in [&[][..], &["--source", "opencode"]] {
+        for form in ["md", "html"] {
+            let call = [&["export", PLAN, "--json", "--format", form], source].concat();
+            let done = run(&world, &call);
+            assert_eq!(
+                (done.code, done.stdout.as_str()),
+                (Some(2), ""),
+                "{call:?}: {done:?}"
+            );
+            assert!(done.stderr.contains("--format"), "{done:?}");
+        }
+    }
+    let source = ["--source", "opencode"];
+    let plain = ok(&world, &[&["export", PLAN][..], &source].concat());
+    let told = ok(&world, &[&["export", PLAN, "--json"][..], &source].concat());
+    assert_eq!(plain, told);
+}
