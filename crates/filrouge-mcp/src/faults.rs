@@ -124,10 +124,16 @@ mod tests {
             "{}",
             "[]",
         ] {
-            let call = format!(r#"{{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{params}}}"#);
-            assert_eq!(fault(&call), (Some(RequestId::String("a".into())), -32602), "{params}");
+            let call =
+                format!(r#"{{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{params}}}"#);
+            assert_eq!(
+                fault(&call),
+                (Some(RequestId::String("a".into())), -32602),
+                "{params}"
+            );
         }
-        let unnamed = look(br#"{"id":1,"method":"tools/call","params":{"name":"a","arguments":[]}}"#);
+        let unnamed =
+            look(br#"{"id":1,"method":"tools/call","params":{"name":"a","arguments":[]}}"#);
         let why = unnamed.unwrap_err().error.message;
         assert!(why.contains("arguments"), "{why}");
     }

@@ -166,7 +166,9 @@ where
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
     let essence = kind.map(|kind| kind.split(';').next().unwrap_or(kind).trim());
     essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
 }

@@ -181,7 +181,10 @@ mod tests {
         assert_eq!(read, hidden);
         let mut out = String::new();
         quote(&mut out, hidden);
-        assert_eq!(out, "> a\n> b\n> c\n> d\u{fffd}e\u{fffd}f\u{fffd}[31mg\u{fffd}\n");
+        assert_eq!(
+            out,
+            "> a\n> b\n> c\n> d\u{fffd}e\u{fffd}f\u{fffd}[31mg\u{fffd}\n"
+        );
         let mut tabbed = String::new();
         quote(&mut tabbed, "a\tb");
         assert_eq!(tabbed, "> a\tb\n");

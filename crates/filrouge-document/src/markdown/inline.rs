@@ -82,7 +82,6 @@ pub(super) fn link(label: &str, address: &str) -> String {
 /// A code block with a fence longer than any in the text.
 pub(super) fn fence(language: &str, text: &str) -> String {
     let text: Cow<'_, str> = visible(text);
-    let text = balanced(&text);
     let fence = "`".repeat((longest_run(&text, b'`') + 1).max(3));
     let known = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '_' | '.' | '#');
     let language: String = language.chars().take(40).filter(known).collect();

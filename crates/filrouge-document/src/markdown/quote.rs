@@ -10,7 +10,7 @@ use std::ops::Range;
 use pulldown_cmark::{CowStr, Event, LinkType, Options, Parser, Tag};
 
 use super::inline::fence;
-use crate::text::{MAX_DEPTH, MAX_RICH, balanced, nests_too_deep, visible};
+use crate::text::{MAX_DEPTH, MAX_RICH, nests_too_deep, visible};
 use crate::url;
 
 /// How often a text is parsed before it is given up; each round can uncover what HTML had hidden.
@@ -19,7 +19,6 @@ const ROUNDS: usize = 8;
 /// The block of a text.
 pub(super) fn block(text: &str) -> String {
     let text = visible(text);
-    let text = balanced(&text);
     if text.len() > MAX_RICH || nests_too_deep(&text) {
         return fence("", &text);
     }
@@ -221,15 +220,6 @@ mod tests {
         assert_eq!(block("# a\n\n```\nb"), "> # a\n>\n> ```\n> b\n");
         assert_eq!(block(""), ">\n");
         assert_eq!(block("\tcode\n"), ">     code\n");
-    }
-
-    #[test]
-    fn directions_end_within_the_quote() {
-        assert_eq!(block("a\u{202e}b\n"), "> a\u{202e}b\n> \u{202c}\n");
-        assert_eq!(
-            block("\u{2067}\u{5d0}\u{2069}\u{2069}"),
-            "> \u{2067}\u{5d0}\u{2069}\u{fffd}\n"
-        );
     }
 
     #[test]

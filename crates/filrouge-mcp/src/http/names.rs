@@ -58,13 +58,28 @@ mod tests {
         for host in ["localhost", "LOCALHOST:7", "[::1]:80", "example.org:8080"] {
             assert!(known(host, None), "{host}");
         }
-        for host in ["evil.example", "example.org", "example.org:80", "localhost.evil", "a b"] {
+        for host in [
+            "evil.example",
+            "example.org",
+            "example.org:80",
+            "localhost.evil",
+            "a b",
+        ] {
             assert!(!known(host, None), "{host}");
         }
         assert!(known("localhost", Some("https://localhost:3000")));
-        for origin in ["null", "https://evil.example", "file://localhost", "localhost"] {
+        for origin in [
+            "null",
+            "https://evil.example",
+            "file://localhost",
+            "localhost",
+        ] {
             assert!(!known("localhost", Some(origin)), "{origin}");
         }
-        assert!(are_known(&Uri::from_static("/mcp"), &HeaderMap::new(), &hosts));
+        assert!(are_known(
+            &Uri::from_static("/mcp"),
+            &HeaderMap::new(),
+            &hosts
+        ));
     }
 }

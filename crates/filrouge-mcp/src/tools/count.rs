@@ -73,7 +73,11 @@ mod tests {
     #[test]
     fn whole_numbers_however_they_are_written() {
         for (json, number) in [("2", 2), ("2.0", 2), ("0", 0), ("1e3", 1000)] {
-            assert_eq!(serde_json::from_str::<Count>(json).unwrap(), Count(number), "{json}");
+            assert_eq!(
+                serde_json::from_str::<Count>(json).unwrap(),
+                Count(number),
+                "{json}"
+            );
         }
         for json in ["-1", "1.5", "-0.5", "1e300", "\"2\"", "true", "[2]"] {
             let why = serde_json::from_str::<Count>(json).unwrap_err().to_string();

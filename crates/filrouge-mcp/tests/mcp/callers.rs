@@ -136,6 +136,64 @@ async fn what_is_no_call_is_refused_by_status() {
         let (got, answer) = read(service.handle(request).await).await;
         assert_eq!(got.as_u16(), status, "{answer}");
     }
-    let (got, answer) = read(service.handle(post().body(body("{")).unwrap()).await).await;
-    assert!(got.is_client_error(), "{got} {answer}");
+    let call = |arguments: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{{"name":"list_sessions","arguments":{arguments}}}}}"#
+        )
+    };
+    let batch = format!("[{}]", call("{}"));
+    for (text, status, code) in [
+        ("{", 400, -32700),
+        ("", 400, -32700),
+        (&batch, 400, -32600),
+        (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, 400, -32600),
+        (&call("[]"), 200, -32602),
+        (&call("\"x\""), 200, -32602),
+    ] {
+        let (got, answer) = read(service.handle(post().body(body(text)).unwrap()).await).await;
+        assert_eq!(
+            (got.as_u16(), &answer["error"]["code"]),
+            (status, &json!(code)),
+            "{text}"
+        );
+        assert_eq!(
+            answer.get("id"),
+            (status == 200).then_some(&json!(4)),
+            "{answer}"
+        );
+    }
+}
+
+/// Answers are JSON: who does not take streams is answered as well.
+#[tokio::test]
+async fn json_alone_is_enough_to_accept() {
+    let server = McpServer::new(Histories::All(library("amber")), Own::default());
+    let service = HttpService::new(server, &HttpSettings::default());
+    let list =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} }).to_string();
+    for (accept, status) in [
+        (Some("application/json"), 200),
+        (Some("text/html, */*;q=0.1"), 200),
+        (Some("application/*"), 200),
+        (None, 200),
+        (Some("application/json, text/event-stream"), 200),
+        (Some("text/html"), 406),
+    ] {
+        let mut request = older();
+        let headers = request.headers_mut().unwrap();
+        headers.remove("Accept");
+        if let Some(accept) = accept {
+            headers.insert("Accept", accept.parse().unwrap());
+        }
+        let request = request
+            .body(Full::<bytes::Bytes>::from(list.clone()))
+            .unwrap();
+        let (got, answer) = read(service.handle(request).await).await;
+        assert_eq!(got.as_u16(), status, "{accept:?}: {answer}");
+        assert_eq!(
+            answer["result"]["tools"].is_array(),
+            status == 200,
+            "{answer}"
+        );
+    }
 }

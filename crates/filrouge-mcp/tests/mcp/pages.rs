@@ -91,7 +91,10 @@ async fn a_document_is_its_pages() {
         let ask = json!({ "sessionID": session, "cursor": cursor });
         let refused = refusal(&client, "export_session", ask).await;
         let message = refused["message"].as_str().unwrap();
-        assert!(refused["code"] == "invalid_argument" && message.contains(said), "{refused}");
+        assert!(
+            refused["code"] == "invalid_argument" && message.contains(said),
+            "{refused}"
+        );
     }
 }
 

@@ -127,7 +127,10 @@ async fn the_last_line_needs_no_end() {
     let call = json!({ "jsonrpc": "2.0", "id": 5, "method": "tools/call",
         "params": { "name": "list_sessions", "arguments": {}, "_meta": meta() } });
     let call = call.to_string();
-    for (last, code) in [(call.as_str(), None), (&call[..call.len() - 1], Some(-32700))] {
+    for (last, code) in [
+        (call.as_str(), None),
+        (&call[..call.len() - 1], Some(-32700)),
+    ] {
         let mut lines = Lines::open(library("amber"));
         lines.initialize("2025-11-25").await;
         lines.say_open(last.as_bytes()).await;

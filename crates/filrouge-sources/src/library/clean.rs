@@ -28,7 +28,10 @@ pub(super) fn put<'a>(words: impl IntoIterator<Item = &'a mut String>) {
 /// Masks the keys of a map. What two keys hold that become one is put together.
 pub(super) fn keys<V: Default>(map: &mut BTreeMap<String, V>, join: impl Fn(&mut V, &V)) {
     let masked = |key: &String| mask_text(key, &mut Masked::default());
-    let found: Vec<_> = map.keys().filter_map(|k| Some((k.clone(), masked(k)?))).collect();
+    let found: Vec<_> = map
+        .keys()
+        .filter_map(|k| Some((k.clone(), masked(k)?)))
+        .collect();
     for (key, masked) in found {
         if let Some(value) = map.remove(&key) {
             join(map.entry(masked).or_default(), &value);

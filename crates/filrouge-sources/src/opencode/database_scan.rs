@@ -179,12 +179,23 @@ impl Work<'_> {
                 if !batch.session.is_empty() {
                     before.clone_from(&batch.session);
                 }
-                (self.scan.unread)(&before);
+                match before.is_empty() {
+                    false => (self.scan.unread)(&before),
+                    // Nothing tells whose rows they were: any session's.
+                    true => self.any_unread(),
+                }
                 jump = if read_some { 1 } else { jump.saturating_mul(2) };
                 from = from.saturating_add(jump);
             }
         }
         Ok(())
+    }
+
+    fn any_unread(&self) {
+        let ids = self.scan.ids.unwrap_or_default();
+        for id in ids.iter().filter(|id| (self.scan.wanted)(id)) {
+            (self.scan.unread)(id);
+        }
     }
 
     fn batch(&self, reader: &Reader<'_>, from: i64, to: i64) -> (Batch, Result<(), ForeignError>) {

@@ -128,6 +128,41 @@ fn a_damaged_page_costs_what_is_on_it() {
 }
 
 #[test]
+fn a_search_tells_of_damage_that_names_no_session() {
+    let dir = database_of("opencode-sqlite");
+    let path = dir.path().join("opencode.db");
+    let mut bytes = fs::read(&path).unwrap();
+    let holds = |page: &[u8], word: &[u8]| page.windows(word.len()).any(|w| w == word);
+    for page in bytes.chunks_mut(4096) {
+        if page[0] == 0x0d && holds(page, b"prt_") && !holds(page, b"evt_") {
+            page.fill(0xa5);
+        }
+    }
+    fs::write(&path, bytes).unwrap();
+    let sources = opencode::open(&path).unwrap();
+    let source = of(&sources, "sqlite");
+    let headers = source.list().unwrap().headers.clone();
+    let ids: Vec<&str> = headers.iter().map(|h| &*h.id).collect();
+    let unread = std::sync::Mutex::new(std::collections::BTreeSet::new());
+    source
+        .scan(&filrouge_sources::Scan {
+            may_hold: &|_| true,
+            wanted: &|_| true,
+            ids: Some(&ids),
+            roles: false,
+            stopped: &|| false,
+            found: &|_| {},
+            unread: &|id| {
+                unread.lock().unwrap().insert(id.to_owned());
+            },
+        })
+        .unwrap();
+    let unread = unread.into_inner().unwrap();
+    assert!(!unread.contains(""));
+    assert!(unread.len() > headers.len() / 2, "{unread:?}");
+}
+
+#[test]
 fn what_is_no_history_is_told() {
     let dir = copy_of("opencode-json");
     let path = dir.path().join("opencode.db");

@@ -26,7 +26,11 @@ fn oracles(name: &str) -> Vec<(String, Vec<Value>)> {
 
 #[test]
 fn roots_of_a_project_are_those_that_opencode_lists() {
-    for name in ["opencode-json-whole", "opencode-sqlite", "opencode-sqlite-first"] {
+    for name in [
+        "opencode-json-whole",
+        "opencode-sqlite",
+        "opencode-sqlite-first",
+    ] {
         let (_dir, library) = opencode_library(name);
         let kept: BTreeSet<_> = library
             .catalog()

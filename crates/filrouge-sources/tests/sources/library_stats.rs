@@ -258,7 +258,11 @@ fn tools_errors_and_changes_are_told() {
 
 #[test]
 fn parts_of_an_overview_make_the_whole() {
-    for storage in ["opencode-json-whole", "opencode-sqlite", "opencode-json-legacy-whole"] {
+    for storage in [
+        "opencode-json-whole",
+        "opencode-sqlite",
+        "opencode-json-legacy-whole",
+    ] {
         let (_dir, library) = opencode_library(storage);
         let whole = overview(&library);
         let projects = whole.by_project.iter().map(|(_, sums)| sums);
@@ -329,13 +333,14 @@ fn a_session_that_cannot_be_read_is_told() {
         .path();
     fs::write(torn, "").unwrap();
     let after = overview(&Library::new(library.sources().to_vec(), 0));
+    // The message, and the folder of its parts.
     assert_eq!(after.all.message_count, before.all.message_count - 1);
     assert_eq!(
         after.notices,
-        ["1 record cannot be read and is not counted"]
+        ["2 records cannot be read and are not counted"]
     );
     let told = session(&library, &id).notices;
-    assert_eq!(told, ["1 record cannot be read and is not counted"]);
+    assert_eq!(told, ["2 records cannot be read and are not counted"]);
 }
 
 #[test]

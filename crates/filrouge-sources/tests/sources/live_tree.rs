@@ -139,7 +139,8 @@ fn a_session_that_has_been_quiet_is_told_by_its_record_and_its_messages_alone() 
 
 /// Gives a file or folder an old time.
 fn age(path: &std::path::Path, minutes: u64) {
-    let then = std::time::SystemTime::now() - std::time::Duration::from_secs(60 * minutes);
+    let now = u64::try_from(SystemClock.now().as_micros() / 1_000_000).unwrap();
+    let then = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now - 60 * minutes);
     let file = fs::File::open(path).unwrap();
     file.set_modified(then).unwrap();
 }
@@ -217,7 +218,7 @@ fn messages_without_a_session_are_named_by_the_listing() {
     assert_eq!((&one.path, one.reason), (&path, SkipReason::OrphanMessages));
     assert!(Arc::ptr_eq(&listing, &source.list().unwrap()));
     // Its session's file is there again: nothing is lost.
-    made.session("p1", "gone", 5);
+    made.session("p1", "gone", 5000);
     assert_eq!(source.list().unwrap().skipped, []);
     assert_eq!(titles(source.as_ref()), ["s1", "gone"]);
 }

@@ -155,7 +155,11 @@ fn what_opencode_exports_is_what_is_read() {
 
 #[test]
 fn what_opencode_lists_is_what_is_listed() {
-    let headers = only(&fixture("opencode-json-whole")).list().unwrap().headers.clone();
+    let headers = only(&fixture("opencode-json-whole"))
+        .list()
+        .unwrap()
+        .headers
+        .clone();
     let mut compared = 0;
     for name in ["atelier-api", "brasero", "carnet"] {
         let list = fixture("opencode-json-whole/oracle").join(format!("list-{name}.json"));

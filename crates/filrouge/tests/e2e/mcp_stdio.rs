@@ -166,8 +166,10 @@ fn a_history_over_a_pipe() {
 fn without_a_handshake_and_with_garbage() {
     let (world, source) = with_history();
     let mut agent = Agent::start(world.command(&["mcp", "--source", &source]));
-    agent.say("hello?");
-    agent.say("{\"jsonrpc\": \"2.0\"");
+    for garbage in ["hello?", "{\"jsonrpc\": \"2.0\""] {
+        agent.say(garbage);
+        assert_eq!(agent.hear()["error"]["code"], -32700);
+    }
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },

@@ -173,7 +173,7 @@ samples! {
     "openai_key", PROJECT, "openai:\n  api_key: {}\n  model: mini";
     "openai_key", &[Is("sk-"), Is("svcacct-"), Of("url", 130)], "ma clé est {} merci";
     "openai_key", &[Is("sk-"), Of("hex", 32)], "deepseek key {};";
-    "openai_key", &[Is("sk-"), Is("test-"), Of("alnum", 28), Is("EXAMPLE")], "STAGING_TOKEN={}";
+    "openai_key", &[Is("sk-"), Is("test-"), Of("digits", 28), Is("EXAMPLE")], "STAGING_TOKEN={}";
     "openai_key", &[Is("sk-"), Is("live-"), Of("url", 40)], "gateway: {}";
     "anthropic_key", ANT, "x-api-key: {}";
     "anthropic_key", ANT, "Anthropic(api_key='{}')";

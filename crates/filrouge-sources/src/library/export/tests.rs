@@ -221,7 +221,10 @@ fn what_was_left_out_is_told_at_the_head() {
             export(&library, "ses", form, true, &mut out).unwrap();
             let all = String::from_utf8(out).unwrap();
             let told = all.find("msg_torn.json").unwrap();
-            assert!(all.find("What is here?").is_none_or(|said| told < said), "{all}");
+            assert!(
+                all.find("What is here?").is_none_or(|said| told < said),
+                "{all}"
+            );
             assert!(all.contains("left out as"), "{all}");
         }
     }

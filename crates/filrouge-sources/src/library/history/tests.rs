@@ -289,7 +289,9 @@ fn what_was_dropped_has_cursors_of_its_own() {
     assert_eq!(page.messages[0].id, "m2");
     let why = history(&library, &ask(Some(next), false, 0, 1)).unwrap_err();
     assert_eq!(why.code(), "invalid_argument");
-    let next = history(&library, &ask(None, false, 0, 1)).unwrap().next_cursor;
+    let next = history(&library, &ask(None, false, 0, 1))
+        .unwrap()
+        .next_cursor;
     let why = compacted(&library, &ask(next, false, 0, 1)).unwrap_err();
     assert!(why.to_string().contains("get_compacted_context"), "{why}");
 }

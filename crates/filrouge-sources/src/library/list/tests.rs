@@ -186,11 +186,11 @@ fn filters_hold_together() {
         found(
             &library,
             &Ask {
-                until: Some(31),
+                until: Some(30),
                 ..ask()
             }
         ),
-        ["a"]
+        ["b"]
     );
     assert_eq!(
         found(

@@ -97,7 +97,8 @@ impl Matcher {
     fn holds(&self, text: &str, hidden: &[Range<usize>], sought: u64) -> u64 {
         let terms = self.terms.iter().enumerate();
         let sought = terms.filter(|(bit, _)| sought >> bit & 1 == 1);
-        let is_in = |term: &Compiled| open(text, hidden).any(|(_, piece)| term.regex.is_match(piece));
+        let is_in =
+            |term: &Compiled| open(text, hidden).any(|(_, piece)| term.regex.is_match(piece));
         let found = sought.filter(|(_, term)| is_in(term));
         found.fold(0, |bits, (bit, _)| bits | 1 << bit)
     }
@@ -191,10 +192,7 @@ impl Matcher {
 
 /// What stands between the hidden places, each with where it begins. Each is looked through for itself, so that whether
 /// something is found never depends on what is hidden: who asks for beginnings of a key must learn nothing.
-fn open<'t>(
-    text: &'t str,
-    hidden: &[Range<usize>],
-) -> impl Iterator<Item = (usize, &'t str)> {
+fn open<'t>(text: &'t str, hidden: &[Range<usize>]) -> impl Iterator<Item = (usize, &'t str)> {
     let starts = std::iter::once(0).chain(hidden.iter().map(|one| one.end));
     let ends = hidden.iter().map(|one| one.start).chain([text.len()]);
     let pieces = starts.zip(ends);

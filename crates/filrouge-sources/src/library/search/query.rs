@@ -124,7 +124,8 @@ fn regex(query: &str) -> Option<Result<Term, char>> {
             'x' => flags.verbose = true,
             'm' => {}
             letter => {
-                let few = letters.len() <= FLAGS && letters.chars().all(|c| c.is_ascii_alphabetic());
+                let few =
+                    letters.len() <= FLAGS && letters.chars().all(|c| c.is_ascii_alphabetic());
                 return few.then_some(Err(letter));
             }
         }

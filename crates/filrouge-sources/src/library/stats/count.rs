@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{ChangesFrom, ModelUse, Sums, ToolUse};
-use crate::library::{Library, cache, clean};
 use crate::library::facts::{DayShare, Facts, Spans, Tally, add_changes, change};
 use crate::library::forks::{Copies, Seen};
+use crate::library::{Library, cache, clean};
 use crate::{Changes, Header};
 
 /// A session as it is counted.

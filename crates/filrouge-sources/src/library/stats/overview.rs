@@ -69,10 +69,7 @@ fn name(header: &Header) -> String {
     row.project_name.or(row.project_id).unwrap_or_default()
 }
 
-fn by_project(
-    projects: HashMap<Project<'_>, (String, Count)>,
-    mask: bool,
-) -> Vec<(String, Sums)> {
+fn by_project(projects: HashMap<Project<'_>, (String, Count)>, mask: bool) -> Vec<(String, Sums)> {
     let mut projects: Vec<_> = projects
         .into_iter()
         .map(|(key, (name, count))| (key, name, count.all()))

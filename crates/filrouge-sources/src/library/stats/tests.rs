@@ -340,7 +340,14 @@ fn names_are_counted_without_credentials() {
             ..Ask::default()
         };
         let whole = overview(&library, &ask).unwrap();
-        assert_eq!(whole.by_project.iter().filter(|p| p.0.contains(key)).count(), count);
+        assert_eq!(
+            whole
+                .by_project
+                .iter()
+                .filter(|p| p.0.contains(key))
+                .count(),
+            count
+        );
         assert_eq!(usize::from(whole.all.tools.contains_key(key)), count);
         assert_eq!(whole.all.tools.values().map(|t| t.calls).sum::<u64>(), 2);
     }
