@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::caller::{Caller, key, key_id};
 use crate::limits::{metric, until};
 use crate::tail_client::Tail;
-use crate::upload_client::{Upload, drafted, journal, said, stop, text, turn};
+use crate::upload_client::{Upload, arrived, drafted, journal, said, stop, text, turn};
 use crate::world::{Server, World};
 
 /// A server that gave no sign of life would count as gone later than any test waits: it must be seen that it ended.
@@ -75,6 +75,7 @@ fn a_stopping_server_lets_a_stream_end_or_interrupts_it() {
     };
     let mut ends = Upload::chat(&server, &other, "");
     ends.say("Home");
+    arrived(&server, 2.0);
     server.ask_to_stop();
     let address = server.origin().strip_prefix("http://").unwrap();
     until("it takes no connection", || {

@@ -158,7 +158,16 @@ pub(crate) fn text(text: &str) -> Value {
 
 /// Waits until a draft was written at this server.
 pub(crate) fn drafted(server: &Server) {
+    let client = server.client();
     until("a draft is written", || {
-        metric(&server.client(), "filrouge_stream_drafts_total") >= 1.0
+        metric(&client, "filrouge_stream_drafts_total") >= 1.0
+    });
+}
+
+/// Waits until so many streams are being recorded: their requests have arrived then.
+pub(crate) fn arrived(server: &Server, streams: f64) {
+    let client = server.client();
+    until("the streams have arrived", || {
+        metric(&client, "filrouge_streams_under_way") >= streams
     });
 }
