@@ -19,6 +19,7 @@ pub mod record;
 pub mod rows;
 pub mod rules;
 pub mod schema;
+pub mod text_index;
 pub mod verify;
 
 mod codec;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
-use filrouge_sources::library::search::{Ask, Excerpt, Results, search_until};
+use filrouge_search::{Ask, Excerpt, Results, search_until};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -14,7 +14,8 @@ use crate::{Header, Listing, Skipped, Source};
 pub struct Entry {
     /// Its header.
     pub header: Arc<Header>,
-    pub(super) source: usize,
+    /// The place of its source in [`super::Library::sources`].
+    pub source: usize,
 }
 
 /// All sessions of one moment.

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use filrouge_engine::{Masked, mask_text};
 
-/// A word as it is shown.
-pub(super) fn word(text: &str, mask: bool) -> String {
+/// A word as it is shown: if `mask` says so, without what has the form of a credential.
+#[must_use]
+pub fn word(text: &str, mask: bool) -> String {
     let masked = mask.then(|| mask_text(text, &mut Masked::default()));
     masked.flatten().unwrap_or_else(|| text.to_owned())
 }

@@ -59,13 +59,16 @@ impl<'a> Filter<'a> {
 }
 
 /// A project as somebody names it: by id, name, path, or the last folder of its path.
-pub(super) struct Project<'a> {
+#[derive(Debug)]
+pub struct Project<'a> {
     exact: &'a str,
     folded: Cow<'a, str>,
 }
 
 impl<'a> Project<'a> {
-    pub(super) fn of(asked: &'a str) -> Self {
+    /// Made ready once, for many sessions.
+    #[must_use]
+    pub fn of(asked: &'a str) -> Self {
         // A path is the same with and without a separator behind it; the root has nothing else.
         let path = asked.trim_end_matches('/');
         Self {
@@ -74,7 +77,9 @@ impl<'a> Project<'a> {
         }
     }
 
-    pub(super) fn has(&self, header: &Header) -> bool {
+    /// Whether a session is of it.
+    #[must_use]
+    pub fn has(&self, header: &Header) -> bool {
         let name = header.project_name.as_deref();
         let paths = [&header.worktree, &header.directory];
         header.project_id.as_deref() == Some(self.exact)

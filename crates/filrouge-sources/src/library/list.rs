@@ -127,7 +127,8 @@ impl Row {
     }
 
     /// This row, without what has the form of a credential in any word but its ids if `mask` says so.
-    pub(super) fn masked(mut self, mask: bool) -> Self {
+    #[must_use]
+    pub fn masked(mut self, mask: bool) -> Self {
         if mask {
             let words = [
                 &mut self.title,

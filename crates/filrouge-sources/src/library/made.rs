@@ -1,4 +1,4 @@
-//! A source in memory, for tests.
+//! A source in memory, for tests: also those of crates that ask a library (feature `made`).
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -16,36 +16,43 @@ type Session = (Arc<Header>, Conversation, u64);
 
 /// Sessions that a test has made, and can change.
 #[derive(Default)]
-pub(in crate::library) struct Made {
+pub struct Made {
+    /// The sessions by their ids.
     pub(in crate::library) sessions: Mutex<BTreeMap<Box<str>, Session>>,
     /// How often a conversation was read.
-    pub(in crate::library) reads: AtomicUsize,
+    pub reads: AtomicUsize,
     /// How often it was listed.
-    pub(in crate::library) lists: AtomicUsize,
+    pub lists: AtomicUsize,
     /// The session that a scan cannot read.
-    pub(in crate::library) unread: Option<Box<str>>,
+    pub unread: Option<Box<str>>,
     /// No stamps: nothing may be kept.
-    pub(in crate::library) unstamped: bool,
+    pub unstamped: bool,
     /// Whether it cannot be listed.
-    pub(in crate::library) broken: bool,
+    pub broken: bool,
 }
 
 impl Made {
     /// Puts a session, or replaces it.
-    pub(in crate::library) fn put(&self, header: Header, conversation: Conversation) {
+    ///
+    /// # Panics
+    /// When a test has failed while it held the sessions.
+    pub fn put(&self, header: Header, conversation: Conversation) {
         let mut sessions = self.sessions.lock().unwrap();
         let version = sessions.get(&header.id).map_or(0, |old| old.2 + 1);
         let id = header.id.clone();
         sessions.insert(id, (Arc::new(header), conversation, version));
     }
 
-    pub(in crate::library) fn read_count(&self) -> usize {
+    /// How often a conversation was read.
+    #[must_use]
+    pub fn read_count(&self) -> usize {
         self.reads.load(Ordering::SeqCst)
     }
 }
 
 /// A header of the id, made and changed at that time.
-pub(in crate::library) fn header(id: &str, at: i64) -> Header {
+#[must_use]
+pub fn header(id: &str, at: i64) -> Header {
     Header {
         id: id.into(),
         source: "opencode",
@@ -67,7 +74,8 @@ pub(in crate::library) fn header(id: &str, at: i64) -> Header {
 }
 
 /// A conversation without compactions.
-pub(in crate::library) fn conversation(messages: Vec<Message>) -> Conversation {
+#[must_use]
+pub fn conversation(messages: Vec<Message>) -> Conversation {
     Conversation {
         messages,
         boundaries: Vec::new(),
@@ -78,7 +86,8 @@ pub(in crate::library) fn conversation(messages: Vec<Message>) -> Conversation {
 }
 
 /// A message of the id.
-pub(in crate::library) fn message(id: &str, role: Role, parts: Vec<Part>) -> Message {
+#[must_use]
+pub fn message(id: &str, role: Role, parts: Vec<Part>) -> Message {
     Message {
         id: id.into(),
         role,
@@ -99,7 +108,8 @@ pub(in crate::library) fn message(id: &str, role: Role, parts: Vec<Part>) -> Mes
 }
 
 /// A part of the id.
-pub(in crate::library) fn part(id: &str, kind: PartKind) -> Part {
+#[must_use]
+pub fn part(id: &str, kind: PartKind) -> Part {
     Part {
         id: id.into(),
         start: None,
@@ -109,7 +119,8 @@ pub(in crate::library) fn part(id: &str, kind: PartKind) -> Part {
 }
 
 /// A text as somebody said it.
-pub(in crate::library) fn text(id: &str, text: &str) -> Part {
+#[must_use]
+pub fn text(id: &str, text: &str) -> Part {
     let text = text.into();
     part(
         id,
@@ -121,7 +132,8 @@ pub(in crate::library) fn text(id: &str, text: &str) -> Part {
 }
 
 /// A completed call of `bash`.
-pub(in crate::library) fn tool(output: Option<&str>) -> Tool {
+#[must_use]
+pub fn tool(output: Option<&str>) -> Tool {
     Tool {
         call_id: "call".into(),
         name: "bash".into(),

@@ -4,7 +4,7 @@
 
 mod cache;
 mod catalog;
-mod clean;
+pub mod clean;
 pub mod compacted;
 pub mod export;
 mod facts;
@@ -13,12 +13,11 @@ mod forks;
 pub mod history;
 pub mod lineage;
 pub mod list;
-#[cfg(test)]
-mod made;
-mod notices;
+#[cfg(any(test, feature = "made"))]
+pub mod made;
+pub mod notices;
 mod once;
 pub mod own;
-pub mod search;
 pub mod stats;
 #[cfg(test)]
 mod tests;
@@ -26,6 +25,7 @@ mod tests;
 use std::sync::Arc;
 
 pub use catalog::{Catalog, Entry};
+pub use filter::Project;
 
 use crate::{Conversation, ReadError, Source};
 use cache::Cache;

@@ -8,7 +8,8 @@ use super::Catalog;
 use crate::{SkipReason, Skipped};
 
 /// What a list has to tell of its sources.
-pub(super) fn of_catalog(catalog: &Catalog) -> Vec<String> {
+#[must_use]
+pub fn of_catalog(catalog: &Catalog) -> Vec<String> {
     let mut notices = of_skipped(&catalog.skipped);
     for source in &catalog.unavailable {
         notices.push(format!("a source cannot be listed: {source}"));

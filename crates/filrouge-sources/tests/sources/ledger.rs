@@ -1,7 +1,5 @@
 //! The ledger as a source: what a scope sees of it, and that an imported history reads as its program wrote it.
 
-mod tampered;
-
 use std::sync::Arc;
 
 use filrouge_engine::{CreateSession, Engine, ImportedTurn, Settings};

@@ -14,7 +14,6 @@ mod ledger;
 mod library_history;
 mod library_lineage;
 mod library_list;
-mod library_search;
 mod library_stats;
 mod live_database;
 mod live_tree;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use filrouge_sources::Role;
-use filrouge_sources::library::search::{Ask, Excerpt, Hit, Results, search};
+use filrouge_search::{Ask, Excerpt, Hit, Results, search};
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
 use super::source::{ask, cell, role, say_notices, second};

@@ -6,11 +6,11 @@
 
 use memchr::memmem::Finder;
 
-use super::literals::Run;
-use super::needle::Needle;
+use crate::literals::Run;
+use crate::needle::Needle;
 
 /// Says of a record whether it may hold what is looked for; errs only by saying yes.
-pub(super) struct Sieve {
+pub(crate) struct Sieve {
     /// Any of them is enough; `None`: everything passes.
     needles: Option<Vec<Needle>>,
     /// Whether no needle holds a character beyond ASCII.
@@ -20,7 +20,7 @@ pub(super) struct Sieve {
 
 impl Sieve {
     /// Of runs of which what is looked for holds at least one; `None` when nothing is known.
-    pub(super) fn new(runs: Option<&[Run]>) -> Self {
+    pub(crate) fn new(runs: Option<&[Run]>) -> Self {
         Self {
             needles: runs.map(|runs| runs.iter().map(Needle::new).collect()),
             ascii: runs.is_some_and(|runs| runs.iter().flatten().all(char::is_ascii)),
@@ -28,7 +28,7 @@ impl Sieve {
         }
     }
 
-    pub(super) fn may_hold(&self, record: &[u8]) -> bool {
+    pub(crate) fn may_hold(&self, record: &[u8]) -> bool {
         let Some(needles) = &self.needles else {
             return true;
         };

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use unicode_normalization::UnicodeNormalization;
 
-use super::super::Ask;
-use super::super::fields;
-use super::super::query::{self, Term};
-use super::super::view::View;
-use crate::{Conversation, Header, Message, PartKind};
+use filrouge_sources::{Conversation, Header, Message, PartKind};
+
+use crate::ask::Ask;
+use crate::fields;
+use crate::query::{self, Term};
+use crate::view::View;
 
 /// All texts of a message, as they are written and as they read; with the tool they are of.
 pub(super) fn texts(message: &Message) -> Vec<(Option<String>, String)> {

@@ -15,8 +15,11 @@ use super::query::{Kind, Term};
 use super::sieve::Sieve;
 use super::view::View;
 use super::*;
-use crate::library::made;
-use crate::{Conversation, Header, Message, MessageError, PartKind};
+use crate::answer::{Hit, Results};
+use crate::matcher::Matcher;
+use crate::search::EXCERPTS;
+use filrouge_sources::library::{Library, made};
+use filrouge_sources::{Conversation, Header, Message, MessageError, PartKind, Role};
 use plainly::{plainly, texts};
 use spelled::{Dice, Spelled, spell};
 

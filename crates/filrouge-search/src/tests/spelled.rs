@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::super::fields::{self, Field};
-use crate::{
-    Conversation, Found, Header, Listing, LoadedSession, ReadError, Scan, SkipReason, Skipped,
-    Source, SourceError, Stamp,
+use crate::fields::{self, Field};
+use filrouge_sources::{
+    Conversation, Found, Header, Listing, LoadedSession, ReadError, Scan, Source, SourceError,
+    Stamp,
 };
 
 /// Numbers without much thought, for spelling.
@@ -132,8 +132,7 @@ impl Source for Spelled {
         Ok(())
     }
 
-    fn load(&self, id: &str) -> Result<LoadedSession, ReadError> {
-        let path = std::path::Path::new(id);
-        Err(Skipped::new(path, SkipReason::WrongKind, "no turns").into())
+    fn load(&self, _: &str) -> Result<LoadedSession, ReadError> {
+        Err(ReadError::Gone)
     }
 }

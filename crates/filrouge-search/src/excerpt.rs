@@ -2,18 +2,19 @@
 
 use std::ops::Range;
 
-use super::fields::{self, Field};
-use super::matcher::Matcher;
-use super::view::View;
-use super::{Excerpt, cutting};
-use crate::library::clean;
-use crate::{Header, Message, Part, PartKind};
+use crate::answer::Excerpt;
+use crate::cutting;
+use crate::fields::{self, Field};
+use crate::matcher::Matcher;
+use crate::view::View;
+use filrouge_sources::library::clean;
+use filrouge_sources::{Header, Message, Part, PartKind};
 
 /// Makes excerpts.
-pub(super) struct Cutter<'a> {
-    pub(super) matcher: &'a Matcher,
+pub(crate) struct Cutter<'a> {
+    pub(crate) matcher: &'a Matcher,
     /// Whether credentials are masked.
-    pub(super) mask: bool,
+    pub(crate) mask: bool,
 }
 
 /// A text of a message.
@@ -25,7 +26,7 @@ struct Place<'m> {
 
 impl Cutter<'_> {
     /// The excerpts of a title.
-    pub(super) fn of_title(&self, header: &Header) -> Vec<Excerpt> {
+    pub(crate) fn of_title(&self, header: &Header) -> Vec<Excerpt> {
         let place = Place {
             field: Field::Title,
             text: header.title.as_deref().unwrap_or_default(),
@@ -40,7 +41,7 @@ impl Cutter<'_> {
 
     /// Excerpts of a message: every term once, several together where they stand side by side. Where nothing was
     /// looked for but filters, its beginning.
-    pub(super) fn of_message(&self, header: &Header, message: &Message) -> Vec<Excerpt> {
+    pub(crate) fn of_message(&self, header: &Header, message: &Message) -> Vec<Excerpt> {
         let places = self.places(message);
         let (mut left, mut excerpts) = (self.matcher.wanted, Vec::new());
         if left == 0 {

@@ -3,10 +3,10 @@
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
 
 /// Characters that stand behind each other in whatever matches, each in any case.
-pub(super) type Run = Vec<char>;
+pub(crate) type Run = Vec<char>;
 
 /// Runs of which every match holds at least one; `None` when there are none to name.
-pub(super) fn required(hir: &Hir) -> Option<Vec<Run>> {
+pub(crate) fn required(hir: &Hir) -> Option<Vec<Run>> {
     let mut reading = Reading::default();
     reading.read(hir);
     reading.end_run();
@@ -20,7 +20,7 @@ fn stands_as_itself(c: char) -> bool {
 }
 
 /// All characters that are the same but for their case (simple folding).
-pub(super) fn cases(c: char) -> Vec<char> {
+pub(crate) fn cases(c: char) -> Vec<char> {
     let mut class = ClassUnicode::new([ClassUnicodeRange::new(c, c)]);
     if class.try_case_fold_simple().is_err() {
         return vec![c];
@@ -88,7 +88,7 @@ impl Reading {
 }
 
 /// How long the shortest of the runs is.
-pub(super) fn shortest(runs: &[Run]) -> usize {
+pub(crate) fn shortest(runs: &[Run]) -> usize {
     runs.iter().map(Vec::len).min().unwrap_or(0)
 }
 

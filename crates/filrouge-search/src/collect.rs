@@ -8,13 +8,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::ask::Filter;
-use super::fields::Field;
-use super::literals::{Run, shortest};
-use super::matcher::Matcher;
-use super::sieve::Sieve;
-use crate::library::{Entry, Library};
-use crate::{Conversation, Found, Header, Message, Scan, Source};
+use crate::fields::Field;
+use crate::filter::Filter;
+use crate::literals::{Run, shortest};
+use crate::matcher::Matcher;
+use crate::sieve::Sieve;
+use filrouge_sources::library::Entry;
+use filrouge_sources::{Conversation, Found, Header, Library, Message, Scan, Source};
 
 /// How many sessions are read through the cache: more would only drive out what is in it.
 const CACHED: usize = 32;
@@ -22,22 +22,22 @@ const CACHED: usize = 32;
 const READERS: usize = 2;
 
 /// What is to be found, and where.
-pub(super) struct Search<'a> {
-    pub(super) library: &'a Library,
-    pub(super) matcher: &'a Matcher,
-    pub(super) filter: &'a Filter<'a>,
-    pub(super) stopped: &'a (dyn Fn() -> bool + Sync),
+pub(crate) struct Search<'a> {
+    pub(crate) library: &'a Library,
+    pub(crate) matcher: &'a Matcher,
+    pub(crate) filter: &'a Filter<'a>,
+    pub(crate) stopped: &'a (dyn Fn() -> bool + Sync),
 }
 
 /// What was found.
 #[derive(Default)]
-pub(super) struct Collected {
+pub(crate) struct Collected {
     /// How many messages match, and the title counts as one: by the session's place among the entries.
-    pub(super) matches: HashMap<usize, usize>,
+    pub(crate) matches: HashMap<usize, usize>,
     /// The sessions that could not be read, or not completely, by their places among the entries.
     unread: HashSet<usize>,
     /// What could not be looked through, in words.
-    pub(super) notices: Vec<String>,
+    pub(crate) notices: Vec<String>,
 }
 
 /// How the parts are looked through.
@@ -60,7 +60,7 @@ struct Pass<'a> {
 }
 
 impl Search<'_> {
-    pub(super) fn collect(&self, entries: &[&Entry]) -> Collected {
+    pub(crate) fn collect(&self, entries: &[&Entry]) -> Collected {
         let mut collected = Collected::default();
         match self.plan() {
             Plan::Parts(sieve) => self.by_parts(&sieve, entries, &mut collected),
@@ -115,7 +115,7 @@ impl Search<'_> {
     }
 
     /// Whether the title holds what is looked for.
-    pub(super) fn title_matches(&self, header: &Header) -> bool {
+    pub(crate) fn title_matches(&self, header: &Header) -> bool {
         let title = header.title.as_deref();
         title.is_some_and(|title| {
             let bits = self.matcher.of_text(Field::Title, title, u64::MAX);
@@ -124,7 +124,7 @@ impl Search<'_> {
     }
 
     /// The messages of a session that hold what is looked for.
-    pub(super) fn messages<'c>(
+    pub(crate) fn messages<'c>(
         &self,
         header: &Header,
         conversation: &'c Conversation,

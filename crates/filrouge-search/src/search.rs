@@ -5,133 +5,24 @@
 //! wherever it stands, also within others. Every text of a conversation is looked through, arguments of tools as they
 //! are written and as their strings read; of each call its tool's name, too.
 
-mod ask;
-#[cfg(test)]
-mod behaviour;
-mod collect;
-mod cutting;
-mod excerpt;
-mod fields;
-mod literals;
-mod matcher;
-mod needle;
-mod page;
-mod query;
-mod sieve;
-#[cfg(test)]
-mod tests;
-mod view;
+use filrouge_sources::library::list::Row;
+use filrouge_sources::library::{Catalog, Entry, Library, LibraryError, notices};
 
-use serde::Serialize;
-
-use super::list::Row;
-use super::{Catalog, Entry, Library, LibraryError, notices};
-use crate::Role;
-use ask::Filter;
-use collect::{Collected, Search};
-use excerpt::Cutter;
-use matcher::Matcher;
-use page::Cursor;
-use query::{Kind, Query};
+use crate::answer::{Excerpt, Hit, Results};
+use crate::ask::Ask;
+use crate::collect::{Collected, Search};
+use crate::excerpt::Cutter;
+use crate::filter::Filter;
+use crate::matcher::Matcher;
+use crate::page::{self, Cursor};
+use crate::query::{self, Kind, Query};
 
 /// How many sessions a page has when no limit is given, and at most.
 const LIMIT: usize = 20;
 const LIMIT_MAX: usize = 500;
 /// How many excerpts of a session are shown when no number is given, and at most.
-const EXCERPTS: usize = 5;
+pub(crate) const EXCERPTS: usize = 5;
 const EXCERPTS_MAX: usize = 1_000;
-
-/// What is asked for. Times are milliseconds since 1970.
-#[derive(Debug, Clone, Default)]
-pub struct Ask {
-    /// Words, `"a phrase"`, `/regex/` or `/regex/i`; also `-word`. Empty with a filter: everything that passes it.
-    pub query: String,
-    /// Only messages of this agent; one that names none is of its session's.
-    pub agent: Option<String>,
-    /// A project's id, name, or folder.
-    pub project_id: Option<String>,
-    /// Only calls of this tool, in any case.
-    pub tool: Option<String>,
-    /// Only messages of this role.
-    pub role: Option<Role>,
-    /// Only messages at this time or later.
-    pub since: Option<i64>,
-    /// Only messages before this time.
-    pub until: Option<i64>,
-    /// Only of this program.
-    pub source: Option<String>,
-    /// Not this session, most often the caller's own.
-    pub exclude_session: Option<String>,
-    /// Only this session.
-    pub session_id: Option<String>,
-    /// At most so many sessions; 0 means the default, 20.
-    pub limit: usize,
-    /// At most so many excerpts of a session; 0 means the default, 5.
-    pub excerpts: usize,
-    /// Where to go on: `nextCursor` of the page before. With `session_id` pages go through the matches of that session.
-    pub cursor: Option<String>,
-    /// Masks what has the form of a credential in excerpts and all words but ids; nothing is found in it then.
-    pub mask: bool,
-}
-
-/// A place where something was found, with what stands around it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct Excerpt {
-    /// The message; `null` for a title.
-    #[serde(rename = "messageID")]
-    pub message_id: Option<String>,
-    /// The part.
-    #[serde(rename = "partID")]
-    pub part_id: Option<String>,
-    /// `sessionID:messageID`, to ask the history for.
-    pub place: String,
-    /// `title`, `text`, `reasoning`, `tool_input`, `tool_output`, `tool_error`, `tool_title`, `tool` (its name),
-    /// `file`, `patch`, `summary`, `error`, `other`.
-    pub field: String,
-    /// Who said it.
-    pub role: Option<Role>,
-    /// The tool.
-    pub tool: Option<String>,
-    /// When, milliseconds since 1970.
-    pub created: Option<i64>,
-    /// Where in the field the hit begins, in characters.
-    pub offset: usize,
-    /// The text around it, the hit between `«` and `»`.
-    pub text: String,
-}
-
-/// A session in which something was found.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct Hit {
-    /// The session.
-    #[serde(flatten)]
-    pub session: Row,
-    /// How many messages of it match; the title counts as one.
-    pub matches: usize,
-    /// The first excerpts.
-    pub excerpts: Vec<Excerpt>,
-}
-
-/// One page of sessions in which something was found, the last changed first.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct Results {
-    /// The sessions.
-    pub sessions: Vec<Hit>,
-    /// How many sessions match on all pages.
-    pub total_sessions: usize,
-    /// How many messages and titles match in all.
-    pub total_matches: usize,
-    /// Goes on behind this page; `null` on the last.
-    pub next_cursor: Option<String>,
-    /// What was left out, in words.
-    pub notices: Vec<String>,
-}
 
 /// Searches everything there is. Numbers count all pages; a page shows at most 500 sessions, the last changed first.
 ///
@@ -181,7 +72,7 @@ pub fn search_until(
         return Err(LibraryError::GivenUp);
     }
     let mut results = page.results(&search, &entries, &found, cursor.as_ref());
-    results.notices = notices(&catalog, &query, found);
+    results.notices = told(&catalog, &query, found);
     let excluded = ask.exclude_session.as_deref();
     if excluded.is_some_and(|id| catalog.get(id).is_err()) {
         let text = "excludeSession names a session that is not there: nothing was left out";
@@ -213,7 +104,7 @@ fn selected<'c>(
     Ok(entries)
 }
 
-fn notices(catalog: &Catalog, query: &Query, found: Collected) -> Vec<String> {
+fn told(catalog: &Catalog, query: &Query, found: Collected) -> Vec<String> {
     let mut notices = notices::of_catalog(catalog);
     notices.extend(found.notices);
     let path = |text: &str| {

@@ -8,12 +8,12 @@ use regex_syntax::hir::Hir;
 use regex_syntax::{Parser, ParserBuilder};
 use unicode_normalization::UnicodeNormalization;
 
-use super::cutting;
-use super::fields::{self, Field};
-use super::literals::{self, Run};
-use super::query::{Flags, Kind, Query, Term, Wrong};
-use super::view::View;
-use crate::{Message, Part, PartKind};
+use crate::cutting;
+use crate::fields::{self, Field};
+use crate::literals::{self, Run};
+use crate::query::{Flags, Kind, Query, Term, Wrong};
+use crate::view::View;
+use filrouge_sources::{Message, Part, PartKind};
 
 /// A compiled expression takes at most so many bytes.
 const PROGRAM_BYTES: usize = 1 << 20;
@@ -23,10 +23,10 @@ const CACHE_BYTES: usize = 1 << 20;
 const NESTING: u32 = 50;
 
 /// All terms of a query.
-pub(super) struct Matcher {
+pub(crate) struct Matcher {
     terms: Vec<Compiled>,
     /// The bits of terms that a message must hold.
-    pub(super) wanted: u64,
+    pub(crate) wanted: u64,
     /// The bits of those it must not.
     refused: u64,
     /// Only calls of this tool can hold what is wanted.
@@ -41,7 +41,7 @@ struct Compiled {
 }
 
 impl Matcher {
-    pub(super) fn new(query: &Query, tool: Option<&str>, mask: bool) -> Result<Self, Wrong> {
+    pub(crate) fn new(query: &Query, tool: Option<&str>, mask: bool) -> Result<Self, Wrong> {
         let (mut wanted, mut refused) = (0, 0);
         for (bit, term) in query.terms.iter().enumerate() {
             let mask = if term.excluded {
@@ -62,24 +62,24 @@ impl Matcher {
     }
 
     /// The bit of each wanted term, and runs of which whatever matches it holds one; none when nothing is known.
-    pub(super) fn runs(&self) -> impl Iterator<Item = (u64, &[Run])> {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (u64, &[Run])> {
         let bits = self.terms.iter().enumerate();
         let wanted = bits.filter(|(bit, _)| self.wanted >> bit & 1 == 1);
         wanted.map(|(bit, term)| (1 << bit, term.runs.as_slice()))
     }
 
     /// Whether a message must not hold some term.
-    pub(super) const fn refuses(&self) -> bool {
+    pub(crate) const fn refuses(&self) -> bool {
         self.refused != 0
     }
 
     /// Whether a message with these terms is one that is looked for.
-    pub(super) const fn accepts(&self, bits: u64) -> bool {
+    pub(crate) const fn accepts(&self, bits: u64) -> bool {
         bits & self.wanted == self.wanted && bits & self.refused == 0
     }
 
     /// Which of the terms in `sought` a text holds.
-    pub(super) fn of_text(&self, field: Field, text: &str, sought: u64) -> u64 {
+    pub(crate) fn of_text(&self, field: Field, text: &str, sought: u64) -> u64 {
         let found = self.holds(text, &self.hidden(text, None), sought);
         let left = sought & !found;
         if left == 0 || !field.is_json() {
@@ -104,7 +104,7 @@ impl Matcher {
     }
 
     /// The first place in a text of a term, outside of what is hidden.
-    pub(super) fn place(
+    pub(crate) fn place(
         &self,
         term: u32,
         text: &str,
@@ -118,7 +118,7 @@ impl Matcher {
     }
 
     /// Where credentials stand in a text: as it is written, or as it reads.
-    pub(super) fn hidden(&self, written: &str, view: Option<&View>) -> Vec<Range<usize>> {
+    pub(crate) fn hidden(&self, written: &str, view: Option<&View>) -> Vec<Range<usize>> {
         if !self.mask {
             return Vec::new();
         }
@@ -132,7 +132,7 @@ impl Matcher {
     }
 
     /// Whether what is wanted may stand in this part.
-    pub(super) fn looks_in(&self, part: &Part) -> bool {
+    pub(crate) fn looks_in(&self, part: &Part) -> bool {
         match (&self.tool, &part.kind) {
             (None, _) => true,
             (Some(wanted), PartKind::Tool(tool)) => tool.name.eq_ignore_ascii_case(wanted),
@@ -141,12 +141,12 @@ impl Matcher {
     }
 
     /// Whether what is wanted may stand outside of the calls of tools.
-    pub(super) const fn looks_everywhere(&self) -> bool {
+    pub(crate) const fn looks_everywhere(&self) -> bool {
         self.tool.is_none()
     }
 
     /// Which terms a part holds; wanted ones only where they are looked for.
-    pub(super) fn of_part(&self, part: &Part) -> u64 {
+    pub(crate) fn of_part(&self, part: &Part) -> u64 {
         let mut left = self.refused;
         if self.looks_in(part) {
             left |= self.wanted;
@@ -161,7 +161,7 @@ impl Matcher {
     }
 
     /// Which terms the error of a message holds.
-    pub(super) fn of_error(&self, error: &crate::MessageError) -> u64 {
+    pub(crate) fn of_error(&self, error: &filrouge_sources::MessageError) -> u64 {
         let mut sought = self.refused;
         if self.looks_everywhere() {
             sought |= self.wanted;
@@ -174,7 +174,7 @@ impl Matcher {
     }
 
     /// Whether a message is one that is looked for.
-    pub(super) fn is_in(&self, message: &Message) -> bool {
+    pub(crate) fn is_in(&self, message: &Message) -> bool {
         if self.wanted == 0 && !message.parts.iter().any(|p| self.looks_in(p)) {
             return self.looks_everywhere() && self.accepts(self.of_message(message));
         }

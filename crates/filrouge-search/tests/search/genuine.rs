@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use filrouge_sources::library::search::{Ask, Results, search};
-use filrouge_sources::{Library, Message, PartKind, Role, claude_code, codex};
+use filrouge_search::{Ask, Results, search};
+use filrouge_sources::{Library, Message, PartKind, Role, claude_code, codex, opencode};
+use serde_json::Value;
 
 use super::*;
 

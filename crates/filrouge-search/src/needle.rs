@@ -6,11 +6,11 @@
 use memchr::memmem::Finder;
 use memchr::{memchr_iter, memchr2_iter};
 
-use super::literals::{Run, cases};
+use crate::literals::{Run, cases};
 
 /// Finds a run.
 #[derive(Debug)]
-pub(super) struct Needle {
+pub(crate) struct Needle {
     anchor: Anchor,
     /// What stands before the anchor, the nearest first.
     before: Vec<Folded>,
@@ -40,7 +40,7 @@ enum Folded {
 
 impl Needle {
     /// The needle of a run that is not empty.
-    pub(super) fn new(run: &Run) -> Self {
+    pub(crate) fn new(run: &Run) -> Self {
         let all: Vec<Vec<char>> = run.iter().map(|c| cases(*c)).collect();
         let (anchor, place) = anchor(run, &all);
         let folded = |cases: &Vec<char>| Folded::of(cases.as_slice());
@@ -54,7 +54,7 @@ impl Needle {
     }
 
     /// Whether the run stands anywhere in `text`.
-    pub(super) fn is_in(&self, text: &[u8]) -> bool {
+    pub(crate) fn is_in(&self, text: &[u8]) -> bool {
         match &self.anchor {
             Anchor::One(byte) => memchr_iter(*byte, text).any(|at| self.fits(text, at, 1)),
             Anchor::Two(a, b) => memchr2_iter(*a, *b, text).any(|at| self.fits(text, at, 1)),

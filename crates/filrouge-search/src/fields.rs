@@ -1,10 +1,10 @@
 //! The texts of a conversation that are searched.
 
-use crate::{MessageError, Part, PartKind};
+use filrouge_sources::{MessageError, Part, PartKind};
 
 /// Which text it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Field {
+pub(crate) enum Field {
     Title,
     Text,
     Reasoning,
@@ -22,7 +22,7 @@ pub(super) enum Field {
 
 impl Field {
     /// The word for it in answers.
-    pub(super) const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Title => "title",
             Self::Text => "text",
@@ -41,13 +41,13 @@ impl Field {
     }
 
     /// Whether it is JSON, of which the strings are searched as they read, too.
-    pub(super) const fn is_json(self) -> bool {
+    pub(crate) const fn is_json(self) -> bool {
         matches!(self, Self::ToolInput | Self::Other)
     }
 }
 
 /// Shows `each` the texts of a part, in the order they are read.
-pub(super) fn of_part<'a>(part: &'a Part, each: &mut dyn FnMut(Field, &'a str)) {
+pub(crate) fn of_part<'a>(part: &'a Part, each: &mut dyn FnMut(Field, &'a str)) {
     let mut all = |field, texts: &'a [Box<str>]| texts.iter().for_each(|t| each(field, t));
     match &part.kind {
         PartKind::Patch { files } => return all(Field::Patch, files),
@@ -80,7 +80,7 @@ pub(super) fn of_part<'a>(part: &'a Part, each: &mut dyn FnMut(Field, &'a str)) 
 }
 
 /// Shows `each` the texts of a message's error.
-pub(super) fn of_error<'a>(error: &'a MessageError, each: &mut dyn FnMut(Field, &'a str)) {
+pub(crate) fn of_error<'a>(error: &'a MessageError, each: &mut dyn FnMut(Field, &'a str)) {
     each(Field::Error, &error.message);
     each(Field::Error, &error.name);
 }

@@ -1,17 +1,18 @@
 //! What a search lets through, made ready once: which sessions, and which of their messages.
 
-use super::Ask;
-use crate::library::filter::Project;
-use crate::{Header, Message, Role};
+use filrouge_sources::library::Project;
+use filrouge_sources::{Header, Message, Role};
+
+use crate::ask::Ask;
 
 /// The filters of a search.
-pub(super) struct Filter<'a> {
+pub(crate) struct Filter<'a> {
     ask: &'a Ask,
     project: Option<Project<'a>>,
 }
 
 impl<'a> Filter<'a> {
-    pub(super) fn of(ask: &'a Ask) -> Self {
+    pub(crate) fn of(ask: &'a Ask) -> Self {
         Self {
             ask,
             project: ask.project_id.as_deref().map(Project::of),
@@ -19,7 +20,7 @@ impl<'a> Filter<'a> {
     }
 
     /// Whether nothing is asked for but words.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let ask = self.ask;
         let texts = [
             &ask.agent,
@@ -31,7 +32,7 @@ impl<'a> Filter<'a> {
         texts.iter().all(|text| text.is_none()) && ask.role.is_none() && !self.has_dates()
     }
 
-    pub(super) const fn role(&self) -> Option<Role> {
+    pub(crate) const fn role(&self) -> Option<Role> {
         self.ask.role
     }
 
@@ -40,12 +41,12 @@ impl<'a> Filter<'a> {
     }
 
     /// Whether a message must be known to say if it passes, beyond its role.
-    pub(super) const fn looks_at_messages(&self) -> bool {
+    pub(crate) const fn looks_at_messages(&self) -> bool {
         self.has_dates() || self.ask.agent.is_some()
     }
 
     /// Whether anything of a session may pass.
-    pub(super) fn lets(&self, header: &Header) -> bool {
+    pub(crate) fn lets(&self, header: &Header) -> bool {
         let ask = self.ask;
         let id = Some(&*header.id);
         ask.source
@@ -60,7 +61,7 @@ impl<'a> Filter<'a> {
     }
 
     /// Whether a session's title is looked at: it has an agent, and neither role, nor time, nor tool.
-    pub(super) fn lets_title(&self, header: &Header) -> bool {
+    pub(crate) fn lets_title(&self, header: &Header) -> bool {
         let ask = self.ask;
         let agent = ask.agent.as_deref();
         ask.role.is_none()
@@ -70,7 +71,7 @@ impl<'a> Filter<'a> {
     }
 
     /// Whether a message is looked at. One that names no agent is of its session's.
-    pub(super) fn lets_message(&self, header: &Header, message: &Message) -> bool {
+    pub(crate) fn lets_message(&self, header: &Header, message: &Message) -> bool {
         let ask = self.ask;
         let agent = message.agent.as_deref().or(header.agent.as_deref());
         ask.role.is_none_or(|role| role == message.role)

@@ -10,7 +10,7 @@ const HIT: usize = 300;
 const MASK: &str = "[masked]";
 
 /// The hit with what stands around it, and where that ends. `hidden` are the places of credentials, in order.
-pub(super) fn around(text: &str, hit: Range<usize>, hidden: &[Range<usize>]) -> (String, usize) {
+pub(crate) fn around(text: &str, hit: Range<usize>, hidden: &[Range<usize>]) -> (String, usize) {
     let hit = widened(hit, hidden);
     let from = outside(back(text, hit.start), hidden).start;
     let to = outside(ahead(text, hit.end, AROUND), hidden).end;
@@ -36,7 +36,7 @@ pub(super) fn around(text: &str, hit: Range<usize>, hidden: &[Range<usize>]) -> 
 }
 
 /// The beginning of a text.
-pub(super) fn beginning(text: &str, hidden: &[Range<usize>]) -> String {
+pub(crate) fn beginning(text: &str, hidden: &[Range<usize>]) -> String {
     let to = outside(ahead(text, 0, 2 * AROUND), hidden).end;
     let mut out = String::new();
     push(&mut out, text, 0..to, hidden);
@@ -47,7 +47,7 @@ pub(super) fn beginning(text: &str, hidden: &[Range<usize>]) -> String {
 }
 
 /// Ranges in order, one of those that overlap.
-pub(super) fn joined(mut all: Vec<Range<usize>>) -> Vec<Range<usize>> {
+pub(crate) fn joined(mut all: Vec<Range<usize>>) -> Vec<Range<usize>> {
     all.sort_by_key(|one| one.start);
     let mut joined: Vec<Range<usize>> = Vec::with_capacity(all.len());
     for one in all {

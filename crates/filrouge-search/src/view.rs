@@ -5,15 +5,15 @@
 
 /// A JSON text with its escapes resolved.
 #[derive(Debug)]
-pub(super) struct View {
-    pub(super) text: String,
+pub(crate) struct View {
+    pub(crate) text: String,
     /// Where a stretch that is spelled alike begins: here, and in the text as written.
     stretches: Vec<(usize, usize)>,
 }
 
 impl View {
     /// `None` for what is no JSON or reads as it is written.
-    pub(super) fn of(raw: &str) -> Option<Self> {
+    pub(crate) fn of(raw: &str) -> Option<Self> {
         let mut slash = memchr::memchr(b'\\', raw.as_bytes())?;
         if !raw.trim_start().starts_with(['{', '[', '"']) {
             return None;
@@ -42,7 +42,7 @@ impl View {
     }
 
     /// The place in the text as written.
-    pub(super) fn written(&self, at: usize) -> usize {
+    pub(crate) fn written(&self, at: usize) -> usize {
         let n = self.stretches.partition_point(|(here, _)| *here <= at);
         match n.checked_sub(1).and_then(|n| self.stretches.get(n)) {
             Some((here, there)) => there + (at - here),
@@ -51,7 +51,7 @@ impl View {
     }
 
     /// The place here of one in the text as written; within an escape, where it begins.
-    pub(super) fn here(&self, written: usize) -> usize {
+    pub(crate) fn here(&self, written: usize) -> usize {
         let n = self
             .stretches
             .partition_point(|(_, there)| *there <= written);

@@ -5,31 +5,30 @@
 
 use std::cmp::Reverse;
 
-use super::Ask;
-use crate::Header;
-use crate::library::LibraryError;
+use crate::ask::Ask;
+use filrouge_sources::{Header, LibraryError};
 
 /// What a cursor begins with.
 const PREFIX: &str = "search.";
 
 /// Where the next page begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Cursor {
+pub(crate) struct Cursor {
     /// When the last session that was shown had changed.
-    pub(super) updated: i64,
+    pub(crate) updated: i64,
     /// Its id.
-    pub(super) id: String,
+    pub(crate) id: String,
     /// How many of its matches were shown; 0: all that are shown.
-    pub(super) shown: usize,
+    pub(crate) shown: usize,
 }
 
 /// Where a session stands among those found: the last changed first, then by id.
-pub(super) fn order(header: &Header) -> (Reverse<i64>, &str) {
+pub(crate) fn order(header: &Header) -> (Reverse<i64>, &str) {
     (Reverse(header.updated), &header.id)
 }
 
 impl Cursor {
-    pub(super) fn read(text: &str, ask: &Ask) -> Result<Self, LibraryError> {
+    pub(crate) fn read(text: &str, ask: &Ask) -> Result<Self, LibraryError> {
         let mut words = text.strip_prefix(PREFIX).unwrap_or_default().splitn(4, '.');
         let mut read = || {
             let asked = u64::from_str_radix(words.next()?, 16).ok()?;
@@ -49,7 +48,7 @@ impl Cursor {
         }
     }
 
-    pub(super) fn write(&self, ask: &Ask) -> String {
+    pub(crate) fn write(&self, ask: &Ask) -> String {
         let asked = fingerprint(ask);
         format!(
             "{PREFIX}{asked:x}.{}.{}.{}",
@@ -58,7 +57,7 @@ impl Cursor {
     }
 
     /// Whether a session was on a page before.
-    pub(super) fn is_behind(&self, header: &Header) -> bool {
+    pub(crate) fn is_behind(&self, header: &Header) -> bool {
         if self.id == *header.id {
             return self.shown == 0;
         }

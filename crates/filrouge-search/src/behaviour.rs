@@ -4,9 +4,11 @@
 
 use std::sync::Arc;
 
+use filrouge_sources::library::Library;
+use filrouge_sources::library::made::{self, Made};
+use filrouge_sources::{Message, Part, PartKind, Role};
+
 use super::*;
-use crate::library::made::{self, Made};
-use crate::{Message, Part, PartKind};
 
 fn library(sessions: Vec<(&str, i64, Vec<Message>)>) -> Library {
     let made = Made::default();

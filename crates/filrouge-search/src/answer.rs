@@ -1,0 +1,64 @@
+//! What a search answers.
+
+use filrouge_sources::Role;
+use filrouge_sources::library::list::Row;
+use serde::Serialize;
+
+/// A place where something was found, with what stands around it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Excerpt {
+    /// The message; `null` for a title.
+    #[serde(rename = "messageID")]
+    pub message_id: Option<String>,
+    /// The part.
+    #[serde(rename = "partID")]
+    pub part_id: Option<String>,
+    /// `sessionID:messageID`, to ask the history for.
+    pub place: String,
+    /// `title`, `text`, `reasoning`, `tool_input`, `tool_output`, `tool_error`, `tool_title`, `tool` (its name),
+    /// `file`, `patch`, `summary`, `error`, `other`.
+    pub field: String,
+    /// Who said it.
+    pub role: Option<Role>,
+    /// The tool.
+    pub tool: Option<String>,
+    /// When, milliseconds since 1970.
+    pub created: Option<i64>,
+    /// Where in the field the hit begins, in characters.
+    pub offset: usize,
+    /// The text around it, the hit between `«` and `»`.
+    pub text: String,
+}
+
+/// A session in which something was found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Hit {
+    /// The session.
+    #[serde(flatten)]
+    pub session: Row,
+    /// How many messages of it match; the title counts as one.
+    pub matches: usize,
+    /// The first excerpts.
+    pub excerpts: Vec<Excerpt>,
+}
+
+/// One page of sessions in which something was found, the last changed first.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Results {
+    /// The sessions.
+    pub sessions: Vec<Hit>,
+    /// How many sessions match on all pages.
+    pub total_sessions: usize,
+    /// How many messages and titles match in all.
+    pub total_matches: usize,
+    /// Goes on behind this page; `null` on the last.
+    pub next_cursor: Option<String>,
+    /// What was left out, in words.
+    pub notices: Vec<String>,
+}

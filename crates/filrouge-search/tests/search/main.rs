@@ -1,0 +1,38 @@
+//! Searching histories that other programs wrote, and the ledger.
+
+// Helpers outside test functions unwrap too.
+#![allow(clippy::unwrap_used)]
+
+mod genuine;
+mod tampered;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The genuine files at the repository's root.
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/fixtures")
+        .join(name)
+}
+
+/// A copy of a fixture that a test may change.
+fn copy_of(name: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    copy(&fixture(name), dir.path());
+    dir
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for child in fs::read_dir(from).unwrap() {
+        let child = child.unwrap();
+        let target = to.join(child.file_name());
+        if child.file_type().unwrap().is_dir() {
+            copy(&child.path(), &target);
+        } else {
+            fs::copy(child.path(), target).unwrap();
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Texts as they are compared: in lower case, without diacritics, canonical equivalents alike (DESIGN §10).
+//!
+//! What is folded away: case; the marks U+0300 to U+036F, also within letters (`é` is `e`, `й` is `и`); full width; the
+//! ligatures and strokes that people type without (`œ`, `æ`, `ß`, `ø`, `ł`, `đ`, `ı`, `ſ`, `ﬁ`). Other scripts keep
+//! their marks, composed: `が` is not `か`.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use unicode_normalization::char::{
+    canonical_combining_class, compose, decompose_canonical, decompose_compatible,
+};
+
+/// A text as it is compared.
+#[must_use]
+pub fn fold(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        if text.bytes().any(|b| b.is_ascii_uppercase()) {
+            return Cow::Owned(text.to_ascii_lowercase());
+        }
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    each_cluster(text, &mut |_, folded| {
+        out.push_str(folded);
+        true
+    });
+    Cow::Owned(out)
+}
+
+/// Where in `text` a piece of its folded form stands: whole characters with their marks.
+#[must_use]
+pub fn place(text: &str, piece: Range<usize>) -> Range<usize> {
+    if text.is_ascii() {
+        return piece;
+    }
+    let (mut at, mut found) = (0, None::<Range<usize>>);
+    each_cluster(text, &mut |here, folded| {
+        let end = at + folded.len();
+        if end > piece.start && found.is_none() {
+            found = Some(here.clone());
+        }
+        if let Some(found) = &mut found
+            && (at < piece.end || folded.is_empty())
+        {
+            found.end = here.end;
+        }
+        at = end;
+        at < piece.end
+    });
+    found.unwrap_or(text.len()..text.len())
+}
+
+/// Shows `each` the pieces of a text that fold as one, with what they fold to, until it says no.
+fn each_cluster(text: &str, each: &mut impl FnMut(Range<usize>, &str) -> bool) {
+    let mut folded = String::new();
+    let mut start = 0;
+    let mut base: Option<char> = None;
+    for (at, c) in text.char_indices() {
+        if is_mark(c) {
+            continue;
+        }
+        if goes_on(c) && base.is_some() {
+            join(c, &mut base, &mut folded);
+            continue;
+        }
+        if at > start {
+            lower(base.take(), &mut folded);
+            if !each(start..at, &folded) {
+                return;
+            }
+            folded.clear();
+        }
+        start = at;
+        base = None;
+        if c.is_ascii() {
+            base = Some(c);
+        } else {
+            spread(c, &mut |c| join(c, &mut base, &mut folded));
+        }
+    }
+    lower(base, &mut folded);
+    if start < text.len() {
+        each(start..text.len(), &folded);
+    }
+}
+
+/// A mark that is folded away.
+const fn is_mark(c: char) -> bool {
+    matches!(c, '\u{300}'..='\u{36F}')
+}
+
+/// Whether a character may belong to the one before it.
+fn goes_on(c: char) -> bool {
+    !c.is_ascii()
+        && (matches!(c, '\u{1161}'..='\u{1175}' | '\u{11A8}'..='\u{11C2}')
+            || canonical_combining_class(c) != 0)
+}
+
+/// The characters that a character stands for, without marks.
+fn spread(c: char, each: &mut impl FnMut(char)) {
+    let is_form = matches!(c, '\u{FF01}'..='\u{FF5E}' | '\u{FB00}'..='\u{FB06}' | '\u{3000}');
+    let kept = |c: char| {
+        if !is_mark(c) {
+            each(c);
+        }
+    };
+    if is_form {
+        decompose_compatible(c, kept);
+    } else {
+        decompose_canonical(c, kept);
+    }
+}
+
+/// Puts a character behind `base`, as one with it where the two are one.
+fn join(c: char, base: &mut Option<char>, folded: &mut String) {
+    match base.and_then(|base| compose(base, c)) {
+        Some(both) => *base = Some(both),
+        None => lower(base.replace(c), folded),
+    }
+}
+
+fn lower(c: Option<char>, folded: &mut String) {
+    let Some(c) = c else { return };
+    for c in c.to_lowercase() {
+        match c {
+            'ß' => folded.push_str("ss"),
+            'œ' => folded.push_str("oe"),
+            'æ' => folded.push_str("ae"),
+            'ø' => folded.push('o'),
+            'ł' => folded.push('l'),
+            'đ' => folded.push('d'),
+            'ı' => folded.push('i'),
+            'ſ' => folded.push('s'),
+            'ς' => folded.push('σ'),
+            c if is_mark(c) => {}
+            c => folded.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use unicode_normalization::UnicodeNormalization;
+
+    use super::*;
+
+    #[test]
+    fn what_people_type_otherwise_is_the_same() {
+        for (text, folded) in [
+            ("Été À Zürich", "ete a zurich"),
+            ("STRASSE straße ẞ", "strasse strasse ss"),
+            (
+                "Œuvre, Æther, Øre, Łódź, Đà Nẵng",
+                "oeuvre, aether, ore, lodz, da nang",
+            ),
+            ("İstanbul ıſK Å", "istanbul isk a"),
+            ("ＦＵＬＬ　ｗｉｄｔｈ！", "full width!"),
+            ("ﬁne oﬃce", "fine office"),
+            ("ΣΊΣΥΦΟΣ", "σισυφοσ"),
+            ("Ёлка й", "елка и"),
+            ("が か ハ゜ 한국어", "が か ハ゜ 한국어"),
+            ("snake_case camelCase", "snake_case camelcase"),
+        ] {
+            assert_eq!(fold(text), folded, "{text}");
+        }
+    }
+
+    #[test]
+    fn scripts_keep_what_tells_words_apart() {
+        assert_ne!(fold("が"), fold("か"));
+        assert_eq!(fold("\u{304B}\u{3099}"), fold("が"));
+        assert_eq!(fold("\u{1112}\u{1161}\u{11AB}"), fold("한"));
+        assert_eq!(fold("\u{958}"), fold("\u{915}\u{93C}"));
+    }
+
+    #[test]
+    fn places_are_whole_characters_with_their_marks() {
+        let text = "xe\u{301}\u{302}ß한y";
+        let folded = fold(text);
+        assert_eq!(folded, "xess한y");
+        let shown = |piece: &str| {
+            let at = folded.find(piece).unwrap();
+            &text[place(text, at..at + piece.len())]
+        };
+        assert_eq!(shown("e"), "e\u{301}\u{302}");
+        assert_eq!(shown("xe"), "xe\u{301}\u{302}");
+        assert_eq!(shown("es"), "e\u{301}\u{302}ß");
+        assert_eq!(shown("s한"), "ß한");
+        assert_eq!(shown("y"), "y");
+    }
+
+    proptest! {
+        #[test]
+        fn composed_decomposed_and_twice_are_the_same(text in "[a-zA-Z éÉßœİſ한국がぱ\u{3099}\u{301}\u{302}ＡＢйñ中文\u{1100}-\u{11ff}]{0,12}") {
+            let folded = fold(&text);
+            let [composed, decomposed]: [String; 2] = [text.nfc().collect(), text.nfd().collect()];
+            prop_assert_eq!(&folded, &fold(&composed));
+            prop_assert_eq!(&folded, &fold(&decomposed));
+            prop_assert_eq!(&fold(&folded), &folded);
+        }
+
+        #[test]
+        fn places_cover_what_they_show(text in "[a-zé ß한が\u{3099}\u{301}Ａ]{0,12}", from in 0usize..8, len in 1usize..5) {
+            let folded = fold(&text).into_owned();
+            let ends: Vec<usize> = folded.char_indices().map(|(at, _)| at).chain([folded.len()]).collect();
+            let (from, to) = (from.min(ends.len() - 1), (from + len).min(ends.len() - 1));
+            if from < to {
+                let here = place(&text, ends[from]..ends[to]);
+                let shown = fold(&text[here]).into_owned();
+                prop_assert!(shown.contains(&folded[ends[from]..ends[to]]), "{:?} {:?}", shown, folded);
+            }
+        }
+    }
+}
