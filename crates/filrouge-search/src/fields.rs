@@ -2,21 +2,34 @@
 
 use filrouge_sources::{MessageError, Part, PartKind};
 
-/// Which text it is.
+/// Which text of a message it is. Their order is stored: new ones come last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Field {
+pub enum Field {
+    /// The session's title.
     Title,
+    /// What somebody said.
     Text,
+    /// What an agent thought.
     Reasoning,
+    /// A tool's name.
     Tool,
+    /// The arguments of a call, as JSON.
     ToolInput,
+    /// What a tool gave.
     ToolOutput,
+    /// What a tool failed with.
     ToolError,
+    /// What a tool calls what it did.
     ToolTitle,
+    /// A file's name or address.
     File,
+    /// A file that was changed.
     Patch,
+    /// The summary of a compaction.
     Summary,
+    /// The error a message ended in.
     Error,
+    /// What is kept as written, as JSON.
     Other,
 }
 
@@ -39,6 +52,27 @@ impl Field {
             Self::Other => "other",
         }
     }
+
+    /// The field of a number that `field as u8` gave.
+    pub(crate) fn of_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
+    const ALL: [Self; 13] = [
+        Self::Title,
+        Self::Text,
+        Self::Reasoning,
+        Self::Tool,
+        Self::ToolInput,
+        Self::ToolOutput,
+        Self::ToolError,
+        Self::ToolTitle,
+        Self::File,
+        Self::Patch,
+        Self::Summary,
+        Self::Error,
+        Self::Other,
+    ];
 
     /// Whether it is JSON, of which the strings are searched as they read, too.
     pub(crate) const fn is_json(self) -> bool {

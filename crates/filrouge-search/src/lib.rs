@@ -17,10 +17,13 @@ mod page;
 mod query;
 mod search;
 mod sieve;
+mod spoken;
 #[cfg(test)]
 mod tests;
 mod view;
 
 pub use answer::{Excerpt, Hit, Results};
 pub use ask::Ask;
+pub use fields::Field;
 pub use search::{search, search_until};
+pub use spoken::{Malformed, Piece, Spoken, kind};

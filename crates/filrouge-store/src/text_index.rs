@@ -195,6 +195,16 @@ pub struct IndexStatus {
     pub vectors: Vec<(Box<str>, u64)>,
 }
 
+/// How an index was at a moment, for a change that must not be made over what came in between.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Seen {
+    /// [`TextIndex::position`].
+    pub position: Option<Box<[u8]>>,
+    /// How often [`TextIndex::forget`] and [`TextIndex::clear`] were called, whether or not something was there; never
+    /// falls, also not when it is emptied.
+    pub forgotten: u64,
+}
+
 /// A derived index. All methods block; they may be called from several threads and several processes at once.
 ///
 /// # Errors
@@ -236,6 +246,30 @@ pub trait TextIndex: Send + Sync {
     /// # Errors
     /// As the trait says.
     fn apply(&self, updates: &[IndexUpdate], position: Option<&[u8]>) -> Result<(), Failure>;
+
+    /// How it is at this moment.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn seen(&self) -> Result<Seen, Failure>;
+
+    /// As [`TextIndex::apply`], if it is still as `seen`: what was read before something was forgotten is not put behind
+    /// it, and of two feeders one makes the step. Whether the changes were made; looked at in their transaction.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn apply_if(
+        &self,
+        seen: &Seen,
+        updates: &[IndexUpdate],
+        position: Option<&[u8]>,
+    ) -> Result<bool, Failure>;
+
+    /// At most `limit` sessions that were forgotten and not read again (stamp `[0, 0]`), in any order.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn unread(&self, limit: usize) -> Result<Vec<IndexedSession>, Failure>;
 
     /// Removes all documents of a session from every file: no word of it, and nothing that tells of one, is left when this
     /// returns. The session stays known with stamp `[0, 0]`, so that it is read again. How many documents there were.

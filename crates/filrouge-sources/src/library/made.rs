@@ -12,13 +12,13 @@ use crate::{
 };
 
 /// What a session is now, and how often it has changed.
-type Session = (Arc<Header>, Conversation, u64);
+pub type Session = (Arc<Header>, Conversation, u64);
 
 /// Sessions that a test has made, and can change.
 #[derive(Default)]
 pub struct Made {
     /// The sessions by their ids.
-    pub(in crate::library) sessions: Mutex<BTreeMap<Box<str>, Session>>,
+    pub sessions: Mutex<BTreeMap<Box<str>, Session>>,
     /// How often a conversation was read.
     pub reads: AtomicUsize,
     /// How often it was listed.

@@ -1,0 +1,114 @@
+//! An embedder without a model.
+
+use super::{EmbedError, Embedder, to_unit_length};
+
+const DIMENSIONS: usize = 256;
+/// Characters of a piece of a word.
+const PIECE: usize = 3;
+/// What a whole word weighs beside each of its pieces.
+const WORD: f32 = 2.0;
+
+/// Words and pieces of words, hashed into 256 dimensions.
+///
+/// It finds shared words and shared pieces of words (`retry` and `retries`), and knows nothing of what they mean. No
+/// setting names it: it is for tests, which need vectors that are the same on every machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Hashing;
+
+impl Embedder for Hashing {
+    fn id(&self) -> &str {
+        "hashing-256-v1"
+    }
+
+    fn dimensions(&self) -> usize {
+        DIMENSIONS
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        texts.iter().map(|text| one(text)).collect()
+    }
+}
+
+fn one(text: &str) -> Result<Vec<f32>, EmbedError> {
+    let mut vector = vec![0.0; DIMENSIONS];
+    let lower = text.to_lowercase();
+    for word in lower.split(|c: char| !c.is_alphanumeric()) {
+        if word.is_empty() {
+            continue;
+        }
+        add(&mut vector, word, WORD);
+        let edged = format!("<{word}>");
+        let starts: Vec<usize> = edged.char_indices().map(|(at, _)| at).collect();
+        for (number, start) in starts.iter().enumerate() {
+            let end = match starts.get(number + PIECE) {
+                Some(end) => *end,
+                None if number + PIECE == starts.len() => edged.len(),
+                None => break,
+            };
+            add(&mut vector, edged.get(*start..end).unwrap_or_default(), 1.0);
+        }
+    }
+    to_unit_length(&mut vector)?;
+    Ok(vector)
+}
+
+/// The hash's lowest bits are the dimension, its highest the sign, so that what falls together cancels out on average.
+fn add(vector: &mut [f32], piece: &str, weight: f32) {
+    let hash = mixed(piece);
+    let sign = if hash >> 63 == 0 { weight } else { -weight };
+    let at = usize::try_from(hash % DIMENSIONS as u64).unwrap_or(0);
+    if let Some(dimension) = vector.get_mut(at) {
+        *dimension += sign;
+    }
+}
+
+/// FNV-1a, its bits mixed as at the end of MurmurHash3: the same on every platform and in every build.
+fn mixed(piece: &str) -> u64 {
+    let hash = piece.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash ^ (hash >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embed::{Vector, rank};
+
+    #[test]
+    fn shared_words_and_pieces_are_found_and_meaning_is_not() {
+        let texts = [
+            "Who retries the failed upload?",
+            "the upload has failed, retry",
+            "send that file once more",
+            "数据库迁移",
+            "数据库的迁移",
+        ];
+        let vectors = Hashing.embed(&texts).unwrap();
+        let vectors: Vec<_> = vectors.iter().map(|vector| Vector::of(vector)).collect();
+        let nearest = |query: usize| {
+            let rows = vectors.iter().map(Vector::stored).enumerate();
+            let told = rank(vectors[query].stored(), rows.filter(|(n, _)| *n != query), 1);
+            told.best[0]
+        };
+        assert_eq!((nearest(0).0, nearest(1).0), (1, 0));
+        assert_eq!((nearest(3).0, nearest(4).0), (4, 3));
+        assert!(nearest(2).1 < nearest(0).1);
+    }
+
+    #[test]
+    fn vectors_are_of_unit_length_and_stay_what_they_are() {
+        let vectors = Hashing.embed(&["a snake_case word", "…", ""]).unwrap();
+        let length: f32 = vectors[0].iter().map(|x| x * x).sum();
+        assert!((length - 1.0).abs() < 1e-5);
+        assert_eq!(vectors[0].len(), Hashing.dimensions());
+        // Of these nothing is left to go by.
+        assert!(vectors[1..].iter().flatten().all(|x| *x == 0.0));
+        // Stored vectors are compared with new ones: another hash would need another id.
+        assert_eq!((mixed(""), mixed("word")), (MIXED_EMPTY, MIXED_WORD));
+    }
+
+    const MIXED_EMPTY: u64 = 0xecba_3df2_c338_3c52;
+    const MIXED_WORD: u64 = 0x6f98_b9b8_0d54_d1d2;
+}
