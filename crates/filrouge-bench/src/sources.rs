@@ -17,19 +17,41 @@ use crate::report::{Section, load_average};
 
 /// What `tools/gen_opencode_storage.py` says of what it has written.
 #[derive(Debug, Deserialize)]
-struct Truth {
-    sessions: usize,
-    messages: u64,
-    parts: u64,
-    largest: Largest,
-    needles: std::collections::BTreeMap<String, Vec<String>>,
-    common_word: String,
+pub(crate) struct Truth {
+    pub(crate) sessions: usize,
+    pub(crate) messages: u64,
+    pub(crate) parts: u64,
+    pub(crate) largest: Largest,
+    /// Planted texts, with the sessions that they were put into.
+    pub(crate) needles: std::collections::BTreeMap<String, Vec<String>>,
+    pub(crate) common_word: String,
 }
 
 #[derive(Debug, Deserialize)]
-struct Largest {
-    id: String,
-    messages: usize,
+pub(crate) struct Largest {
+    pub(crate) id: String,
+    pub(crate) messages: usize,
+}
+
+/// Writes a history in one form, always the same one; `size`: sessions, messages, parts.
+pub(crate) fn generate(root: &Path, form: &str, size: [usize; 3]) -> Result<Truth> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let [sessions, messages, parts] = size.map(|n| n.to_string());
+    let out = Command::new("python3")
+        .arg(here.join("tools/gen_opencode_storage.py"))
+        .arg("--out")
+        .arg(root)
+        .args(["--format", form])
+        .args(["--sessions", &sessions])
+        .args(["--messages", &messages])
+        .args(["--parts", &parts])
+        .arg("--schema")
+        .arg(here.join("../../tests/fixtures/opencode-sqlite/opencode.db"))
+        .output()
+        .context("python3")?;
+    let told = String::from_utf8_lossy(&out.stderr);
+    ensure!(out.status.success(), "{told}");
+    Ok(serde_json::from_slice(&std::fs::read(root.join("truth.json"))?)?)
 }
 
 /// One generated history in one form.
@@ -46,28 +68,10 @@ impl Made {
     /// `times` × 400 sessions, 8,000 messages, 40,000 parts.
     fn write(setup: &Setup, dir: &Path, form: &'static str, times: usize) -> Result<Self> {
         let root = dir.join(format!("{form}-{times}"));
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let count = |full: usize, tiny: usize| setup.size(full * times, tiny * times).to_string();
-        let out = Command::new("python3")
-            .arg(here.join("tools/gen_opencode_storage.py"))
-            .arg("--out")
-            .arg(&root)
-            .args(["--format", form])
-            .args(["--sessions", &count(400, 40)])
-            .args(["--messages", &count(8000, 400)])
-            .args(["--parts", &count(40_000, 2000)])
-            .arg("--schema")
-            .arg(here.join("../../tests/fixtures/opencode-sqlite/opencode.db"))
-            .output()
-            .context("python3")?;
-        ensure!(
-            out.status.success(),
-            "{}",
-            String::from_utf8_lossy(&out.stderr)
-        );
-        let truth = std::fs::read(root.join("truth.json"))?;
+        let count = |full: usize, tiny: usize| setup.size(full * times, tiny * times);
+        let size = [count(400, 40), count(8000, 400), count(40_000, 2000)];
         Ok(Self {
-            truth: serde_json::from_slice(&truth)?,
+            truth: generate(&root, form, size)?,
             root,
             form,
         })

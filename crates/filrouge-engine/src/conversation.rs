@@ -43,7 +43,10 @@ impl Engine {
     }
 }
 
-fn read<V: View + ?Sized>(sight: &Sight<'_, V>, loaded: Loaded) -> Result<Conversation, Failure> {
+pub(crate) fn read<V: View + ?Sized>(
+    sight: &Sight<'_, V>,
+    loaded: Loaded,
+) -> Result<Conversation, Failure> {
     let mut by_turn: HashMap<TurnId, Vec<Item>> = HashMap::new();
     let mut loose = Vec::new();
     let mut room = CONTENTS_MAX;

@@ -12,6 +12,7 @@ use filrouge_types::{
 
 use crate::calls::{CallCounters, CallSettings, Journaled};
 use crate::claim::Claim;
+use crate::indexing::Indexing;
 use crate::metadata::MetadataPolicy;
 use crate::record_policy::{Omissions, RecordPolicies};
 use crate::secrets::{Counters, CredentialPolicy, Registry};
@@ -78,6 +79,7 @@ pub struct Engine {
     pub(crate) omissions: Omissions,
     pub(crate) runtime_context_dropped: AtomicU64,
     pub(crate) counts: CallCounters,
+    pub(crate) index: Option<Indexing>,
     links_refused: AtomicU64,
 }
 
@@ -120,6 +122,7 @@ impl Engine {
             omissions: Omissions::default(),
             runtime_context_dropped: AtomicU64::new(0),
             counts: CallCounters::default(),
+            index: None,
             links_refused: AtomicU64::new(0),
         }
     }
@@ -155,6 +158,13 @@ impl Engine {
     }
 
     pub(crate) async fn write(&self, scope: &Scope, write: Write) -> Result<Outcome, Failure> {
+        match &self.index {
+            Some(indexing) => self.write_and_forget(indexing, scope, write).await,
+            None => self.put(scope, write).await,
+        }
+    }
+
+    pub(crate) async fn put(&self, scope: &Scope, write: Write) -> Result<Outcome, Failure> {
         let trace = Trace::begin(scope, &write);
         let claim = Claim::of(scope, &write);
         let journaled = Journaled::of(scope, &write);

@@ -27,6 +27,7 @@ mod engine;
 mod hex;
 mod identity_turns;
 mod import;
+mod indexing;
 mod lineage;
 mod metadata;
 mod record_policy;
@@ -37,6 +38,7 @@ mod sessions;
 mod start;
 mod stats;
 mod sweep;
+mod touched;
 mod trace;
 mod validate;
 
@@ -62,4 +64,5 @@ pub use secrets::{
 };
 pub use sessions::{ErasureReceipt, StoreReceipt};
 pub use stats::{SessionStatistics, Statistics, Tokens, TurnsByStatus, usage_tokens};
+pub use touched::{Extent, Standing, Touched, Touches};
 pub use validate::Limits;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use filrouge_search::Searcher;
 use filrouge_sources::Library;
 use filrouge_sources::library::own::{Caller, own_session};
 use filrouge_types::{Clock, SystemClock, Timestamp};
@@ -15,12 +16,31 @@ use crate::refusal::Refusal;
 /// So many calls are answered at once; others wait. Each may hold a thread and what it reads.
 const AT_ONCE: usize = 16;
 
-/// Where the library of a call comes from.
+/// The histories that calls are answered from.
+#[derive(Clone)]
+pub struct Corpus {
+    /// To list and to read them.
+    pub library: Library,
+    /// To search them: all that is in the library, and no more.
+    pub searcher: Searcher,
+}
+
+impl From<Library> for Corpus {
+    /// Searched by looking through them.
+    fn from(library: Library) -> Self {
+        Self {
+            searcher: Searcher::new(library.clone()),
+            library,
+        }
+    }
+}
+
+/// Where the histories of a call come from.
 #[derive(Clone)]
 pub enum Histories {
-    /// The same for every call: one person's own histories.
-    All(Library),
-    /// That of the request's caller, [`OfCaller`](crate::OfCaller); a call without one is refused.
+    /// The same for every call: one person's own.
+    All(Corpus),
+    /// Those of the request's caller, [`OfCaller`](crate::OfCaller); a call without one is refused.
     OfCaller,
 }
 
@@ -38,6 +58,7 @@ pub struct Own {
 /// One call of a tool.
 pub(crate) struct Call<'a> {
     pub(crate) library: &'a Library,
+    pub(crate) searcher: &'a Searcher,
     pub(crate) own: &'a Own,
     /// The tool's name.
     pub(crate) tool: &'static str,

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use filrouge_sources::Library;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body;
 use http_body_util::combinators::BoxBody;
@@ -16,14 +15,15 @@ use rmcp::transport::StreamableHttpServerConfig;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 
+use crate::call::Corpus;
 use crate::faults::{Fault, look};
 use crate::server::McpServer;
 
 mod names;
 
-/// A request's own library, which the layer that knows its caller puts into the request's extensions.
+/// A request's own histories, which the layer that knows its caller puts into the request's extensions.
 #[derive(Clone)]
-pub struct OfCaller(pub Library);
+pub struct OfCaller(pub Corpus);
 
 /// Names of this machine, always answered to.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];

@@ -25,7 +25,7 @@ mod text;
 mod tools;
 mod when;
 
-pub use call::{Histories, Own};
+pub use call::{Corpus, Histories, Own};
 pub use http::{HttpService, HttpSettings, OfCaller};
 pub use server::McpServer;
 pub use stdio::{StdioError, serve, serve_stdio};

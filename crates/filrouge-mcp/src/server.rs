@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use filrouge_sources::Library;
 use http::request::Parts;
 #[expect(deprecated, reason = "older generations ask for it")]
 use rmcp::model::SetLevelRequestParams;
@@ -17,7 +16,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 
-use crate::call::{Call, Desk, Histories, Own};
+use crate::call::{Call, Corpus, Desk, Histories, Own};
 use crate::http::OfCaller;
 use crate::refusal::Refusal;
 use crate::tools::Answered;
@@ -45,15 +44,15 @@ impl McpServer {
         }
     }
 
-    /// The library this call is answered from.
-    fn library(&self, context: &RequestContext<RoleServer>) -> Result<Library, Refusal> {
+    /// The histories this call is answered from.
+    fn corpus(&self, context: &RequestContext<RoleServer>) -> Result<Corpus, Refusal> {
         match &self.histories {
-            Histories::All(library) => Ok(library.clone()),
+            Histories::All(corpus) => Ok(corpus.clone()),
             Histories::OfCaller => {
                 let parts = context.extensions.get::<Parts>();
                 let found = parts.and_then(|parts| parts.extensions.get::<OfCaller>());
                 found
-                    .map(|OfCaller(library)| library.clone())
+                    .map(|OfCaller(corpus)| corpus.clone())
                     .ok_or_else(|| {
                         Refusal::new(
                             "internal",
@@ -72,13 +71,14 @@ impl McpServer {
         tool: &'static str,
         work: impl FnOnce(&Call<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let library = self.library(&context)?;
+        let Corpus { library, searcher } = self.corpus(&context)?;
         let own = self.own.clone();
         let work = move |stopped: &Arc<AtomicBool>| {
             // Sources are listed once for a call, however often it asks which sessions there are.
             let library = library.once(Some(stopped.clone()));
             let call = Call {
                 library: &library,
+                searcher: &searcher,
                 own: &own,
                 tool,
                 stopped,

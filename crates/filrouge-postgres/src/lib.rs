@@ -16,6 +16,7 @@ mod schema;
 mod session;
 mod stage;
 mod target;
+pub mod text_index;
 mod tls;
 mod transact;
 mod url;

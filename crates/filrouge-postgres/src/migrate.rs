@@ -16,6 +16,7 @@ mod keys;
 pub(crate) const MIGRATIONS: &[(&str, &str)] = &[
     ("journal", include_str!("migrations/0001_journal.sql")),
     ("leases", include_str!("migrations/0002_leases.sql")),
+    ("search", include_str!("migrations/0003_search.sql")),
 ];
 
 /// The schema this program writes.

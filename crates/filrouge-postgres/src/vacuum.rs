@@ -62,14 +62,16 @@ static FORBIDDEN: Sql = Sql::new(
      FROM pg_class c CROSS JOIN (SELECT datdba, current_setting('server_version_num')::int >= 170000 AS maintain
          FROM pg_database WHERE datname = current_database()) d
      WHERE c.relnamespace = to_regnamespace('filrouge')::oid AND c.relname IN
-         ('record', 'turn', 'session', 'item_key', 'event', 'session_agent', 'draft', 'draft_chunk', 'checkpoint')
+         ('record', 'turn', 'session', 'item_key', 'event', 'session_agent', 'draft', 'draft_chunk', 'checkpoint',
+          'search_document', 'search_vector', 'search_session', 'search_shard')
      AND NOT (pg_has_role(c.relowner, 'USAGE') OR pg_has_role(d.datdba, 'USAGE') OR d.maintain
          AND has_table_privilege(c.oid, CASE WHEN d.maintain THEN 'MAINTAIN' ELSE 'SELECT' END))",
     &[],
 );
 /// Waits for locks as long as the connection does: a table that was skipped would count as done.
 const VACUUM: &str = "VACUUM filrouge.record, filrouge.turn, filrouge.session, filrouge.item_key,
-     filrouge.event, filrouge.session_agent, filrouge.draft, filrouge.draft_chunk, filrouge.checkpoint";
+     filrouge.event, filrouge.session_agent, filrouge.draft, filrouge.draft_chunk, filrouge.checkpoint,
+     filrouge.search_document, filrouge.search_vector, filrouge.search_session, filrouge.search_shard";
 
 /// What this process has erased, for whoever vacuums and whoever waits for it.
 #[derive(Default)]

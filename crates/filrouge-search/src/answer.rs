@@ -26,6 +26,9 @@ pub struct Excerpt {
     pub tool: Option<String>,
     /// When, milliseconds since 1970.
     pub created: Option<i64>,
+    /// The item of the ledger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
     /// Where in the field the hit begins, in characters.
     pub offset: usize,
     /// The text around it, the hit between `«` and `»`.
@@ -40,13 +43,15 @@ pub struct Hit {
     /// The session.
     #[serde(flatten)]
     pub session: Row,
-    /// How many messages of it match; the title counts as one.
+    /// How many messages of it match; the title counts as one. 0 for what was found by its meaning alone.
     pub matches: usize,
+    /// Whether `matches` was counted; else it is estimated.
+    pub exact: bool,
     /// The first excerpts.
     pub excerpts: Vec<Excerpt>,
 }
 
-/// One page of sessions in which something was found, the last changed first.
+/// One page of sessions in which something was found, the best first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -57,6 +62,11 @@ pub struct Results {
     pub total_sessions: usize,
     /// How many messages and titles match in all.
     pub total_matches: usize,
+    /// Whether the totals were counted; else they are estimated.
+    pub exact: bool,
+    /// Everything that was said until then was looked through, milliseconds since 1970; `null` where everything was looked
+    /// through as it is.
+    pub as_of: Option<i64>,
     /// Goes on behind this page; `null` on the last.
     pub next_cursor: Option<String>,
     /// What was left out, in words.

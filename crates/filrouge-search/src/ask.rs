@@ -1,12 +1,53 @@
 //! What is asked for.
 
 use filrouge_sources::Role;
+use filrouge_types::{Clock, SystemClock, Timestamp};
+use jiff::tz::TimeZone;
+
+use crate::condition::{Condition, Speaker, What};
+use crate::dates::Here;
+
+/// By what is looked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Everything that holds all words: complete.
+    #[default]
+    Words,
+    /// What means the like, the nearest: never complete.
+    Meaning,
+    /// Both, as one list.
+    Both,
+}
+
+/// What comes first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// What was most likely meant.
+    #[default]
+    Best,
+    /// What changed last.
+    Newest,
+}
 
 /// What is asked for. Times are milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
 pub struct Ask {
-    /// Words, `"a phrase"`, `/regex/` or `/regex/i`; also `-word`. Empty with a filter: everything that passes it.
+    /// Words, `"a phrase"`, `/regex/` or `/regex/i`; also `-word`, and filters such as `agent:build`, `-tool:bash` and
+    /// `on:28-december`, which hold beside those below. Empty with a filter: everything that passes it.
     pub query: String,
+    /// A regular expression without slashes, instead of `query`.
+    pub regex: Option<String>,
+    /// A question, instead of `query`: finds what was asked alike before, and shows what was answered. Looks at what was
+    /// indexed alone.
+    pub similar: Option<String>,
+    /// By what is looked for.
+    pub mode: Mode,
+    /// What comes first.
+    pub order: Order,
+    /// Where the days of the query's dates begin and end; `None`: in UTC.
+    pub zone: Option<TimeZone>,
+    /// When it is asked: what `today` and `7d` in the query count from; `None`: now.
+    pub now: Option<i64>,
     /// Only messages of this agent; one that names none is of its session's.
     pub agent: Option<String>,
     /// A project's id, name, or folder.
@@ -33,4 +74,40 @@ pub struct Ask {
     pub cursor: Option<String>,
     /// Masks what has the form of a credential in excerpts and all words but ids; nothing is found in it then.
     pub mask: bool,
+}
+
+impl Ask {
+    /// From when and where it is asked.
+    pub(crate) fn here(&self) -> Here {
+        let now = self.now.and_then(Timestamp::from_millis);
+        Here {
+            now: now.unwrap_or_else(|| SystemClock.now()),
+            zone: self.zone.clone().unwrap_or(TimeZone::UTC),
+        }
+    }
+
+    /// What is asked for beside the query.
+    pub(crate) fn conditions(&self) -> Vec<Condition> {
+        let text = |text: &Option<String>, what: fn(String) -> What| text.clone().map(what);
+        let within = self.since.is_some() || self.until.is_some();
+        let so = [
+            text(&self.agent, What::Agent),
+            text(&self.project_id, What::Project),
+            text(&self.tool, What::Tool),
+            text(&self.source, What::Source),
+            text(&self.session_id, What::Session),
+            self.role.map(|role| What::Role(Speaker::Of(role))),
+            within.then_some(What::Within(self.since, self.until)),
+        ];
+        let so = so.into_iter().flatten().map(|what| Condition {
+            what,
+            excluded: false,
+        });
+        let not = text(&self.exclude_session, What::Session);
+        let not = not.map(|what| Condition {
+            what,
+            excluded: true,
+        });
+        so.chain(not).collect()
+    }
 }

@@ -148,6 +148,7 @@ fn titles_count_and_the_last_changed_come_first() {
         &library,
         &Ask {
             limit: 2,
+            order: Order::Newest,
             ..query("title OF")
         },
     )

@@ -8,13 +8,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::fields::Field;
 use crate::filter::Filter;
+use crate::find::rank::Evidence;
+use crate::find::weigh::{Seen, Words, weigh};
 use crate::literals::{Run, shortest};
 use crate::matcher::Matcher;
 use crate::sieve::Sieve;
+use crate::spoken::{self, Spoken};
 use filrouge_sources::library::Entry;
-use filrouge_sources::{Conversation, Found, Header, Library, Message, Scan, Source};
+use filrouge_sources::{Conversation, Found, Header, Library, Scan, Source};
 
 /// How many sessions are read through the cache: more would only drive out what is in it.
 const CACHED: usize = 32;
@@ -25,6 +27,7 @@ const READERS: usize = 2;
 pub(crate) struct Search<'a> {
     pub(crate) library: &'a Library,
     pub(crate) matcher: &'a Matcher,
+    pub(crate) words: &'a Words,
     pub(crate) filter: &'a Filter<'a>,
     pub(crate) stopped: &'a (dyn Fn() -> bool + Sync),
 }
@@ -32,8 +35,8 @@ pub(crate) struct Search<'a> {
 /// What was found.
 #[derive(Default)]
 pub(crate) struct Collected {
-    /// How many messages match, and the title counts as one: by the session's place among the entries.
-    pub(crate) matches: HashMap<usize, usize>,
+    /// What speaks for each session, by its place among the entries.
+    pub(crate) matches: HashMap<usize, Evidence>,
     /// The sessions that could not be read, or not completely, by their places among the entries.
     unread: HashSet<usize>,
     /// What could not be looked through, in words.
@@ -74,11 +77,12 @@ impl Search<'_> {
             }
         }
         for (place, entry) in entries.iter().enumerate() {
-            if self.title_matches(&entry.header) {
-                *collected.matches.entry(place).or_default() += 1;
+            if let Some(evidence) = self.of_title(&entry.header) {
+                let found = collected.matches.entry(place);
+                found.or_insert(Evidence::NONE).add(evidence);
             }
         }
-        collected.matches.retain(|_, count| *count > 0);
+        collected.matches.retain(|_, found| found.matches > 0);
         if !collected.unread.is_empty() {
             let unread = collected.unread.len();
             let text = format!("sessions that could not be read, or not completely: {unread}");
@@ -91,6 +95,7 @@ impl Search<'_> {
         if self.matcher.wanted == 0 {
             return Plan::Everything;
         }
+        let folded = self.matcher.folds();
         let terms: Vec<(u64, &[Run])> = self.matcher.runs().collect();
         let whole = self.filter.looks_at_messages() || self.matcher.refuses();
         let best = terms.iter().max_by_key(|(_, runs)| shortest(runs));
@@ -99,28 +104,31 @@ impl Search<'_> {
         let common = |runs: &[Run]| shortest(runs) < 2 && shortest(best) > 2;
         match shortest(best) {
             0 if whole => Plan::Everything,
-            0 => Plan::Parts(Sieve::new(None)),
+            0 => Plan::Parts(Sieve::new(None, false)),
             _ if whole
                 || terms
                     .iter()
                     .any(|(_, runs)| runs.is_empty() || common(runs)) =>
             {
-                Plan::Sessions(Sieve::new(Some(best)), bit)
+                Plan::Sessions(Sieve::new(Some(best), folded), bit)
             }
             _ => {
                 let runs: Vec<Run> = terms.iter().flat_map(|(_, runs)| runs.to_vec()).collect();
-                Plan::Parts(Sieve::new(Some(&runs)))
+                Plan::Parts(Sieve::new(Some(&runs), folded))
             }
         }
     }
 
+    /// What speaks for the title, if it holds what is looked for.
+    fn of_title(&self, header: &Header) -> Option<Evidence> {
+        let looked_for = self.matcher.wanted != 0 && self.filter.lets_title(header);
+        let title = Spoken::of_title(header).filter(|_| looked_for)?;
+        weigh(self.matcher, self.words, &title)
+    }
+
     /// Whether the title holds what is looked for.
     pub(crate) fn title_matches(&self, header: &Header) -> bool {
-        let title = header.title.as_deref();
-        title.is_some_and(|title| {
-            let bits = self.matcher.of_text(Field::Title, title, u64::MAX);
-            self.matcher.wanted != 0 && self.filter.lets_title(header) && self.matcher.accepts(bits)
-        })
+        self.of_title(header).is_some()
     }
 
     /// The messages of a session that hold what is looked for.
@@ -128,29 +136,31 @@ impl Search<'_> {
         &self,
         header: &Header,
         conversation: &'c Conversation,
-    ) -> impl Iterator<Item = &'c Message> {
+    ) -> impl Iterator<Item = Spoken<'c>> {
         let messages = conversation.messages.iter();
-        messages.filter(move |m| self.filter.lets_message(header, m) && self.matcher.is_in(m))
+        let messages = messages.filter(move |m| self.filter.lets_message(header, m));
+        let messages = messages.map(Spoken::of);
+        messages.filter(|spoken| self.matcher.is_in(spoken))
     }
 
     fn by_parts(&self, sieve: &Sieve, entries: &[&Entry], collected: &mut Collected) {
-        let held: Mutex<HashMap<usize, HashMap<Box<str>, u64>>> = Mutex::default();
+        let held: Mutex<HashMap<usize, HashMap<Box<str>, Seen>>> = Mutex::default();
         // A message of which not even the role can be told may be none that can be read: the whole tells.
         let unknown: Mutex<HashSet<usize>> = Mutex::default();
         let found = |place: usize, found: &Found<'_>| {
-            let bits = self.bits(found);
-            if bits == 0 {
+            let seen = self.seen(found);
+            if seen.terms() == 0 {
                 return;
             }
             match found.role {
                 None => drop(lock(&unknown).insert(place)),
-                Some(role) if self.filter.role().is_some_and(|wanted| wanted != role) => {}
+                Some(role) if !self.filter.lets_role(role) => {}
                 Some(_) => {
                     let mut held = lock(&held);
                     let messages = held.entry(place).or_default();
                     match messages.get_mut(found.message) {
-                        Some(known) => *known |= bits,
-                        None => drop(messages.insert(found.message.into(), bits)),
+                        Some(known) => known.add(seen),
+                        None => drop(messages.insert(found.message.into(), seen)),
                     }
                 }
             }
@@ -164,10 +174,10 @@ impl Search<'_> {
         self.scan(&pass, entries, collected);
         let unknown = unknown.into_inner().unwrap_or_else(PoisonError::into_inner);
         for (place, messages) in held.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            let bits = messages.values();
-            let count = bits.filter(|bits| self.matcher.accepts(**bits)).count();
             if !unknown.contains(&place) {
-                collected.matches.insert(place, count);
+                let seen = messages.values();
+                let evidence = seen.filter_map(|one| one.evidence(self.matcher, self.words));
+                collected.matches.insert(place, Evidence::of_all(evidence));
             }
         }
         let unknown: Vec<usize> = unknown.into_iter().collect();
@@ -201,11 +211,19 @@ impl Search<'_> {
     }
 
     fn bits(&self, found: &Found<'_>) -> u64 {
-        let error = found.error.map_or(0, |e| self.matcher.of_error(e));
-        found
-            .parts
-            .iter()
-            .fold(error, |bits, part| bits | self.matcher.of_part(part))
+        let mut pieces = Vec::new();
+        spoken::pieces(found.parts, found.error, &mut pieces);
+        let pieces = pieces.iter();
+        pieces.fold(0, |bits, piece| bits | self.matcher.of_piece(piece, !bits))
+    }
+
+    fn seen(&self, found: &Found<'_>) -> Seen {
+        let (mut pieces, mut seen) = (Vec::new(), Seen::default());
+        spoken::pieces(found.parts, found.error, &mut pieces);
+        for piece in &pieces {
+            seen.piece(self.matcher, self.words, piece, found.role);
+        }
+        seen
     }
 
     /// Scans each source for the sessions that are its own.
@@ -283,11 +301,12 @@ impl Search<'_> {
         }
     }
 
-    /// How many messages of a session match, and whether nothing of it was left out; `None` when it cannot be read.
-    fn count(&self, entry: &Entry, cached: bool) -> Option<(usize, bool)> {
+    /// What speaks for a session, and whether nothing of it was left out; `None` when it cannot be read.
+    fn count(&self, entry: &Entry, cached: bool) -> Option<(Evidence, bool)> {
         let count = |of: &Conversation| {
             let messages = self.messages(&entry.header, of);
-            (messages.count(), of.skipped.is_empty())
+            let evidence = messages.filter_map(|one| weigh(self.matcher, self.words, &one));
+            (Evidence::of_all(evidence), of.skipped.is_empty())
         };
         if cached {
             return Some(count(&*self.library.conversation(entry).ok()?));

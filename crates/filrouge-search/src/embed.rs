@@ -4,17 +4,17 @@
 //! Vectors are compared only with vectors of the same [`Embedder::id`].
 
 mod hashing;
-pub mod http;
+mod http;
 pub mod minilm;
 mod vector;
 
 use filrouge_types::{ErrorCode, Failure};
 
 pub use hashing::Hashing;
-pub use http::Http;
+pub use http::{Http, HttpSettings, Key};
 #[cfg(feature = "minilm")]
 pub use minilm::MiniLm;
-pub use vector::{Ranking, Stored, Vector, rank};
+pub use vector::{Ranking, Stored, Vector, quantized, rank};
 
 /// Texts become vectors that are near each other where the texts mean the like.
 ///
@@ -114,7 +114,10 @@ mod tests {
         ] {
             assert_eq!(error.code().retry(), again, "{error}");
             let failure = Failure::from(error.clone());
-            assert_eq!((failure.code, failure.detail), (error.code(), error.to_string()));
+            assert_eq!(
+                (failure.code, failure.detail),
+                (error.code(), error.to_string())
+            );
         }
     }
 }

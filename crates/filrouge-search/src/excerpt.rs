@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
+use filrouge_sources::library::clean;
+
 use crate::answer::Excerpt;
 use crate::cutting;
-use crate::fields::{self, Field};
+use crate::fields::Field;
 use crate::matcher::Matcher;
+use crate::spoken::{Piece, Spoken};
 use crate::view::View;
-use filrouge_sources::library::clean;
-use filrouge_sources::{Header, Message, Part, PartKind};
 
 /// Makes excerpts.
 pub(crate) struct Cutter<'a> {
@@ -17,40 +18,32 @@ pub(crate) struct Cutter<'a> {
     pub(crate) mask: bool,
 }
 
-/// A text of a message.
+/// A text of a message, or of a title.
 struct Place<'m> {
-    field: Field,
-    text: &'m str,
-    part: Option<&'m Part>,
+    session: &'m str,
+    spoken: &'m Spoken<'m>,
+    piece: Option<&'m Piece<'m>>,
 }
 
 impl Cutter<'_> {
-    /// The excerpts of a title.
-    pub(crate) fn of_title(&self, header: &Header) -> Vec<Excerpt> {
-        let place = Place {
-            field: Field::Title,
-            text: header.title.as_deref().unwrap_or_default(),
-            part: None,
+    /// Excerpts of a message or a title: every term once, several together where they stand side by side. Where nothing
+    /// was looked for but filters, the beginning of a message.
+    pub(crate) fn of(&self, session: &str, spoken: &Spoken<'_>) -> Vec<Excerpt> {
+        let looks_in = |p: &&Piece<'_>| self.matcher.looks_in(p.field, p.tool.as_deref());
+        let mut pieces = spoken.pieces.iter().filter(looks_in);
+        let place = |piece| Place {
+            session,
+            spoken,
+            piece,
         };
-        let cuts = self.of_place(&place, &mut self.matcher.wanted.clone());
-        let excerpts = cuts
-            .into_iter()
-            .map(|cut| excerpt(self.mask, header, None, &place, cut));
-        excerpts.collect()
-    }
-
-    /// Excerpts of a message: every term once, several together where they stand side by side. Where nothing was
-    /// looked for but filters, its beginning.
-    pub(crate) fn of_message(&self, header: &Header, message: &Message) -> Vec<Excerpt> {
-        let places = self.places(message);
         let (mut left, mut excerpts) = (self.matcher.wanted, Vec::new());
         if left == 0 {
-            let first = places.iter().find(|place| !place.text.trim().is_empty());
-            return vec![self.beginning(header, message, first)];
+            let first = pieces.find(|piece| !piece.text.trim().is_empty());
+            return vec![self.beginning(&place(first))];
         }
-        for place in &places {
-            let cuts = self.of_place(place, &mut left).into_iter();
-            excerpts.extend(cuts.map(|cut| excerpt(self.mask, header, Some(message), place, cut)));
+        for piece in pieces {
+            let cuts = self.of_piece(piece, &mut left).into_iter();
+            excerpts.extend(cuts.map(|cut| self.excerpt(&place(Some(piece)), cut)));
             if left == 0 {
                 break;
             }
@@ -58,47 +51,19 @@ impl Cutter<'_> {
         excerpts
     }
 
-    /// The texts of a message in which what is wanted may stand.
-    fn places<'m>(&self, message: &'m Message) -> Vec<Place<'m>> {
-        let mut places = Vec::new();
-        for part in message.parts.iter().filter(|p| self.matcher.looks_in(p)) {
-            let mut each = |field, text| {
-                let part = Some(part);
-                places.push(Place { field, text, part });
-            };
-            fields::of_part(part, &mut each);
-        }
-        if let Some(error) = message
-            .error
-            .as_ref()
-            .filter(|_| self.matcher.looks_everywhere())
-        {
-            let part = None;
-            fields::of_error(error, &mut |field, text| {
-                places.push(Place { field, text, part });
-            });
-        }
-        places
-    }
-
-    fn beginning(&self, header: &Header, message: &Message, place: Option<&Place<'_>>) -> Excerpt {
-        let nothing = Place {
-            field: Field::Text,
-            text: "",
-            part: None,
-        };
-        let place = place.unwrap_or(&nothing);
-        let cut = cutting::beginning(place.text, &self.matcher.hidden(place.text, None));
-        excerpt(self.mask, header, Some(message), place, (0, cut))
+    fn beginning(&self, place: &Place<'_>) -> Excerpt {
+        let text = place.piece.map_or("", |piece| &piece.text);
+        let cut = cutting::beginning(text, &self.matcher.hidden(text, None));
+        self.excerpt(place, (0, cut))
     }
 
     /// Cuttings of one text, each with its offset in characters: of every term in `left` that it holds. Those are
     /// taken out of `left`.
-    fn of_place(&self, place: &Place<'_>, left: &mut u64) -> Vec<(usize, String)> {
-        let mut cuts = self.cut(place.text, None, left);
-        let view = View::of(place.text).filter(|_| *left != 0 && place.field.is_json());
+    fn of_piece(&self, piece: &Piece<'_>, left: &mut u64) -> Vec<(usize, String)> {
+        let mut cuts = self.cut(&piece.text, None, left);
+        let view = View::of(&piece.text).filter(|_| *left != 0 && piece.field.is_json());
         if let Some(view) = view {
-            cuts.extend(self.cut(place.text, Some(&view), left));
+            cuts.extend(self.cut(&piece.text, Some(&view), left));
         }
         cuts
     }
@@ -125,32 +90,27 @@ impl Cutter<'_> {
         }
         cuts
     }
-}
 
-fn excerpt(
-    mask: bool,
-    header: &Header,
-    message: Option<&Message>,
-    place: &Place<'_>,
-    (offset, text): (usize, String),
-) -> Excerpt {
-    let tool = place.part.and_then(|part| match &part.kind {
-        PartKind::Tool(tool) => Some(clean::word(&tool.name, mask)),
-        _ => None,
-    });
-    let begun = place.part.and_then(|part| part.start);
-    Excerpt {
-        message_id: message.map(|m| m.id.to_string()),
-        part_id: place.part.map(|part| part.id.to_string()),
-        place: match message {
-            Some(message) => format!("{}:{}", header.id, message.id),
-            None => header.id.to_string(),
-        },
-        field: place.field.as_str().to_owned(),
-        role: message.map(|m| m.role),
-        tool,
-        created: begun.or(message.map(|m| m.created)),
-        offset,
-        text,
+    fn excerpt(&self, place: &Place<'_>, (offset, text): (usize, String)) -> Excerpt {
+        let (spoken, piece) = (place.spoken, place.piece);
+        let is_message = spoken.role.is_some();
+        let tool = piece.and_then(|piece| piece.tool.as_deref());
+        let begun = piece.and_then(|piece| piece.at);
+        Excerpt {
+            message_id: is_message.then(|| spoken.id.to_string()),
+            part_id: piece.and_then(|piece| piece.part.as_deref().map(str::to_owned)),
+            place: if is_message {
+                format!("{}:{}", place.session, spoken.id)
+            } else {
+                place.session.to_owned()
+            },
+            field: piece.map_or(Field::Text, |p| p.field).as_str().to_owned(),
+            role: spoken.role,
+            tool: clean::some(tool, self.mask),
+            created: begun.or(is_message.then_some(spoken.created)),
+            seq: None,
+            offset,
+            text,
+        }
     }
 }

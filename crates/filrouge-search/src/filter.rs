@@ -2,81 +2,179 @@
 
 use filrouge_sources::library::Project;
 use filrouge_sources::{Header, Message, Role};
+use filrouge_store::text_index::TITLE;
 
-use crate::ask::Ask;
+use crate::condition::{Condition, Speaker, What};
+use crate::spoken::{Spoken, kind};
 
-/// The filters of a search.
+/// The filters of a search: those of the query and those beside it. All of them hold.
 pub(crate) struct Filter<'a> {
-    ask: &'a Ask,
+    conditions: Vec<Ready<'a>>,
+}
+
+struct Ready<'a> {
+    what: &'a What,
+    excluded: bool,
     project: Option<Project<'a>>,
 }
 
 impl<'a> Filter<'a> {
-    pub(crate) fn of(ask: &'a Ask) -> Self {
+    pub(crate) fn of(conditions: &'a [Condition]) -> Self {
+        let ready = |one: &'a Condition| Ready {
+            what: &one.what,
+            excluded: one.excluded,
+            project: match &one.what {
+                What::Project(asked) => Some(Project::of(asked)),
+                _ => None,
+            },
+        };
         Self {
-            ask,
-            project: ask.project_id.as_deref().map(Project::of),
+            conditions: conditions.iter().map(ready).collect(),
         }
     }
 
-    /// Whether nothing is asked for but words.
+    /// Whether there is no condition beside what is left out.
     pub(crate) fn is_empty(&self) -> bool {
-        let ask = self.ask;
-        let texts = [
-            &ask.agent,
-            &ask.project_id,
-            &ask.tool,
-            &ask.source,
-            &ask.session_id,
-        ];
-        texts.iter().all(|text| text.is_none()) && ask.role.is_none() && !self.has_dates()
+        self.conditions.iter().all(|one| one.excluded)
     }
 
-    pub(crate) const fn role(&self) -> Option<Role> {
-        self.ask.role
+    /// The one session that is searched, if one is named.
+    pub(crate) fn session(&self) -> Option<&'a str> {
+        self.sessions(false).next()
     }
 
-    const fn has_dates(&self) -> bool {
-        self.ask.since.is_some() || self.ask.until.is_some()
+    /// The sessions that are left out; or those that alone are searched.
+    pub(crate) fn sessions(&self, excluded: bool) -> impl Iterator<Item = &'a str> {
+        let all = self.conditions.iter();
+        all.filter_map(move |one| match one.what {
+            What::Session(id) if one.excluded == excluded => Some(id.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Whether sessions of a program may pass.
+    pub(crate) fn lets_source(&self, name: &str) -> bool {
+        self.conditions.iter().all(|one| match one.what {
+            What::Source(asked) => (asked == name) != one.excluded,
+            _ => true,
+        })
+    }
+
+    /// Whether a project is asked for, or left out.
+    pub(crate) fn asks_project(&self) -> bool {
+        self.conditions.iter().any(|one| one.project.is_some())
+    }
+
+    /// No message before this time passes.
+    pub(crate) fn since(&self) -> Option<i64> {
+        self.spans().filter_map(|(since, _)| since).max()
+    }
+
+    /// No message at this time or later passes.
+    pub(crate) fn until(&self) -> Option<i64> {
+        self.spans().filter_map(|(_, until)| until).min()
+    }
+
+    fn spans(&self) -> impl Iterator<Item = (Option<i64>, Option<i64>)> {
+        let so = self.conditions.iter().filter(|one| !one.excluded);
+        so.filter_map(|one| match one.what {
+            What::Within(since, until) => Some((*since, *until)),
+            _ => None,
+        })
+    }
+
+    /// A bit for each kind of document that may pass.
+    pub(crate) fn kinds(&self) -> u32 {
+        let roles = [Role::User, Role::Assistant, Role::System].into_iter();
+        let roles = roles.filter(|role| self.lets_role(*role));
+        let roles = roles.fold(0, |bits, role| bits | 1 << kind(Some(role)));
+        let titles = self.conditions.iter().all(Ready::may_be_title);
+        roles | u32::from(titles) << TITLE
     }
 
     /// Whether a message must be known to say if it passes, beyond its role.
-    pub(crate) const fn looks_at_messages(&self) -> bool {
-        self.has_dates() || self.ask.agent.is_some()
+    pub(crate) fn looks_at_messages(&self) -> bool {
+        let looks = |one: &Ready<'_>| matches!(one.what, What::Agent(_) | What::Within(..));
+        self.conditions.iter().any(looks)
     }
 
     /// Whether anything of a session may pass.
     pub(crate) fn lets(&self, header: &Header) -> bool {
-        let ask = self.ask;
-        let id = Some(&*header.id);
-        ask.source
-            .as_deref()
-            .is_none_or(|source| source == header.source)
-            && ask
-                .session_id
-                .as_deref()
-                .is_none_or(|wanted| id == Some(wanted))
-            && ask.exclude_session.as_deref() != id
-            && self.project.as_ref().is_none_or(|p| p.has(header))
+        self.conditions.iter().all(|one| one.lets(header))
+    }
+
+    /// Whether messages of a role may pass.
+    pub(crate) fn lets_role(&self, role: Role) -> bool {
+        self.conditions.iter().all(|one| match one.what {
+            What::Role(Speaker::Of(asked)) => (*asked == role) != one.excluded,
+            _ => true,
+        })
     }
 
     /// Whether a session's title is looked at: it has an agent, and neither role, nor time, nor tool.
     pub(crate) fn lets_title(&self, header: &Header) -> bool {
-        let ask = self.ask;
-        let agent = ask.agent.as_deref();
-        ask.role.is_none()
-            && ask.tool.is_none()
-            && !self.has_dates()
-            && agent.is_none_or(|agent| header.agent.as_deref() == Some(agent))
+        self.lets_titled(header.agent.as_deref())
     }
 
     /// Whether a message is looked at. One that names no agent is of its session's.
     pub(crate) fn lets_message(&self, header: &Header, message: &Message) -> bool {
-        let ask = self.ask;
         let agent = message.agent.as_deref().or(header.agent.as_deref());
-        ask.role.is_none_or(|role| role == message.role)
-            && ask.since.is_none_or(|since| message.created >= since)
-            && ask.until.is_none_or(|until| message.created < until)
-            && (ask.agent.is_none() || ask.agent.as_deref() == agent)
+        self.lets_said(agent, message.role, message.created)
+    }
+
+    /// As [`Filter::lets_message`] and [`Filter::lets_title`], of a session whose agent is `agent`.
+    pub(crate) fn lets_spoken(&self, agent: Option<&str>, spoken: &Spoken<'_>) -> bool {
+        let agent = spoken.agent.as_deref().or(agent);
+        match spoken.role {
+            Some(role) => self.lets_said(agent, role, spoken.created),
+            None => self.lets_titled(agent),
+        }
+    }
+
+    fn lets_titled(&self, agent: Option<&str>) -> bool {
+        let mut all = self.conditions.iter();
+        all.all(|one| one.may_be_title() && one.lets_agent(agent))
+    }
+
+    fn lets_said(&self, agent: Option<&str>, role: Role, created: i64) -> bool {
+        let mut all = self.conditions.iter();
+        self.lets_role(role) && all.all(|one| one.lets_agent(agent) && one.lets_time(created))
+    }
+}
+
+impl Ready<'_> {
+    fn lets(&self, header: &Header) -> bool {
+        let is_so = match self.what {
+            What::Source(source) => *source == header.source,
+            What::Session(id) => *id == *header.id,
+            What::Project(_) => self.project.as_ref().is_some_and(|p| p.has(header)),
+            _ => return true,
+        };
+        is_so != self.excluded
+    }
+
+    /// What has no role, time and tool is none that is left out.
+    const fn may_be_title(&self) -> bool {
+        self.excluded || !matches!(self.what, What::Role(_) | What::Tool(_) | What::Within(..))
+    }
+
+    fn lets_agent(&self, agent: Option<&str>) -> bool {
+        match self.what {
+            What::Agent(asked) => {
+                agent.is_some_and(|agent| agent.eq_ignore_ascii_case(asked)) != self.excluded
+            }
+            _ => true,
+        }
+    }
+
+    fn lets_time(&self, created: i64) -> bool {
+        match *self.what {
+            What::Within(since, until) => {
+                let is_in = since.is_none_or(|since| created >= since)
+                    && until.is_none_or(|until| created < until);
+                is_in != self.excluded
+            }
+            _ => true,
+        }
     }
 }

@@ -6,24 +6,36 @@ mod ask;
 #[cfg(test)]
 mod behaviour;
 mod collect;
+mod condition;
 mod cutting;
+mod dates;
+pub mod embed;
 mod excerpt;
+pub mod feed;
 mod fields;
 mod filter;
+#[cfg(test)]
+mod filtered;
+mod find;
+pub mod ledger;
 mod literals;
 mod matcher;
 mod needle;
-mod page;
 mod query;
-mod search;
+mod question;
+mod reading;
 mod sieve;
+mod spellings;
 mod spoken;
+mod term;
 #[cfg(test)]
 mod tests;
 mod view;
 
 pub use answer::{Excerpt, Hit, Results};
-pub use ask::Ask;
+pub use ask::{Ask, Mode, Order};
+pub use find::{LedgerSearch, Searcher, search, search_until};
 pub use fields::Field;
-pub use search::{search, search_until};
+pub use jiff::tz::TimeZone;
+pub use query::Wrong;
 pub use spoken::{Malformed, Piece, Spoken, kind};

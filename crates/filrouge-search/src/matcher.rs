@@ -1,26 +1,21 @@
 //! What is looked for, made ready to look: which terms a text holds.
+//!
+//! Words and phrases are looked for in folded text, regular expressions in the text as it stands.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use filrouge_engine::credentials;
-use regex::{Regex, RegexBuilder};
-use regex_syntax::hir::Hir;
-use regex_syntax::{Parser, ParserBuilder};
-use unicode_normalization::UnicodeNormalization;
+use filrouge_store::text_index::{fold, place};
 
+use crate::condition::{Condition, Speaker, What};
 use crate::cutting;
-use crate::fields::{self, Field};
-use crate::literals::{self, Run};
-use crate::query::{Flags, Kind, Query, Term, Wrong};
+use crate::fields::Field;
+use crate::literals::Run;
+use crate::query::{Kind, Query, Wrong};
+use crate::spoken::{Piece, Spoken};
+use crate::term::{Compiled, Sought};
 use crate::view::View;
-use filrouge_sources::{Message, Part, PartKind};
-
-/// A compiled expression takes at most so many bytes.
-const PROGRAM_BYTES: usize = 1 << 20;
-/// What is remembered while searching takes at most so many bytes; forgotten when it is full.
-const CACHE_BYTES: usize = 1 << 20;
-/// Groups in groups.
-const NESTING: u32 = 50;
 
 /// All terms of a query.
 pub(crate) struct Matcher {
@@ -29,19 +24,18 @@ pub(crate) struct Matcher {
     pub(crate) wanted: u64,
     /// The bits of those it must not.
     refused: u64,
-    /// Only calls of this tool can hold what is wanted.
-    tool: Option<Box<str>>,
+    /// Only calls of this tool can hold what is wanted; or, where the second says so, only what is none.
+    tools: Vec<(Box<str>, bool)>,
+    /// Only what tools gave can hold what is wanted; or, where it says so, only what they did not give.
+    results: Vec<bool>,
+    /// Whether texts are compared folded: there is no regular expression.
+    folds: bool,
     /// Whether nothing is found in what has the form of a credential.
     mask: bool,
 }
 
-struct Compiled {
-    regex: Regex,
-    runs: Vec<Run>,
-}
-
 impl Matcher {
-    pub(crate) fn new(query: &Query, tool: Option<&str>, mask: bool) -> Result<Self, Wrong> {
+    pub(crate) fn new(query: &Query, conditions: &[Condition], mask: bool) -> Result<Self, Wrong> {
         let (mut wanted, mut refused) = (0, 0);
         for (bit, term) in query.terms.iter().enumerate() {
             let mask = if term.excluded {
@@ -51,21 +45,45 @@ impl Matcher {
             };
             *mask |= 1 << bit;
         }
-        let terms = query.terms.iter().map(compile);
+        let tools = conditions.iter().filter_map(|one| match &one.what {
+            What::Tool(name) => Some((name.as_str().into(), one.excluded)),
+            _ => None,
+        });
+        let results = conditions.iter().filter_map(|one| {
+            matches!(one.what, What::Role(Speaker::Tool)).then_some(one.excluded)
+        });
+        let terms = query.terms.iter().map(Compiled::of);
+        let is_regex = |kind| matches!(kind, Kind::Regex(_));
         Ok(Self {
             terms: terms.collect::<Result<_, _>>()?,
             wanted,
             refused,
-            tool: tool.map(Box::from),
+            tools: tools.collect(),
+            results: results.collect(),
+            folds: !query.terms.iter().any(|term| is_regex(term.kind)),
             mask,
         })
     }
 
-    /// The bit of each wanted term, and runs of which whatever matches it holds one; none when nothing is known.
+    /// The bit of each wanted term, and runs of which whatever matches it holds one; none when nothing is known. They
+    /// are folded where [`Matcher::folds`] says so.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (u64, &[Run])> {
         let bits = self.terms.iter().enumerate();
         let wanted = bits.filter(|(bit, _)| self.wanted >> bit & 1 == 1);
         wanted.map(|(bit, term)| (1 << bit, term.runs.as_slice()))
+    }
+
+    /// Of each wanted term literals of which [`Spoken::folded`] of whatever holds the term has one; a term of which
+    /// nothing is known is left out.
+    pub(crate) fn literals(&self) -> Vec<Vec<String>> {
+        let bits = self.terms.iter().enumerate();
+        let wanted = bits.filter(|(bit, _)| self.wanted >> bit & 1 == 1);
+        wanted.filter_map(|(_, term)| term.literals()).collect()
+    }
+
+    /// Whether texts are compared folded.
+    pub(crate) const fn folds(&self) -> bool {
+        self.folds
     }
 
     /// Whether a message must not hold some term.
@@ -80,30 +98,56 @@ impl Matcher {
 
     /// Which of the terms in `sought` a text holds.
     pub(crate) fn of_text(&self, field: Field, text: &str, sought: u64) -> u64 {
-        let found = self.holds(text, &self.hidden(text, None), sought);
+        let sought = sought & (self.wanted | self.refused);
+        let found = self.of_one(text, None, sought);
         let left = sought & !found;
         if left == 0 || !field.is_json() {
             return found;
         }
         match View::of(text) {
-            Some(view) => {
-                let hidden = self.hidden(text, Some(&view));
-                found | self.holds(&view.text, &hidden, left)
-            }
+            Some(view) => found | self.of_one(text, Some(&view), left),
             None => found,
         }
     }
 
-    fn holds(&self, text: &str, hidden: &[Range<usize>], sought: u64) -> u64 {
-        let terms = self.terms.iter().enumerate();
-        let sought = terms.filter(|(bit, _)| sought >> bit & 1 == 1);
-        let is_in =
-            |term: &Compiled| open(text, hidden).any(|(_, piece)| term.regex.is_match(piece));
-        let found = sought.filter(|(_, term)| is_in(term));
-        found.fold(0, |bits, (bit, _)| bits | 1 << bit)
+    /// Which of the terms in `sought` a text holds as it is written, or as it reads.
+    fn of_one(&self, written: &str, view: Option<&View>, sought: u64) -> u64 {
+        let text = view.map_or(written, |view| &view.text);
+        // What stands nowhere stands in no piece: where credentials are need not be known. An expression may be met by
+        // the end of a piece.
+        let sought = if self.folds {
+            self.holds(text, &[], sought)
+        } else {
+            sought
+        };
+        if sought == 0 {
+            return 0;
+        }
+        let hidden = self.hidden(written, view);
+        if hidden.is_empty() && self.folds {
+            return sought;
+        }
+        self.holds(text, &hidden, sought)
     }
 
-    /// The first place in a text of a term, outside of what is hidden.
+    fn holds(&self, text: &str, hidden: &[Range<usize>], sought: u64) -> u64 {
+        let mut found = 0;
+        for (_, piece) in open(text, hidden) {
+            let cell = OnceCell::new();
+            let folded = || -> &str { cell.get_or_init(|| fold(piece)) };
+            for (bit, term) in self.terms.iter().enumerate() {
+                if (sought & !found) >> bit & 1 == 1 && term.is_in(piece, &folded) {
+                    found |= 1 << bit;
+                }
+            }
+            if found == sought {
+                break;
+            }
+        }
+        found
+    }
+
+    /// The first place in a text of a term, outside of what is hidden: whole characters with their marks.
     pub(crate) fn place(
         &self,
         term: u32,
@@ -112,8 +156,11 @@ impl Matcher {
     ) -> Option<Range<usize>> {
         let term = self.terms.get(usize::try_from(term).ok()?)?;
         open(text, hidden).find_map(|(start, piece)| {
-            let found = term.regex.find(piece)?;
-            Some(start + found.start()..start + found.end())
+            let found = match &term.sought {
+                Sought::Regex(regex) => regex.find(piece)?.range(),
+                sought => place(piece, sought.find(&fold(piece))?),
+            };
+            Some(start + found.start..start + found.end)
         })
     }
 
@@ -131,62 +178,53 @@ impl Matcher {
         cutting::joined(hidden)
     }
 
-    /// Whether what is wanted may stand in this part.
-    pub(crate) fn looks_in(&self, part: &Part) -> bool {
-        match (&self.tool, &part.kind) {
-            (None, _) => true,
-            (Some(wanted), PartKind::Tool(tool)) => tool.name.eq_ignore_ascii_case(wanted),
-            _ => false,
-        }
+    /// Whether what is wanted may stand in a text, by the tool whose call it is of.
+    pub(crate) fn looks_in(&self, field: Field, tool: Option<&str>) -> bool {
+        let is_of = |name: &str| tool.is_some_and(|tool| tool.eq_ignore_ascii_case(name));
+        let is_result = tool.is_some()
+            && matches!(
+                field,
+                Field::ToolOutput | Field::ToolError | Field::ToolTitle
+            );
+        let mut tools = self.tools.iter();
+        tools.all(|(name, excluded)| is_of(name) != *excluded)
+            && self.results.iter().all(|excluded| is_result != *excluded)
     }
 
-    /// Whether what is wanted may stand outside of the calls of tools.
-    pub(crate) const fn looks_everywhere(&self) -> bool {
-        self.tool.is_none()
+    /// Which terms a text of a message holds; wanted ones only where they are looked for.
+    fn of_field(&self, field: Field, tool: Option<&str>, text: &str, left: u64) -> u64 {
+        let looked_for = if self.looks_in(field, tool) {
+            self.wanted | self.refused
+        } else {
+            self.refused
+        };
+        self.of_text(field, text, left & looked_for)
     }
 
-    /// Which terms a part holds; wanted ones only where they are looked for.
-    pub(crate) fn of_part(&self, part: &Part) -> u64 {
-        let mut left = self.refused;
-        if self.looks_in(part) {
-            left |= self.wanted;
-        }
-        let mut found = 0;
-        fields::of_part(part, &mut |field, text| {
-            let more = self.of_text(field, text, left);
-            found |= more;
-            left &= !more;
-        });
-        found
+    /// Which of the terms in `sought` a piece holds; wanted ones only where they are looked for.
+    pub(crate) fn of_piece(&self, piece: &Piece<'_>, sought: u64) -> u64 {
+        self.of_field(piece.field, piece.tool.as_deref(), &piece.text, sought)
     }
 
-    /// Which terms the error of a message holds.
-    pub(crate) fn of_error(&self, error: &filrouge_sources::MessageError) -> u64 {
-        let mut sought = self.refused;
-        if self.looks_everywhere() {
-            sought |= self.wanted;
-        }
-        let mut found = 0;
-        fields::of_error(error, &mut |field, text| {
-            found |= self.of_text(field, text, sought);
-        });
-        found
+    /// Whether a message holds nothing that it must not.
+    pub(crate) fn lets(&self, spoken: &Spoken<'_>) -> bool {
+        let mut pieces = spoken.pieces.iter();
+        !self.refuses() || pieces.all(|piece| self.of_piece(piece, self.refused) == 0)
     }
 
-    /// Whether a message is one that is looked for.
-    pub(crate) fn is_in(&self, message: &Message) -> bool {
-        if self.wanted == 0 && !message.parts.iter().any(|p| self.looks_in(p)) {
-            return self.looks_everywhere() && self.accepts(self.of_message(message));
-        }
-        self.accepts(self.of_message(message))
+    /// Whether a message or a title is one that is looked for.
+    pub(crate) fn is_in(&self, spoken: &Spoken<'_>) -> bool {
+        let mut pieces = spoken.pieces.iter();
+        let looked_in = pieces.any(|piece| self.looks_in(piece.field, piece.tool.as_deref()));
+        let is_empty = || spoken.pieces.is_empty() && self.looks_in(Field::Text, None);
+        (looked_in || is_empty()) && self.accepts(self.of_spoken(spoken))
     }
 
-    fn of_message(&self, message: &Message) -> u64 {
-        let error = message.error.as_ref().map_or(0, |e| self.of_error(e));
-        message
-            .parts
-            .iter()
-            .fold(error, |bits, part| bits | self.of_part(part))
+    /// Which terms a message or a title holds; wanted ones only where they are looked for.
+    fn of_spoken(&self, spoken: &Spoken<'_>) -> u64 {
+        spoken.pieces.iter().fold(0, |found, piece| {
+            found | self.of_field(piece.field, piece.tool.as_deref(), &piece.text, !found)
+        })
     }
 }
 
@@ -197,93 +235,4 @@ fn open<'t>(text: &'t str, hidden: &[Range<usize>]) -> impl Iterator<Item = (usi
     let ends = hidden.iter().map(|one| one.start).chain([text.len()]);
     let pieces = starts.zip(ends);
     pieces.filter_map(|(start, end)| Some((start, text.get(start..end)?)))
-}
-
-fn compile(term: &Term) -> Result<Compiled, Wrong> {
-    let (pattern, flags) = match term.kind {
-        Kind::Regex(flags) => (term.text.clone(), flags),
-        Kind::Word | Kind::Phrase => (
-            spelled(term),
-            Flags {
-                any_case: true,
-                ..Flags::default()
-            },
-        ),
-    };
-    let hir = parse(term, &pattern, flags)?;
-    let regex = RegexBuilder::new(&pattern)
-        .case_insensitive(flags.any_case)
-        .dot_matches_new_line(flags.dot_all)
-        .ignore_whitespace(flags.verbose)
-        .multi_line(true)
-        .nest_limit(NESTING)
-        .size_limit(PROGRAM_BYTES)
-        .dfa_size_limit(CACHE_BYTES)
-        .build()
-        .map_err(|_| {
-            Wrong::new(
-                term.at,
-                "this is too large once its repetitions are written out",
-            )
-        })?;
-    let runs = literals::required(&hir).unwrap_or_default();
-    Ok(Compiled { regex, runs })
-}
-
-fn parse(term: &Term, pattern: &str, flags: Flags) -> Result<Hir, Wrong> {
-    let mut parser: Parser = ParserBuilder::new()
-        .case_insensitive(flags.any_case)
-        .dot_matches_new_line(flags.dot_all)
-        .ignore_whitespace(flags.verbose)
-        .multi_line(true)
-        .nest_limit(NESTING)
-        .build();
-    parser.parse(pattern).map_err(|why| {
-        let (at, what) = match &why {
-            regex_syntax::Error::Parse(why) => (why.span().start.offset, why.kind().to_string()),
-            regex_syntax::Error::Translate(why) => {
-                (why.span().start.offset, why.kind().to_string())
-            }
-            _ => (0, "this is no regular expression".to_owned()),
-        };
-        let before = pattern.get(..at).unwrap_or_default().chars().count();
-        let near: String = pattern.chars().skip(before).take(12).collect();
-        let place = if near.is_empty() {
-            "at the end".to_owned()
-        } else {
-            format!("at {near:?}")
-        };
-        Wrong::new(
-            term.at + before,
-            format!("the regular expression is wrong {place}: {what}"),
-        )
-    })
-}
-
-/// A word or phrase as an expression: as it was typed, and with its accents composed and decomposed.
-fn spelled(term: &Term) -> String {
-    let mut forms = vec![term.text.clone()];
-    for form in [term.text.nfc().collect(), term.text.nfd().collect()] {
-        if !forms.contains(&form) {
-            forms.push(form);
-        }
-    }
-    let forms = forms.iter().map(|form| match term.kind {
-        Kind::Phrase => spaced(form),
-        _ => regex::escape(form),
-    });
-    forms.collect::<Vec<_>>().join("|")
-}
-
-/// A phrase in which any white space stands for any other.
-fn spaced(phrase: &str) -> String {
-    let (mut pattern, mut rest) = (String::new(), phrase);
-    while let Some(at) = rest.find(char::is_whitespace) {
-        let (word, space) = rest.split_at_checked(at).unwrap_or((rest, ""));
-        pattern.push_str(&regex::escape(word));
-        pattern.push_str(r"\s+");
-        rest = space.trim_start();
-    }
-    pattern.push_str(&regex::escape(rest));
-    pattern
 }

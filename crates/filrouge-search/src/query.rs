@@ -1,23 +1,28 @@
 //! What is looked for, as people and agents write it; knows nothing of where it is looked for.
 //!
-//! A query that begins and ends with `/` (flags `i`, `m`, `s`, `x` may follow) is one regular expression. Any other is
-//! words and `"phrases"`, in any order; each that a `-` precedes must be absent. Punctuation is part of a word:
-//! `--flag`, `c++`, `->` and `/usr/lib` are words. What would be read otherwise is looked for in quotes: `"-v"`,
-//! `"/usr/lib/"`. Within a phrase `\"` is a quotation mark.
+//! Words and `"phrases"`, in any order; each that a `-` precedes must be absent. Between them stand filters, each at most
+//! once: `agent:` `project:` `tool:` `role:` `source:` `session:` `before:` `after:` `on:`; with a `-` before it, and then
+//! any number of times, a filter leaves out. A query that begins and ends with `/` (flags `i`, `m`, `s`, `x` may follow)
+//! is one regular expression; filters may stand before and behind it. Punctuation is part of a word: `--flag`, `c++`,
+//! `->`, `std::vec` and `/usr/lib` are words. What would be read otherwise is looked for in quotes: `"-v"`, `"/usr/lib/"`,
+//! `"agent:x"`. Within quotes `\"` is a quotation mark.
+
+use crate::condition::{Condition, Written};
+use crate::dates::Here;
+use crate::reading::Reader;
 
 /// Longer queries are refused, in characters.
 pub(crate) const MAX_CHARS: usize = 4_096;
-/// Queries of more terms are refused.
+/// Queries of more terms are refused, and of more filters.
 pub(crate) const MAX_TERMS: usize = 32;
 
-/// So many letters behind a slash may have been meant as flags.
-const FLAGS: usize = 2;
-
 /// A query, understood.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Query {
     /// In the order they were written; none for an empty query.
     pub(crate) terms: Vec<Term>,
+    /// Its filters.
+    pub(crate) conditions: Vec<Condition>,
     /// It has the form of a regular expression but for this letter, which is no flag.
     pub(crate) strange_flag: Option<char>,
 }
@@ -60,10 +65,11 @@ pub(crate) struct Flags {
 /// Why a query cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("query, character {at}: {text}")]
-pub(crate) struct Wrong {
-    /// In characters, from 1.
-    pub(crate) at: usize,
-    pub(crate) text: String,
+pub struct Wrong {
+    /// Where: in characters of the query, from 1.
+    pub at: usize,
+    /// What is wrong, and what would be right.
+    pub text: String,
 }
 
 impl Wrong {
@@ -73,151 +79,126 @@ impl Wrong {
     }
 }
 
-/// Reads a query.
+impl Query {
+    /// One regular expression, as it stands.
+    ///
+    /// # Errors
+    /// [`Wrong`] for one that is empty or too long.
+    pub(crate) fn of_regex(pattern: &str) -> Result<Self, Wrong> {
+        if pattern.is_empty() {
+            return Err(Wrong::new(1, "the regular expression is empty"));
+        }
+        if pattern.chars().count() > MAX_CHARS {
+            let text = format!("a regular expression has at most {MAX_CHARS} characters");
+            return Err(Wrong::new(MAX_CHARS + 1, text));
+        }
+        let term = Term {
+            kind: Kind::Regex(Flags::default()),
+            text: pattern.to_owned(),
+            excluded: false,
+            at: 1,
+        };
+        Ok(Self {
+            terms: vec![term],
+            ..Self::default()
+        })
+    }
+}
+
+/// Reads a query, as it is asked `here`.
 ///
 /// # Errors
-/// [`Wrong`] for a phrase that is not closed, and for more than the bounds allow. Whether a regular expression is
-/// one is not looked at.
-pub(crate) fn parse(query: &str) -> Result<Query, Wrong> {
+/// [`Wrong`] for a phrase that is not closed, a filter whose value is none, and for more than the bounds allow. Whether
+/// a regular expression is one is not looked at.
+pub(crate) fn parse(query: &str, here: &Here) -> Result<Query, Wrong> {
     if query.chars().count() > MAX_CHARS {
         let text = format!("a query has at most {MAX_CHARS} characters");
         return Err(Wrong::new(MAX_CHARS + 1, text));
     }
-    let strange_flag = match regex(query) {
-        Some(Ok(term)) => {
-            return Ok(Query {
-                terms: vec![term],
-                strange_flag: None,
-            });
+    let mut given = Given::default();
+    let mut reader = Reader::new(query);
+    while let Some(filter) = reader.filter()? {
+        given.add(&filter, here)?;
+    }
+    match reader.regex() {
+        Some(Ok(term)) => given.query.terms.push(term),
+        Some(Err(letter)) => given.query.strange_flag = Some(letter),
+        None => {}
+    }
+    loop {
+        if let Some(filter) = reader.filter()? {
+            given.add(&filter, here)?;
+        } else if let Some(term) = reader.term()? {
+            given.look_for(term)?;
+        } else {
+            return Ok(given.query);
         }
-        Some(Err(letter)) => Some(letter),
-        None => None,
-    };
-    let mut reader = Reader { rest: query, at: 1 };
-    let mut terms = Vec::new();
-    while let Some(term) = reader.term()? {
-        if terms.len() == MAX_TERMS {
+    }
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Given {
+    query: Query,
+    /// The filters that stand once.
+    names: Vec<&'static str>,
+}
+
+impl Given {
+    fn add(&mut self, filter: &Written<'_>, here: &Here) -> Result<(), Wrong> {
+        let name = filter.name;
+        if !filter.excluded {
+            if self.names.contains(&name) {
+                let text = format!(
+                    "{name}: is given twice; it stands once (-{name}: as often as there is something to leave out)"
+                );
+                return Err(Wrong::new(filter.at, text));
+            }
+            self.names.push(name);
+        }
+        if self.query.conditions.len() == MAX_TERMS {
+            let text = format!("a query has at most {MAX_TERMS} filters");
+            return Err(Wrong::new(filter.at, text));
+        }
+        self.query.conditions.push(filter.read(here)?);
+        Ok(())
+    }
+
+    fn look_for(&mut self, term: Term) -> Result<(), Wrong> {
+        if self.query.terms.len() == MAX_TERMS {
             let text = format!("a query has at most {MAX_TERMS} words and phrases");
             return Err(Wrong::new(term.at, text));
         }
-        terms.push(term);
+        self.query.terms.push(term);
+        Ok(())
     }
-    Ok(Query {
-        terms,
-        strange_flag,
-    })
-}
-
-/// The whole query as a regular expression, if it has that form; or the letter behind it that is no flag. What holds
-/// more than a few letters there is a path.
-fn regex(query: &str) -> Option<Result<Term, char>> {
-    let before = query.chars().take_while(|c| c.is_whitespace()).count();
-    let (pattern, letters) = query.trim().strip_prefix('/')?.rsplit_once('/')?;
-    if pattern.is_empty() {
-        return None;
-    }
-    let mut flags = Flags::default();
-    for letter in letters.chars() {
-        match letter {
-            'i' => flags.any_case = true,
-            's' => flags.dot_all = true,
-            'x' => flags.verbose = true,
-            'm' => {}
-            letter => {
-                let few =
-                    letters.len() <= FLAGS && letters.chars().all(|c| c.is_ascii_alphabetic());
-                return few.then_some(Err(letter));
-            }
-        }
-    }
-    Some(Ok(Term {
-        kind: Kind::Regex(flags),
-        text: pattern.to_owned(),
-        excluded: false,
-        at: before + 2,
-    }))
-}
-
-struct Reader<'a> {
-    rest: &'a str,
-    at: usize,
-}
-
-impl<'a> Reader<'a> {
-    fn term(&mut self) -> Result<Option<Term>, Wrong> {
-        self.take(|c| c.is_whitespace());
-        if self.rest.is_empty() {
-            return Ok(None);
-        }
-        let excluded = excludes(self.rest);
-        if excluded {
-            self.skip(1);
-        }
-        if let Some(text) = self.phrase()? {
-            let at = self.at + 1;
-            let kind = Kind::Phrase;
-            self.skip(text.chars().count() + text.matches('"').count() + 2);
-            return Ok(Some(Term {
-                kind,
-                text,
-                excluded,
-                at,
-            }));
-        }
-        let at = self.at;
-        Ok(Some(Term {
-            kind: Kind::Word,
-            text: self.take(|c| !c.is_whitespace()).to_owned(),
-            excluded,
-            at,
-        }))
-    }
-
-    /// The phrase that begins here; two quotes with nothing between are a word.
-    fn phrase(&self) -> Result<Option<String>, Wrong> {
-        let Some(inside) = self.rest.strip_prefix('"') else {
-            return Ok(None);
-        };
-        let (mut text, mut chars) = (String::new(), inside.chars().peekable());
-        loop {
-            match chars.next() {
-                Some('"') if text.trim().is_empty() => return Ok(None),
-                Some('"') => return Ok(Some(text)),
-                Some('\\') if chars.next_if_eq(&'"').is_some() => text.push('"'),
-                Some(c) => text.push(c),
-                None => {
-                    let text = "the phrase that begins here is not closed: expected \" at its end \
-                                (a quotation mark itself is found by /\"/)";
-                    return Err(Wrong::new(self.at, text));
-                }
-            }
-        }
-    }
-
-    fn take(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
-        let end = self.rest.find(|c| !wanted(c)).unwrap_or(self.rest.len());
-        let (taken, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
-        self.at += taken.chars().count();
-        self.rest = rest;
-        taken
-    }
-
-    fn skip(&mut self, chars: usize) {
-        let mut left = self.rest.chars();
-        self.at += left.by_ref().take(chars).count();
-        self.rest = left.as_str();
-    }
-}
-
-/// Whether the `-` that a term begins with excludes it: options (`--flag`) and arrows (`->`) are words.
-fn excludes(term: &str) -> bool {
-    let behind = term.strip_prefix('-').and_then(|t| t.chars().next());
-    behind.is_some_and(|c| !c.is_whitespace() && !matches!(c, '-' | '>' | '='))
 }
 
 #[cfg(test)]
 mod tests {
+    use filrouge_sources::Role;
+    use filrouge_types::Timestamp;
+    use jiff::tz::TimeZone;
+
     use super::*;
+    use crate::condition::{Speaker, What};
+
+    /// Saturday, 21 November 2026.
+    fn here() -> Here {
+        Here {
+            now: Timestamp::from_millis(1_795_300_200_000).unwrap(),
+            zone: TimeZone::UTC,
+        }
+    }
+
+    fn parse(query: &str) -> Result<Query, Wrong> {
+        super::parse(query, &here())
+    }
+
+    fn conditions(query: &str) -> Vec<(What, bool)> {
+        let conditions = parse(query).unwrap().conditions.into_iter();
+        conditions.map(|one| (one.what, one.excluded)).collect()
+    }
 
     fn words(query: &str) -> Vec<(Kind, String, bool, usize)> {
         let terms = parse(query).unwrap().terms;
@@ -301,5 +282,123 @@ mod tests {
             2 * MAX_TERMS + 1
         );
         assert!(parse("  ").unwrap().terms.is_empty());
+    }
+
+    #[test]
+    fn filters_stand_between_words() {
+        let query =
+            r#"agent:build foo -tool:bash "a b" role:user -project:"my project" bar session:s1"#;
+        let expected = [
+            (What::Agent("build".to_owned()), false),
+            (What::Tool("bash".to_owned()), true),
+            (What::Role(Speaker::Of(Role::User)), false),
+            (What::Project("my project".to_owned()), true),
+            (What::Session("s1".to_owned()), false),
+        ];
+        assert_eq!(conditions(query), expected);
+        let found = words(query)
+            .into_iter()
+            .map(|(kind, text, _, at)| (kind, text, at));
+        let expected = [
+            (Kind::Word, "foo".to_owned(), 13),
+            (Kind::Phrase, "a b".to_owned(), 29),
+            (Kind::Word, "bar".to_owned(), 66),
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+        assert_eq!(
+            conditions("-role:tool -role:system source:Claude-Code"),
+            [
+                (What::Role(Speaker::Tool), true),
+                (What::Role(Speaker::Of(Role::System)), true),
+                (What::Source("claude-code".to_owned()), false),
+            ]
+        );
+    }
+
+    #[test]
+    fn dates_are_stretches_of_time() {
+        let day = 86_400_000;
+        let christmas = 1_766_620_800_000;
+        for (query, since, until) in [
+            ("on:25-december", Some(christmas), Some(christmas + day)),
+            (
+                "on:2025-12-25T17:00",
+                Some(christmas),
+                Some(christmas + day),
+            ),
+            ("after:2025-12-25", Some(christmas), None),
+            ("before:25-dec-2025", None, Some(christmas)),
+            ("before:\"25 décembre\"", None, Some(christmas)),
+            ("after:2025-12-25T00:00:01Z", Some(christmas + 1000), None),
+        ] {
+            let expected = [(What::Within(since, until), false)];
+            assert_eq!(conditions(query), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn colons_elsewhere_are_part_of_words() {
+        for word in [
+            "std::vec",
+            "http://x",
+            "foo:bar",
+            "tool::call",
+            "source://x",
+            "Agent:x",
+            "myagent:x",
+            "agent",
+        ] {
+            assert!(conditions(word).is_empty(), "{word}");
+            assert_eq!(
+                words(word),
+                [(Kind::Word, word.to_owned(), false, 1)],
+                "{word}"
+            );
+        }
+        let phrase = (Kind::Phrase, "agent:x".to_owned(), false, 2);
+        assert_eq!(words("\"agent:x\""), [phrase]);
+        assert!(conditions("\"agent:x\" -\"on:y\"").is_empty());
+    }
+
+    #[test]
+    fn filters_stand_before_and_behind_a_regex() {
+        for (query, at) in [
+            ("agent:x /a b/i", 10),
+            ("/a b/i agent:x", 2),
+            (" agent:x /a b/i on:today ", 11),
+            ("/a b/i project:/usr/lib/", 2),
+        ] {
+            let flags = Flags {
+                any_case: true,
+                ..Flags::default()
+            };
+            let term = (Kind::Regex(flags), "a b".to_owned(), false, at);
+            assert_eq!(words(query), [term], "{query}");
+            assert!(!conditions(query).is_empty(), "{query}");
+        }
+        let inside = words("/a agent:x b/");
+        let kind = Kind::Regex(Flags::default());
+        assert_eq!(inside, [(kind, "a agent:x b".to_owned(), false, 2)]);
+    }
+
+    #[test]
+    fn wrong_filters_are_pointed_at() {
+        for (query, at, word) in [
+            ("é role:nobody", 8, "user, assistant, system or tool"),
+            ("source:gemini", 8, "opencode, claude-code, codex, ledger"),
+            ("x on:click", 6, "28-december"),
+            ("x -before:31-february", 11, "no day"),
+            ("agent:a b agent:c", 11, "twice"),
+            ("agent: b", 7, "needs a value"),
+            ("agent:\"\"", 7, "needs a value"),
+            ("tool:\"bash", 6, "not closed"),
+        ] {
+            let wrong = parse(query).unwrap_err();
+            assert_eq!(wrong.at, at, "{query}: {wrong}");
+            assert!(wrong.text.contains(word), "{query}: {wrong}");
+        }
+        assert_eq!(conditions("-agent:a -agent:b agent:c").len(), 3);
+        let many = "-tool:x ".repeat(MAX_TERMS + 1);
+        assert_eq!(parse(&many).unwrap_err().at, 8 * MAX_TERMS + 1);
     }
 }

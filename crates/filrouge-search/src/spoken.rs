@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use filrouge_sources::{Header, Message, Part, PartKind, Role};
+use filrouge_sources::{Header, Message, MessageError, Part, PartKind, Role};
 use filrouge_store::text_index::{TITLE, fold};
 
 use crate::fields::{self, Field};
@@ -76,22 +76,14 @@ impl<'a> Spoken<'a> {
     /// A message.
     #[must_use]
     pub fn of(message: &'a Message) -> Self {
-        let mut pieces = Vec::with_capacity(message.parts.len());
-        message
-            .parts
-            .iter()
-            .for_each(|part| of_part(part, &mut pieces));
-        if let Some(error) = &message.error {
-            fields::of_error(error, &mut |field, text| {
-                pieces.push(Piece::of_message(field, text));
-            });
-        }
+        let mut texts = Vec::with_capacity(message.parts.len());
+        pieces(&message.parts, message.error.as_ref(), &mut texts);
         Self {
             id: Cow::Borrowed(&message.id),
             role: Some(message.role),
             created: message.created,
             agent: message.agent.as_deref().map(Cow::Borrowed),
-            pieces,
+            pieces: texts,
         }
     }
 
@@ -202,6 +194,20 @@ impl<'a> Piece<'a> {
             at: None,
             text: Cow::Borrowed(text),
         }
+    }
+}
+
+/// Adds the texts of parts of a message, and of the error it ended in.
+pub(crate) fn pieces<'a>(
+    parts: &'a [Part],
+    error: Option<&'a MessageError>,
+    texts: &mut Vec<Piece<'a>>,
+) {
+    parts.iter().for_each(|part| of_part(part, texts));
+    if let Some(error) = error {
+        fields::of_error(error, &mut |field, text| {
+            texts.push(Piece::of_message(field, text));
+        });
     }
 }
 

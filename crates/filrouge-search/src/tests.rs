@@ -16,18 +16,23 @@ use super::sieve::Sieve;
 use super::view::View;
 use super::*;
 use crate::answer::{Hit, Results};
+use crate::literals;
 use crate::matcher::Matcher;
-use crate::search::EXCERPTS;
+use crate::find::EXCERPTS;
+use crate::spoken::Spoken;
 use filrouge_sources::library::{Library, made};
 use filrouge_sources::{Conversation, Header, Message, MessageError, PartKind, Role};
+use filrouge_store::text_index::fold;
 use plainly::{plainly, texts};
 use spelled::{Dice, Spelled, spell};
 
-/// What JSON escapes, what has several cases, what is composed, and what the sieve could take for an escape.
-const ALPHABET: [char; 38] = [
+/// What JSON escapes, what has several cases and spellings, what is composed, and what the sieve could take for an
+/// escape.
+const ALPHABET: [char; 54] = [
     'a', 'a', 'k', 'K', 's', 'S', 'ſ', '\u{212a}', 'İ', 'i', 'é', 'e', '\u{301}', 'É', 'ß', 'ẞ',
-    'Σ', 'ς', '日', '本', '😀', '"', '\\', '/', '\n', '\t', '\u{1b}', '\u{7f}', ' ', ' ', '_', '-',
-    ':', 'u', '0', '4', '1', '\u{2028}',
+    'Σ', 'ς', 'ί', '日', '本', '😀', '"', '\\', '/', '\n', '\t', '\u{1b}', '\u{7f}', ' ', ' ', '_',
+    '-', ':', 'u', '0', '4', '1', '\u{2028}', 'œ', 'o', 'ﬁ', 'Ｅ', '＂', '\u{3000}', 'か', 'が',
+    '\u{3099}', '한', '하', '\u{1112}', '\u{1161}', '\u{11ab}', '\u{f900}',
 ];
 
 fn nasty(most: usize) -> impl Strategy<Value = String> {
@@ -121,12 +126,14 @@ fn piece(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Option<St
     let start = dice.roll(text.len() as u64 + 1) as usize;
     let len = 1 + dice.roll(5) as usize;
     let piece: String = text.iter().skip(start).take(len).collect();
-    let piece: String = match dice.roll(3) {
+    let piece: String = match dice.roll(5) {
         0 => piece.to_uppercase(),
         1 => piece.nfc().collect(),
+        2 => piece.nfd().collect(),
+        3 => fold(&piece).into_owned(),
         _ => piece,
     };
-    if piece.trim().is_empty() {
+    if piece.trim().is_empty() || fold(&piece).is_empty() {
         return None;
     }
     let word = !piece.contains(char::is_whitespace) && !piece.starts_with(['"', '-']);
@@ -145,6 +152,7 @@ fn asked(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Option<As
     let mut ask = Ask {
         query: words.join(" "),
         limit: 1 + dice.roll(3) as usize,
+        order: crate::Order::Newest,
         ..Ask::default()
     };
     match dice.roll(8) {
@@ -154,7 +162,7 @@ fn asked(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Option<As
         3 => (ask.since, ask.until) = (Some(4), Some(15)),
         _ => {}
     }
-    let query = query::parse(&ask.query).ok()?;
+    let query = query::parse(&ask.query, &ask.here()).ok()?;
     let is_word = |term: &Term| !matches!(term.kind, Kind::Regex(_));
     query.terms.iter().all(is_word).then_some(ask)
 }
@@ -201,17 +209,50 @@ proptest! {
     #[test]
     fn the_sieve_lets_through_whatever_matches(text in nasty(14), pattern in 0..REGEXES.len(), seed in any::<u64>()) {
         let mut dice = Dice(seed);
-        let query = query::parse(REGEXES[pattern]).unwrap();
-        let matcher = Matcher::new(&query, None, false).unwrap();
+        let query = query::parse(REGEXES[pattern], &Ask::default().here()).unwrap();
+        let matcher = Matcher::new(&query, &[], false).unwrap();
         let input = format!("{{\"q\":{}}}", spell(&text, &mut dice));
         let matches = matcher.of_text(Field::ToolInput, &input, u64::MAX) != 0;
         let record = match dice.roll(2) {
             0 => format!("{{\"input\":{input}}}"),
             _ => format!("{{\"input\":{}}}", spell(&input, &mut dice)),
         };
-        let passes = |runs| Sieve::new(Some(runs)).may_hold(record.as_bytes());
+        let passes = |runs| Sieve::new(Some(runs), matcher.folds()).may_hold(record.as_bytes());
         let all = matcher.runs().all(|(_, runs)| runs.is_empty() || passes(runs));
         prop_assert!(all || !matches, "{} in {}", REGEXES[pattern], record);
+    }
+
+    #[test]
+    fn the_sieve_lets_through_words_in_any_spelling(text in nasty(14), from in 0_usize..14, len in 1_usize..6, seed in any::<u64>()) {
+        let mut dice = Dice(seed);
+        let folded: Vec<char> = fold(&text).chars().collect();
+        let word: String = folded.iter().skip(from).take(len).collect();
+        let Some(run) = literals::longest(&word) else {
+            return Ok(());
+        };
+        let record = spell(&text, &mut dice);
+        let sieve = Sieve::new(Some(&[run]), true);
+        prop_assert!(sieve.may_hold(record.as_bytes()), "{:?} in {}", word, record);
+    }
+
+    #[test]
+    fn an_index_can_be_asked_for_the_literals(text in nasty(14), words in nasty(5), pattern in 0..REGEXES.len()) {
+        for query in [REGEXES[pattern].to_owned(), format!("\"{}\"", words.replace('"', ""))] {
+            let Ok(query) = query::parse(&query, &Ask::default().here()) else {
+                continue;
+            };
+            let Ok(matcher) = Matcher::new(&query, &[], false) else {
+                continue;
+            };
+            let part = [made::text("p", &text)];
+            let message = made::message("m", Role::User, part.to_vec());
+            let spoken = Spoken::of(&message);
+            let folded = spoken.folded();
+            let holds = |any: &Vec<String>| any.iter().any(|one| folded.contains(one.as_str()));
+            if matcher.wanted != 0 && matcher.is_in(&spoken) {
+                prop_assert!(matcher.literals().iter().all(holds), "{:?} in {:?}", matcher.literals(), folded);
+            }
+        }
     }
 
     #[test]

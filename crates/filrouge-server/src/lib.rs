@@ -13,6 +13,7 @@ mod problem;
 mod recordings;
 mod request_id;
 mod routes;
+mod search;
 mod serve;
 #[cfg(feature = "otel")]
 mod telemetry;
@@ -24,6 +25,7 @@ pub use limits::{LargeAnswer, LimitSettings, Limits, Rate, RateSubject, Retry, S
 pub use mcp::{McpSettings, serve_mcp};
 pub use metrics::Metrics;
 pub use routes::router;
+pub use search::SearchSettings;
 pub use serve::{App, ListenError, bind, serve};
 pub use webhooks::{
     DeadLetter, SecretError, WebhookAction, WebhookError, WebhookFeed, WebhookName,

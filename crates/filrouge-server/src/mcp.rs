@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::Response;
-use filrouge_mcp::{Histories, HttpService, HttpSettings, McpServer, OfCaller, Own};
+use filrouge_mcp::{Corpus, Histories, HttpService, HttpSettings, McpServer, OfCaller, Own};
 use filrouge_sources::Library;
 use filrouge_sources::ledger::LedgerSource;
 use tokio::runtime::Handle;
@@ -75,8 +75,10 @@ pub(crate) async fn call(
     let mounted = app.mcp();
     // What a write would be held by means nothing here.
     let scope = caller.scope.with_hold(None);
+    let searcher = app.search().of_histories(&mounted.library, app.engine(), &scope);
     let ledger = LedgerSource::new(app.engine().clone(), scope, Handle::current());
     let library = mounted.library.with(Arc::new(ledger));
-    request.extensions_mut().insert(OfCaller(library));
+    let corpus = Corpus { library, searcher };
+    request.extensions_mut().insert(OfCaller(corpus));
     mounted.service.handle(request).await.map(Body::new)
 }

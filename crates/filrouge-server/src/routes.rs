@@ -33,6 +33,7 @@ mod lineage;
 mod metrics;
 mod openapi;
 mod resume;
+mod search;
 mod session;
 mod sessions;
 mod stats;
@@ -79,6 +80,7 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(lineage::show))
         .routes(routes!(stats::show))
         .routes(routes!(identity_turns::list))
+        .routes(routes!(search::find))
         .routes(routes!(health::alive))
         .routes(routes!(health::ready))
         .routes(routes!(metrics::show))

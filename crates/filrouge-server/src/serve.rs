@@ -23,6 +23,7 @@ use crate::observe;
 use crate::recordings::Recordings;
 use crate::routes::router;
 use crate::routes::technical_status::Lately;
+use crate::search::SearchSettings;
 use crate::transport::{self, Transport};
 use crate::webhooks::Webhooks;
 
@@ -48,13 +49,14 @@ struct Parts {
     metrics: Arc<Metrics>,
     recordings: Recordings,
     mcp: Mounted,
+    search: SearchSettings,
     statuses: Lately,
     stopping: watch::Sender<bool>,
 }
 
 impl App {
     /// The engine, who is let in, the anchor's keeper, the bounds of what
-    /// callers may take, and what agents are answered from over MCP.
+    /// callers may take, what agents are answered from over MCP, and what searches are answered with.
     #[must_use]
     pub fn new(
         engine: Arc<Engine>,
@@ -62,6 +64,7 @@ impl App {
         anchor: Option<AnchorKeeper>,
         limits: LimitSettings,
         mcp: McpSettings,
+        search: SearchSettings,
     ) -> Self {
         let metrics = Arc::new(Metrics::default());
         Self(Arc::new(Parts {
@@ -72,6 +75,7 @@ impl App {
             limits: Limits::new(limits, metrics.clone()),
             recordings: Recordings::new(&metrics),
             mcp: Mounted::new(mcp),
+            search,
             metrics,
             statuses: Lately::default(),
             stopping: watch::Sender::new(false),
@@ -98,6 +102,11 @@ impl App {
     /// What agents are answered from.
     pub(crate) fn mcp(&self) -> &Mounted {
         &self.0.mcp
+    }
+
+    /// What searches are answered with.
+    pub(crate) fn search(&self) -> &SearchSettings {
+        &self.0.search
     }
 
     /// What was said lately of how tenants do.

@@ -41,6 +41,13 @@ pub(crate) fn is_id(text: &str) -> bool {
         && !text.chars().any(char::is_control)
 }
 
+/// A path without symbolic links and relative steps, as far as there is something at it.
+pub(crate) fn canonical(path: &Path) -> PathBuf {
+    let full = path.canonicalize();
+    full.or_else(|_| std::path::absolute(path))
+        .unwrap_or_else(|_| path.to_owned())
+}
+
 /// What a folder is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {

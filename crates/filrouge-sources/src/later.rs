@@ -1,10 +1,13 @@
 //! A history that may not be there yet.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::files::canonical;
 use crate::{
-    Conversation, Listing, LoadedSession, ReadError, Scan, Skipped, Source, SourceError, Stamp,
+    Conversation, Listing, LoadedSession, ReadError, Scan, Since, Skipped, Source, SourceError,
+    Stamp,
 };
 
 /// A place is looked at again after this time at the earliest; new data is to be seen within a second.
@@ -18,6 +21,7 @@ pub(crate) struct Later {
     name: &'static str,
     generation: &'static str,
     open: Open,
+    at: PathBuf,
     state: Mutex<State>,
     nothing: Arc<Listing>,
 }
@@ -29,10 +33,15 @@ struct State {
 }
 
 impl Later {
-    pub(crate) fn new(name: &'static str, generation: &'static str, open: Open) -> Self {
+    pub(crate) fn new(
+        (name, generation): (&'static str, &'static str),
+        path: &Path,
+        open: Open,
+    ) -> Self {
         Self {
             name,
             generation,
+            at: canonical(path),
             open,
             state: Mutex::default(),
             nothing: Arc::default(),
@@ -80,6 +89,25 @@ impl Source for Later {
 
     fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
         self.found()?.stamp(id)
+    }
+
+    fn place(&self) -> Option<&Path> {
+        Some(&self.at)
+    }
+
+    fn lasting(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
+        self.found()?.lasting(id)
+    }
+
+    fn since(&self, known: &[(&str, Stamp)]) -> Result<Vec<Since>, SourceError> {
+        match self.source()? {
+            Some(source) => source.since(known),
+            None => Ok(vec![Since::Changed; known.len()]),
+        }
+    }
+
+    fn whole(&self) -> Option<Stamp> {
+        self.source().ok()??.whole()
     }
 
     fn conversation(&self, id: &str) -> Result<Conversation, ReadError> {

@@ -8,6 +8,7 @@ mod notes;
 mod parts;
 mod rows;
 mod turns;
+mod units;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ use crate::{
     Conversation, Found, Header, Listing, LoadedSession, ReadError, Scan, SkipReason, Skipped,
     Source, SourceError, Stamp,
 };
+
+pub use units::{Units, header, loose_unit, seq_told_by, units};
 
 /// Most sessions that are listed, the newest.
 const LIST_MAX: usize = 10_000;

@@ -31,4 +31,6 @@ pub use conversation::{
 pub use import::{ForeignSession, ForeignTurn, LoadedSession, Outcome};
 pub use library::{Library, LibraryError};
 pub use skip::{SkipReason, Skipped, count_by_reason};
-pub use source::{Found, Header, Listing, Origin, ReadError, Scan, Source, SourceError, Stamp};
+pub use source::{
+    Found, Header, Listing, Origin, ReadError, Scan, Since, Source, SourceError, Stamp,
+};

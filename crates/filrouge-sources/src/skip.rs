@@ -95,7 +95,8 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    pub(crate) fn new(path: &Path, reason: SkipReason, detail: impl Into<String>) -> Self {
+    /// What was skipped at a path, why, and what a person is told of it.
+    pub fn new(path: &Path, reason: SkipReason, detail: impl Into<String>) -> Self {
         Self {
             path: path.to_owned(),
             reason,

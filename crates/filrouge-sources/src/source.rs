@@ -1,6 +1,6 @@
 //! The port every foreign history is read through (DESIGN §10).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -67,6 +67,17 @@ pub struct Listing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stamp(pub u64, pub u64);
 
+/// What has become of a session since it had a lasting mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Since {
+    /// Nothing.
+    Same,
+    /// Nothing, and this mark is cheaper to compare from now on.
+    SameAs(Stamp),
+    /// It may be another, or is gone.
+    Changed,
+}
+
 /// Which raw records a scan looks at.
 ///
 /// `may_hold` is asked with the JSON text as stored, before anything is parsed; it errs only by saying yes.
@@ -129,6 +140,39 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// [`ReadError`], as [`Source::conversation`].
     fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError>;
+
+    /// Where it lies, without symbolic links as far as it is there: what an index of it is named after. `None`: it is
+    /// never indexed.
+    fn place(&self) -> Option<&Path> {
+        None
+    }
+
+    /// As [`Source::stamp`], but the same in every process and after a restart: to be kept on disk. It does not tell
+    /// whether the header is the same.
+    ///
+    /// # Errors
+    /// As [`Source::stamp`].
+    fn lasting(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
+        self.stamp(id)
+    }
+
+    /// What has become of sessions since they had these lasting marks, in their order. Cheaper than asking for each.
+    ///
+    /// # Errors
+    /// [`SourceError`] when the history as a whole has become unreadable.
+    fn since(&self, known: &[(&str, Stamp)]) -> Result<Vec<Since>, SourceError> {
+        let one = |(id, mark): &(&str, Stamp)| match self.lasting(id) {
+            Ok(Some(now)) if now == *mark => Since::Same,
+            _ => Since::Changed,
+        };
+        Ok(known.iter().map(one).collect())
+    }
+
+    /// A lasting mark of the whole history, headers too: while it is the same, nothing at all has changed. `None` where
+    /// there is no cheap one, or something was written so lately that the file system's clock may not tell.
+    fn whole(&self) -> Option<Stamp> {
+        None
+    }
 
     /// A session with all its messages.
     ///

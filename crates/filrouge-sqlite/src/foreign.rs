@@ -16,7 +16,7 @@ mod tests;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
@@ -76,6 +76,10 @@ pub struct SchemaMark {
     /// SQLite's count of changes of the schema.
     version: i64,
 }
+
+/// A mark of the whole database that means the same in every process: while it is the same, nobody has written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SettledMark(files::Settled);
 
 /// A connection, and the files it was opened on.
 struct Opened {
@@ -140,6 +144,16 @@ impl ForeignDatabase {
             return Ok(Mark { files, commits });
         }
         self.patiently(|| self.mark_with_log(files))
+    }
+
+    /// The state of the files, for a mark that outlives the process: `None` when they were written to so lately that a
+    /// further write need not change the file system's times.
+    ///
+    /// # Errors
+    /// [`ForeignError`]
+    pub fn settled(&self) -> Result<Option<SettledMark>, ForeignError> {
+        let files = self.files()?;
+        Ok(files.settled(SystemTime::now()).map(SettledMark))
     }
 
     fn mark_with_log(&self, files: Files) -> Result<Mark, ForeignError> {

@@ -11,6 +11,7 @@ mod migrate;
 mod open;
 mod presence;
 mod rows;
+pub mod text_index;
 mod writer;
 
 pub use intake::SqliteIntake;

@@ -101,7 +101,11 @@ pub(crate) fn check_version() -> Result<(), Failure> {
     Ok(())
 }
 
-fn connect(path: &Path, busy_timeout: Duration, flags: OpenFlags) -> Result<Connection, Failure> {
+pub(crate) fn connect(
+    path: &Path,
+    busy_timeout: Duration,
+    flags: OpenFlags,
+) -> Result<Connection, Failure> {
     let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(|e| {
         let mut f = failure(e);
@@ -147,7 +151,7 @@ pub(crate) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, 
 }
 
 /// Turns the WAL on. SQLite does not wait for another process that is just doing the same, as it waits elsewhere.
-fn wal_mode(conn: &Connection, busy_timeout: Duration) -> Result<String, Failure> {
+pub(crate) fn wal_mode(conn: &Connection, busy_timeout: Duration) -> Result<String, Failure> {
     let until = Instant::now() + busy_timeout;
     loop {
         let mode = conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0));
@@ -160,7 +164,7 @@ fn wal_mode(conn: &Connection, busy_timeout: Duration) -> Result<String, Failure
     }
 }
 
-fn checkpoint_when_large(
+pub(crate) fn checkpoint_when_large(
     wal: &mut rusqlite::hooks::Wal,
     pages: std::ffi::c_int,
 ) -> rusqlite::Result<()> {

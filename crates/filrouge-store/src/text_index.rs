@@ -12,7 +12,7 @@ mod grams;
 pub mod memory;
 
 pub use fold::{fold, place};
-pub use grams::{grams, narrows};
+pub use grams::{each_gram, grams, narrows};
 
 use std::sync::Arc;
 

@@ -77,3 +77,12 @@ fn a_page_of_the_feed_is_bounded() {
         }
     });
 }
+
+fn index() -> filrouge_store::contract::text_index::IndexFixture {
+    filrouge_store::contract::text_index::memory()
+}
+
+mod index_contract {
+    use super::index;
+    filrouge_store::index_contract_tests!(index);
+}

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 mod contents;
+mod index;
+mod models;
 mod operation;
 mod sessions;
 mod sources;
@@ -15,6 +17,8 @@ mod transfer;
 use crate::config::SourceName;
 
 pub(crate) use contents::{Audit, AuditFormat, Erase, Redact};
+pub(crate) use index::Index;
+pub(crate) use models::{InstallModel, Models};
 pub(crate) use operation::{
     Anchor, Config, Doctor, DoctorSession, DoctorSpool, DoctorWebhooks, Keyring, Keys, Migrate,
     MigrateWhat, NewKey,
@@ -84,6 +88,9 @@ pub(crate) enum Command {
     Export(Export),
     /// Search what was said and done, in the ledger and in the histories of coding agents on this machine
     Search(Search),
+    /// Look at the indexes that make searching fast, and bring them up to date
+    #[command(subcommand)]
+    Index(Index),
     /// Serve the histories to an agent over MCP, on stdin and stdout
     #[command(args_conflicts_with_subcommands = true)]
     Mcp {
@@ -156,6 +163,9 @@ pub(crate) enum Command {
     },
     /// Bring the store's schema up to date; a server does it by itself when it starts
     Migrate(Migrate),
+    /// Install and list models, for search by meaning
+    #[command(subcommand)]
+    Models(Models),
     /// Look at the configuration
     #[command(subcommand)]
     Config(Config),

@@ -4,7 +4,9 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use crate::cli::{Cli, Command, Export, ExportFormat, Import, ImportSource, Mcp, Sessions, Stats};
+use crate::cli::{
+    Cli, Command, Export, ExportFormat, Import, ImportSource, Index, Mcp, Models, Sessions, Stats,
+};
 use crate::config::{Config, Program};
 use crate::exit::Usage;
 
@@ -22,12 +24,18 @@ mod erase;
 mod export;
 mod import;
 mod import_bundle;
+mod index_open;
+mod index_status;
+mod index_update;
 mod keyring;
 mod keys;
 mod lineage;
 mod mcp;
 mod mcp_install;
 mod migrate;
+mod models_check;
+mod models_install;
+mod models_list;
 mod redact;
 mod search;
 mod serve;
@@ -61,6 +69,13 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve { sources, .. } => serve::run(&config, &sources).await,
         Command::Sessions(what) => sessions(&config, what).await,
         Command::Search(asked) => search::run(&config, asked).await,
+        Command::Index(Index::Status { sources }) => index_status::run(&config, &sources).await,
+        Command::Index(Index::Update { sources }) => {
+            index_update::run(&config, &sources, false).await
+        }
+        Command::Index(Index::Rebuild { sources }) => {
+            index_update::run(&config, &sources, true).await
+        }
         Command::Mcp {
             what: Some(Mcp::Install(asked)),
             ..
@@ -114,6 +129,9 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Keys(what) => keys::run(&config, what).await,
         Command::Copy { from, to } => copy::run(&config, &from, &to).await,
         Command::Migrate(what) => migrate::run(&config, &what),
+        Command::Models(Models::Install(asked)) => models_install::run(&config, &asked),
+        Command::Models(Models::List) => models_list::run(&config),
+        Command::Models(Models::Check { texts }) => models_check::run(&config, &texts),
         Command::Config(crate::cli::Config::Show) => config_show::run(&config),
         Command::Completions { shell } => completions::run(shell),
     }

@@ -21,9 +21,11 @@ mod access;
 mod calls;
 mod general;
 mod hot;
+mod index;
 mod layers;
 mod limits;
 mod mcp;
+mod search;
 pub(crate) mod sources;
 mod spool;
 mod store;
@@ -32,10 +34,12 @@ mod webhooks;
 pub(crate) use access::AccessConfig;
 pub(crate) use calls::CallsConfig;
 pub(crate) use hot::{HotConfig, HotUrl, RedisUrl};
+pub(crate) use index::IndexConfig;
 use layers::Layers;
 pub(crate) use layers::Setting;
 pub(crate) use limits::LimitsConfig;
 pub(crate) use mcp::McpConfig;
+pub(crate) use search::SearchConfig;
 pub(crate) use sources::{Program, SourceName};
 pub(crate) use spool::SpoolConfig;
 pub(crate) use store::{PostgresUrl, StoreUrl};
@@ -64,6 +68,7 @@ pub(crate) struct Config {
     pub(crate) access: AccessConfig,
     pub(crate) limits: LimitsConfig,
     pub(crate) mcp: McpConfig,
+    pub(crate) search: SearchConfig,
     pub(crate) webhooks: Vec<WebhookConfig>,
     pub(crate) json: bool,
     pub(crate) unverified: bool,
@@ -108,6 +113,8 @@ struct File {
     limits: limits::LimitsFile,
     #[serde(default)]
     mcp: mcp::McpFile,
+    #[serde(default)]
+    search: search::SearchFile,
     #[serde(default)]
     webhooks: Vec<webhooks::WebhookFile>,
 }
@@ -196,6 +203,11 @@ impl Config {
             access: AccessConfig::read(&layers, &file.access, file.jwt)?,
             limits: LimitsConfig::read(&layers, &file.limits)?,
             mcp: McpConfig::read(&layers, file.mcp)?,
+            search: SearchConfig::read(
+                &layers,
+                file.search,
+                path.parent().unwrap_or(Path::new("")),
+            )?,
             webhooks: webhooks::read(file.webhooks, path.parent().unwrap_or(Path::new("")))?,
             file: layers.file.map(Path::to_owned),
             json: options.json,

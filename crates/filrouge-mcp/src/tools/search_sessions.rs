@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
-use filrouge_search::{Ask, Excerpt, Results, search_until};
+use filrouge_search::{Ask, Excerpt, Mode, Order, Results};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -18,7 +18,7 @@ pub(super) struct SearchSessions;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Arguments {
-    /// Words, all of which one message holds, in any order and case; "a phrase"; -word for what it must not hold; or /a regex/ with flags i, m, s, x.
+    /// Words, all of which one message holds, in any order and case; "a phrase"; -word for what it must not hold; or /a regex/ with flags i, m, s, x. Filters may stand between: agent:build, -tool:bash, role:user, project:name, on:28-december, before:2025-12-01, after:monday.
     query: String,
     /// Only what this agent's sessions and messages say.
     agent: Option<String>,
@@ -44,8 +44,48 @@ pub(super) struct Arguments {
     exclude_session: Option<String>,
     /// At most so many excerpts of a session; 5 when left out.
     excerpts: Option<Count>,
+    /// words (the default): everything that holds all words; meaning: what means the like, said in other words; both: as one list.
+    mode: Option<By>,
+    /// best (the default) or newest first.
+    order: Option<First>,
     /// nextCursor of the page before.
     cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum By {
+    Words,
+    Meaning,
+    Both,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum First {
+    Best,
+    Newest,
+}
+
+impl From<By> for Mode {
+    fn from(by: By) -> Self {
+        match by {
+            By::Words => Self::Words,
+            By::Meaning => Self::Meaning,
+            By::Both => Self::Both,
+        }
+    }
+}
+
+impl From<First> for Order {
+    fn from(first: First) -> Self {
+        match first {
+            First::Best => Self::Best,
+            First::Newest => Self::Newest,
+        }
+    }
 }
 
 impl Tool for SearchSessions {
@@ -64,6 +104,9 @@ impl Tool for SearchSessions {
         let now = call.now();
         let ask = Ask {
             query: arguments.query,
+            mode: arguments.mode.map(Into::into).unwrap_or_default(),
+            order: arguments.order.map(Into::into).unwrap_or_default(),
+            now: Some(now.as_millis()),
             agent: arguments.agent,
             project_id: arguments.project_id,
             tool: arguments.tool,
@@ -77,9 +120,10 @@ impl Tool for SearchSessions {
             excerpts: count(arguments.excerpts)?,
             cursor: arguments.cursor,
             mask: true,
+            ..Ask::default()
         };
         let stopped = || call.stopped.load(Ordering::Relaxed);
-        Ok(search_until(call.library, &ask, &stopped)?)
+        Ok(call.searcher.search(&ask, &stopped)?)
     }
 }
 
@@ -92,9 +136,10 @@ impl Readable for Results {
         let shown = self.sessions.len();
         let sessions = counted(self.total_sessions, "session", "sessions");
         let matches = counted(self.total_matches, "match", "matches");
+        let about = if self.exact { "" } else { "about " };
         let _ = writeln!(
             out,
-            "{matches} in {sessions}, {shown} of them here, the last changed first:"
+            "{about}{matches} in {sessions}, {shown} of them here:"
         );
         for hit in &self.sessions {
             let matches = counted(hit.matches, "match", "matches");

@@ -76,7 +76,7 @@ async fn no_caller_no_answer() {
 /// A page in a browser reaches this machine by a name of its own.
 #[tokio::test]
 async fn foreign_names_are_refused() {
-    let server = McpServer::new(Histories::All(library("amber")), Own::default());
+    let server = McpServer::new(Histories::All(library("amber").into()), Own::default());
     let settings = HttpSettings {
         hosts: vec!["filrouge.example.org".to_owned()],
         ..HttpSettings::default()
@@ -118,7 +118,7 @@ async fn foreign_names_are_refused() {
 
 #[tokio::test]
 async fn what_is_no_call_is_refused_by_status() {
-    let server = McpServer::new(Histories::All(library("amber")), Own::default());
+    let server = McpServer::new(Histories::All(library("amber").into()), Own::default());
     let settings = HttpSettings {
         body_bytes: 1_000,
         ..HttpSettings::default()
@@ -167,7 +167,7 @@ async fn what_is_no_call_is_refused_by_status() {
 /// Answers are JSON: who does not take streams is answered as well.
 #[tokio::test]
 async fn json_alone_is_enough_to_accept() {
-    let server = McpServer::new(Histories::All(library("amber")), Own::default());
+    let server = McpServer::new(Histories::All(library("amber").into()), Own::default());
     let service = HttpService::new(server, &HttpSettings::default());
     let list =
         json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} }).to_string();

@@ -158,7 +158,7 @@ async fn an_output_that_has_gone_ends_the_server() {
     let (mut ours, input) = tokio::io::duplex(1 << 16);
     let (output, nobody) = tokio::io::duplex(1 << 16);
     drop(nobody);
-    let server = McpServer::new(Histories::All(library("amber")), Own::default());
+    let server = McpServer::new(Histories::All(library("amber").into()), Own::default());
     let server = tokio::spawn(serve(server, input, output));
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": { "name": "list_sessions", "arguments": {}, "_meta": meta() } });

@@ -34,7 +34,7 @@ pub(crate) async fn call(
     let params = json!({ "name": tool, "arguments": arguments });
     let mut request = older().body(body("tools/call", &params)).unwrap();
     if let Some(library) = caller {
-        request.extensions_mut().insert(OfCaller(library));
+        request.extensions_mut().insert(OfCaller(library.into()));
     }
     read(service.handle(request).await).await
 }
@@ -56,7 +56,7 @@ pub(crate) async fn newest(
         .header("Mcp-Name", tool)
         .body(body("tools/call", &params))
         .unwrap();
-    request.extensions_mut().insert(OfCaller(caller));
+    request.extensions_mut().insert(OfCaller(caller.into()));
     read(service.handle(request).await).await
 }
 

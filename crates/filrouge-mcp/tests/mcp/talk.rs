@@ -20,7 +20,7 @@ pub(crate) async fn client_of(library: Library, own: Own) -> Client {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     tokio::spawn(async move {
         let (input, output) = tokio::io::split(theirs);
-        serve(McpServer::new(Histories::All(library), own), input, output).await
+        serve(McpServer::new(Histories::All(library.into()), own), input, output).await
     });
     ().serve(ours).await.unwrap()
 }
@@ -63,7 +63,7 @@ impl Lines {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         let server = tokio::spawn(async move {
             let (input, output) = tokio::io::split(theirs);
-            let server = McpServer::new(Histories::All(library), Own::default());
+            let server = McpServer::new(Histories::All(library.into()), Own::default());
             serve(server, input, output).await
         });
         Self {

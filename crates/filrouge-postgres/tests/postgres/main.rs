@@ -23,6 +23,7 @@ mod pooled;
 mod schema;
 mod statements;
 mod tamper;
+mod text_index;
 mod tls;
 mod urls;
 mod vacuum;
@@ -30,9 +31,10 @@ mod vacuum;
 /// Where the clocks of tests stand.
 const NOON: i64 = 1_700_000_000_000_000;
 
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("../../src/migrations/0001_journal.sql"),
     include_str!("../../src/migrations/0002_leases.sql"),
+    include_str!("../../src/migrations/0003_search.sql"),
 ];
 
 fn keyring() -> Arc<Keyring> {

@@ -89,7 +89,11 @@ mod tests {
         let vectors: Vec<_> = vectors.iter().map(|vector| Vector::of(vector)).collect();
         let nearest = |query: usize| {
             let rows = vectors.iter().map(Vector::stored).enumerate();
-            let told = rank(vectors[query].stored(), rows.filter(|(n, _)| *n != query), 1);
+            let told = rank(
+                vectors[query].stored(),
+                rows.filter(|(n, _)| *n != query),
+                1,
+            );
             told.best[0]
         };
         assert_eq!((nearest(0).0, nearest(1).0), (1, 0));

@@ -8,6 +8,18 @@ const SCALE: usize = size_of::<f32>();
 /// Summed up at once: as many as the compiler needs to take several in one instruction.
 const LANES: usize = 32;
 
+/// A vector of unit length with eight bits for each element, as an index keeps it. Products of two of one length are
+/// compared as they are: elements are measured by what they are on the average, not by the largest of each vector.
+#[must_use]
+pub fn quantized(exact: &[f32]) -> Vec<i8> {
+    #[allow(clippy::cast_precision_loss, reason = "no vector is that long")]
+    let scale = (exact.len() as f32).sqrt() * 20.0;
+    // `as` keeps within the bounds, and makes what is no number 0.
+    #[allow(clippy::cast_possible_truncation, reason = "meant")]
+    let element = |x: &f32| (x * scale).round().clamp(-127.0, 127.0) as i8;
+    exact.iter().map(element).collect()
+}
+
 /// A vector of unit length with eight bits for each dimension; some 0.4 % of a dimension's largest is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vector(Box<[u8]>);
@@ -21,7 +33,11 @@ impl Vector {
         let mut bytes = Vec::with_capacity(SCALE + exact.len());
         bytes.extend(scale.to_le_bytes());
         // Of zeroes nothing is left to divide by; `as` makes what is no number 0.
-        bytes.extend(exact.iter().map(|x| ((x / scale).round() as i8).cast_unsigned()));
+        bytes.extend(
+            exact
+                .iter()
+                .map(|x| ((x / scale).round() as i8).cast_unsigned()),
+        );
         Self(bytes.into())
     }
 
@@ -56,7 +72,9 @@ impl<'a> Stored<'a> {
         let (scale, values) = bytes.split_first_chunk::<SCALE>()?;
         let scale = f32::from_le_bytes(*scale);
         // No number of a vector of unit length is larger than 1.
-        (0.0..=1.0).contains(&scale).then_some(Self { scale, values })
+        (0.0..=1.0)
+            .contains(&scale)
+            .then_some(Self { scale, values })
     }
 
     /// How long the vector is.
@@ -72,7 +90,10 @@ impl<'a> Stored<'a> {
         (self.dimensions() == other.dimensions()).then(|| self.cosine(other))
     }
 
-    #[allow(clippy::cast_precision_loss, reason = "rounding to 24 bits changes no order that means anything")]
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "rounding to 24 bits changes no order that means anything"
+    )]
     fn cosine(&self, other: &Self) -> f32 {
         dot(self.values, other.values) as f32 * self.scale * other.scale
     }
@@ -80,9 +101,8 @@ impl<'a> Stored<'a> {
 
 /// At most 127² × dimensions: 100,000 of them have room.
 fn dot(one: &[u8], other: &[u8]) -> i32 {
-    let product = |(a, b): (&u8, &u8)| {
-        i32::from(i16::from(a.cast_signed()) * i16::from(b.cast_signed()))
-    };
+    let product =
+        |(a, b): (&u8, &u8)| i32::from(i16::from(a.cast_signed()) * i16::from(b.cast_signed()));
     let (mut ones, mut others) = (one.chunks_exact(LANES), other.chunks_exact(LANES));
     let mut sum = 0_i32;
     for (one, other) in ones.by_ref().zip(others.by_ref()) {
@@ -154,7 +174,11 @@ pub fn rank<'a, K>(
             continue;
         }
         let row = Reverse(row);
-        best.push(Reverse(Found { similarity, row, key }));
+        best.push(Reverse(Found {
+            similarity,
+            row,
+            key,
+        }));
         if best.len() > most {
             best.pop();
         }

@@ -7,15 +7,15 @@
 use std::collections::HashMap;
 
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, Reach, SessionNo, TITLE, TextIndex,
+    Candidate, CandidateQuery, DocumentNo, Reach, SessionNo, TITLE, TextIndex, narrows,
 };
 use filrouge_types::Failure;
 
+use super::Asked;
 use super::rank::Evidence;
-use crate::filter::Filter;
-use crate::literals::Run;
-use crate::matcher::Matcher;
-use crate::spoken::{Spoken, kind};
+use crate::spoken::Spoken;
+use crate::spoken::kind;
+use filrouge_sources::Role;
 
 /// How many candidates are looked through at most before the rest is estimated.
 const LOOKED_THROUGH: usize = 1_000;
@@ -23,31 +23,31 @@ const LOOKED_THROUGH: usize = 1_000;
 const IN_A_ROW: usize = 4;
 
 /// What is looked for in one index.
-pub(crate) struct Look<'a> {
-    pub(crate) index: &'a dyn TextIndex,
-    pub(crate) reach: &'a Reach,
+pub(super) struct Look<'a> {
+    pub(super) index: &'a dyn TextIndex,
+    pub(super) reach: &'a Reach,
     /// Only in these sessions.
-    pub(crate) sessions: Option<&'a [SessionNo]>,
-    pub(crate) matcher: &'a Matcher,
-    pub(crate) filter: &'a Filter<'a>,
+    pub(super) sessions: Option<&'a [SessionNo]>,
+    pub(super) asked: &'a Asked<'a>,
     /// Of a session: the agent of its messages that name none.
-    pub(crate) agent: &'a (dyn Fn(SessionNo) -> Option<Box<str>> + Sync),
-    pub(crate) stopped: &'a (dyn Fn() -> bool + Sync),
+    pub(super) agent: &'a dyn Fn(SessionNo) -> Option<Box<str>>,
 }
 
 /// What one session holds.
 #[derive(Debug, Default)]
-pub(crate) struct InSession {
-    pub(crate) evidence: Evidence,
+pub(super) struct InSession {
+    /// Its number in the index.
+    pub(super) session: SessionNo,
+    pub(super) evidence: Evidence,
     /// The documents that hold it: the title, then in the order they were said.
-    pub(crate) held: Vec<DocumentNo>,
+    pub(super) held: Vec<DocumentNo>,
     /// Those that may hold it and were not looked through, in the same order and behind the others.
-    pub(crate) open: Vec<DocumentNo>,
+    pub(super) open: Vec<DocumentNo>,
 }
 
 impl Look<'_> {
     /// The sessions that hold it, or may.
-    pub(crate) fn find(&self) -> Result<HashMap<SessionNo, InSession>, Failure> {
+    pub(super) fn find(&self) -> Result<HashMap<SessionNo, InSession>, Failure> {
         let candidates = self.candidates()?;
         let total = candidates.len();
         let mut sessions = by_session(candidates);
@@ -57,17 +57,15 @@ impl Look<'_> {
             for (no, documents) in sessions {
                 let numbers: Vec<_> = documents.iter().map(|c| c.document).collect();
                 let mut one = InSession {
-                    evidence: Evidence {
-                        exact: true,
-                        ..Evidence::default()
-                    },
+                    session: no,
+                    evidence: Evidence::NONE,
                     ..InSession::default()
                 };
                 self.look_through(no, &numbers, usize::MAX, &mut one)?;
                 if !one.held.is_empty() {
                     found.insert(no, one);
                 }
-                if (self.stopped)() {
+                if (self.asked.stopped)() {
                     break;
                 }
             }
@@ -92,9 +90,12 @@ impl Look<'_> {
         let (mut looked, mut held) = (0, 0);
         for (no, documents) in sessions {
             let numbers: Vec<_> = documents.iter().map(|c| c.document).collect();
-            let mut one = InSession::default();
+            let mut one = InSession {
+                session: no,
+                ..InSession::default()
+            };
             let some = if looked < LOOKED_THROUGH { IN_A_ROW } else { 0 };
-            if some > 0 && !(self.stopped)() {
+            if some > 0 && !(self.asked.stopped)() {
                 looked += self.look_through(no, &numbers, some, &mut one)?;
                 held += one.held.len();
             } else {
@@ -123,7 +124,8 @@ impl Look<'_> {
         let mut looked = 0;
         self.index.bodies(documents, &mut |document, body| {
             looked += 1;
-            if let Some(evidence) = self.weigh(agent.as_deref(), body) {
+            let spoken = Spoken::decode(body).ok();
+            if let Some(evidence) = spoken.and_then(|s| self.asked.weigh(agent.as_deref(), &s)) {
                 one.evidence.add(Evidence {
                     exact: one.evidence.exact,
                     ..evidence
@@ -144,44 +146,26 @@ impl Look<'_> {
         Ok(looked)
     }
 
-    /// What speaks for a document, if it holds what is looked for.
-    fn weigh(&self, agent: Option<&str>, body: &[u8]) -> Option<Evidence> {
-        let spoken = Spoken::decode(body).ok()?;
-        if !self.filter.lets_spoken(agent, &spoken) {
-            return None;
-        }
-        self.matcher.weigh(&spoken)
-    }
-
     fn candidates(&self) -> Result<Vec<Candidate>, Failure> {
-        let terms: Vec<Vec<String>> = self
-            .matcher
-            .runs()
-            .filter_map(|(_, runs)| literals(runs))
-            .collect();
+        let filter = self.asked.filter;
         self.index.candidates(&CandidateQuery {
             reach: self.reach,
             sessions: self.sessions,
-            kinds: self.filter.kinds(),
-            since: self.filter.since(),
-            until: self.filter.until(),
-            terms: &terms,
+            kinds: filter.kinds(),
+            since: filter.since(),
+            until: filter.until(),
+            terms: &narrowing(&self.asked.question.matcher.literals()),
             any: false,
         })
     }
 }
 
-/// The literals of a term as an index looks for them; `None` when one of them narrows nothing.
-fn literals(runs: &[Run]) -> Option<Vec<String>> {
-    let folded = runs.iter().map(|run| {
-        let text: String = run.iter().collect();
-        crate::spoken::folded_literal(&text)
-    });
-    let folded: Vec<String> = folded.collect();
-    let narrow = folded
+/// The terms that an index can narrow by.
+fn narrowing(terms: &[Vec<String>]) -> Vec<Vec<String>> {
+    let narrow = terms
         .iter()
-        .all(|one| filrouge_store::text_index::narrows(one));
-    (narrow && !folded.is_empty()).then_some(folded)
+        .filter(|term| term.iter().all(|literal| narrows(literal)));
+    narrow.cloned().collect()
 }
 
 /// Candidates by their sessions, in the order they are shown: the title, then as they were said.
@@ -204,4 +188,28 @@ fn by_session(candidates: Vec<Candidate>) -> Vec<(SessionNo, Vec<Candidate>)> {
 /// How many of `open` hold it when `held` of `looked` did.
 fn estimate(open: usize, held: usize, looked: usize) -> usize {
     (open * held).checked_div(looked).unwrap_or(open)
+}
+
+/// The first message of an agent behind a question, in the order they were said: what was answered.
+pub(super) fn answer_to(
+    index: &dyn TextIndex,
+    reach: &Reach,
+    session: SessionNo,
+    question: &Spoken<'_>,
+) -> Result<Option<DocumentNo>, Failure> {
+    let candidates = index.candidates(&CandidateQuery {
+        reach,
+        sessions: Some(&[session]),
+        kinds: 1 << kind(Some(Role::Assistant)) | 1 << kind(Some(Role::User)),
+        since: Some(question.created),
+        until: None,
+        terms: &[],
+        any: false,
+    })?;
+    let behind = |c: &&Candidate| c.kind == kind(Some(Role::Assistant));
+    let first = candidates
+        .iter()
+        .filter(behind)
+        .min_by_key(|c| (c.created, c.document));
+    Ok(first.map(|candidate| candidate.document))
 }

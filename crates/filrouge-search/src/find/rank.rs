@@ -24,6 +24,15 @@ pub(crate) enum Weight {
 }
 
 impl Weight {
+    /// All, the least telling first.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Printed,
+        Self::Asked,
+        Self::Thought,
+        Self::Answered,
+        Self::Said,
+    ];
+
     /// That of a text.
     pub(crate) const fn of(field: Field, role: Option<Role>) -> Self {
         match (field, role) {
@@ -68,6 +77,23 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
+    /// What speaks for a session of which nothing was found.
+    pub(crate) const NONE: Self = Self {
+        matches: 0,
+        exact: true,
+        title: false,
+        weight: Weight::Printed,
+        whole: false,
+        near: false,
+    };
+
+    /// What all messages of a session come to.
+    pub(crate) fn of_all(messages: impl Iterator<Item = Self>) -> Self {
+        let mut all = Self::NONE;
+        messages.for_each(|one| all.add(one));
+        all
+    }
+
     /// Adds what speaks for another message of the session.
     pub(crate) fn add(&mut self, other: Self) {
         self.matches += other.matches;

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use unicode_normalization::UnicodeNormalization;
-
 use filrouge_sources::{Conversation, Header, Message, PartKind};
+use filrouge_store::text_index::fold;
 
 use crate::ask::Ask;
 use crate::fields;
@@ -33,14 +32,7 @@ pub(super) fn texts(message: &Message) -> Vec<(Option<String>, String)> {
     all
 }
 
-/// Whether two characters differ in their case alone, by the standard library's tables.
-fn same(a: char, b: char) -> bool {
-    let lower = |c: char| c.to_lowercase().collect::<String>();
-    let upper = |c: char| c.to_uppercase().collect::<String>();
-    // `ß` becomes two letters in capitals, which simple folding does not do.
-    a == b || lower(a) == lower(b) || upper(a) == upper(b) && upper(a).chars().count() == 1
-}
-
+/// Whether a folded form stands at the beginning of a folded text.
 fn stands_at(form: &[char], text: &[char]) -> bool {
     match (form.split_first(), text.split_first()) {
         (None, _) => true,
@@ -48,27 +40,20 @@ fn stands_at(form: &[char], text: &[char]) -> bool {
             let end = |rest: &[char]| rest.iter().take_while(|c| c.is_whitespace()).count();
             t.is_whitespace() && stands_at(&form[end(form)..], &text[end(text)..])
         }
-        (Some((c, form)), Some((t, text))) => same(*c, *t) && stands_at(form, text),
+        (Some((c, form)), Some((t, text))) => c == t && stands_at(form, text),
         (Some(_), None) => false,
     }
 }
 
 fn holds(text: &str, term: &Term) -> bool {
-    let text: Vec<char> = text.chars().collect();
-    let forms = [
-        term.text.clone(),
-        term.text.nfc().collect(),
-        term.text.nfd().collect(),
-    ];
-    forms.iter().any(|form| {
-        let form: Vec<char> = form.chars().collect();
-        (0..text.len()).any(|at| stands_at(&form, &text[at..]))
-    })
+    let chars = |text: &str| fold(text).chars().collect::<Vec<char>>();
+    let (text, form) = (chars(text), chars(&term.text));
+    (0..text.len()).any(|at| stands_at(&form, &text[at..]))
 }
 
 /// What a search must find: sessions with their numbers of matches, in order.
 pub(super) fn plainly(sessions: &[(Arc<Header>, Conversation)], ask: &Ask) -> Vec<(String, usize)> {
-    let terms = query::parse(&ask.query).unwrap().terms;
+    let terms = query::parse(&ask.query, &ask.here()).unwrap().terms;
     let matches = |texts: &[(Option<String>, String)]| {
         let of_tool = |tool: &Option<String>| {
             ask.tool

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use filrouge_search::{Ask, Results, search};
 use filrouge_sources::{Library, Message, PartKind, Role, claude_code, codex, opencode};
+use filrouge_store::text_index::fold;
 use serde_json::Value;
 
 use super::*;
@@ -78,15 +79,16 @@ fn strings(value: Value, all: &mut Vec<String>) {
     }
 }
 
-/// Every message that can be read, in small letters: its place and its texts.
+/// Every message that can be read, folded: its place and its texts.
 fn everything(library: &Library) -> Vec<(String, Vec<String>)> {
     let mut all = Vec::new();
     for entry in &library.catalog().entries {
         let (header, conversation) = (&entry.header, library.conversation(entry).unwrap());
-        let title = header.title.iter().map(|t| t.to_lowercase()).collect();
+        let title = header.title.iter().map(|t| fold(t).into_owned()).collect();
         all.push((header.id.to_string(), title));
         for message in &conversation.messages {
-            let texts = texts(message).iter().map(|t| t.to_lowercase()).collect();
+            let texts = texts(message);
+            let texts = texts.iter().map(|t| fold(t).into_owned()).collect();
             all.push((format!("{}:{}", header.id, message.id), texts));
         }
     }

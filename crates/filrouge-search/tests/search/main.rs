@@ -3,7 +3,9 @@
 // Helpers outside test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
+mod feed;
 mod genuine;
+mod ledger;
 mod tampered;
 
 use std::fs;

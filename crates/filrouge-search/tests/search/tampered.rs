@@ -74,7 +74,7 @@ fn operator() -> Scope {
 }
 
 /// Runs a script on a database, which is `c`.
-fn python(path: &Path, script: &str) {
+pub(crate) fn python(path: &Path, script: &str) {
     let head =
         "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)\n";
     let output = Command::new("python3")

@@ -3,21 +3,20 @@
 use std::future::Future;
 
 use axum::Router;
-use filrouge_mcp::{Histories, HttpService, HttpSettings, McpServer, Own};
-use filrouge_sources::Library;
+use filrouge_mcp::{Corpus, Histories, HttpService, HttpSettings, McpServer, Own};
 use tokio::net::TcpListener;
 
 use super::PATH;
 use crate::serve::ListenError;
 
-/// Serves `library` at `/mcp` until `stop` is done. Nobody is asked who they are: only this machine is answered, and
+/// Serves `corpus` at `/mcp` until `stop` is done. Nobody is asked who they are: only this machine is answered, and
 /// only under its own names.
 ///
 /// # Errors
 /// [`ListenError::NotLoopback`] for a listener that others reach, [`ListenError::Io`] when it fails.
 pub async fn serve_mcp(
     listener: TcpListener,
-    library: Library,
+    corpus: Corpus,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ListenError> {
     let address = listener.local_addr();
@@ -31,7 +30,7 @@ pub async fn serve_mcp(
         ..HttpSettings::default()
     };
     // Agents of several folders may call: none of them is told from the others.
-    let server = McpServer::new(Histories::All(library), Own::default());
+    let server = McpServer::new(Histories::All(corpus), Own::default());
     let service = HttpService::new(server, &settings);
     let router = Router::new().route_service(PATH, service);
     let serving = axum::serve(listener, router).with_graceful_shutdown(stop);

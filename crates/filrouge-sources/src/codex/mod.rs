@@ -39,15 +39,15 @@ pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
 fn find(path: &Path) -> Result<Logs<Codex>, SourceError> {
     let root = Root::find(path)?;
     let threads = Threads::default();
-    Logs::open(Codex { root, threads })
+    Logs::open(Codex { root, threads }, path)
 }
 
 /// As [`open`], whatever is at `path` now: empty as long as nothing is, read within a second once it is there.
 #[must_use]
 pub fn watch(path: &Path) -> Vec<Arc<dyn Source>> {
-    let path = path.to_owned();
-    let open = move || find(&path).map(|logs| Arc::new(logs) as Arc<dyn Source>);
-    let later = Later::new(Codex::NAME, Codex::GENERATION, Box::new(open));
+    let own = path.to_owned();
+    let open = move || find(&own).map(|logs| Arc::new(logs) as Arc<dyn Source>);
+    let later = Later::new((Codex::NAME, Codex::GENERATION), path, Box::new(open));
     vec![Arc::new(later)]
 }
 

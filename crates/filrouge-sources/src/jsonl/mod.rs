@@ -17,13 +17,15 @@ mod view;
 
 use std::fs::File;
 use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::files::canonical;
 use crate::object::Refusal;
 use crate::{
-    Conversation, Found, Header, Listing, LoadedSession, ReadError, Scan, SkipReason, Skipped,
-    Source, SourceError, Stamp, TokenRule, turns_of,
+    Conversation, Found, Header, Listing, LoadedSession, ReadError, Scan, Since, SkipReason,
+    Skipped, Source, SourceError, Stamp, TokenRule, turns_of,
 };
 
 pub(crate) use ends::{ends, title_of};
@@ -103,14 +105,17 @@ type Present<F> = (Arc<Session<<F as Format>::Context>>, State);
 /// The source over a [`Format`].
 pub(crate) struct Logs<F: Format> {
     format: F,
+    /// [`Source::place`].
+    at: PathBuf,
     cached: Cached<F>,
 }
 
 impl<F: Format> Logs<F> {
     /// Looks through the folder once, so that a wrong one is refused at once.
-    pub(crate) fn open(format: F) -> Result<Self, SourceError> {
+    pub(crate) fn open(format: F, path: &Path) -> Result<Self, SourceError> {
         let logs = Self {
             format,
+            at: canonical(path),
             cached: Cached::default(),
         };
         logs.view(false)?;
@@ -269,6 +274,25 @@ impl<F: Format> Source for Logs<F> {
         Ok(Some(Stamp(first, second ^ session.mark)))
     }
 
+    fn place(&self) -> Option<&Path> {
+        Some(&self.at)
+    }
+
+    fn lasting(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
+        let (session, state) = self.session(id)?;
+        Ok(Some(lasting(&session, state)))
+    }
+
+    /// As of the last look through the folder.
+    fn since(&self, known: &[(&str, Stamp)]) -> Result<Vec<Since>, SourceError> {
+        let view = self.view(false)?;
+        let one = |(id, mark): &(&str, Stamp)| match view.session(id) {
+            Some(session) if lasting(&session, session.file.state) == *mark => Since::Same,
+            _ => Since::Changed,
+        };
+        Ok(known.iter().map(one).collect())
+    }
+
     fn conversation(&self, id: &str) -> Result<Conversation, ReadError> {
         let (session, _) = self.session(id)?;
         self.talk(&session)
@@ -307,6 +331,12 @@ impl<F: Format> Source for Logs<F> {
             &session.file.path,
         )?)
     }
+}
+
+/// The mark of a session whose file is in that state.
+fn lasting<C>(session: &Session<C>, state: State) -> Stamp {
+    let (first, second) = state.lasting();
+    Stamp(first, second ^ session.mark)
 }
 
 fn open(file: &LogFile) -> Result<File, ReadError> {

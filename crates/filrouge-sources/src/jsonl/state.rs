@@ -48,6 +48,13 @@ impl State {
         i64::try_from(self.modified / 1_000_000).unwrap_or(i64::MAX)
     }
 
+    /// As [`Self::stamp`], also after the file system was mounted anew.
+    pub(super) fn lasting(&self) -> (u64, u64) {
+        let mut hasher = DefaultHasher::new();
+        (self.place.1, self.modified, self.size).hash(&mut hasher);
+        (hasher.finish(), self.size)
+    }
+
     /// Two numbers that are the same when nothing has changed.
     pub(super) fn stamp(&self) -> (u64, u64) {
         let mut hasher = DefaultHasher::new();

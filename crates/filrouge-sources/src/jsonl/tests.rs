@@ -118,7 +118,7 @@ fn logs(dir: &Path, files: usize) -> Logs<Made> {
         heads: AtomicUsize::new(0),
         beside: AtomicU64::new(0),
     };
-    Logs::open(made).unwrap()
+    Logs::open(made, dir).unwrap()
 }
 
 impl Logs<Made> {

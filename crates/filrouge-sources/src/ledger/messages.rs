@@ -4,7 +4,7 @@
 //! begins a new one. Items of an imported history know the message they were part of, and are put together again by it.
 //! Of a turn that was replaced only the newest version is shown. The order is the ledger's.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use filrouge_engine::usage_tokens;
 use filrouge_types::{Channel, Item, Role as ItemRole, Session, Turn};
@@ -13,27 +13,49 @@ use serde_json::Value;
 use super::notes::{Noted, Notes};
 use super::parts::{self, Piece};
 use super::rows::{Origin, millis};
+use super::units::{Units, loose_unit};
 use crate::{
     Boundary, Conversation, Message, Part, PartKind, Role, TokenRule, Tokens, Tool, ToolStatus,
 };
 
 /// The conversation of a session.
 pub(super) fn of(read: filrouge_engine::Conversation) -> Conversation {
+    build(&read).finish(&read.session)
+}
+
+/// The messages of what was read of a session, by the unit they belong to.
+pub(super) fn units(read: &filrouge_engine::Conversation) -> Units {
+    let builder = build(read);
+    let mut messages = builder.messages.into_iter();
+    let mut units: Vec<(u64, Vec<Message>)> = Vec::with_capacity(builder.units.len());
+    for (at, (unit, start)) in builder.units.iter().enumerate() {
+        let end = builder.units.get(at + 1).map(|(_, start)| *start);
+        let count = end.map_or(usize::MAX, |end| end - start);
+        units.push((*unit, messages.by_ref().take(count).collect()));
+    }
+    Units {
+        units,
+        entangled: builder.entangled,
+        foreign: builder.foreign,
+    }
+}
+
+fn build(read: &filrouge_engine::Conversation) -> Builder {
     let mut builder = Builder::new(Origin::of(&read.session).version);
     let mut loose = read.loose.iter().peekable();
     for (turn, items) in &read.turns {
         while let Some(item) = loose.next_if(|item| item.seq < turn.first_seq) {
-            builder.turn(std::slice::from_ref(item), Vec::new());
+            builder.loose(item);
         }
         if turn.replaced_by_turn_id.is_none() {
-            builder.turn(items, message_ids(turn));
+            builder.turn(turn.ordinal, items, message_ids(turn));
             builder.end(turn);
         }
     }
     for item in loose {
-        builder.turn(std::slice::from_ref(item), Vec::new());
+        builder.loose(item);
     }
-    builder.finish(&read.session)
+    builder
 }
 
 /// Where a part is: message and part.
@@ -45,7 +67,14 @@ struct Builder {
     messages: Vec<Message>,
     /// Calls without a result, by their ids.
     waiting: HashMap<Box<str>, Vec<Place>>,
-    ids: HashSet<Box<str>>,
+    /// The ids that were given, with the turns' places in `units`.
+    ids: HashMap<Box<str>, usize>,
+    /// The units, each with the index of its first message.
+    units: Vec<(u64, usize)>,
+    /// [`Units::entangled`].
+    entangled: bool,
+    /// [`Units::foreign`].
+    foreign: bool,
     /// The first message of the turn.
     turn_start: usize,
     /// Whether the present message was noted by an importer.
@@ -63,14 +92,21 @@ impl Builder {
     }
 
     /// `ids` are those of the turn's messages, where an importer has noted them.
-    fn turn(&mut self, items: &[Item], mut ids: Vec<Box<str>>) {
+    fn turn(&mut self, unit: u64, items: &[Item], mut ids: Vec<Box<str>>) {
         ids.reverse();
         self.coming = ids;
         self.turn_start = self.messages.len();
+        self.units.push((unit, self.turn_start));
         self.noted = false;
         for item in items {
             self.item(item);
         }
+    }
+
+    /// An item of no turn.
+    fn loose(&mut self, item: &Item) {
+        let unit = loose_unit(item.seq);
+        self.turn(unit, std::slice::from_ref(item), Vec::new());
     }
 
     fn item(&mut self, item: &Item) {
@@ -109,10 +145,12 @@ impl Builder {
     }
 
     fn begin(&mut self, item: &Item) {
-        let id = item.item_id.as_ref().map_or_else(
+        let id: Box<str> = item.item_id.as_ref().map_or_else(
             || format!("seq-{}", item.seq).into(),
             |id| Box::from(id.as_str()),
         );
+        // It could be that of an item without one.
+        self.foreign |= item.item_id.is_some() && id.starts_with("seq-");
         let mut message = self.empty(id, item, role(item));
         message.summary = item.channel == Channel::Summary;
         self.messages.push(message);
@@ -125,6 +163,7 @@ impl Builder {
         let coming = self.coming.pop();
         let id = noted.text("/id").or(coming);
         let id = id.unwrap_or_else(|| format!("seq-{}", item.seq).into());
+        self.foreign = true;
         let mut message = self.empty(id, item, noted.role());
         message.created = noted.time("/time/created").unwrap_or(message.created);
         message.completed = noted.time("/time/completed");
@@ -137,13 +176,15 @@ impl Builder {
 
     /// A message without parts. Foreign ids need not be unique; those of messages here are.
     fn empty(&mut self, id: Box<str>, item: &Item, role: Role) -> Message {
-        let taken = self.ids.contains(&id);
-        let id = if taken {
-            format!("{id}~{}", item.seq).into()
-        } else {
-            id
+        let here = self.units.len();
+        let id = match self.ids.get(&id) {
+            Some(unit) => {
+                self.entangled |= *unit != here;
+                format!("{id}~{}", item.seq).into()
+            }
+            None => id,
         };
-        self.ids.insert(id.clone());
+        self.ids.insert(id.clone(), here);
         let question = self.messages.get(self.turn_start);
         let question = question.filter(|first| first.role == Role::User && role == Role::Assistant);
         Message {
@@ -200,6 +241,7 @@ impl Builder {
     /// Puts a result to the newest call of its id that has none; a result without a call stands alone.
     fn join(&mut self, item: &Item, index: usize, result: Box<Tool>) {
         let waiting = self.waiting.get_mut(&result.call_id).and_then(Vec::pop);
+        self.entangled |= waiting.is_none_or(|(message, _)| message < self.turn_start);
         let part =
             waiting.and_then(|(message, part)| self.messages.get_mut(message)?.parts.get_mut(part));
         let Some(part) = part else {

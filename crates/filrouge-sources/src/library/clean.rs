@@ -12,8 +12,9 @@ pub fn word(text: &str, mask: bool) -> String {
     masked.flatten().unwrap_or_else(|| text.to_owned())
 }
 
-/// A word that may not be there.
-pub(super) fn some(text: Option<&str>, mask: bool) -> Option<String> {
+/// As [`word`], of a word that may not be there.
+#[must_use]
+pub fn some(text: Option<&str>, mask: bool) -> Option<String> {
     text.map(|text| word(text, mask))
 }
 

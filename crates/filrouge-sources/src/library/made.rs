@@ -85,6 +85,12 @@ pub fn conversation(messages: Vec<Message>) -> Conversation {
     }
 }
 
+/// A record that could not be read.
+#[must_use]
+pub fn torn() -> Skipped {
+    Skipped::new(Path::new("made"), SkipReason::Torn, "torn")
+}
+
 /// A message of the id.
 #[must_use]
 pub fn message(id: &str, role: Role, parts: Vec<Part>) -> Message {
@@ -179,6 +185,10 @@ impl Source for Made {
         let sessions = self.sessions.lock().unwrap();
         let session = sessions.get(id).ok_or(ReadError::Gone)?;
         Ok((!self.unstamped).then_some(Stamp(session.2, 0)))
+    }
+
+    fn place(&self) -> Option<&Path> {
+        Some(Path::new("/made"))
     }
 
     fn conversation(&self, id: &str) -> Result<Conversation, ReadError> {

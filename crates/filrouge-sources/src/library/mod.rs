@@ -24,6 +24,8 @@ mod tests;
 
 use std::sync::Arc;
 
+use filrouge_types::Failure;
+
 pub use catalog::{Catalog, Entry};
 pub use filter::Project;
 
@@ -57,19 +59,24 @@ pub enum LibraryError {
     /// The session is there and cannot be read.
     #[error("session {0:?} cannot be read: {1}")]
     Unreadable(String, ReadError),
+    /// What is asked does not answer.
+    #[error("{0}")]
+    Unavailable(Failure),
     /// Nobody waits for the answer any more.
     #[error("the question was given up")]
     GivenUp,
 }
 
 impl LibraryError {
-    /// The stable word of its kind: `session_not_found`, `invalid_argument`, `session_unreadable`, `cancelled`.
+    /// The stable word of its kind: `session_not_found`, `invalid_argument`, `session_unreadable`, `cancelled`; of what does
+    /// not answer its own.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::NoSession(_) => "session_not_found",
             Self::Invalid(_) => "invalid_argument",
             Self::Unreadable(..) => "session_unreadable",
+            Self::Unavailable(why) => why.code.as_str(),
             Self::GivenUp => "cancelled",
         }
     }
@@ -81,7 +88,7 @@ impl LibraryError {
             Self::NoSession(_) => "list_sessions names the sessions there are",
             Self::Invalid(_) => "see the description of the parameter",
             Self::Unreadable(..) => "the file named may be torn or still being written; try again",
-            Self::GivenUp => "ask again",
+            Self::Unavailable(_) | Self::GivenUp => "ask again",
         }
     }
 }

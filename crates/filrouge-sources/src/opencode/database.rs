@@ -17,13 +17,14 @@ use std::sync::{Arc, Mutex};
 
 use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, Mark, Reader, SchemaMark, Value};
 
+use super::database_lasting::Held;
 use super::generation::SessionText;
 use super::open::is_usual_database;
 use super::session_rows::{self, Schema, SessionRow};
 use super::stored::{Kind, Stored};
 use super::talk::Talk;
 use super::tree::lock;
-use super::{generation::Generation, session_message, session_v2, sqlite};
+use super::{session_message, session_v2, sqlite};
 use crate::{ReadError, SkipReason, Skipped, SourceError, Stamp};
 
 /// Where a database is shown to lie.
@@ -86,7 +87,7 @@ pub(super) fn read_error(why: ForeignError) -> ReadError {
 ///
 /// # Errors
 /// [`SourceError`] when the folder or the file cannot be read, or the file is no history.
-pub(super) fn open(path: &Path) -> Result<Vec<Box<dyn Generation>>, SourceError> {
+pub(super) fn open(path: &Path) -> Result<Vec<Stored>, SourceError> {
     let alone = !path.is_dir();
     let files = match alone {
         true => vec![path.to_owned()],
@@ -113,8 +114,8 @@ pub(super) fn open(path: &Path) -> Result<Vec<Box<dyn Generation>>, SourceError>
         found.extend(kinds.into_iter().map(|kind| (kind, database.clone())));
     }
     found.sort_by_key(|(kind, _)| *kind);
-    let boxed = |(kind, database)| Box::new(Stored { kind, database }) as Box<dyn Generation>;
-    Ok(found.into_iter().map(boxed).collect())
+    let stored = |(kind, database)| Stored { kind, database };
+    Ok(found.into_iter().map(stored).collect())
 }
 
 /// The databases in a folder: `opencode.db`, and `opencode-<channel>.db` of other channels; and what has such a name
@@ -179,6 +180,8 @@ pub(super) struct Database {
     /// Agents that only first messages name; they do not change.
     agents: Mutex<HashMap<Box<str>, Box<str>>>,
     stamps: Mutex<HashMap<Box<str>, (Mark, Stamp)>>,
+    /// What all sessions hold, as of a mark.
+    pub(super) held: Mutex<Option<(Mark, Arc<Held>)>>,
 }
 
 impl Database {
@@ -190,6 +193,7 @@ impl Database {
             listed: Mutex::default(),
             agents: Mutex::default(),
             stamps: Mutex::default(),
+            held: Mutex::default(),
         }
     }
 
@@ -370,7 +374,7 @@ impl Database {
 }
 
 /// How many rows a session has, how large they are, and when the newest was written.
-fn sums(
+pub(super) fn sums(
     reader: &Reader<'_>,
     schema: &Schema,
     row: &SessionRow,
@@ -392,7 +396,7 @@ fn sums(
     Ok(sums)
 }
 
-fn hashed(value: &impl Hash) -> Stamp {
+pub(super) fn hashed(value: &impl Hash) -> Stamp {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     let first = hasher.finish();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::object::Writer;
-use crate::{ReadError, Role, Scan, Skipped, SourceError, Stamp};
+use crate::{ReadError, Role, Scan, Since, Skipped, SourceError, Stamp};
 
 /// What a storage knows of a project.
 #[derive(Debug, Clone, Default)]
@@ -129,6 +129,23 @@ pub(super) trait Generation: Send + Sync {
     /// # Errors
     /// As [`Generation::session`].
     fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError>;
+
+    /// [`crate::Source::lasting`].
+    ///
+    /// # Errors
+    /// As [`Generation::session`].
+    fn lasting(&self, id: &str) -> Result<Option<Stamp>, ReadError>;
+
+    /// [`crate::Source::since`].
+    ///
+    /// # Errors
+    /// As [`Generation::news`].
+    fn since(&self, known: &[(&str, Stamp)]) -> Result<Vec<Since>, SourceError>;
+
+    /// [`crate::Source::whole`].
+    fn whole(&self) -> Option<Stamp> {
+        None
+    }
 
     /// Gives `each` every part, and every message with an `error`, whose text [`Scan::may_hold`], of the sessions that are [`Scan::wanted`], until
     /// [`Scan::stopped`]. From two threads, in no order; without [`Scan::found`]. A session of

@@ -5,6 +5,7 @@
 //! import in `items.rs` (messages), `parts.rs` and `turns.rs`.
 
 mod database;
+mod database_lasting;
 mod database_scan;
 mod generation;
 mod items;
@@ -28,6 +29,7 @@ mod sqlite;
 mod stored;
 mod talk;
 mod tree;
+mod tree_lasting;
 mod tree_listing;
 mod tree_messages;
 mod tree_scan;
@@ -35,13 +37,15 @@ mod tree_stamp;
 mod turns;
 mod watched;
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 pub use open::{is_usual_database, open, open_and_watch, open_at, watch, watch_at};
 
+use crate::files::canonical;
 use crate::{
     Conversation, Found, Header, Listing, LoadedSession, MessageError, Part, ReadError, Scan,
-    Skipped, Source, SourceError, Stamp,
+    Since, Skipped, Source, SourceError, Stamp,
 };
 use generation::{Generation, Record};
 use tree::lock;
@@ -49,14 +53,17 @@ use tree::lock;
 /// One storage of OpenCode as a source.
 struct OpenCode {
     generation: Box<dyn Generation>,
+    /// [`Source::place`].
+    at: PathBuf,
     /// The listing with the mark it was read under.
     listed: Mutex<Option<(Stamp, Arc<Listing>)>>,
 }
 
 impl OpenCode {
-    fn new(generation: Box<dyn Generation>) -> Self {
+    fn new(generation: Box<dyn Generation>, at: &Path) -> Self {
         Self {
             generation,
+            at: canonical(at),
             listed: Mutex::default(),
         }
     }
@@ -105,6 +112,22 @@ impl Source for OpenCode {
 
     fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
         self.generation.stamp(id)
+    }
+
+    fn place(&self) -> Option<&Path> {
+        Some(&self.at)
+    }
+
+    fn lasting(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
+        self.generation.lasting(id)
+    }
+
+    fn since(&self, known: &[(&str, Stamp)]) -> Result<Vec<Since>, SourceError> {
+        self.generation.since(known)
+    }
+
+    fn whole(&self) -> Option<Stamp> {
+        self.generation.whole()
     }
 
     fn conversation(&self, id: &str) -> Result<Conversation, ReadError> {

@@ -33,13 +33,20 @@ pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
 /// As [`open`].
 pub fn open_at(path: &Path, clock: Arc<dyn Clock>) -> Result<Vec<Arc<dyn Source>>, SourceError> {
     let meta = fs::metadata(path).map_err(|e| failed(path, &e))?;
-    let mut generations = Vec::new();
+    let mut generations: Vec<OpenCode> = Vec::new();
+    if meta.is_dir() || is_database(path) {
+        let stored = database::open(path)?.into_iter().map(|stored| {
+            let at = stored.database.shown.clone();
+            OpenCode::new(Box::new(stored), &at)
+        });
+        generations.extend(stored);
+    }
     if meta.is_dir() {
-        generations.append(&mut database::open(path)?);
-        let trees = trees(path)?.into_iter();
-        generations.extend(trees.map(|tree| tree.generation(clock.clone())));
-    } else if is_database(path) {
-        generations.append(&mut database::open(path)?);
+        let tree = |tree: Tree| {
+            let at = tree.at();
+            OpenCode::new(tree.generation(clock.clone()), &at)
+        };
+        generations.extend(trees(path)?.into_iter().map(tree));
     }
     if generations.is_empty() {
         return Err(unrecognised(path));
@@ -48,7 +55,7 @@ pub fn open_at(path: &Path, clock: Arc<dyn Clock>) -> Result<Vec<Arc<dyn Source>
         generations = generations.len(),
         "opened an OpenCode history"
     );
-    let source = |generation| Arc::new(OpenCode::new(generation)) as Arc<dyn Source>;
+    let source = |generation| Arc::new(generation) as Arc<dyn Source>;
     Ok(generations.into_iter().map(source).collect())
 }
 
@@ -123,6 +130,17 @@ pub(super) enum Tree {
 }
 
 impl Tree {
+    /// Where it lies.
+    pub(super) fn at(&self) -> PathBuf {
+        match self {
+            Self::Storage(root) | Self::Projects { root, only: None } => root.clone(),
+            Self::Projects {
+                root,
+                only: Some(only),
+            } => root.join(only),
+        }
+    }
+
     pub(super) fn generation(self, clock: Arc<dyn Clock>) -> Box<dyn Generation> {
         match self {
             Self::Storage(root) => {

@@ -15,7 +15,7 @@ use super::tree::skip;
 use super::{session_message, session_v2, sqlite};
 use crate::files::{Files, Folder};
 use crate::object::{Writer, check_value};
-use crate::{ReadError, Scan, SkipReason, Skipped, SourceError, Stamp};
+use crate::{ReadError, Scan, Since, SkipReason, Skipped, SourceError, Stamp};
 
 /// Differences of this size and more are noted, not copied.
 const DIFF_BYTES_MAX: i64 = 1 << 20;
@@ -24,7 +24,7 @@ const DIFF_BYTES_MAX: i64 = 1 << 20;
 const FEW: usize = 8;
 
 /// Which sessions of a database; the newest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// Those of `session_v2`.
     SessionV2,
@@ -184,6 +184,18 @@ impl Generation for Stored {
 
     fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
         self.database.stamp(self.kind.table(), id).map(Some)
+    }
+
+    fn lasting(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
+        self.database.lasting(self.kind.table(), id).map(Some)
+    }
+
+    fn since(&self, known: &[(&str, Stamp)]) -> Result<Vec<Since>, SourceError> {
+        self.database.since(self.kind, known).map_err(source_error)
+    }
+
+    fn whole(&self) -> Option<Stamp> {
+        self.database.whole()
     }
 
     fn scan(

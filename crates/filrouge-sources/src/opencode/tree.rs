@@ -14,7 +14,7 @@ use super::tree_stamp::Stamps;
 use super::{tree_messages, tree_scan};
 use crate::files::{Files, Folder};
 use crate::object::{Refusal, Writer};
-use crate::{ReadError, Scan, SkipReason, Skipped, SourceError, Stamp};
+use crate::{ReadError, Scan, Since, SkipReason, Skipped, SourceError, Stamp};
 
 /// Where one generation keeps things; paths are below the root. All names given to it come from its own listings.
 pub(super) trait Layout: Send + Sync {
@@ -102,7 +102,7 @@ impl<L: Layout> FileTree<L> {
     }
 
     /// The project folder of a session, which may be new.
-    fn folder_of(&self, id: &str) -> Result<Box<str>, ReadError> {
+    pub(super) fn folder_of(&self, id: &str) -> Result<Box<str>, ReadError> {
         let known = |tree: &Self| lock(&tree.folders).get(id).cloned();
         if let Some(folder) = known(self) {
             return Ok(folder);
@@ -183,6 +183,15 @@ impl<L: Layout> Generation for FileTree<L> {
         }
         let full = || tree_messages::state(&self.layout, &folder, id);
         Ok(Some(self.stamps.stamp(id, marks, full)))
+    }
+
+    fn lasting(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
+        self.lasting_mark(id).map(Some)
+    }
+
+    fn since(&self, known: &[(&str, Stamp)]) -> Result<Vec<Since>, SourceError> {
+        self.check_root()?;
+        Ok(self.marks_since(known))
     }
 
     fn scan(

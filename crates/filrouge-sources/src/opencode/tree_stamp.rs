@@ -52,6 +52,11 @@ impl Stamps {
         Self { clock, kept }
     }
 
+    /// Whether what was changed last at `newest` was left alone since.
+    pub(super) fn is_quiet(&self, newest: i64) -> bool {
+        newest < self.clock.now().as_micros().div_euclid(1000) - QUIET_MS
+    }
+
     /// The mark of a session; `outer` has seen its record and its folder of messages, `full` looks at all files.
     pub(super) fn stamp(&self, id: &str, outer: Marks, full: impl Fn() -> Full) -> Stamp {
         let now = self.clock.now().as_micros().div_euclid(1000);

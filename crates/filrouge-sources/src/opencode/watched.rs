@@ -13,11 +13,12 @@ use filrouge_types::Clock;
 use super::database::{self, Database};
 use super::open::{Lying, Tree};
 use super::stored::Kind;
-use super::tree::lock;
+use super::tree::{Marks, lock};
 use super::{Generation, OpenCode};
+use crate::files::canonical;
 use crate::later::LOOK_AGAIN;
 use crate::{
-    Conversation, Listing, LoadedSession, ReadError, Scan, SkipReason, Skipped, Source,
+    Conversation, Listing, LoadedSession, ReadError, Scan, Since, SkipReason, Skipped, Source,
     SourceError, Stamp,
 };
 
@@ -36,6 +37,7 @@ const DATABASES: &str = "sqlite";
 /// One source for each generation.
 pub(super) fn all(path: &Path, clock: Arc<dyn Clock>) -> Vec<Arc<dyn Source>> {
     let place = Arc::new(Place {
+        at: canonical(path),
         path: path.to_owned(),
         clock,
         seen: Mutex::default(),
@@ -53,6 +55,8 @@ pub(super) fn all(path: &Path, clock: Arc<dyn Clock>) -> Vec<Arc<dyn Source>> {
 /// A place that is looked at again and again.
 struct Place {
     path: PathBuf,
+    /// [`Source::place`].
+    at: PathBuf,
     clock: Arc<dyn Clock>,
     seen: Mutex<Seen>,
 }
@@ -76,9 +80,13 @@ struct Storage {
 }
 
 impl Storage {
-    fn new(generation: Box<dyn Generation>, within: Option<(Kind, Arc<Database>)>) -> Self {
+    fn new(
+        generation: Box<dyn Generation>,
+        at: &Path,
+        within: Option<(Kind, Arc<Database>)>,
+    ) -> Self {
         Self {
-            source: Arc::new(OpenCode::new(generation)),
+            source: Arc::new(OpenCode::new(generation, at)),
             within,
         }
     }
@@ -122,7 +130,7 @@ impl Place {
                 Ok((database, stored)) => {
                     seen.storages.extend(stored.into_iter().map(|stored| {
                         let within = Some((stored.kind, database.clone()));
-                        Storage::new(Box::new(stored), within)
+                        Storage::new(Box::new(stored), &file, within)
                     }));
                     seen.databases.insert(file);
                 }
@@ -133,8 +141,9 @@ impl Place {
         }
         for tree in lying.trees {
             if seen.trees.insert(tree.clone()) {
+                let at = tree.at();
                 let generation = tree.generation(self.clock.clone());
-                seen.storages.push(Storage::new(generation, None));
+                seen.storages.push(Storage::new(generation, &at, None));
             }
         }
         Ok(())
@@ -274,6 +283,48 @@ impl Source for Watched {
 
     fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
         self.of(id)?.stamp(id)
+    }
+
+    fn place(&self) -> Option<&Path> {
+        Some(&self.place.at)
+    }
+
+    fn lasting(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
+        self.of(id)?.lasting(id)
+    }
+
+    fn since(&self, known: &[(&str, Stamp)]) -> Result<Vec<Since>, SourceError> {
+        let (storages, merged) = self.now()?;
+        if let [one] = storages.as_slice() {
+            return one.source.since(known);
+        }
+        let mut all = vec![Since::Changed; known.len()];
+        for (number, storage) in storages.iter().enumerate() {
+            let own =
+                |(_, (id, _)): &(usize, &(&str, Stamp))| merged.owners.get(*id) == Some(&number);
+            let (places, own): (Vec<_>, Vec<_>) = known.iter().enumerate().filter(own).unzip();
+            let own: Vec<_> = own.into_iter().copied().collect();
+            if own.is_empty() {
+                continue;
+            }
+            for (place, since) in places.into_iter().zip(storage.source.since(&own)?) {
+                if let Some(slot) = all.get_mut(place) {
+                    *slot = since;
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn whole(&self) -> Option<Stamp> {
+        let (storages, _) = self.now().ok()?;
+        let mut marks = Marks::default();
+        for storage in &storages {
+            marks.put(&storage.source.place());
+            let Stamp(one, other) = storage.source.whole()?;
+            marks.put(&(one, other));
+        }
+        (!storages.is_empty()).then(|| marks.finish())
     }
 
     fn conversation(&self, id: &str) -> Result<Conversation, ReadError> {

@@ -24,6 +24,7 @@ mod rotation;
 mod schema;
 mod statements;
 mod tamper;
+mod text_index;
 
 /// Where the clocks of tests stand.
 const NOON: i64 = 1_700_000_000_000_000;

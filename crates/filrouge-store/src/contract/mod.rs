@@ -48,6 +48,7 @@ pub mod redact_many;
 pub mod replace;
 pub mod sessions;
 pub mod tenant_events;
+pub mod text_index;
 
 pub use differential::SameEntropy;
 pub use fixture::{CountingEntropy, Fixture, run};

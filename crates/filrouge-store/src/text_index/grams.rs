@@ -8,7 +8,7 @@
 #[must_use]
 pub fn grams(folded: &str) -> Vec<u64> {
     let mut all = Vec::with_capacity(folded.len());
-    each(folded, &mut |gram| all.push(gram));
+    each_gram(folded, &mut |gram| all.push(gram));
     all.sort_unstable();
     all.dedup();
     all
@@ -18,7 +18,7 @@ pub fn grams(folded: &str) -> Vec<u64> {
 #[must_use]
 pub fn narrows(literal: &str) -> bool {
     let mut some = false;
-    each(literal, &mut |_| some = true);
+    each_gram(literal, &mut |_| some = true);
     some
 }
 
@@ -30,7 +30,11 @@ const ONE: u64 = 1;
 const PAIR: u64 = 2;
 const WIDE: u64 = 3;
 
-fn each(folded: &str, take: &mut impl FnMut(u64)) {
+/// Shows `take` the grams of a folded text as they come, one as often as it is there.
+pub fn each_gram(folded: &str, take: &mut impl FnMut(u64)) {
+    if folded.is_ascii() {
+        return each_ascii(folded.as_bytes(), take);
+    }
     let (mut two, mut one) = (None::<char>, None::<char>);
     for c in folded.chars() {
         if c == SEPARATOR {
@@ -47,6 +51,21 @@ fn each(folded: &str, take: &mut impl FnMut(u64)) {
             take(three(two, one, c));
         }
         (two, one) = (one, Some(c));
+    }
+}
+
+fn each_ascii(folded: &[u8], take: &mut impl FnMut(u64)) {
+    // Three characters of seven bits, and how many of them belong together.
+    let (mut three, mut run) = (0_u64, 0_u32);
+    for byte in folded {
+        three = (three << 7 | u64::from(*byte)) & 0x1F_FFFF;
+        run = match *byte {
+            0x1F => 0,
+            _ => run + 1,
+        };
+        if run >= 3 {
+            take(three << 2 | ASCII);
+        }
     }
 }
 
@@ -86,6 +105,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn grams_of_ascii_are_those_of_any_text(text in "[a-d \u{1f}]{0,24}") {
+            let mut wide = grams(&format!("{text}\u{1f}é"));
+            wide.retain(|gram| gram & 3 == ASCII);
+            prop_assert_eq!(grams(&text), wide);
+        }
+
         #[test]
         fn what_holds_a_literal_holds_its_grams(before in "[a-c中文é ]{0,6}", literal in "[a-c中文é ]{0,6}", behind in "[a-c中文é ]{0,6}") {
             let text = grams(&format!("{before}{literal}{behind}"));

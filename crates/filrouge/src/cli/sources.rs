@@ -21,8 +21,9 @@ impl Sources {
 
 #[derive(Debug, Args)]
 pub(crate) struct Search {
-    /// Words (all of them within one message), "a phrase", /regex/, -word for what must not be there; behind `--` where
-    /// it begins with a hyphen
+    /// Words (all of them within one message), "a phrase", /regex/, -word for what must not be there, and filters:
+    /// agent:, project:, tool:, role:, source:, session:, before:, after:, on: (on:28-december, -tool:bash); behind `--`
+    /// where it begins with a hyphen
     #[arg(value_name = "QUERY")]
     pub(crate) query: Vec<String>,
     #[command(flatten)]

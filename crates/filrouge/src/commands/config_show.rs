@@ -70,6 +70,8 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     rows.extend(config.access.rows());
     rows.extend(config.limits.rows());
     rows.extend(config.mcp.rows());
+    rows.extend(config.search.index.rows());
+    rows.extend(config.search.rows());
     let mut rows: Vec<_> = rows
         .into_iter()
         .map(|(name, value, origin)| (name.to_owned(), value, origin))

@@ -6,13 +6,15 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use filrouge_mcp::{Histories, McpServer, Own, serve_stdio};
+use filrouge_mcp::{Corpus, Histories, McpServer, Own, serve_stdio};
+use filrouge_search::feed::Indexer;
 use filrouge_server::{ListenError, serve_mcp};
 use filrouge_types::SystemClock;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config::sources::{Everything, everything};
+use super::index_open::{indexes, searcher};
+use crate::config::sources::everything;
 use crate::config::{Config, SourceName};
 use crate::exit::Usage;
 use crate::output::stdout;
@@ -32,14 +34,21 @@ pub(super) async fn run(
     for note in &everything.notes {
         tracing::warn!("{note}");
     }
+    let indexes = indexes(&config.search.index, everything.library.sources(), true);
+    let indexer = indexes.clone().map(Indexer::start).transpose()?;
+    let corpus = Corpus {
+        searcher: searcher(&everything.library, indexes.as_ref()),
+        library: everything.library.clone(),
+    };
     let served = match listen {
         None => {
-            let library = everything.library.clone();
-            let server = McpServer::new(Histories::All(library), own());
+            let server = McpServer::new(Histories::All(corpus), own());
             serve_stdio(server).await.map_err(anyhow::Error::from)
         }
-        Some(address) => over_http(address, &everything).await,
+        Some(address) => over_http(address, corpus).await,
     };
+    // It stops what it is doing and puts nothing half.
+    drop(indexer);
     // Also when it could not be served: an open ledger is left in order.
     everything.close().await;
     served?;
@@ -56,7 +65,7 @@ fn own() -> Own {
     }
 }
 
-async fn over_http(address: SocketAddr, everything: &Everything) -> anyhow::Result<()> {
+async fn over_http(address: SocketAddr, corpus: Corpus) -> anyhow::Result<()> {
     let bound = TcpListener::bind(address).await;
     let listener = bound.map_err(|source| not_started(ListenError::Io { address, source }))?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -70,7 +79,7 @@ async fn over_http(address: SocketAddr, everything: &Everything) -> anyhow::Resu
     if let Err(error) = announce(listener.local_addr()?) {
         tracing::warn!(%error, "nobody reads stdout");
     }
-    let served = serve_mcp(listener, everything.library.clone(), stop).await;
+    let served = serve_mcp(listener, corpus, stop).await;
     served.map_err(not_started)
 }
 

@@ -2,11 +2,14 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use filrouge_search::feed::Indexes;
+use filrouge_search::{Ask, Excerpt, Hit, Results};
 use filrouge_sources::Role;
-use filrouge_search::{Ask, Excerpt, Hit, Results, search};
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
+use super::index_open::{follow, indexes, searcher};
 use super::source::{ask, cell, role, say_notices, second};
 use crate::cli::{Search, SearchRole};
 use crate::config::Config;
@@ -20,19 +23,39 @@ pub(super) async fn run(config: &Config, asked: Search) -> anyhow::Result<ExitCo
     }
     let question = question(&asked)?;
     let named = !asked.sources.sources.is_empty();
+    let settings = config.search.index.clone();
     let found = ask(config, &asked.sources.sources, move |library| {
-        search(library, &question)
+        let indexes = indexes(&settings, library.sources(), false);
+        let found = searcher(library, indexes.as_ref()).search(&question, &|| false)?;
+        Ok((found, indexes))
     })
     .await?;
     if !named {
         say(looked_in(&found.places));
     }
-    let results = found.answer;
+    let (results, indexes) = found.answer;
     if config.json {
         document(&results)?;
-        return Ok(ExitCode::SUCCESS);
+    } else {
+        told(&results)?;
     }
-    print(&results)?;
+    if let Some(indexes) = indexes {
+        behind(indexes).await?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is done for the next search, now that this one is answered.
+async fn behind(indexes: Arc<Indexes>) -> anyhow::Result<()> {
+    if indexes.lacks_one() {
+        say("everything was looked through: `filrouge index update` makes searching fast");
+    }
+    tokio::task::spawn_blocking(move || follow(&indexes)).await?;
+    Ok(())
+}
+
+fn told(results: &Results) -> anyhow::Result<()> {
+    print(results)?;
     say_notices(&results.notices);
     let (matches, sessions) = (results.total_matches, results.total_sessions);
     let (es, s) = (plural(matches, "es"), plural(sessions, "s"));
@@ -43,7 +66,7 @@ pub(super) async fn run(config: &Config, asked: Search) -> anyhow::Result<ExitCo
             printable(cursor)
         ));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 const fn plural(count: usize, ending: &'static str) -> &'static str {
@@ -64,6 +87,7 @@ fn question(asked: &Search) -> Result<Ask, Usage> {
     let span = Span::read(since, until, SystemClock.now())?;
     Ok(Ask {
         query: asked.query.join(" "),
+        zone: Some(jiff::tz::TimeZone::system()),
         agent: asked.agent.clone(),
         project_id: asked.project.clone(),
         tool: asked.tool.clone(),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use filrouge_engine::scopes::DurablePolicy;
-use filrouge_server::{App, Authority, ListenError, McpSettings, bind, serve};
+use filrouge_server::{App, Authority, ListenError, McpSettings, SearchSettings, bind, serve};
 use filrouge_store::{Durability, Ledger};
 use filrouge_types::SystemClock;
 use tokio::signal::unix::{SignalKind, signal};
@@ -62,7 +62,14 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     let limits = config.limits.settings();
     open_descriptors(limits.connections);
     std::panic::set_hook(Box::new(tell_of_panic));
-    let app = App::new(engine, authority, keeper, limits, mcp);
+    let app = App::new(
+        engine,
+        authority,
+        keeper,
+        limits,
+        mcp,
+        SearchSettings::default(),
+    );
     serve(listener, app, webhooks, stop).await?;
     #[cfg(feature = "otel")]
     crate::telemetry::finish().await;

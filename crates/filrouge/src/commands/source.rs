@@ -83,6 +83,7 @@ pub(super) fn refused(error: LibraryError) -> anyhow::Error {
             .with_hint("`filrouge sessions list --source …` names the sessions there are")
             .into(),
         LibraryError::Invalid(what) => Usage::new(what).into(),
+        LibraryError::Unavailable(why) => why.into(),
         LibraryError::Unreadable(..) | LibraryError::GivenUp => anyhow::Error::new(error),
     }
 }

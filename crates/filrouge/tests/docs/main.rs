@@ -18,6 +18,7 @@ use terminal::Terminal;
 const REFERENCE: &[&str] = &[
     "docs/README.md",
     "docs/bench.md",
+    "docs/bench-search.md",
     "docs/bench-sources.md",
     "docs/capacity.md",
     "docs/context.md",
@@ -74,6 +75,7 @@ pages! {
     live_calls "docs/live-calls.md";
     mcp "docs/mcp.md";
     operations "docs/operations.md";
+    search_page "docs/search.md";
     secrets "docs/secrets.md";
     sessions "docs/sessions.md";
     settings_page "docs/settings.md";

@@ -51,6 +51,7 @@ fn the_table_of_settings_is_the_programs() {
         // What has no value unless it is set takes any of these.
         let set = match (name.as_str(), value.as_str()) {
             ("store_direct", _) => "postgres://host/database",
+            ("search.embedder.kind", _) => "minilm",
             (_, "none") => "1",
             (_, value) => value,
         };

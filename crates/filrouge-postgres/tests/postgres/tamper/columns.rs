@@ -303,7 +303,9 @@ fn try_columns(running: bool, most: usize, wanted: impl Fn(&str) -> bool) {
         };
         let columns = columns(&trial.client).await;
         let mut by_table: BTreeMap<&str, Vec<&Column>> = BTreeMap::new();
-        for column in columns.iter().filter(|c| wanted(&c.table)) {
+        // The search index is derived: nothing of it is verified.
+        let journal = columns.iter().filter(|c| !c.table.starts_with("search_"));
+        for column in journal.filter(|c| wanted(&c.table)) {
             by_table.entry(&column.table).or_default().push(column);
         }
         assert!(!by_table.is_empty());

@@ -1,0 +1,82 @@
+//! `search`: what is found, what comes first, and how long it takes; over indexes, beside a look at everything.
+//! See docs/bench-search.md.
+
+mod appends;
+mod brute;
+mod change;
+mod corpora;
+mod judged;
+mod ledger;
+mod made;
+mod mix;
+mod process;
+mod quality;
+mod recall;
+mod score;
+mod speed;
+mod way;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::Setup;
+use crate::report::{Section, load_average};
+
+/// Which parts are run; all, if none is named.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub(crate) struct Parts {
+    /// The judged queries: nDCG@10, recall@10 and MRR by words, by meaning and by both
+    #[arg(long)]
+    quality: bool,
+    /// Everything that is there is found: with an index, with half of one, without
+    #[arg(long)]
+    recall: bool,
+    /// Histories of 40,000 and 200,000 parts: searches, build, update, size, the cold process
+    #[arg(long)]
+    speed: bool,
+    /// The same contents in a ledger: searches in process and over HTTP, appends with and without an index
+    #[arg(long)]
+    ledger: bool,
+    /// The folder of MiniLM's files [default: words and pieces of words are hashed instead]
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
+}
+
+impl Parts {
+    const fn all(&self) -> bool {
+        !(self.quality || self.recall || self.speed || self.ledger)
+    }
+}
+
+/// `search`.
+pub(crate) async fn search(setup: &Setup, parts: &Parts) -> Result<Section> {
+    let before = load_average();
+    let mut section = Section {
+        name: "search",
+        lines: Vec::new(),
+        series: Vec::new(),
+        notes: Vec::new(),
+        load: (before, before),
+    };
+    let all = parts.all();
+    // What blocks is kept off the runtime's own threads.
+    tokio::task::block_in_place(|| {
+        if all || parts.quality {
+            quality::measure(setup, parts.model.as_deref(), &mut section)?;
+        }
+        if all || parts.recall {
+            recall::measure(setup, &mut section)?;
+        }
+        if all || parts.speed {
+            speed::measure(setup, &mut section)?;
+        }
+        anyhow::Ok(())
+    })?;
+    if all || parts.ledger {
+        ledger::measure(setup, &mut section).await?;
+    }
+    section.load.1 = load_average();
+    Ok(section)
+}

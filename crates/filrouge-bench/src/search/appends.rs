@@ -1,0 +1,110 @@
+//! What a feed costs the appends beside it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Result;
+use filrouge_engine::Engine;
+use filrouge_store::Scope;
+use tokio::sync::watch;
+
+use super::ledger::Fed;
+use crate::Setup;
+use crate::product::Product;
+use crate::report::{Line, Section, Target};
+use crate::stats::{Leg, Series, micros};
+use crate::workload::{Turns, requests, session};
+
+/// Turns of a leg: to one session, and to each of 32.
+const ALONE: (usize, usize) = (1500, 20);
+const EACH: (usize, usize) = (150, 4);
+
+/// Turns a second while a feed is at work and while there is none, in turns.
+pub(super) async fn measure(
+    setup: &Setup,
+    name: &str,
+    product: &Product,
+    fed: &Fed,
+    section: &mut Section,
+) -> Result<()> {
+    let (alone, each) = (setup.size(ALONE.0, ALONE.1), setup.size(EACH.0, EACH.1));
+    let mut first = 100_000;
+    for (what, sessions, turns) in [("1 session", 1, alone), ("32 sessions", 32, each)] {
+        let with = Series::new(format!("{}: appends to {what}, fed", name));
+        let without = Series::new(format!("{}: appends to {what}, not fed", name));
+        let mut runs = [with, without];
+        for pair in 0..setup.pairs.max(1) {
+            // Each goes first as often as the other.
+            for fed_now in [pair % 2 == 0, pair % 2 == 1] {
+                fed.caught_up().await?;
+                let leg = if fed_now {
+                    beside_a_feed(fed, &product.scope, first, sessions, turns).await?
+                } else {
+                    appended(&product.engine, &product.scope, first, sessions, turns).await?
+                };
+                first += sessions;
+                let [with, without] = &mut runs;
+                let run = if fed_now { with } else { without };
+                run.legs.push(leg);
+            }
+        }
+        let line = format!("{}: appends to {what} a second, fed / not fed", name);
+        let rate: fn(&Leg) -> f64 = |leg| leg.per_s;
+        let [with, without] = runs;
+        let pair = (&with, &without);
+        section
+            .lines
+            .push(Line::series(&line, pair, rate, Target::AtLeast(0.95), "/s"));
+        section.series.extend([with, without]);
+    }
+    Ok(())
+}
+
+/// As [`appended`], while the feed follows.
+async fn beside_a_feed(
+    fed: &Fed,
+    scope: &Scope,
+    first: usize,
+    sessions: usize,
+    turns: usize,
+) -> Result<Leg> {
+    let (stop, stopping) = watch::channel(false);
+    let feed = fed.feed.clone();
+    let feeding = tokio::spawn(async move { feed.run(stopping).await });
+    let leg = appended(&fed.engine, scope, first, sessions, turns).await;
+    stop.send_replace(true);
+    feeding.await?;
+    leg
+}
+
+/// Turns to new sessions at once, each a closed loop; the first has the number `first`.
+async fn appended(
+    engine: &Arc<Engine>,
+    scope: &Scope,
+    first: usize,
+    sessions: usize,
+    turns: usize,
+) -> Result<Leg> {
+    let mut work = Vec::new();
+    for n in first..first + sessions {
+        work.push((session(n)?, requests(&Turns::new(n as u64).many(turns))?));
+    }
+    let (mut tasks, began) = (Vec::new(), Instant::now());
+    for (id, requests) in work {
+        let (engine, scope) = (engine.clone(), scope.clone());
+        tasks.push(tokio::spawn(async move {
+            let mut took = Vec::with_capacity(requests.len());
+            for request in requests {
+                let call = Instant::now();
+                engine.start_turn(&scope, id.clone(), request).await?;
+                took.push(micros(call));
+            }
+            anyhow::Ok(took)
+        }));
+    }
+    let mut took = Vec::new();
+    for task in tasks {
+        took.extend(task.await??);
+    }
+    Ok(Leg::new(took, began.elapsed()))
+}

@@ -1,0 +1,80 @@
+//! One new message in a generated history, written as OpenCode writes it.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use super::corpora::History;
+
+/// A message of the user, said at `at`.
+pub(super) fn say(history: &History, session: &str, at: i64, text: &str) -> Result<()> {
+    let message = json!({"role": "user", "time": {"created": at}, "agent": "build",
+        "model": {"providerID": "mock", "modelID": "atelier-1"}});
+    let part = json!({"type": "text", "text": text});
+    // Behind all others, whatever the clock says.
+    let (message_id, part_id) = (format!("msg_f{at:012x}zzzz"), format!("prt_f{at:012x}zzzz"));
+    if history.form == "json" {
+        let storage = history.root.join("storage");
+        let message = with(message, &[("id", &message_id), ("sessionID", session)]);
+        let own = [
+            ("id", part_id.as_str()),
+            ("messageID", &message_id),
+            ("sessionID", session),
+        ];
+        put(
+            &storage.join(format!("part/{message_id}/{part_id}.json")),
+            &with(part, &own),
+        )?;
+        put(
+            &storage.join(format!("message/{session}/{message_id}.json")),
+            &message,
+        )?;
+        return touch(&storage, session, at);
+    }
+    let db = Connection::open(history.root.join("opencode.db"))?;
+    db.execute_batch("BEGIN IMMEDIATE")?;
+    db.execute(
+        "INSERT INTO message(id, session_id, time_created, time_updated, data) VALUES (?1, ?2, ?3, ?3, ?4)",
+        (&message_id, session, at, message.to_string()),
+    )?;
+    db.execute(
+        "INSERT INTO part(id, message_id, session_id, time_created, time_updated, data) VALUES (?1, ?2, ?3, ?4, ?4, ?5)",
+        (&part_id, &message_id, session, at, part.to_string()),
+    )?;
+    db.execute(
+        "UPDATE session SET time_updated = ?2 WHERE id = ?1",
+        (session, at),
+    )?;
+    Ok(db.execute_batch("COMMIT")?)
+}
+
+/// The session's own file says when it was last changed.
+fn touch(storage: &Path, session: &str, at: i64) -> Result<()> {
+    for project in fs::read_dir(storage.join("session"))? {
+        let path = project?.path().join(format!("{session}.json"));
+        if path.exists() {
+            let mut value: Value = serde_json::from_slice(&fs::read(&path)?)?;
+            let updated = value.pointer_mut("/time/updated").context("time.updated")?;
+            *updated = at.into();
+            put(&path, &value)?;
+        }
+    }
+    Ok(())
+}
+
+fn with(mut value: Value, members: &[(&str, &str)]) -> Value {
+    for (name, text) in members {
+        value[*name] = json!(text);
+    }
+    value
+}
+
+fn put(path: &Path, value: &Value) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    Ok(fs::write(path, serde_json::to_vec_pretty(value)?)?)
+}

@@ -1,0 +1,188 @@
+//! The judged set: what somebody might type, and the sessions he means (`judged/queries.toml`).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+/// What a query is asked of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Corpus {
+    /// `opencode-json-whole`, `claude-code` and `codex` of `tests/fixtures`.
+    Genuine,
+    /// `tests/fixtures/opencode-sqlite`.
+    OpencodeSqlite,
+    /// `judged/desk.json` and `judged/coding.json`.
+    Made,
+    /// `tools/gen_opencode_storage.py`.
+    Generated,
+}
+
+impl Corpus {
+    pub(super) const ALL: [Self; 4] = [
+        Self::Genuine,
+        Self::OpencodeSqlite,
+        Self::Made,
+        Self::Generated,
+    ];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Genuine => "genuine",
+            Self::OpencodeSqlite => "opencode-sqlite",
+            Self::Made => "made",
+            Self::Generated => "generated",
+        }
+    }
+}
+
+/// How somebody asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kind {
+    /// One word.
+    Word,
+    /// Words in quotes.
+    Phrase,
+    /// A name out of a program.
+    Identifier,
+    /// A file.
+    Path,
+    /// Chinese or Japanese.
+    Cjk,
+    /// With accents in the text, mostly typed without.
+    Accented,
+    /// Several words that one remembers.
+    Memory,
+    /// The matter in other words.
+    Paraphrase,
+    /// "Have we answered this before?"
+    Question,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 9] = [
+        Self::Word,
+        Self::Phrase,
+        Self::Identifier,
+        Self::Path,
+        Self::Cjk,
+        Self::Accented,
+        Self::Memory,
+        Self::Paraphrase,
+        Self::Question,
+    ];
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Word => "word",
+            Self::Phrase => "phrase",
+            Self::Identifier => "identifier",
+            Self::Path => "path",
+            Self::Cjk => "CJK",
+            Self::Accented => "accented",
+            Self::Memory => "from memory",
+            Self::Paraphrase => "paraphrase",
+            Self::Question => "question",
+        })
+    }
+}
+
+/// One query with its grades.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Query {
+    pub(super) ask: String,
+    pub(super) corpus: Corpus,
+    pub(super) kind: Kind,
+    /// Of the query, not of what it finds.
+    pub(super) language: String,
+    /// 3, 2 or 1 by the session's id; in the file by its short name.
+    pub(super) relevant: BTreeMap<String, u8>,
+    /// What the grades rest on.
+    pub(super) why: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    /// Of each corpus the sessions by their short names.
+    sessions: BTreeMap<String, BTreeMap<String, String>>,
+    query: Vec<Query>,
+}
+
+/// Where the set lies.
+pub(super) fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("judged")
+}
+
+/// All queries, sessions by their ids.
+pub(super) fn queries() -> Result<Vec<Query>> {
+    let path = folder().join("queries.toml");
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let written: Written = toml::from_str(&text)?;
+    let mut queries = written.query;
+    for query in &mut queries {
+        let names = written.sessions.get(query.corpus.name());
+        let names = names.with_context(|| query.corpus.name())?;
+        let mut relevant = BTreeMap::new();
+        for (name, grade) in &query.relevant {
+            ensure!((1..=3).contains(grade), "{:?}: grade {grade}", query.ask);
+            let id = names.get(name);
+            let id = id.with_context(|| format!("{:?}: no session {name}", query.ask))?;
+            relevant.insert(id.clone(), *grade);
+        }
+        query.relevant = relevant;
+    }
+    Ok(queries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_set_is_large_and_every_kind_is_in_it() {
+        let queries = queries().unwrap();
+        assert!(queries.len() >= 80, "{}", queries.len());
+        let of_kind = |kind| queries.iter().filter(|q| q.kind == kind).count();
+        for kind in Kind::ALL {
+            assert!(of_kind(kind) >= 6, "{kind}: {}", of_kind(kind));
+        }
+        let made: Vec<_> = queries
+            .iter()
+            .filter(|q| q.corpus == Corpus::Made)
+            .collect();
+        let in_other_words = |q: &&&Query| matches!(q.kind, Kind::Paraphrase | Kind::Question);
+        assert!(
+            made.len() >= 40 && 2 * made.iter().filter(in_other_words).count() + 2 >= made.len()
+        );
+        for query in &queries {
+            let best = query.relevant.values().max();
+            assert_eq!(best, Some(&3), "{:?}: nothing is meant", query.ask);
+            assert!(
+                !query.why.is_empty() && query.language.len() == 2,
+                "{:?}",
+                query.ask
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_is_asked_twice() {
+        let mut asked: Vec<_> = queries()
+            .unwrap()
+            .into_iter()
+            .map(|q| (q.corpus, q.ask))
+            .collect();
+        let all = asked.len();
+        asked.sort();
+        asked.dedup();
+        assert_eq!(asked.len(), all);
+    }
+}

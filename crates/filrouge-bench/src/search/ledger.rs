@@ -1,0 +1,337 @@
+//! The same contents in a ledger: searches in process and over HTTP, and what a feed beside them costs appends.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use filrouge_engine::{Engine, Settings};
+use filrouge_search::ledger::LedgerFeed;
+use filrouge_search::{LedgerSearch, Searcher};
+use filrouge_sources::Library;
+use filrouge_store::{OsEntropy, Scope, Viewer};
+use filrouge_types::{SystemClock, TenantId};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+
+use super::corpora::{self, History};
+use super::mix::{Class, mix};
+use super::{appends, speed, way};
+use crate::Setup;
+use crate::http::{Server, binary};
+use crate::load::answer;
+use crate::product::Product;
+use crate::report::{Line, Section, Target};
+use crate::stats::{Leg, Series, micros};
+
+/// How long an index may take to learn everything.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// `search --ledger`.
+pub(super) async fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
+    for times in [1, 5] {
+        let dir = setup.dir()?;
+        let size = [(400, 40), (8000, 400), (40_000, 2000)];
+        let size = size.map(|(full, tiny)| times * setup.size(full, tiny));
+        let (history, classes) = tokio::task::block_in_place(|| {
+            let history = History::write(dir.path(), "sqlite", size)?;
+            let library = corpora::library(history.sources()?);
+            let classes = mix(setup, &history, &library)?;
+            anyhow::Ok((history, classes))
+        })?;
+        imported(setup, dir.path(), &history, section)?;
+        let name = format!(
+            "ledger of {:.0}k parts",
+            history.truth.parts as f64 / 1000.0
+        );
+        let mut bench = Bench {
+            setup,
+            name,
+            history: &history,
+            section,
+        };
+        bench.in_process(dir.path(), &classes, times == 1).await?;
+        bench.over_http(dir, &classes).await?;
+    }
+    Ok(())
+}
+
+/// `filrouge import` of the history.
+fn imported(setup: &Setup, dir: &Path, history: &History, section: &mut Section) -> Result<()> {
+    let program = binary(setup)?;
+    let began = Instant::now();
+    let out = Command::new(program)
+        .args(["import", "opencode"])
+        .arg(&history.root)
+        .arg("--store")
+        .arg(format!("sqlite:{}", dir.join("filrouge.db").display()))
+        .env("HOME", dir)
+        .env("FILROUGE_KEYRING", dir.join("keyring.json"))
+        .env("FILROUGE_ANCHOR", dir.join("anchor"))
+        .output()?;
+    ensure!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    let took = began.elapsed().as_secs_f64();
+    section.notes.push(format!(
+        "ledger: {} parts imported in {took:.1} s",
+        history.truth.parts
+    ));
+    Ok(())
+}
+
+struct Bench<'a> {
+    setup: &'a Setup,
+    name: String,
+    history: &'a History,
+    section: &'a mut Section,
+}
+
+/// An engine with an index and what feeds it, over a store that is open.
+pub(super) struct Fed {
+    pub(super) engine: Arc<Engine>,
+    pub(super) feed: Arc<LedgerFeed>,
+}
+
+impl Fed {
+    fn over(product: &Product, dir: &Path) -> Result<Self> {
+        let index = way::open(&dir.join("bench.index"))?;
+        let engine = Engine::new(
+            product.ledger.clone(),
+            Arc::new(OsEntropy),
+            Arc::new(SystemClock),
+            Settings::default(),
+        );
+        let engine = Arc::new(engine.with_index(index.clone()));
+        let feed = LedgerFeed::new(engine.clone(), index, Arc::new(SystemClock));
+        Ok(Self {
+            engine,
+            feed: Arc::new(feed),
+        })
+    }
+
+    pub(super) async fn caught_up(&self) -> Result<()> {
+        let progress = self.feed.catch_up(PATIENCE, &|| false).await?;
+        ensure!(progress.done, "{} commits behind", progress.behind);
+        Ok(())
+    }
+}
+
+/// Who runs the store: sees everything.
+fn operator() -> Scope {
+    Scope {
+        tenant: TenantId::default_tenant(),
+        viewer: Viewer::Operator,
+        token: None,
+        hold: None,
+    }
+}
+
+impl Bench<'_> {
+    fn number(&mut self, what: &str, value: f64, target: Target, shown: String) {
+        let what = format!("{}: {what}", self.name);
+        self.section
+            .lines
+            .push(Line::number(&what, value, target, shown));
+    }
+
+    async fn in_process(&mut self, dir: &Path, classes: &[Class], appends: bool) -> Result<()> {
+        let product = Product::open(dir, true).await?;
+        let fed = Fed::over(&product, dir)?;
+        let began = Instant::now();
+        fed.caught_up().await?;
+        let built = began.elapsed().as_secs_f64();
+        self.number(
+            "first build, s",
+            built,
+            Target::Shown,
+            format!("{built:.2} s"),
+        );
+        let index = fed.feed.index();
+        while tokio::task::block_in_place(|| index.tidy())? {}
+        let status = tokio::task::block_in_place(|| index.status())?;
+        let (bytes, texts) = (status.bytes as f64, status.text_bytes as f64);
+        let shown = format!("{:.1} MB of {:.1} MB", bytes / 1e6, texts / 1e6);
+        self.number(
+            "index / its texts, bytes",
+            bytes / texts,
+            Target::AtMost(1.0),
+            shown,
+        );
+        let search = LedgerSearch::new(
+            fed.engine.clone(),
+            fed.feed.clone(),
+            operator(),
+            Handle::current(),
+        );
+        let searcher = Searcher::new(Library::new(Vec::new(), 0), Arc::new(SystemClock));
+        let searcher = searcher.with_ledger(search);
+        tokio::task::block_in_place(|| self.searches(&searcher, classes))?;
+        if appends {
+            appends::measure(self.setup, &self.name, &product, &fed, self.section).await?;
+        }
+        product.close().await;
+        Ok(())
+    }
+
+    fn planted(&self, found: &[&str], needle: &str) -> Result<()> {
+        let homes = self
+            .history
+            .truth
+            .needles
+            .get(needle)
+            .context("no such needle")?;
+        let mut homes: Vec<&str> = homes.iter().map(String::as_str).collect();
+        let mut found = found.to_vec();
+        homes.sort_unstable();
+        found.sort_unstable();
+        ensure!(
+            found == homes,
+            "{needle:?}: {} sessions of {}",
+            found.len(),
+            homes.len()
+        );
+        Ok(())
+    }
+
+    fn searches(&mut self, searcher: &Searcher, classes: &[Class]) -> Result<()> {
+        for needle in self.history.truth.needles.keys() {
+            let found = way::search(searcher, &way::asks(needle, 500))?;
+            let ids: Vec<&str> = found
+                .sessions
+                .iter()
+                .map(|hit| hit.session.id.as_str())
+                .collect();
+            self.planted(&ids, needle)?;
+        }
+        let queries: Vec<String> = narrow(classes);
+        speed::asked(searcher, &queries)?;
+        let (mut took, began) = (Vec::new(), Instant::now());
+        for _ in 0..self.setup.size(2 + self.setup.pairs, 1) {
+            took.extend(speed::asked(searcher, &queries)?);
+        }
+        self.latencies("searches in process", took, began.elapsed());
+        Ok(())
+    }
+
+    fn latencies(&mut self, what: &str, took: Vec<f64>, wall: Duration) {
+        let leg = Leg::new(took, wall);
+        for (quantile, micros, most) in [("p50", leg.p50, 5.0), ("p99", leg.p99, 25.0)] {
+            let millis = micros / 1000.0;
+            let what = format!("{what}: words, phrases, regexes with a literal: {quantile}, ms");
+            self.number(
+                &what,
+                millis,
+                Target::AtMost(most),
+                format!("{millis:.2} ms"),
+            );
+        }
+        let mut series = Series::new(format!("{}: {what}", self.name));
+        series.legs.push(leg);
+        self.section.series.push(series);
+    }
+
+    /// A server of its own, which keeps its index by itself.
+    async fn over_http(&mut self, dir: tempfile::TempDir, classes: &[Class]) -> Result<()> {
+        let store = format!("sqlite:{}", dir.path().join("filrouge.db").display());
+        let server = Server::start_on(&binary(self.setup)?, None, dir, &store)?;
+        let mut caller = Caller::connect(&server.address).await?;
+        let began = Instant::now();
+        for (needle, homes) in &self.history.truth.needles {
+            while !caller.knows(needle, homes.len()).await? {
+                ensure!(began.elapsed() < PATIENCE, "{needle:?} is not found");
+                tokio::time::sleep(Duration::from_millis(250)).await;
+            }
+        }
+        let learned = began.elapsed().as_secs_f64();
+        let shown = format!("{learned:.1} s");
+        self.number(
+            "a server's own index, until it knows everything, s",
+            learned,
+            Target::Shown,
+            shown,
+        );
+        let queries = narrow(classes);
+        for query in &queries {
+            caller.search(query, 20).await?;
+        }
+        let (mut took, began) = (Vec::new(), Instant::now());
+        for _ in 0..self.setup.size(2 + self.setup.pairs, 1) {
+            for query in &queries {
+                let call = Instant::now();
+                caller.search(query, 20).await?;
+                took.push(micros(call));
+            }
+        }
+        self.latencies("searches over HTTP", took, began.elapsed());
+        Ok(())
+    }
+}
+
+fn narrow(classes: &[Class]) -> Vec<String> {
+    let narrow = classes.iter().filter(|class| class.narrow);
+    narrow
+        .flat_map(|class| class.queries.iter().cloned())
+        .collect()
+}
+
+/// One kept connection.
+struct Caller {
+    stream: TcpStream,
+    address: String,
+    buffer: Vec<u8>,
+}
+
+impl Caller {
+    async fn connect(address: &str) -> Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            address: address.to_owned(),
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Asks; the answer is in the buffer.
+    async fn search(&mut self, query: &str, limit: usize) -> Result<()> {
+        let query = encoded(query);
+        let request = format!(
+            "GET /api/v1/search?q={query}&limit={limit} HTTP/1.1\r\nhost: {}\r\n\r\n",
+            self.address
+        );
+        self.stream.write_all(request.as_bytes()).await?;
+        let status = answer(&mut self.stream, &mut self.buffer).await?;
+        ensure!(
+            status == 200,
+            "{status}: {}",
+            String::from_utf8_lossy(&self.buffer)
+        );
+        Ok(())
+    }
+
+    /// Whether the index has learned of so many sessions that hold it.
+    async fn knows(&mut self, needle: &str, homes: usize) -> Result<bool> {
+        self.search(needle, 1).await?;
+        let text = String::from_utf8_lossy(&self.buffer);
+        let (_, body) = text.split_once("\r\n\r\n").context("no body")?;
+        let page: serde_json::Value = serde_json::from_str(body)?;
+        Ok(page["total_sessions"] == homes)
+    }
+}
+
+/// A text as it stands in a query.
+fn encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}

@@ -1,0 +1,148 @@
+//! What is asked when time is measured: words of every frequency, phrases, pieces of identifiers, regular expressions,
+//! all taken from the history itself, always the same ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use filrouge_search::Spoken;
+use filrouge_sources::Library;
+
+use super::corpora::History;
+use crate::Setup;
+use crate::workload::Rng;
+
+/// Queries of one sort.
+pub(super) struct Class {
+    pub(super) name: &'static str,
+    /// Whether an index can narrow it: it has three characters that must stand somewhere.
+    pub(super) narrow: bool,
+    pub(super) queries: Vec<String>,
+}
+
+/// A rare word stands in at most so many messages, beside the planted ones.
+const RARE: u32 = 5;
+/// One that is neither rare nor common.
+const MIDDLING: std::ops::RangeInclusive<u32> = 50..=500;
+
+/// Each holds three or more characters that must stand there.
+const WITH_LITERAL: &[&str] = &[
+    r"/zephyrine-\d+/",
+    r"/quillon-[0-9]{4}/",
+    r"/fn \w+_parser\(/",
+    r"/test \w+::lantern \.\.\. FAILED/",
+    r"/Result<Harbour>/",
+    r"/let (mut )?cinnamon\b/",
+    r"/\bORCHARD (and|or) \w+/i",
+    r"/timeout.{0,20}retry/",
+    r"/src\/parser\/\w+\.rs/",
+    r"/(anchor|compass|meadow)_\w+_pebble/",
+];
+
+/// Of these nothing is known beforehand: everything is looked through.
+const WITHOUT_LITERAL: &[&str] = &[
+    r"/\b[a-z]{2}\d\b/",
+    r"/[A-Z]{3,}/",
+    r"/\(\w+, 4\d{3}\)/",
+    r"/\b\w{14,}\b/",
+    r"/^\d+: \}$/",
+];
+
+/// In how many messages each word stands.
+fn counted(library: &Library) -> Result<BTreeMap<String, u32>> {
+    let mut counts = BTreeMap::new();
+    for entry in &library.catalog().entries {
+        for message in &library.conversation(entry)?.messages {
+            let spoken = Spoken::of(message);
+            let texts = spoken.pieces.iter().map(|piece| &*piece.text);
+            let words = texts.flat_map(|text| text.split(|c: char| !c.is_ascii_alphabetic()));
+            let words: BTreeSet<&str> = words.filter(|word| word.len() >= 4).collect();
+            for word in words {
+                match counts.get_mut(word) {
+                    Some(count) => *count += 1,
+                    None => drop(counts.insert(word.to_owned(), 1)),
+                }
+            }
+        }
+    }
+    Ok(counts)
+}
+
+/// Two words that stand side by side, and pieces of identifiers, of messages here and there.
+fn neighbours(library: &Library, rng: &mut Rng) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
+    let catalog = library.catalog();
+    let (mut phrases, mut pieces) = (BTreeSet::new(), BTreeSet::new());
+    for _ in 0..200 {
+        let entry = catalog.entries.get(rng.below(catalog.entries.len().max(1)));
+        let Some(entry) = entry else { break };
+        let read = library.conversation(entry)?;
+        let Some(message) = read.messages.get(rng.below(read.messages.len().max(1))) else {
+            continue;
+        };
+        for piece in Spoken::of(message).pieces {
+            let words: Vec<&str> = piece.text.split(' ').collect();
+            let Some([one, other]) = words.get(words.len() / 2..words.len() / 2 + 2) else {
+                continue;
+            };
+            let plain =
+                |word: &str| word.len() >= 3 && word.bytes().all(|b| b.is_ascii_lowercase());
+            if plain(one) && plain(other) {
+                phrases.insert(format!("\"{one} {other}\""));
+            }
+            let is_name = |word: &&&str| word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+            if let Some(name) = words.iter().filter(is_name).find(|word| word.contains('_')) {
+                let at = name.find('_').unwrap_or(0);
+                let (from, to) = (at.saturating_sub(3), (at + 4).min(name.len()));
+                pieces.insert(name.get(from..to).unwrap_or(name).to_owned());
+            }
+        }
+    }
+    Ok((phrases, pieces))
+}
+
+/// `count` of them, here and there.
+fn some(all: impl IntoIterator<Item = String>, count: usize) -> Vec<String> {
+    let all: Vec<String> = all.into_iter().collect();
+    let step = (all.len() / count.max(1)).max(1);
+    all.into_iter().step_by(step).take(count).collect()
+}
+
+/// All sorts.
+pub(super) fn mix(setup: &Setup, history: &History, library: &Library) -> Result<Vec<Class>> {
+    let counts = counted(library)?;
+    let those = |is: &dyn Fn(u32) -> bool, count: usize| {
+        let own = counts
+            .iter()
+            .filter(|(_, n)| is(**n))
+            .map(|(word, _)| word.clone());
+        some(own, setup.size(count, 3))
+    };
+    let mut rare: Vec<String> = history.truth.needles.keys().cloned().collect();
+    rare.extend(those(&|n| n <= RARE, 27));
+    let mut common: Vec<(&String, &u32)> = counts.iter().collect();
+    common.sort_by_key(|(word, count)| (std::cmp::Reverse(**count), *word));
+    let common = common.into_iter().take(10).map(|(word, _)| word.clone());
+    let (phrases, pieces) = neighbours(library, &mut Rng::new(11))?;
+    let class = |name, narrow, queries| Class {
+        name,
+        narrow,
+        queries,
+    };
+    let owned = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect();
+    Ok(vec![
+        class("rare words", true, rare),
+        class(
+            "middling words",
+            true,
+            those(&|n| MIDDLING.contains(&n), 30),
+        ),
+        class("common words", true, common.collect()),
+        class("phrases", true, some(phrases, setup.size(20, 3))),
+        class(
+            "pieces of identifiers",
+            true,
+            some(pieces, setup.size(20, 3)),
+        ),
+        class("regexes with a literal", true, owned(WITH_LITERAL)),
+        class("other regexes", false, owned(WITHOUT_LITERAL)),
+    ])
+}

@@ -1,0 +1,142 @@
+//! Whether the session one meant comes first: the judged set, by words, by meaning, and by both.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use comfy_table::{Table, presets};
+use filrouge_search::embed::Embedder;
+use filrouge_search::{Ask, Mode, Searcher};
+
+use super::judged::{Corpus, Kind, Query, queries};
+use super::score::{Score, mean, score};
+use super::{corpora, way};
+use crate::Setup;
+use crate::report::{Line, Section, Target};
+
+/// How many sessions of an answer are looked at.
+const SHOWN: usize = 50;
+
+/// The ways, in the order of the table.
+const WAYS: [(&str, Mode); 3] = [
+    ("words", Mode::Words),
+    ("meaning", Mode::Meaning),
+    ("both", Mode::Both),
+];
+
+/// A query, and how each way has answered it.
+struct Answered {
+    query: Query,
+    scores: [Score; WAYS.len()],
+}
+
+/// `search --quality`.
+pub(super) fn measure(setup: &Setup, model: Option<&Path>, section: &mut Section) -> Result<()> {
+    let answered = answered(setup, model, section)?;
+    let all = |way: usize| of(&answered, way, |_| true);
+    let (words, meaning, both) = (all(0), all(1), all(2));
+    for (name, alone) in [("words", words), ("meaning", meaning)] {
+        let what = format!("quality: nDCG@10 of both / of {name} alone");
+        let shown = (format!("{:.3}", both.ndcg), format!("{:.3}", alone.ndcg));
+        let (product, limit) = ([both.ndcg], [alone.ndcg]);
+        section.lines.push(Line::pairs(
+            &what,
+            &product,
+            &limit,
+            Target::AtLeast(1.0),
+            shown,
+        ));
+    }
+    section.notes.push(table(&answered));
+    Ok(())
+}
+
+fn answered(setup: &Setup, model: Option<&Path>, section: &mut Section) -> Result<Vec<Answered>> {
+    let dir = setup.dir()?;
+    let (embedder, told) = way::embedder(model)?;
+    section.notes.push(format!("quality: {told}"));
+    let queries = queries()?;
+    let mut answered = Vec::new();
+    for corpus in Corpus::ALL {
+        let sources = corpora::sources(corpus, dir.path())?;
+        let library = corpora::library(sources.clone());
+        let indexes = way::indexes(
+            &sources,
+            &dir.path().join(format!("{}-index", corpus.name())),
+        )?;
+        way::fill(&indexes)?;
+        way::embed(&indexes, &embedder)?;
+        let searcher = way::indexed(&library, &indexes).with_embedder(embedder.clone());
+        for query in queries.iter().filter(|query| query.corpus == corpus) {
+            let mut scores = [Score::default(); WAYS.len()];
+            for (score, (_, mode)) in scores.iter_mut().zip(WAYS) {
+                *score = asked(&searcher, query, mode)?;
+            }
+            answered.push(Answered {
+                query: query.clone(),
+                scores,
+            });
+        }
+    }
+    Ok(answered)
+}
+
+fn asked(searcher: &Searcher, query: &Query, mode: Mode) -> Result<Score> {
+    let ask = Ask {
+        mode,
+        ..way::asks(&query.ask, SHOWN)
+    };
+    let found = way::search(searcher, &ask).with_context(|| query.ask.clone())?;
+    let order: Vec<String> = found
+        .sessions
+        .into_iter()
+        .map(|hit| hit.session.id)
+        .collect();
+    Ok(score(&order, &query.relevant))
+}
+
+fn of(answered: &[Answered], way: usize, is: impl Fn(&Query) -> bool) -> Score {
+    let own = answered.iter().filter(|one| is(&one.query));
+    mean(own.filter_map(|one| one.scores.get(way).copied()))
+}
+
+/// nDCG@10, recall@10 and MRR of every way, by kind, by language and in all.
+fn table(answered: &[Answered]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    let mut header = vec!["queries".to_owned(), "n".to_owned()];
+    header.extend(WAYS.map(|(name, _)| format!("{name}: nDCG@10 · recall@10 · MRR")));
+    header.push("both >= each".to_owned());
+    table.set_header(header);
+    let mut row = |name: String, is: &dyn Fn(&Query) -> bool| {
+        let n = answered.iter().filter(|one| is(&one.query)).count();
+        if n == 0 {
+            return;
+        }
+        let scores = [0, 1, 2].map(|way| of(answered, way, is));
+        let mut cells = vec![name, n.to_string()];
+        cells.extend(
+            scores.map(|s| format!("{:.3} · {:.3} · {:.3}", s.ndcg, s.recall, s.reciprocal)),
+        );
+        let [words, meaning, both] = scores;
+        let best = both.ndcg >= words.ndcg && both.ndcg >= meaning.ndcg;
+        cells.push(if best { "yes" } else { "NO" }.to_owned());
+        table.add_row(cells);
+    };
+    for kind in Kind::ALL {
+        row(kind.to_string(), &|query| query.kind == kind);
+    }
+    for (language, name) in [
+        ("en", "asked in English"),
+        ("fr", "in French"),
+        ("zh", "in Chinese"),
+    ] {
+        row(name.to_owned(), &|query| query.language == language);
+    }
+    for corpus in Corpus::ALL {
+        row(format!("of {}", corpus.name()), &|query| {
+            query.corpus == corpus
+        });
+    }
+    row("all".to_owned(), &|_| true);
+    format!("quality, by kind of query:\n\n{table}\n")
+}

@@ -1,0 +1,338 @@
+//! Whether everything is found: planted needles, the judged literals, and random pieces of every kind of text, asked with
+//! an index, with half of one, and without, paged to the end, beside what must be found.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result, ensure};
+use filrouge_search::Searcher;
+use filrouge_search::feed::SourceIndex;
+use filrouge_sources::Source;
+use regex::{Regex, RegexBuilder};
+
+use super::brute::{Everything, Look};
+use super::corpora::{self, History};
+use super::judged::{Corpus, Kind, queries};
+use super::way;
+use crate::Setup;
+use crate::report::{Line, Section, Target};
+use crate::workload::Rng;
+
+/// Sessions on a page: small enough that common words take several.
+const PAGE: usize = 50;
+/// Of each kind of text so many random pieces.
+const PIECES: (usize, usize) = (24, 4);
+
+/// A question and what it must find.
+struct Needle {
+    query: String,
+    look: Look,
+}
+
+impl Needle {
+    fn phrase(text: &str) -> Self {
+        Self {
+            query: format!("\"{text}\""),
+            look: Look::Words(vec![text.to_owned()]),
+        }
+    }
+
+    fn words(words: &[&str]) -> Self {
+        Self {
+            query: words.join(" "),
+            look: Look::Words(words.iter().map(|word| (*word).to_owned()).collect()),
+        }
+    }
+
+    fn regex(pattern: &str, any_case: bool) -> Result<Self> {
+        let flag = if any_case { "i" } else { "" };
+        Ok(Self {
+            query: format!("/{pattern}/{flag}"),
+            look: Look::Pattern(built(pattern, any_case)?),
+        })
+    }
+}
+
+fn built(pattern: &str, any_case: bool) -> Result<Regex> {
+    let mut builder = RegexBuilder::new(pattern);
+    Ok(builder
+        .case_insensitive(any_case)
+        .multi_line(true)
+        .build()?)
+}
+
+/// A generated history, the made conversations and the genuine ones as one library.
+fn sources(setup: &Setup, dir: &std::path::Path) -> Result<(Vec<Arc<dyn Source>>, History)> {
+    let size = [
+        setup.size(400, 40),
+        setup.size(8000, 400),
+        setup.size(40_000, 2000),
+    ];
+    let history = History::write(dir, "json", size)?;
+    let mut sources = history.sources()?;
+    for corpus in [Corpus::Made, Corpus::Genuine] {
+        sources.extend(corpora::sources(corpus, dir)?);
+    }
+    Ok((sources, history))
+}
+
+/// `search --recall`.
+pub(super) fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
+    let dir = setup.dir()?;
+    let (sources, history) = sources(setup, dir.path())?;
+    let library = corpora::library(sources.clone());
+    let everything = Everything::read(&library)?;
+    let needles = needles(setup, &history, &everything)?;
+    let expected: Vec<_> = needles
+        .iter()
+        .map(|needle| everything.find(&needle.look))
+        .collect();
+    for (needle, homes) in &history.truth.needles {
+        let found = everything.find(&Look::Words(vec![needle.clone()]));
+        let found: BTreeSet<&String> = found.keys().collect();
+        ensure!(
+            found == homes.iter().collect(),
+            "{needle:?} is not where it was planted"
+        );
+    }
+    drop(everything);
+    let half = way::indexes(&sources, &dir.path().join("half"))?;
+    fill_half(&half)?;
+    let whole = way::indexes(&sources, &dir.path().join("whole"))?;
+    way::fill(&whole)?;
+    for (how, searcher) in [
+        ("with an index", way::indexed(&library, &whole)),
+        ("with half of one", way::indexed(&library, &half)),
+        ("without", way::scanning(&library)),
+    ] {
+        compare(how, &searcher, &needles, &expected, section)?;
+    }
+    section.notes.push(format!(
+        "recall: {} questions of {} sessions, of which {} are answered by more than one page",
+        needles.len(),
+        library.catalog().entries.len(),
+        expected.iter().filter(|homes| homes.len() > PAGE).count(),
+    ));
+    Ok(())
+}
+
+/// Stops when half of the sessions are in.
+fn fill_half(indexes: &[Arc<SourceIndex>]) -> Result<()> {
+    for index in indexes {
+        let all = index.source().list()?.headers.len();
+        let done = AtomicUsize::new(0);
+        let half = (all / 2).max(1);
+        index.update(
+            &mut |progress| done.store(progress.sessions, Ordering::Relaxed),
+            &|| done.load(Ordering::Relaxed) >= half,
+        )?;
+        let known = index.known(std::time::Duration::ZERO);
+        ensure!(all < 4 || !known.stale.is_empty(), "all of it was built");
+    }
+    Ok(())
+}
+
+fn compare(
+    how: &str,
+    searcher: &Searcher,
+    needles: &[Needle],
+    expected: &[BTreeMap<String, usize>],
+    section: &mut Section,
+) -> Result<()> {
+    let (mut complete, mut wrong, mut estimated) = (0, Vec::new(), 0);
+    for (needle, homes) in needles.iter().zip(expected) {
+        let all = paged(searcher, &needle.query).with_context(|| needle.query.clone())?;
+        estimated += usize::from(!all.exact);
+        let same = all.sessions.keys().eq(homes.keys());
+        let counted = all.sessions.iter().zip(homes);
+        let counts = counted
+            .into_iter()
+            .all(|((_, (n, exact)), (_, there))| !exact || n == there);
+        if same && counts {
+            complete += 1;
+        } else if wrong.len() < 5 {
+            wrong.push(format!(
+                "{} {how}: {} sessions, {} hold it",
+                needle.query,
+                all.sessions.len(),
+                homes.len()
+            ));
+        }
+    }
+    let what = format!("recall {how}: questions answered as by a look at everything");
+    let share = complete as f64 / needles.len() as f64;
+    let shown = format!(
+        "{complete} of {}, {estimated} with estimated counts",
+        needles.len()
+    );
+    section
+        .lines
+        .push(Line::number(&what, share, Target::AtLeast(1.0), shown));
+    section.notes.extend(wrong);
+    Ok(())
+}
+
+/// All pages of an answer.
+struct Paged {
+    /// With the number of matches, and whether it was counted.
+    sessions: BTreeMap<String, (usize, bool)>,
+    exact: bool,
+}
+
+fn paged(searcher: &Searcher, query: &str) -> Result<Paged> {
+    let mut ask = way::asks(query, PAGE);
+    ask.excerpts = 1;
+    let mut all = Paged {
+        sessions: BTreeMap::new(),
+        exact: true,
+    };
+    loop {
+        let page = way::search(searcher, &ask)?;
+        all.exact &= page.exact;
+        for hit in page.sessions {
+            ensure!(
+                !hit.excerpts.is_empty(),
+                "{}: nothing is shown",
+                hit.session.id
+            );
+            let counted = (hit.matches, hit.exact);
+            let twice = all.sessions.insert(hit.session.id.clone(), counted);
+            ensure!(twice.is_none(), "{} is shown twice", hit.session.id);
+        }
+        match page.next_cursor {
+            Some(next) => ask.cursor = Some(next),
+            None => return Ok(all),
+        }
+    }
+}
+
+fn needles(setup: &Setup, history: &History, everything: &Everything) -> Result<Vec<Needle>> {
+    let mut needles = Vec::new();
+    for needle in history.truth.needles.keys() {
+        needles.push(Needle::words(&[needle]));
+        needles.push(Needle::phrase(needle));
+        let (name, _) = needle.split_once('-').context("needles have hyphens")?;
+        needles.push(Needle::regex(&format!(r"{name}-\d{{4}}"), false)?);
+    }
+    needles.push(Needle::words(&[&history.truth.common_word]));
+    let literal = |kind| !matches!(kind, Kind::Memory | Kind::Paraphrase | Kind::Question);
+    for query in queries()?.into_iter().filter(|q| literal(q.kind)) {
+        needles.push(
+            match query
+                .ask
+                .strip_prefix('"')
+                .and_then(|ask| ask.strip_suffix('"'))
+            {
+                Some(phrase) => Needle::phrase(phrase),
+                None => Needle::words(&query.ask.split(' ').collect::<Vec<_>>()),
+            },
+        );
+    }
+    for (pattern, any_case) in [
+        (r"fn \w+_parser\(", false),
+        (r"TOKENBUCKET", true),
+        (r"發票|发票|イン", false),
+        (r"é[a-z]", false),
+        (r"\d{3} °C", false),
+        (r"^\d+: \}$", false),
+    ] {
+        needles.push(Needle::regex(pattern, any_case)?);
+    }
+    needles.extend(pieces(setup, everything)?);
+    Ok(needles)
+}
+
+/// Random pieces of every kind of text.
+fn pieces(setup: &Setup, everything: &Everything) -> Result<Vec<Needle>> {
+    let mut rng = Rng::new(10);
+    let mut fields: BTreeMap<u8, Vec<(usize, &str)>> = BTreeMap::new();
+    for (document, text) in everything.texts() {
+        let raw = text.raw.iter().filter(|raw| !raw.is_empty());
+        let field = fields.entry(text.field as u8).or_default();
+        field.extend(raw.map(|raw| (document, raw.as_str())));
+    }
+    let mut needles = Vec::new();
+    for texts in fields.values() {
+        for _ in 0..setup.size(PIECES.0, PIECES.1) {
+            let Some((_, text)) = texts.get(rng.below(texts.len())) else {
+                continue;
+            };
+            if let Some(piece) = piece(&mut rng, text) {
+                needles.push(Needle::phrase(&piece));
+                needles.extend(blurred(&mut rng, &piece)?);
+            }
+            let words: Vec<&str> = text
+                .split(|c: char| !c.is_alphanumeric())
+                .filter(|word| !word.is_empty())
+                .collect();
+            if !words.is_empty() {
+                let mut word = || {
+                    words
+                        .get(rng.below(words.len()))
+                        .copied()
+                        .unwrap_or_default()
+                };
+                needles.push(Needle::words(&[word(), word()]));
+            }
+        }
+    }
+    Ok(needles)
+}
+
+/// From 1 to 24 characters of a text that mean themselves between quotation marks.
+fn piece(rng: &mut Rng, text: &str) -> Option<String> {
+    let from = rng.below(text.chars().count());
+    let len = 1 + rng.below(24);
+    let piece: String = text.chars().skip(from).take(len).collect();
+    let piece = piece.trim();
+    let plain = !piece.contains(['"', '\\']) && !piece.chars().any(char::is_control);
+    (plain && !piece.is_empty()).then(|| piece.to_owned())
+}
+
+/// A piece as a pattern, one of its characters any.
+fn blurred(rng: &mut Rng, piece: &str) -> Result<Option<Needle>> {
+    if piece.contains('/') {
+        return Ok(None);
+    }
+    let at = rng.below(piece.chars().count());
+    let pattern: String = piece
+        .chars()
+        .enumerate()
+        .map(|(n, c)| {
+            if n == at {
+                ".".to_owned()
+            } else {
+                regex::escape(&c.to_string())
+            }
+        })
+        .collect();
+    Needle::regex(&pattern, rng.below(2) == 0).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_found() {
+        let setup = Setup {
+            quick: true,
+            pairs: 1,
+            root: std::env::temp_dir(),
+            binary: None,
+        };
+        let mut section = Section {
+            name: "search",
+            lines: Vec::new(),
+            series: Vec::new(),
+            notes: Vec::new(),
+            load: (0.0, 0.0),
+        };
+        measure(&setup, &mut section).unwrap();
+        assert_eq!(section.lines.len(), 3);
+        for line in &section.lines {
+            assert_eq!(line.met, Some(true), "{line:?}: {:?}", section.notes);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! How long an answer takes, over an index and by looking through everything; what the index costs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use filrouge_search::Searcher;
+use filrouge_search::feed::{SourceIndex, Step};
+use filrouge_types::{Clock, SystemClock};
+
+use super::corpora::{self, History};
+use super::mix::{Class, mix};
+use super::{change, process, way};
+use crate::Setup;
+use crate::report::{Line, Section, Target};
+use crate::stats::{Leg, Series, median, micros};
+
+/// Sessions, messages and parts of a history once; the larger one is five times that.
+const SIZE: [usize; 3] = [400, 8000, 40_000];
+const TINY: [usize; 3] = [40, 400, 2000];
+/// How many queries of a class are asked of a plain scan.
+const SCANNED: usize = 6;
+/// How long a file's time can be the same though it was written again: nothing is kept of what is younger.
+const SETTLE: Duration = Duration::from_millis(2500);
+
+/// The name of a history in tables.
+pub(super) fn name(history: &History) -> String {
+    let parts = history.truth.parts as f64 / 1000.0;
+    format!("{} of {parts:.0}k parts", history.form)
+}
+
+/// `search --speed`, of sources.
+pub(super) fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
+    for times in [1, 5] {
+        for form in ["sqlite", "json"] {
+            let dir = setup.dir()?;
+            let size = [0, 1, 2].map(|n| times * setup.size(SIZE[n], TINY[n]));
+            let history = History::write(dir.path(), form, size)?;
+            let mut bench = Bench {
+                setup,
+                history: &history,
+                section,
+            };
+            bench.all(dir.path(), times == 1)?;
+            process::measure(setup, &history, section)?;
+        }
+    }
+    Ok(())
+}
+
+struct Bench<'a> {
+    setup: &'a Setup,
+    history: &'a History,
+    section: &'a mut Section,
+}
+
+impl Bench<'_> {
+    fn number(&mut self, what: &str, value: f64, target: Target, shown: String) {
+        let what = format!("{}: {what}", name(self.history));
+        self.section
+            .lines
+            .push(Line::number(&what, value, target, shown));
+    }
+
+    fn all(&mut self, dir: &std::path::Path, judged: bool) -> Result<()> {
+        let sources = self.history.sources()?;
+        let library = corpora::library(sources.clone());
+        let build = Instant::now();
+        let indexes = way::indexes(&sources, &dir.join("index"))?;
+        for index in &indexes {
+            index.update(&mut |_| {}, &|| false)?;
+        }
+        let built = build.elapsed().as_secs_f64();
+        // Asked for is the tree of 85 MB.
+        let target = if judged {
+            Target::AtMost(4.0)
+        } else {
+            Target::Shown
+        };
+        self.number("first build, s", built, target, format!("{built:.2} s"));
+        let tidy = Instant::now();
+        for index in &indexes {
+            while index.tidy()? {}
+        }
+        let tidied = tidy.elapsed().as_secs_f64();
+        self.number(
+            "tidied up after it, s",
+            tidied,
+            Target::Shown,
+            format!("{tidied:.2} s"),
+        );
+        self.size(&indexes)?;
+        let classes = mix(self.setup, self.history, &library)?;
+        let scanning = way::scanning(&library);
+        let indexed = way::indexed(&library, &indexes);
+        self.searches(&indexed, &scanning, &classes)?;
+        self.changes(&indexes, &indexed)
+    }
+
+    fn size(&mut self, indexes: &[Arc<SourceIndex>]) -> Result<()> {
+        let (mut bytes, mut texts) = (0.0, 0.0);
+        for index in indexes {
+            let status = index.index().status()?;
+            bytes += status.bytes as f64;
+            texts += status.text_bytes as f64;
+        }
+        let shown = format!("{:.1} MB of {:.1} MB", bytes / 1e6, texts / 1e6);
+        self.number(
+            "index / its texts, bytes",
+            bytes / texts,
+            Target::AtMost(1.0),
+            shown,
+        );
+        Ok(())
+    }
+
+    fn searches(
+        &mut self,
+        indexed: &Searcher,
+        scanning: &Searcher,
+        classes: &[Class],
+    ) -> Result<()> {
+        let rounds = self.setup.size(2 + self.setup.pairs, 1);
+        let mut narrow = Vec::new();
+        for class in classes {
+            // Once unmeasured: what it needs is in memory then.
+            asked(indexed, &class.queries)?;
+            let mut took = Vec::new();
+            let began = Instant::now();
+            for _ in 0..rounds {
+                took.extend(asked(indexed, &class.queries)?);
+            }
+            let leg = Leg::new(took.clone(), began.elapsed());
+            let few: Vec<String> = class.queries.iter().take(SCANNED).cloned().collect();
+            asked(scanning, few.get(..1).unwrap_or_default())?;
+            let began = Instant::now();
+            let scanned = asked(scanning, &few)?;
+            let scan = Leg::new(scanned, began.elapsed());
+            let target = if class.narrow {
+                Target::Shown
+            } else {
+                Target::AtMost(1.2)
+            };
+            let what = format!("{}: {}, p50 / a plain scan", name(self.history), class.name);
+            let shown = (
+                format!("{:.2} ms, p99 {:.2} ms", leg.p50 / 1000.0, leg.p99 / 1000.0),
+                format!("{:.1} ms", scan.p50 / 1000.0),
+            );
+            let line = Line::pairs(&what, &[leg.p50], &[scan.p50], target, shown);
+            self.section.lines.push(line);
+            let series = format!("{}: {}", name(self.history), class.name);
+            let mut series = Series::new(series);
+            series.legs.push(leg);
+            self.section.series.push(series);
+            if class.narrow {
+                narrow.extend(took);
+            }
+        }
+        let all = Leg::new(narrow, Duration::from_secs(1));
+        for (what, micros, most) in [("p50", all.p50, 5.0), ("p99", all.p99, 25.0)] {
+            let what = format!("words, phrases, regexes with a literal: {what}, ms");
+            let millis = micros / 1000.0;
+            self.number(
+                &what,
+                millis,
+                Target::AtMost(most),
+                format!("{millis:.2} ms"),
+            );
+        }
+        Ok(())
+    }
+
+    /// One new message in the largest session: found at once, and brought in.
+    fn changes(&mut self, indexes: &[Arc<SourceIndex>], indexed: &Searcher) -> Result<()> {
+        let session = self.history.truth.largest.id.clone();
+        let (mut found, mut brought_in) = (Vec::new(), Vec::new());
+        for n in 0..self.setup.size(self.setup.pairs, 1) {
+            let word = format!("nouveaute-{n}-{}", "x".repeat(n + 3));
+            change::say(self.history, &session, SystemClock.now().as_millis(), &word)?;
+            // What an index is told of its source is believed for a second.
+            std::thread::sleep(Duration::from_millis(1100));
+            let call = Instant::now();
+            is_found(indexed, &word, &session)?;
+            found.push(micros(call) / 1000.0);
+            std::thread::sleep(SETTLE);
+            let call = Instant::now();
+            for index in indexes {
+                bring_in(index)?;
+            }
+            brought_in.push(micros(call) / 1000.0);
+            for index in indexes {
+                let known = index.known(Duration::ZERO);
+                ensure!(
+                    known.stale.is_empty(),
+                    "{} are not brought in",
+                    known.stale.len()
+                );
+            }
+            is_found(indexed, &word, &session)?;
+        }
+        let millis = median(found);
+        let what = "a search right after one new message, ms";
+        self.number(what, millis, Target::Shown, format!("{millis:.1} ms"));
+        let millis = median(brought_in);
+        let what = "one new message in the largest session brought in, ms";
+        self.number(
+            what,
+            millis,
+            Target::AtMost(50.0),
+            format!("{millis:.1} ms"),
+        );
+        Ok(())
+    }
+}
+
+fn bring_in(index: &SourceIndex) -> Result<()> {
+    for _ in 0..20 {
+        match index.step(&|| false)? {
+            Step::Done(0) | Step::Idle => return Ok(()),
+            Step::Done(_) => {}
+            Step::Elsewhere => anyhow::bail!("somebody else feeds the index"),
+        }
+    }
+    anyhow::bail!("there is no end of steps")
+}
+
+fn is_found(searcher: &Searcher, word: &str, session: &str) -> Result<()> {
+    let found = way::search(searcher, &way::asks(word, 5))?;
+    let found: Vec<_> = found
+        .sessions
+        .iter()
+        .map(|hit| hit.session.id.as_str())
+        .collect();
+    ensure!(found == [session], "{word:?}: {found:?}");
+    Ok(())
+}
+
+/// How long each takes, µs; a page of 20, as it is shown.
+pub(super) fn asked(searcher: &Searcher, queries: &[String]) -> Result<Vec<f64>> {
+    let mut took = Vec::with_capacity(queries.len());
+    for query in queries {
+        let ask = way::asks(query, 20);
+        let call = Instant::now();
+        way::search(searcher, &ask)?;
+        took.push(micros(call));
+    }
+    Ok(took)
+}

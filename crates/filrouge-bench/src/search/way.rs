@@ -1,0 +1,126 @@
+//! The ways to ask: by looking through everything, and over indexes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use filrouge_search::embed::{Embedder, Hashing, quantized};
+use filrouge_search::feed::{self, SourceIndex};
+use filrouge_search::{Ask, Field, Mode, Results, Searcher, Spoken, kind};
+use filrouge_sources::{Library, Role, Source};
+use filrouge_store::text_index::TextIndex;
+use filrouge_types::SystemClock;
+
+/// Texts that are embedded in one call.
+const AT_ONCE: usize = 32;
+
+/// An index in a file.
+pub(super) fn open(_file: &Path) -> Result<Arc<dyn TextIndex>> {
+    Ok(Arc::new(
+        filrouge_store::text_index::memory::MemoryIndex::default(),
+    ))
+}
+
+/// Indexes of sources, each in a file of its own in `dir`; empty ones where nothing is there.
+pub(super) fn indexes(sources: &[Arc<dyn Source>], dir: &Path) -> Result<Vec<Arc<SourceIndex>>> {
+    std::fs::create_dir_all(dir)?;
+    let mut indexes = Vec::new();
+    for (place, source) in sources.iter().enumerate() {
+        let file = feed::file_name(&**source).unwrap_or_else(|| format!("{place}.index"));
+        let index = open(&dir.join(file))?;
+        indexes.push(Arc::new(SourceIndex::new(source.clone(), index, None)));
+    }
+    Ok(indexes)
+}
+
+/// Brings everything in.
+pub(super) fn fill(indexes: &[Arc<SourceIndex>]) -> Result<()> {
+    for index in indexes {
+        index.update(&mut |_| {}, &|| false)?;
+        while index.tidy()? {}
+    }
+    Ok(())
+}
+
+/// Vectors of everything that people and agents have said.
+pub(super) fn embed(indexes: &[Arc<SourceIndex>], embedder: &Arc<dyn Embedder>) -> Result<()> {
+    let said = 1 << kind(Some(Role::User)) | 1 << kind(Some(Role::Assistant));
+    for index in indexes {
+        let index = index.index();
+        loop {
+            let documents = index.without_vector(embedder.id(), said, AT_ONCE)?;
+            if documents.is_empty() {
+                break;
+            }
+            let mut texts = Vec::new();
+            index.bodies(&documents, &mut |document, body| {
+                texts.push((document, spoken_text(body)));
+                true
+            })?;
+            let all: Vec<&str> = texts.iter().map(|(_, text)| text.as_str()).collect();
+            let vectors = embedder.embed(&all)?;
+            let vectors = vectors.iter().zip(&texts);
+            let vectors: Vec<_> = vectors
+                .map(|(vector, (at, _))| (*at, quantized(vector)))
+                .collect();
+            index.put_vectors(embedder.id(), &vectors)?;
+        }
+    }
+    Ok(())
+}
+
+fn spoken_text(body: &[u8]) -> String {
+    let Ok(spoken) = Spoken::decode(body) else {
+        return String::new();
+    };
+    let said = spoken
+        .pieces
+        .iter()
+        .filter(|piece| piece.field == Field::Text);
+    said.map(|piece| &*piece.text)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Looks through everything.
+pub(super) fn scanning(library: &Library) -> Searcher {
+    Searcher::new(library.clone(), Arc::new(SystemClock))
+}
+
+/// Over indexes.
+pub(super) fn indexed(library: &Library, indexes: &[Arc<SourceIndex>]) -> Searcher {
+    let indexes = indexes.iter().cloned().map(Some).collect();
+    scanning(library).with_indexes(indexes)
+}
+
+/// By words; the best first.
+pub(super) fn asks(query: &str, limit: usize) -> Ask {
+    Ask {
+        query: query.to_owned(),
+        limit,
+        mode: Mode::Words,
+        ..Ask::default()
+    }
+}
+
+/// One page.
+pub(super) fn search(searcher: &Searcher, ask: &Ask) -> Result<Results> {
+    Ok(searcher.search(ask, &|| false)?)
+}
+
+/// The embedder, and what is to be said of it.
+pub(super) fn embedder(model: Option<&Path>) -> Result<(Arc<dyn Embedder>, String)> {
+    #[cfg(feature = "minilm")]
+    if let Some(folder) = model {
+        let model = filrouge_search::embed::MiniLm::open(folder)?;
+        let told = format!("embedded by {}", model.id());
+        return Ok((Arc::new(model), told));
+    }
+    #[cfg(not(feature = "minilm"))]
+    anyhow::ensure!(
+        model.is_none(),
+        "built without the feature minilm: cargo run --release -p filrouge-bench --features minilm"
+    );
+    let told = "EMBEDDED BY HASHES OF WORDS: no --model was given. Meaning is not looked at, only words and pieces of words";
+    Ok((Arc::new(Hashing), told.to_owned()))
+}

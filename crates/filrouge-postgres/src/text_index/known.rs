@@ -1,0 +1,154 @@
+//! What is known: how far the feed was read, sessions, documents.
+
+use filrouge_store::text_index::{
+    IndexStatus, IndexedSession, KnownDocument, Reach, Seen, SessionEntry, SessionNo, Shard,
+};
+use filrouge_types::Failure;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::connections::Transaction;
+use super::question::Question;
+use crate::error::malformed;
+use crate::rows::{bytes, column, int, uint};
+use crate::session::Sql;
+
+macro_rules! select_sessions {
+    ($rest:literal) => {
+        concat!(
+            "SELECT s.no, o.realm, o.owner, s.key, s.stamp_0, s.stamp_1, s.updated, s.project
+             FROM filrouge.search_session s JOIN filrouge.search_shard o ON o.no = s.shard ",
+            $rest
+        )
+    };
+}
+
+fn text(bytes: &[u8]) -> Result<Box<str>, Failure> {
+    let text = std::str::from_utf8(bytes);
+    text.map(Into::into).map_err(|_| malformed("text"))
+}
+
+fn read(row: &Row) -> Result<IndexedSession, Failure> {
+    let project: Option<Vec<u8>> = column(row, 7)?;
+    let stamp = |index| Ok::<_, Failure>(column::<i64>(row, index)?.cast_unsigned());
+    Ok(IndexedSession {
+        no: uint(row, 0)?,
+        shard: Shard {
+            realm: bytes(row, 1)?.into(),
+            owner: bytes(row, 2)?.into(),
+        },
+        entry: SessionEntry {
+            key: text(bytes(row, 3)?)?,
+            stamp: [stamp(4)?, stamp(5)?],
+            updated: column(row, 6)?,
+            project: project.as_deref().map(text).transpose()?,
+        },
+    })
+}
+
+pub(super) fn seen(of: &Transaction<'_>) -> Result<Seen, Failure> {
+    static SQL: Sql = Sql::new("SELECT position, forgotten FROM filrouge.search_state", &[]);
+    let row = of.one(&SQL, &[])?;
+    let row = row.ok_or_else(|| malformed("state of the search index"))?;
+    let position: Option<Vec<u8>> = column(&row, 0)?;
+    Ok(Seen {
+        position: position.map(Into::into),
+        forgotten: uint(&row, 1)?,
+    })
+}
+
+pub(super) fn session(
+    of: &Transaction<'_>,
+    realm: &[u8],
+    key: &str,
+) -> Result<Option<IndexedSession>, Failure> {
+    static SQL: Sql = Sql::new(
+        select_sessions!("WHERE s.realm = $1 AND s.key = $2"),
+        &[Type::BYTEA, Type::BYTEA],
+    );
+    let row = of.one(&SQL, &[&realm, &key.as_bytes()])?;
+    row.as_ref().map(read).transpose()
+}
+
+pub(super) fn sessions(
+    of: &Transaction<'_>,
+    reach: &Reach,
+) -> Result<Vec<IndexedSession>, Failure> {
+    let mut asked = Question::default();
+    let within = asked.within(reach, "s.shard", "o.realm_no");
+    let text = format!("{} WHERE {within} ORDER BY s.no", select_sessions!(""));
+    let found = of.made(&text, asked.types(), &asked.params())?;
+    found.iter().map(read).collect()
+}
+
+pub(super) fn sessions_by_no(
+    of: &Transaction<'_>,
+    numbers: &[SessionNo],
+) -> Result<Vec<IndexedSession>, Failure> {
+    static SQL: Sql = Sql::new(
+        select_sessions!(
+            "JOIN unnest($1) WITH ORDINALITY AS q (no, place) ON q.no = s.no ORDER BY q.place"
+        ),
+        &[Type::INT8_ARRAY],
+    );
+    let numbers: Vec<i64> = numbers.iter().map(|no| int(*no)).collect();
+    of.many(&SQL, &[&numbers])?.iter().map(read).collect()
+}
+
+pub(super) fn unread(of: &Transaction<'_>, limit: usize) -> Result<Vec<IndexedSession>, Failure> {
+    static SQL: Sql = Sql::new(
+        select_sessions!("WHERE s.stamp_0 = 0 AND s.stamp_1 = 0 ORDER BY s.no LIMIT $1"),
+        &[Type::INT8],
+    );
+    let limit = int(limit as u64);
+    of.many(&SQL, &[&limit])?.iter().map(read).collect()
+}
+
+pub(super) fn documents(
+    of: &Transaction<'_>,
+    session: SessionNo,
+) -> Result<Vec<KnownDocument>, Failure> {
+    static SQL: Sql = Sql::new(
+        "SELECT key, unit, digest FROM filrouge.search_document WHERE session = $1 ORDER BY no",
+        &[Type::INT8],
+    );
+    let read = |row: &Row| {
+        Ok(KnownDocument {
+            key: text(bytes(row, 0)?)?,
+            unit: column::<i64>(row, 1)?.cast_unsigned(),
+            digest: column::<i64>(row, 2)?.cast_unsigned(),
+        })
+    };
+    of.many(&SQL, &[&int(session)])?.iter().map(read).collect()
+}
+
+/// All rows are counted: some milliseconds for each ten thousand documents.
+pub(super) fn status(of: &Transaction<'_>) -> Result<IndexStatus, Failure> {
+    static COUNTS: Sql = Sql::new(
+        "SELECT (SELECT format::bigint FROM filrouge.search_state), (SELECT count(*) FROM filrouge.search_session),
+             count(*), coalesce(sum(bytes), 0)::bigint,
+             (SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c
+              WHERE c.relnamespace = 'filrouge'::regnamespace AND c.relkind = 'r' AND starts_with(c.relname, 'search_'))
+         FROM filrouge.search_document",
+        &[],
+    );
+    static VECTORS: Sql = Sql::new(
+        "SELECT embedder, count(*) FROM filrouge.search_vector GROUP BY embedder ORDER BY embedder",
+        &[],
+    );
+    let row = of.one(&COUNTS, &[])?;
+    let row = row.ok_or_else(|| malformed("state of the search index"))?;
+    let vectors = of.many(&VECTORS, &[])?;
+    let vectors = vectors
+        .iter()
+        .map(|row| Ok((text(bytes(row, 0)?)?, uint(row, 1)?)));
+    Ok(IndexStatus {
+        format: u32::try_from(uint(&row, 0)?).map_err(|_| malformed("format"))?,
+        sessions: uint(&row, 1)?,
+        documents: uint(&row, 2)?,
+        text_bytes: uint(&row, 3)?,
+        bytes: uint(&row, 4)?,
+        pending: 0,
+        vectors: vectors.collect::<Result<_, Failure>>()?,
+    })
+}

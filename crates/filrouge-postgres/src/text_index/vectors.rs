@@ -1,0 +1,105 @@
+//! Vectors of documents.
+
+use std::cmp::Reverse;
+
+use filrouge_store::text_index::memory::product;
+use filrouge_store::text_index::{Candidate, CandidateQuery, DocumentNo};
+use filrouge_types::Failure;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::connections::Transaction;
+use super::find::read;
+use super::question::Question;
+use crate::rows::{bytes, int, uint};
+use crate::session::Sql;
+
+/// Vectors that are fetched at once.
+const PAGE: usize = 8192;
+
+pub(super) fn without(
+    of: &Transaction<'_>,
+    embedder: &str,
+    kinds: u32,
+    limit: usize,
+) -> Result<Vec<DocumentNo>, Failure> {
+    static SQL: Sql = Sql::new(
+        "SELECT d.no FROM filrouge.search_document d WHERE ($2 >> d.kind) & 1 = 1 AND NOT EXISTS
+             (SELECT FROM filrouge.search_vector v WHERE v.embedder = $1 AND v.document = d.no)
+         ORDER BY d.no DESC LIMIT $3",
+        &[Type::BYTEA, Type::INT8, Type::INT8],
+    );
+    let (embedder, kinds, limit) = (embedder.as_bytes(), i64::from(kinds), int(limit as u64));
+    let found = of.many(&SQL, &[&embedder, &kinds, &limit])?;
+    found.iter().map(|row| uint(row, 0)).collect()
+}
+
+pub(super) fn put(
+    of: &Transaction<'_>,
+    embedder: &str,
+    vectors: &[(DocumentNo, Vec<i8>)],
+) -> Result<(), Failure> {
+    static SQL: Sql = Sql::new(
+        "INSERT INTO filrouge.search_vector (embedder, document, data)
+         SELECT DISTINCT ON (d.no) $1, d.no, q.data FROM unnest($2, $3) WITH ORDINALITY AS q (no, data, place)
+         JOIN filrouge.search_document d ON d.no = q.no ORDER BY d.no, q.place DESC
+         ON CONFLICT (embedder, document) DO UPDATE SET data = EXCLUDED.data",
+        &[Type::BYTEA, Type::INT8_ARRAY, Type::BYTEA_ARRAY],
+    );
+    let numbers: Vec<i64> = vectors.iter().map(|(no, _)| int(*no)).collect();
+    let stored = |v: &[i8]| v.iter().map(|n| n.cast_unsigned()).collect();
+    let data: Vec<Vec<u8>> = vectors.iter().map(|(_, v)| stored(v)).collect();
+    of.many(&SQL, &[&embedder.as_bytes(), &numbers, &data])
+        .map(drop)
+}
+
+/// All vectors within reach are looked at, page by page.
+pub(super) fn nearest(
+    of: &Transaction<'_>,
+    embedder: &str,
+    vector: &[i8],
+    query: &CandidateQuery<'_>,
+    limit: usize,
+) -> Result<Vec<(Candidate, i32)>, Failure> {
+    let mut best: Vec<(Candidate, i32)> = Vec::new();
+    let mut before = i64::MAX;
+    loop {
+        let mut asked = Question::default();
+        let passing = asked.passing(query, false);
+        let embedder = asked.bind(Type::BYTEA, embedder.as_bytes());
+        let last = asked.bind(Type::INT8, before);
+        let text = format!(
+            "SELECT d.no, d.session, d.kind, d.created, v.data FROM filrouge.search_document d
+             JOIN filrouge.search_vector v ON v.embedder = {embedder} AND v.document = d.no
+             WHERE {passing} AND d.no < {last} ORDER BY d.no DESC LIMIT {PAGE}"
+        );
+        let found = of.made(&text, asked.types(), &asked.params())?;
+        for row in &found {
+            best.extend(measured(row, vector)?);
+        }
+        // The newest of those that are alike come first, as they were read.
+        best.sort_by_key(|(_, product)| Reverse(*product));
+        best.truncate(limit);
+        match found.last() {
+            Some(row) if found.len() == PAGE => before = int(uint(row, 0)?),
+            _ => return Ok(best),
+        }
+    }
+}
+
+fn measured(row: &Row, vector: &[i8]) -> Result<Option<(Candidate, i32)>, Failure> {
+    let of: Vec<i8> = bytes(row, 4)?.iter().map(|n| n.cast_signed()).collect();
+    let Some(product) = product(vector, &of) else {
+        return Ok(None);
+    };
+    Ok(Some((read(row, 0)?, product)))
+}
+
+pub(super) fn keep(of: &Transaction<'_>, embedder: Option<&str>) -> Result<(), Failure> {
+    static SQL: Sql = Sql::new(
+        "DELETE FROM filrouge.search_vector WHERE embedder IS DISTINCT FROM $1",
+        &[Type::BYTEA],
+    );
+    let embedder = embedder.map(str::as_bytes);
+    of.many(&SQL, &[&embedder]).map(drop)
+}

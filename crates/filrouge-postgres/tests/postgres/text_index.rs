@@ -1,0 +1,51 @@
+//! The search index in the ledger's database: the contract of indexes, and what only this one can do.
+
+use std::sync::{Arc, LazyLock};
+
+use filrouge_postgres::text_index::PostgresIndex;
+use filrouge_store::contract::text_index::IndexFixture;
+use filrouge_store::text_index::TextIndex;
+use filrouge_testbed::Database;
+use tokio::runtime::Runtime;
+
+use super::{database, keyring, options};
+
+mod forgetting;
+mod measure;
+mod plans;
+mod rights;
+
+/// What the connections of indexes live on.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+
+fn on(url: &str) -> PostgresIndex {
+    PostgresIndex::open(&options(url, keyring()), RUNTIME.handle()).unwrap()
+}
+
+fn index() -> IndexFixture {
+    let database = database();
+    let url = database.url();
+    IndexFixture {
+        index: Arc::new(on(&url)),
+        again: Box::new(move || Arc::new(on(&url)) as Arc<dyn TextIndex>),
+        keep: Box::new(database),
+    }
+}
+
+mod contract {
+    use super::index;
+
+    filrouge_store::index_contract_tests!(index);
+}
+
+/// The only row of a statement.
+fn row(database: &Database, sql: &str) -> Vec<Option<String>> {
+    let mut rows = database.sql(sql);
+    assert_eq!(rows.len(), 1, "{sql}");
+    rows.remove(0)
+}
+
+fn count(database: &Database, of: &str) -> u64 {
+    let row = row(database, &format!("SELECT count(*) FROM filrouge.{of}"));
+    row[0].as_ref().unwrap().parse().unwrap()
+}

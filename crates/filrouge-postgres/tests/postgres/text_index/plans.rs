@@ -1,0 +1,150 @@
+//! What the planner makes of the index's questions, on real sizes.
+
+use filrouge_store::contract::text_index::{document, found, shard, texts, update};
+use filrouge_store::text_index::{Gone, NewDocument, TextIndex};
+use filrouge_testbed::Database;
+
+use super::on;
+use crate::database;
+
+const WORDS: [&str; 12] = [
+    "commit", "branch", "parser", "socket", "tenant", "ledger", "window", "cursor", "schema",
+    "vector", "folder", "number",
+];
+
+/// Sessions of four owners in two realms, each of `sessions` × 25 documents of 200 words; the word of its own that each
+/// document has is of `own` and its number.
+fn filled(database: &Database, sessions: usize) {
+    let index = on(&database.url());
+    for n in 0..sessions * 4 {
+        let of = shard(["r", "q"][n % 4 / 2], ["a", "b"][n % 2]);
+        let text = |d: usize| {
+            let words = (0..200).map(|w| WORDS[(w * w + w * n + d * 7 + n) % WORDS.len()]);
+            format!("{} own{n:05}x{d:02}", words.collect::<Vec<_>>().join(" "))
+        };
+        let made = |d: usize| document(&d.to_string(), d as u64, &text(d));
+        let documents: Vec<NewDocument> = (0..25).map(made).collect();
+        let session = update(&of, &format!("s{n}"), Gone::All, documents);
+        index.apply(&[session], None).unwrap();
+    }
+}
+
+/// The plan of what `find.rs` asks for a word in a shard, with the rows that were looked into.
+fn plan(database: &Database, settings: &str, word: &str) -> String {
+    let sql = format!(
+        "SET search_path = pg_catalog; SET enable_seqscan = off; {settings}
+         EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off)
+         SELECT d.no, d.session, d.kind, d.created FROM filrouge.search_document d
+         WHERE d.shard = (SELECT o.no FROM filrouge.search_shard o WHERE o.realm = 'r' AND o.owner = 'a')
+             AND (d.folded LIKE '%{word}%')"
+    );
+    let rows = database.sql(&sql);
+    let lines: Vec<String> = rows
+        .into_iter()
+        .filter_map(|mut row| row.remove(0))
+        .collect();
+    lines.join("\n")
+}
+
+#[test]
+fn words_are_found_by_the_index_of_trigrams() {
+    let database = database();
+    filled(&database, 10);
+    let index = on(&database.url());
+    for looked in ["by itself", "by autovacuum"] {
+        match looked {
+            "by itself" => assert!(!index.tidy().unwrap()),
+            _ => drop(database.sql("VACUUM ANALYZE filrouge.search_document")),
+        }
+        for word in ["own00004x07", "own00004", "wn00004x0"] {
+            let plan = plan(&database, "", word);
+            assert!(
+                plan.contains("Bitmap Index Scan on search_words"),
+                "{looked} {word}: {plan}"
+            );
+            // Nobody else's document is looked into, and none is dropped for being somebody else's.
+            assert!(!plan.contains("Removed by Filter"), "{plan}");
+        }
+        // Words that everybody has, and what has no trigrams.
+        for word in ["ledger", "\u{5b66}\u{4e60}", "w "] {
+            let plan = plan(&database, "", word);
+            assert!(
+                plan.contains("Bitmap Index Scan on search_words (actual rows=250 "),
+                "{plan}"
+            );
+        }
+    }
+}
+
+/// The server has `pg_trgm` without `btree_gin`.
+#[test]
+fn without_btree_gin_two_indexes_do() {
+    let database = database();
+    database.sql(
+        "DROP INDEX filrouge.search_words; DROP EXTENSION btree_gin;
+         CREATE INDEX search_words ON filrouge.search_document USING gin (folded filrouge.gin_trgm_ops)",
+    );
+    filled(&database, 10);
+    database.sql("VACUUM ANALYZE filrouge.search_document");
+    let plan = plan(&database, "", "own00004x07");
+    assert!(plan.contains("Bitmap Index Scan on search_words"), "{plan}");
+    let index = on(&database.url());
+    assert_eq!(found(&index, &shard("r", "a"), &["own00004x07"]).len(), 1);
+    assert!(found(&index, &shard("r", "b"), &["own00004x07"]).is_empty());
+}
+
+/// A plan that was made while the index was empty is not kept.
+#[test]
+fn questions_are_planned_anew() {
+    let database = database();
+    let index = on(&database.url());
+    for _ in 0..10 {
+        assert!(found(&index, &shard("r", "a"), &["own00004x07"]).is_empty());
+    }
+    filled(&database, 10);
+    index.tidy().unwrap();
+    let scans = || {
+        let sql = "SELECT pg_stat_clear_snapshot();
+            SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'search_words'";
+        let rows = database.sql(sql);
+        rows.last().unwrap()[0]
+            .as_ref()
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    let before = scans();
+    assert_eq!(found(&index, &shard("r", "a"), &["own00004x07"]).len(), 1);
+    drop(index);
+    crate::many::wait(crate::many::callers::eventually("it tells", || {
+        scans() > before
+    }));
+}
+
+/// Characters that stand for others in `LIKE`, and NUL, which no text of PostgreSQL holds.
+#[test]
+fn every_character_stands_for_itself() {
+    let database = database();
+    let index = on(&database.url());
+    let a = shard("r", "a");
+    let said = [
+        "snake_case",
+        "snakeXcase",
+        "100% sure",
+        "100 sure",
+        "c:\\temp",
+        "nul\0here",
+        "tab\there",
+    ];
+    index.apply(&[texts(&a, "s", &said)], None).unwrap();
+    for (n, word) in [
+        (0, "snake_case"),
+        (2, "100% su"),
+        (4, "c:\\temp"),
+        (4, ":\\t"),
+        (5, "nul\0here"),
+    ] {
+        let shown = found(&index, &a, &[word]);
+        assert_eq!(shown, [format!("{n}={}", said[n])], "{word}");
+    }
+}

@@ -1,0 +1,125 @@
+//! What the server lacks: extensions, and rights.
+
+use filrouge_postgres::text_index::PostgresIndex;
+use filrouge_postgres::{PostgresLedger, migrate_up};
+use filrouge_store::contract::text_index::{found, shard, texts};
+use filrouge_store::text_index::TextIndex;
+use filrouge_testbed::Database;
+use filrouge_types::ErrorCode;
+
+use super::{RUNTIME, on, row};
+use crate::{database, keyring, options};
+
+fn works(index: &PostgresIndex) {
+    let a = shard("r", "a");
+    index
+        .apply(&[texts(&a, "s", &["an elephant", "中文学习"])], None)
+        .unwrap();
+    assert_eq!(found(index, &a, &["lepha"]), ["0=an elephant"]);
+    assert_eq!(found(index, &a, &["学习"]), ["1=中文学习"]);
+    assert!(found(index, &shard("r", "b"), &["elephant"]).is_empty());
+}
+
+/// A role that may make a schema's tables and no extension: the store is made, searches are slower, and say so.
+#[test]
+fn a_role_that_may_not_make_extensions() {
+    let database = Database::new();
+    let role = format!("maker_{}", database.name());
+    database.sql(&format!(
+        "CREATE ROLE {role} LOGIN; CREATE SCHEMA filrouge AUTHORIZATION {role}"
+    ));
+    let url = database.url().replace("postgres@", &format!("{role}@"));
+    migrate_up(&options(&url, keyring())).unwrap();
+    drop(PostgresLedger::open(options(&url, keyring())).unwrap());
+    let index = on(&url);
+    let lacks = index.lacks().unwrap().unwrap();
+    assert!(lacks.contains("pg_trgm"), "{lacks}");
+    works(&index);
+    // With the right, a rebuild makes it.
+    database.sql(&format!(
+        "GRANT CREATE ON DATABASE {} TO {role}",
+        database.name()
+    ));
+    index.clear().unwrap();
+    assert_eq!(index.lacks().unwrap(), None);
+    assert_eq!(index.status().unwrap().documents, 0);
+    works(&index);
+    drop(index);
+    database.sql(&format!("DROP OWNED BY {role} CASCADE"));
+}
+
+/// A server that may use the tables and owns none of them.
+#[test]
+fn a_role_that_may_use_the_tables() {
+    let database = database();
+    let role = format!("clerk_{}", database.name());
+    database.sql(&format!(
+        "CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA filrouge TO {role}"
+    ));
+    let url = database.url().replace("postgres@", &format!("{role}@"));
+    let refused = PostgresIndex::open(&options(&url, keyring()), RUNTIME.handle());
+    let refused = refused.map(drop).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::StoreUnavailable, "{refused}");
+    assert!(refused.hint.is_some(), "{refused:?}");
+    database.sql(&format!(
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA filrouge TO {role}"
+    ));
+    let index = on(&url);
+    works(&index);
+    assert_eq!(index.forget(b"r", "s").unwrap(), 2);
+    let before = index.seen().unwrap();
+    works(&index);
+    index.clear().unwrap();
+    assert_eq!(index.seen().unwrap().forgotten, before.forgotten + 1);
+    assert_eq!(index.status().unwrap().documents, 0);
+    works(&index);
+    drop(index);
+    database.sql(&format!("DROP OWNED BY {role}"));
+}
+
+/// An extension that somebody has put elsewhere is used where it is.
+#[test]
+fn extensions_that_are_there_are_used() {
+    let database = Database::new();
+    database.sql("CREATE SCHEMA tools; CREATE EXTENSION pg_trgm SCHEMA tools");
+    migrate_up(&options(&database.url(), keyring())).unwrap();
+    let index = on(&database.url());
+    assert_eq!(index.lacks().unwrap(), None);
+    works(&index);
+    let made = row(
+        &database,
+        "SELECT indexdef FROM pg_indexes WHERE indexname = 'search_words'",
+    );
+    assert!(made[0].as_ref().unwrap().contains("tools.gin_trgm_ops"));
+}
+
+/// An index of another format is emptied when it is opened, and keeps what tells feeders to read again.
+#[test]
+fn another_format_is_emptied() {
+    let database = database();
+    let index = on(&database.url());
+    works(&index);
+    index.apply(&[], Some(b"9")).unwrap();
+    drop(index);
+    database.sql("UPDATE filrouge.search_state SET format = 99");
+    let index = on(&database.url());
+    let status = index.status().unwrap();
+    assert_eq!(
+        (status.format, status.documents, status.sessions),
+        (1, 0, 0)
+    );
+    let seen = index.seen().unwrap();
+    assert_eq!((seen.position, seen.forgotten), (None, 1));
+    works(&index);
+}
+
+/// The index is of a store of this schema.
+#[test]
+fn an_older_schema_is_refused() {
+    let database = database();
+    database.sql("UPDATE filrouge.store SET value = '2' WHERE name = 'schema'");
+    let opened = PostgresIndex::open(&options(&database.url(), keyring()), RUNTIME.handle());
+    let refused = opened.map(drop).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Invalid);
+    assert!(refused.hint.is_some());
+}

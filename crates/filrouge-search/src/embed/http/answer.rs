@@ -1,0 +1,63 @@
+//! What a service answers.
+
+use serde::Deserialize;
+
+use crate::embed::{EmbedError, to_unit_length};
+
+#[derive(Deserialize)]
+struct Answer {
+    data: Vec<Embedding>,
+}
+
+#[derive(Deserialize)]
+struct Embedding {
+    index: usize,
+    embedding: Vec<f32>,
+}
+
+/// One vector for each text, each of unit length, in the order of the texts: an answer need not be in it.
+pub(super) fn vectors(
+    bytes: &[u8],
+    texts: usize,
+    dimensions: usize,
+) -> Result<Vec<Vec<f32>>, EmbedError> {
+    let answer: Answer = serde_json::from_slice(bytes).map_err(|e| {
+        // The error's own text would quote the answer.
+        malformed(format!(
+            "an answer that cannot be read, at line {} column {}",
+            e.line(),
+            e.column()
+        ))
+    })?;
+    if answer.data.len() != texts {
+        return Err(malformed(format!(
+            "{} vectors for {texts} texts",
+            answer.data.len()
+        )));
+    }
+    let mut vectors = vec![Vec::new(); texts];
+    for Embedding { index, embedding } in answer.data {
+        if embedding.len() != dimensions {
+            let told = embedding.len();
+            return Err(malformed(format!(
+                "a vector of {told} dimensions instead of {dimensions}"
+            )));
+        }
+        match vectors.get_mut(index) {
+            Some(place) if place.is_empty() => *place = embedding,
+            _ => {
+                return Err(malformed(format!(
+                    "vector {index} of {texts} twice, or none of them"
+                )));
+            }
+        }
+    }
+    vectors
+        .iter_mut()
+        .try_for_each(|vector| to_unit_length(vector))?;
+    Ok(vectors)
+}
+
+fn malformed(what: String) -> EmbedError {
+    EmbedError::Malformed(what)
+}

@@ -1,0 +1,86 @@
+//! What BERT's uncased models make of a text before it is cut into pieces: words without capitals and accents.
+
+use regex_syntax::hir::{Class, ClassUnicode, HirKind};
+use unicode_normalization::UnicodeNormalization;
+
+/// Kinds of characters, by the Unicode tables of the regular expressions.
+pub(super) struct Letters {
+    /// Accents and the like, general category Mn.
+    marks: ClassUnicode,
+    /// General category P.
+    punctuation: ClassUnicode,
+    /// What steers, joins or stands for nothing: general category C, but those not assigned.
+    others: ClassUnicode,
+}
+
+impl Letters {
+    pub(super) fn new() -> Option<Self> {
+        Some(Self {
+            marks: class(r"\p{Mn}")?,
+            punctuation: class(r"\p{P}")?,
+            others: class(r"[\p{Cc}\p{Cf}\p{Co}]")?,
+        })
+    }
+
+    /// The words of a text, in order, as they are looked up; punctuation and each character of Chinese are words of
+    /// their own.
+    pub(super) fn words(&self, text: &str, mut take: impl FnMut(&str) -> bool) {
+        let mut word = String::new();
+        let plain = text
+            .chars()
+            .filter(|c| !self.is_removed(*c))
+            .nfd()
+            .filter(|c| !is_in(&self.marks, *c))
+            .flat_map(char::to_lowercase);
+        for c in plain {
+            let alone = is_chinese(c) || self.is_punctuation(c);
+            if alone || c.is_whitespace() {
+                if !word.is_empty() && !take(&word) {
+                    return;
+                }
+                word.clear();
+            }
+            if alone && !take(c.encode_utf8(&mut [0; 4])) {
+                return;
+            }
+            if !alone && !c.is_whitespace() {
+                word.push(c);
+            }
+        }
+        if !word.is_empty() {
+            take(&word);
+        }
+    }
+
+    fn is_removed(&self, c: char) -> bool {
+        match c {
+            '\t' | '\n' | '\r' | ' '..='~' => false,
+            '\u{fffd}' => true,
+            c => is_in(&self.others, c),
+        }
+    }
+
+    fn is_punctuation(&self, c: char) -> bool {
+        c.is_ascii_punctuation() || !c.is_ascii() && is_in(&self.punctuation, c)
+    }
+}
+
+fn class(pattern: &str) -> Option<ClassUnicode> {
+    match regex_syntax::parse(pattern).ok()?.into_kind() {
+        HirKind::Class(Class::Unicode(class)) => Some(class),
+        _ => None,
+    }
+}
+
+fn is_in(class: &ClassUnicode, c: char) -> bool {
+    let ranges = class.ranges();
+    let after = ranges.partition_point(|range| range.end() < c);
+    ranges.get(after).is_some_and(|range| range.start() <= c)
+}
+
+/// Ideographs, as BERT counts them: kana and Hangul are words like others.
+const fn is_chinese(c: char) -> bool {
+    matches!(c, '\u{4e00}'..='\u{9fff}' | '\u{3400}'..='\u{4dbf}' | '\u{20000}'..='\u{2a6df}'
+        | '\u{2a700}'..='\u{2b73f}' | '\u{2b740}'..='\u{2b81f}' | '\u{2b920}'..='\u{2ceaf}'
+        | '\u{f900}'..='\u{faff}' | '\u{2f800}'..='\u{2fa1f}')
+}

@@ -1,0 +1,135 @@
+//! Texts become the numbers of their pieces: BERT's WordPiece, with the vocabulary of the uncased models.
+
+use std::collections::HashMap;
+
+use super::letters::Letters;
+use crate::embed::EmbedError;
+
+/// Longer words are unknown, as the model has learnt it.
+const WORD_MOST: usize = 100;
+
+/// A vocabulary.
+pub(super) struct WordPiece {
+    letters: Letters,
+    starts: HashMap<Box<str>, i32>,
+    /// Pieces within a word, without the `##` that marks them in the file.
+    insides: HashMap<Box<str>, i32>,
+    unknown: i32,
+    first: i32,
+    last: i32,
+}
+
+impl WordPiece {
+    /// Reads `vocab.txt`: a piece a line, numbered from 0.
+    pub(super) fn read(vocabulary: &str) -> Result<Self, EmbedError> {
+        let wrong = |what: &str| EmbedError::Malformed(format!("the vocabulary {what}"));
+        let (mut starts, mut insides) = (HashMap::new(), HashMap::new());
+        for (number, line) in (0_i32..).zip(vocabulary.lines()) {
+            match line.strip_prefix("##") {
+                Some(inside) if !inside.is_empty() => insides.insert(inside.into(), number),
+                _ => starts.insert(Box::from(line), number),
+            };
+        }
+        let special = |name: &str| {
+            let number = starts.get(name).copied();
+            number.ok_or_else(|| wrong(&format!("has no {name}")))
+        };
+        Ok(Self {
+            unknown: special("[UNK]")?,
+            first: special("[CLS]")?,
+            last: special("[SEP]")?,
+            letters: Letters::new().ok_or_else(|| wrong("finds no classes of characters"))?,
+            starts,
+            insides,
+        })
+    }
+
+    /// The pieces of a text between the two that mark its ends, at most `most` with these; what is behind is left out.
+    /// Names of special pieces in a text, such as `[SEP]`, are text like any other.
+    pub(super) fn pieces(&self, text: &str, most: usize) -> Vec<i32> {
+        let mut pieces = vec![self.first];
+        let room = most.saturating_sub(1);
+        self.letters.words(text, |word| {
+            self.cut(word, &mut pieces);
+            pieces.len() < room
+        });
+        pieces.truncate(room);
+        pieces.push(self.last);
+        pieces
+    }
+
+    /// The longest pieces from the left; a word that has none at some place is unknown as a whole.
+    fn cut(&self, word: &str, pieces: &mut Vec<i32>) {
+        let before = pieces.len();
+        if word.chars().nth(WORD_MOST).is_some() {
+            pieces.push(self.unknown);
+            return;
+        }
+        let (mut known, mut rest) = (&self.starts, word);
+        while !rest.is_empty() {
+            let ends = rest.char_indices().rev().map(|(at, c)| at + c.len_utf8());
+            let longest = ends
+                .map(|end| rest.split_at(end))
+                .find_map(|(piece, rest)| known.get(piece).map(|number| (*number, rest)));
+            let Some((number, behind)) = longest else {
+                pieces.truncate(before);
+                pieces.push(self.unknown);
+                return;
+            };
+            pieces.push(number);
+            (known, rest) = (&self.insides, behind);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A vocabulary of a few pieces; a piece's number is its place.
+    const FEW: &str =
+        "[PAD]\n[UNK]\n[CLS]\n[SEP]\nun\n##aff\n##able\nthe\n,\n中\n##a\na\n[\n]\nsep\ncafe\n##e";
+
+    fn named(text: &str, most: usize) -> Vec<&'static str> {
+        let names: Vec<&str> = FEW.lines().collect();
+        let pieces = WordPiece::read(FEW).unwrap().pieces(text, most);
+        pieces
+            .iter()
+            .map(|n| names[usize::try_from(*n).unwrap()])
+            .collect()
+    }
+
+    #[test]
+    fn words_are_cut_into_the_longest_pieces() {
+        for (text, pieces) in [
+            ("", "[CLS] [SEP]"),
+            ("The UNAFFABLE,the", "[CLS] the un ##aff ##able , the [SEP]"),
+            // Nothing of a word is known when some of it is not.
+            ("unaffablex the", "[CLS] [UNK] the [SEP]"),
+            ("中中a", "[CLS] 中 中 a [SEP]"),
+            ("Café cafe\u{301}e", "[CLS] cafe cafe ##e [SEP]"),
+            ("t\u{200b}h\u{0}e\u{fffd}", "[CLS] the [SEP]"),
+            ("[SEP]", "[CLS] [ sep ] [SEP]"),
+        ] {
+            assert_eq!(named(text, 256).join(" "), pieces, "{text:?}");
+        }
+        let long = "a".repeat(WORD_MOST);
+        assert_eq!(named(&long, 256).len(), 2 + WORD_MOST);
+        assert_eq!(named(&(long + "a"), 256), ["[CLS]", "[UNK]", "[SEP]"]);
+    }
+
+    #[test]
+    fn the_beginning_of_a_long_text_counts() {
+        let text = "the unaffable ".repeat(1000);
+        assert_eq!(named(&text, 6).join(" "), "[CLS] the un ##aff ##able [SEP]");
+        assert_eq!(named(&text, 5).join(" "), "[CLS] the un ##aff [SEP]");
+        assert_eq!(named(&text, 256).len(), 256);
+    }
+
+    #[test]
+    fn a_vocabulary_without_marks_is_refused() {
+        let told = WordPiece::read("[UNK]\n[CLS]\nthe").map(|_| ());
+        let why = "the vocabulary has no [SEP]".to_owned();
+        assert_eq!(told, Err(EmbedError::Malformed(why)));
+    }
+}

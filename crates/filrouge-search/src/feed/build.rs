@@ -1,0 +1,130 @@
+//! Everything that has changed brought in at once: for a first build, and for who waits for it.
+
+use std::sync::mpsc::sync_channel;
+
+use filrouge_store::text_index::IndexUpdate;
+use filrouge_types::Failure;
+
+use super::source_index::SourceIndex;
+use super::step::{ReadSession, Step, beside, text_bytes};
+use super::validate::Checked;
+
+/// Bytes of text that are brought in together.
+const BATCH_BYTES: usize = 12 << 20;
+/// Sessions that were read and wait.
+const WAITING: usize = 2;
+/// How often it is looked whether something has changed meanwhile.
+const ROUNDS: usize = 3;
+
+/// How far an update is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Sessions that were read.
+    pub sessions: usize,
+    /// Of so many.
+    pub of: usize,
+    /// Documents that were put.
+    pub documents: usize,
+    /// Bytes of their texts, folded.
+    pub text_bytes: usize,
+    /// Whether another process feeds the index: nothing was done here.
+    pub elsewhere: bool,
+}
+
+impl SourceIndex {
+    /// Brings everything in that has changed, on two threads, until it is done or `stopped` says so: then what was
+    /// brought in stays. Tells `each` how far it is.
+    ///
+    /// # Errors
+    /// As [`SourceIndex::step`].
+    pub fn update(
+        &self,
+        each: &mut dyn FnMut(Progress),
+        stopped: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Progress, Failure> {
+        let mut progress = Progress::default();
+        let fed = self.try_update(&mut progress, each, stopped);
+        fed.inspect_err(|why| self.note(why))?;
+        Ok(progress)
+    }
+
+    fn try_update(
+        &self,
+        progress: &mut Progress,
+        each: &mut dyn FnMut(Progress),
+        stopped: &(dyn Fn() -> bool + Sync),
+    ) -> Result<(), Failure> {
+        {
+            let Some(_feeding) = self.feeding()? else {
+                progress.elsewhere = true;
+                return Ok(());
+            };
+            self.changed();
+            for _ in 0..ROUNDS {
+                let checked = self.checked(std::time::Duration::ZERO)?;
+                if checked.todo.is_empty() || stopped() {
+                    break;
+                }
+                progress.of = progress.sessions + checked.todo.len();
+                each(*progress);
+                let round = self.round(&checked, progress, each, stopped);
+                self.changed();
+                round?;
+            }
+        }
+        // What is left beside: marks.
+        for _ in 0..ROUNDS {
+            if stopped() || !matches!(self.step(&stopped)?, Step::Done(0)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn round(
+        &self,
+        checked: &Checked,
+        progress: &mut Progress,
+        each: &mut dyn FnMut(Progress),
+        stopped: &(dyn Fn() -> bool + Sync),
+    ) -> Result<(), Failure> {
+        let first = beside(checked);
+        if !first.is_empty() {
+            self.index.apply(&first, None)?;
+        }
+        let (give, take) = sync_channel::<Result<Option<ReadSession>, Failure>>(WAITING);
+        std::thread::scope(|threads| {
+            threads.spawn(move || {
+                for (header, no) in &checked.todo {
+                    let read = self.read(header, *no);
+                    let failed = read.is_err();
+                    // Nobody takes it any more: the index has failed, or all is to stop.
+                    if give.send(read).is_err() || failed || stopped() {
+                        return;
+                    }
+                }
+            });
+            let (mut batch, mut bytes) = (Vec::new(), 0);
+            for read in take {
+                progress.sessions += 1;
+                if let Some(read) = read? {
+                    let update = self.update_of(&read)?;
+                    bytes += text_bytes(&update);
+                    progress.documents += update.documents.len();
+                    batch.push(IndexUpdate::Session(update));
+                }
+                if bytes >= BATCH_BYTES {
+                    self.index.apply(&batch, None)?;
+                    progress.text_bytes += bytes;
+                    (batch, bytes) = (Vec::new(), 0);
+                }
+                each(*progress);
+            }
+            if !batch.is_empty() {
+                self.index.apply(&batch, None)?;
+                progress.text_bytes += bytes;
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,114 @@
+//! Numbers that tell texts apart, the same in every process and every version of the program.
+
+use filrouge_sources::{Header, Stamp};
+
+/// Changes when documents are made in another way: then every session is read again.
+const MADE: u64 = 1;
+
+/// A digest of bytes, eight at a time.
+pub(crate) fn of_bytes(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    for (to, from) in last.iter_mut().zip(rest) {
+        *to = *from;
+    }
+    let words = words.iter().chain([&last]);
+    let sum = words.fold(bytes.len() as u64 ^ 0x9e37_79b9_7f4a_7c15, |sum, word| {
+        fold(sum ^ u64::from_le_bytes(*word), 0xa076_1d64_78bd_642f)
+            .rotate_left(23)
+            .wrapping_add(sum)
+    });
+    fold(sum, 0xe703_7ed1_a0b4_28db)
+}
+
+/// Both halves of a product, one over the other.
+const fn fold(one: u64, other: u64) -> u64 {
+    let product = one as u128 * other as u128;
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+/// Texts that may be absent, and cannot be taken for each other.
+fn of_texts(start: u64, texts: &[Option<&str>]) -> u64 {
+    texts.iter().fold(start, |sum, text| {
+        let one = text.map_or(1, |text| of_bytes(text.as_bytes()).wrapping_mul(3));
+        fold(sum ^ one, 0x8ebc_6af0_9c88_c6e3).wrapping_add(sum.rotate_left(9))
+    })
+}
+
+/// Two numbers of what documents take from a header, and of how they are made.
+fn of_header(header: &Header) -> [u64; 2] {
+    let texts = [
+        header.title.as_deref(),
+        header.agent.as_deref(),
+        header.project_id.as_deref(),
+        header.project_name.as_deref(),
+        header.worktree.as_deref(),
+    ];
+    let [updated, created] = [header.updated, header.created].map(i64::cast_unsigned);
+    let times = updated.rotate_left(32) ^ created;
+    [
+        of_texts(times ^ MADE, &texts),
+        of_texts(!times ^ MADE, &texts),
+    ]
+}
+
+/// What is kept of a lasting mark: it is met again only with the same header.
+pub(crate) fn seal(mark: Stamp, header: &Header) -> [u64; 2] {
+    let [one, other] = of_header(header);
+    [mark.0 ^ one, mark.1 ^ other]
+}
+
+/// The mark that [`seal`] took, if the header is the same; else some other one.
+pub(crate) fn unseal([one, other]: [u64; 2], header: &Header) -> Stamp {
+    let [of, more] = of_header(header);
+    Stamp(one ^ of, other ^ more)
+}
+
+/// What is kept of the mark of a whole history.
+pub(crate) fn position(whole: Stamp) -> [u8; 24] {
+    let mut bytes = [0; 24];
+    let numbers = [MADE, whole.0, whole.1];
+    for (to, number) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
+        *to = number.to_le_bytes();
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use filrouge_sources::library::made::header;
+
+    #[test]
+    fn every_byte_counts() {
+        let text = b"the quick brown fox jumps over the lazy dog";
+        let mut seen = std::collections::HashSet::from([of_bytes(text)]);
+        for at in 0..text.len() {
+            let mut other = *text;
+            other[at] ^= 1;
+            assert!(seen.insert(of_bytes(&other)), "{at}");
+            assert!(seen.insert(of_bytes(&text[..at])), "{at}");
+        }
+        // Written into indexes: never another one.
+        assert_eq!(of_bytes(b"filrouge"), of_bytes(&b"filrouge"[..]));
+        assert_ne!(of_bytes(b"a"), of_bytes(b"a\0"));
+    }
+
+    #[test]
+    fn a_mark_is_met_with_its_header_alone() {
+        let one = header("a", 5);
+        let mark = Stamp(7, 0);
+        let kept = seal(mark, &one);
+        assert_eq!(unseal(kept, &one), mark);
+        let mut others = vec![one.clone(); 5];
+        others[0].title = None;
+        others[1].updated = 6;
+        others[2].agent = Some("x".into());
+        others[3].project_id = Some("x".into());
+        others[4].project_name = Some("x".into());
+        for other in others {
+            let met = unseal(kept, &other);
+            assert!(met.0 != mark.0 && met.1 != mark.1, "{other:?}");
+        }
+    }
+}

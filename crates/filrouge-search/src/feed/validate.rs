@@ -1,0 +1,164 @@
+//! Which sessions an index holds as they are now.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_sources::{Header, Listing, Since, SourceError, Stamp};
+use filrouge_store::text_index::{IndexedSession, SessionNo};
+use filrouge_types::{ErrorCode, Failure};
+
+use super::source_index::{Known, SourceIndex, locked};
+use super::{digest, reach};
+
+/// What [`filrouge_store::text_index::SessionEntry::updated`] is of a session that was not read completely, as it was in
+/// the state of its stamp: it stays to be looked through.
+pub(super) const NOT_WHOLE: i64 = i64::MIN;
+
+/// A session without a mark is asked for one again after this time.
+const UNMARKED: Duration = Duration::from_secs(30);
+
+/// What was found out about an index.
+pub(super) struct Checked {
+    pub(super) known: Arc<Known>,
+    /// Sessions to be read, the last changed first, with their numbers if they are there.
+    pub(super) todo: Vec<(Arc<Header>, Option<SessionNo>)>,
+    /// Sessions that have not changed and have a cheaper mark now.
+    pub(super) renewed: Vec<(IndexedSession, [u64; 2])>,
+    /// Sessions of the index that are no longer there.
+    pub(super) gone: Vec<Box<str>>,
+    /// The mark of the whole history, if it is another than the index notes.
+    pub(super) whole: Option<Stamp>,
+}
+
+/// What is there of a session.
+enum Held<'a> {
+    As(&'a IndexedSession, Since),
+    Not(Option<SessionNo>),
+}
+
+impl SourceIndex {
+    /// Compares the index with the source.
+    pub(super) fn check(&self) -> Result<Checked, Failure> {
+        let as_of = self.clock.now();
+        // Before everything else: what changes meanwhile has another mark then.
+        let whole = self.source.whole();
+        let listing = self.source.list().map_err(|why| unlisted(&why))?;
+        let sessions = self.index.sessions(&reach())?;
+        let mut there: HashMap<&str, &IndexedSession> =
+            sessions.iter().map(|s| (&*s.entry.key, s)).collect();
+        let found: Vec<_> = listing
+            .headers
+            .iter()
+            .map(|header| (header, there.remove(&*header.id)))
+            .collect();
+        let is_same = match whole {
+            Some(whole) => self.index.position()?.as_deref() == Some(&digest::position(whole)),
+            None => false,
+        };
+        let held = match is_same {
+            true => found.iter().map(|(_, own)| same(*own)).collect(),
+            false => self.compared(&found)?,
+        };
+        let mut checked = Checked {
+            known: Arc::new(Known {
+                fresh: HashMap::new(),
+                stale: Vec::new(),
+                pending: 0,
+                as_of,
+            }),
+            todo: Vec::new(),
+            renewed: Vec::new(),
+            gone: there.into_keys().map(Into::into).collect(),
+            whole: whole.filter(|_| !is_same),
+        };
+        checked.sort_out(&listing, held, as_of, |id| self.is_unmarked(id));
+        Ok(checked)
+    }
+
+    /// What has become of each session.
+    fn compared<'a>(
+        &self,
+        found: &[(&Arc<Header>, Option<&'a IndexedSession>)],
+    ) -> Result<Vec<Held<'a>>, Failure> {
+        let known: Vec<(&str, Stamp)> = found
+            .iter()
+            .filter_map(|(header, own)| {
+                let own = own.filter(|own| own.entry.stamp != [0, 0])?;
+                Some((&*header.id, digest::unseal(own.entry.stamp, header)))
+            })
+            .collect();
+        let since = match known.is_empty() {
+            true => Vec::new(),
+            false => self.source.since(&known).map_err(|why| unlisted(&why))?,
+        };
+        let mut since = since.into_iter();
+        let held = |(_, own): &(&Arc<Header>, Option<&'a IndexedSession>)| match own {
+            Some(own) if own.entry.stamp != [0, 0] => {
+                Held::As(own, since.next().unwrap_or(Since::Changed))
+            }
+            own => Held::Not(own.map(|own| own.no)),
+        };
+        Ok(found.iter().map(held).collect())
+    }
+
+    fn is_unmarked(&self, id: &str) -> bool {
+        let unmarked = locked(&self.unmarked);
+        unmarked.get(id).is_some_and(|at| at.elapsed() < UNMARKED)
+    }
+}
+
+/// A session of a history in which nothing has changed.
+fn same(own: Option<&IndexedSession>) -> Held<'_> {
+    match own {
+        Some(own) if own.entry.stamp != [0, 0] => Held::As(own, Since::Same),
+        own => Held::Not(own.map(|own| own.no)),
+    }
+}
+
+impl Checked {
+    fn sort_out(
+        &mut self,
+        listing: &Listing,
+        held: Vec<Held<'_>>,
+        as_of: filrouge_types::Timestamp,
+        is_unmarked: impl Fn(&str) -> bool,
+    ) {
+        let mut fresh = HashMap::with_capacity(held.len());
+        let mut stale = Vec::new();
+        for (header, held) in listing.headers.iter().zip(held) {
+            let no = match held {
+                Held::As(own, Since::Same | Since::SameAs(_)) => {
+                    if let Held::As(_, Since::SameAs(mark)) = held {
+                        self.renewed.push((own.clone(), digest::seal(mark, header)));
+                    }
+                    match own.entry.updated {
+                        NOT_WHOLE => stale.push(header.id.clone()),
+                        _ => drop(fresh.insert(header.id.clone(), own.no)),
+                    }
+                    continue;
+                }
+                Held::As(own, Since::Changed) => Some(own.no),
+                Held::Not(no) => no,
+            };
+            stale.push(header.id.clone());
+            if !is_unmarked(&header.id) {
+                self.todo.push((header.clone(), no));
+            }
+        }
+        // What was worked on last is asked for first.
+        self.todo
+            .sort_by_key(|(header, _)| std::cmp::Reverse(header.updated));
+        self.known = Arc::new(Known {
+            fresh,
+            stale,
+            pending: self.todo.len(),
+            as_of,
+        });
+    }
+}
+
+/// A history that cannot be listed.
+pub(super) fn unlisted(why: &SourceError) -> Failure {
+    Failure::new(ErrorCode::StoreUnavailable, why.to_string()).with_hint(why.hint())
+}

@@ -1,0 +1,218 @@
+//! Filters of queries, and texts that people type otherwise, on conversations made by hand.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use filrouge_sources::library::Library;
+use filrouge_sources::library::made::{self, Made};
+use filrouge_sources::{Message, PartKind, Role};
+
+use super::*;
+
+const DAY: i64 = 86_400_000;
+/// Saturday, 21 November 2026, 0:00 in UTC.
+const TODAY: i64 = 1_795_219_200_000;
+
+fn called(tool: &str, input: &str, output: &str) -> PartKind {
+    let mut call = made::tool(Some(output));
+    call.name = tool.into();
+    call.input = input.into();
+    PartKind::Tool(Box::new(call))
+}
+
+fn message(id: &str, role: Role, agent: &str, at: i64, kind: PartKind) -> Message {
+    let mut message = made::message(id, role, vec![made::part("p", kind)]);
+    message.created = at;
+    message.agent = (!agent.is_empty()).then(|| agent.into());
+    message
+}
+
+fn text(text: &str) -> PartKind {
+    PartKind::Text {
+        text: text.into(),
+        synthetic: false,
+    }
+}
+
+/// Two sessions full of quinces.
+fn library() -> Library {
+    let made = Made::default();
+    let mut first = made::header("s1", TODAY);
+    first.project_name = Some("Phare".into());
+    first.title = Some("A quince".into());
+    let messages = vec![
+        message("u", Role::User, "", TODAY - 2 * DAY, text("quince please")),
+        message("a", Role::Assistant, "build", TODAY - DAY, text("a quince")),
+        message(
+            "bash",
+            Role::Assistant,
+            "build",
+            TODAY + 1,
+            called("bash", r#"{"c":"ls"}"#, "quince.txt"),
+        ),
+        message(
+            "read",
+            Role::Assistant,
+            "plan",
+            TODAY + 2,
+            called("Read", r#"{"f":"quince"}"#, "empty"),
+        ),
+    ];
+    made.put(first, made::conversation(messages));
+    let mut second = made::header("s2", TODAY - 400 * DAY);
+    second.title = None;
+    let old = TODAY - 400 * DAY;
+    let messages = vec![message("o", Role::System, "", old, text("quince"))];
+    made.put(second, made::conversation(messages));
+    Library::new(vec![Arc::new(made)], 1 << 20)
+}
+
+fn ask(query: &str) -> Ask {
+    Ask {
+        query: query.to_owned(),
+        now: Some(TODAY + DAY / 2),
+        mask: true,
+        ..Ask::default()
+    }
+}
+
+/// The places where a query is found, in order of their names.
+fn places(query: &str) -> Vec<String> {
+    let found = search(&library(), &ask(query)).unwrap();
+    let places = found.sessions.iter().flat_map(|hit| &hit.excerpts);
+    let mut places: Vec<String> = places.map(|one| one.place.clone()).collect();
+    assert_eq!(places.len(), found.total_matches, "{query}");
+    places.sort();
+    places
+}
+
+#[test]
+fn filters_say_where_to_look() {
+    for (query, found) in [
+        ("quince", "s1 s1:a s1:bash s1:read s1:u s2:o"),
+        ("quince agent:BUILD", "s1:a s1:bash"),
+        ("agent:plan quince", "s1:read"),
+        ("quince -agent:build", "s1 s1:read s1:u s2:o"),
+        ("quince tool:bash", "s1:bash"),
+        ("quince -tool:bash", "s1 s1:a s1:read s1:u s2:o"),
+        ("quince -tool:bash -tool:read", "s1 s1:a s1:u s2:o"),
+        ("quince role:user", "s1:u"),
+        ("quince role:assistant", "s1:a s1:bash s1:read"),
+        ("quince role:system", "s2:o"),
+        ("quince role:tool", "s1:bash"),
+        ("quince -role:tool", "s1 s1:a s1:read s1:u s2:o"),
+        ("quince -role:user -role:system", "s1 s1:a s1:bash s1:read"),
+        ("quince project:phare role:user", "s1:u"),
+        ("quince -project:phare", "s2:o"),
+        ("quince session:s2", "s2:o"),
+        ("quince -session:s1", "s2:o"),
+        ("quince source:opencode tool:read", "s1:read"),
+        ("quince source:codex", ""),
+        ("quince on:yesterday", "s1:a"),
+        ("quince on:2026-11-19", "s1:u"),
+        ("quince on:19-november", "s1:u"),
+        ("quince on:november", "s1:a s1:bash s1:read s1:u"),
+        ("quince after:yesterday", "s1:a s1:bash s1:read"),
+        ("quince before:yesterday", "s1:u s2:o"),
+        ("quince after:2026-11-19 before:today", "s1:a s1:u"),
+        ("quince -on:today role:assistant", "s1:a"),
+        ("quince -before:2026", "s1 s1:a s1:bash s1:read s1:u"),
+        ("/QUIN.E/i role:user", "s1:u"),
+        ("agent:build /^a quin/", "s1:a"),
+        ("role:user", "s1:u"),
+        ("tool:read", "s1:read"),
+    ] {
+        assert_eq!(places(query).join(" "), found, "{query}");
+    }
+}
+
+#[test]
+fn filters_of_the_query_and_those_beside_it_both_hold() {
+    let found = |query: &str, agent: &str| {
+        let agent = Some(agent.to_owned());
+        let ask = Ask {
+            agent,
+            ..ask(query)
+        };
+        search(&library(), &ask).unwrap().total_matches
+    };
+    assert_eq!(found("quince", "build"), 2);
+    assert_eq!(found("quince tool:bash", "build"), 1);
+    assert_eq!(found("quince agent:plan", "build"), 0);
+    let told = search(&library(), &ask("quince -tool:bash on:yesterday")).unwrap();
+    let expected = "filters of the query: -tool:\"bash\", \
+                    (from 2026-11-20T00:00:00Z before 2026-11-21T00:00:00Z)";
+    assert_eq!(told.notices, [expected]);
+    let why = |query: &str| search(&library(), &ask(query)).unwrap_err();
+    assert_eq!(why("quince session:nobody").code(), "session_not_found");
+    let wrong = why("quince role:nobody").to_string();
+    assert!(wrong.starts_with("query, character 13: role: \"nobody\" is no role"));
+    assert!(
+        why("-tool:bash")
+            .to_string()
+            .contains("something to look for")
+    );
+}
+
+#[test]
+fn days_are_those_of_the_zone() {
+    let zone = TimeZone::fixed(jiff::tz::offset(-2));
+    let zoned = Ask {
+        zone: Some(zone),
+        ..ask("quince on:yesterday session:s1")
+    };
+    let found = search(&library(), &zoned).unwrap();
+    let excerpts = found.sessions[0].excerpts.iter();
+    let places: Vec<_> = excerpts.map(|one| one.place.as_str()).collect();
+    // Two hours further west the 20th ends at 2:00, and begins after the agent's answer.
+    assert_eq!(places, ["s1:bash", "s1:read"]);
+}
+
+#[test]
+fn what_is_typed_otherwise_is_found_and_shown_as_it_stands() {
+    let made = Made::default();
+    let texts = [
+        "Où est le Café ?",
+        "das Cafe\u{301} in der Hauptstraße",
+        "ＣＡＦＥ",
+        "日本語のカフェ がある",
+        "か\u{3099}ある",
+    ];
+    let messages = texts.iter().enumerate().map(|(n, said)| {
+        let id = format!("m{n}");
+        message(&id, Role::User, "", 0, text(said))
+    });
+    let mut header = made::header("s", 1);
+    header.title = None;
+    made.put(header, made::conversation(messages.collect()));
+    let library = Library::new(vec![Arc::new(made)], 1 << 20);
+    for (query, excerpts) in [
+        (
+            "cafe",
+            vec![
+                "Où est le «Café» ?",
+                "das «Cafe\u{301}» in der Hauptstraße",
+                "«ＣＡＦＥ»",
+            ],
+        ),
+        ("CAFÉ ou", vec!["«Où» est le Café ?"]),
+        ("strasse", vec!["das Cafe\u{301} in der Haupt«straße»"]),
+        ("Hauptstras", vec!["das Cafe\u{301} in der «Hauptstraß»e"]),
+        ("\"LE  cafe\"", vec!["Où est «le Café» ?"]),
+        (
+            "がある",
+            vec!["日本語のカフェ «がある»", "«か\u{3099}ある»"],
+        ),
+        ("かある", vec![]),
+        ("/Café/", vec!["Où est le «Café» ?"]),
+        ("/cafe/", vec![]),
+    ] {
+        let found = search(&library, &ask(query)).unwrap();
+        let hits = found.sessions.iter().flat_map(|hit| &hit.excerpts);
+        let hits: Vec<_> = hits.map(|one| one.text.as_str()).collect();
+        assert_eq!(hits, excerpts, "{query}");
+    }
+    let alone = search(&library, &ask("x \u{301}")).unwrap_err().to_string();
+    assert!(alone.starts_with("query, character 3: "), "{alone}");
+}

@@ -1,0 +1,387 @@
+//! One step of the feed: the next commits, what they have touched, and the change of the index that follows.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use filrouge_engine::{Engine, Touched, Touches};
+use filrouge_store::ledger::Position;
+use filrouge_store::text_index::{IndexedSession, Seen, TextIndex};
+use filrouge_types::{Clock, ErrorCode, Failure, TenantId, Timestamp};
+use tokio::sync::{Mutex, watch};
+
+use super::counts::{Counters, FeedCounts, count};
+use super::position;
+use super::reading::{Batch, Reading};
+use super::shard::realm_of;
+
+/// Commits looked at at once.
+const COMMITS: usize = 512;
+/// Sessions of them that are looked up at once.
+const SESSIONS: usize = 256;
+/// Sessions that were forgotten and are to be read again, looked up at once.
+const FORGOTTEN: usize = 64;
+/// How long one of the steps lasts that somebody waits for.
+const STEP: Duration = Duration::from_millis(500);
+/// How many bytes it puts into the index at once, about.
+const STEP_BYTES: usize = 16 << 20;
+
+/// What one step takes on: it ends behind the session with which it has this much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Effort {
+    /// Bytes that are put into the index.
+    pub bytes: usize,
+    /// Time for reading them.
+    pub time: Duration,
+}
+
+/// Whether a step has left something to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// There is more.
+    More,
+    /// The index holds all that there was.
+    Done,
+}
+
+/// How far an index is with its ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Commits that it has not read.
+    pub behind: u64,
+    /// What was committed up to this moment is in it, as the sessions stood then or later; `None`: nothing is.
+    pub as_of: Option<Timestamp>,
+    /// Whether sessions wait to be read again that were forgotten, as when one of their turns was redacted: for them
+    /// `as_of` does not hold.
+    pub forgotten: bool,
+    /// Whether nothing was left to be read, when last looked.
+    pub done: bool,
+}
+
+/// Keeps an index in step with the ledger of an engine. Any number of them, in any number of processes, may be at work.
+pub struct LedgerFeed {
+    pub(super) engine: Arc<Engine>,
+    index: Arc<dyn TextIndex>,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    pub(super) counters: Counters,
+}
+
+#[derive(Default)]
+struct State {
+    page: Option<Page>,
+    /// The position that the index had last.
+    at: u64,
+    newest: u64,
+    as_of: Option<Timestamp>,
+}
+
+/// Commits under way.
+struct Page {
+    after: Position,
+    touches: Touches,
+    /// How many of its sessions are done.
+    next: usize,
+}
+
+impl LedgerFeed {
+    /// A feed of `index` with what the engine's ledger holds, in all tenants. It begins where the index stands.
+    #[must_use]
+    pub fn new(engine: Arc<Engine>, index: Arc<dyn TextIndex>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            engine,
+            index,
+            clock,
+            state: Mutex::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The index.
+    #[must_use]
+    pub fn index(&self) -> &dyn TextIndex {
+        self.index.as_ref()
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub fn counts(&self) -> FeedCounts {
+        self.counters.now()
+    }
+
+    pub(super) fn commits(&self) -> watch::Receiver<u64> {
+        self.engine.ledger().commits()
+    }
+
+    /// Asks the index, on a thread that may wait.
+    pub(super) async fn indexed<R: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&dyn TextIndex) -> Result<R, Failure> + Send + 'static,
+    ) -> Result<R, Failure> {
+        let index = self.index.clone();
+        aside(move || ask(index.as_ref())).await?
+    }
+
+    /// Goes on until the index holds everything, `budget` is over, or `stopped` says so; at least one step is made.
+    ///
+    /// # Errors
+    /// The ledger's and the index's; what was done so far stays.
+    pub async fn catch_up(
+        &self,
+        budget: Duration,
+        stopped: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Progress, Failure> {
+        let began = Instant::now();
+        loop {
+            let left = budget.saturating_sub(began.elapsed());
+            let effort = Effort {
+                bytes: STEP_BYTES,
+                time: left.min(STEP),
+            };
+            let done = self.step(effort).await? == Step::Done;
+            if done || began.elapsed() >= budget || stopped() {
+                return self.progress(done).await;
+            }
+        }
+    }
+
+    async fn progress(&self, done: bool) -> Result<Progress, Failure> {
+        let waiting = match done {
+            true => Vec::new(),
+            false => self.indexed(|index| index.unread(1)).await?,
+        };
+        let state = self.state.lock().await;
+        let newest = self.engine.ledger().position().commit_no.max(state.newest);
+        Ok(Progress {
+            behind: newest.saturating_sub(state.at),
+            as_of: state.as_of,
+            forgotten: !waiting.is_empty(),
+            done,
+        })
+    }
+
+    /// Makes one step: some sessions of the next commits, or some that were forgotten.
+    ///
+    /// # Errors
+    /// The ledger's and the index's: nothing was changed then. A session that cannot be read is no error.
+    pub async fn step(&self, effort: Effort) -> Result<Step, Failure> {
+        let mut state = self.state.lock().await;
+        let began = Instant::now();
+        let step = self.next(&mut state, effort).await;
+        self.counters.spent(began.elapsed());
+        step
+    }
+
+    async fn next(&self, state: &mut State, effort: Effort) -> Result<Step, Failure> {
+        self.engine.forget_owed().await?;
+        let seen = self.indexed(|index| index.seen()).await?;
+        let store = self.engine.ledger().store_id();
+        let Some(after) = position::decode(seen.position.as_deref(), store) else {
+            return self.begin_anew(state).await;
+        };
+        if state.page.as_ref().is_none_or(|page| page.after != after) {
+            let now = self.clock.now();
+            let Some(touches) = self.engine.touched_behind(after, COMMITS).await? else {
+                return self.begin_anew(state).await;
+            };
+            self.look(state, after, &touches, now);
+            state.page = Some(Page {
+                after,
+                touches,
+                next: 0,
+            });
+        }
+        let Some(page) = &mut state.page else {
+            return Ok(Step::More);
+        };
+        let upto = page.touches.upto;
+        if upto == after {
+            let newest = page.touches.newest;
+            state.page = None;
+            return self.read_forgotten(&seen, after, newest, effort).await;
+        }
+        let sessions = page.touches.sessions.get(page.next..).unwrap_or_default();
+        let taken = self.feed(&seen, sessions, (after, upto), effort).await?;
+        page.next += taken;
+        Ok(Step::More)
+    }
+
+    /// Notes what is known of how far the index is.
+    fn look(&self, state: &mut State, after: Position, touches: &Touches, now: Timestamp) {
+        let behind = touches.newest - after.commit_no;
+        state.at = after.commit_no;
+        state.newest = touches.newest;
+        state.as_of = if behind == 0 {
+            Some(now)
+        } else {
+            touches.since
+        };
+        count(&self.counters.unreadable, touches.unreadable);
+        let told = &self.counters.behind;
+        told.store(behind, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// The index is of another store, or of this one as it was before it was put back to an older state.
+    async fn begin_anew(&self, state: &mut State) -> Result<Step, Failure> {
+        tracing::info!("the search index is not of this ledger as it stands: it is built anew");
+        *state = State::default();
+        self.indexed(|index| index.clear()).await?;
+        Ok(Step::More)
+    }
+
+    /// Reads sessions that were forgotten again: no commit may tell of them, as when a redaction was refused.
+    async fn read_forgotten(
+        &self,
+        seen: &Seen,
+        at: Position,
+        newest: u64,
+        effort: Effort,
+    ) -> Result<Step, Failure> {
+        let found = self.indexed(|index| index.unread(FORGOTTEN)).await?;
+        let sessions: Vec<Touched> = found
+            .into_iter()
+            .filter_map(|session| forgotten(&session, newest))
+            .collect();
+        if sessions.is_empty() {
+            return Ok(Step::Done);
+        }
+        self.feed(seen, &sessions, (at, at), effort).await?;
+        Ok(Step::More)
+    }
+
+    /// Puts what has become of some of these sessions, and with the last of them the position behind them; how many were
+    /// done.
+    async fn feed(
+        &self,
+        seen: &Seen,
+        sessions: &[Touched],
+        (after, upto): (Position, Position),
+        effort: Effort,
+    ) -> Result<usize, Failure> {
+        let window = sessions.get(..SESSIONS).unwrap_or(sessions);
+        let known = self.known(window).await?;
+        if self.tell_of_erasures(window, &known).await? {
+            return Ok(0);
+        }
+        let (began, mut batch) = (Instant::now(), Batch::default());
+        for touched in window {
+            let known = known.get(&key_of(touched));
+            match self.reading(touched, known).await? {
+                Reading::Known => {}
+                Reading::Changed(made) => batch.put(*made),
+                Reading::Gone(update) => batch.updates.push(update),
+                Reading::Untold => {
+                    batch.untold = Some(key_of(touched));
+                    break;
+                }
+            }
+            batch.taken += 1;
+            if batch.weight >= effort.bytes || began.elapsed() >= effort.time {
+                break;
+            }
+        }
+        let done = batch.taken == sessions.len();
+        let position = if done { upto } else { after };
+        let (taken, untold) = (batch.taken, batch.untold.take());
+        if !self.put(seen, batch, &position, done).await? {
+            count(&self.counters.refused, 1);
+            return Ok(0);
+        }
+        if let Some((realm, key)) = untold {
+            self.tell(realm, key).await?;
+        }
+        Ok(taken)
+    }
+
+    async fn put(
+        &self,
+        seen: &Seen,
+        batch: Batch,
+        position: &Position,
+        done: bool,
+    ) -> Result<bool, Failure> {
+        if batch.updates.is_empty() && !done {
+            return Ok(true);
+        }
+        let position = position::encode(position, self.engine.ledger().store_id());
+        let (seen, updates, documents) = (seen.clone(), batch.updates, batch.documents);
+        let ask = move |index: &dyn TextIndex| index.apply_if(&seen, &updates, Some(&position));
+        let put = self.indexed(ask).await?;
+        if put {
+            count(&self.counters.documents, documents);
+        }
+        Ok(put)
+    }
+
+    /// What the index knows of these sessions.
+    async fn known(&self, sessions: &[Touched]) -> Result<HashMap<Key, IndexedSession>, Failure> {
+        let keys: Vec<Key> = sessions.iter().map(key_of).collect();
+        let ask = move |index: &dyn TextIndex| {
+            let mut known = HashMap::with_capacity(keys.len());
+            for (realm, key) in keys {
+                if let Some(session) = index.session(&realm, &key)? {
+                    known.insert((realm, key), session);
+                }
+            }
+            Ok(known)
+        };
+        self.indexed(ask).await
+    }
+
+    /// Forgets sessions that a process without the index has erased; whether there were any.
+    async fn tell_of_erasures(
+        &self,
+        sessions: &[Touched],
+        known: &HashMap<Key, IndexedSession>,
+    ) -> Result<bool, Failure> {
+        let mut told = false;
+        for touched in sessions.iter().filter(|touched| touched.erased) {
+            let key = key_of(touched);
+            if known
+                .get(&key)
+                .is_some_and(|known| known.entry.stamp[0] != 0)
+            {
+                self.tell(key.0, key.1).await?;
+                told = true;
+            }
+        }
+        Ok(told)
+    }
+
+    async fn tell(&self, realm: Box<[u8]>, key: Box<str>) -> Result<(), Failure> {
+        count(&self.counters.forgotten, 1);
+        let forget = move |index: &dyn TextIndex| index.forget(&realm, &key);
+        self.indexed(forget).await.map(drop)
+    }
+}
+
+/// A session as an index knows it: its realm and key.
+pub(super) type Key = (Box<[u8]>, Box<str>);
+
+pub(super) fn key_of(touched: &Touched) -> Key {
+    (realm_of(&touched.tenant), touched.session.as_str().into())
+}
+
+/// A session of a ledger; others may lie in the same index.
+fn forgotten(session: &IndexedSession, newest: u64) -> Option<Touched> {
+    let tenant = std::str::from_utf8(&session.shard.realm).ok()?;
+    Some(Touched {
+        tenant: TenantId::new(tenant).ok()?,
+        session: session.entry.key.parse().ok()?,
+        newest: newest.max(1),
+        erased: false,
+        whole: true,
+        spans: Vec::new(),
+    })
+}
+
+/// Does what may wait or takes long on a thread for it.
+pub(super) async fn aside<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Result<R, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| {
+        let what = format!("a step of the search index broke off: {error}");
+        Failure::new(ErrorCode::Internal, what)
+    })
+}

@@ -1,0 +1,202 @@
+//! Reading a query from its beginning to its end.
+
+use crate::condition::{NAMES, Written};
+use crate::query::{Flags, Kind, Term, Wrong};
+
+/// So many letters behind a slash may have been meant as flags.
+const FLAGS: usize = 2;
+
+/// A whole text as a regular expression, if it has that form; or the letter behind it that is no flag. What holds
+/// more than a few letters there is a path.
+fn regex(query: &str) -> Option<Result<Term, char>> {
+    let (pattern, letters) = query.trim().strip_prefix('/')?.rsplit_once('/')?;
+    if pattern.is_empty() {
+        return None;
+    }
+    let mut flags = Flags::default();
+    for letter in letters.chars() {
+        match letter {
+            'i' => flags.any_case = true,
+            's' => flags.dot_all = true,
+            'x' => flags.verbose = true,
+            'm' => {}
+            letter => {
+                let few =
+                    letters.len() <= FLAGS && letters.chars().all(|c| c.is_ascii_alphabetic());
+                return few.then_some(Err(letter));
+            }
+        }
+    }
+    Some(Ok(Term {
+        kind: Kind::Regex(flags),
+        text: pattern.to_owned(),
+        excluded: false,
+        at: 2,
+    }))
+}
+
+/// What is left of a query, and where it begins: in characters, from 1.
+#[derive(Clone)]
+pub(crate) struct Reader<'a> {
+    rest: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) const fn new(query: &'a str) -> Self {
+        Self { rest: query, at: 1 }
+    }
+
+    /// The filter that stands here.
+    ///
+    /// # Errors
+    /// [`Wrong`] for a quoted value that is not closed.
+    pub(crate) fn filter(&mut self) -> Result<Option<Written<'a>>, Wrong> {
+        self.space();
+        let Some(name) = named(self.rest) else {
+            return Ok(None);
+        };
+        let (at, excluded) = (self.at, self.rest.starts_with('-'));
+        self.skip(usize::from(excluded));
+        let text = self.rest.get(..=name.len()).unwrap_or_default();
+        self.skip(text.len());
+        let value_at = self.at;
+        let value = match self.phrase()? {
+            Some(value) => {
+                self.skip_phrase(&value);
+                value
+            }
+            None => {
+                let word = self.take(|c| !c.is_whitespace());
+                if word == "\"\"" { "" } else { word }.to_owned()
+            }
+        };
+        Ok(Some(Written {
+            name,
+            value,
+            excluded,
+            text,
+            at,
+            value_at,
+        }))
+    }
+
+    /// The regular expression that all the rest is, but for filters behind it; or the letter behind it that is no flag.
+    pub(crate) fn regex(&mut self) -> Option<Result<Term, char>> {
+        self.space();
+        let spaces = self.rest.match_indices(char::is_whitespace);
+        let mut before = spaces.filter_map(|(at, space)| {
+            let (before, behind) = self.rest.split_at_checked(at + space.len())?;
+            named(behind)?;
+            let all = Reader::new(behind).is_filters();
+            let is_regex = matches!(regex(before.trim_end()), Some(Ok(_)));
+            (is_regex && all).then_some(before)
+        });
+        let whole = before.next().unwrap_or(self.rest);
+        let (at, chars) = (self.at, whole.chars().count());
+        let found = regex(whole.trim_end())?;
+        if found.is_ok() {
+            self.skip(chars);
+        }
+        let at = at + 1;
+        Some(found.map(|term| Term { at, ..term }))
+    }
+
+    /// Whether nothing stands here but filters.
+    fn is_filters(mut self) -> bool {
+        while let Ok(Some(_)) = self.filter() {}
+        self.rest.is_empty()
+    }
+
+    fn space(&mut self) {
+        self.take(char::is_whitespace);
+    }
+
+    /// The word or phrase that stands here; `None` at the end.
+    ///
+    /// # Errors
+    /// [`Wrong`] for a phrase that is not closed.
+    pub(crate) fn term(&mut self) -> Result<Option<Term>, Wrong> {
+        self.space();
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let excluded = excludes(self.rest);
+        if excluded {
+            self.skip(1);
+        }
+        if let Some(text) = self.phrase()? {
+            let at = self.at + 1;
+            let kind = Kind::Phrase;
+            self.skip_phrase(&text);
+            return Ok(Some(Term {
+                kind,
+                text,
+                excluded,
+                at,
+            }));
+        }
+        let at = self.at;
+        Ok(Some(Term {
+            kind: Kind::Word,
+            text: self.take(|c| !c.is_whitespace()).to_owned(),
+            excluded,
+            at,
+        }))
+    }
+
+    /// The phrase that begins here; two quotes with nothing between are a word.
+    fn phrase(&self) -> Result<Option<String>, Wrong> {
+        let Some(inside) = self.rest.strip_prefix('"') else {
+            return Ok(None);
+        };
+        let (mut text, mut chars) = (String::new(), inside.chars().peekable());
+        loop {
+            match chars.next() {
+                Some('"') if text.trim().is_empty() => return Ok(None),
+                Some('"') => return Ok(Some(text)),
+                Some('\\') if chars.next_if_eq(&'"').is_some() => text.push('"'),
+                Some(c) => text.push(c),
+                None => {
+                    let text = "the phrase that begins here is not closed: expected \" at its end \
+                                (a quotation mark itself is found by /\"/)";
+                    return Err(Wrong::new(self.at, text));
+                }
+            }
+        }
+    }
+
+    fn skip_phrase(&mut self, text: &str) {
+        self.skip(text.chars().count() + text.matches('"').count() + 2);
+    }
+
+    fn take(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
+        let end = self.rest.find(|c| !wanted(c)).unwrap_or(self.rest.len());
+        let (taken, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
+        self.at += taken.chars().count();
+        self.rest = rest;
+        taken
+    }
+
+    fn skip(&mut self, chars: usize) {
+        let mut left = self.rest.chars();
+        self.at += left.by_ref().take(chars).count();
+        self.rest = left.as_str();
+    }
+}
+
+/// Whether the `-` that a term begins with excludes it: options (`--flag`) and arrows (`->`) are words.
+fn excludes(term: &str) -> bool {
+    let behind = term.strip_prefix('-').and_then(|t| t.chars().next());
+    behind.is_some_and(|c| !c.is_whitespace() && !matches!(c, '-' | '>' | '='))
+}
+
+/// The name of the filter that a text begins with. `tool::call` and `source://x` are words.
+fn named(text: &str) -> Option<&'static str> {
+    let text = text.strip_prefix('-').unwrap_or(text);
+    let is_here = |name: &&&str| {
+        let behind = text.strip_prefix(**name).and_then(|t| t.strip_prefix(':'));
+        behind.is_some_and(|value| !value.starts_with(':') && !value.starts_with("//"))
+    };
+    NAMES.iter().find(is_here).copied()
+}

@@ -1,0 +1,8 @@
+//! The feed that keeps an index in step with a ledger.
+
+mod faulty;
+mod forgetting;
+mod life;
+mod shards;
+mod steps;
+mod world;

@@ -1,0 +1,212 @@
+//! A ledger with an engine, an index and a feed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_engine::{AppendItems, CreateSession, Engine, Settings, StartTurn};
+use filrouge_search::Spoken;
+use filrouge_search::ledger::{LedgerFeed, Progress};
+use filrouge_sources::Source;
+use filrouge_sources::ledger::LedgerSource;
+use filrouge_store::memory::MemoryLedger;
+use filrouge_store::text_index::memory::MemoryIndex;
+use filrouge_store::text_index::{CandidateQuery, IndexedSession, KnownDocument, Reach, TextIndex};
+use filrouge_store::{Keyring, Ledger, OsEntropy, Scope, Viewer};
+use filrouge_types::{FixedClock, IdentityId, JsonText, NewItem, SessionId, TenantId, Turn};
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+pub(super) struct World {
+    pub(super) runtime: Runtime,
+    pub(super) engine: Arc<Engine>,
+    pub(super) index: Arc<dyn TextIndex>,
+    pub(super) feed: Arc<LedgerFeed>,
+    pub(super) ledger: Arc<dyn Ledger>,
+}
+
+pub(super) fn clock() -> Arc<FixedClock> {
+    Arc::new(FixedClock::at(1_700_000_000_000_000))
+}
+
+pub(super) fn ledger() -> Arc<dyn Ledger> {
+    let keyring = Arc::new(Keyring::single([7; 32]));
+    Arc::new(MemoryLedger::new(keyring, Arc::new(OsEntropy), clock()))
+}
+
+pub(super) fn engine(ledger: &Arc<dyn Ledger>) -> Engine {
+    let entropy = Arc::new(OsEntropy);
+    Engine::new(ledger.clone(), entropy, clock(), Settings::default())
+}
+
+pub(super) fn operator() -> Scope {
+    Scope::new(TenantId::default_tenant(), Viewer::Operator)
+}
+
+pub(super) fn user(name: &str) -> Scope {
+    let identity = (!name.is_empty()).then(|| IdentityId::new(name).unwrap());
+    Scope::new(TenantId::default_tenant(), Viewer::EndUser(identity))
+}
+
+pub(super) fn id(name: &str) -> SessionId {
+    name.parse().unwrap()
+}
+
+pub(super) fn realm() -> Box<[u8]> {
+    TenantId::default_tenant().as_str().as_bytes().into()
+}
+
+pub(super) fn item(of: serde_json::Value) -> NewItem {
+    serde_json::from_value(of).unwrap()
+}
+
+pub(super) fn said(text: &str) -> NewItem {
+    let part = json!([{ "type": "text", "text": text }]);
+    item(json!({ "role": "assistant", "channel": "observation", "parts": part }))
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        Self::over(ledger(), Arc::new(MemoryIndex::default()))
+    }
+
+    pub(super) fn over(ledger: Arc<dyn Ledger>, index: Arc<dyn TextIndex>) -> Self {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.enable_all().worker_threads(1).build().unwrap();
+        let engine = Arc::new(engine(&ledger).with_index(index.clone()));
+        let feed = Arc::new(LedgerFeed::new(engine.clone(), index.clone(), clock()));
+        Self {
+            runtime,
+            engine,
+            index,
+            feed,
+            ledger,
+        }
+    }
+
+    /// Another process that serves the same ledger, without the index.
+    pub(super) fn stranger(&self) -> Engine {
+        engine(&self.ledger)
+    }
+
+    pub(super) fn catch_up(&self) -> Progress {
+        let long = Duration::from_secs(60);
+        let caught = self.feed.catch_up(long, &|| false);
+        let progress = self.runtime.block_on(caught).unwrap();
+        assert!(progress.done && progress.behind == 0, "{progress:?}");
+        progress
+    }
+
+    pub(super) fn make(&self, scope: &Scope, session: &str, title: Option<&str>) {
+        let request = CreateSession {
+            session_id: Some(id(session)),
+            title: title.map(Into::into),
+            ..CreateSession::default()
+        };
+        let made = self.engine.create_session(scope, request);
+        self.runtime.block_on(made).unwrap();
+    }
+
+    /// A turn, closed with an answer or left open.
+    pub(super) fn ask(
+        &self,
+        scope: &Scope,
+        (session, request): (&str, &str),
+        question: &str,
+        answer: Option<&str>,
+    ) -> Turn {
+        let start = StartTurn {
+            question_neutral: Some(JsonText::from_plain(question)),
+            answer_neutral: answer.map(JsonText::from_plain),
+            ..StartTurn::new(request.parse().unwrap())
+        };
+        let started = self.engine.start_turn(scope, id(session), start);
+        self.runtime.block_on(started).unwrap().value
+    }
+
+    pub(super) fn append(&self, session: &str, turn: &Turn, items: Vec<NewItem>) {
+        let (scope, items) = (operator(), AppendItems::new(items));
+        let append = self
+            .engine
+            .append_items(&scope, id(session), turn.turn_id, items);
+        self.runtime.block_on(append).unwrap();
+    }
+
+    pub(super) fn indexed(&self, session: &str) -> Option<IndexedSession> {
+        self.index.session(&realm(), session).unwrap()
+    }
+
+    /// Whether a word is in the index.
+    pub(super) fn holds(&self, word: &str) -> bool {
+        let (reach, terms) = (Reach::Realm(realm()), [vec![word.to_owned()]]);
+        let query = CandidateQuery {
+            reach: &reach,
+            sessions: None,
+            kinds: u32::MAX,
+            since: None,
+            until: None,
+            terms: &terms,
+            any: false,
+        };
+        !self.index.candidates(&query).unwrap().is_empty()
+    }
+
+    pub(super) fn source(&self) -> LedgerSource {
+        let runtime = self.runtime.handle().clone();
+        LedgerSource::new(self.engine.clone(), operator(), runtime)
+    }
+}
+
+/// All that an index holds: each session's shard and documents by their keys, and their bodies.
+pub(super) type Contents = BTreeMap<String, (Vec<u8>, Vec<KnownDocument>, Vec<Vec<u8>>)>;
+
+pub(super) fn contents(index: &dyn TextIndex) -> Contents {
+    let reach = Reach::Realm(realm());
+    let mut all = Contents::new();
+    for session in index.sessions(&reach).unwrap().iter() {
+        let mut known = index.documents(session.no).unwrap();
+        known.sort_by(|a, b| a.key.cmp(&b.key));
+        let bodies = bodies(index, session);
+        let key = session.entry.key.to_string();
+        all.insert(key, (session.shard.owner.to_vec(), known, bodies));
+    }
+    all
+}
+
+fn bodies(index: &dyn TextIndex, session: &IndexedSession) -> Vec<Vec<u8>> {
+    let (reach, sessions) = (Reach::Shard(session.shard.clone()), [session.no]);
+    let query = CandidateQuery {
+        reach: &reach,
+        sessions: Some(&sessions),
+        kinds: u32::MAX,
+        since: None,
+        until: None,
+        terms: &[],
+        any: false,
+    };
+    let found = index.candidates(&query).unwrap();
+    let numbers: Vec<u64> = found.iter().map(|candidate| candidate.document).collect();
+    let mut bodies = Vec::new();
+    let mut each = |_, body: &[u8]| {
+        bodies.push(body.to_vec());
+        true
+    };
+    index.bodies(&numbers, &mut each).unwrap();
+    bodies.sort();
+    bodies
+}
+
+/// The bodies that the ledger's own source gives, by session.
+pub(super) fn expected(source: &LedgerSource) -> BTreeMap<String, Vec<Vec<u8>>> {
+    let mut all = BTreeMap::new();
+    for header in &source.list().unwrap().headers {
+        let conversation = source.conversation(&header.id).unwrap();
+        let title = Spoken::of_title(header).map(|title| title.encode());
+        let messages = conversation.messages.iter();
+        let messages = messages.map(|message| Spoken::of(message).encode());
+        let mut bodies: Vec<Vec<u8>> = title.into_iter().chain(messages).collect();
+        bodies.sort();
+        all.insert(header.id.to_string(), bodies);
+    }
+    all
+}

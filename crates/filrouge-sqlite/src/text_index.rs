@@ -1,0 +1,369 @@
+//! The search index in a file of its own (DESIGN §10; docs/format.md, "The search index"): postings of grams, and the
+//! bodies of documents, by whose they are. It is derived: whoever loses it makes it again.
+
+mod apply;
+mod ask;
+mod builder;
+mod candidates;
+mod files;
+mod forget;
+mod listed;
+mod postings;
+mod tidy;
+mod vectors;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use filrouge_store::text_index::{
+    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, IndexedSession, KnownDocument,
+    Reach, Seen, SessionNo, TextIndex,
+};
+use filrouge_types::{ErrorCode, Failure};
+use rusqlite::{Connection, Transaction, params};
+
+use apply::{Change, SESSION, all, indexed, one, run};
+use files::{Files, Place};
+use listed::Within;
+
+use crate::error::{failure, malformed};
+
+/// How long another process's change is waited for.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// A body has at most so many bytes.
+const BODY_BYTES_MAX: u64 = 1 << 30;
+
+/// A search index in a SQLite file. It may be open in several processes at once.
+pub struct SqliteIndex {
+    path: PathBuf,
+    files: RwLock<Arc<Files>>,
+}
+
+impl SqliteIndex {
+    /// Opens the index at `path`, which is made if it is not there. One of another format, or damaged, is emptied.
+    ///
+    /// # Errors
+    /// `invalid` when the file is something else: it is left as it is. The store's failures.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, Failure> {
+        let path = path.into();
+        let files = Files::open(&path, BUSY_TIMEOUT, None)?;
+        let index = Self {
+            path,
+            files: RwLock::new(Arc::new(files)),
+        };
+        if index.read(|_, conn| forget::is_due(conn))? {
+            // Whoever forgot has been told that it was not finished.
+            if let Err(failure) = forget::erase(&*index.files()?) {
+                tracing::warn!(%failure, "traces of what was forgotten are still in the index's log");
+            }
+        }
+        Ok(index)
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file as it is open; opened again if another one has taken its place.
+    fn files(&self) -> Result<Arc<Files>, Failure> {
+        let files = self
+            .files
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if files::place(&self.path) == Some(files.place()) {
+            return Ok(files);
+        }
+        self.reopened(None)
+    }
+
+    fn reopened(&self, bad: Option<Place>) -> Result<Arc<Files>, Failure> {
+        let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
+        let now = files::place(&self.path);
+        if now != Some(files.place()) || bad == now {
+            *files = Arc::new(Files::open(&self.path, BUSY_TIMEOUT, bad)?);
+        }
+        Ok(files.clone())
+    }
+
+    fn with<R>(&self, work: impl FnOnce(&Files) -> Result<R, Failure>) -> Result<R, Failure> {
+        let files = self.files()?;
+        work(&files).map_err(|found| match found.code {
+            ErrorCode::IntegrityError => match self.reopened(Some(files.place())) {
+                Ok(_) => Failure::new(
+                    ErrorCode::StoreUnavailable,
+                    format!(
+                        "the search index was damaged ({}); it is made anew",
+                        found.detail
+                    ),
+                ),
+                Err(failure) => failure,
+            },
+            _ => found,
+        })
+    }
+
+    fn read<R>(
+        &self,
+        question: impl FnOnce(&Files, &Connection) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        self.with(|files| files.read(|conn| question(files, conn)))
+    }
+
+    fn write<R>(
+        &self,
+        change: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        self.with(|files| files.write(change))
+    }
+}
+
+fn seen(conn: &Connection) -> Result<Seen, Failure> {
+    let sql = "SELECT position, forgotten FROM state";
+    let seen = one(conn, sql, [], |row| {
+        Ok(Seen {
+            position: row.get::<_, Option<Vec<u8>>>(0)?.map(Into::into),
+            forgotten: row.get::<_, i64>(1)?.cast_unsigned(),
+        })
+    })?;
+    seen.ok_or_else(|| malformed("state"))
+}
+
+fn apply(
+    conn: &Connection,
+    updates: &[IndexUpdate],
+    position: Option<&[u8]>,
+) -> Result<(), Failure> {
+    let mut change = Change::begin(conn)?;
+    change.take(updates)?;
+    change.end()?;
+    if let Some(position) = position {
+        run(conn, "UPDATE state SET position = ?1", [position])?;
+    }
+    Ok(())
+}
+
+/// Deletes all rows; the counters stay.
+fn empty(conn: &Connection) -> Result<(), Failure> {
+    for table in [
+        "gram", "body", "document", "pending", "gone", "segment", "vector", "embedder", "session",
+        "shard",
+    ] {
+        conn.execute(&format!("DELETE FROM {table}"), [])
+            .map_err(failure)?;
+    }
+    let sql = "UPDATE state SET position = NULL, forgotten = forgotten + 1, erasing = 1";
+    run(conn, sql, []).map(|_| ())
+}
+
+fn unpack<'a>(
+    unpacker: &mut zstd::bulk::Decompressor<'_>,
+    packed: &'a [u8],
+    room: &'a mut Vec<u8>,
+) -> Result<&'a [u8], Failure> {
+    let bad = || malformed("body");
+    match packed.split_first() {
+        Some((0, body)) => Ok(body),
+        Some((1, frame)) => {
+            let size = zstd::zstd_safe::get_frame_content_size(frame);
+            let size = size.ok().flatten().filter(|size| *size <= BODY_BYTES_MAX);
+            let size = size.and_then(|size| usize::try_from(size).ok());
+            room.clear();
+            room.reserve(size.ok_or_else(bad)?);
+            unpacker
+                .decompress_to_buffer(frame, room)
+                .map_err(|_| bad())?;
+            Ok(room)
+        }
+        _ => Err(bad()),
+    }
+}
+
+impl TextIndex for SqliteIndex {
+    fn position(&self) -> Result<Option<Box<[u8]>>, Failure> {
+        Ok(self.seen()?.position)
+    }
+
+    fn session(&self, realm: &[u8], key: &str) -> Result<Option<IndexedSession>, Failure> {
+        let sql = format!("{SESSION} WHERE s.realm = ?1 AND s.key = ?2");
+        self.read(|_, conn| one(conn, &sql, params![realm, key], indexed))
+    }
+
+    fn sessions(&self, reach: &Reach) -> Result<Arc<Vec<IndexedSession>>, Failure> {
+        self.read(|files, conn| Within::find(conn, reach)?.sessions(files, conn, reach))
+    }
+
+    fn sessions_by_no(&self, numbers: &[SessionNo]) -> Result<Vec<IndexedSession>, Failure> {
+        let sql = format!("{SESSION} WHERE s.id = ?1");
+        self.read(|_, conn| {
+            let mut found = Vec::with_capacity(numbers.len());
+            for no in numbers {
+                found.extend(one(conn, &sql, [no.cast_signed()], indexed)?);
+            }
+            Ok(found)
+        })
+    }
+
+    fn documents(&self, session: SessionNo) -> Result<Vec<KnownDocument>, Failure> {
+        let sql =
+            "SELECT d.key, d.unit, d.digest FROM session s JOIN document d ON d.shard = s.shard
+            AND d.session = s.id WHERE s.id = ?1";
+        self.read(|_, conn| {
+            all(conn, sql, [session.cast_signed()], |row| {
+                Ok(KnownDocument {
+                    key: row.get::<_, String>(0)?.into(),
+                    unit: row.get::<_, i64>(1)?.cast_unsigned(),
+                    digest: row.get::<_, i64>(2)?.cast_unsigned(),
+                })
+            })
+        })
+    }
+
+    fn apply(&self, updates: &[IndexUpdate], position: Option<&[u8]>) -> Result<(), Failure> {
+        self.write(|tx| apply(tx, updates, position))
+    }
+
+    fn seen(&self) -> Result<Seen, Failure> {
+        self.read(|_, conn| seen(conn))
+    }
+
+    fn apply_if(
+        &self,
+        as_seen: &Seen,
+        updates: &[IndexUpdate],
+        position: Option<&[u8]>,
+    ) -> Result<bool, Failure> {
+        self.write(|tx| {
+            let same = seen(tx)? == *as_seen;
+            if same {
+                apply(tx, updates, position)?;
+            }
+            Ok(same)
+        })
+    }
+
+    fn unread(&self, limit: usize) -> Result<Vec<IndexedSession>, Failure> {
+        let sql = format!("{SESSION} WHERE s.stamp_a = 0 AND s.stamp_b = 0 LIMIT ?1");
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.read(|_, conn| all(conn, &sql, [limit], indexed))
+    }
+
+    fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
+        self.with(|files| {
+            let count = files.write(|tx| forget::forget(tx, realm, key))?;
+            forget::erase(files)?;
+            Ok(count)
+        })
+    }
+
+    fn tidy(&self) -> Result<bool, Failure> {
+        self.with(|files| {
+            if files.read(forget::is_due)? {
+                forget::erase(files)?;
+            }
+            files.write(|tx| tidy::step(tx))
+        })
+    }
+
+    fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
+        self.read(|files, conn| candidates::find(files, conn, query))
+    }
+
+    fn bodies(
+        &self,
+        documents: &[DocumentNo],
+        each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
+    ) -> Result<(), Failure> {
+        self.read(|_, conn| {
+            let sql = "SELECT packed FROM body WHERE document = ?1";
+            let mut statement = conn.prepare_cached(sql).map_err(failure)?;
+            let unpacker = zstd::bulk::Decompressor::new();
+            let mut unpacker = unpacker.map_err(|_| malformed("body"))?;
+            let mut room = Vec::new();
+            for no in documents {
+                let mut rows = statement.query([no.cast_signed()]).map_err(failure)?;
+                let Some(row) = rows.next().map_err(failure)? else {
+                    continue;
+                };
+                let packed = row.get_ref(0).and_then(|v| Ok(v.as_blob()?));
+                let body = unpack(&mut unpacker, packed.map_err(failure)?, &mut room)?;
+                if !each(*no, body) {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn without_vector(
+        &self,
+        embedder: &str,
+        kinds: u32,
+        limit: usize,
+    ) -> Result<Vec<DocumentNo>, Failure> {
+        self.read(|_, conn| vectors::without(conn, embedder, kinds, limit))
+    }
+
+    fn put_vectors(
+        &self,
+        embedder: &str,
+        vectors: &[(DocumentNo, Vec<i8>)],
+    ) -> Result<(), Failure> {
+        self.write(|tx| vectors::put(tx, embedder, vectors))
+    }
+
+    fn nearest(
+        &self,
+        embedder: &str,
+        vector: &[i8],
+        query: &CandidateQuery<'_>,
+        limit: usize,
+    ) -> Result<Vec<(Candidate, i32)>, Failure> {
+        self.read(|files, conn| vectors::nearest(files, conn, embedder, vector, query, limit))
+    }
+
+    fn keep_vectors_of(&self, embedder: Option<&str>) -> Result<(), Failure> {
+        self.write(|tx| vectors::keep_of(tx, embedder))
+    }
+
+    fn clear(&self) -> Result<(), Failure> {
+        self.with(|files| {
+            files.write(|tx| empty(tx))?;
+            forget::erase(files)
+        })
+    }
+
+    fn status(&self) -> Result<IndexStatus, Failure> {
+        self.read(|files, conn| {
+            // Counted with each change, by shard.
+            let sql =
+                "SELECT total(sessions), total(documents), total(text), total(pending) FROM shard";
+            let count = |row: &rusqlite::Row<'_>, at| row.get::<_, f64>(at).map(|n| n as u64);
+            let status = one(conn, sql, [], |row| {
+                Ok(IndexStatus {
+                    format: u32::try_from(files::FORMAT).unwrap_or(0),
+                    sessions: count(row, 0)?,
+                    documents: count(row, 1)?,
+                    text_bytes: count(row, 2)?,
+                    bytes: files.bytes(),
+                    pending: count(row, 3)?,
+                    vectors: Vec::new(),
+                })
+            })?;
+            let sql = "SELECT name, documents FROM embedder WHERE documents > 0 ORDER BY name";
+            let vectors = all(conn, sql, [], |row| {
+                Ok((
+                    row.get::<_, String>(0)?.into(),
+                    row.get::<_, i64>(1)?.cast_unsigned(),
+                ))
+            })?;
+            Ok(IndexStatus {
+                vectors,
+                ..status.unwrap_or_default()
+            })
+        })
+    }
+}

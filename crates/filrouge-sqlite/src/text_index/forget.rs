@@ -1,0 +1,169 @@
+//! Forgetting: rows are zeroed where they stood, numbers go out of postings, and the log is copied back and cut, so that
+//! no page of any file holds a trace.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use filrouge_types::{ErrorCode, Failure};
+use rusqlite::{Connection, params};
+
+use super::apply::{Change, all, run, session_of};
+use super::files::Files;
+use super::postings;
+use crate::error::failure;
+
+/// How long readers of an older state are waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+const RETRY: Duration = Duration::from_millis(10);
+
+/// Takes out a session's documents; how many there were. Their traces stay in the log until [`erase`].
+pub(super) fn forget(conn: &Connection, realm: &[u8], key: &str) -> Result<u64, Failure> {
+    run(
+        conn,
+        "UPDATE state SET forgotten = forgotten + 1, erasing = 1",
+        [],
+    )?;
+    let mut count = 0;
+    let session = session_of(conn, realm, key)?;
+    if let Some((session, shard)) = session {
+        let mut change = Change::begin(conn)?;
+        count = change.remove_all(shard, session)?;
+        change.end()?;
+        run(
+            conn,
+            "UPDATE session SET stamp_a = 0, stamp_b = 0 WHERE id = ?1",
+            [session],
+        )?;
+        let sql = "UPDATE shard SET touched = touched + 1 WHERE id = ?1";
+        run(conn, sql, [shard])?;
+    }
+    // Not only what was there a moment ago: an older state of it, or one that went with its session, may still be in
+    // postings.
+    let gone: Vec<(i64, i64)> = match session {
+        Some((session, _)) => {
+            let sql = "SELECT shard, document FROM gone WHERE session = ?1";
+            all(conn, sql, [session], |row| Ok((row.get(0)?, row.get(1)?)))?
+        }
+        None => {
+            let sql = "SELECT g.shard, g.document FROM gone g JOIN shard h ON h.id = g.shard WHERE h.realm = ?1
+                AND NOT EXISTS (SELECT 1 FROM session s WHERE s.id = g.session)";
+            all(conn, sql, [realm], |row| Ok((row.get(0)?, row.get(1)?)))?
+        }
+    };
+    let mut by_shard: BTreeMap<i64, Vec<u64>> = BTreeMap::new();
+    for (shard, document) in gone {
+        by_shard
+            .entry(shard)
+            .or_default()
+            .push(document.cast_unsigned());
+    }
+    for (shard, mut documents) in by_shard {
+        documents.sort_unstable();
+        strike(conn, shard, &documents)?;
+        let sql = "DELETE FROM gone WHERE shard = ?1 AND document = ?2";
+        for document in documents {
+            run(conn, sql, [shard, document.cast_signed()])?;
+        }
+    }
+    Ok(count)
+}
+
+/// Takes numbers out of all postings of a shard.
+fn strike(conn: &Connection, shard: i64, numbers: &[u64]) -> Result<(), Failure> {
+    let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
+        return Ok(());
+    };
+    let sql = "SELECT DISTINCT level FROM segment WHERE shard = ?1 AND first <= ?3 AND last >= ?2";
+    let range = [shard, first.cast_signed(), last.cast_signed()];
+    for level in all(conn, sql, range, |row| row.get::<_, i64>(0))? {
+        strike_level(conn, shard, level, numbers, *last)?;
+    }
+    Ok(())
+}
+
+fn strike_level(
+    conn: &Connection,
+    shard: i64,
+    level: i64,
+    numbers: &[u64],
+    last: u64,
+) -> Result<(), Failure> {
+    let first = numbers.first().copied().unwrap_or(0);
+    let mut changed: Vec<(i64, i64, Vec<u8>)> = Vec::new();
+    {
+        let sql = "SELECT gram, segment, documents FROM gram WHERE shard = ?1 AND level = ?2";
+        let mut statement = conn.prepare_cached(sql).map_err(failure)?;
+        let mut rows = statement.query([shard, level]).map_err(failure)?;
+        let mut documents = Vec::new();
+        while let Some(row) = rows.next().map_err(failure)? {
+            let list = row
+                .get_ref(2)
+                .and_then(|v| Ok(v.as_blob()?))
+                .map_err(failure)?;
+            let mut hit = false;
+            postings::decode(list, |no| {
+                hit = no >= first && numbers.binary_search(&no).is_ok();
+                !hit && no < last
+            })?;
+            if hit {
+                documents.clear();
+                postings::read(list, &mut documents)?;
+                documents.retain(|no| numbers.binary_search(no).is_err());
+                let mut left = Vec::new();
+                postings::encode(documents.iter().copied(), &mut left);
+                changed.push((
+                    row.get(0).map_err(failure)?,
+                    row.get(1).map_err(failure)?,
+                    left,
+                ));
+            }
+        }
+    }
+    for (gram, segment, left) in changed {
+        if left.is_empty() {
+            let sql =
+                "DELETE FROM gram WHERE shard = ?1 AND level = ?2 AND gram = ?3 AND segment = ?4";
+            run(conn, sql, [shard, level, gram, segment])?;
+        } else {
+            let sql = "UPDATE gram SET documents = ?5 WHERE shard = ?1 AND level = ?2 AND gram = ?3 AND segment = ?4";
+            run(conn, sql, params![shard, level, gram, segment, left])?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies the log back and cuts it, so that the pages in it are gone, too.
+///
+/// # Errors
+/// `store_unavailable` when a reader of an older state does not end: then it is done by the next change.
+pub(super) fn erase(files: &Files) -> Result<(), Failure> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let busy = files.with_writer(|conn| {
+            let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+            let busy = conn.query_row(sql, [], |row| row.get::<_, i64>(0));
+            match busy {
+                Err(e) if crate::error::is_busy(&e) => Ok(1),
+                busy => busy.map_err(failure),
+            }
+        })?;
+        if busy == 0 {
+            return files.write(|tx| run(tx, "UPDATE state SET erasing = 0", []).map(|_| ()));
+        }
+        if Instant::now() >= until {
+            let what = "a reader of the search index keeps the log from being cut";
+            return Err(Failure::new(ErrorCode::StoreUnavailable, what).with_hint(
+                "nothing of it is found any more; try again to have the last traces removed",
+            ));
+        }
+        std::thread::sleep(RETRY);
+    }
+}
+
+/// Whether something was forgotten whose traces may still be in the log.
+pub(super) fn is_due(conn: &Connection) -> Result<bool, Failure> {
+    let due = super::apply::one(conn, "SELECT erasing FROM state", [], |row| {
+        row.get::<_, i64>(0)
+    })?;
+    Ok(due.is_some_and(|due| due != 0))
+}

@@ -1,0 +1,193 @@
+//! What is remembered of an index between questions: its sessions, and where its documents belong.
+//!
+//! Remembered by reach, with the counts that tell whether it is still so. All of it can be read again.
+
+use std::sync::Arc;
+
+use filrouge_store::text_index::{Candidate, DocumentNo, IndexedSession, Reach, SessionNo};
+use filrouge_types::Failure;
+use rusqlite::{Connection, Row};
+
+use super::apply::{SESSION, all, indexed, one, shard_of};
+use super::files::{Files, lock};
+
+/// So many documents are remembered at most: 32 bytes each.
+const DOCUMENTS_MAX: usize = 2 << 20;
+/// So many reaches.
+const REACHES_MAX: usize = 16;
+
+/// The documents within a reach in their order, without what they meet.
+pub(super) type Documents = Arc<Vec<Candidate>>;
+
+/// What is remembered.
+#[derive(Default)]
+pub(super) struct Listed {
+    documents: Vec<(Reach, Counts, Documents)>,
+    sessions: Vec<(Reach, i64, Arc<Vec<IndexedSession>>)>,
+}
+
+/// A reach as an index has it.
+pub(super) struct Within {
+    pub(super) shards: Vec<i64>,
+    counts: Counts,
+    touched: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Counts {
+    removals: i64,
+    newest: i64,
+}
+
+impl Within {
+    pub(super) fn find(conn: &Connection, reach: &Reach) -> Result<Self, Failure> {
+        let mut within = Self {
+            shards: Vec::new(),
+            counts: Counts {
+                removals: 0,
+                newest: 0,
+            },
+            touched: 0,
+        };
+        let mut add = |row: &Row<'_>| {
+            within.shards.push(row.get(0)?);
+            within.counts.removals += row.get::<_, i64>(1)?;
+            within.counts.newest = within.counts.newest.max(row.get(2)?);
+            within.touched += row.get::<_, i64>(3)?;
+            Ok(())
+        };
+        match reach {
+            Reach::Shard(shard) => {
+                if let Some(id) = shard_of(conn, shard)? {
+                    let sql = "SELECT id, removals, newest, touched FROM shard WHERE id = ?1";
+                    one(conn, sql, [id], &mut add)?;
+                }
+            }
+            Reach::Realm(realm) => {
+                let sql = "SELECT id, removals, newest, touched FROM shard WHERE realm = ?1";
+                all(conn, sql, [realm], add)?;
+            }
+        }
+        Ok(within)
+    }
+
+    /// All documents within it.
+    pub(super) fn documents(
+        &self,
+        files: &Files,
+        conn: &Connection,
+        reach: &Reach,
+    ) -> Result<Documents, Failure> {
+        let known = {
+            let listed = lock(&files.listed);
+            let known = listed.documents.iter().find(|(of, _, _)| of == reach);
+            known.map(|(_, counts, documents)| (*counts, documents.clone()))
+        };
+        let mut documents = match known {
+            Some((counts, documents)) if counts == self.counts => return Ok(documents),
+            // Others came, none went.
+            Some((counts, documents))
+                if counts.removals == self.counts.removals
+                    && counts.newest < self.counts.newest =>
+            {
+                documents.to_vec()
+            }
+            _ => Vec::new(),
+        };
+        let after = documents.last().map_or(0, |d| d.document.cast_signed());
+        let sql = "SELECT id, session, kind, created FROM document WHERE shard = ?1 AND id > ?2 ORDER BY id";
+        for shard in &self.shards {
+            documents.extend(all(conn, sql, [*shard, after], candidate)?);
+        }
+        if !documents.is_sorted_by_key(|d| d.document) {
+            documents.sort_unstable_by_key(|d| d.document);
+        }
+        let documents = Arc::new(documents);
+        let mut listed = lock(&files.listed);
+        listed.documents.retain(|(of, _, _)| of != reach);
+        listed
+            .documents
+            .push((reach.clone(), self.counts, documents.clone()));
+        let mut sum: usize = listed.documents.iter().map(|(_, _, d)| d.len()).sum();
+        while sum > DOCUMENTS_MAX || listed.documents.len() > REACHES_MAX {
+            sum -= listed.documents.remove(0).2.len();
+        }
+        Ok(documents)
+    }
+
+    /// All sessions within it.
+    pub(super) fn sessions(
+        &self,
+        files: &Files,
+        conn: &Connection,
+        reach: &Reach,
+    ) -> Result<Arc<Vec<IndexedSession>>, Failure> {
+        let of = |listed: &Listed| {
+            let known = listed.sessions.iter();
+            let mut same = known.filter(|(of, touched, _)| of == reach && *touched == self.touched);
+            same.next().map(|(_, _, sessions)| sessions.clone())
+        };
+        if let Some(known) = of(&lock(&files.listed)) {
+            return Ok(known);
+        }
+        let sql = format!("{SESSION} WHERE s.shard = ?1");
+        let mut sessions = Vec::new();
+        for shard in &self.shards {
+            sessions.extend(all(conn, &sql, [*shard], indexed)?);
+        }
+        sessions.sort_unstable_by_key(|s| s.no);
+        let sessions = Arc::new(sessions);
+        let mut listed = lock(&files.listed);
+        listed.sessions.retain(|(of, _, _)| of != reach);
+        if listed.sessions.len() >= REACHES_MAX {
+            listed.sessions.remove(0);
+        }
+        listed
+            .sessions
+            .push((reach.clone(), self.touched, sessions.clone()));
+        Ok(sessions)
+    }
+
+    /// The documents of a few sessions, in their order.
+    pub(super) fn of_sessions(
+        &self,
+        conn: &Connection,
+        sessions: &[SessionNo],
+    ) -> Result<Vec<Candidate>, Failure> {
+        let mut documents = Vec::new();
+        let sql =
+            "SELECT id, session, kind, created FROM document WHERE shard = ?1 AND session = ?2";
+        for session in sessions {
+            let shards = match self.shards.as_slice() {
+                [shard] => Some(*shard),
+                _ => {
+                    let sql = "SELECT shard FROM session WHERE id = ?1";
+                    one(conn, sql, [session.cast_signed()], |row| row.get(0))?
+                        .filter(|shard| self.shards.contains(shard))
+                }
+            };
+            if let Some(shard) = shards {
+                documents.extend(all(conn, sql, [shard, session.cast_signed()], candidate)?);
+            }
+        }
+        documents.sort_unstable_by_key(|d| d.document);
+        documents.dedup_by_key(|d| d.document);
+        Ok(documents)
+    }
+}
+
+/// A document that is known to be within reach, if it is still there.
+pub(super) fn document(conn: &Connection, no: DocumentNo) -> Result<Option<Candidate>, Failure> {
+    let sql = "SELECT id, session, kind, created FROM document WHERE id = ?1";
+    one(conn, sql, [no.cast_signed()], candidate)
+}
+
+fn candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
+    Ok(Candidate {
+        document: row.get::<_, i64>(0)?.cast_unsigned(),
+        session: row.get::<_, i64>(1)?.cast_unsigned(),
+        kind: row.get(2)?,
+        created: row.get(3)?,
+        met: 0,
+    })
+}

@@ -1,0 +1,136 @@
+//! Vectors: put, gone through, thrown away.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use filrouge_store::text_index::memory::product;
+use filrouge_store::text_index::{Candidate, CandidateQuery, DocumentNo};
+use filrouge_types::Failure;
+use rusqlite::{Connection, params};
+
+use super::apply::{all, one, run};
+use super::candidates::Filter;
+use super::files::Files;
+use super::listed::Within;
+use crate::error::failure;
+
+fn embedder(conn: &Connection, name: &str) -> Result<Option<i64>, Failure> {
+    let sql = "SELECT id FROM embedder WHERE name = ?1";
+    one(conn, sql, [name], |row| row.get(0))
+}
+
+pub(super) fn without(
+    conn: &Connection,
+    name: &str,
+    kinds: u32,
+    limit: usize,
+) -> Result<Vec<DocumentNo>, Failure> {
+    let embedder = embedder(conn, name)?.unwrap_or(-1);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let sql = "SELECT d.id FROM document d WHERE (?2 >> d.kind) & 1 AND NOT EXISTS (SELECT 1 FROM vector v
+        WHERE v.embedder = ?1 AND v.shard = d.shard AND v.document = d.id) ORDER BY d.id DESC LIMIT ?3";
+    let no = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0).map(i64::cast_unsigned);
+    all(conn, sql, params![embedder, kinds, limit], no)
+}
+
+pub(super) fn put(
+    conn: &Connection,
+    name: &str,
+    vectors: &[(DocumentNo, Vec<i8>)],
+) -> Result<(), Failure> {
+    let embedder = match embedder(conn, name)? {
+        Some(id) => id,
+        None => {
+            run(
+                conn,
+                "UPDATE state SET last_embedder = last_embedder + 1",
+                [],
+            )?;
+            let sql =
+                "INSERT INTO embedder (id, name) SELECT last_embedder, ?1 FROM state RETURNING id";
+            one(conn, sql, [name], |row| row.get(0))?.unwrap_or(0)
+        }
+    };
+    let mut added = 0_i64;
+    for (document, vector) in vectors {
+        let Ok(document) = i64::try_from(*document) else {
+            continue;
+        };
+        let sql = "SELECT shard FROM document WHERE id = ?1";
+        let Some(shard) = one(conn, sql, [document], |row| row.get::<_, i64>(0))? else {
+            continue;
+        };
+        let sql = "DELETE FROM vector WHERE embedder = ?1 AND shard = ?2 AND document = ?3";
+        let before = run(conn, sql, [embedder, shard, document])?;
+        let data: Vec<u8> = vector
+            .iter()
+            .map(|element| element.cast_unsigned())
+            .collect();
+        let sql = "INSERT INTO vector (embedder, shard, document, data) VALUES (?1, ?2, ?3, ?4)";
+        run(conn, sql, params![embedder, shard, document, data])?;
+        added += i64::from(before == 0);
+    }
+    let sql = "UPDATE embedder SET documents = documents + ?2 WHERE id = ?1";
+    run(conn, sql, [embedder, added]).map(|_| ())
+}
+
+pub(super) fn keep_of(conn: &Connection, name: Option<&str>) -> Result<(), Failure> {
+    let sql = "SELECT id FROM embedder WHERE name IS NOT ?1";
+    for other in all(conn, sql, [name], |row| row.get::<_, i64>(0))? {
+        run(conn, "DELETE FROM vector WHERE embedder = ?1", [other])?;
+        run(conn, "DELETE FROM embedder WHERE id = ?1", [other])?;
+    }
+    Ok(())
+}
+
+pub(super) fn nearest(
+    files: &Files,
+    conn: &Connection,
+    name: &str,
+    vector: &[i8],
+    query: &CandidateQuery<'_>,
+    limit: usize,
+) -> Result<Vec<(Candidate, i32)>, Failure> {
+    let Some(embedder) = embedder(conn, name)? else {
+        return Ok(Vec::new());
+    };
+    let within = Within::find(conn, query.reach)?;
+    let documents = within.documents(files, conn, query.reach)?;
+    let filter = Filter::of(query);
+    let mut best: BinaryHeap<Reverse<(i32, DocumentNo)>> = BinaryHeap::new();
+    let of = |no| {
+        let at = documents.binary_search_by_key(&no, |d| d.document);
+        at.ok().and_then(|at| documents.get(at))
+    };
+    for shard in &within.shards {
+        let sql = "SELECT document, data FROM vector WHERE embedder = ?1 AND shard = ?2";
+        let mut statement = conn.prepare_cached(sql).map_err(failure)?;
+        let mut rows = statement.query([embedder, *shard]).map_err(failure)?;
+        let mut elements = Vec::new();
+        while let Some(row) = rows.next().map_err(failure)? {
+            let no: i64 = row.get(0).map_err(failure)?;
+            let no = no.cast_unsigned();
+            let data = row.get_ref(1).and_then(|v| Ok(v.as_blob()?));
+            elements.clear();
+            elements.extend(data.map_err(failure)?.iter().map(|byte| byte.cast_signed()));
+            let Some(product) = product(vector, &elements) else {
+                continue;
+            };
+            let worse = best.len() >= limit
+                && best
+                    .peek()
+                    .is_none_or(|Reverse(least)| (product, no) <= *least);
+            if worse || !of(no).is_some_and(|candidate| filter.takes(candidate)) {
+                continue;
+            }
+            best.push(Reverse((product, no)));
+            if best.len() > limit {
+                best.pop();
+            }
+        }
+    }
+    let sorted = best.into_sorted_vec().into_iter();
+    Ok(sorted
+        .filter_map(|Reverse((product, no))| Some((*of(no)?, product)))
+        .collect())
+}

@@ -1,0 +1,30 @@
+//! The search index: its contract, and what only a file can suffer.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use filrouge_sqlite::text_index::SqliteIndex;
+use filrouge_store::contract::text_index::IndexFixture;
+
+mod file;
+mod merges;
+mod traces;
+
+fn on(path: &Path) -> SqliteIndex {
+    SqliteIndex::open(path).unwrap()
+}
+
+fn index() -> IndexFixture {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    IndexFixture {
+        index: Arc::new(on(&path)),
+        again: Box::new(move || Arc::new(on(&path))),
+        keep: Box::new(folder),
+    }
+}
+
+mod contract {
+    use super::index;
+    filrouge_store::index_contract_tests!(index);
+}

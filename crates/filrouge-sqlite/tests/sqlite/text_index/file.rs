@@ -1,0 +1,95 @@
+//! The file: who may read it, what it replaces, what it leaves alone.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use filrouge_store::contract::text_index::{found, shard, texts, tidied};
+use filrouge_store::text_index::TextIndex;
+use filrouge_types::ErrorCode;
+use rusqlite::Connection;
+
+use super::on;
+
+#[test]
+fn nobody_else_may_read_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new").join("index.db");
+    let index = on(&path);
+    index
+        .apply(&[texts(&shard("r", "a"), "s", &["apple"])], None)
+        .unwrap();
+    for entry in fs::read_dir(path.parent().unwrap()).unwrap() {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{:?}", entry.file_name());
+    }
+}
+
+#[test]
+fn what_is_something_else_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("other.db");
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("CREATE TABLE t (x)").unwrap();
+    drop(other);
+    let text = folder.path().join("notes.txt");
+    fs::write(&text, "these are somebody's notes ".repeat(100)).unwrap();
+    let ledger = folder.path().join("ledger.db");
+    crate::on(&ledger, crate::keyring());
+    for path in [path, text, ledger] {
+        let before = fs::read(&path).unwrap();
+        let refused = filrouge_sqlite::text_index::SqliteIndex::open(&path).err();
+        assert_eq!(refused.unwrap().code, ErrorCode::Invalid, "{path:?}");
+        assert!(fs::read(&path).unwrap() == before, "{path:?}");
+    }
+}
+
+#[test]
+fn another_format_is_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let a = shard("r", "a");
+    let old = on(&path);
+    old.apply(&[texts(&a, "s", &["apple"])], Some(b"1"))
+        .unwrap();
+    let raw = Connection::open(&path).unwrap();
+    raw.pragma_update(None, "user_version", 77).unwrap();
+    drop(raw);
+    let new = on(&path);
+    assert_eq!(new.position().unwrap(), None);
+    new.apply(&[texts(&a, "s", &["pear"])], Some(b"2")).unwrap();
+    // Who has the removed one open goes on with the new one.
+    assert_eq!(old.position().unwrap().as_deref(), Some(&b"2"[..]));
+    assert_eq!(found(&old, &a, &["pear"]), ["0=pear"]);
+    old.forget(b"r", "s").unwrap();
+    assert_eq!(found(&new, &a, &["pear"]), [""; 0]);
+}
+
+#[test]
+fn a_damaged_one_is_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let a = shard("r", "a");
+    // From the first page behind the header on, and from the third page on: found when it is opened, and later.
+    for from in [100, 8192] {
+        let index = on(&path);
+        index.clear().unwrap();
+        let all: Vec<String> = (0..200).map(|n| format!("apple no{n} of all")).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        index.apply(&[texts(&a, "s", &all)], Some(b"1")).unwrap();
+        tidied(&index);
+        drop(index);
+        let mut bytes = fs::read(&path).unwrap();
+        assert!(bytes.len() > 5 * 4096);
+        for byte in &mut bytes[from..] {
+            *byte = 0xAB;
+        }
+        fs::write(&path, bytes).unwrap();
+        let index = on(&path);
+        if index.apply(&[texts(&a, "s", &["pear"])], None).is_err() {
+            index.apply(&[texts(&a, "s", &["pear"])], None).unwrap();
+        }
+        assert_eq!(index.position().unwrap(), None);
+        assert_eq!(found(&index, &a, &["pear"]), ["0=pear"]);
+    }
+}

@@ -1,0 +1,77 @@
+//! Merges: whatever is asked between their steps, and wherever they are cut short.
+
+use filrouge_store::contract::text_index::{found, query, shard, shown, texts, tidied};
+use filrouge_store::text_index::{Reach, TextIndex};
+use rusqlite::Connection;
+
+use super::on;
+
+/// Segments of eighty documents each.
+fn fill(index: &dyn TextIndex, rounds: usize) {
+    for round in 0..rounds {
+        let all: Vec<String> = (0..80)
+            .map(|n| format!("apple r{round}n{n} é中{n}"))
+            .collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let update = texts(&shard("r", "a"), &format!("s{round}"), &all);
+        index.apply(&[update], None).unwrap();
+    }
+}
+
+fn count(path: &std::path::Path, sql: &str) -> i64 {
+    let raw = Connection::open(path).unwrap();
+    raw.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+const SEGMENTS: &str = "SELECT count(*) FROM segment";
+
+#[test]
+fn each_step_leaves_everything_to_be_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let a = shard("r", "a");
+    let index = on(&path);
+    fill(&index, 9);
+    assert_eq!(count(&path, SEGMENTS), 9);
+    let reach = Reach::Shard(a.clone());
+    let mut steps = 0;
+    while index.tidy().unwrap() {
+        steps += 1;
+        // Another one goes on where the first was cut short; one session changes and one is forgotten on the way.
+        let other = on(&path);
+        if steps == 1 {
+            other
+                .apply(&[texts(&a, "s3", &["plum r3n9"])], None)
+                .unwrap();
+        }
+        if steps == 2 {
+            assert_eq!(other.forget(b"r", "s4").unwrap(), 80);
+        }
+        for (word, hits) in [("r2n79", 1), ("apple r8n", 80), ("中7", 9 * 11)] {
+            let gone = if word == "中7" { 11 * steps.min(2) } else { 0 };
+            assert_eq!(
+                found(&other, &a, &[word]).len(),
+                hits - gone,
+                "{word} {steps}"
+            );
+        }
+        assert_eq!(found(&other, &a, &["r3n9"]), ["0=plum r3n9"]);
+    }
+    assert!(steps > 2);
+    assert_eq!(count(&path, SEGMENTS), 2);
+    assert_eq!(shown(&index, &query(&reach, &[])).len(), 7 * 80 + 1);
+}
+
+#[test]
+fn numbers_of_what_is_gone_go_with_a_merge() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let index = on(&path);
+    fill(&index, 3);
+    let before = count(&path, "SELECT sum(length(documents)) FROM gram");
+    fill(&index, 3);
+    tidied(&index);
+    assert_eq!(count(&path, "SELECT count(*) FROM gone"), 0);
+    assert!(count(&path, "SELECT sum(length(documents)) FROM gram") < before * 3 / 2);
+    assert_eq!(found(&index, &shard("r", "a"), &["apple"]).len(), 240);
+}

@@ -1,0 +1,225 @@
+//! No page of any file holds a trace of what was forgotten.
+
+use std::path::{Path, PathBuf};
+
+use filrouge_store::contract::text_index::{
+    document, found, numbers, query, shard, texts, tidied, update,
+};
+use filrouge_store::text_index::{Gone, IndexUpdate, Reach, TextIndex, grams};
+use rusqlite::Connection;
+
+use super::on;
+
+const SECRET: &str = "xylophonequartz";
+
+fn files(path: &Path) -> Vec<PathBuf> {
+    let folder = std::fs::read_dir(path.parent().unwrap()).unwrap();
+    folder.map(|entry| entry.unwrap().path()).collect()
+}
+
+fn holds(bytes: &[u8], word: &str) -> bool {
+    bytes.windows(word.len()).any(|w| w == word.as_bytes())
+}
+
+/// Whether any page of any file holds the word, as it is or in a frame of zstd.
+fn told(path: &Path, word: &str) -> bool {
+    files(path).iter().any(|file| {
+        let bytes = std::fs::read(file).unwrap();
+        let magic = [0x28, 0xB5, 0x2F, 0xFD];
+        let frames = bytes.windows(4).enumerate().filter(|(_, w)| *w == magic);
+        let mut unpacked = frames.filter_map(|(at, _)| {
+            let mut reader = zstd::stream::read::Decoder::new(&bytes[at..])
+                .ok()?
+                .single_frame();
+            let mut text = Vec::new();
+            // A torn frame gives what is left of it.
+            let _ = std::io::Read::read_to_end(&mut reader, &mut text);
+            Some(text)
+        });
+        holds(&bytes, word) || unpacked.any(|text| holds(&text, word))
+    })
+}
+
+/// All numbers of documents that any posting has, and all grams of which there are any.
+fn posted(path: &Path) -> (Vec<u64>, Vec<u64>) {
+    let raw = Connection::open(path).unwrap();
+    let mut statement = raw.prepare("SELECT gram, documents FROM gram").unwrap();
+    let rows = statement
+        .query_map([], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
+        })
+        .unwrap();
+    let (mut numbers, mut grams) = (Vec::new(), Vec::new());
+    for row in rows {
+        let (gram, list) = row.unwrap();
+        grams.push(gram.cast_unsigned());
+        let (mut number, mut distance, mut shift) = (0, 0, 0);
+        for byte in list {
+            distance |= u64::from(byte & 0x7F) << shift;
+            shift += 7;
+            if byte < 0x80 {
+                number += distance;
+                numbers.push(number);
+                (distance, shift) = (0, 0);
+            }
+        }
+    }
+    (numbers, grams)
+}
+
+#[test]
+fn nothing_is_left_of_what_was_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let a = shard("r", "a");
+    let long = format!("{SECRET} and words {}", "of no meaning ".repeat(900));
+    for (round, tidy) in [false, true].into_iter().enumerate() {
+        let index = on(&path);
+        let others: Vec<String> = (0..120)
+            .map(|n| format!("words of {round} {n} of all"))
+            .collect();
+        let others: Vec<&str> = others.iter().map(String::as_str).collect();
+        let of_all = |index: &dyn TextIndex| {
+            index
+                .apply(&[texts(&a, &format!("t{round}"), &others)], None)
+                .unwrap();
+        };
+        of_all(&index);
+        let documents = vec![
+            document("0", 0, SECRET),
+            document("1", 0, &long),
+            document(SECRET, 1, "x"),
+        ];
+        let fruit = document("2", 2, "words of fruit");
+        let documents = documents.into_iter().chain([fruit]).collect();
+        index
+            .apply(&[update(&a, "s", Gone::All, documents)], None)
+            .unwrap();
+        // As many that they go into postings with it.
+        let many: Vec<_> = (0..70)
+            .map(|n| document(&format!("n{n}"), 3, &format!("{SECRET}{n}")))
+            .collect();
+        index
+            .apply(&[update(&a, "s", Gone::Keys(Vec::new()), many)], None)
+            .unwrap();
+        let reach = Reach::Shard(a.clone());
+        let session = [index.session(b"r", "s").unwrap().unwrap().no];
+        let mut of_s = query(&reach, &[]);
+        of_s.sessions = Some(&session);
+        let mut gone = numbers(&index.candidates(&of_s).unwrap());
+        // An older state of it is in postings as well.
+        index
+            .apply(
+                &[update(
+                    &a,
+                    "s",
+                    Gone::Keys(vec!["n3".into()]),
+                    vec![document("n4", 3, "new")],
+                )],
+                None,
+            )
+            .unwrap();
+        gone.extend(numbers(&index.candidates(&of_s).unwrap()));
+        if tidy {
+            tidied(&index);
+            of_all(&index);
+            tidied(&index);
+        }
+        assert!(told(&path, SECRET));
+        assert_eq!(index.forget(b"r", "s").unwrap(), 73);
+        assert!(!told(&path, SECRET));
+        let wal = files(&path)
+            .into_iter()
+            .find(|f| f.to_string_lossy().ends_with("-wal"));
+        let wal = wal.map(|wal| std::fs::read(wal).unwrap());
+        assert!(!wal.is_some_and(|wal| holds(&wal, SECRET)));
+        let (numbers, held) = posted(&path);
+        assert!(!numbers.is_empty());
+        assert_eq!(numbers.iter().find(|no| gone.contains(no)), None);
+        let left = grams("xylophonequartz")
+            .into_iter()
+            .find(|gram| held.contains(gram));
+        assert_eq!(left, None);
+        let raw = Connection::open(&path).unwrap();
+        for (table, column) in [
+            ("document", "id"),
+            ("body", "document"),
+            ("pending", "document"),
+            ("gone", "document"),
+            ("vector", "document"),
+        ] {
+            for no in &gone {
+                let sql = format!("SELECT count(*) FROM {table} WHERE {column} = ?1");
+                let count: i64 = raw
+                    .query_row(&sql, [no.cast_signed()], |row| row.get(0))
+                    .unwrap();
+                assert_eq!(count, 0, "{table}");
+            }
+        }
+        drop(raw);
+        assert_eq!(
+            found(&index, &a, &["words of", "all"]).len(),
+            120 * (round + 1)
+        );
+    }
+}
+
+#[test]
+fn a_session_that_went_before_it_was_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let a = shard("r", "a");
+    let index = on(&path);
+    let many: Vec<String> = (0..100).map(|n| format!("{SECRET}{n}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    index
+        .apply(&[texts(&a, "s", &many), texts(&a, "t", &["words"])], None)
+        .unwrap();
+    index
+        .apply(&[IndexUpdate::Gone((*b"r").into(), "s".into())], None)
+        .unwrap();
+    assert_eq!(index.forget(b"r", "s").unwrap(), 0);
+    assert!(!told(&path, SECRET));
+    let (numbers, held) = posted(&path);
+    assert!(!grams(SECRET).iter().any(|gram| held.contains(gram)));
+    assert_eq!(numbers.iter().max(), numbers.iter().min());
+}
+
+#[test]
+fn emptied_is_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let index = on(&path);
+    let a = shard("r", "a");
+    index.apply(&[texts(&a, "s", &[SECRET; 3])], None).unwrap();
+    index
+        .put_vectors("m", &[(1, SECRET.bytes().map(u8::cast_signed).collect())])
+        .unwrap();
+    assert!(told(&path, SECRET));
+    index.clear().unwrap();
+    assert!(!told(&path, SECRET));
+}
+
+#[test]
+fn what_a_reader_held_up_is_done_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let index = on(&path);
+    let a = shard("r", "a");
+    index.apply(&[texts(&a, "s", &[SECRET])], None).unwrap();
+    let reader = Connection::open(&path).unwrap();
+    let count = "SELECT count(*) FROM document";
+    reader.execute_batch("BEGIN").unwrap();
+    let before: i64 = reader.query_row(count, [], |row| row.get(0)).unwrap();
+    assert_eq!(before, 1);
+    std::thread::scope(|threads| {
+        let late = threads.spawn(|| index.forget(b"r", "s"));
+        // It is gone for whoever asks, and waits for the one who reads.
+        while index.documents(1).is_ok_and(|known| !known.is_empty()) {
+            std::thread::yield_now();
+        }
+        reader.execute_batch("COMMIT").unwrap();
+        assert_eq!(late.join().unwrap().unwrap(), 1);
+    });
+    assert!(!told(&path, SECRET));
+}

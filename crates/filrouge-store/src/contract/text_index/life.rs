@@ -1,0 +1,262 @@
+//! What becomes of sessions and documents.
+
+use super::{
+    IndexFixture, all_of, document, entry, found, query, shard, shown, texts, tidied, update,
+};
+use crate::text_index::{Gone, IndexUpdate, Reach, Seen};
+
+type Make<'a> = &'a dyn Fn() -> IndexFixture;
+
+fn keys(f: &IndexFixture, realm: &str, session: &str) -> Vec<(String, u64)> {
+    let session = f.index.session(realm.as_bytes(), session).unwrap().unwrap();
+    let documents = f.index.documents(session.no).unwrap();
+    let mut keys: Vec<_> = documents
+        .iter()
+        .map(|d| (d.key.to_string(), d.unit))
+        .collect();
+    keys.sort();
+    keys
+}
+
+pub fn documents_come_and_go(make: Make) {
+    let (f, a) = (make(), shard("r", "a"));
+    let all = ["one apple", "two apples", "three pears"];
+    f.index.apply(&[texts(&a, "s", &all)], None).unwrap();
+    assert_eq!(
+        found(&*f.index, &a, &["apple"]),
+        ["1=two apples", "0=one apple"]
+    );
+    let session = f.index.session(b"r", "s").unwrap().unwrap();
+    assert_eq!((&session.shard, &session.entry), (&a, &entry("s")));
+    for tidy in [false, true] {
+        if tidy {
+            tidied(&*f.index);
+        }
+        // One anew, one as it was, one gone by its key, then one by its unit.
+        let again = vec![document("0", 0, "one plum")];
+        let gone = Gone::Keys(vec!["2".into(), "unknown".into()]);
+        f.index
+            .apply(&[update(&a, "s", gone, again)], None)
+            .unwrap();
+        assert_eq!(found(&*f.index, &a, &["apple"]), ["1=two apples"]);
+        assert_eq!(found(&*f.index, &a, &["plum"]), ["0=one plum"]);
+        assert_eq!(keys(&f, "r", "s"), [("0".into(), 0), ("1".into(), 1)]);
+        let gone = Gone::Units(vec![1, 77]);
+        let back = vec![document("2", 2, "three pears")];
+        f.index.apply(&[update(&a, "s", gone, back)], None).unwrap();
+        assert_eq!(keys(&f, "r", "s"), [("0".into(), 0), ("2".into(), 2)]);
+        assert_eq!(found(&*f.index, &a, &["apple"]), [""; 0]);
+        f.index.apply(&[texts(&a, "s", &all)], None).unwrap();
+        assert_eq!(found(&*f.index, &a, &["apple"]).len(), 2);
+        assert_eq!(f.index.session(b"r", "s").unwrap().unwrap().no, session.no);
+    }
+    let gone = IndexUpdate::Gone((*b"r").into(), "s".into());
+    f.index.apply(&[gone.clone(), gone], None).unwrap();
+    assert_eq!(f.index.session(b"r", "s").unwrap(), None);
+    assert_eq!(found(&*f.index, &a, &["apple"]), [""; 0]);
+    assert!(f.index.sessions(&Reach::Shard(a)).unwrap().is_empty());
+}
+
+pub fn a_session_moves(make: Make) {
+    let (f, a, b) = (make(), shard("r", "a"), shard("r", "b"));
+    f.index
+        .apply(&[texts(&a, "s", &["apple", "apple pie"])], None)
+        .unwrap();
+    tidied(&*f.index);
+    let one = vec![document("0", 0, "apple")];
+    f.index
+        .apply(&[update(&b, "s", Gone::Keys(Vec::new()), one)], None)
+        .unwrap();
+    assert_eq!(found(&*f.index, &a, &["apple"]), [""; 0]);
+    assert_eq!(found(&*f.index, &b, &["apple"]), ["0=apple"]);
+    assert_eq!(f.index.session(b"r", "s").unwrap().unwrap().shard, b);
+    let in_a = f.index.sessions(&Reach::Shard(a)).unwrap();
+    let in_realm = f.index.sessions(&Reach::Realm((*b"r").into())).unwrap();
+    assert_eq!((in_a.len(), in_realm.len()), (0, 1));
+    // A session of the same id in another realm is another one.
+    let other = shard("q", "a");
+    f.index
+        .apply(&[texts(&other, "s", &["apple"])], None)
+        .unwrap();
+    assert_eq!(found(&*f.index, &b, &["apple"]), ["0=apple"]);
+    assert_eq!(found(&*f.index, &other, &["apple"]), ["0=apple"]);
+    assert_ne!(
+        f.index.session(b"q", "s").unwrap().unwrap().no,
+        f.index.session(b"r", "s").unwrap().unwrap().no
+    );
+}
+
+pub fn all_or_nothing_and_where(make: Make) {
+    let (f, a) = (make(), shard("r", "a"));
+    assert_eq!(f.index.position().unwrap(), None);
+    f.index.apply(&[], Some(b"12")).unwrap();
+    assert_eq!(f.index.position().unwrap().as_deref(), Some(&b"12"[..]));
+    f.index.apply(&[texts(&a, "s", &["apple"])], None).unwrap();
+    assert_eq!(f.index.position().unwrap().as_deref(), Some(&b"12"[..]));
+    f.index
+        .apply(&[texts(&a, "t", &["apple"])], Some(b""))
+        .unwrap();
+    assert_eq!((f.again)().position().unwrap().as_deref(), Some(&b""[..]));
+    assert_eq!(found(&*(f.again)(), &a, &["apple"]).len(), 2);
+}
+
+pub fn only_as_it_was_seen(make: Make) {
+    let (f, a) = (make(), shard("r", "a"));
+    let put = |seen: &Seen, words: &str, at: &[u8]| {
+        let updates = [texts(&a, "s", &[words])];
+        f.index.apply_if(seen, &updates, Some(at)).unwrap()
+    };
+    let first = f.index.seen().unwrap();
+    assert!(put(&first, "apple", b"1"));
+    assert!(!put(&first, "pear", b"2"));
+    let second = f.index.seen().unwrap();
+    assert_eq!(second.position.as_deref(), Some(&b"1"[..]));
+    f.index.forget(b"r", "unknown").unwrap();
+    assert!(!put(&second, "pear", b"2"));
+    let third = (f.again)().seen().unwrap();
+    assert!(third.forgotten > second.forgotten);
+    f.index.forget(b"r", "s").unwrap();
+    assert!(!put(&third, "pear", b"2"));
+    assert_eq!(found(&*f.index, &a, &["pear"]), [""; 0]);
+    assert!(put(&f.index.seen().unwrap(), "pear", b"2"));
+    assert_eq!(found(&*f.index, &a, &["pear"]), ["0=pear"]);
+    let fourth = f.index.seen().unwrap();
+    f.index.clear().unwrap();
+    assert!(!put(&fourth, "plum", b"3"));
+    assert!(f.index.seen().unwrap().forgotten > fourth.forgotten);
+}
+
+pub fn forgotten_is_gone(make: Make) {
+    let (f, a) = (make(), shard("r", "a"));
+    for tidy in [false, true] {
+        f.index
+            .apply(
+                &[texts(&a, "s", &["apple"]), texts(&a, "t", &["apple pie"])],
+                None,
+            )
+            .unwrap();
+        if tidy {
+            tidied(&*f.index);
+        }
+        assert_eq!(f.index.unread(9).unwrap(), Vec::new());
+        assert_eq!(f.index.forget(b"r", "s").unwrap(), 1);
+        assert_eq!(f.index.forget(b"r", "s").unwrap(), 0);
+        assert_eq!(f.index.forget(b"q", "t").unwrap(), 0);
+        assert_eq!(found(&*f.index, &a, &["apple"]), ["0=apple pie"]);
+        let session = f.index.session(b"r", "s").unwrap().unwrap();
+        assert_eq!(session.entry.stamp, [0, 0]);
+        assert_eq!(f.index.documents(session.no).unwrap(), []);
+        assert_eq!(f.index.unread(9).unwrap(), [session]);
+        assert_eq!(f.index.unread(0).unwrap(), []);
+    }
+}
+
+pub fn emptied(make: Make) {
+    let (f, a) = (make(), shard("r", "a"));
+    f.index
+        .apply(&[texts(&a, "s", &["apple"])], Some(b"1"))
+        .unwrap();
+    let before = f.index.session(b"r", "s").unwrap().unwrap();
+    f.index.clear().unwrap();
+    assert_eq!(f.index.position().unwrap(), None);
+    assert_eq!(f.index.session(b"r", "s").unwrap(), None);
+    assert_eq!(found(&*f.index, &a, &["apple"]), [""; 0]);
+    let status = f.index.status().unwrap();
+    assert_eq!(
+        (status.sessions, status.documents, status.text_bytes),
+        (0, 0, 0)
+    );
+    f.index.apply(&[texts(&a, "s", &["apple"])], None).unwrap();
+    assert!(f.index.session(b"r", "s").unwrap().unwrap().no > before.no);
+    assert_eq!(found(&*f.index, &a, &["apple"]), ["0=apple"]);
+}
+
+pub fn numbers_are_not_given_again(make: Make) {
+    let (f, a) = (make(), shard("r", "a"));
+    let reach = Reach::Shard(a.clone());
+    let (mut sessions, mut documents) = (0, 0);
+    for round in 0..6 {
+        f.index.apply(&[texts(&a, "s", &["apple"])], None).unwrap();
+        let found = f.index.candidates(&query(&reach, &[])).unwrap();
+        assert_eq!(found.len(), 1);
+        assert!(found[0].document > documents);
+        (sessions, documents) = (sessions.max(found[0].session), found[0].document);
+        match round % 3 {
+            0 => f.index.forget(b"r", "s").map(|_| ()).unwrap(),
+            1 => f.index.clear().unwrap(),
+            _ => {
+                let gone = IndexUpdate::Gone((*b"r").into(), "s".into());
+                f.index.apply(&[gone], None).unwrap();
+                f.index.apply(&[texts(&a, "s", &[])], None).unwrap();
+                let no = f.index.session(b"r", "s").unwrap().unwrap().no;
+                assert!(no > sessions);
+            }
+        }
+    }
+}
+
+pub fn how_it_is(make: Make) {
+    let (f, a, b) = (make(), shard("r", "a"), shard("r", "b"));
+    f.index
+        .apply(
+            &[
+                texts(&a, "s", &["apple", "pear"]),
+                texts(&b, "t", &["plums"]),
+            ],
+            None,
+        )
+        .unwrap();
+    let status = f.index.status().unwrap();
+    assert_eq!(
+        (status.sessions, status.documents, status.text_bytes),
+        (2, 3, 14)
+    );
+    f.index.apply(&[texts(&a, "s", &["pear"])], None).unwrap();
+    let status = (f.again)().status().unwrap();
+    assert_eq!(
+        (status.sessions, status.documents, status.text_bytes),
+        (2, 2, 9)
+    );
+    f.index.forget(b"r", "t").unwrap();
+    let status = f.index.status().unwrap();
+    assert_eq!(
+        (status.sessions, status.documents, status.text_bytes),
+        (2, 1, 4)
+    );
+}
+
+pub fn two_handles(make: Make) {
+    let (f, a) = (make(), shard("r", "a"));
+    let reach = Reach::Shard(a.clone());
+    std::thread::scope(|threads| {
+        for n in 0..2 {
+            let (index, a) = ((f.again)(), &a);
+            threads.spawn(move || {
+                for m in 0..20 {
+                    let words = format!("apple of {n} {m}");
+                    let session = format!("s{n}-{m}");
+                    index.apply(&[texts(a, &session, &[&words])], None).unwrap();
+                    if m % 5 == 0 {
+                        index.tidy().unwrap();
+                    }
+                }
+            });
+        }
+        let index = (f.again)();
+        let reach = &reach;
+        threads.spawn(move || {
+            let mut before = 0;
+            let terms = all_of(&["apple"]);
+            while before < 40 {
+                let now = shown(&*index, &query(reach, &terms)).len();
+                assert!(now >= before);
+                before = now;
+            }
+        });
+    });
+    assert_eq!(found(&*f.index, &a, &["apple of"]).len(), 40);
+    assert_eq!(found(&*f.index, &a, &["of 1 19"]), ["0=apple of 1 19"]);
+    (f.again)().forget(b"r", "s1-19").unwrap();
+    assert_eq!(found(&*f.index, &a, &["of 1 19"]), [""; 0]);
+    assert_eq!(f.index.sessions(&reach).unwrap().len(), 40);
+}

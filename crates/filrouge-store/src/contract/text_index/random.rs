@@ -1,0 +1,230 @@
+//! Any life of any index: nothing is missed, and nobody is told of others.
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use super::{IndexFixture, document, memory, query, shard, tidied, update};
+use crate::text_index::{
+    CandidateQuery, Gone, IndexUpdate, NewDocument, Reach, Shard, TITLE, TextIndex, fold,
+};
+
+type Make<'a> = &'a dyn Fn() -> IndexFixture;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Put {
+        owner: usize,
+        session: usize,
+        gone: Option<Gone>,
+        texts: Vec<(u64, u8, i64, String)>,
+    },
+    Gone(usize),
+    Forget(usize),
+    Tidy,
+    Ask(Vec<Vec<String>>, bool, Option<i64>),
+}
+
+const OWNERS: [&str; 3] = ["a", "b", "c"];
+
+fn piece() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[abc]{1,4}",
+        "[中文学é한ß]{1,3}",
+        Just("snake_case".to_owned()),
+        Just("été".to_owned()),
+        "[ab ]{2,5}",
+        Just("\u{1f}".to_owned()),
+    ]
+}
+
+fn words() -> impl Strategy<Value = String> {
+    proptest::collection::vec(piece(), 0..6).prop_map(|pieces| pieces.join(" "))
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let texts = proptest::collection::vec((0..6_u64, 0..4_u8, -5..5_i64, words()), 0..5);
+    let gone = prop_oneof![
+        Just(Some(Gone::All)),
+        proptest::collection::vec(0..6_u64, 0..3).prop_map(|units| Some(Gone::Units(units))),
+        Just(Some(Gone::Keys(vec!["1".into(), "3".into()]))),
+        Just(None),
+    ];
+    let literal = piece().prop_filter("nothing", |l| !l.contains('\u{1f}'));
+    let term = proptest::collection::vec(literal, 1..3);
+    let terms = proptest::collection::vec(term, 0..4);
+    prop_oneof![
+        5 => (0..3_usize, 0..4_usize, gone, texts).prop_map(|(owner, session, gone, texts)| Step::Put { owner, session, gone, texts }),
+        1 => (0..4_usize).prop_map(Step::Gone),
+        1 => (0..4_usize).prop_map(Step::Forget),
+        2 => Just(Step::Tidy),
+        4 => (terms, any::<bool>(), proptest::option::of(-5..5_i64)).prop_map(|(terms, any, since)| Step::Ask(terms, any, since)),
+    ]
+}
+
+fn made(step: &Step) -> Option<(usize, IndexUpdate)> {
+    match step {
+        Step::Put {
+            owner,
+            session,
+            gone,
+            texts,
+        } => {
+            let document = |(unit, kind, created, text): &(u64, u8, i64, String)| NewDocument {
+                kind: if *kind == 3 { TITLE } else { *kind },
+                created: *created,
+                ..document(&unit.to_string(), *unit, text)
+            };
+            let gone = gone.clone().unwrap_or(Gone::Keys(Vec::new()));
+            let documents = texts.iter().map(document).collect();
+            let of = shard("r", OWNERS[*owner]);
+            Some((*owner, update(&of, &format!("s{session}"), gone, documents)))
+        }
+        Step::Gone(session) => {
+            let gone = IndexUpdate::Gone((*b"r").into(), format!("s{session}").into());
+            Some((0, gone))
+        }
+        _ => None,
+    }
+}
+
+/// What is compared of a document: its session's id, its key with its text, its kind and time, and the terms that it
+/// truly meets.
+type Row = (String, String, u8, i64, u64);
+
+fn rows(index: &dyn TextIndex, query: &CandidateQuery<'_>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for candidate in index.candidates(query).unwrap() {
+        let session = index.sessions_by_no(&[candidate.session]).unwrap();
+        let body = super::bodies(index, &[candidate.document]).remove(0);
+        let text = fold(body.split_once('=').unwrap().1).into_owned();
+        let mut met = 0;
+        for (n, term) in query.terms.iter().enumerate() {
+            let holds = term.iter().any(|literal| text.contains(literal.as_str()));
+            assert!(!holds || candidate.met >> n & 1 == 1, "{body:?} {term:?}");
+            met |= u64::from(holds) << n;
+        }
+        let enough = match query.any {
+            _ if query.terms.is_empty() => true,
+            true => met != 0,
+            false => met.count_ones() as usize == query.terms.len(),
+        };
+        if enough {
+            let key = session[0].entry.key.to_string();
+            rows.push((key, body, candidate.kind, candidate.created, met));
+        }
+    }
+    if query.any {
+        rows.sort();
+    }
+    rows
+}
+
+/// What a question finds in each shard and in all.
+fn answers(index: &dyn TextIndex, step: &Step, reaches: &[Reach]) -> Vec<Vec<Row>> {
+    let Step::Ask(terms, any, since) = step else {
+        return Vec::new();
+    };
+    let fold = |term: &Vec<String>| term.iter().map(|l| fold(l).into_owned()).collect();
+    let terms: Vec<Vec<String>> = terms.iter().map(fold).collect();
+    let ask = |reach| {
+        let question = CandidateQuery {
+            any: *any,
+            since: *since,
+            ..query(reach, &terms)
+        };
+        rows(index, &question)
+    };
+    reaches.iter().map(ask).collect()
+}
+
+fn take(index: &dyn TextIndex, step: &Step) {
+    if let Some((_, update)) = made(step) {
+        index.apply(&[update], None).unwrap();
+    }
+    match step {
+        Step::Forget(session) => {
+            index.forget(b"r", &format!("s{session}")).unwrap();
+        }
+        Step::Tidy => tidied(index),
+        _ => {}
+    }
+}
+
+fn lives(cases: u32, test: impl Fn(Vec<Step>)) {
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let steps = proptest::collection::vec(step(), 1..24);
+    TestRunner::new(config)
+        .run(&steps, |steps| {
+            test(steps);
+            Ok(())
+        })
+        .unwrap();
+}
+
+fn owner(name: &str) -> Shard {
+    shard("r", name)
+}
+
+pub fn nothing_is_missed(make: Make) {
+    let mut reaches: Vec<Reach> = OWNERS.iter().map(|o| Reach::Shard(owner(o))).collect();
+    reaches.push(Reach::Realm((*b"r").into()));
+    reaches.push(Reach::Realm((*b"q").into()));
+    let (index, model) = (make(), memory());
+    lives(48, |steps| {
+        index.index.clear().unwrap();
+        model.index.clear().unwrap();
+        for step in &steps {
+            take(&*index.index, step);
+            take(&*model.index, step);
+            let [found, expected] = [&index, &model].map(|f| answers(&*f.index, step, &reaches));
+            assert_eq!(found, expected, "{step:?}");
+        }
+        let [found, expected] = [&index, &model].map(|f| {
+            let status = f.index.status().unwrap();
+            (status.sessions, status.documents, status.text_bytes)
+        });
+        assert_eq!(found, expected);
+    });
+}
+
+/// One owner's answers are the same whether there are others or not.
+pub fn others_are_not_seen(make: Make) {
+    let reaches = [Reach::Shard(owner("a"))];
+    let (alone, among) = (make(), make());
+    lives(24, |steps| {
+        alone.index.clear().unwrap();
+        among.index.clear().unwrap();
+        for (n, step) in steps.iter().enumerate() {
+            // Sessions do not change hands here: then they would be another's.
+            let step = match step.clone() {
+                Step::Put {
+                    session,
+                    owner,
+                    gone,
+                    texts,
+                } => Step::Put {
+                    session: session * 3 + owner,
+                    owner,
+                    gone,
+                    texts,
+                },
+                step => step,
+            };
+            take(&*among.index, &step);
+            let own = match &step {
+                Step::Put { owner, .. } => *owner == 0,
+                Step::Gone(session) | Step::Forget(session) => session % 3 == 0,
+                _ => true,
+            };
+            if own {
+                take(&*alone.index, &step);
+            }
+            let [alone, among] = [&alone, &among].map(|f| answers(&*f.index, &step, &reaches));
+            assert_eq!(alone, among, "{n} {step:?}");
+        }
+    });
+}

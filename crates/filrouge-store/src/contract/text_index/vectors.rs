@@ -1,0 +1,107 @@
+//! Vectors and what is near them.
+
+use super::{ALL_KINDS, IndexFixture, numbers, query, shard, texts};
+use crate::text_index::memory::product;
+use crate::text_index::{Candidate, CandidateQuery, Reach};
+
+type Make<'a> = &'a dyn Fn() -> IndexFixture;
+
+const WORDS: [&str; 6] = ["one", "two", "three", "four", "five", "six"];
+
+fn vector(no: usize) -> Vec<i8> {
+    let element = |n: usize| i8::try_from((no * 37 + n * n * 11) % 255).unwrap_or(-128);
+    (0..40).map(element).collect()
+}
+
+/// Six documents of one shard and one of another, the newest first.
+fn some(f: &IndexFixture) -> Vec<Candidate> {
+    let (a, b) = (shard("r", "a"), shard("r", "b"));
+    f.index
+        .apply(&[texts(&a, "s", &WORDS), texts(&b, "t", &["seven"])], None)
+        .unwrap();
+    let realm = Reach::Realm((*b"r").into());
+    f.index.candidates(&query(&realm, &[])).unwrap()
+}
+
+pub fn the_nearest(make: Make) {
+    let f = make();
+    let all = some(&f);
+    let of = |c: &Candidate| (c.document, vector(usize::try_from(c.document).unwrap()));
+    let mut put: Vec<_> = all.iter().map(of).collect();
+    put.push((u64::MAX, vector(1)));
+    put.push((1 << 40, vector(1)));
+    f.index.put_vectors("m", &put).unwrap();
+    f.index.put_vectors("m", &put[..1]).unwrap();
+    let asked = vector(3);
+    for (reach, count) in [
+        (Reach::Shard(shard("r", "a")), 6),
+        (Reach::Realm((*b"r").into()), 7),
+        (Reach::Shard(shard("q", "a")), 0),
+    ] {
+        let question = query(&reach, &[]);
+        let candidates = f.index.candidates(&question).unwrap();
+        let mut expected: Vec<_> = candidates
+            .into_iter()
+            .map(|c| (c, product(&asked, &of(&c).1).unwrap()))
+            .collect();
+        expected.sort_by_key(|(c, p)| (-p, std::cmp::Reverse(c.document)));
+        assert_eq!(expected.len(), count);
+        for limit in [0, 1, 3, 100] {
+            let near = f.index.nearest("m", &asked, &question, limit).unwrap();
+            assert_eq!(near, expected[..limit.min(count)]);
+        }
+        assert_eq!(f.index.nearest("n", &asked, &question, 9).unwrap(), []);
+        assert_eq!(f.index.nearest("m", &asked[1..], &question, 9).unwrap(), []);
+        let kinds = CandidateQuery {
+            kinds: 1 << 5,
+            ..question
+        };
+        assert_eq!(f.index.nearest("m", &asked, &kinds, 9).unwrap(), []);
+    }
+}
+
+pub fn without_vectors(make: Make) {
+    let f = make();
+    let all = numbers(&some(&f));
+    let without = |limit| f.index.without_vector("m", ALL_KINDS, limit).unwrap();
+    assert_eq!(without(100), all);
+    assert_eq!(without(2), all[..2]);
+    f.index
+        .put_vectors("m", &[(all[0], vec![1]), (all[2], Vec::new())])
+        .unwrap();
+    assert_eq!(without(2), [all[1], all[3]]);
+    f.index.put_vectors("m", &[(all[1], vec![1])]).unwrap();
+    assert_eq!(without(100), all[3..]);
+    assert_eq!(f.index.without_vector("m", 1 << 9, 9).unwrap().len(), 0);
+    // What comes later is found, and so is what was passed by.
+    let a = shard("r", "a");
+    f.index
+        .apply(&[texts(&a, "new", &["eight"])], None)
+        .unwrap();
+    let later = without(100);
+    assert_eq!(later[1..], all[3..]);
+    assert!(later[0] > all[0]);
+    assert_eq!(f.index.without_vector("n", ALL_KINDS, 99).unwrap().len(), 8);
+}
+
+pub fn vectors_go_with_their_documents(make: Make) {
+    let f = make();
+    let all = numbers(&some(&f));
+    let put: Vec<_> = all.iter().map(|no| (*no, vec![1, 2])).collect();
+    f.index.put_vectors("m", &put).unwrap();
+    f.index.put_vectors("n", &put[..2]).unwrap();
+    let counts = || f.index.status().unwrap().vectors;
+    assert_eq!(counts(), [("m".into(), 7), ("n".into(), 2)]);
+    f.index.forget(b"r", "t").unwrap();
+    assert_eq!(counts(), [("m".into(), 6), ("n".into(), 1)]);
+    f.index.keep_vectors_of(Some("n")).unwrap();
+    assert_eq!(counts(), [("n".into(), 1)]);
+    assert_eq!(f.index.without_vector("m", ALL_KINDS, 99).unwrap().len(), 6);
+    f.index.put_vectors("m", &put).unwrap();
+    assert_eq!(counts(), [("m".into(), 6), ("n".into(), 1)]);
+    f.index.keep_vectors_of(None).unwrap();
+    assert_eq!(counts(), []);
+    f.index.put_vectors("m", &put).unwrap();
+    f.index.clear().unwrap();
+    assert_eq!(counts(), []);
+}

@@ -1,0 +1,58 @@
+//! The indexes of histories, opened
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use filrouge_search::Searcher;
+use filrouge_search::feed::{Indexes, Step};
+use filrouge_sources::{Library, Source};
+use filrouge_sqlite::text_index::SqliteIndex;
+use filrouge_store::text_index::TextIndex;
+use filrouge_types::Failure;
+
+use crate::config::IndexConfig;
+
+/// So many sessions at most are brought in behind an answer, and for so long.
+const FEW: usize = 20;
+const BEHIND: Duration = Duration::from_millis(200);
+
+/// The indexes of `sources`, by their places; `None` when the settings want none. With `makes` those that are not there are
+/// made.
+pub(super) fn indexes(
+    settings: &IndexConfig,
+    sources: &[Arc<dyn Source>],
+    makes: bool,
+) -> Option<Arc<Indexes>> {
+    let open = Box::new(open);
+    settings
+        .on
+        .value
+        .then(|| Arc::new(Indexes::new(sources, &settings.dir.value, makes, open)))
+}
+
+/// Who searches a library, with its indexes if there are any.
+pub(super) fn searcher(library: &Library, indexes: Option<&Arc<Indexes>>) -> Searcher {
+    let searcher = Searcher::new(library.clone());
+    match indexes {
+        Some(indexes) => searcher.with_indexes(indexes.clone()),
+        None => searcher,
+    }
+}
+
+fn open(file: &Path) -> Result<Arc<dyn TextIndex>, Failure> {
+    Ok(Arc::new(SqliteIndex::open(file)?))
+}
+
+/// Brings in what little has changed, once the answer was given. What fails was told, and is tried again the next time.
+pub(super) fn follow(indexes: &Indexes) {
+    let began = Instant::now();
+    let is_late = || began.elapsed() >= BEHIND;
+    for index in indexes.open_all() {
+        let pending = index.known(BEHIND).pending;
+        if pending == 0 || pending > FEW {
+            continue;
+        }
+        while !is_late() && matches!(index.step(&is_late), Ok(Step::Done(_))) {}
+    }
+}

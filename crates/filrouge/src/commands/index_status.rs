@@ -1,0 +1,147 @@
+//! `filrouge index status`
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use comfy_table::{CellAlignment, Table, presets::NOTHING};
+use filrouge_search::feed::Overview;
+use filrouge_types::{Failure, Timestamp};
+use serde::Serialize;
+
+use super::index_open::indexes;
+use crate::cli::Sources;
+use crate::config::{Config, sources::histories};
+use crate::exit::Usage;
+use crate::output::{document, printable, say, second, stdout};
+
+/// How an index is; numbers of an index that is not there are absent.
+#[derive(Serialize)]
+struct Row {
+    source: &'static str,
+    generation: &'static str,
+    place: String,
+    file: String,
+    sessions: usize,
+    fresh: usize,
+    stale: usize,
+    /// Stale ones that can be brought in.
+    pending: usize,
+    as_of: Option<Timestamp>,
+    documents: Option<u64>,
+    /// Documents that are looked through one by one.
+    pending_documents: Option<u64>,
+    bytes: Option<u64>,
+    text_bytes: Option<u64>,
+    vectors: Vec<(Box<str>, u64)>,
+    /// Why it cannot be told.
+    error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    indexes: Vec<Row>,
+}
+
+pub(super) async fn run(config: &Config, sources: &Sources) -> anyhow::Result<ExitCode> {
+    let found = histories(config, &sources.sources)?;
+    let Some(indexes) = indexes(&config.search.index, &found.sources, false) else {
+        return Err(switched_off().into());
+    };
+    let rows = tokio::task::spawn_blocking(move || {
+        let told = (0..indexes.len()).map(|at| indexes.overview(at));
+        told.filter_map(Result::transpose)
+            .collect::<Result<Vec<_>, Failure>>()
+    });
+    let rows: Vec<Row> = rows.await??.into_iter().map(row).collect();
+    if config.json {
+        document(&Report { indexes: rows })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&rows)?;
+    if rows.is_empty() {
+        say("there is no history here to index; --source names one");
+    } else if rows.iter().any(|row| row.documents.is_none()) {
+        say("`filrouge index update` makes what is not there");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Why there are no indexes.
+pub(super) fn switched_off() -> Usage {
+    Usage::new("search.index is false: there are no indexes")
+        .with_hint("set search.index = true, or leave it out")
+}
+
+fn row(told: Overview) -> Row {
+    let known = told.known;
+    let fresh = known.as_ref().map_or(0, |known| known.fresh.len());
+    let status = told.status;
+    let number = |of: fn(&filrouge_store::text_index::IndexStatus) -> u64| status.as_ref().map(of);
+    Row {
+        source: told.source,
+        generation: told.generation,
+        place: told.place.to_string_lossy().into_owned(),
+        file: told.file.to_string_lossy().into_owned(),
+        sessions: told.sessions,
+        fresh,
+        stale: told.sessions.saturating_sub(fresh),
+        pending: known.as_ref().map_or(told.sessions, |known| known.pending),
+        as_of: known.map(|known| known.as_of),
+        documents: number(|s| s.documents),
+        pending_documents: number(|s| s.pending),
+        bytes: number(|s| s.bytes),
+        text_bytes: number(|s| s.text_bytes),
+        vectors: status.map(|s| s.vectors).unwrap_or_default(),
+        error: None,
+    }
+}
+
+fn print(rows: &[Row]) -> anyhow::Result<()> {
+    let mut out = stdout();
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header([
+        "SOURCE",
+        "SESSIONS",
+        "FRESH",
+        "PENDING",
+        "DOCUMENTS",
+        "BYTES",
+        "OF TEXT",
+        "AS OF",
+    ]);
+    for column in table.column_iter_mut().skip(1).take(6) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |n| n.to_string());
+    for row in rows {
+        table.add_row([
+            format!("{} ({})", row.source, row.generation),
+            row.sessions.to_string(),
+            row.fresh.to_string(),
+            row.pending.to_string(),
+            number(row.documents),
+            number(row.bytes),
+            share(row),
+            row.as_of.map_or_else(|| "-".to_owned(), second),
+        ]);
+    }
+    if !rows.is_empty() {
+        writeln!(out, "{table}")?;
+    }
+    for row in rows.iter().filter(|row| row.documents.is_some()) {
+        writeln!(out, "{}", printable(&row.file))?;
+        for (embedder, count) in &row.vectors {
+            writeln!(out, "  {count} vectors of {}", printable(embedder))?;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Bytes of the index for each byte of text.
+fn share(row: &Row) -> String {
+    match (row.bytes, row.text_bytes) {
+        (Some(bytes), Some(text)) if text > 0 => format!("{:.2}", bytes as f64 / text as f64),
+        _ => "-".to_owned(),
+    }
+}

