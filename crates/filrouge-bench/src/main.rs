@@ -14,6 +14,7 @@ mod product;
 mod raw;
 mod reads;
 mod report;
+mod search;
 mod size;
 mod sources;
 mod stats;
@@ -94,6 +95,8 @@ enum Workload {
     Decode,
     /// Other programs' histories: lists, histories, statistics, searches, beside sqlite3 and ripgrep
     Sources,
+    /// Search over indexes: recall, quality, speed, beside a look at everything
+    Search(search::Parts),
     /// Random damage to providers' streams: nothing a decoder is given may break it
     FuzzDecoders {
         /// How many inputs
@@ -179,6 +182,7 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
         Workload::Size => size::size(setup).await,
         Workload::Decode => decode::decode(setup),
         Workload::Sources => sources::sources(setup),
+        Workload::Search(parts) => search::search(setup, parts).await,
         other => anyhow::bail!("{other:?} is no single workload"),
     }
 }
@@ -186,7 +190,7 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
 async fn sections(setup: &Setup, command: &Workload, json: bool) -> Result<()> {
     use Workload::{
         Append1, Append32, Calls, Context, Decode, Flat, Hot, Http32, Last20, Postgres, Readall,
-        Size, Sources,
+        Search, Size, Sources,
     };
     let all = [
         Append1,
@@ -205,6 +209,7 @@ async fn sections(setup: &Setup, command: &Workload, json: bool) -> Result<()> {
         Size,
         Decode,
         Sources,
+        Search(search::Parts::default()),
     ];
     let chosen = if *command == Workload::All {
         all.to_vec()

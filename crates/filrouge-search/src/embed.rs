@@ -3,6 +3,7 @@
 //!
 //! Vectors are compared only with vectors of the same [`Embedder::id`].
 
+mod fill;
 mod hashing;
 mod http;
 pub mod minilm;
@@ -10,6 +11,7 @@ mod vector;
 
 use filrouge_types::{ErrorCode, Failure};
 
+pub use fill::fill;
 pub use hashing::Hashing;
 pub use http::{Http, HttpSettings, Key};
 #[cfg(feature = "minilm")]

@@ -27,7 +27,11 @@ impl Question {
         let mut conditions = query.conditions.clone();
         conditions.extend(ask.conditions());
         let matcher = Matcher::new(&query, &conditions, ask.mask)?;
-        if ask.similar.as_ref().is_some_and(|text| text.trim().is_empty()) {
+        if ask
+            .similar
+            .as_ref()
+            .is_some_and(|text| text.trim().is_empty())
+        {
             return Err(Wrong::new(1, "the question is empty"));
         }
         if ask.similar.is_none() && matcher.wanted == 0 && Filter::of(&conditions).is_empty() {

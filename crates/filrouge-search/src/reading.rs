@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         let mut before = spaces.filter_map(|(at, space)| {
             let (before, behind) = self.rest.split_at_checked(at + space.len())?;
             named(behind)?;
-            let all = Reader::new(behind).is_filters();
+            let all = Reader::new(behind).only_filters();
             let is_regex = matches!(regex(before.trim_end()), Some(Ok(_)));
             (is_regex && all).then_some(before)
         });
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether nothing stands here but filters.
-    fn is_filters(mut self) -> bool {
+    fn only_filters(mut self) -> bool {
         while let Ok(Some(_)) = self.filter() {}
         self.rest.is_empty()
     }

@@ -19,6 +19,7 @@ use filrouge_types::{Clock, ErrorCode, Failure, SystemClock};
 
 use crate::config::{Config, HotUrl, PostgresUrl, RedisUrl, StoreUrl};
 use crate::exit::Usage;
+use crate::ledger_index;
 
 /// What a command needs of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -277,15 +278,40 @@ fn spooling(
 ///
 /// A store that the anchor contradicts is opened and refuses everything, so that `doctor` can say why.
 pub(crate) async fn open(config: &Config, need: Need) -> anyhow::Result<Opened> {
-    open_in(config, need, Process::Command).await
+    open_in(config, need, Process::Command, Index::Unused).await
 }
 
-/// As [`open`], for a server: with a hot store of its own where that is in memory.
+/// As [`open`], with the search index: for whoever asks it, and for what it has to forget.
+pub(crate) async fn open_indexed(
+    config: &Config,
+    need: Need,
+    index: Index,
+) -> anyhow::Result<Opened> {
+    open_in(config, need, Process::Command, index).await
+}
+
+/// As [`open`], for a server: with a hot store of its own where that is in memory, and with a search index.
 pub(crate) async fn open_to_serve(config: &Config) -> anyhow::Result<Opened> {
-    open_in(config, Need::Any, Process::Server).await
+    open_in(config, Need::Any, Process::Server, Index::Made).await
 }
 
-async fn open_in(config: &Config, need: Need, process: Process) -> anyhow::Result<Opened> {
+/// What is done about the search index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Index {
+    /// It is not needed.
+    Unused,
+    /// It is opened if it is there.
+    IfThere,
+    /// It is made when it is not there, if the settings want one.
+    Made,
+}
+
+async fn open_in(
+    config: &Config,
+    need: Need,
+    process: Process,
+    index: Index,
+) -> anyhow::Result<Opened> {
     let Ready {
         ledger,
         anchor,
@@ -320,12 +346,18 @@ async fn open_in(config: &Config, need: Need, process: Process) -> anyhow::Resul
             spooling(config, process, scopes, keys, time)?
         }
     };
-    let engine = Engine::new(
+    let mut engine = Engine::new(
         ledger.clone(),
         Arc::new(OsEntropy),
         clock,
         config.settings(),
     );
+    if index != Index::Unused
+        && !config.unverified
+        && let Some(index) = ledger_index::open(config, index == Index::Made).await?
+    {
+        engine = engine.with_index(index);
+    }
     Ok(Opened {
         engine: Arc::new(engine),
         ledger,

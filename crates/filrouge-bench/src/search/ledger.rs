@@ -167,7 +167,7 @@ impl Bench<'_> {
             operator(),
             Handle::current(),
         );
-        let searcher = Searcher::new(Library::new(Vec::new(), 0), Arc::new(SystemClock));
+        let searcher = Searcher::new(Library::new(Vec::new(), 0));
         let searcher = searcher.with_ledger(search);
         tokio::task::block_in_place(|| self.searches(&searcher, classes))?;
         if appends {

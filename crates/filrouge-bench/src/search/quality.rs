@@ -4,11 +4,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use comfy_table::{Table, presets};
-use filrouge_search::embed::Embedder;
 use filrouge_search::{Ask, Mode, Searcher};
 
 use super::judged::{Corpus, Kind, Query, queries};
 use super::score::{Score, mean, score};
+use super::way::Indexed;
 use super::{corpora, way};
 use crate::Setup;
 use crate::report::{Line, Section, Target};
@@ -59,13 +59,11 @@ fn answered(setup: &Setup, model: Option<&Path>, section: &mut Section) -> Resul
     for corpus in Corpus::ALL {
         let sources = corpora::sources(corpus, dir.path())?;
         let library = corpora::library(sources.clone());
-        let indexes = way::indexes(
-            &sources,
-            &dir.path().join(format!("{}-index", corpus.name())),
-        )?;
-        way::fill(&indexes)?;
-        way::embed(&indexes, &embedder)?;
-        let searcher = way::indexed(&library, &indexes).with_embedder(embedder.clone());
+        let folder = dir.path().join(format!("{}-index", corpus.name()));
+        let indexes = Indexed::open(&sources, &folder)?;
+        indexes.fill()?;
+        way::embed(&indexes.each, &embedder)?;
+        let searcher = indexes.searcher(&library).with_embedder(Some(embedder.clone()));
         for query in queries.iter().filter(|query| query.corpus == corpus) {
             let mut scores = [Score::default(); WAYS.len()];
             for (score, (_, mode)) in scores.iter_mut().zip(WAYS) {

@@ -14,7 +14,7 @@ use regex::{Regex, RegexBuilder};
 use super::brute::{Everything, Look};
 use super::corpora::{self, History};
 use super::judged::{Corpus, Kind, queries};
-use super::way;
+use super::way::{self, Indexed};
 use crate::Setup;
 use crate::report::{Line, Section, Target};
 use crate::workload::Rng;
@@ -97,13 +97,13 @@ pub(super) fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
         );
     }
     drop(everything);
-    let half = way::indexes(&sources, &dir.path().join("half"))?;
-    fill_half(&half)?;
-    let whole = way::indexes(&sources, &dir.path().join("whole"))?;
-    way::fill(&whole)?;
+    let half = Indexed::open(&sources, &dir.path().join("half"))?;
+    fill_half(&half.each)?;
+    let whole = Indexed::open(&sources, &dir.path().join("whole"))?;
+    whole.fill()?;
     for (how, searcher) in [
-        ("with an index", way::indexed(&library, &whole)),
-        ("with half of one", way::indexed(&library, &half)),
+        ("with an index", whole.searcher(&library)),
+        ("with half of one", half.searcher(&library)),
         ("without", way::scanning(&library)),
     ] {
         compare(how, &searcher, &needles, &expected, section)?;

@@ -10,6 +10,7 @@ use filrouge_types::{Clock, SystemClock};
 
 use super::corpora::{self, History};
 use super::mix::{Class, mix};
+use super::way::Indexed;
 use super::{change, process, way};
 use crate::Setup;
 use crate::report::{Line, Section, Target};
@@ -66,8 +67,9 @@ impl Bench<'_> {
         let sources = self.history.sources()?;
         let library = corpora::library(sources.clone());
         let build = Instant::now();
-        let indexes = way::indexes(&sources, &dir.join("index"))?;
-        for index in &indexes {
+        let opened = Indexed::open(&sources, &dir.join("index"))?;
+        let indexes = &opened.each;
+        for index in indexes {
             index.update(&mut |_| {}, &|| false)?;
         }
         let built = build.elapsed().as_secs_f64();
@@ -79,7 +81,7 @@ impl Bench<'_> {
         };
         self.number("first build, s", built, target, format!("{built:.2} s"));
         let tidy = Instant::now();
-        for index in &indexes {
+        for index in indexes {
             while index.tidy()? {}
         }
         let tidied = tidy.elapsed().as_secs_f64();
@@ -89,12 +91,12 @@ impl Bench<'_> {
             Target::Shown,
             format!("{tidied:.2} s"),
         );
-        self.size(&indexes)?;
+        self.size(indexes)?;
         let classes = mix(self.setup, self.history, &library)?;
         let scanning = way::scanning(&library);
-        let indexed = way::indexed(&library, &indexes);
+        let indexed = opened.searcher(&library);
         self.searches(&indexed, &scanning, &classes)?;
-        self.changes(&indexes, &indexed)
+        self.changes(indexes, &indexed)
     }
 
     fn size(&mut self, indexes: &[Arc<SourceIndex>]) -> Result<()> {

@@ -5,41 +5,54 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use filrouge_search::embed::{Embedder, Hashing, quantized};
-use filrouge_search::feed::{self, SourceIndex};
+use filrouge_search::feed::{Indexes, SourceIndex};
 use filrouge_search::{Ask, Field, Mode, Results, Searcher, Spoken, kind};
 use filrouge_sources::{Library, Role, Source};
 use filrouge_store::text_index::TextIndex;
-use filrouge_types::SystemClock;
+use filrouge_types::Failure;
 
 /// Texts that are embedded in one call.
 const AT_ONCE: usize = 32;
 
 /// An index in a file.
-pub(super) fn open(_file: &Path) -> Result<Arc<dyn TextIndex>> {
+pub(super) fn open(_file: &Path) -> Result<Arc<dyn TextIndex>, Failure> {
     Ok(Arc::new(
         filrouge_store::text_index::memory::MemoryIndex::default(),
     ))
 }
 
-/// Indexes of sources, each in a file of its own in `dir`; empty ones where nothing is there.
-pub(super) fn indexes(sources: &[Arc<dyn Source>], dir: &Path) -> Result<Vec<Arc<SourceIndex>>> {
-    std::fs::create_dir_all(dir)?;
-    let mut indexes = Vec::new();
-    for (place, source) in sources.iter().enumerate() {
-        let file = feed::file_name(&**source).unwrap_or_else(|| format!("{place}.index"));
-        let index = open(&dir.join(file))?;
-        indexes.push(Arc::new(SourceIndex::new(source.clone(), index, None)));
-    }
-    Ok(indexes)
+/// Indexes of sources, each in a file of its own.
+pub(super) struct Indexed {
+    all: Arc<Indexes>,
+    /// Those that there are.
+    pub(super) each: Vec<Arc<SourceIndex>>,
 }
 
-/// Brings everything in.
-pub(super) fn fill(indexes: &[Arc<SourceIndex>]) -> Result<()> {
-    for index in indexes {
-        index.update(&mut |_| {}, &|| false)?;
-        while index.tidy()? {}
+impl Indexed {
+    /// Those in `dir`; empty ones where nothing is there.
+    pub(super) fn open(sources: &[Arc<dyn Source>], dir: &Path) -> Result<Self> {
+        let all = Indexes::new(sources, dir, true, Box::new(open));
+        let mut each = Vec::new();
+        for place in 0..sources.len() {
+            each.extend(all.make(place)?);
+        }
+        let all = Arc::new(all);
+        Ok(Self { all, each })
     }
-    Ok(())
+
+    /// Brings everything in.
+    pub(super) fn fill(&self) -> Result<()> {
+        for index in &self.each {
+            index.update(&mut |_| {}, &|| false)?;
+            while index.tidy()? {}
+        }
+        Ok(())
+    }
+
+    /// Who asks them.
+    pub(super) fn searcher(&self, library: &Library) -> Searcher {
+        scanning(library).with_indexes(self.all.clone())
+    }
 }
 
 /// Vectors of everything that people and agents have said.
@@ -84,13 +97,7 @@ fn spoken_text(body: &[u8]) -> String {
 
 /// Looks through everything.
 pub(super) fn scanning(library: &Library) -> Searcher {
-    Searcher::new(library.clone(), Arc::new(SystemClock))
-}
-
-/// Over indexes.
-pub(super) fn indexed(library: &Library, indexes: &[Arc<SourceIndex>]) -> Searcher {
-    let indexes = indexes.iter().cloned().map(Some).collect();
-    scanning(library).with_indexes(indexes)
+    Searcher::new(library.clone())
 }
 
 /// By words; the best first.

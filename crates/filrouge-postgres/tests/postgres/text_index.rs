@@ -11,7 +11,6 @@ use tokio::runtime::Runtime;
 use super::{database, keyring, options};
 
 mod forgetting;
-mod measure;
 mod plans;
 mod rights;
 

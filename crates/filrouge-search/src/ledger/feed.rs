@@ -14,6 +14,7 @@ use super::counts::{Counters, FeedCounts, count};
 use super::position;
 use super::reading::{Batch, Reading};
 use super::shard::realm_of;
+use crate::embed::{Embedder, fill};
 
 /// Commits looked at at once.
 const COMMITS: usize = 512;
@@ -25,6 +26,9 @@ const FORGOTTEN: usize = 64;
 const STEP: Duration = Duration::from_millis(500);
 /// How many bytes it puts into the index at once, about.
 const STEP_BYTES: usize = 16 << 20;
+
+/// Messages that are embedded at once.
+const EMBEDDED: usize = 8;
 
 /// What one step takes on: it ends behind the session with which it has this much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +67,7 @@ pub struct LedgerFeed {
     pub(super) engine: Arc<Engine>,
     index: Arc<dyn TextIndex>,
     clock: Arc<dyn Clock>,
+    embedder: Option<Arc<dyn Embedder>>,
     state: Mutex<State>,
     pub(super) counters: Counters,
 }
@@ -92,9 +97,29 @@ impl LedgerFeed {
             engine,
             index,
             clock,
+            embedder: None,
             state: Mutex::default(),
             counters: Counters::default(),
         }
+    }
+
+    /// The same, which also gives what people and agents have said its vectors, while there is nothing else to do.
+    #[must_use]
+    pub fn with_embedder(mut self, embedder: Option<Arc<dyn Embedder>>) -> Self {
+        self.embedder = embedder;
+        self
+    }
+
+    /// Embeds a few messages; whether there are more.
+    ///
+    /// # Errors
+    /// The index's and the embedder's.
+    pub async fn embed(&self) -> Result<bool, Failure> {
+        let Some(embedder) = self.embedder.clone() else {
+            return Ok(false);
+        };
+        let few = self.indexed(move |index| fill(index, &*embedder, EMBEDDED));
+        Ok(few.await? == EMBEDDED)
     }
 
     /// The index.

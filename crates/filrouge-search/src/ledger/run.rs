@@ -75,11 +75,15 @@ impl LedgerFeed {
         }
     }
 
-    /// Small steps of tidying, until there is nothing to do or something to feed.
+    /// Small steps of tidying and embedding, until there is nothing to do or something to feed.
     async fn tidy(&self, commits: &watch::Receiver<u64>) {
         while commits.has_changed().is_ok_and(|changed| !changed) {
             let began = Instant::now();
-            match self.indexed(|index| index.tidy()).await {
+            let more = match self.indexed(|index| index.tidy()).await {
+                Ok(false) => self.embed().await,
+                more => more,
+            };
+            match more {
                 Ok(true) => sleep((began.elapsed() * EASE).clamp(PAUSE.0, PAUSE.1)).await,
                 Ok(false) => return,
                 Err(error) => {

@@ -30,12 +30,10 @@ fn open(name: &str, path: &Path) -> Vec<Arc<dyn Source>> {
         "codex" => codex::open(path),
         _ => opencode::open(path),
     };
-    let mut sources = sources.unwrap();
-    sources.retain(|source| !source.list().unwrap().headers.is_empty());
-    sources
+    sources.unwrap()
 }
 
-/// A history of one source, its index, and what the index is to hold.
+/// A history, the index of the largest source in it, and what the index is to hold.
 struct Place {
     name: &'static str,
     dir: tempfile::TempDir,
@@ -55,7 +53,9 @@ impl Place {
 
     /// As a process that has just started sees it.
     fn opened(&self) -> SourceIndex {
-        let source = open(self.name, self.dir.path()).remove(0);
+        let sources = open(self.name, self.dir.path()).into_iter();
+        let count = |source: &Arc<dyn Source>| source.list().unwrap().headers.len();
+        let source = sources.max_by_key(count).unwrap();
         SourceIndex::new(source, self.index.clone(), None)
     }
 

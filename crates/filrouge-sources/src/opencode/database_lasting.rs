@@ -104,24 +104,33 @@ impl Database {
     }
 }
 
-/// What each session has in each table.
+/// What each session has in each table. In the order of the rows: by session each would be looked up by itself, which takes
+/// twice as long.
 fn all_sums(reader: &Reader<'_>, schema: &Schema) -> Result<HashMap<Box<str>, Sums>, ForeignError> {
     let mut all: HashMap<Box<str>, Sums> = HashMap::new();
     for (at, table) in TABLES.iter().enumerate() {
         if !schema.has(table) {
             continue;
         }
-        let sql = format!(
-            "SELECT session_id, count(*), max(time_updated), sum(octet_length(data)) FROM {table} \
-             GROUP BY session_id"
-        );
+        let sql =
+            format!("SELECT session_id, time_updated, octet_length(data) FROM {table} NOT INDEXED");
         reader.query(&sql, &[], |row| {
-            let number = |column| row.integer(column).unwrap_or(0);
-            if let Some(id) = row.text(0) {
-                let sums = all.entry(id.into()).or_default();
-                if let Some(slot) = sums.get_mut(at) {
-                    *slot = (number(1), number(2), number(3));
-                }
+            let Some(id) = row.text(0) else {
+                return ControlFlow::Continue(());
+            };
+            if !all.contains_key(id) {
+                all.insert(id.into(), Sums::default());
+            }
+            if let Some((count, newest, bytes)) = all.get_mut(id).and_then(|sums| sums.get_mut(at))
+            {
+                let updated = row.integer(1).unwrap_or(0);
+                *newest = if *count == 0 {
+                    updated
+                } else {
+                    updated.max(*newest)
+                };
+                *count += 1;
+                *bytes = bytes.saturating_add(row.integer(2).unwrap_or(0));
             }
             ControlFlow::Continue(())
         })?;

@@ -23,7 +23,7 @@ pub(super) const FORMAT: i64 = 1;
 /// "fils" in ASCII.
 const APPLICATION_ID: i64 = 0x6669_6c73;
 /// Measured: with smaller pages long postings waste less, with larger ones there are fewer pages to find.
-const PAGE_BYTES: i64 = 4096;
+const PAGE_BYTES: i64 = 16_384;
 /// What a connection keeps of the file, in KiB.
 const CACHE_KIB: i64 = 16_384;
 /// The log is cut to this many bytes when it begins anew.
@@ -76,14 +76,21 @@ impl Files {
         let (reader, found) = match damaged {
             true => (None, Found::Stale("it is damaged")),
             false => {
-                let conn = reader(path, busy_timeout)?;
+                let conn = connect(path, busy_timeout, OpenFlags::empty())?;
                 let found = look(&conn, path)?;
+                if matches!(found, Found::Ready) {
+                    only_read(&conn)?;
+                }
                 (Some(conn), found)
             }
         };
         match found {
             Found::Ready => {}
-            Found::Empty => make(path, busy_timeout)?,
+            Found::Empty => {
+                drop(reader);
+                make(path, busy_timeout)?;
+                return Self::open(path, busy_timeout, None);
+            }
             Found::Stale(why) => {
                 drop(reader);
                 tracing::warn!(path = %path.display(), why, "the search index is made anew");
@@ -197,10 +204,14 @@ fn make_file(path: &Path) -> Result<(), Failure> {
 
 fn reader(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
     let conn = connect(path, busy_timeout, OpenFlags::empty())?;
+    only_read(&conn)?;
+    Ok(conn)
+}
+
+fn only_read(conn: &Connection) -> Result<(), Failure> {
     conn.pragma_update(None, "query_only", true)
         .and_then(|()| conn.pragma_update(None, "cache_size", -CACHE_KIB))
-        .map_err(failure)?;
-    Ok(conn)
+        .map_err(failure)
 }
 
 fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {

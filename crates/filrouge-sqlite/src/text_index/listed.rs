@@ -23,8 +23,11 @@ pub(super) type Documents = Arc<Vec<Candidate>>;
 #[derive(Default)]
 pub(super) struct Listed {
     documents: Vec<(Reach, Counts, Documents)>,
-    sessions: Vec<(Reach, i64, Arc<Vec<IndexedSession>>)>,
+    sessions: Vec<(Reach, Touched, Arc<Vec<IndexedSession>>)>,
 }
+
+/// How often sessions within a reach were touched, with [`Counts::shard`].
+type Touched = (i64, i64);
 
 /// A reach as an index has it.
 pub(super) struct Within {
@@ -35,6 +38,8 @@ pub(super) struct Within {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Counts {
+    /// The least number of a shard: after the index was emptied, shards have others.
+    shard: i64,
     removals: i64,
     newest: i64,
 }
@@ -44,13 +49,16 @@ impl Within {
         let mut within = Self {
             shards: Vec::new(),
             counts: Counts {
+                shard: i64::MAX,
                 removals: 0,
                 newest: 0,
             },
             touched: 0,
         };
         let mut add = |row: &Row<'_>| {
-            within.shards.push(row.get(0)?);
+            let shard = row.get(0)?;
+            within.shards.push(shard);
+            within.counts.shard = within.counts.shard.min(shard);
             within.counts.removals += row.get::<_, i64>(1)?;
             within.counts.newest = within.counts.newest.max(row.get(2)?);
             within.touched += row.get::<_, i64>(3)?;
@@ -87,7 +95,7 @@ impl Within {
             Some((counts, documents)) if counts == self.counts => return Ok(documents),
             // Others came, none went.
             Some((counts, documents))
-                if counts.removals == self.counts.removals
+                if (counts.shard, counts.removals) == (self.counts.shard, self.counts.removals)
                     && counts.newest < self.counts.newest =>
             {
                 documents.to_vec()
@@ -122,9 +130,10 @@ impl Within {
         conn: &Connection,
         reach: &Reach,
     ) -> Result<Arc<Vec<IndexedSession>>, Failure> {
+        let touched = (self.counts.shard, self.touched);
         let of = |listed: &Listed| {
             let known = listed.sessions.iter();
-            let mut same = known.filter(|(of, touched, _)| of == reach && *touched == self.touched);
+            let mut same = known.filter(|(of, then, _)| of == reach && *then == touched);
             same.next().map(|(_, _, sessions)| sessions.clone())
         };
         if let Some(known) = of(&lock(&files.listed)) {
@@ -144,7 +153,7 @@ impl Within {
         }
         listed
             .sessions
-            .push((reach.clone(), self.touched, sessions.clone()));
+            .push((reach.clone(), touched, sessions.clone()));
         Ok(sessions)
     }
 

@@ -15,7 +15,7 @@ use super::redact::hot_told;
 use crate::cli::Erase;
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::open::{Need, open, operator, refuse_unverified};
+use crate::open::{Index, Need, open_indexed, operator, refuse_unverified};
 use crate::output::say;
 
 /// What a list of sessions lacks when not all of them are durable.
@@ -45,7 +45,7 @@ pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<ExitCo
             anyhow::bail!("nothing was erased");
         }
     }
-    let opened = open(config, Need::Existing).await?;
+    let opened = open_indexed(config, Need::Existing, Index::IfThere).await?;
     let scope = operator(config);
     let is_partial = !matches!(what, What::Session(_))
         && config.hot.durable.value == DurablePolicy::Authenticated;

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::cli::Redact;
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::open::{Need, open, operator, refuse_unverified};
+use crate::open::{Index, Need, open_indexed, operator, refuse_unverified};
 use crate::output::{document, stdout};
 
 pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<ExitCode> {
@@ -26,7 +26,7 @@ pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<ExitCo
         None => Target::Items(seqs(&what.target.seq)?),
     };
     refuse_unverified(config)?;
-    let opened = open(config, Need::Existing).await?;
+    let opened = open_indexed(config, Need::Existing, Index::IfThere).await?;
     let scope = operator(config);
     let redacted = opened
         .engine

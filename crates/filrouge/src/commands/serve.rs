@@ -5,12 +5,17 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use filrouge_engine::Engine;
 use filrouge_engine::scopes::DurablePolicy;
+use filrouge_search::embed::Embedder;
+use filrouge_search::feed::Indexer;
+use filrouge_search::ledger::LedgerFeed;
 use filrouge_server::{App, Authority, ListenError, McpSettings, SearchSettings, bind, serve};
 use filrouge_store::{Durability, Ledger};
 use filrouge_types::SystemClock;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::index_open::indexes;
 use crate::config::sources::open as open_sources;
 use crate::config::{Config, HotUrl, SourceName, StoreUrl};
 use crate::exit::Usage;
@@ -21,6 +26,7 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     let address = config.listen.value;
     let (access, webhooks) = config.served()?;
     let mcp = mcp(config, sources)?;
+    let embedder = config.search.embedder()?;
     // A store that is not there has no keys, and is not made for a server that does not start.
     if access.jwt.is_none() && !address.ip().is_loopback() && !store_exists(config)? {
         return Err(not_started(ListenError::NotLoopback(address)));
@@ -62,18 +68,42 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     let limits = config.limits.settings();
     open_descriptors(limits.connections);
     std::panic::set_hook(Box::new(tell_of_panic));
-    let app = App::new(
-        engine,
-        authority,
-        keeper,
-        limits,
-        mcp,
-        SearchSettings::default(),
-    );
+    let search = search(config, &engine, &mcp, embedder);
+    let indexer = search.indexes.clone().map(Indexer::start).transpose()?;
+    let feed = search.feed.clone();
+    let app = App::new(engine, authority, keeper, limits, mcp, search);
+    let feeding = feed.map(|feed| {
+        let stopping = app.stopping();
+        tokio::spawn(async move { feed.run(stopping).await })
+    });
     serve(listener, app, webhooks, stop).await?;
+    drop(indexer);
+    if let Some(feeding) = feeding {
+        feeding.await?;
+    }
     #[cfg(feature = "otel")]
     crate::telemetry::finish().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What searches are answered with: the ledger's index, and those of the histories that the command line names.
+fn search(
+    config: &Config,
+    engine: &Arc<Engine>,
+    mcp: &McpSettings,
+    embedder: Option<Arc<dyn Embedder>>,
+) -> SearchSettings {
+    let settings = &config.search.index;
+    let index = engine.index().filter(|_| settings.on.value);
+    let feed = index.map(|index| {
+        let feed = LedgerFeed::new(engine.clone(), index.clone(), Arc::new(SystemClock));
+        Arc::new(feed.with_embedder(embedder.clone()))
+    });
+    SearchSettings {
+        feed,
+        indexes: indexes(settings, mcp.library.sources(), true),
+        embedder,
+    }
 }
 
 /// What agents are answered from: the ledger as each caller sees it, and the histories that the command line names. Those

@@ -38,6 +38,49 @@ fn an_append_to_a_long_session_costs_the_touched_turn_alone() {
     assert!(world.holds("something new") && world.holds("question 299"));
 }
 
+/// That the index holds what the ledger's own source gives.
+fn is_in_step(world: &World) {
+    world.catch_up();
+    let held = contents(world.index.as_ref()).into_iter();
+    let held: std::collections::BTreeMap<_, _> = held.map(|(key, all)| (key, all.2)).collect();
+    assert_eq!(held, expected(&world.source()));
+}
+
+#[test]
+fn a_result_joins_its_call_in_another_turn() {
+    let world = World::new();
+    let first = world.ask(&operator(), ("s", "one"), "first", None);
+    let call = json!([{ "type": "tool_call", "call_id": "c", "name": "bash", "args": {} }]);
+    let call = json!({ "role": "assistant", "channel": "tool_call", "parts": call });
+    world.append("s", &first, vec![item(call)]);
+    let second = world.ask(&operator(), ("s", "two"), "second", None);
+    is_in_step(&world);
+    let gave = json!([{ "type": "tool_result", "call_id": "c", "ok": true, "content": "a plum" }]);
+    let gave = json!({ "role": "tool", "channel": "tool_result", "parts": gave });
+    world.append("s", &second, vec![item(gave)]);
+    is_in_step(&world);
+    assert!(world.holds("a plum"));
+    // From then on the first turn alone does not tell what its messages are.
+    world.append("s", &first, vec![said("afterwards")]);
+    is_in_step(&world);
+}
+
+#[test]
+fn what_later_commits_have_touched_is_not_taken_for_read() {
+    let world = World::new();
+    let first = world.ask(&operator(), ("s", "one"), "first", None);
+    let second = world.ask(&operator(), ("s", "two"), "second", None);
+    world.catch_up();
+    world.append("s", &first, vec![said("in the first")]);
+    // More commits than are looked at at once.
+    for n in 0..600 {
+        world.make(&operator(), &format!("other-{n}"), None);
+    }
+    world.append("s", &second, vec![said("in the second")]);
+    world.catch_up();
+    assert!(world.holds("in the first") && world.holds("in the second"));
+}
+
 #[test]
 fn units_are_the_ordinals_of_turns() {
     let world = World::new();

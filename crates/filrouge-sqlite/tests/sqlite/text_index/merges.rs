@@ -6,11 +6,21 @@ use rusqlite::Connection;
 
 use super::on;
 
+/// Thirty letters that are like no other ones.
+fn noise(of: usize) -> String {
+    let mut state = of as u64 + 1;
+    let mut letter = || {
+        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+        char::from(b'g' + (state >> 60) as u8)
+    };
+    (0..30).map(|_| letter()).collect()
+}
+
 /// Segments of eighty documents each.
 fn fill(index: &dyn TextIndex, rounds: usize) {
     for round in 0..rounds {
         let all: Vec<String> = (0..80)
-            .map(|n| format!("apple r{round}n{n} é中{n}"))
+            .map(|n| format!("apple r{round}n{n} é中{n} {}", noise(round * 80 + n)))
             .collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         let update = texts(&shard("r", "a"), &format!("s{round}"), &all);
