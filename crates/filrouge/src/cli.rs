@@ -24,7 +24,9 @@ pub(crate) use operation::{
     MigrateWhat, NewKey,
 };
 pub(crate) use sessions::{ListSessions, Sessions, ShowSession};
-pub(crate) use sources::{Install, InstallScope, Mcp, McpClient, Search, SearchRole, Sources};
+pub(crate) use sources::{
+    Install, InstallScope, Mcp, McpClient, Search, SearchMode, SearchOrder, SearchRole, Sources,
+};
 pub(crate) use stats::{KpiEvery, KpiFormat, Stats};
 pub(crate) use transfer::{Export, ExportFormat, Import, ImportSource};
 

@@ -8,6 +8,7 @@ use filrouge_search::embed::{Embedder, Hashing, quantized};
 use filrouge_search::feed::{Indexes, SourceIndex};
 use filrouge_search::{Ask, Field, Mode, Results, Searcher, Spoken, kind};
 use filrouge_sources::{Library, Role, Source};
+use filrouge_sqlite::text_index::SqliteIndex;
 use filrouge_store::text_index::TextIndex;
 use filrouge_types::Failure;
 
@@ -15,10 +16,8 @@ use filrouge_types::Failure;
 const AT_ONCE: usize = 32;
 
 /// An index in a file.
-pub(super) fn open(_file: &Path) -> Result<Arc<dyn TextIndex>, Failure> {
-    Ok(Arc::new(
-        filrouge_store::text_index::memory::MemoryIndex::default(),
-    ))
+pub(super) fn open(file: &Path) -> Result<Arc<dyn TextIndex>, Failure> {
+    Ok(Arc::new(SqliteIndex::open(file)?))
 }
 
 /// Indexes of sources, each in a file of its own.

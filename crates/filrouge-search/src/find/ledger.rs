@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use filrouge_engine::Engine;
 use filrouge_sources::Header;
-use filrouge_sources::ledger::header;
+use filrouge_sources::ledger::{LedgerSource, header};
 use filrouge_sources::library::{Catalog, LibraryError};
 use filrouge_store::Scope;
 use filrouge_store::text_index::{IndexedSession, Reach, SessionNo, TextIndex};
@@ -21,7 +21,7 @@ use crate::answer::Excerpt;
 use crate::ledger::{LedgerFeed, reach_of, realm_of, seq_of};
 
 /// What the ledger is called among the sources.
-const NAME: &str = "ledger";
+pub(super) const NAME: &str = "ledger";
 /// How long a question waits for the index to learn what was written last.
 const CATCH_UP: Duration = Duration::from_millis(250);
 
@@ -48,15 +48,6 @@ impl LedgerSearch {
             feed,
             scope,
             runtime,
-        }
-    }
-
-    /// The same for another caller.
-    #[must_use]
-    pub fn of_scope(&self, scope: Scope) -> Self {
-        Self {
-            scope,
-            ..self.clone()
         }
     }
 
@@ -93,8 +84,20 @@ impl LedgerSearch {
         reach_of(&self.scope, self.engine.ledger().keyring())
     }
 
+    /// The ledger as a source that is looked through: for as long as its index was never complete.
+    pub(super) fn source(&self) -> LedgerSource {
+        LedgerSource::new(
+            self.engine.clone(),
+            self.scope.clone(),
+            self.runtime.clone(),
+        )
+    }
+
     /// Lets the index learn what was written last; when what it knows was so, milliseconds since 1970.
-    fn caught_up(&self, stopped: &(dyn Fn() -> bool + Sync)) -> Result<Option<i64>, Failure> {
+    pub(super) fn caught_up(
+        &self,
+        stopped: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Option<i64>, Failure> {
         let progress = self
             .runtime
             .block_on(self.feed.catch_up(CATCH_UP, stopped))?;
@@ -111,7 +114,6 @@ impl Searcher {
         &self,
         asked: &Asked<'_>,
         catalog: &Catalog,
-        all: &mut Everything<'_>,
     ) -> Result<Option<Only>, LibraryError> {
         let ids: Vec<&str> = asked.filter.sessions(false).collect();
         if let Some(id) = ids.iter().find(|id| !self.has(catalog, id)) {
@@ -127,12 +129,7 @@ impl Searcher {
         if ids.iter().any(|id| catalog.get(id).is_ok()) {
             return Ok(None);
         }
-        let ready = || Ok((ledger.caught_up(asked.stopped)?, ledger.only(asked)?));
-        let (as_of, only) = ready().map_err(|why| unanswered(&why))?;
-        if let Some(as_of) = as_of {
-            all.known_at(as_of);
-        }
-        Ok(Some(only))
+        ledger.only(asked).map(Some).map_err(|why| unanswered(&why))
     }
 
     /// Whether there is a session of this id that the caller may see.

@@ -174,36 +174,60 @@ impl Searcher {
             now,
         };
         let page = page::Page::of(ask, &filter)?;
-        let catalog = self.library.catalog();
-        let mut all = self.everything(&asked, &catalog)?;
+        let mut all = Everything::default();
+        let searcher = self.ready(&asked, &mut all);
+        let catalog = searcher.library.catalog();
+        searcher.everything(&asked, &catalog, &mut all)?;
         if stopped() {
             return Err(LibraryError::GivenUp);
         }
         asked.order(&mut all.sessions);
-        page.results(self, &asked, &catalog, all, cursor.as_ref())
+        page.results(&searcher, &asked, &catalog, all, cursor.as_ref())
+    }
+
+    /// Lets the ledger's index learn what was written last. While it was never complete, or when it does not answer, the
+    /// ledger is looked through like every source.
+    fn ready(&self, asked: &Asked<'_>, all: &mut Everything<'_>) -> Self {
+        let ledger = self.ledger.as_ref();
+        let Some(ledger) = ledger.filter(|_| asked.filter.lets_source(ledger::NAME)) else {
+            return self.clone();
+        };
+        match ledger.caught_up(asked.stopped) {
+            Ok(Some(as_of)) => {
+                all.known_at(as_of);
+                return self.clone();
+            }
+            Ok(None) => {}
+            Err(why) => all.unanswered(&why),
+        }
+        Self {
+            library: self.library.with(Arc::new(ledger.source())),
+            ledger: None,
+            ..self.clone()
+        }
     }
 
     fn everything<'c>(
         &self,
         asked: &Asked<'_>,
         catalog: &'c Catalog,
-    ) -> Result<Everything<'c>, LibraryError> {
-        let mut all = Everything::default();
-        let ledger = self.ledger_asked(asked, catalog, &mut all)?;
+        all: &mut Everything<'c>,
+    ) -> Result<(), LibraryError> {
+        let ledger = self.ledger_asked(asked, catalog)?;
         let by_words = asked.ask.mode != Mode::Meaning && asked.ask.similar.is_none();
         if by_words {
-            self.in_sources(asked, catalog, &mut all);
+            self.in_sources(asked, catalog, all);
             if let Some(only) = &ledger {
-                self.in_ledger(asked, catalog, only.0.as_deref(), &mut all)?;
+                self.in_ledger(asked, catalog, only.0.as_deref(), all)?;
             }
             for found in &mut all.sessions {
                 found.score = rounded(found.evidence.score(found.updated, asked.now));
             }
         }
         if asked.ask.mode != Mode::Words || asked.ask.similar.is_some() {
-            self.by_meaning(asked, catalog, ledger, &mut all)?;
+            self.by_meaning(asked, catalog, ledger, all)?;
         }
-        Ok(all)
+        Ok(())
     }
 
     /// The header of a session that was found; `None` when it has gone, or is not the caller's to see.

@@ -122,6 +122,20 @@ impl Library {
         }
     }
 
+    /// This library with its first sources alone.
+    #[must_use]
+    pub fn first(&self, sources: usize) -> Self {
+        let first = self.sources.iter().take(sources).cloned().collect();
+        Self {
+            sources: first,
+            shared: self.shared.min(sources),
+            cache: self.cache.clone(),
+            memory: Arc::default(),
+            facts: self.facts.clone(),
+            once: None,
+        }
+    }
+
     /// The sources in order.
     #[must_use]
     pub fn sources(&self) -> &[Arc<dyn Source>] {

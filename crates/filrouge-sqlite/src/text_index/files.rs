@@ -22,7 +22,8 @@ use crate::open::{check_version, checkpoint_when_large, connect, wal_mode};
 pub(super) const FORMAT: i64 = 1;
 /// "fils" in ASCII.
 const APPLICATION_ID: i64 = 0x6669_6c73;
-/// Measured: with smaller pages long postings waste less, with larger ones there are fewer pages to find.
+/// Postings of more than a quarter of a page take whole pages of their own: with 4 KiB the file of 8,000 messages is a
+/// third larger.
 const PAGE_BYTES: i64 = 16_384;
 /// What a connection keeps of the file, in KiB.
 const CACHE_KIB: i64 = 16_384;

@@ -135,7 +135,7 @@ fn strike_level(
 /// Copies the log back and cuts it, so that the pages in it are gone, too.
 ///
 /// # Errors
-/// `store_unavailable` when a reader of an older state does not end: then it is done by the next change.
+/// `store_unavailable` when a reader of an older state does not end: then the next opening, tidying or forgetting does it.
 pub(super) fn erase(files: &Files) -> Result<(), Failure> {
     let until = Instant::now() + PATIENCE;
     loop {

@@ -28,6 +28,15 @@ pub(crate) struct Search {
     pub(crate) query: Vec<String>,
     #[command(flatten)]
     pub(crate) sources: Sources,
+    /// By what is looked for: all words, what means the like, or both; the last two need an index
+    #[arg(long, value_enum, default_value_t = SearchMode::Words)]
+    pub(crate) mode: SearchMode,
+    /// The query is a question: find what was asked alike before, and what was answered; needs an index
+    #[arg(long, conflicts_with = "mode")]
+    pub(crate) similar: bool,
+    /// What comes first
+    #[arg(long, value_enum, default_value_t = SearchOrder::Best)]
+    pub(crate) order: SearchOrder,
     /// Only what this agent has said or was asked
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
@@ -58,6 +67,24 @@ pub(crate) struct Search {
     /// Show what has the form of a credential, too
     #[arg(long)]
     pub(crate) unmasked: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SearchMode {
+    /// Everything that holds all words
+    Words,
+    /// What means the like, the nearest
+    Meaning,
+    /// Both, as one list
+    Both,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SearchOrder {
+    /// What was most likely meant
+    Best,
+    /// What changed last
+    Newest,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

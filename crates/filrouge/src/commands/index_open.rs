@@ -4,9 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use filrouge_search::Searcher;
 use filrouge_search::feed::{Indexes, Step};
-use filrouge_sources::{Library, Source};
+use filrouge_sources::Source;
 use filrouge_sqlite::text_index::SqliteIndex;
 use filrouge_store::text_index::TextIndex;
 use filrouge_types::Failure;
@@ -29,15 +28,6 @@ pub(super) fn indexes(
         .on
         .value
         .then(|| Arc::new(Indexes::new(sources, &settings.dir.value, makes, open)))
-}
-
-/// Who searches a library, with its indexes if there are any.
-pub(super) fn searcher(library: &Library, indexes: Option<&Arc<Indexes>>) -> Searcher {
-    let searcher = Searcher::new(library.clone());
-    match indexes {
-        Some(indexes) => searcher.with_indexes(indexes.clone()),
-        None => searcher,
-    }
 }
 
 fn open(file: &Path) -> Result<Arc<dyn TextIndex>, Failure> {

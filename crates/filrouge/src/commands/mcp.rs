@@ -13,10 +13,11 @@ use filrouge_types::SystemClock;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::index_open::{indexes, searcher};
+use super::index_open::indexes;
 use crate::config::sources::everything;
 use crate::config::{Config, SourceName};
 use crate::exit::Usage;
+use crate::open::Index;
 use crate::output::stdout;
 
 /// Names the session that an agent calls from, where its client can say so.
@@ -30,14 +31,16 @@ pub(super) async fn run(
     if let Some(address) = listen.filter(|address| !address.ip().is_loopback()) {
         return Err(not_started(ListenError::NotLoopback(address)));
     }
-    let everything = everything(config, sources).await?;
+    let everything = everything(config, sources, Index::IfThere).await?;
     for note in &everything.notes {
         tracing::warn!("{note}");
     }
-    let indexes = indexes(&config.search.index, everything.library.sources(), true);
+    let indexes = indexes(&config.search.index, &everything.histories, true);
     let indexer = indexes.clone().map(Indexer::start).transpose()?;
     let corpus = Corpus {
-        searcher: searcher(&everything.library, indexes.as_ref()),
+        searcher: everything
+            .searcher(config, indexes.as_ref())
+            .with_embedder(config.search.embedder()?),
         library: everything.library.clone(),
     };
     let served = match listen {

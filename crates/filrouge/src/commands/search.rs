@@ -5,16 +5,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use filrouge_search::feed::Indexes;
-use filrouge_search::{Ask, Excerpt, Hit, Results};
+use filrouge_search::{Ask, Excerpt, Hit, Mode, Order, Results};
 use filrouge_sources::Role;
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
-use super::index_open::{follow, indexes, searcher};
-use super::source::{ask, cell, role, say_notices, second};
-use crate::cli::{Search, SearchRole};
+use super::index_open::{follow, indexes};
+use super::source::{ask_in, cell, role, say_notices, second};
+use crate::cli::{Search, SearchMode, SearchOrder, SearchRole};
 use crate::config::Config;
+use crate::config::sources::everything;
 use crate::exit::Usage;
 use crate::moment::Span;
+use crate::open::Index;
 use crate::output::{document, first_line, printable, say, stdout};
 
 pub(super) async fn run(config: &Config, asked: Search) -> anyhow::Result<ExitCode> {
@@ -23,17 +25,18 @@ pub(super) async fn run(config: &Config, asked: Search) -> anyhow::Result<ExitCo
     }
     let question = question(&asked)?;
     let named = !asked.sources.sources.is_empty();
-    let settings = config.search.index.clone();
-    let found = ask(config, &asked.sources.sources, move |library| {
-        let indexes = indexes(&settings, library.sources(), false);
-        let found = searcher(library, indexes.as_ref()).search(&question, &|| false)?;
-        Ok((found, indexes))
-    })
-    .await?;
+    let all = everything(config, &asked.sources.sources, Index::IfThere).await?;
+    let indexes = indexes(&config.search.index, &all.histories, false);
+    let mut searcher = all.searcher(config, indexes.as_ref());
+    // To ready a model takes longer than most searches.
+    if question.mode != Mode::Words || question.similar.is_some() {
+        searcher = searcher.with_embedder(config.search.embedder()?);
+    }
+    let found = ask_in(all, move |_| searcher.search(&question, &|| false)).await?;
     if !named {
         say(looked_in(&found.places));
     }
-    let (results, indexes) = found.answer;
+    let results = found.answer;
     if config.json {
         document(&results)?;
     } else {
@@ -59,7 +62,10 @@ fn told(results: &Results) -> anyhow::Result<()> {
     say_notices(&results.notices);
     let (matches, sessions) = (results.total_matches, results.total_sessions);
     let (es, s) = (plural(matches, "es"), plural(sessions, "s"));
-    say(format_args!("{matches} match{es} in {sessions} session{s}"));
+    let about = if results.exact { "" } else { "about " };
+    say(format_args!(
+        "{about}{matches} match{es} in {sessions} session{s}"
+    ));
     if let Some(cursor) = &results.next_cursor {
         say(format_args!(
             "there are more: --cursor {}",
@@ -86,7 +92,21 @@ fn question(asked: &Search) -> Result<Ask, Usage> {
     let (since, until) = (asked.since.as_deref(), asked.until.as_deref());
     let span = Span::read(since, until, SystemClock.now())?;
     Ok(Ask {
-        query: asked.query.join(" "),
+        query: if asked.similar {
+            String::new()
+        } else {
+            asked.query.join(" ")
+        },
+        similar: asked.similar.then(|| asked.query.join(" ")),
+        mode: match asked.mode {
+            SearchMode::Words => Mode::Words,
+            SearchMode::Meaning => Mode::Meaning,
+            SearchMode::Both => Mode::Both,
+        },
+        order: match asked.order {
+            SearchOrder::Best => Order::Best,
+            SearchOrder::Newest => Order::Newest,
+        },
         zone: Some(jiff::tz::TimeZone::system()),
         agent: asked.agent.clone(),
         project_id: asked.project.clone(),

@@ -4,8 +4,10 @@ use filrouge_sources::{Library, LibraryError, Role};
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 
 use crate::cli::Sources;
-use crate::config::{Config, SourceName, sources::everything};
+use crate::config::sources::{Everything, everything};
+use crate::config::{Config, SourceName};
 use crate::exit::Usage;
+use crate::open::Index;
 use crate::output::{first_line, printable, say};
 
 /// Where was looked, and what was answered.
@@ -20,7 +22,14 @@ pub(super) async fn ask<T: Send + 'static>(
     asked: &[SourceName],
     question: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
 ) -> anyhow::Result<Reply<T>> {
-    let mut all = everything(config, asked).await?;
+    ask_in(everything(config, asked, Index::Unused).await?, question).await
+}
+
+/// As [`ask`], of histories that are open.
+pub(super) async fn ask_in<T: Send + 'static>(
+    mut all: Everything,
+    question: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
+) -> anyhow::Result<Reply<T>> {
     let places = std::mem::take(&mut all.places);
     for note in &all.notes {
         say(note);

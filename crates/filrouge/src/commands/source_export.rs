@@ -8,6 +8,7 @@ use filrouge_sources::library::export::{ExportError, Form, export};
 use super::source::{refused, unlisted};
 use crate::cli::{Export, ExportFormat};
 use crate::config::{Config, sources::everything};
+use crate::open::Index;
 use crate::output::{say, stdout};
 
 pub(super) async fn run(config: &Config, asked: Export) -> anyhow::Result<ExitCode> {
@@ -16,7 +17,7 @@ pub(super) async fn run(config: &Config, asked: Export) -> anyhow::Result<ExitCo
         ExportFormat::Html => Form::Html,
         ExportFormat::Json => Form::Json,
     };
-    let all = everything(config, &asked.sources.sources).await?;
+    let all = everything(config, &asked.sources.sources, Index::Unused).await?;
     for note in &all.notes {
         say(note);
     }

@@ -115,9 +115,9 @@ fn migrations_of_postgresql() {
     assert_eq!(world.json(&["migrate", "status"]), told, "nothing was done");
     assert!(!world.keyring().exists(), "looking needs no keys");
 
-    let applied = "applied 0001 journal\napplied 0002 leases\n";
+    let applied = "applied 0001 journal\napplied 0002 leases\napplied 0003 search\n";
     assert_eq!(world.ok(&["migrate", "up"]), applied);
-    assert_eq!(world.ok(&["migrate", "up"]), "up to date: schema 2\n");
+    assert_eq!(world.ok(&["migrate", "up"]), "up to date: schema 3\n");
     world.verify();
     // A store that was only made takes a copy.
     let other = World::on_sqlite();

@@ -66,10 +66,10 @@ fn what_a_dry_run_prints_makes_the_store() {
     let world = World::on_postgres();
     let plan = world.ok(&["migrate", "--dry-run"]);
     world.database().sql(&plan);
-    assert_eq!(world.json(&["migrate", "status"])["schema"], 2);
+    assert_eq!(world.json(&["migrate", "status"])["schema"], 3);
     assert_eq!(
         world.ok(&["migrate", "--dry-run"]),
-        "up to date: schema 2\n"
+        "up to date: schema 3\n"
     );
     failed(
         &world.run(&["sessions", "list"]),
@@ -82,7 +82,7 @@ fn what_a_dry_run_prints_makes_the_store() {
     write(&server.client(), "s");
     server.stop();
     world.verify();
-    assert_eq!(world.ok(&["migrate", "up"]), "up to date: schema 2\n");
+    assert_eq!(world.ok(&["migrate", "up"]), "up to date: schema 3\n");
     world.beside().verify();
 
     // It belongs to the first server's keyring.

@@ -21,7 +21,7 @@ fn identity(name: u8) -> Option<IdentityId> {
 }
 
 fn token(name: u8) -> Option<SessionToken> {
-    (!name.is_multiple_of(3)).then(|| SessionToken([name % 3; 16]))
+    (!name.is_multiple_of(3)).then_some(SessionToken([name % 3; 16]))
 }
 
 fn scope() -> impl Strategy<Value = Scope> {

@@ -3,14 +3,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use filrouge_search::feed::Indexes;
+use filrouge_search::ledger::LedgerFeed;
+use filrouge_search::{LedgerSearch, Searcher};
 use filrouge_sources::ledger::LedgerSource;
 use filrouge_sources::{Library, Source, SourceError};
+use filrouge_types::SystemClock;
+use tokio::runtime::Handle;
 
 use super::place::other_database;
 use super::{AGENTS, Program, SourceName};
 use crate::config::Config;
 use crate::exit::{Usage, told};
-use crate::open::{self, Need, Opened, operator};
+use crate::open::{self, Index, Need, Opened, operator};
 
 /// Bytes of conversations that one process keeps in memory.
 const CACHE_BYTES: usize = 48 << 20;
@@ -129,6 +134,8 @@ pub(crate) fn open(config: &Config, asked: &[SourceName]) -> anyhow::Result<Libr
 /// A library with the ledger in it, if it was asked for.
 pub(crate) struct Everything {
     pub(crate) library: Library,
+    /// The histories of other programs: the library's first sources.
+    pub(crate) histories: Vec<Arc<dyn Source>>,
     /// The open ledger; the library's own is behind it.
     pub(crate) opened: Option<Opened>,
     /// Where is looked, to tell.
@@ -150,6 +157,26 @@ impl Everything {
         Ok(tokio::task::spawn_blocking(move || question(&library)).await?)
     }
 
+    /// Who searches all of it: the ledger by its index, if it was opened with one. Called on the runtime.
+    pub(crate) fn searcher(&self, config: &Config, indexes: Option<&Arc<Indexes>>) -> Searcher {
+        let opened = self.opened.as_ref();
+        let by_index = opened.and_then(|opened| Some((opened, opened.engine.index()?)));
+        let searcher = match by_index.filter(|_| config.search.index.on.value) {
+            Some((opened, index)) => {
+                let (engine, runtime) = (opened.engine.clone(), Handle::current());
+                let clock = Arc::new(SystemClock);
+                let feed = LedgerFeed::new(engine.clone(), index.clone(), clock);
+                let ledger = LedgerSearch::new(engine, Arc::new(feed), operator(config), runtime);
+                Searcher::new(self.library.first(self.histories.len())).with_ledger(ledger)
+            }
+            None => Searcher::new(self.library.clone()),
+        };
+        match indexes {
+            Some(indexes) => searcher.with_indexes(indexes.clone()),
+            None => searcher,
+        }
+    }
+
     /// Finishes with the ledger.
     pub(crate) async fn close(self) {
         drop(self.library);
@@ -159,20 +186,23 @@ impl Everything {
     }
 }
 
-/// As [`open()`], with the ledger's own sessions behind the others, as its operator sees them.
+/// As [`open()`], with the ledger's own sessions behind the others, as its operator sees them; with its index for who
+/// searches.
 ///
 /// # Errors
 /// [`Usage`], as [`histories`]; a ledger that is named and cannot be opened.
 pub(crate) async fn everything(
     config: &Config,
     asked: &[SourceName],
+    index: Index,
 ) -> anyhow::Result<Everything> {
     let mut found = histories(config, asked)?;
     let opened = match found.ledger {
-        Some(Asked::Named) => Some(open::open(config, Need::Existing).await?),
-        Some(Asked::IfThere) => ledger_if_there(config, &mut found.notes).await,
+        Some(Asked::Named) => Some(open::open_indexed(config, Need::Existing, index).await?),
+        Some(Asked::IfThere) => ledger_if_there(config, index, &mut found.notes).await,
         None => None,
     };
+    let histories = found.sources.clone();
     if let Some(opened) = &opened {
         let runtime = tokio::runtime::Handle::current();
         let ledger = LedgerSource::new(opened.engine.clone(), operator(config), runtime);
@@ -183,16 +213,17 @@ pub(crate) async fn everything(
     }
     Ok(Everything {
         library: Library::new(found.sources, CACHE_BYTES),
+        histories,
         opened,
         places: found.places,
         notes: found.notes,
     })
 }
 
-async fn ledger_if_there(config: &Config, notes: &mut Vec<String>) -> Option<Opened> {
+async fn ledger_if_there(config: &Config, index: Index, notes: &mut Vec<String>) -> Option<Opened> {
     let opened = match open::store_exists(config) {
         Ok(false) => return None,
-        Ok(true) => open::open(config, Need::Existing).await,
+        Ok(true) => open::open_indexed(config, Need::Existing, index).await,
         Err(e) => Err(e),
     };
     opened
