@@ -198,7 +198,7 @@ impl TextIndex for PostgresIndex {
     /// But for a first look at a new index, PostgreSQL does what there is to do as it goes.
     fn tidy(&self) -> Result<bool, Failure> {
         let transaction = self.writers.begin()?;
-        let done = change::analyze(&transaction);
+        let done = known::analyze(&transaction);
         transaction.end(done).map(|()| false)
     }
 

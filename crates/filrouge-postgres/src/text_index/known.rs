@@ -152,3 +152,20 @@ pub(super) fn status(of: &Transaction<'_>) -> Result<IndexStatus, Failure> {
         vectors: vectors.collect::<Result<_, Failure>>()?,
     })
 }
+
+/// Has the tables' owner look at what was put into them first: without statistics, the planner takes any shard for a
+/// small one and looks through it. What comes later is autovacuum's affair.
+pub(super) fn analyze(of: &Transaction<'_>) -> Result<(), Failure> {
+    static IS_NEW: Sql = Sql::new(
+        "SELECT reltuples < 0 AND pg_has_role(relowner, 'USAGE') AND EXISTS (SELECT FROM filrouge.search_document)
+         FROM pg_class WHERE oid = 'filrouge.search_document'::regclass",
+        &[],
+    );
+    let row = of.one(&IS_NEW, &[])?;
+    if column(&row.ok_or_else(|| malformed("table"))?, 0)? {
+        of.run(
+            "ANALYZE filrouge.search_document, filrouge.search_session, filrouge.search_vector",
+        )?;
+    }
+    Ok(())
+}
