@@ -51,7 +51,9 @@ pub(crate) fn generate(root: &Path, form: &str, size: [usize; 3]) -> Result<Trut
         .context("python3")?;
     let told = String::from_utf8_lossy(&out.stderr);
     ensure!(out.status.success(), "{told}");
-    Ok(serde_json::from_slice(&std::fs::read(root.join("truth.json"))?)?)
+    Ok(serde_json::from_slice(&std::fs::read(
+        root.join("truth.json"),
+    )?)?)
 }
 
 /// One generated history in one form.

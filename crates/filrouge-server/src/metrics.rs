@@ -17,9 +17,11 @@ use prometheus_client::registry::{Registry, Unit};
 
 mod calls;
 mod hot;
+mod search;
 mod spool;
 
 pub(crate) use hot::HotState;
+pub(crate) use search::SearchState;
 
 /// Seconds up to which requests are counted together.
 const BUCKETS: [f64; 13] = [
@@ -74,6 +76,7 @@ pub(crate) struct StoreState {
     pub(crate) hot: HotState,
     pub(crate) calls: CallCounts,
     pub(crate) spool: SpoolView,
+    pub(crate) search: SearchState,
 }
 
 /// All counters and gauges of a server.
@@ -105,6 +108,7 @@ pub struct Metrics {
     hot: hot::HotMetrics,
     calls: calls::CallMetrics,
     spool: spool::SpoolMetrics,
+    search: search::SearchMetrics,
 }
 
 impl fmt::Debug for Metrics {
@@ -147,6 +151,7 @@ impl Default for Metrics {
             hot: hot::HotMetrics::default(),
             calls: calls::CallMetrics::default(),
             spool: spool::SpoolMetrics::default(),
+            search: search::SearchMetrics::default(),
         };
         metrics.register_requests();
         metrics.register_connections();
@@ -155,6 +160,7 @@ impl Default for Metrics {
         metrics.register(|r| metrics.hot.register(r));
         metrics.register(|r| metrics.calls.register(r));
         metrics.register(|r| metrics.spool.register(r));
+        metrics.register(|r| metrics.search.register(r));
         metrics
     }
 }
@@ -336,10 +342,12 @@ impl Metrics {
     pub(crate) fn render(&self, store: StoreState) -> Result<String, fmt::Error> {
         let hot_down = store.hot.there && !store.hot.up;
         let waits = store.spool.entries > 0 || store.spool.down.is_some();
-        let degraded = store.read_only || store.integrity || store.anchor || hot_down || waits;
+        let broken = store.read_only || store.integrity || store.anchor;
+        let degraded = broken || hot_down || waits || store.search.failing;
         self.hot.set(&store.hot);
         self.calls.set(&store.calls);
         self.spool.set(&store.spool);
+        self.search.set(&store.search);
         self.store_read_only.set(store.read_only.into());
         self.store_integrity_failed.set(store.integrity.into());
         self.anchor_failed.set(store.anchor.into());

@@ -109,6 +109,12 @@ impl App {
         &self.0.search
     }
 
+    /// Why the ledger's index is not kept in step.
+    pub(crate) fn search_failure(&self) -> Option<String> {
+        let failure = self.0.search.feed.as_ref()?.failure()?;
+        Some(failure.detail)
+    }
+
     /// What was said lately of how tenants do.
     pub(crate) fn statuses(&self) -> &Lately {
         &self.0.statuses

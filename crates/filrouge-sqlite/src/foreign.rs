@@ -16,8 +16,9 @@ mod tests;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
+use filrouge_types::Timestamp;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags, params_from_iter};
@@ -146,14 +147,13 @@ impl ForeignDatabase {
         self.patiently(|| self.mark_with_log(files))
     }
 
-    /// The state of the files, for a mark that outlives the process: `None` when they were written to so lately that a
+    /// The state of the files at `now`, for a mark that outlives the process: `None` when they were written to so lately that a
     /// further write need not change the file system's times.
     ///
     /// # Errors
     /// [`ForeignError`]
-    pub fn settled(&self) -> Result<Option<SettledMark>, ForeignError> {
-        let files = self.files()?;
-        Ok(files.settled(SystemTime::now()).map(SettledMark))
+    pub fn settled(&self, now: Timestamp) -> Result<Option<SettledMark>, ForeignError> {
+        Ok(self.files()?.settled(now).map(SettledMark))
     }
 
     fn mark_with_log(&self, files: Files) -> Result<Mark, ForeignError> {

@@ -24,6 +24,7 @@ mod erase;
 mod export;
 mod import;
 mod import_bundle;
+mod index_ledger;
 mod index_open;
 mod index_status;
 mod index_update;

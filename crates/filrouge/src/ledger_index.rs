@@ -22,6 +22,14 @@ pub(crate) fn file_of(database: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Where the index of a store is, to tell.
+pub(crate) fn place(store: &StoreUrl) -> String {
+    match store {
+        StoreUrl::Sqlite(path) => file_of(path).to_string_lossy().into_owned(),
+        other => other.to_string(),
+    }
+}
+
 /// Opens the index. `makes` says whether one that is not there is made; one that is there is opened also where the settings
 /// want none: what is erased has to be erased there, too.
 ///

@@ -30,8 +30,8 @@ pub(super) async fn measure(
     let (alone, each) = (setup.size(ALONE.0, ALONE.1), setup.size(EACH.0, EACH.1));
     let mut first = 100_000;
     for (what, sessions, turns) in [("1 session", 1, alone), ("32 sessions", 32, each)] {
-        let with = Series::new(format!("{}: appends to {what}, fed", name));
-        let without = Series::new(format!("{}: appends to {what}, not fed", name));
+        let with = Series::new(format!("{name}: appends to {what}, fed"));
+        let without = Series::new(format!("{name}: appends to {what}, not fed"));
         let mut runs = [with, without];
         for pair in 0..setup.pairs.max(1) {
             // Each goes first as often as the other.
@@ -48,7 +48,7 @@ pub(super) async fn measure(
                 run.legs.push(leg);
             }
         }
-        let line = format!("{}: appends to {what} a second, fed / not fed", name);
+        let line = format!("{name}: appends to {what} a second, fed / not fed");
         let rate: fn(&Leg) -> f64 = |leg| leg.per_s;
         let [with, without] = runs;
         let pair = (&with, &without);

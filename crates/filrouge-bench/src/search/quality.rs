@@ -16,6 +16,9 @@ use crate::report::{Line, Section, Target};
 /// How many sessions of an answer are looked at.
 const SHOWN: usize = 50;
 
+/// How many queries that lose are named.
+const WORST: usize = 12;
+
 /// The ways, in the order of the table.
 const WAYS: [(&str, Mode); 3] = [
     ("words", Mode::Words),
@@ -47,6 +50,7 @@ pub(super) fn measure(setup: &Setup, model: Option<&Path>, section: &mut Section
         ));
     }
     section.notes.push(table(&answered));
+    section.notes.extend(worst(&answered));
     Ok(())
 }
 
@@ -63,7 +67,9 @@ fn answered(setup: &Setup, model: Option<&Path>, section: &mut Section) -> Resul
         let indexes = Indexed::open(&sources, &folder)?;
         indexes.fill()?;
         way::embed(&indexes.each, &embedder)?;
-        let searcher = indexes.searcher(&library).with_embedder(Some(embedder.clone()));
+        let searcher = indexes
+            .searcher(&library)
+            .with_embedder(Some(embedder.clone()));
         for query in queries.iter().filter(|query| query.corpus == corpus) {
             let mut scores = [Score::default(); WAYS.len()];
             for (score, (_, mode)) in scores.iter_mut().zip(WAYS) {
@@ -95,6 +101,25 @@ fn asked(searcher: &Searcher, query: &Query, mode: Mode) -> Result<Score> {
 fn of(answered: &[Answered], way: usize, is: impl Fn(&Query) -> bool) -> Score {
     let own = answered.iter().filter(|one| is(&one.query));
     mean(own.filter_map(|one| one.scores.get(way).copied()))
+}
+
+/// The queries that lose most by being asked both ways, not by words alone.
+fn worst(answered: &[Answered]) -> Vec<String> {
+    let loss = |one: &Answered| {
+        let [words, _, both] = one.scores;
+        words.ndcg - both.ndcg
+    };
+    let mut all: Vec<_> = answered.iter().filter(|one| loss(one) > 0.01).collect();
+    all.sort_by(|a, b| loss(b).total_cmp(&loss(a)));
+    let told = |one: &&Answered| {
+        let [words, _, both] = one.scores;
+        let Query { ask, kind, why, .. } = &one.query;
+        format!(
+            "quality: {kind} {ask:?}: {:.3} by words, {:.3} by both ({why})",
+            words.ndcg, both.ndcg
+        )
+    };
+    all.iter().take(WORST).map(told).collect()
 }
 
 /// nDCG@10, recall@10 and MRR of every way, by kind, by language and in all.

@@ -97,7 +97,8 @@ impl Indexes {
         if state.failed.is_some_and(|at| at.elapsed() < AGAIN) {
             return None;
         }
-        if !file.exists() && !(self.makes && has_sessions(&**source)) {
+        let may_be = file.exists() || (self.makes && has_sessions(&**source));
+        if !may_be {
             return None;
         }
         match self.opened(source, file) {

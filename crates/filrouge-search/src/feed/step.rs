@@ -163,7 +163,8 @@ pub(super) fn text_bytes(update: &SessionUpdate) -> usize {
 
 /// What is to be done beside reading sessions.
 pub(super) fn beside(checked: &Checked) -> Vec<IndexUpdate> {
-    let gone = |key: &Box<str>| IndexUpdate::Gone(shard().realm, key.clone());
+    let gone = checked.gone.iter().cloned();
+    let gone = gone.map(|key| IndexUpdate::Gone(shard().realm, key));
     let renewed = |(session, stamp): &(IndexedSession, [u64; 2])| {
         IndexUpdate::Session(SessionUpdate {
             shard: session.shard.clone(),
@@ -175,6 +176,5 @@ pub(super) fn beside(checked: &Checked) -> Vec<IndexUpdate> {
             documents: Vec::new(),
         })
     };
-    let gone = checked.gone.iter().map(gone);
     gone.chain(checked.renewed.iter().map(renewed)).collect()
 }

@@ -101,7 +101,14 @@ impl LedgerSearch {
         let progress = self
             .runtime
             .block_on(self.feed.catch_up(CATCH_UP, stopped))?;
-        Ok(progress.as_of.map(Timestamp::as_millis))
+        let knows = !progress.forgotten || self.knows_all()?;
+        Ok(progress.as_of.filter(|_| knows).map(Timestamp::as_millis))
+    }
+
+    /// Whether the index holds every session that the caller sees: none was forgotten and waits to be read again.
+    fn knows_all(&self) -> Result<bool, Failure> {
+        let sessions = self.index().sessions(&self.reach())?;
+        Ok(sessions.iter().all(|session| session.entry.stamp != [0, 0]))
     }
 }
 

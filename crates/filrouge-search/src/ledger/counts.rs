@@ -18,6 +18,8 @@ pub struct FeedCounts {
     pub forgotten: u64,
     /// Steps that were not made, because something was forgotten in between or another process was quicker.
     pub refused: u64,
+    /// Steps that failed, because of the ledger or the index.
+    pub failed: u64,
     /// Commits that were not looked at yet, when last looked.
     pub behind: u64,
     /// Time spent on steps, microseconds.
@@ -32,6 +34,7 @@ pub(super) struct Counters {
     pub(super) unreadable: AtomicU64,
     pub(super) forgotten: AtomicU64,
     pub(super) refused: AtomicU64,
+    pub(super) failed: AtomicU64,
     pub(super) behind: AtomicU64,
     micros: AtomicU64,
 }
@@ -56,6 +59,7 @@ impl Counters {
             unreadable: of(&self.unreadable),
             forgotten: of(&self.forgotten),
             refused: of(&self.refused),
+            failed: of(&self.failed),
             behind: of(&self.behind),
             micros: of(&self.micros),
         }

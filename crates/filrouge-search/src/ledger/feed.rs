@@ -1,7 +1,7 @@
 //! One step of the feed: the next commits, what they have touched, and the change of the index that follows.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as PlainMutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use filrouge_engine::{Engine, Touched, Touches};
@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, watch};
 
 use super::counts::{Counters, FeedCounts, count};
 use super::position;
+use super::progress::Progress;
 use super::reading::{Batch, Reading};
 use super::shard::realm_of;
 use crate::embed::{Embedder, fill};
@@ -48,27 +49,15 @@ pub enum Step {
     Done,
 }
 
-/// How far an index is with its ledger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Commits that it has not read.
-    pub behind: u64,
-    /// What was committed up to this moment is in it, as the sessions stood then or later; `None`: nothing is.
-    pub as_of: Option<Timestamp>,
-    /// Whether sessions wait to be read again that were forgotten, as when one of their turns was redacted: for them
-    /// `as_of` does not hold.
-    pub forgotten: bool,
-    /// Whether nothing was left to be read, when last looked.
-    pub done: bool,
-}
-
 /// Keeps an index in step with the ledger of an engine. Any number of them, in any number of processes, may be at work.
 pub struct LedgerFeed {
     pub(super) engine: Arc<Engine>,
     index: Arc<dyn TextIndex>,
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     embedder: Option<Arc<dyn Embedder>>,
     state: Mutex<State>,
+    /// Why the last step was not made.
+    failure: PlainMutex<Option<Failure>>,
     pub(super) counters: Counters,
 }
 
@@ -99,6 +88,7 @@ impl LedgerFeed {
             clock,
             embedder: None,
             state: Mutex::default(),
+            failure: PlainMutex::default(),
             counters: Counters::default(),
         }
     }
@@ -132,6 +122,12 @@ impl LedgerFeed {
     #[must_use]
     pub fn counts(&self) -> FeedCounts {
         self.counters.now()
+    }
+
+    /// Why the last step was not made; `None` when it was.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        self.failed().clone()
     }
 
     pub(super) fn commits(&self) -> watch::Receiver<u64> {
@@ -194,7 +190,13 @@ impl LedgerFeed {
         let began = Instant::now();
         let step = self.next(&mut state, effort).await;
         self.counters.spent(began.elapsed());
+        count(&self.counters.failed, step.is_err().into());
+        *self.failed() = step.as_ref().err().cloned();
         step
+    }
+
+    fn failed(&self) -> MutexGuard<'_, Option<Failure>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn next(&self, state: &mut State, effort: Effort) -> Result<Step, Failure> {

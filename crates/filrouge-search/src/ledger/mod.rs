@@ -9,12 +9,14 @@ mod documents;
 mod feed;
 mod place;
 mod position;
+mod progress;
 mod reading;
 mod run;
 mod shard;
 
 pub use counts::FeedCounts;
 pub use documents::TITLE_UNIT;
-pub use feed::{Effort, LedgerFeed, Progress, Step};
+pub use feed::{Effort, LedgerFeed, Step};
 pub use place::seq_of;
+pub use progress::Progress;
 pub use shard::{reach_of, realm_of, shard_of};

@@ -56,6 +56,8 @@ pub(super) struct Ready {
     hot: Option<String>,
     /// Why the store does not answer. Live calls go on in the spool, everything else is 503.
     store: Option<String>,
+    /// Why the search index is not kept in step: searches look through everything meanwhile.
+    search: Option<String>,
     /// What waits for the store; absent without a spool.
     spool: Option<SpoolStanding>,
 }
@@ -143,12 +145,14 @@ pub(super) async fn ready(
             .map(|why| format!("refuses writes: {why}"));
         hot.unavailable.or(refuses)
     });
+    let search = app.search_failure();
     let degraded = health.read_only.is_some()
         || health.integrity.is_some()
         || anchor.is_some()
         || issuer.is_some()
         || hot.is_some()
         || store.is_some()
+        || search.is_some()
         || spool
             .as_ref()
             .is_some_and(|s| s.entries > 0 || s.dead_letters > 0 || s.down.is_some());
@@ -163,6 +167,7 @@ pub(super) async fn ready(
             issuer: issuer.filter(|_| observes),
             hot: hot.filter(|_| observes),
             store: store.filter(|_| observes),
+            search: search.filter(|_| observes),
             spool: spool.filter(|_| observes).map(Into::into),
         },
     )

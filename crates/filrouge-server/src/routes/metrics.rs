@@ -7,7 +7,7 @@ use filrouge_types::ErrorCode;
 
 use crate::access::may;
 use crate::extract::Caller;
-use crate::metrics::{HotState, StoreState};
+use crate::metrics::{HotState, SearchState, StoreState};
 use crate::openapi::{Called, Problems};
 use crate::problem::Problem;
 use crate::serve::App;
@@ -26,6 +26,18 @@ async fn hot(app: &App) -> HotState {
         metadata_dropped: app.engine().metadata_dropped(),
         items_not_recorded: app.engine().items_not_recorded(),
     }
+}
+
+fn search(app: &App) -> SearchState {
+    let feed = app.search().feed.as_ref();
+    feed.map_or_else(SearchState::default, |feed| {
+        let failing = feed.failure().is_some();
+        SearchState {
+            up: !failing,
+            failing,
+            counts: feed.counts(),
+        }
+    })
 }
 
 /// Gives counters and gauges in the words of OpenMetrics.
@@ -66,6 +78,7 @@ pub(super) async fn show(
         hot: hot(&app).await,
         calls: app.engine().call_counts(),
         spool: app.engine().ledger().spool().unwrap_or_default(),
+        search: search(&app),
     };
     let text = app
         .metrics()

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
+use filrouge_search::ledger::seq_of;
 use filrouge_search::{Ask, Excerpt, Hit, Mode, Order, Results};
 use filrouge_sources::{LibraryError, Role};
-use filrouge_types::{ErrorCode, SessionId, Timestamp};
+use filrouge_store::Scope;
+use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -200,7 +202,28 @@ pub(super) async fn find(
     let found = found
         .await
         .map_err(|why| Problem::new(ErrorCode::Internal, why.to_string()))?;
-    json(StatusCode::OK, &page(found.map_err(refused)?))
+    let mut found = found.map_err(refused)?;
+    place_all(&app, &caller.scope, &mut found).await?;
+    json(StatusCode::OK, &page(found))
+}
+
+/// Names the items where the ledger was looked through: by its index, they are known already.
+async fn place_all(app: &App, scope: &Scope, found: &mut Results) -> Result<(), Failure> {
+    if found.as_of.is_some() {
+        return Ok(());
+    }
+    for hit in &mut found.sessions {
+        let Ok(session) = hit.session.id.parse::<SessionId>() else {
+            continue;
+        };
+        for excerpt in &mut hit.excerpts {
+            let id = excerpt.part_id.as_deref().or(excerpt.message_id.as_deref());
+            if let Some(id) = id.filter(|id| !id.is_empty()) {
+                excerpt.seq = seq_of(app.engine(), scope, &session, id).await?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Set when it is dropped.
@@ -252,10 +275,9 @@ fn ask(query: SearchQuery) -> Result<Ask, Problem> {
 
 fn refused(error: LibraryError) -> Problem {
     match error {
-        LibraryError::NoSession(_) => Problem::new(
-            ErrorCode::SessionNotFound,
-            "there is no such session",
-        ),
+        LibraryError::NoSession(_) => {
+            Problem::new(ErrorCode::SessionNotFound, "there is no such session")
+        }
         LibraryError::Invalid(what) => Problem::new(ErrorCode::Invalid, what),
         LibraryError::Unavailable(failure) => failure.into(),
         LibraryError::Unreadable(..) | LibraryError::GivenUp => {
@@ -279,7 +301,11 @@ fn page(found: Results) -> SearchPage {
 fn session(hit: Hit) -> SessionFound {
     let row = hit.session;
     SessionFound {
-        excerpts: hit.excerpts.into_iter().map(|one| place(&row.id, one)).collect(),
+        excerpts: hit
+            .excerpts
+            .into_iter()
+            .map(|one| place(&row.id, one))
+            .collect(),
         session_id: row.id,
         title: row.title,
         parent_session_id: row.parent_id,
@@ -292,7 +318,9 @@ fn session(hit: Hit) -> SessionFound {
 
 fn place(session: &str, excerpt: Excerpt) -> PlaceFound {
     PlaceFound {
-        place: excerpt.seq.map_or_else(|| session.to_owned(), |seq| format!("{session}:{seq}")),
+        place: excerpt
+            .seq
+            .map_or_else(|| session.to_owned(), |seq| format!("{session}:{seq}")),
         seq: excerpt.seq,
         field: excerpt.field,
         role: excerpt.role.map(Speaker::from),

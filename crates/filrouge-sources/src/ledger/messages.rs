@@ -164,7 +164,7 @@ impl Builder {
         let id = noted.text("/id").or(coming);
         let id = id.unwrap_or_else(|| format!("seq-{}", item.seq).into());
         self.foreign = true;
-        let mut message = self.empty(id, item, noted.role());
+        let mut message = self.empty(id, item, noted.role().unwrap_or_else(|| role(item)));
         message.created = noted.time("/time/created").unwrap_or(message.created);
         message.completed = noted.time("/time/completed");
         message.parent_id = noted.text("/parentID");

@@ -76,11 +76,13 @@ impl Noted<'_> {
         text(self.0, pointer)
     }
 
-    pub(super) fn role(&self) -> Role {
-        match self.0.get("role").and_then(Value::as_str) {
-            Some("user") => Role::User,
-            Some("system") => Role::System,
-            _ => Role::Assistant,
+    /// Whom the program says it is from; not every program says so in the message itself.
+    pub(super) fn role(&self) -> Option<Role> {
+        match self.0.get("role").and_then(Value::as_str)? {
+            "user" => Some(Role::User),
+            "assistant" => Some(Role::Assistant),
+            "system" => Some(Role::System),
+            _ => None,
         }
     }
 

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use filrouge_sqlite::foreign::{ForeignError, Reader};
+use filrouge_types::{Clock, SystemClock};
 
 use super::database::{Database, hashed, read_error, sums};
 use super::session_rows::Schema;
@@ -72,7 +73,8 @@ impl Database {
 
     /// [`crate::Source::whole`].
     pub(super) fn whole(&self) -> Option<Stamp> {
-        self.foreign.settled().ok().flatten().map(|of| hashed(&of))
+        let settled = self.foreign.settled(SystemClock.now());
+        settled.ok().flatten().map(|of| hashed(&of))
     }
 
     /// The marks of all sessions; looked at again only when somebody has written.

@@ -23,9 +23,9 @@ use tokio::runtime::Runtime;
 use super::*;
 
 /// A ledger with its engine, on a runtime whose threads the test is none of.
-struct World {
-    runtime: Runtime,
-    engine: Arc<Engine>,
+pub(crate) struct World {
+    pub(crate) runtime: Runtime,
+    pub(crate) engine: Arc<Engine>,
 }
 
 impl World {
@@ -50,7 +50,7 @@ impl World {
         )))
     }
 
-    fn seen_by(&self, scope: Scope) -> LedgerSource {
+    pub(crate) fn seen_by(&self, scope: Scope) -> LedgerSource {
         LedgerSource::new(self.engine.clone(), scope, self.runtime.handle().clone())
     }
 
@@ -92,7 +92,7 @@ fn user(name: &str) -> Scope {
     scope(Viewer::EndUser(Some(IdentityId::new(name).unwrap())))
 }
 
-fn operator() -> Scope {
+pub(crate) fn operator() -> Scope {
     scope(Viewer::Operator)
 }
 
@@ -334,7 +334,7 @@ fn redaction_reaches_it() {
 }
 
 /// Brings a session in as `filrouge import` does.
-fn bring_in(world: &World, loaded: &LoadedSession, source: &str) {
+pub(crate) fn bring_in(world: &World, loaded: &LoadedSession, source: &str) {
     let session = &loaded.session;
     let origin = json!({ "origin": {
         "source": source, "created": session.created, "updated": session.updated,
@@ -458,7 +458,7 @@ fn as_written(root: &Path, session: &str) -> u64 {
         .sum()
 }
 
-fn stored_at(path: &Path) -> World {
+pub(crate) fn stored_at(path: &Path) -> World {
     let keyring = Arc::new(Keyring::single([7; 32]));
     let (entropy, clock) = (Arc::new(OsEntropy), Arc::new(SystemClock));
     let options = Options::new(path.to_owned(), keyring, entropy, clock);

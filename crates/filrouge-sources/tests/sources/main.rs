@@ -11,6 +11,7 @@ mod databases;
 mod fuzz;
 mod golden;
 mod ledger;
+mod ledger_speakers;
 mod library_history;
 mod library_lineage;
 mod library_list;

@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+
+use filrouge_types::Timestamp;
 
 /// Which file, and in which state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,9 +35,8 @@ const TICK: i64 = 2;
 
 impl Files {
     /// The state, if both files were left alone for a while before `now`.
-    pub(super) fn settled(&self, now: SystemTime) -> Option<Settled> {
-        let now = now.duration_since(UNIX_EPOCH).ok()?.as_secs();
-        let before = i64::try_from(now).ok()? - TICK;
+    pub(super) fn settled(&self, now: Timestamp) -> Option<Settled> {
+        let before = now.as_millis() / 1_000 - TICK;
         let mut files = [Some(&self.database), self.wal.as_ref()]
             .into_iter()
             .flatten();

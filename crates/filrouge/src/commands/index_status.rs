@@ -5,28 +5,31 @@ use std::process::ExitCode;
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use filrouge_search::feed::Overview;
+use filrouge_store::text_index::IndexStatus;
 use filrouge_types::{Failure, Timestamp};
 use serde::Serialize;
 
-use super::index_open::indexes;
+use super::{index_ledger, index_open::indexes};
 use crate::cli::Sources;
 use crate::config::{Config, sources::histories};
 use crate::exit::Usage;
 use crate::output::{document, printable, say, second, stdout};
 
 /// How an index is; numbers of an index that is not there are absent.
-#[derive(Serialize)]
-struct Row {
-    source: &'static str,
-    generation: &'static str,
-    place: String,
-    file: String,
-    sessions: usize,
-    fresh: usize,
-    stale: usize,
+#[derive(Default, Serialize)]
+pub(super) struct Row {
+    pub(super) source: &'static str,
+    pub(super) generation: &'static str,
+    pub(super) place: String,
+    pub(super) file: String,
+    pub(super) sessions: usize,
+    pub(super) fresh: usize,
+    pub(super) stale: usize,
     /// Stale ones that can be brought in.
-    pending: usize,
-    as_of: Option<Timestamp>,
+    pub(super) pending: usize,
+    /// Of the ledger: commits that are not in it.
+    pub(super) behind: Option<u64>,
+    pub(super) as_of: Option<Timestamp>,
     documents: Option<u64>,
     /// Documents that are looked through one by one.
     pending_documents: Option<u64>,
@@ -43,7 +46,7 @@ struct Report {
 }
 
 pub(super) async fn run(config: &Config, sources: &Sources) -> anyhow::Result<ExitCode> {
-    let found = histories(config, &sources.sources)?;
+    let mut found = histories(config, &sources.sources)?;
     let Some(indexes) = indexes(&config.search.index, &found.sources, false) else {
         return Err(switched_off().into());
     };
@@ -52,7 +55,8 @@ pub(super) async fn run(config: &Config, sources: &Sources) -> anyhow::Result<Ex
         told.filter_map(Result::transpose)
             .collect::<Result<Vec<_>, Failure>>()
     });
-    let rows: Vec<Row> = rows.await??.into_iter().map(row).collect();
+    let mut rows: Vec<Row> = rows.await??.into_iter().map(row).collect();
+    rows.extend(index_ledger::status(config, &mut found).await?);
     if config.json {
         document(&Report { indexes: rows })?;
         return Ok(ExitCode::SUCCESS);
@@ -75,9 +79,7 @@ pub(super) fn switched_off() -> Usage {
 fn row(told: Overview) -> Row {
     let known = told.known;
     let fresh = known.as_ref().map_or(0, |known| known.fresh.len());
-    let status = told.status;
-    let number = |of: fn(&filrouge_store::text_index::IndexStatus) -> u64| status.as_ref().map(of);
-    Row {
+    let row = Row {
         source: told.source,
         generation: told.generation,
         place: told.place.to_string_lossy().into_owned(),
@@ -87,12 +89,25 @@ fn row(told: Overview) -> Row {
         stale: told.sessions.saturating_sub(fresh),
         pending: known.as_ref().map_or(told.sessions, |known| known.pending),
         as_of: known.map(|known| known.as_of),
-        documents: number(|s| s.documents),
-        pending_documents: number(|s| s.pending),
-        bytes: number(|s| s.bytes),
-        text_bytes: number(|s| s.text_bytes),
-        vectors: status.map(|s| s.vectors).unwrap_or_default(),
-        error: None,
+        ..Row::default()
+    };
+    match told.status {
+        Some(status) => row.with(status),
+        None => row,
+    }
+}
+
+impl Row {
+    /// With what the index tells of itself.
+    pub(super) fn with(self, status: IndexStatus) -> Self {
+        Self {
+            documents: Some(status.documents),
+            pending_documents: Some(status.pending),
+            bytes: Some(status.bytes),
+            text_bytes: Some(status.text_bytes),
+            vectors: status.vectors,
+            ..self
+        }
     }
 }
 
@@ -115,7 +130,7 @@ fn print(rows: &[Row]) -> anyhow::Result<()> {
     let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |n| n.to_string());
     for row in rows {
         table.add_row([
-            format!("{} ({})", row.source, row.generation),
+            name(row.source, row.generation),
             row.sessions.to_string(),
             row.fresh.to_string(),
             row.pending.to_string(),
@@ -130,12 +145,23 @@ fn print(rows: &[Row]) -> anyhow::Result<()> {
     }
     for row in rows.iter().filter(|row| row.documents.is_some()) {
         writeln!(out, "{}", printable(&row.file))?;
+        if let Some(behind) = row.behind.filter(|behind| *behind > 0) {
+            writeln!(out, "  {behind} commits behind")?;
+        }
         for (embedder, count) in &row.vectors {
             writeln!(out, "  {count} vectors of {}", printable(embedder))?;
         }
     }
     out.flush()?;
     Ok(())
+}
+
+/// A history; the ledger has one form.
+pub(super) fn name(source: &str, generation: &str) -> String {
+    if source == generation {
+        return source.to_owned();
+    }
+    format!("{source} ({generation})")
 }
 
 /// Bytes of the index for each byte of text.

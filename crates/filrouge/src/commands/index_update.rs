@@ -12,27 +12,28 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::index_ledger;
 use super::index_open::indexes;
-use super::index_status::switched_off;
+use super::index_status::{name, switched_off};
 use crate::cli::Sources;
 use crate::config::{Config, sources::histories};
 use crate::output::{document, say, stdout};
 
 /// What was done to an index.
 #[derive(Serialize)]
-struct Row {
-    source: &'static str,
-    generation: &'static str,
+pub(super) struct Row {
+    pub(super) source: &'static str,
+    pub(super) generation: &'static str,
     /// Sessions that were read.
-    sessions: usize,
+    pub(super) sessions: usize,
     /// Documents that were put.
-    documents: usize,
-    text_bytes: usize,
+    pub(super) documents: usize,
+    pub(super) text_bytes: usize,
     /// Sessions that are not in it as they are now, because they cannot be read, or not completely.
-    unread: usize,
-    millis: u64,
+    pub(super) unread: usize,
+    pub(super) millis: u64,
     /// `updated`, `stopped`, or `busy`: another process feeds it.
-    status: &'static str,
+    pub(super) status: &'static str,
 }
 
 #[derive(Serialize)]
@@ -45,7 +46,7 @@ pub(super) async fn run(
     sources: &Sources,
     anew: bool,
 ) -> anyhow::Result<ExitCode> {
-    let found = histories(config, &sources.sources)?;
+    let mut found = histories(config, &sources.sources)?;
     let Some(indexes) = indexes(&config.search.index, &found.sources, true) else {
         return Err(switched_off().into());
     };
@@ -62,7 +63,10 @@ pub(super) async fn run(
     });
     let done = stopped.clone();
     let rows = tokio::task::spawn_blocking(move || all(&indexes, anew, &done));
-    let rows = rows.await??;
+    let mut rows = rows.await??;
+    if !stopped.load(Ordering::Relaxed) {
+        rows.extend(index_ledger::update(config, &mut found, anew, &stopped).await?);
+    }
     let is_stopped = stopped.load(Ordering::Relaxed);
     if config.json {
         document(&Report { indexes: rows })?;
@@ -134,15 +138,14 @@ fn bar(index: &SourceIndex) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template("{msg:28} {bar:40} {pos}/{len} sessions") {
         bar.set_style(style);
     }
-    let (name, generation) = (index.source().name(), index.source().generation());
-    bar.set_message(format!("{name} ({generation})"));
+    bar.set_message(name(index.source().name(), index.source().generation()));
     bar
 }
 
 fn print(rows: &[Row]) -> anyhow::Result<()> {
     let mut out = stdout();
     for row in rows {
-        write!(out, "{} ({}): ", row.source, row.generation)?;
+        write!(out, "{}: ", name(row.source, row.generation))?;
         if row.status == "busy" {
             writeln!(out, "another process brings it up to date")?;
             continue;

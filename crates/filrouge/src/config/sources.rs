@@ -10,7 +10,7 @@ use crate::exit::Usage;
 mod open;
 mod place;
 
-pub(crate) use open::{Everything, everything, histories, open};
+pub(crate) use open::{Everything, Found, everything, histories, open};
 
 /// What the setting is called when nothing is said.
 const EVERYTHING: &str = "all";

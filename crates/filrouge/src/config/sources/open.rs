@@ -115,6 +115,22 @@ impl Found {
         }
     }
 
+    /// Opens the ledger, if it is asked for; one that was not named only if it is there.
+    ///
+    /// # Errors
+    /// A ledger that is named and cannot be opened.
+    pub(crate) async fn open_ledger(
+        &mut self,
+        config: &Config,
+        index: Index,
+    ) -> anyhow::Result<Option<Opened>> {
+        Ok(match self.ledger {
+            Some(Asked::Named) => Some(open::open_indexed(config, Need::Existing, index).await?),
+            Some(Asked::IfThere) => ledger_if_there(config, index, &mut self.notes).await,
+            None => None,
+        })
+    }
+
     fn push(&mut self, program: Program, path: &Path, sources: Vec<Arc<dyn Source>>) {
         self.places
             .push(format!("{} ({})", program.name(), path.display()));
@@ -197,11 +213,7 @@ pub(crate) async fn everything(
     index: Index,
 ) -> anyhow::Result<Everything> {
     let mut found = histories(config, asked)?;
-    let opened = match found.ledger {
-        Some(Asked::Named) => Some(open::open_indexed(config, Need::Existing, index).await?),
-        Some(Asked::IfThere) => ledger_if_there(config, index, &mut found.notes).await,
-        None => None,
-    };
+    let opened = found.open_ledger(config, index).await?;
     let histories = found.sources.clone();
     if let Some(opened) = &opened {
         let runtime = tokio::runtime::Handle::current();

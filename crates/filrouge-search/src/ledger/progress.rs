@@ -1,0 +1,52 @@
+//! How far an index is with its ledger.
+
+use filrouge_types::{Failure, Timestamp};
+
+use super::feed::LedgerFeed;
+use super::position;
+
+/// How far an index is with its ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Commits that it has not read.
+    pub behind: u64,
+    /// What was committed up to this moment is in it, as the sessions stood then or later; `None`: nothing is.
+    pub as_of: Option<Timestamp>,
+    /// Whether sessions wait to be read again that were forgotten, as when one of their turns was redacted: for them
+    /// `as_of` does not hold.
+    pub forgotten: bool,
+    /// Whether nothing was left to be read, when last looked.
+    pub done: bool,
+}
+
+impl LedgerFeed {
+    /// How far the index is, as it stands: no step is made.
+    ///
+    /// # Errors
+    /// The ledger's and the index's.
+    pub async fn stands(&self) -> Result<Progress, Failure> {
+        let (seen, now) = (self.indexed(|index| index.seen()).await?, self.clock.now());
+        let ledger = self.engine.ledger();
+        let touches = match position::decode(seen.position.as_deref(), ledger.store_id()) {
+            Some(after) => {
+                let touches = self.engine.touched_behind(after, 1).await?;
+                touches.map(|touches| (touches.newest - after.commit_no, touches.since))
+            }
+            None => None,
+        };
+        let as_of = match touches {
+            Some((0, _)) => Some(now),
+            Some((_, since)) => since,
+            None => None,
+        };
+        // One that has to be built anew knows nothing.
+        let behind = touches.map_or(ledger.position().commit_no, |(behind, _)| behind);
+        let forgotten = !self.indexed(|index| index.unread(1)).await?.is_empty();
+        Ok(Progress {
+            behind,
+            as_of,
+            forgotten,
+            done: touches.is_some() && behind == 0 && !forgotten,
+        })
+    }
+}
