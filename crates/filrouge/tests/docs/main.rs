@@ -75,6 +75,7 @@ pages! {
     live_calls "docs/live-calls.md";
     mcp "docs/mcp.md";
     operations "docs/operations.md";
+    finding "docs/finding.md";
     search_page "docs/search.md";
     secrets "docs/secrets.md";
     sessions "docs/sessions.md";
