@@ -43,7 +43,8 @@ pub struct Hit {
     /// The session.
     #[serde(flatten)]
     pub session: Row,
-    /// How many messages of it match; the title counts as one. 0 for what was found by its meaning alone.
+    /// How many messages of it match; the title counts as one. 0 for what was found by its meaning alone, or by some of
+    /// the words.
     pub matches: usize,
     /// Whether `matches` was counted; else it is estimated.
     pub exact: bool,
@@ -58,11 +59,13 @@ pub struct Hit {
 pub struct Results {
     /// The sessions.
     pub sessions: Vec<Hit>,
-    /// How many sessions match on all pages.
+    /// How many sessions there are on all pages, also those that were found by their meaning alone.
     pub total_sessions: usize,
-    /// How many messages and titles match in all.
+    /// How many messages and titles hold what is looked for in all: the sum of `matches`.
     pub total_matches: usize,
-    /// Whether the totals were counted; else they are estimated.
+    /// Whether the totals were counted; else they are estimated from what was looked through, and better with what this
+    /// page has looked through beside. A page keeps nothing for the next: the last of several is no surer than the first.
+    /// Where one page shows everything, and all of it was looked through, they are counted.
     pub exact: bool,
     /// Everything that was said until then was looked through, milliseconds since 1970; `null` where everything was looked
     /// through as it is.

@@ -131,13 +131,15 @@ impl Search<'_> {
         self.of_title(header).is_some()
     }
 
-    /// The messages of a session that hold what is looked for.
+    /// The messages of a session that hold what is looked for, as they were said.
     pub(crate) fn messages<'c>(
         &self,
         header: &Header,
         conversation: &'c Conversation,
     ) -> impl Iterator<Item = Spoken<'c>> {
-        let messages = conversation.messages.iter();
+        let mut messages: Vec<_> = conversation.messages.iter().collect();
+        messages.sort_by_key(|message| message.created);
+        let messages = messages.into_iter();
         let messages = messages.filter(move |m| self.filter.lets_message(header, m));
         let messages = messages.map(Spoken::of);
         messages.filter(|spoken| self.matcher.is_in(spoken))

@@ -51,6 +51,30 @@ impl Cutter<'_> {
         excerpts
     }
 
+    /// Excerpts of a message that was found by its meaning: of the terms that it holds, or what it begins with.
+    pub(crate) fn near(&self, session: &str, spoken: &Spoken<'_>) -> Vec<Excerpt> {
+        let held = match self.matcher.wanted {
+            0 => Vec::new(),
+            _ => self.of(session, spoken),
+        };
+        if held.is_empty() {
+            return vec![self.said(session, spoken)];
+        }
+        held
+    }
+
+    /// The beginning of what a message says; where it says nothing, of whatever is in it.
+    pub(crate) fn said(&self, session: &str, spoken: &Spoken<'_>) -> Excerpt {
+        let some = |piece: &&Piece<'_>| !piece.text.trim().is_empty();
+        let mut said = spoken.pieces.iter().filter(some);
+        let said = said.find(|piece| piece.field == Field::Text);
+        self.beginning(&Place {
+            session,
+            spoken,
+            piece: said.or_else(|| spoken.pieces.iter().find(some)),
+        })
+    }
+
     fn beginning(&self, place: &Place<'_>) -> Excerpt {
         let text = place.piece.map_or("", |piece| &piece.text);
         let cut = cutting::beginning(text, &self.matcher.hidden(text, None));

@@ -60,6 +60,12 @@ impl<'a> Filter<'a> {
         })
     }
 
+    /// Whether an agent is asked for, or left out.
+    pub(crate) fn asks_agent(&self) -> bool {
+        let agent = |one: &Ready<'_>| matches!(one.what, What::Agent(_));
+        self.conditions.iter().any(agent)
+    }
+
     /// Whether a project is asked for, or left out.
     pub(crate) fn asks_project(&self) -> bool {
         self.conditions.iter().any(|one| one.project.is_some())

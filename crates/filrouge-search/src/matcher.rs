@@ -212,12 +212,21 @@ impl Matcher {
         !self.refuses() || pieces.all(|piece| self.of_piece(piece, self.refused) == 0)
     }
 
-    /// Whether a message or a title is one that is looked for.
-    pub(crate) fn is_in(&self, spoken: &Spoken<'_>) -> bool {
+    /// Whether what is wanted may stand in some text of a message or a title.
+    pub(crate) fn looks_into(&self, spoken: &Spoken<'_>) -> bool {
         let mut pieces = spoken.pieces.iter();
         let looked_in = pieces.any(|piece| self.looks_in(piece.field, piece.tool.as_deref()));
-        let is_empty = || spoken.pieces.is_empty() && self.looks_in(Field::Text, None);
-        (looked_in || is_empty()) && self.accepts(self.of_spoken(spoken))
+        looked_in || spoken.pieces.is_empty() && self.looks_in(Field::Text, None)
+    }
+
+    /// Whether texts are told apart by the tools they are of.
+    pub(crate) fn looks_at_calls(&self) -> bool {
+        !self.tools.is_empty() || !self.results.is_empty()
+    }
+
+    /// Whether a message or a title is one that is looked for.
+    pub(crate) fn is_in(&self, spoken: &Spoken<'_>) -> bool {
+        self.looks_into(spoken) && self.accepts(self.of_spoken(spoken))
     }
 
     /// Which terms a message or a title holds; wanted ones only where they are looked for.

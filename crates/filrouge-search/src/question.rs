@@ -1,6 +1,6 @@
 //! A search, understood: what a query and what is asked beside it come to.
 
-use crate::ask::Ask;
+use crate::ask::{Ask, Mode};
 use crate::condition::{Condition, told};
 use crate::filter::Filter;
 use crate::matcher::Matcher;
@@ -55,9 +55,16 @@ impl Question {
         &self.query.terms
     }
 
-    /// What is looked for as one text, without what must be absent.
-    pub(crate) fn plain(&self) -> String {
-        let terms = self.query.terms.iter().filter(|term| !term.excluded);
+    /// What is to mean the like, without expressions and what must be absent; empty where nothing is asked by its meaning.
+    pub(crate) fn meant(&self, ask: &Ask) -> String {
+        if let Some(text) = &ask.similar {
+            return text.clone();
+        }
+        if ask.mode == Mode::Words {
+            return String::new();
+        }
+        let said = |term: &&Term| !term.excluded && !matches!(term.kind, Kind::Regex(_));
+        let terms = self.query.terms.iter().filter(said);
         let texts: Vec<&str> = terms.map(|term| term.text.as_str()).collect();
         texts.join(" ")
     }

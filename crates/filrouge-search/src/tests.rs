@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod indexed;
 mod plainly;
 mod spelled;
 
@@ -101,6 +102,7 @@ fn a_history() -> impl Strategy<Value = Vec<(Arc<Header>, Conversation)>> {
                 let mut header = made::header(&format!("ses_{n}"), at);
                 header.title = Some(title.into());
                 header.agent = (n % 2 == 0).then(|| "build".into());
+                header.project_name = (n % 3 == 0).then(|| "phare".into());
                 for (m, message) in messages.iter_mut().enumerate() {
                     message.id = format!("msg_{m}").into();
                 }

@@ -3,12 +3,18 @@
 
 mod apply;
 mod ask;
+mod bodies;
 mod builder;
 mod candidates;
+mod counts;
+mod documents;
 mod files;
 mod forget;
 mod listed;
+mod log;
 mod postings;
+mod rows;
+mod segments;
 mod tidy;
 mod vectors;
 
@@ -23,16 +29,15 @@ use filrouge_store::text_index::{
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, Transaction, params};
 
-use apply::{Change, SESSION, all, indexed, one, run};
+use apply::Change;
 use files::{Files, Place};
 use listed::Within;
+use rows::{SESSION, all, indexed, one, run};
 
 use crate::error::{failure, malformed};
 
 /// How long another process's change is waited for.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// A body has at most so many bytes.
-const BODY_BYTES_MAX: u64 = 1 << 30;
 
 /// A search index in a SQLite file. It may be open in several processes at once.
 pub struct SqliteIndex {
@@ -147,39 +152,17 @@ fn apply(
 }
 
 /// Deletes all rows; the counters stay.
-fn empty(conn: &Connection) -> Result<(), Failure> {
+fn empty(tx: &Transaction<'_>) -> Result<(), Failure> {
     for table in [
         "gram", "body", "document", "pending", "gone", "segment", "vector", "embedder", "session",
         "shard",
     ] {
-        conn.execute(&format!("DELETE FROM {table}"), [])
+        tx.execute(&format!("DELETE FROM {table}"), [])
             .map_err(failure)?;
     }
     let sql = "UPDATE state SET position = NULL, forgotten = forgotten + 1, erasing = 1";
-    run(conn, sql, []).map(|_| ())
-}
-
-fn unpack<'a>(
-    unpacker: &mut zstd::bulk::Decompressor<'_>,
-    packed: &'a [u8],
-    room: &'a mut Vec<u8>,
-) -> Result<&'a [u8], Failure> {
-    let bad = || malformed("body");
-    match packed.split_first() {
-        Some((0, body)) => Ok(body),
-        Some((1, frame)) => {
-            let size = zstd::zstd_safe::get_frame_content_size(frame);
-            let size = size.ok().flatten().filter(|size| *size <= BODY_BYTES_MAX);
-            let size = size.and_then(|size| usize::try_from(size).ok());
-            room.clear();
-            room.reserve(size.ok_or_else(bad)?);
-            unpacker
-                .decompress_to_buffer(frame, room)
-                .map_err(|_| bad())?;
-            Ok(room)
-        }
-        _ => Err(bad()),
-    }
+    run(tx, sql, [])?;
+    log::give_back(tx, 0)
 }
 
 impl TextIndex for SqliteIndex {
@@ -264,7 +247,11 @@ impl TextIndex for SqliteIndex {
             if files.read(forget::is_due)? {
                 forget::erase(files)?;
             }
-            files.write(|tx| tidy::step(tx))
+            let more = files.write(|tx| Ok(tidy::step(tx)? || log::shrink(tx)?))?;
+            if !more {
+                log::cut_in_the_end(files)?;
+            }
+            Ok(more)
         })
     }
 
@@ -277,25 +264,7 @@ impl TextIndex for SqliteIndex {
         documents: &[DocumentNo],
         each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
     ) -> Result<(), Failure> {
-        self.read(|_, conn| {
-            let sql = "SELECT packed FROM body WHERE document = ?1";
-            let mut statement = conn.prepare_cached(sql).map_err(failure)?;
-            let unpacker = zstd::bulk::Decompressor::new();
-            let mut unpacker = unpacker.map_err(|_| malformed("body"))?;
-            let mut room = Vec::new();
-            for no in documents {
-                let mut rows = statement.query([no.cast_signed()]).map_err(failure)?;
-                let Some(row) = rows.next().map_err(failure)? else {
-                    continue;
-                };
-                let packed = row.get_ref(0).and_then(|v| Ok(v.as_blob()?));
-                let body = unpack(&mut unpacker, packed.map_err(failure)?, &mut room)?;
-                if !each(*no, body) {
-                    break;
-                }
-            }
-            Ok(())
-        })
+        self.read(|_, conn| bodies::show(conn, documents, each))
     }
 
     fn without_vector(
@@ -304,7 +273,7 @@ impl TextIndex for SqliteIndex {
         kinds: u32,
         limit: usize,
     ) -> Result<Vec<DocumentNo>, Failure> {
-        self.read(|_, conn| vectors::without(conn, embedder, kinds, limit))
+        self.read(|files, conn| vectors::without(files, conn, embedder, kinds, limit))
     }
 
     fn put_vectors(
@@ -331,7 +300,7 @@ impl TextIndex for SqliteIndex {
 
     fn clear(&self) -> Result<(), Failure> {
         self.with(|files| {
-            files.write(|tx| empty(tx))?;
+            files.write(empty)?;
             forget::erase(files)
         })
     }

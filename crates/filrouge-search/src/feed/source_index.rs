@@ -24,6 +24,8 @@ pub struct Known {
     pub pending: usize,
     /// Of when this is.
     pub as_of: Timestamp,
+    /// Why nothing is known: the index, or the source, does not answer.
+    pub failed: Option<Failure>,
 }
 
 /// A source and the index that is kept in step with it.
@@ -86,7 +88,7 @@ impl SourceIndex {
             Ok(checked) => checked.known.clone(),
             Err(why) => {
                 self.note(&why);
-                Arc::new(self.nothing())
+                Arc::new(self.nothing(why))
             }
         }
     }
@@ -141,7 +143,7 @@ impl SourceIndex {
     }
 
     /// All that there is, not indexed.
-    fn nothing(&self) -> Known {
+    fn nothing(&self, why: Failure) -> Known {
         let as_of = self.clock.now();
         let listing = self.source.list().unwrap_or_default();
         let stale: Vec<_> = listing.headers.iter().map(|h| h.id.clone()).collect();
@@ -150,6 +152,7 @@ impl SourceIndex {
             pending: stale.len(),
             stale,
             as_of,
+            failed: Some(why),
         }
     }
 

@@ -66,6 +66,7 @@ impl SourceIndex {
                 stale: Vec::new(),
                 pending: 0,
                 as_of,
+                failed: None,
             }),
             todo: Vec::new(),
             renewed: Vec::new(),
@@ -154,6 +155,7 @@ impl Checked {
             stale,
             pending: self.todo.len(),
             as_of,
+            failed: None,
         });
     }
 }

@@ -1,8 +1,8 @@
 //! Where a search goes on.
 //!
 //! A cursor holds all that is needed: of which question it is, behind which session the next page begins, of when the
-//! order is, and how many matches of that session were shown when one session is searched alone. Nothing is kept between
-//! pages.
+//! order is, whether meaning has a part in it, and how many matches of that session were shown when one session is
+//! searched alone. Nothing is kept between pages.
 
 use filrouge_sources::LibraryError;
 
@@ -24,16 +24,20 @@ pub(super) struct Cursor {
     pub(super) shown: usize,
     /// When the first page was made: how recent a session is counts from there, milliseconds since 1970.
     pub(super) now: i64,
+    /// Whether the question was embedded: an order that is by meaning goes on only by meaning.
+    pub(super) embedded: bool,
 }
 
 impl Cursor {
     pub(super) fn read(text: &str, ask: &Ask) -> Result<Self, LibraryError> {
-        let mut words = text.strip_prefix(PREFIX).unwrap_or_default().splitn(6, '.');
+        let mut words = text.strip_prefix(PREFIX).unwrap_or_default().splitn(7, '.');
         let mut read = || {
             let asked = u64::from_str_radix(words.next()?, 16).ok()?;
             let (now, score) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
             let updated = words.next()?.parse().ok()?;
-            let (shown, id) = (words.next()?.parse().ok()?, words.next()?.to_owned());
+            let shown = words.next()?.parse().ok()?;
+            let embedded = words.next()?.parse::<u8>().ok()? == 1;
+            let id = words.next()?.to_owned();
             Some((
                 asked,
                 Self {
@@ -42,6 +46,7 @@ impl Cursor {
                     id,
                     shown,
                     now,
+                    embedded,
                 },
             ))
         };
@@ -65,8 +70,10 @@ impl Cursor {
             id,
             shown,
             now,
+            embedded,
         } = self;
-        format!("{PREFIX}{asked:x}.{now}.{score}.{updated}.{shown}.{id}")
+        let embedded = u8::from(*embedded);
+        format!("{PREFIX}{asked:x}.{now}.{score}.{updated}.{shown}.{embedded}.{id}")
     }
 
     /// Whether a session was on a page before.
@@ -109,6 +116,7 @@ mod tests {
             id: "ses.1 é".to_owned(),
             shown: 3,
             now: 7,
+            embedded: true,
         };
         let text = cursor.write(&ask);
         assert_eq!(Cursor::read(&text, &ask).unwrap(), cursor);
@@ -120,9 +128,9 @@ mod tests {
         let wrong = [
             "",
             "search.",
-            "search.1.2.3.4.5",
+            "search.1.2.3.4.5.0",
             "sessions.1.2",
-            "search.x.1.1.1.1.a",
+            "search.x.1.1.1.1.1.a",
         ];
         for wrong in wrong {
             assert!(Cursor::read(wrong, &ask).is_err(), "{wrong}");
@@ -137,6 +145,7 @@ mod tests {
             id: "m".to_owned(),
             shown: 0,
             now: 0,
+            embedded: false,
         };
         assert!(cursor.is_behind(6, 0, "z"));
         assert!(cursor.is_behind(5, 1, "a"));

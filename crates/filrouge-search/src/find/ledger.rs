@@ -3,16 +3,17 @@
 //! The owner stands in every statement that the index is asked with: what others have said is neither read nor counted.
 //! Whoever is shown a session is asked for once more, by the ledger.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_engine::Engine;
-use filrouge_sources::Header;
 use filrouge_sources::ledger::{LedgerSource, header};
-use filrouge_sources::library::{Catalog, LibraryError};
+use filrouge_sources::library::{Catalog, Library, LibraryError};
+use filrouge_sources::{Header, Source};
 use filrouge_store::Scope;
-use filrouge_store::text_index::{IndexedSession, Reach, SessionNo, TextIndex};
-use filrouge_types::{Failure, SessionId, Timestamp};
+use filrouge_store::text_index::{Reach, SessionNo, TextIndex};
+use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 use tokio::runtime::Handle;
 
 use super::indexed::Look;
@@ -56,13 +57,25 @@ impl LedgerSearch {
     }
 
     /// The session, if the caller may see it.
-    pub(super) fn header(&self, id: &str) -> Option<Header> {
-        let id = id.parse::<SessionId>().ok()?;
+    pub(super) fn header(&self, id: &str) -> Result<Option<Header>, Failure> {
+        let Ok(id) = id.parse::<SessionId>() else {
+            return Ok(None);
+        };
         let read = self.engine.ledger().session(&self.scope, &id);
-        self.runtime
-            .block_on(read)
-            .ok()
-            .map(|session| header(&session))
+        match self.runtime.block_on(read) {
+            Ok(session) => Ok(Some(header(&session))),
+            // A store that does not answer tells nothing of the session.
+            Err(why) if why.code.retry() => Err(why),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The agent of a session's messages that name none, where somebody asks for agents.
+    pub(super) fn agent(&self, asked: &Asked<'_>, id: &str) -> Result<Option<Box<str>>, Failure> {
+        if !asked.filter.asks_agent() {
+            return Ok(None);
+        }
+        Ok(self.header(id)?.and_then(|header| header.agent))
     }
 
     /// Names the items of excerpts.
@@ -115,34 +128,73 @@ impl LedgerSearch {
 /// The sessions that are asked, where not all are.
 pub(super) struct Only(pub(super) Option<Vec<SessionNo>>);
 
+impl Asked<'_> {
+    /// Whether a session of the ledger is shown from there: it is not left out, nor shown from a source.
+    pub(super) fn is_shown_from_ledger(&self, catalog: &Catalog, id: &str) -> bool {
+        let mut left_out = self.filter.sessions(true);
+        !self.is_shown_from_source(catalog, id) && left_out.all(|other| other != id)
+    }
+
+    fn is_shown_from_source(&self, catalog: &Catalog, id: &str) -> bool {
+        let entry = catalog.get(id);
+        entry.is_ok_and(|entry| self.filter.lets_source(entry.header.source))
+    }
+}
+
 impl Searcher {
-    /// Readies the ledger's index for a question; `None` when the ledger is not asked.
+    /// The ledger, where it is asked by its index.
+    pub(super) fn indexed_ledger(&self) -> Option<&LedgerSearch> {
+        self.ledger.as_ref().filter(|_| !self.scans_ledger)
+    }
+
+    /// This one, which looks through the ledger as through a source.
+    pub(super) fn scanning(&self, asked: &Asked<'_>, ledger: &LedgerSearch) -> Self {
+        let lets = |source: &&Arc<dyn Source>| asked.filter.lets_source(source.name());
+        let sources = self.library.sources();
+        let source = Arc::new(ledger.source());
+        let mut this = self.clone();
+        this.scans_ledger = true;
+        this.library = match sources.iter().all(|source| lets(&source)) {
+            true => self.library.with(source),
+            // What a source has that is left out is shown from the ledger.
+            false => {
+                this.indexes = None;
+                let some = sources.iter().filter(lets).cloned().collect();
+                Library::new(some, 0).with(source)
+            }
+        };
+        this
+    }
+
+    /// Readies the ledger's index for a question; `None` when it is not asked.
     pub(super) fn ledger_asked(
         &self,
         asked: &Asked<'_>,
         catalog: &Catalog,
     ) -> Result<Option<Only>, LibraryError> {
-        let ids: Vec<&str> = asked.filter.sessions(false).collect();
-        if let Some(id) = ids.iter().find(|id| !self.has(catalog, id)) {
-            return Err(LibraryError::NoSession((*id).to_owned()));
+        for id in asked.filter.sessions(false) {
+            if !self.has(catalog, id)? {
+                return Err(LibraryError::NoSession(id.to_owned()));
+            }
         }
-        let Some(ledger) = self
-            .ledger
-            .as_ref()
-            .filter(|_| asked.filter.lets_source(NAME))
-        else {
+        let ledger = self.indexed_ledger();
+        let Some(ledger) = ledger.filter(|_| asked.filter.lets_source(NAME)) else {
             return Ok(None);
         };
-        if ids.iter().any(|id| catalog.get(id).is_ok()) {
+        let mut ids = asked.filter.sessions(false);
+        if ids.any(|id| asked.is_shown_from_source(catalog, id)) {
             return Ok(None);
         }
-        ledger.only(asked).map(Some).map_err(|why| unanswered(&why))
+        ledger.only(asked).map(Some).map_err(unanswered)
     }
 
     /// Whether there is a session of this id that the caller may see.
-    pub(super) fn has(&self, catalog: &Catalog, id: &str) -> bool {
-        let in_ledger = |ledger: &LedgerSearch| ledger.header(id).is_some();
-        catalog.get(id).is_ok() || self.ledger.as_ref().is_some_and(in_ledger)
+    pub(super) fn has(&self, catalog: &Catalog, id: &str) -> Result<bool, LibraryError> {
+        match &self.ledger {
+            _ if catalog.get(id).is_ok() => Ok(true),
+            Some(ledger) => Ok(ledger.header(id).map_err(unanswered)?.is_some()),
+            None => Ok(false),
+        }
     }
 
     pub(super) fn in_ledger<'c>(
@@ -152,7 +204,7 @@ impl Searcher {
         only: Option<&[SessionNo]>,
         all: &mut Everything<'c>,
     ) -> Result<(), LibraryError> {
-        let Some(ledger) = &self.ledger else {
+        let Some(ledger) = self.indexed_ledger() else {
             return Ok(());
         };
         let look = Look {
@@ -160,21 +212,19 @@ impl Searcher {
             reach: &ledger.reach(),
             sessions: only,
             asked,
-            agent: &|_| None,
+            agent: &|no| ledger.agent_of(asked, no),
+            most: self.most,
         };
         let find = || {
             let inside = look.find()?;
-            let numbers: Vec<SessionNo> = inside.keys().copied().collect();
+            let numbers: Vec<SessionNo> = inside.iter().map(|one| one.session).collect();
             Ok((inside, ledger.index().sessions_by_no(&numbers)?))
         };
-        let (mut inside, sessions) = find().map_err(|why| unanswered(&why))?;
-        let excluded: Vec<&str> = asked.filter.sessions(true).collect();
+        let (inside, sessions) = find().map_err(unanswered)?;
+        let mut inside: HashMap<_, _> = inside.into_iter().map(|one| (one.session, one)).collect();
         for session in sessions {
-            let key = &*session.entry.key;
-            if catalog.get(key).is_ok() || excluded.contains(&key) {
-                continue;
-            }
-            if let Some(inside) = inside.remove(&session.no) {
+            let is_asked = asked.is_shown_from_ledger(catalog, &session.entry.key);
+            if let Some(inside) = inside.remove(&session.no).filter(|_| is_asked) {
                 all.sessions.push(Found {
                     evidence: inside.evidence,
                     updated: session.entry.updated,
@@ -189,32 +239,54 @@ impl Searcher {
 }
 
 impl LedgerSearch {
+    /// [`LedgerSearch::agent`] by a session's number. One that cannot be read has none: it is not shown either.
+    fn agent_of(&self, asked: &Asked<'_>, no: SessionNo) -> Option<Box<str>> {
+        if !asked.filter.asks_agent() {
+            return None;
+        }
+        let session = self.index().sessions_by_no(&[no]).ok()?.pop()?;
+        self.agent(asked, &session.entry.key).ok()?
+    }
+
     fn only(&self, asked: &Asked<'_>) -> Result<Only, Failure> {
         if let Some(id) = asked.filter.session() {
             let session = self.index().session(&realm_of(&self.scope.tenant), id)?;
             let reach = self.reach();
-            let seen = session.filter(|session| reach.holds(&session.shard));
+            let header = self.header(id)?;
+            let passes = header.is_some_and(|header| asked.filter.lets(&header));
+            let seen = session.filter(|session| passes && reach.holds(&session.shard));
             return Ok(Only(Some(seen.iter().map(|session| session.no).collect())));
         }
         if !asked.filter.asks_project() {
             return Ok(Only(None));
         }
-        // What an import noted of a project is in the session's header alone.
-        let sessions = self.index().sessions(&self.reach())?;
-        let is_of = |session: &&IndexedSession| {
-            self.header(&session.entry.key)
-                .is_some_and(|header| asked.filter.lets(&header))
-        };
-        Ok(Only(Some(
-            sessions
-                .iter()
-                .filter(is_of)
-                .map(|session| session.no)
-                .collect(),
-        )))
+        // What an import noted of a project is in the session's header alone. The newest are listed together.
+        let listing = self.source().list().map_err(|why| unlisted(&why))?;
+        let listed = listing.headers.iter().map(|header| (&*header.id, header));
+        let listed: HashMap<&str, _> = listed.collect();
+        let mut only = Vec::new();
+        for session in self.index().sessions(&self.reach())?.iter() {
+            let key = &*session.entry.key;
+            let passes = match listed.get(key) {
+                Some(header) => asked.filter.lets(header),
+                None if listing.truncated => {
+                    let header = self.header(key)?;
+                    header.is_some_and(|header| asked.filter.lets(&header))
+                }
+                None => false,
+            };
+            if passes {
+                only.push(session.no);
+            }
+        }
+        Ok(Only(Some(only)))
     }
 }
 
-pub(super) fn unanswered(why: &Failure) -> LibraryError {
-    LibraryError::Unavailable(why.clone())
+fn unlisted(why: &filrouge_sources::SourceError) -> Failure {
+    Failure::new(ErrorCode::StoreUnavailable, why.to_string()).with_hint(why.hint())
+}
+
+pub(super) fn unanswered(why: Failure) -> LibraryError {
+    LibraryError::Unavailable(why)
 }

@@ -1,64 +1,77 @@
 //! What is meant alike, though said in other words (DESIGN §10).
 //!
 //! Up to three lists are made one by their ranks: sessions that hold all words, messages that share the rarest of them,
-//! and messages whose meaning is nearest. Only what people and agents have said has a meaning here, not what tools print.
+//! and messages whose meaning is nearest.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use filrouge_sources::Role;
 use filrouge_sources::library::{Catalog, LibraryError};
-use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, Reach, SessionNo, TextIndex,
-};
-use filrouge_types::Failure;
+use filrouge_types::{ErrorCode, Failure};
 
-use super::ledger::Only;
-use super::ledger::unanswered;
-use super::rank::{fused, rounded};
-use super::sources::found;
-use super::{Asked, At, Everything, Found, InSession, Searcher};
+use super::cursor::Cursor;
+use super::ledger::{Only, unanswered};
+use super::near::{Near, Place, Whose, merged};
+use super::rank::{rounded, worth};
+use super::{Asked, At, Everything, Searcher, Told};
 use crate::ask::Mode;
 use crate::embed::quantized;
-use crate::feed::{SourceIndex, reach};
-use crate::spoken::{Spoken, folded_literal, kind};
+use crate::feed::reach;
 
-/// How many messages of each list are looked at.
-const NEAREST: usize = 100;
-/// How many of a session are shown.
+/// How many messages of a session are shown that only meaning has found, of each list.
 const OF_SESSION: usize = 3;
 
-/// A message that may mean the like, the best first.
-struct Near<'c> {
-    /// The session it is of.
-    key: Key<'c>,
-    session: SessionNo,
-    document: DocumentNo,
-}
-
-/// A session of an index.
-#[derive(Clone)]
-struct Key<'c> {
-    id: Box<str>,
-    updated: i64,
-    entry: Option<&'c filrouge_sources::library::Entry>,
-}
-
-enum Index<'q> {
-    OfSource(Arc<SourceIndex>),
-    OfLedger(&'q dyn TextIndex),
-}
-
-/// One index with the sessions of it that are asked.
-struct Place<'q, 'c> {
-    index: Index<'q>,
-    reach: Reach,
-    only: Option<Vec<SessionNo>>,
-    /// The sessions of a source; of the ledger they are looked up.
-    entries: Option<HashMap<SessionNo, &'c filrouge_sources::library::Entry>>,
+/// A question as a vector.
+pub(super) struct Meant {
+    /// By whom it was embedded.
+    pub(super) embedder: String,
+    pub(super) vector: Vec<i8>,
 }
 
 impl Searcher {
+    /// The question as a vector; `None` without an embedder, or when it fails, which is told. What has begun with meaning
+    /// goes on with it, and what has begun without it without: else pages would not follow each other.
+    pub(super) fn embedded(
+        &self,
+        text: &str,
+        cursor: Option<&Cursor>,
+        told: &mut Told,
+    ) -> Result<Option<Meant>, LibraryError> {
+        let begun = cursor.map(|cursor| cursor.embedded);
+        let by_words = "what means the like was looked for by its words alone";
+        let embedder = match &self.embedder {
+            Some(_) if begun == Some(false) => {
+                told.notice(format!("as on the page before, {by_words}"));
+                return Ok(None);
+            }
+            Some(embedder) => embedder,
+            None => {
+                told.notice(format!("no embedder is set up: {by_words}"));
+                let text = "the page before was found by its meaning, and no embedder is set up";
+                return match begun {
+                    Some(true) => Err(unanswered(Failure::new(ErrorCode::Overloaded, text))),
+                    _ => Ok(None),
+                };
+            }
+        };
+        match embedder.embed(&[text]) {
+            Ok(vectors) => {
+                let vector = vectors.first().map(|vector| quantized(vector));
+                // Of zeroes everything is as near.
+                let vector = vector.filter(|vector| vector.iter().any(|x| *x != 0));
+                Ok(vector.map(|vector| Meant {
+                    embedder: embedder.id().to_owned(),
+                    vector,
+                }))
+            }
+            Err(why) if begun == Some(true) => Err(unanswered(why.into())),
+            Err(why) => {
+                tracing::warn!(code = why.code().as_str(), %why, "a question cannot be embedded");
+                told.notice(format!("{by_words}: {why}"));
+                Ok(None)
+            }
+        }
+    }
+
     /// Adds what is near, and orders everything by its places in the lists.
     pub(super) fn by_meaning<'c>(
         &self,
@@ -67,362 +80,128 @@ impl Searcher {
         ledger: Option<Only>,
         all: &mut Everything<'c>,
     ) -> Result<(), LibraryError> {
-        let text = asked
-            .ask
-            .similar
-            .clone()
-            .unwrap_or_else(|| asked.question.plain());
-        let places = self.places(asked, catalog, ledger);
+        let places = self.places(asked, catalog, ledger, &mut all.told);
         if places.is_empty() {
             let text = "nothing is indexed: what means the like is found by an index alone (filrouge index update)";
-            all.notices.push(text.to_owned());
-            return Ok(());
+            all.told.notice(text.to_owned());
         }
-        let vector = self.vector(&text, all);
-        let mut lists = Vec::new();
-        let mut look = || {
-            if asked.ask.mode != Mode::Meaning || vector.is_none() {
-                lists.push(asked.sharing(catalog, &places, &text)?);
+        let (mut sharing, mut meant) = (Vec::new(), Vec::new());
+        for place in &places {
+            match asked.lists(catalog, place) {
+                Ok((by_words, by_meaning)) => {
+                    sharing.push(by_words);
+                    meant.push(by_meaning);
+                }
+                // The ledger is looked through instead; of a source what only meaning finds is missing.
+                Err(why) if matches!(place.whose, Whose::Ledger(_)) => return Err(unanswered(why)),
+                Err(why) => all.told.unanswered(&why),
             }
-            if let Some((embedder, vector)) = &vector {
-                lists.push(asked.near(catalog, &places, embedder, vector)?);
-            }
-            Ok(())
-        };
-        look().map_err(|why: Failure| unanswered(&why))?;
-        asked.fuse(lists, all);
+        }
+        asked.fuse([merged(sharing), merged(meant)], all);
         Ok(())
-    }
-
-    /// The vector of a text with its embedder's id; `None` without an embedder, or when it fails, which is told.
-    fn vector(&self, text: &str, all: &mut Everything<'_>) -> Option<(String, Vec<i8>)> {
-        let Some(embedder) = &self.embedder else {
-            let text =
-                "no embedder is set up: what means the like was looked for by its words alone";
-            all.notices.push(text.to_owned());
-            return None;
-        };
-        match embedder.embed(&[text]) {
-            Ok(vectors) => {
-                let first = vectors.first()?;
-                Some((embedder.id().to_owned(), quantized(first)))
-            }
-            Err(why) => {
-                tracing::warn!(code = why.code().as_str(), %why, "a question cannot be embedded");
-                all.notices
-                    .push(format!("looked for by words alone: {why}"));
-                None
-            }
-        }
     }
 
     fn places<'q, 'c>(
         &'q self,
         asked: &Asked<'_>,
         catalog: &'c Catalog,
-        ledger: Option<Only>,
+        only: Option<Only>,
+        told: &mut Told,
     ) -> Vec<Place<'q, 'c>> {
         let mut places = Vec::new();
         for source in 0..self.library.sources().len() {
-            if let Some((index, known)) = self.known(asked, catalog, source) {
+            if let Some((index, known)) = self.known(asked, catalog, source)
+                && !known.by_no.is_empty()
+            {
+                told.known_at(known.as_of);
                 places.push(Place {
-                    index: Index::OfSource(index),
                     reach: reach(),
                     only: known.only(),
-                    entries: Some(known.by_no),
+                    whose: Whose::Source(index, known.by_no),
                 });
             }
         }
-        if let (Some(search), Some(only)) = (&self.ledger, ledger) {
+        if let (Some(search), Some(only)) = (self.indexed_ledger(), only) {
             places.push(Place {
-                index: Index::OfLedger(search.index()),
                 reach: search.reach(),
                 only: only.0,
-                entries: None,
+                whose: Whose::Ledger(search),
             });
         }
         places
     }
 }
 
-impl Index<'_> {
-    fn get(&self) -> &dyn TextIndex {
-        match self {
-            Self::OfSource(index) => &**index.index(),
-            Self::OfLedger(index) => *index,
-        }
-    }
-}
-
-impl<'c> Place<'_, 'c> {
-    /// The sessions of candidates; those that are not asked have none.
-    fn keys(
-        &self,
-        catalog: &Catalog,
-        candidates: &[Candidate],
-    ) -> Result<HashMap<SessionNo, Key<'c>>, Failure> {
-        if let Some(entries) = &self.entries {
-            let key = |c: &Candidate| {
-                let entry = *entries.get(&c.session)?;
-                let (id, updated) = (entry.header.id.clone(), entry.header.updated);
-                Some((
-                    c.session,
-                    Key {
-                        id,
-                        updated,
-                        entry: Some(entry),
-                    },
-                ))
-            };
-            return Ok(candidates.iter().filter_map(key).collect());
-        }
-        let mut numbers: Vec<SessionNo> = candidates.iter().map(|c| c.session).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let sessions = self.index.get().sessions_by_no(&numbers)?;
-        let own = sessions
-            .into_iter()
-            .filter(|s| catalog.get(&s.entry.key).is_err());
-        let key = own.map(|session| {
-            let (id, updated) = (session.entry.key, session.entry.updated);
-            (
-                session.no,
-                Key {
-                    id,
-                    updated,
-                    entry: None,
-                },
-            )
-        });
-        Ok(key.collect())
-    }
-}
+/// Messages that share words, and messages whose meaning is near.
+type Lists<'c> = (Vec<Near<'c>>, Vec<Near<'c>>);
 
 impl Asked<'_> {
-    /// A message that is near, if it passes the filters and holds nothing that must be absent.
-    fn passes(
+    /// What one index gives. Where meaning alone is asked for, and there is one, words do not count.
+    fn lists<'c>(
         &self,
-        index: &dyn TextIndex,
-        agent: Option<&str>,
-        document: DocumentNo,
-    ) -> Result<bool, Failure> {
-        let mut passes = false;
-        index.bodies(&[document], &mut |_, body| {
-            passes = Spoken::decode(body).is_ok_and(|spoken| {
-                self.filter.lets_spoken(agent, &spoken) && self.question.matcher.lets(&spoken)
-            });
-            false
-        })?;
-        Ok(passes)
-    }
-
-    fn kinds(&self) -> u32 {
-        let answers = match self.ask.similar {
-            Some(_) => 0,
-            None => 1 << kind(Some(Role::Assistant)),
+        catalog: &Catalog,
+        place: &Place<'_, 'c>,
+    ) -> Result<Lists<'c>, Failure> {
+        let by_words = match self.meant {
+            Some(_) if self.ask.mode == Mode::Meaning => Vec::new(),
+            _ => place.sharing(self, catalog)?,
         };
-        self.filter.kinds() & (1 << kind(Some(Role::User)) | answers)
-    }
-
-    fn of_index<'a>(
-        &'a self,
-        place: &'a Place<'_, '_>,
-        terms: &'a [Vec<String>],
-    ) -> CandidateQuery<'a> {
-        CandidateQuery {
-            reach: &place.reach,
-            sessions: place.only.as_deref(),
-            kinds: self.kinds(),
-            since: self.filter.since(),
-            until: self.filter.until(),
-            terms,
-            any: true,
-        }
-    }
-
-    /// The messages whose meaning is nearest, of all indexes.
-    fn near<'c>(
-        &self,
-        catalog: &Catalog,
-        places: &[Place<'_, 'c>],
-        embedder: &str,
-        vector: &[i8],
-    ) -> Result<Vec<Near<'c>>, Failure> {
-        let mut near = Vec::new();
-        for (place, one) in places.iter().enumerate() {
-            let query = self.of_index(one, &[]);
-            let ranked = one.index.get().nearest(embedder, vector, &query, NEAREST)?;
-            near.extend(
-                ranked
-                    .into_iter()
-                    .map(|(candidate, product)| (i64::from(product), place, candidate)),
-            );
-        }
-        self.best(catalog, places, near)
-    }
-
-    /// The messages that share the rarest of the words, of all indexes.
-    fn sharing<'c>(
-        &self,
-        catalog: &Catalog,
-        places: &[Place<'_, 'c>],
-        text: &str,
-    ) -> Result<Vec<Near<'c>>, Failure> {
-        let terms = shared_words(text);
-        let mut sharing = Vec::new();
-        for (place, one) in places.iter().enumerate() {
-            let candidates = one.index.get().candidates(&self.of_index(one, &terms))?;
-            let worth = worth_of_terms(&terms, &candidates);
-            let score = |met: u64| {
-                worth
-                    .iter()
-                    .enumerate()
-                    .filter(|(bit, _)| met >> bit & 1 == 1)
-                    .map(|(_, w)| w)
-                    .sum::<f64>()
-            };
-            sharing.extend(
-                candidates
-                    .iter()
-                    .map(|c| (rounded(score(c.met)), place, *c)),
-            );
-        }
-        self.best(catalog, places, sharing)
-    }
-
-    /// The best of a list, with their sessions.
-    fn best<'c>(
-        &self,
-        catalog: &Catalog,
-        places: &[Place<'_, 'c>],
-        mut list: Vec<(i64, usize, Candidate)>,
-    ) -> Result<Vec<Near<'c>>, Failure> {
-        list.sort_unstable_by_key(|(score, place, c)| {
-            (
-                std::cmp::Reverse(*score),
-                *place,
-                std::cmp::Reverse(c.document),
-            )
-        });
-        list.truncate(2 * NEAREST);
-        let mut keys = Vec::new();
-        for (place, one) in places.iter().enumerate() {
-            let own: Vec<Candidate> = list
-                .iter()
-                .filter(|(_, p, _)| *p == place)
-                .map(|(.., c)| *c)
-                .collect();
-            keys.push(one.keys(catalog, &own)?);
-        }
-        let mut best = Vec::new();
-        for (_, place, candidate) in list {
-            let known = keys
-                .get(place)
-                .and_then(|keys| keys.get(&candidate.session));
-            let (Some(key), Some(one)) = (known, places.get(place)) else {
-                continue;
-            };
-            let agent = key.entry.and_then(|entry| entry.header.agent.clone());
-            if best.len() < NEAREST
-                && self.passes(one.index.get(), agent.as_deref(), candidate.document)?
-            {
-                best.push(Near {
-                    key: key.clone(),
-                    session: candidate.session,
-                    document: candidate.document,
-                });
-            }
-        }
-        Ok(best)
+        let by_meaning = match self.meant {
+            Some(meant) => place.meant(self, catalog, meant)?,
+            None => Vec::new(),
+        };
+        Ok((by_words, by_meaning))
     }
 
     /// One order of several lists: what was found by words in its order, and the messages that are near.
-    fn fuse<'c>(&self, lists: Vec<Vec<Near<'c>>>, all: &mut Everything<'c>) {
+    fn fuse<'c>(&self, lists: [Vec<Near<'c>>; 2], all: &mut Everything<'c>) {
         self.order(&mut all.sessions);
-        let mut places: HashMap<Box<str>, Vec<usize>> = HashMap::new();
-        for (rank, found) in all.sessions.iter().enumerate() {
-            places.insert(found.id.clone(), vec![rank]);
+        let ranks = 0..all.sessions.len();
+        let mut worths: Vec<f64> = ranks.map(worth).collect();
+        // Where the sessions of the lists are among all.
+        let ids = lists.iter().flatten().map(|near| (near.id.clone(), None));
+        let mut places: HashMap<Box<str>, Option<usize>> = ids.collect();
+        for (at, found) in all.sessions.iter().enumerate() {
+            if let Some(place) = places.get_mut(&found.id) {
+                *place = Some(at);
+            }
         }
         for list in lists {
-            let mut rank = 0;
-            let mut here: HashMap<Box<str>, usize> = HashMap::new();
+            let (mut rank, mut here) = (0, HashMap::new());
             for near in list {
-                let shown = here.entry(near.key.id.clone()).or_insert(0);
+                let Some(place) = places.get_mut(&near.id) else {
+                    continue;
+                };
+                let at = *place.get_or_insert(all.sessions.len());
+                let shown: &mut usize = here.entry(at).or_default();
                 *shown += 1;
-                if *shown == 1 {
-                    places.entry(near.key.id.clone()).or_default().push(rank);
+                let (first, shows) = (*shown == 1, *shown <= OF_SESSION);
+                if at == all.sessions.len() {
+                    worths.push(0.0);
+                    all.sessions.push(near.into());
+                } else if shows {
+                    add(&near, all, at);
+                }
+                if first && let Some(sum) = worths.get_mut(at) {
+                    *sum += worth(rank);
                     rank += 1;
                 }
-                if *shown <= OF_SESSION {
-                    add(near, all);
-                }
             }
         }
-        for found in &mut all.sessions {
-            let ranks = places.get(&found.id).into_iter().flatten().copied();
-            found.score = rounded(fused(ranks));
+        for (found, worth) in all.sessions.iter_mut().zip(worths) {
+            found.score = rounded(worth);
         }
     }
 }
 
-/// Adds a message that is near to its session, unless that was found by words.
-fn add<'c>(near: Near<'c>, all: &mut Everything<'c>) {
-    let known = all
-        .sessions
-        .iter_mut()
-        .find(|found| found.id == near.key.id);
-    match known {
-        Some(Found {
-            evidence,
-            at: At::Indexed(_, inside) | At::Ledger(inside),
-            ..
-        }) => {
-            if evidence.matches == 0 && !inside.held.contains(&near.document) {
-                inside.held.push(near.document);
-            }
-        }
-        Some(_) => {}
-        None => {
-            let mut inside = InSession {
-                session: near.session,
-                held: vec![near.document],
-                ..InSession::default()
-            };
-            inside.evidence.exact = true;
-            let evidence = inside.evidence;
-            all.sessions.push(match near.key.entry {
-                Some(entry) => found(entry, evidence, At::Indexed(entry, inside)),
-                None => Found {
-                    id: near.key.id,
-                    updated: near.key.updated,
-                    evidence,
-                    score: 0,
-                    at: At::Ledger(inside),
-                },
-            });
-        }
+/// Adds a message that is near to its session.
+fn add(near: &Near<'_>, all: &mut Everything<'_>, at: usize) {
+    if let Some(At::Indexed(_, inside) | At::Ledger(inside)) =
+        all.sessions.get_mut(at).map(|found| &mut found.at)
+        && inside.session == near.session
+        && !inside.near.contains(&near.document)
+    {
+        inside.near.push(near.document);
+        inside.likely = 1.0;
     }
-}
-
-/// The words of a question, as terms of which any may be met.
-fn shared_words(text: &str) -> Vec<Vec<String>> {
-    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
-    let mut words: Vec<String> = words
-        .map(folded_literal)
-        .filter(|w| filrouge_store::text_index::narrows(w))
-        .collect();
-    words.sort_unstable();
-    words.dedup();
-    words.truncate(32);
-    words.into_iter().map(|word| vec![word]).collect()
-}
-
-/// What each term is worth: the more, the fewer of the candidates hold it.
-fn worth_of_terms(terms: &[Vec<String>], candidates: &[Candidate]) -> Vec<f64> {
-    #[allow(clippy::cast_precision_loss)]
-    let worth = |bit: usize| {
-        let held = candidates.iter().filter(|c| c.met >> bit & 1 == 1).count();
-        (1.0 + candidates.len() as f64 / (1.0 + held as f64)).ln()
-    };
-    (0..terms.len()).map(worth).collect()
 }

@@ -1,21 +1,24 @@
 //! One question put to everything: foreign histories and the ledger, by their indexes where these know them as they are,
 //! by looking through the rest.
 
+mod answered;
 mod cursor;
 mod indexed;
 mod ledger;
 mod meaning;
+mod near;
 mod page;
 pub(crate) mod rank;
+mod show;
 mod sources;
 pub(crate) mod weigh;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use filrouge_sources::Header;
 use filrouge_sources::library::{Catalog, Entry, Library, LibraryError};
-use filrouge_types::{Clock, SystemClock};
+use filrouge_store::text_index::TITLE;
+use filrouge_types::{Clock, Failure, SystemClock};
 
 use crate::answer::Results;
 use crate::ask::{Ask, Mode, Order};
@@ -27,9 +30,11 @@ use crate::spoken::Spoken;
 use cursor::Cursor;
 use indexed::InSession;
 pub use ledger::LedgerSearch;
-#[cfg(test)]
-pub(crate) use page::EXCERPTS;
+use meaning::Meant;
+use page::Page;
 use rank::{Evidence, rounded};
+#[cfg(test)]
+pub(crate) use show::EXCERPTS;
 use weigh::{Words, weigh};
 
 /// What an index tells of a history is used without another look for so long: the bound of [`Results::as_of`].
@@ -41,8 +46,12 @@ pub struct Searcher {
     library: Library,
     indexes: Option<Arc<Indexes>>,
     ledger: Option<LedgerSearch>,
+    /// Whether the ledger is among the sources of `library`, to be looked through.
+    scans_ledger: bool,
     embedder: Option<Arc<dyn Embedder>>,
     clock: Arc<dyn Clock>,
+    /// How many candidates of an index are looked through.
+    most: usize,
 }
 
 /// A question, ready to be answered.
@@ -53,6 +62,9 @@ struct Asked<'a> {
     words: &'a Words,
     stopped: &'a (dyn Fn() -> bool + Sync),
     now: i64,
+    /// What is to mean the like; empty where nothing is.
+    text: &'a str,
+    meant: Option<&'a Meant>,
 }
 
 /// A session in which something was found.
@@ -78,14 +90,36 @@ enum At<'c> {
 #[derive(Default)]
 struct Everything<'c> {
     sessions: Vec<Found<'c>>,
+    told: Told,
+}
+
+/// What is told beside what was found.
+#[derive(Clone, Default)]
+struct Told {
     notices: Vec<String>,
     /// When what an index told was known to be so, the oldest; milliseconds since 1970.
     as_of: Option<i64>,
 }
 
-impl Everything<'_> {
+impl Told {
     fn known_at(&mut self, at: i64) {
         self.as_of = Some(self.as_of.map_or(at, |other| other.min(at)));
+    }
+
+    /// Tells it once.
+    fn notice(&mut self, text: String) {
+        if !self.notices.contains(&text) {
+            self.notices.push(text);
+        }
+    }
+
+    /// Names an index that does not answer.
+    fn unanswered(&mut self, why: &Failure) {
+        tracing::warn!(code = why.code.as_str(), detail = %why.detail, "a search index does not answer");
+        self.notice(format!(
+            "a search index does not answer, its history was looked through: {}",
+            why.detail
+        ));
     }
 }
 
@@ -97,8 +131,10 @@ impl Searcher {
             library,
             indexes: None,
             ledger: None,
+            scans_ledger: false,
             embedder: None,
             clock: Arc::new(SystemClock),
+            most: indexed::LOOKED_THROUGH,
         }
     }
 
@@ -109,7 +145,8 @@ impl Searcher {
         self
     }
 
-    /// Searches a ledger as well. What a source of the library has under the same id is shown from there.
+    /// Searches a ledger as well. What a source of the library has under the same id is shown from there, unless that
+    /// source is left out.
     #[must_use]
     pub fn with_ledger(mut self, ledger: LedgerSearch) -> Self {
         self.ledger = Some(ledger);
@@ -130,6 +167,14 @@ impl Searcher {
         self
     }
 
+    /// Looks through at most so many candidates of an index before it answers, and estimates how many of the others hold
+    /// what is looked for; 1,000 unless told. What is shown is never estimated.
+    #[must_use]
+    pub const fn looking_through(mut self, candidates: usize) -> Self {
+        self.most = candidates;
+        self
+    }
+
     /// The sources.
     #[must_use]
     pub const fn library(&self) -> &Library {
@@ -141,7 +186,8 @@ impl Searcher {
     ///
     /// # Errors
     /// [`LibraryError::Invalid`] for a query or a cursor that cannot be understood; it names the character.
-    /// [`LibraryError::NoSession`] for a session that is nowhere. [`LibraryError::GivenUp`].
+    /// [`LibraryError::NoSession`] for a session that is nowhere. [`LibraryError::Unavailable`] when the ledger does not
+    /// answer, or an embedder that the page before was found by. [`LibraryError::GivenUp`].
     pub fn search(
         &self,
         ask: &Ask,
@@ -164,47 +210,70 @@ impl Searcher {
         let question =
             Question::of(ask).map_err(|wrong| LibraryError::Invalid(wrong.to_string()))?;
         let filter = question.filter();
-        let words = Words::of(&question);
+        let page = Page::of(ask, &filter, cursor.as_ref())?;
+        let (mut told, text) = (Told::default(), question.meant(ask));
+        let meant = match text.is_empty() {
+            true => None,
+            false => self.embedded(&text, cursor.as_ref(), &mut told)?,
+        };
         let asked = Asked {
             ask,
             question: &question,
             filter: &filter,
-            words: &words,
+            words: &Words::of(&question),
             stopped,
             now,
+            text: &text,
+            meant: meant.as_ref(),
         };
-        let page = page::Page::of(ask, &filter)?;
-        let mut all = Everything::default();
-        let searcher = self.ready(&asked, &mut all);
-        let catalog = searcher.library.catalog();
-        searcher.everything(&asked, &catalog, &mut all)?;
-        if stopped() {
+        self.answer(&asked, &page, told)
+    }
+
+    /// Answers by the ledger's index; while that was never complete, or when it does not answer, the ledger is looked
+    /// through like every source.
+    fn answer(
+        &self,
+        asked: &Asked<'_>,
+        page: &Page<'_>,
+        told: Told,
+    ) -> Result<Results, LibraryError> {
+        let ledger = self.ledger.as_ref();
+        let Some(ledger) = ledger.filter(|_| asked.filter.lets_source(ledger::NAME)) else {
+            return self.found(asked, page, told);
+        };
+        let mut without = told.clone();
+        match ledger.caught_up(asked.stopped) {
+            Ok(Some(as_of)) => {
+                let mut told = told;
+                told.known_at(as_of);
+                match self.found(asked, page, told) {
+                    Err(LibraryError::Unavailable(why)) => without.unanswered(&why),
+                    answer => return answer,
+                }
+            }
+            Ok(None) => {}
+            Err(why) => without.unanswered(&why),
+        }
+        self.scanning(asked, ledger).found(asked, page, without)
+    }
+
+    fn found(
+        &self,
+        asked: &Asked<'_>,
+        page: &Page<'_>,
+        told: Told,
+    ) -> Result<Results, LibraryError> {
+        let catalog = self.library.catalog();
+        let mut all = Everything {
+            sessions: Vec::new(),
+            told,
+        };
+        self.everything(asked, &catalog, &mut all)?;
+        if (asked.stopped)() {
             return Err(LibraryError::GivenUp);
         }
         asked.order(&mut all.sessions);
-        page.results(&searcher, &asked, &catalog, all, cursor.as_ref())
-    }
-
-    /// Lets the ledger's index learn what was written last. While it was never complete, or when it does not answer, the
-    /// ledger is looked through like every source.
-    fn ready(&self, asked: &Asked<'_>, all: &mut Everything<'_>) -> Self {
-        let ledger = self.ledger.as_ref();
-        let Some(ledger) = ledger.filter(|_| asked.filter.lets_source(ledger::NAME)) else {
-            return self.clone();
-        };
-        match ledger.caught_up(asked.stopped) {
-            Ok(Some(as_of)) => {
-                all.known_at(as_of);
-                return self.clone();
-            }
-            Ok(None) => {}
-            Err(why) => all.unanswered(&why),
-        }
-        Self {
-            library: self.library.with(Arc::new(ledger.source())),
-            ledger: None,
-            ..self.clone()
-        }
+        page.results(self, asked, &catalog, all)
     }
 
     fn everything<'c>(
@@ -214,8 +283,7 @@ impl Searcher {
         all: &mut Everything<'c>,
     ) -> Result<(), LibraryError> {
         let ledger = self.ledger_asked(asked, catalog)?;
-        let by_words = asked.ask.mode != Mode::Meaning && asked.ask.similar.is_none();
-        if by_words {
+        if asked.is_by_words() {
             self.in_sources(asked, catalog, all);
             if let Some(only) = &ledger {
                 self.in_ledger(asked, catalog, only.0.as_deref(), all)?;
@@ -224,22 +292,26 @@ impl Searcher {
                 found.score = rounded(found.evidence.score(found.updated, asked.now));
             }
         }
-        if asked.ask.mode != Mode::Words || asked.ask.similar.is_some() {
+        if !asked.text.is_empty() {
             self.by_meaning(asked, catalog, ledger, all)?;
         }
         Ok(())
     }
-
-    /// The header of a session that was found; `None` when it has gone, or is not the caller's to see.
-    fn header(&self, found: &Found<'_>) -> Option<Arc<Header>> {
-        match &found.at {
-            At::Scanned(entry) | At::Indexed(entry, _) => Some(entry.header.clone()),
-            At::Ledger(_) => self.ledger.as_ref()?.header(&found.id).map(Arc::new),
-        }
-    }
 }
 
 impl Asked<'_> {
+    /// Whether what holds all words is looked for. Where nothing has a meaning, filters alone are asked.
+    fn is_by_words(&self) -> bool {
+        let by_meaning = self.ask.mode == Mode::Meaning && !self.text.is_empty();
+        self.ask.similar.is_none() && !by_meaning
+    }
+
+    /// The kinds of documents that are looked at: titles only for what stands in them.
+    fn kinds(&self) -> u32 {
+        let titles = u32::from(self.question.matcher.wanted != 0) << TITLE;
+        self.filter.kinds() & (titles | !(1 << TITLE))
+    }
+
     /// What speaks for a message or a title of a session whose agent is `agent`, if it passes.
     fn weigh(&self, agent: Option<&str>, spoken: &Spoken<'_>) -> Option<Evidence> {
         let passes = self.filter.lets_spoken(agent, spoken);

@@ -1,66 +1,92 @@
-//! One page of what was found, with excerpts.
+//! One page of what was found, and the totals.
 
-use filrouge_sources::Header;
 use filrouge_sources::library::list::Row;
 use filrouge_sources::library::{Catalog, LibraryError};
-use filrouge_store::text_index::{DocumentNo, Reach, TextIndex};
-use filrouge_types::Failure;
 
 use super::cursor::Cursor;
-use super::indexed::answer_to;
-use super::{Asked, At, Everything, Found, InSession, Searcher};
-use crate::answer::{Excerpt, Hit, Results};
+use super::indexed::rounded;
+use super::show::{EXCERPTS, EXCERPTS_MAX, Shown};
+use super::{Asked, At, Everything, Found, Searcher};
+use crate::answer::{Hit, Results};
 use crate::ask::Ask;
-use crate::excerpt::Cutter;
-use crate::feed::reach;
 use crate::filter::Filter;
-use crate::spoken::Spoken;
 
 /// How many sessions a page has when no limit is given, and at most.
 const LIMIT: usize = 20;
 const LIMIT_MAX: usize = 500;
-/// How many excerpts of a session are shown when no number is given, and at most.
-pub(crate) const EXCERPTS: usize = 5;
-const EXCERPTS_MAX: usize = 1_000;
 
-/// How much is shown at once.
-pub(super) struct Page {
+/// How much is shown at once, and behind what.
+pub(super) struct Page<'a> {
     /// Whether one session is searched alone.
     alone: bool,
     limit: usize,
     excerpts: usize,
+    cursor: Option<&'a Cursor>,
 }
 
-/// Excerpts of one session, as they are found.
-struct Shown {
-    excerpts: Vec<Excerpt>,
-    /// How many matches were seen.
-    seen: usize,
-    /// How many were seen when the excerpts were full; 0: not yet.
-    end: usize,
-    most: usize,
-    /// How many matches were shown on pages before.
-    skip: usize,
+/// What all pages come to: counted where it is known, estimated where it is not.
+struct Totals {
+    sessions: f64,
+    matches: f64,
+    /// How many sessions are estimated.
+    estimated: usize,
 }
 
-impl Shown {
-    /// Takes a match; whether that was enough.
-    fn take(&mut self, excerpts: impl FnOnce() -> Vec<Excerpt>) -> bool {
-        self.seen += 1;
-        let full = self.excerpts.len() >= self.most;
-        if full && self.end == 0 {
-            self.end = self.seen - 1;
+impl Totals {
+    fn of(all: &[Found<'_>]) -> Self {
+        let mut totals = Self {
+            sessions: 0.0,
+            matches: 0.0,
+            estimated: 0,
+        };
+        for found in all {
+            let (likely, about) = found.estimated();
+            totals.sessions += likely;
+            totals.matches += about;
+            totals.estimated += usize::from(!found.evidence.exact);
         }
-        if self.seen > self.skip && !full {
-            self.excerpts.extend(excerpts());
-            self.excerpts.truncate(self.most);
-        }
-        full
+        totals
+    }
+
+    /// Puts what a session has come to in place of what was thought of it.
+    fn know(&mut self, found: &Found<'_>, hit: Option<&Hit>) {
+        let (likely, about) = found.estimated();
+        #[allow(clippy::cast_precision_loss)]
+        let matches = hit.map_or(0.0, |hit| hit.matches as f64);
+        self.sessions += f64::from(u8::from(hit.is_some())) - likely;
+        self.matches += matches - about;
+        let known = !found.evidence.exact && hit.is_none_or(|hit| hit.exact);
+        self.estimated -= usize::from(known);
     }
 }
 
-impl Page {
-    pub(super) fn of(ask: &Ask, filter: &Filter<'_>) -> Result<Self, LibraryError> {
+impl Found<'_> {
+    /// How likely the session holds it, and in how many messages about.
+    fn estimated(&self) -> (f64, f64) {
+        match &self.at {
+            #[allow(clippy::cast_precision_loss)]
+            At::Scanned(_) => (1.0, self.evidence.matches as f64),
+            At::Indexed(_, inside) | At::Ledger(inside) => (inside.likely, inside.about),
+        }
+    }
+
+    /// Whether the session is shown without another look.
+    fn is_sure(&self) -> bool {
+        match &self.at {
+            At::Scanned(_) => true,
+            At::Indexed(_, inside) | At::Ledger(inside) => {
+                !inside.held.is_empty() || !inside.near.is_empty()
+            }
+        }
+    }
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn of(
+        ask: &Ask,
+        filter: &Filter<'_>,
+        cursor: Option<&'a Cursor>,
+    ) -> Result<Self, LibraryError> {
         let bounded = |name, asked, default, most| match asked {
             0 => Ok(default),
             _ if asked <= most => Ok(asked),
@@ -72,196 +98,98 @@ impl Page {
             alone: filter.session().is_some(),
             limit: bounded("limit", ask.limit, LIMIT, LIMIT_MAX)?,
             excerpts: bounded("excerpts", ask.excerpts, EXCERPTS, EXCERPTS_MAX)?,
+            cursor,
         })
     }
 
-    /// The page behind `cursor`.
     pub(super) fn results(
         &self,
         searcher: &Searcher,
         asked: &Asked<'_>,
         catalog: &Catalog,
         all: Everything<'_>,
-        cursor: Option<&Cursor>,
     ) -> Result<Results, LibraryError> {
-        let (mut total_sessions, mut total_matches) = (all.sessions.len(), 0);
-        let mut exact = true;
-        for found in &all.sessions {
-            total_matches += found.evidence.matches;
-            exact &= found.evidence.exact;
-        }
+        let mut totals = Totals::of(&all.sessions);
         let is_new = |found: &&Found<'_>| {
-            cursor.is_none_or(|cursor| !cursor.is_behind(found.score, found.updated, &found.id))
+            let behind = |c: &Cursor| c.is_behind(found.score, found.updated, &found.id);
+            !self.cursor.is_some_and(behind)
         };
         let mut rest = all.sessions.iter().filter(is_new);
         let (mut sessions, mut next) = (Vec::new(), None);
         while sessions.len() < self.limit {
             let Some(found) = rest.next() else { break };
-            if (asked.stopped)() {
-                return Err(LibraryError::GivenUp);
+            let shown = self.hit(searcher, asked, found)?;
+            totals.know(found, shown.as_ref().map(|(hit, _)| hit));
+            if let Some((hit, end)) = shown {
+                next = Some(self.behind(asked, found, end));
+                sessions.push(hit);
             }
-            let skip = cursor.filter(|c| *c.id == *found.id).map_or(0, |c| c.shown);
-            let Some((hit, end)) = self.hit(searcher, asked, found, skip)? else {
-                total_sessions -= 1;
-                total_matches -= found.evidence.matches;
-                continue;
-            };
-            next = Some(Cursor {
-                score: found.score,
-                updated: found.updated,
-                id: found.id.to_string(),
-                shown: if self.alone { end } else { 0 },
-                now: asked.now,
-            });
-            sessions.push(hit);
         }
-        let more = rest.next().is_some() || next.as_ref().is_some_and(|c| c.shown > 0);
+        let mut more = next.as_ref().is_some_and(|c| c.shown > 0);
+        // A page that is said to follow has something to show.
+        while let Some(found) = rest.next().filter(|_| !more) {
+            more = found.is_sure() || self.hit(searcher, asked, found)?.is_some();
+            if !more {
+                totals.know(found, None);
+            }
+        }
         Ok(Results {
+            total_sessions: rounded(totals.sessions).max(sessions.len()),
+            total_matches: rounded(totals.matches),
+            exact: totals.estimated == 0,
             sessions,
-            total_sessions,
-            total_matches,
-            exact,
-            as_of: all.as_of,
+            as_of: all.told.as_of,
             next_cursor: next.filter(|_| more).map(|c| c.write(asked.ask)),
-            notices: notices(searcher, asked, catalog, all.notices),
+            notices: notices(searcher, asked, catalog, all.told.notices),
         })
     }
 
-    /// A session with excerpts of the matches behind the first `skip`, and how many were shown then, 0 for all; `None`
-    /// when it does not hold what is looked for after all, or has gone.
+    /// Behind a session of which matches up to `end` were shown, 0 for all.
+    fn behind(&self, asked: &Asked<'_>, found: &Found<'_>, end: usize) -> Cursor {
+        Cursor {
+            score: found.score,
+            updated: found.updated,
+            id: found.id.to_string(),
+            shown: if self.alone { end } else { 0 },
+            now: asked.now,
+            embedded: asked.meant.is_some(),
+        }
+    }
+
+    /// A session with excerpts of what was not shown yet, and how many matches were shown then, 0 for all; `None` when it
+    /// does not hold what is looked for after all, or has gone.
     fn hit(
         &self,
         searcher: &Searcher,
         asked: &Asked<'_>,
         found: &Found<'_>,
-        skip: usize,
     ) -> Result<Option<(Hit, usize)>, LibraryError> {
-        let Some(header) = searcher.header(found) else {
+        if (asked.stopped)() {
+            return Err(LibraryError::GivenUp);
+        }
+        let Some(header) = searcher.header(found)? else {
             return Ok(None);
         };
-        let mut shown = Shown {
-            excerpts: Vec::new(),
-            seen: 0,
-            end: 0,
-            most: self.excerpts,
-            skip,
-        };
-        match &found.at {
-            At::Scanned(entry) => scanned(searcher, asked, entry, &mut shown),
-            At::Indexed(entry, inside) => {
-                if let Some(index) = searcher.index(entry.source) {
-                    let index = &**index.index();
-                    indexed((index, &reach()), asked, &header, inside, &mut shown)?;
-                }
-            }
-            At::Ledger(inside) => {
-                if let Some(ledger) = &searcher.ledger {
-                    let index = (ledger.index(), &ledger.reach());
-                    indexed(index, asked, &header, inside, &mut shown)?;
-                    let placed = ledger.place(&header.id, &mut shown.excerpts);
-                    placed.map_err(|why| super::ledger::unanswered(&why))?;
-                }
-            }
-        }
+        let here = self.cursor.filter(|c| *c.id == *found.id);
+        let mut shown = Shown::behind(here.map_or(0, |c| c.shown), self.excerpts);
+        let by_words = searcher.show(asked, found, &header, &mut shown)?;
         if shown.seen == 0 && !matches!(found.at, At::Scanned(_)) {
             return Ok(None);
         }
+        let (matches, exact) = match (by_words, found.evidence.exact) {
+            (false, _) => (0, true),
+            (true, true) => (found.evidence.matches, true),
+            (true, false) if shown.end == 0 => (shown.seen, true),
+            (true, false) => (found.evidence.matches.max(shown.seen), false),
+        };
         let hit = Hit {
             session: Row::of(&header).masked(asked.ask.mask),
-            matches: found.evidence.matches,
-            exact: found.evidence.exact,
+            matches,
+            exact,
             excerpts: shown.excerpts,
         };
         Ok(Some((hit, shown.end)))
     }
-}
-
-fn cutter<'a>(asked: &'a Asked<'_>) -> Cutter<'a> {
-    Cutter {
-        matcher: &asked.question.matcher,
-        mask: asked.ask.mask,
-    }
-}
-
-/// Excerpts of a session that was looked through in its source. One that has gone since has none.
-fn scanned(
-    searcher: &Searcher,
-    asked: &Asked<'_>,
-    entry: &filrouge_sources::library::Entry,
-    shown: &mut Shown,
-) {
-    let (header, cutter) = (&entry.header, cutter(asked));
-    let search = asked.scan(&searcher.library);
-    if search.title_matches(header)
-        && let Some(title) = Spoken::of_title(header)
-    {
-        shown.take(|| cutter.of(&header.id, &title));
-    }
-    if let Ok(conversation) = searcher.library.conversation(entry) {
-        for message in search.messages(header, &conversation) {
-            if shown.take(|| cutter.of(&header.id, &message)) {
-                break;
-            }
-        }
-    }
-}
-
-/// Excerpts of the documents of an index: those known to hold it, then those of the rest that do.
-fn indexed(
-    (index, reach): (&dyn TextIndex, &Reach),
-    asked: &Asked<'_>,
-    header: &Header,
-    inside: &InSession,
-    shown: &mut Shown,
-) -> Result<(), LibraryError> {
-    let cutter = cutter(asked);
-    let mut show = |documents: &[DocumentNo], sure: bool| {
-        index.bodies(documents, &mut |_, body| {
-            let Ok(spoken) = Spoken::decode(body) else {
-                return true;
-            };
-            let holds = || asked.weigh(header.agent.as_deref(), &spoken).is_some();
-            !((sure || holds()) && shown.take(|| cutter.of(&header.id, &spoken)))
-        })
-    };
-    let ready = show(&inside.held, true).and_then(|()| show(&inside.open, false));
-    let ready = ready.and_then(|()| match &asked.ask.similar {
-        Some(_) => answers((index, reach), inside, &header.id, &cutter, shown),
-        None => Ok(()),
-    });
-    ready.map_err(|why| super::ledger::unanswered(&why))
-}
-
-/// Adds what was answered to the questions that were shown, the beginning of each behind its question.
-fn answers(
-    (index, reach): (&dyn TextIndex, &Reach),
-    inside: &InSession,
-    session: &str,
-    cutter: &Cutter<'_>,
-    shown: &mut Shown,
-) -> Result<(), Failure> {
-    let mut both = Vec::new();
-    let mut questions = std::mem::take(&mut shown.excerpts).into_iter();
-    for document in &inside.held {
-        both.extend(questions.next());
-        let mut answer = Ok(None);
-        index.bodies(&[*document], &mut |_, body| {
-            if let Ok(question) = Spoken::decode(body) {
-                answer = answer_to(index, reach, inside.session, &question);
-            }
-            false
-        })?;
-        if let Some(answer) = answer? {
-            index.bodies(&[answer], &mut |_, body| {
-                if let Ok(answer) = Spoken::decode(body) {
-                    both.extend(cutter.of(session, &answer));
-                }
-                false
-            })?;
-        }
-    }
-    shown.excerpts = both;
-    Ok(())
 }
 
 /// What was left out, and how the query was understood.
@@ -274,11 +202,9 @@ fn notices(
     let mut notices = filrouge_sources::library::notices::of_catalog(catalog);
     notices.extend(found);
     notices.extend(asked.question.notices());
-    if asked
-        .filter
-        .sessions(true)
-        .any(|id| !searcher.has(catalog, id))
-    {
+    // What does not answer may be there.
+    let is_there = |id| searcher.has(catalog, id).unwrap_or(true);
+    if asked.filter.sessions(true).any(|id| !is_there(id)) {
         let text = if asked.ask.exclude_session.is_some() {
             "excludeSession"
         } else {

@@ -19,6 +19,8 @@ pub(super) struct Known<'c> {
     /// Those that it does not.
     pub(super) stale: Vec<&'c Entry>,
     pub(super) as_of: i64,
+    /// Why it knows nothing.
+    failed: Option<Failure>,
     /// Whether it knows no others.
     is_all: bool,
 }
@@ -30,6 +32,7 @@ impl<'c> Known<'c> {
             by_no: HashMap::with_capacity(own.len()),
             stale: Vec::new(),
             as_of: known.as_of.as_millis(),
+            failed: known.failed.clone(),
             is_all: false,
         };
         for entry in own {
@@ -82,21 +85,55 @@ impl Searcher {
     ) {
         let mut scanned = Vec::new();
         for source in 0..self.library.sources().len() {
-            match self.known(asked, catalog, source) {
-                Some((index, known)) => match look(asked, &index, &known, all) {
-                    Ok(()) => {
-                        all.known_at(known.as_of);
-                        scanned.extend(known.stale);
+            let Some((index, known)) = self.known(asked, catalog, source) else {
+                scanned.extend(Self::own(asked, catalog, source));
+                continue;
+            };
+            let failed = known.failed.as_ref().filter(|_| !known.stale.is_empty());
+            if let Some(why) = failed {
+                all.told.unanswered(why);
+            }
+            match self.look(asked, &index, &known, all) {
+                Ok(()) => {
+                    if known.failed.is_none() {
+                        all.told.known_at(known.as_of);
                     }
-                    Err(why) => {
-                        all.unanswered(&why);
-                        scanned.extend(Self::own(asked, catalog, source));
-                    }
-                },
-                None => scanned.extend(Self::own(asked, catalog, source)),
+                    scanned.extend(known.stale);
+                }
+                Err(why) => {
+                    all.told.unanswered(&why);
+                    scanned.extend(Self::own(asked, catalog, source));
+                }
             }
         }
         self.scan(asked, scanned, all);
+    }
+
+    fn look<'c>(
+        &self,
+        asked: &Asked<'_>,
+        index: &SourceIndex,
+        known: &Known<'c>,
+        all: &mut Everything<'c>,
+    ) -> Result<(), Failure> {
+        let only = known.only();
+        let look = Look {
+            index: &**index.index(),
+            reach: &reach(),
+            sessions: only.as_deref(),
+            asked,
+            agent: &|no| known.by_no.get(&no)?.header.agent.clone(),
+            most: self.most,
+        };
+        for inside in look.find()? {
+            // What is not among them is not there any more, or another source's.
+            if let Some(entry) = known.by_no.get(&inside.session) {
+                let evidence = inside.evidence;
+                let at = At::Indexed(entry, inside);
+                all.sessions.push(found(entry, evidence, at));
+            }
+        }
+        Ok(())
     }
 
     fn scan<'c>(&self, asked: &Asked<'_>, mut entries: Vec<&'c Entry>, all: &mut Everything<'c>) {
@@ -112,7 +149,7 @@ impl Searcher {
                     .push(found(entry, *evidence, At::Scanned(entry)));
             }
         }
-        all.notices.extend(collected.notices);
+        all.told.notices.extend(collected.notices);
     }
 }
 
@@ -128,44 +165,7 @@ impl Asked<'_> {
     }
 }
 
-impl Everything<'_> {
-    /// Names an index that does not answer.
-    pub(super) fn unanswered(&mut self, why: &Failure) {
-        tracing::warn!(code = why.code.as_str(), detail = %why.detail, "a search index does not answer");
-        let text = format!(
-            "a search index does not answer, its history was looked through: {}",
-            why.detail
-        );
-        self.notices.push(text);
-    }
-}
-
-fn look<'c>(
-    asked: &Asked<'_>,
-    index: &SourceIndex,
-    known: &Known<'c>,
-    all: &mut Everything<'c>,
-) -> Result<(), Failure> {
-    let only = known.only();
-    let look = Look {
-        index: &**index.index(),
-        reach: &reach(),
-        sessions: only.as_deref(),
-        asked,
-        agent: &|no| known.by_no.get(&no)?.header.agent.clone(),
-    };
-    for (no, inside) in look.find()? {
-        // What is not among them is not there any more, or another source's.
-        if let Some(entry) = known.by_no.get(&no) {
-            let evidence = inside.evidence;
-            all.sessions
-                .push(found(entry, evidence, At::Indexed(entry, inside)));
-        }
-    }
-    Ok(())
-}
-
-pub(super) fn found<'c>(entry: &'c Entry, evidence: Evidence, at: At<'c>) -> Found<'c> {
+fn found<'c>(entry: &'c Entry, evidence: Evidence, at: At<'c>) -> Found<'c> {
     Found {
         id: entry.header.id.clone(),
         updated: entry.header.updated,

@@ -7,7 +7,7 @@ use filrouge_store::text_index::fold;
 
 use crate::ask::Ask;
 use crate::fields;
-use crate::query::{self, Term};
+use crate::query::{self, Kind, Term};
 use crate::view::View;
 
 /// All texts of a message, as they are written and as they read; with the tool they are of.
@@ -46,6 +46,12 @@ fn stands_at(form: &[char], text: &[char]) -> bool {
 }
 
 fn holds(text: &str, term: &Term) -> bool {
+    if let Kind::Regex(flags) = term.kind {
+        let mut regex = regex::RegexBuilder::new(&term.text);
+        regex.multi_line(true).case_insensitive(flags.any_case);
+        regex.dot_matches_new_line(flags.dot_all).ignore_whitespace(flags.verbose);
+        return regex.build().unwrap().is_match(text);
+    }
     let chars = |text: &str| fold(text).chars().collect::<Vec<char>>();
     let (text, form) = (chars(text), chars(&term.text));
     (0..text.len()).any(|at| stands_at(&form, &text[at..]))
@@ -53,42 +59,65 @@ fn holds(text: &str, term: &Term) -> bool {
 
 /// What a search must find: sessions with their numbers of matches, in order.
 pub(super) fn plainly(sessions: &[(Arc<Header>, Conversation)], ask: &Ask) -> Vec<(String, usize)> {
+    let found = places(sessions, ask).into_iter();
+    found.map(|(id, places)| (id, places.len())).collect()
+}
+
+/// What a search must find: sessions with the places of their matches, the last changed first.
+pub(super) fn places(
+    sessions: &[(Arc<Header>, Conversation)],
+    ask: &Ask,
+) -> Vec<(String, Vec<String>)> {
     let terms = query::parse(&ask.query, &ask.here()).unwrap().terms;
+    let of_tool = |tool: &Option<String>| {
+        ask.tool
+            .as_ref()
+            .is_none_or(|t| tool.as_deref() == Some(&*t.to_lowercase()))
+    };
     let matches = |texts: &[(Option<String>, String)]| {
-        let of_tool = |tool: &Option<String>| {
-            ask.tool
-                .as_ref()
-                .is_none_or(|t| tool.as_deref() == Some(&*t.to_lowercase()))
-        };
-        terms.iter().all(|term| match term.excluded {
-            true => !texts.iter().any(|(_, text)| holds(text, term)),
-            false => texts
-                .iter()
-                .any(|(tool, text)| of_tool(tool) && holds(text, term)),
-        })
+        let looked_in = ask.tool.is_none() || texts.iter().any(|(tool, _)| of_tool(tool));
+        looked_in
+            && terms.iter().all(|term| match term.excluded {
+                true => !texts.iter().any(|(_, text)| holds(text, term)),
+                false => texts
+                    .iter()
+                    .any(|(tool, text)| of_tool(tool) && holds(text, term)),
+            })
     };
     let dated = ask.since.is_some() || ask.until.is_some();
-    let mut found: Vec<(i64, String, usize)> = Vec::new();
-    for (header, conversation) in sessions {
+    let is_asked = |header: &Header| {
+        ask.session_id.as_deref().is_none_or(|id| *id == *header.id)
+            && ask.exclude_session.as_deref() != Some(&*header.id)
+            && ask.source.as_deref().is_none_or(|name| name == header.source)
+            && (ask.project_id.is_none() || ask.project_id.as_deref() == header.project_name.as_deref())
+    };
+    let mut found: Vec<(i64, String, Vec<String>)> = Vec::new();
+    for (header, conversation) in sessions.iter().filter(|(header, _)| is_asked(header)) {
         let title = vec![(None, header.title.as_deref().unwrap().to_owned())];
         let is_agent = |agent: Option<&str>| ask.agent.is_none() || agent == ask.agent.as_deref();
-        let titled =
-            ask.role.is_none() && ask.tool.is_none() && !dated && is_agent(header.agent.as_deref());
-        let mut count = usize::from(titled && matches(&title));
+        let titled = ask.role.is_none()
+            && ask.tool.is_none()
+            && !dated
+            && terms.iter().any(|term| !term.excluded)
+            && is_agent(header.agent.as_deref());
+        let mut places = Vec::new();
+        if titled && matches(&title) {
+            places.push(header.id.to_string());
+        }
         for message in &conversation.messages {
             let lets = ask.role.is_none_or(|r| r == message.role)
                 && ask.since.is_none_or(|t| message.created >= t)
                 && ask.until.is_none_or(|t| message.created < t)
                 && is_agent(message.agent.as_deref().or(header.agent.as_deref()));
-            count += usize::from(lets && matches(&texts(message)));
+            if lets && matches(&texts(message)) {
+                places.push(format!("{}:{}", header.id, message.id));
+            }
         }
-        if count > 0 {
-            found.push((-header.updated, header.id.to_string(), count));
+        if !places.is_empty() {
+            found.push((-header.updated, header.id.to_string(), places));
         }
     }
     found.sort();
-    found
-        .into_iter()
-        .map(|(_, id, count)| (id, count))
-        .collect()
+    let found = found.into_iter();
+    found.map(|(_, id, places)| (id, places)).collect()
 }

@@ -138,9 +138,9 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Everything below a folder was left alone for a day.
+/// Everything below a folder was left alone for long.
 fn age(dir: &Path) {
-    let then = SystemTime::now() - Duration::from_secs(86_400);
+    let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_760_000_000);
     for child in fs::read_dir(dir).unwrap() {
         let path = child.unwrap().path();
         File::open(&path).unwrap().set_modified(then).unwrap();

@@ -91,7 +91,7 @@ macro_rules! permissions {
 
 permissions! {
     //                                                                              service user auditor admin local
-    Read "read" "sessions, turns, items, contexts, exports, lineage, events, one session's verification" Yes Yes Yes Yes Yes;
+    Read "read" "sessions, turns, items, contexts, exports, searches, lineage, events, one session's verification" Yes Yes Yes Yes Yes;
     Write "write" "make, change and close sessions; start, append, finalize, fail, cancel, replace; post events" Yes Yes No Yes Yes;
     Redact "redact" "erase contents of a turn; that it was done stays" Yes Yes No Yes Yes;
     Erase "erase" "delete a session" Yes Yes No Yes Yes;

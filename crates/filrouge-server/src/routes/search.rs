@@ -73,7 +73,7 @@ impl From<Role> for Speaker {
 pub(super) struct SearchQuery {
     /// Words, `"a phrase"`, `/regex/`, `-without`, `agent:` `tool:` `role:` `project:` `before:` `after:` `on:`. All words
     /// must stand in one message or title.
-    #[param(example = "pagination \"next cursor\" -draft")]
+    #[param(example = "\"you open\" -draft")]
     q: Option<String>,
     /// A regular expression, instead of `q`.
     regex: Option<String>,
@@ -218,7 +218,7 @@ async fn place_all(app: &App, scope: &Scope, found: &mut Results) -> Result<(), 
         };
         for excerpt in &mut hit.excerpts {
             let id = excerpt.part_id.as_deref().or(excerpt.message_id.as_deref());
-            if let Some(id) = id.filter(|id| !id.is_empty()) {
+            if let Some(id) = id.filter(|id| excerpt.seq.is_none() && !id.is_empty()) {
                 excerpt.seq = seq_of(app.engine(), scope, &session, id).await?;
             }
         }

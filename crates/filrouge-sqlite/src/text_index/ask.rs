@@ -6,8 +6,8 @@ use filrouge_store::text_index::{CandidateQuery, DocumentNo, grams};
 use filrouge_types::Failure;
 use rusqlite::Connection;
 
-use super::apply::{all, one};
 use super::postings;
+use super::rows::{all, base, one};
 use crate::error::failure;
 
 /// Of a literal so many grams are looked up…
@@ -57,7 +57,7 @@ impl Asked {
         while let Some(row) = rows.next().map_err(failure)? {
             let list = row.get_ref(1).and_then(|v| Ok(v.as_blob()?));
             held.clear();
-            postings::read(list.map_err(failure)?, &mut held)?;
+            postings::read(0, list.map_err(failure)?, &mut held)?;
             let document: i64 = row.get(0).map_err(failure)?;
             if let Some(hit) = self.weigh(document.cast_unsigned(), &held) {
                 sorted &= hits.last().is_none_or(|last| last.document < hit.document);
@@ -98,6 +98,7 @@ impl Asked {
         }
         let postings = Postings {
             conn,
+            base: base(conn)?,
             shard,
             levels,
         };
@@ -176,6 +177,7 @@ fn bit(at: usize) -> u64 {
 /// The postings of a shard.
 struct Postings<'a> {
     conn: &'a Connection,
+    base: u64,
     shard: i64,
     levels: Vec<i64>,
 }
@@ -250,7 +252,7 @@ impl Postings<'_> {
             let mut rows = statement.query(key).map_err(failure)?;
             while let Some(row) = rows.next().map_err(failure)? {
                 let list = row.get_ref(0).and_then(|v| Ok(v.as_blob()?));
-                postings::read(list.map_err(failure)?, documents)?;
+                postings::read(self.base, list.map_err(failure)?, documents)?;
             }
         }
         postings::settle(documents);

@@ -121,7 +121,7 @@ impl Builder {
     /// Shows `each` every gram in order with its documents.
     pub(super) fn finish<E>(
         self,
-        mut each: impl FnMut(u64, &mut dyn Iterator<Item = DocumentNo>) -> Result<(), E>,
+        mut each: impl FnMut(u64, &[DocumentNo]) -> Result<(), E>,
     ) -> Result<(), E> {
         // Where the places of each slot's documents begin.
         let mut next = Vec::with_capacity(self.slots.len());
@@ -151,11 +151,15 @@ impl Builder {
             .map(|(slot, start)| (slot.gram, start, slot.count as usize))
             .collect();
         order.sort_unstable();
+        let mut numbers = Vec::new();
         for (gram, start, count) in order {
             let places = places.get(start..start + count).unwrap_or(&[]);
-            let numbers = places.iter().map(|place| *place as usize);
-            let mut numbers = numbers.filter_map(|at| self.documents.get(at).map(|d| d.0));
-            each(gram, &mut numbers)?;
+            let of = places
+                .iter()
+                .map(|place| self.documents.get(*place as usize));
+            numbers.clear();
+            numbers.extend(of.flatten().map(|d| d.0));
+            each(gram, &numbers)?;
         }
         Ok(())
     }
@@ -187,7 +191,7 @@ mod tests {
             }
             let mut made = Vec::new();
             let done: Result<(), ()> = builder.finish(|gram, numbers| {
-                made.push((gram, numbers.collect::<Vec<_>>()));
+                made.push((gram, numbers.to_vec()));
                 Ok(())
             });
             prop_assert!(done.is_ok());

@@ -15,11 +15,12 @@ use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::listed::Listed;
+use super::log;
 use crate::error::failure;
-use crate::open::{check_version, checkpoint_when_large, connect, wal_mode};
+use crate::open::{check_version, connect, wal_mode};
 
 /// The version of the format.
-pub(super) const FORMAT: i64 = 1;
+pub(super) const FORMAT: i64 = 2;
 /// "fils" in ASCII.
 const APPLICATION_ID: i64 = 0x6669_6c73;
 /// Postings of more than a quarter of a page take whole pages of their own: with 4 KiB the file of 8,000 messages is a
@@ -27,8 +28,6 @@ const APPLICATION_ID: i64 = 0x6669_6c73;
 const PAGE_BYTES: i64 = 16_384;
 /// What a connection keeps of the file, in KiB.
 const CACHE_KIB: i64 = 16_384;
-/// The log is cut to this many bytes when it begins anew.
-const WAL_BYTES: i64 = 4 << 20;
 /// Read connections that are kept.
 const READERS: usize = 4;
 
@@ -117,6 +116,10 @@ impl Files {
         self.place
     }
 
+    pub(super) fn busy_timeout(&self) -> Duration {
+        self.busy_timeout
+    }
+
     /// Asks one sight of the file; writers do not wait for it.
     pub(super) fn read<R>(
         &self,
@@ -147,14 +150,17 @@ impl Files {
         &self,
         change: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
-        self.with_writer(|conn| {
+        let before = self.log_bytes();
+        let result = self.with_writer(|conn| {
             let tx = conn
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .map_err(failure)?;
             let result = change(&tx)?;
             tx.commit().map_err(failure)?;
             Ok(result)
-        })
+        })?;
+        log::cut_when_large(self, before)?;
+        Ok(result)
     }
 
     pub(super) fn with_writer<R>(
@@ -172,7 +178,13 @@ impl Files {
     /// Bytes of the file and its log.
     pub(super) fn bytes(&self) -> u64 {
         let of = |path: &Path| path.metadata().map_or(0, |meta| meta.len());
-        of(&self.path) + of(&beside(&self.path, "-wal"))
+        of(&self.path) + self.log_bytes()
+    }
+
+    /// Bytes of the log.
+    pub(super) fn log_bytes(&self) -> u64 {
+        let log = beside(&self.path, "-wal");
+        log.metadata().map_or(0, |meta| meta.len())
     }
 }
 
@@ -216,9 +228,10 @@ fn only_read(conn: &Connection) -> Result<(), Failure> {
 }
 
 fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
-    let mut conn = connect(path, busy_timeout, OpenFlags::empty())?;
-    // Has an effect on a file that is empty only.
+    let conn = connect(path, busy_timeout, OpenFlags::empty())?;
+    // These have an effect on a file that is empty only.
     conn.pragma_update(None, "page_size", PAGE_BYTES)
+        .and_then(|()| conn.pragma_update(None, "auto_vacuum", "INCREMENTAL"))
         .map_err(failure)?;
     let mode = wal_mode(&conn, busy_timeout)?;
     if mode != "wal" {
@@ -235,13 +248,10 @@ fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
         ("synchronous", 1),
         ("secure_delete", 1),
         ("wal_autocheckpoint", 0),
-        ("journal_size_limit", WAL_BYTES),
         ("cache_size", -CACHE_KIB),
     ] {
         conn.pragma_update(None, name, value).map_err(failure)?;
     }
-    conn.wal_hook(Some(checkpoint_when_large))
-        .map_err(failure)?;
     Ok(conn)
 }
 
@@ -302,21 +312,27 @@ fn make(path: &Path, busy_timeout: Duration) -> Result<(), Failure> {
     }
     tx.execute_batch(include_str!("schema.sql"))
         .map_err(failure)?;
-    // Greater than what a file that was here before has counted to, as good as certainly.
-    let mut random = [0; 8];
-    OsEntropy
-        .fill(&mut random)
-        .map_err(|e| Failure::new(ErrorCode::Internal, e))?;
-    let forgotten = i64::from_be_bytes(random) >> 2 & (i64::MAX >> 2);
+    // Other than what a file that was here before has counted to and given, as good as certainly. Numbers of documents
+    // stay far below 2^52, which every reader of JSON takes.
+    let (forgotten, base) = (random()? >> 1, random()? >> 16);
     tx.execute(
-        "INSERT INTO state (one, forgotten) VALUES (1, ?1)",
-        [forgotten],
+        "INSERT INTO state (one, forgotten, base, last_session, last_document) VALUES (1, ?1, ?2, ?2, ?2)",
+        [forgotten, base],
     )
     .map_err(failure)?;
     tx.pragma_update(None, "application_id", APPLICATION_ID)
         .and_then(|()| tx.pragma_update(None, "user_version", FORMAT))
         .and_then(|()| tx.commit())
         .map_err(failure)
+}
+
+/// From 0 to 2^63 - 1.
+fn random() -> Result<i64, Failure> {
+    let mut random = [0; 8];
+    OsEntropy
+        .fill(&mut random)
+        .map_err(|e| Failure::new(ErrorCode::Internal, e))?;
+    Ok(i64::from_be_bytes(random) & i64::MAX)
 }
 
 /// Removes the file that was looked at, with its log.

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, params};
 
-use super::apply::{Change, all, run, session_of};
+use super::apply::Change;
 use super::files::Files;
+use super::log;
 use super::postings;
+use super::rows::{all, base, one, run, session_of};
 use crate::error::failure;
 
 /// How long readers of an older state are waited for.
@@ -88,8 +90,10 @@ fn strike_level(
     numbers: &[u64],
     last: u64,
 ) -> Result<(), Failure> {
+    let base = base(conn)?;
     let first = numbers.first().copied().unwrap_or(0);
-    let mut changed: Vec<(i64, i64, Vec<u8>)> = Vec::new();
+    // With what is left of each.
+    let mut changed: Vec<(i64, i64, Option<Vec<u8>>)> = Vec::new();
     {
         let sql = "SELECT gram, segment, documents FROM gram WHERE shard = ?1 AND level = ?2";
         let mut statement = conn.prepare_cached(sql).map_err(failure)?;
@@ -101,16 +105,18 @@ fn strike_level(
                 .and_then(|v| Ok(v.as_blob()?))
                 .map_err(failure)?;
             let mut hit = false;
-            postings::decode(list, |no| {
+            postings::decode(base, list, |no| {
                 hit = no >= first && numbers.binary_search(&no).is_ok();
                 !hit && no < last
             })?;
             if hit {
                 documents.clear();
-                postings::read(list, &mut documents)?;
+                postings::read(base, list, &mut documents)?;
                 documents.retain(|no| numbers.binary_search(no).is_err());
-                let mut left = Vec::new();
-                postings::encode(documents.iter().copied(), &mut left);
+                let mut left = None;
+                if !documents.is_empty() {
+                    postings::encode(base, &documents, left.get_or_insert_default());
+                }
                 changed.push((
                     row.get(0).map_err(failure)?,
                     row.get(1).map_err(failure)?,
@@ -120,13 +126,15 @@ fn strike_level(
         }
     }
     for (gram, segment, left) in changed {
-        if left.is_empty() {
-            let sql =
-                "DELETE FROM gram WHERE shard = ?1 AND level = ?2 AND gram = ?3 AND segment = ?4";
-            run(conn, sql, [shard, level, gram, segment])?;
-        } else {
-            let sql = "UPDATE gram SET documents = ?5 WHERE shard = ?1 AND level = ?2 AND gram = ?3 AND segment = ?4";
-            run(conn, sql, params![shard, level, gram, segment, left])?;
+        match left {
+            Some(left) => {
+                let sql = "UPDATE gram SET documents = ?5 WHERE shard = ?1 AND level = ?2 AND gram = ?3 AND segment = ?4";
+                run(conn, sql, params![shard, level, gram, segment, left])?;
+            }
+            None => {
+                let sql = "DELETE FROM gram WHERE shard = ?1 AND level = ?2 AND gram = ?3 AND segment = ?4";
+                run(conn, sql, [shard, level, gram, segment])?;
+            }
         }
     }
     Ok(())
@@ -139,15 +147,7 @@ fn strike_level(
 pub(super) fn erase(files: &Files) -> Result<(), Failure> {
     let until = Instant::now() + PATIENCE;
     loop {
-        let busy = files.with_writer(|conn| {
-            let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
-            let busy = conn.query_row(sql, [], |row| row.get::<_, i64>(0));
-            match busy {
-                Err(e) if crate::error::is_busy(&e) => Ok(1),
-                busy => busy.map_err(failure),
-            }
-        })?;
-        if busy == 0 {
+        if log::cut(files)? {
             return files.write(|tx| run(tx, "UPDATE state SET erasing = 0", []).map(|_| ()));
         }
         if Instant::now() >= until {
@@ -162,7 +162,7 @@ pub(super) fn erase(files: &Files) -> Result<(), Failure> {
 
 /// Whether something was forgotten whose traces may still be in the log.
 pub(super) fn is_due(conn: &Connection) -> Result<bool, Failure> {
-    let due = super::apply::one(conn, "SELECT erasing FROM state", [], |row| {
+    let due = one(conn, "SELECT erasing FROM state", [], |row| {
         row.get::<_, i64>(0)
     })?;
     Ok(due.is_some_and(|due| due != 0))

@@ -2,19 +2,23 @@
 //!
 //! Remembered by reach, with the counts that tell whether it is still so. All of it can be read again.
 
+use std::cmp::Reverse;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use filrouge_store::text_index::{Candidate, DocumentNo, IndexedSession, Reach, SessionNo};
 use filrouge_types::Failure;
 use rusqlite::{Connection, Row};
 
-use super::apply::{SESSION, all, indexed, one, shard_of};
 use super::files::{Files, lock};
+use super::rows::{SESSION, all, indexed, one, shard_of};
 
 /// So many documents are remembered at most: 32 bytes each.
 const DOCUMENTS_MAX: usize = 2 << 20;
 /// So many reaches.
 const REACHES_MAX: usize = 16;
+/// So many ranges of documents that have vectors.
+const RANGES_MAX: usize = 64;
 
 /// The documents within a reach in their order, without what they meet.
 pub(super) type Documents = Arc<Vec<Candidate>>;
@@ -24,6 +28,68 @@ pub(super) type Documents = Arc<Vec<Candidate>>;
 pub(super) struct Listed {
     documents: Vec<(Reach, Counts, Documents)>,
     sessions: Vec<(Reach, Touched, Arc<Vec<IndexedSession>>)>,
+    filled: Vec<(i64, u32, Filled)>,
+}
+
+impl Listed {
+    /// What is known of an embedder and these kinds.
+    pub(super) fn filled(&self, embedder: i64, kinds: u32) -> Filled {
+        let mut known = self.filled.iter();
+        let known = known.find(|(of, which, _)| (*of, *which) == (embedder, kinds));
+        known
+            .map(|(_, _, filled)| filled.clone())
+            .unwrap_or_default()
+    }
+
+    /// Remembers that no document among these is without a vector.
+    pub(super) fn fill(&mut self, embedder: i64, kinds: u32, documents: RangeInclusive<u64>) {
+        let mut filled = self.filled(embedder, kinds);
+        filled.add(documents);
+        self.filled
+            .retain(|(of, which, _)| (*of, *which) != (embedder, kinds));
+        if self.filled.len() >= REACHES_MAX {
+            self.filled.remove(0);
+        }
+        self.filled.push((embedder, kinds, filled));
+    }
+}
+
+/// Ranges of numbers, the greatest first, in which no document is without a vector. That stays so: no number is given
+/// twice, and vectors go with their documents, or all at once with their embedder's number.
+#[derive(Clone, Default)]
+pub(super) struct Filled(Vec<RangeInclusive<DocumentNo>>);
+
+impl Filled {
+    /// What lies between the ranges, up to `newest`, the greatest first.
+    pub(super) fn gaps(&self, newest: DocumentNo) -> Vec<RangeInclusive<DocumentNo>> {
+        let mut gaps = Vec::new();
+        let mut last = Some(newest);
+        for range in &self.0 {
+            gaps.extend(last.map(|last| range.end().saturating_add(1)..=last));
+            last = range.start().checked_sub(1);
+        }
+        gaps.extend(last.map(|last| 0..=last));
+        gaps.retain(|gap| !gap.is_empty());
+        gaps
+    }
+
+    /// Adds a range that goes up to the newest number.
+    fn add(&mut self, range: RangeInclusive<DocumentNo>) {
+        if range.is_empty() {
+            return;
+        }
+        let (mut start, mut end) = range.into_inner();
+        self.0.retain(|known| {
+            let apart = *known.end() < start.saturating_sub(1) || *known.start() > end + 1;
+            if !apart {
+                (start, end) = (start.min(*known.start()), end.max(*known.end()));
+            }
+            apart
+        });
+        self.0.push(start..=end);
+        self.0.sort_unstable_by_key(|known| Reverse(*known.end()));
+        self.0.truncate(RANGES_MAX);
+    }
 }
 
 /// How often sessions within a reach were touched, with [`Counts::shard`].

@@ -1,27 +1,91 @@
 //! Lists of ascending numbers: the documents that hold a gram, the grams of a document.
 //!
-//! Each number is the distance from the one before it, in LEB128; the first one is itself.
+//! A list is its form and what is of that form: the distance of each number from the one before it, in LEB128, the first
+//! one's from a number that the reader knows; or, where that is shorter, the first one's and a bit for each number from it
+//! on. Of what many documents hold, a distance takes a byte, and a bit for each of them much less.
 
 use crate::error::malformed;
 use filrouge_types::Failure;
 
-/// Puts ascending numbers behind what is in `out`.
-pub(super) fn encode(numbers: impl IntoIterator<Item = u64>, out: &mut Vec<u8>) {
-    let mut before = 0;
+const DISTANCES: u8 = 0;
+const BITS: u8 = 1;
+
+/// Puts ascending numbers from `base` on behind what is in `out`.
+pub(super) fn encode(base: u64, numbers: &[u64], out: &mut Vec<u8>) {
+    let begin = out.len();
+    out.push(DISTANCES);
+    let mut before = base;
     for number in numbers {
-        let mut distance = number.wrapping_sub(before);
-        before = number;
-        while distance >= 0x80 {
-            out.push((distance & 0x7F) as u8 | 0x80);
-            distance >>= 7;
+        leb(number.wrapping_sub(before), out);
+        before = *number;
+    }
+    let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
+        return;
+    };
+    let room = usize::try_from((last - first) / 8).unwrap_or(usize::MAX);
+    // A first distance takes up to ten bytes, in either form.
+    if room.saturating_add(11) >= out.len() - begin {
+        return;
+    }
+    out.truncate(begin);
+    out.push(BITS);
+    leb(first.wrapping_sub(base), out);
+    let bits = out.len();
+    out.resize(bits + room + 1, 0);
+    for number in numbers {
+        let at = usize::try_from((number - first) / 8).unwrap_or(usize::MAX);
+        if let Some(byte) = out.get_mut(bits.saturating_add(at)) {
+            *byte |= 1 << ((number - first) % 8);
         }
-        out.push(distance as u8);
     }
 }
 
-/// Shows `each` the numbers of a list until it says no.
-pub(super) fn decode(list: &[u8], mut each: impl FnMut(u64) -> bool) -> Result<(), Failure> {
-    let (mut number, mut distance, mut shift) = (0_u64, 0_u64, 0_u32);
+fn leb(mut number: u64, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push((number & 0x7F) as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Shows `each` the numbers of a list from `base` on until it says no.
+pub(super) fn decode(
+    base: u64,
+    list: &[u8],
+    mut each: impl FnMut(u64) -> bool,
+) -> Result<(), Failure> {
+    match list.split_first() {
+        Some((&DISTANCES, list)) => distances(base, list, each),
+        Some((&BITS, list)) => {
+            // The first number ends with the first byte that has no eighth bit.
+            let end = list.iter().position(|byte| *byte < 0x80);
+            let split = end.and_then(|end| list.split_at_checked(end + 1));
+            let (start, bits) = split.ok_or_else(|| malformed("posting"))?;
+            let mut first = base;
+            distances(base, start, |number| {
+                first = number;
+                true
+            })?;
+            for (word, bits) in (0_u64..).zip(bits.chunks(8)) {
+                let mut eight = [0; 8];
+                eight.iter_mut().zip(bits).for_each(|(to, of)| *to = *of);
+                let mut left = u64::from_le_bytes(eight);
+                let at = first.wrapping_add(word * 64);
+                while left != 0 {
+                    if !each(at.wrapping_add(u64::from(left.trailing_zeros()))) {
+                        return Ok(());
+                    }
+                    left &= left - 1;
+                }
+            }
+            Ok(())
+        }
+        _ => Err(malformed("posting")),
+    }
+}
+
+fn distances(base: u64, list: &[u8], mut each: impl FnMut(u64) -> bool) -> Result<(), Failure> {
+    let (mut number, mut distance, mut shift) = (base, 0_u64, 0_u32);
     for byte in list {
         if *byte < 0x80 && shift == 0 {
             number = number.wrapping_add(u64::from(*byte));
@@ -46,8 +110,8 @@ pub(super) fn decode(list: &[u8], mut each: impl FnMut(u64) -> bool) -> Result<(
 }
 
 /// Puts the numbers of a list behind what is in `out`.
-pub(super) fn read(list: &[u8], out: &mut Vec<u64>) -> Result<(), Failure> {
-    decode(list, |number| {
+pub(super) fn read(base: u64, list: &[u8], out: &mut Vec<u64>) -> Result<(), Failure> {
+    decode(base, list, |number| {
         out.push(number);
         true
     })
@@ -90,18 +154,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lists_come_back(numbers: Vec<u64>, near in proptest::collection::vec(0..300_u64, 0..50)) {
-            for numbers in [sorted(numbers), sorted(near)] {
-                let (mut list, mut back) = (Vec::new(), Vec::new());
-                encode(numbers.iter().copied(), &mut list);
-                prop_assert!(read(&list, &mut back).is_ok());
-                prop_assert_eq!(back, numbers);
+        fn lists_come_back(numbers: Vec<u64>, near in proptest::collection::vec(0..300_u64, 0..200), base in 0..1_u64 << 60) {
+            for (base, numbers) in [(0, sorted(numbers)), (base, sorted(near))] {
+                let numbers: Vec<u64> = numbers.iter().map(|n| n + base).collect();
+                let (mut list, mut back) = (b"before".to_vec(), Vec::new());
+                encode(base, &numbers, &mut list);
+                prop_assert!(read(base, &list[6..], &mut back).is_ok());
+                prop_assert_eq!(&back, &numbers);
+                // Not more than the shorter of the forms would take.
+                let span = numbers.last().unwrap_or(&0) - numbers.first().unwrap_or(&0);
+                prop_assert!((list.len() - 6) as u64 <= span / 8 + 12);
             }
         }
 
         #[test]
-        fn whatever_is_stored_is_read_or_refused(list: Vec<u8>) {
-            let _ = decode(&list, |_| true);
+        fn whatever_is_stored_is_read_or_refused(base: u64, mut list: Vec<u8>) {
+            let _ = decode(base, &list, |_| true);
+            list.insert(0, BITS);
+            let _ = decode(base, &list, |_| true);
         }
 
         #[test]

@@ -3,9 +3,10 @@ CREATE TABLE state (
     position BLOB,
     forgotten INTEGER NOT NULL,
     erasing INTEGER NOT NULL DEFAULT 0,
+    base INTEGER NOT NULL,
     last_shard INTEGER NOT NULL DEFAULT 0,
-    last_session INTEGER NOT NULL DEFAULT 0,
-    last_document INTEGER NOT NULL DEFAULT 0,
+    last_session INTEGER NOT NULL,
+    last_document INTEGER NOT NULL,
     last_segment INTEGER NOT NULL DEFAULT 0,
     last_embedder INTEGER NOT NULL DEFAULT 0
 );

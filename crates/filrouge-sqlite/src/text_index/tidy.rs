@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use filrouge_types::Failure;
 use rusqlite::{Connection, params};
 
-use super::apply::{Change, all, one, run};
+use super::apply::Change;
 use super::postings;
+use super::rows::{all, base, one, run};
 use crate::error::failure;
 
 /// What waits is put into postings from here on…
@@ -26,6 +27,7 @@ const STEP_TIME: Duration = Duration::from_millis(15);
 
 /// A merge that has begun.
 struct Merge {
+    base: u64,
     target: i64,
     shard: i64,
     to: i64,
@@ -67,6 +69,7 @@ fn begun(conn: &Connection) -> Result<Option<Merge>, Failure> {
         Ok((row.get(0)?, row.get(1)?))
     })?;
     Ok(Some(Merge {
+        base: base(conn)?,
         target,
         shard,
         to,
@@ -117,6 +120,7 @@ fn begin(conn: &Connection) -> Result<Option<Merge>, Failure> {
     run(conn, sql, [target, shard, to])?;
     let done = -1;
     Ok(Some(Merge {
+        base: base(conn)?,
         target,
         shard,
         to,
@@ -158,7 +162,7 @@ impl Merge {
             }
             if !documents.is_empty() {
                 list.clear();
-                postings::encode(documents, &mut list);
+                postings::encode(self.base, &documents, &mut list);
                 insert
                     .execute(params![self.shard, self.to, gram, self.target, list])
                     .map_err(failure)?;
@@ -206,11 +210,11 @@ impl Merge {
             match taken.last_mut() {
                 Some((last, segments, documents)) if *last == gram => {
                     segments.push(segment);
-                    postings::read(list, documents)?;
+                    postings::read(self.base, list, documents)?;
                 }
                 _ => {
                     let mut documents = Vec::new();
-                    postings::read(list, &mut documents)?;
+                    postings::read(self.base, list, &mut documents)?;
                     taken.push((gram, vec![segment], documents));
                 }
             }

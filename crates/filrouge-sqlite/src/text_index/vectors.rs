@@ -8,10 +8,10 @@ use filrouge_store::text_index::{Candidate, CandidateQuery, DocumentNo};
 use filrouge_types::Failure;
 use rusqlite::{Connection, params};
 
-use super::apply::{all, one, run};
 use super::candidates::Filter;
-use super::files::Files;
+use super::files::{Files, lock};
 use super::listed::Within;
+use super::rows::{all, one, run};
 use crate::error::failure;
 
 fn embedder(conn: &Connection, name: &str) -> Result<Option<i64>, Failure> {
@@ -19,18 +19,39 @@ fn embedder(conn: &Connection, name: &str) -> Result<Option<i64>, Failure> {
     one(conn, sql, [name], |row| row.get(0))
 }
 
+/// From the newest on, but not through what is known to have vectors.
 pub(super) fn without(
+    files: &Files,
     conn: &Connection,
     name: &str,
     kinds: u32,
     limit: usize,
 ) -> Result<Vec<DocumentNo>, Failure> {
     let embedder = embedder(conn, name)?.unwrap_or(-1);
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let sql = "SELECT d.id FROM document d WHERE (?2 >> d.kind) & 1 AND NOT EXISTS (SELECT 1 FROM vector v
-        WHERE v.embedder = ?1 AND v.shard = d.shard AND v.document = d.id) ORDER BY d.id DESC LIMIT ?3";
+    let newest = one(conn, "SELECT last_document FROM state", [], |row| {
+        row.get::<_, i64>(0)
+    })?;
+    let newest = newest.unwrap_or(0).cast_unsigned();
+    let filled = lock(&files.listed).filled(embedder, kinds);
+    let sql = "SELECT d.id FROM document d WHERE d.id BETWEEN ?3 AND ?4 AND (?2 >> d.kind) & 1
+        AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.embedder = ?1 AND v.shard = d.shard AND v.document = d.id)
+        ORDER BY d.id DESC LIMIT ?5";
     let no = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0).map(i64::cast_unsigned);
-    all(conn, sql, params![embedder, kinds, limit], no)
+    let mut found: Vec<DocumentNo> = Vec::new();
+    for gap in filled.gaps(newest) {
+        let left = i64::try_from(limit - found.len()).unwrap_or(i64::MAX);
+        let [first, last] = [*gap.start(), *gap.end()].map(u64::cast_signed);
+        let row = params![embedder, kinds, first, last, left];
+        found.extend(all(conn, sql, row, no)?);
+        if found.len() >= limit {
+            break;
+        }
+    }
+    if limit > 0 && embedder >= 0 {
+        let from = found.first().map_or(0, |no| no + 1);
+        lock(&files.listed).fill(embedder, kinds, from..=newest);
+    }
+    Ok(found)
 }
 
 pub(super) fn put(

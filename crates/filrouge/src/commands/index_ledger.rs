@@ -47,7 +47,9 @@ async fn row(config: &Config, opened: &Opened) -> anyhow::Result<index_status::R
         return Ok(row);
     };
     let stands = feed.stands().await?;
-    let told = asked(index, |index| Ok((index.status()?, index.unread(usize::MAX)?.len())));
+    let told = asked(index, |index| {
+        Ok((index.status()?, index.unread(usize::MAX)?.len()))
+    });
     let (status, unread) = told.await?;
     let sessions = usize::try_from(status.sessions).unwrap_or(usize::MAX);
     Ok(index_status::Row {

@@ -30,14 +30,14 @@ pub(super) struct Row {
     /// Of the ledger: commits that are not in it.
     pub(super) behind: Option<u64>,
     pub(super) as_of: Option<Timestamp>,
-    documents: Option<u64>,
+    pub(super) documents: Option<u64>,
     /// Documents that are looked through one by one.
-    pending_documents: Option<u64>,
-    bytes: Option<u64>,
-    text_bytes: Option<u64>,
-    vectors: Vec<(Box<str>, u64)>,
+    pub(super) pending_documents: Option<u64>,
+    pub(super) bytes: Option<u64>,
+    pub(super) text_bytes: Option<u64>,
+    pub(super) vectors: Vec<(Box<str>, u64)>,
     /// Why it cannot be told.
-    error: Option<String>,
+    pub(super) error: Option<String>,
 }
 
 #[derive(Serialize)]

@@ -9,11 +9,12 @@
 //! - `tails`: readers of live tails over many kills.
 //! - `postgres`: two servers on one PostgreSQL database: either is killed or frozen, the database ends, connections are lost.
 //! - `redis`: two servers with one Redis or a cluster in front, which is killed, emptied, put back, stopped, full, or moves.
+//! - `search`: SIGKILL while turns are written, searched and redacted.
 //! - `spool`: SIGKILL while live calls wait for a PostgreSQL that is away, and while they are drained; no space for them.
 //! - `streams`: SIGKILL and SIGSTOP while streams are recorded.
 //!
 //! Every random choice follows from one seed, which a failing test prints. The environment can change the amounts:
-//! `FILROUGE_CRASH_SEED`, `FILROUGE_CRASH_ROUNDS`, `FILROUGE_CRASH_POSTGRES_ROUNDS`, `FILROUGE_CRASH_SPOOL_ROUNDS`, `FILROUGE_CRASH_TAIL_KILLS` and `FILROUGE_CRASH_STREAM_KILLS` (kills),
+//! `FILROUGE_CRASH_SEED`, `FILROUGE_CRASH_ROUNDS`, `FILROUGE_CRASH_POSTGRES_ROUNDS`, `FILROUGE_CRASH_SPOOL_ROUNDS`, `FILROUGE_CRASH_SEARCH_ROUNDS`, `FILROUGE_CRASH_TAIL_KILLS` and `FILROUGE_CRASH_STREAM_KILLS` (kills),
 //! `FILROUGE_CRASH_STEPS` (points of `kill_at`) and `FILROUGE_CRASH_CUTS` (power cuts). `scripts/torture` runs all of it with large numbers.
 #![cfg(target_os = "linux")]
 #![allow(
@@ -34,6 +35,7 @@ mod op;
 mod postgres;
 mod power;
 mod redis;
+mod search;
 mod server;
 mod spool;
 mod streams;

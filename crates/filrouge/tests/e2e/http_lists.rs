@@ -305,7 +305,7 @@ fn a_session_can_be_verified() {
         ready,
         json!({
             "status": "ready", "read_only": null, "integrity": null, "anchor": null, "issuer": null, "hot": null,
-            "store": null,
+            "store": null, "search": null,
             "spool": { "entries": 0, "sessions": 0, "bytes": 0, "bytes_max": 64 << 20, "oldest_s": null, "dead_letters": 0 },
         })
     );

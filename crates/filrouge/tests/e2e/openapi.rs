@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::http::{Client, Reply};
+use crate::search_http::encoded;
 use crate::world::World;
 
 fn document(client: &Client) -> (String, Value) {
@@ -80,12 +81,16 @@ impl Operation<'_> {
         let query: Vec<String> = parameters
             .into_iter()
             .flatten()
-            .filter(|p| p["in"] == "query" && p["required"] == true)
+            // What a search looks for is one of three.
+            .filter(|p| p["required"] == true || self.id == "search" && p["name"] == "q")
+            .filter(|p| p["in"] == "query")
             .map(|p| {
                 format!(
                     "{}={}",
                     p["name"].as_str().unwrap(),
-                    p["example"].as_str().unwrap_or("1")
+                    p["example"]
+                        .as_str()
+                        .map_or_else(|| "1".to_owned(), encoded)
                 )
             })
             .collect();
@@ -288,7 +293,7 @@ fn answers_have_the_members_that_the_document_names() {
     let server = world.serve();
     let client = server.client();
     let (_, document) = document(&client);
-    let question = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
+    let question = json!({ "request_id": "r", "question_neutral": "When are you open?", "answer_neutral": "!" });
     let ada = client.of("ada");
     let turn = ada.post("/s/turns", &question).wrote(201);
     let checkpoint = json!({"label": "WAIT_CONFIRM", "state": {}});

@@ -159,7 +159,7 @@ fn two_servers_share_one_store() {
             client.see("/readyz"),
             json!({
                 "status": "ready", "read_only": null, "integrity": null, "anchor": null, "issuer": null, "hot": null,
-                "store": null,
+                "store": null, "search": null,
                 "spool": { "entries": 0, "sessions": 0, "bytes": 0, "bytes_max": 64 << 20, "oldest_s": null, "dead_letters": 0 },
             })
         );

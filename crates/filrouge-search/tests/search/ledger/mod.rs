@@ -1,5 +1,6 @@
 //! The feed that keeps an index in step with a ledger.
 
+mod alone;
 mod faulty;
 mod forgetting;
 mod life;

@@ -40,9 +40,24 @@ fn told(path: &Path, word: &str) -> bool {
     })
 }
 
+fn distance(list: &mut &[u8]) -> u64 {
+    let (mut distance, mut shift) = (0, 0);
+    loop {
+        let (byte, rest) = list.split_first().unwrap();
+        *list = rest;
+        distance |= u64::from(byte & 0x7F) << shift;
+        shift += 7;
+        if *byte < 0x80 {
+            return distance;
+        }
+    }
+}
+
 /// All numbers of documents that any posting has, and all grams of which there are any.
 fn posted(path: &Path) -> (Vec<u64>, Vec<u64>) {
     let raw = Connection::open(path).unwrap();
+    let base = raw.query_row("SELECT base FROM state", [], |row| row.get::<_, i64>(0));
+    let base = base.unwrap().cast_unsigned();
     let mut statement = raw.prepare("SELECT gram, documents FROM gram").unwrap();
     let rows = statement
         .query_map([], |row| {
@@ -53,15 +68,21 @@ fn posted(path: &Path) -> (Vec<u64>, Vec<u64>) {
     for row in rows {
         let (gram, list) = row.unwrap();
         grams.push(gram.cast_unsigned());
-        let (mut number, mut distance, mut shift) = (0, 0, 0);
-        for byte in list {
-            distance |= u64::from(byte & 0x7F) << shift;
-            shift += 7;
-            if byte < 0x80 {
-                number += distance;
-                numbers.push(number);
-                (distance, shift) = (0, 0);
+        let (form, mut list) = list.split_first().unwrap();
+        let mut number = base + distance(&mut list);
+        numbers.push(number);
+        match form {
+            0 => {
+                while !list.is_empty() {
+                    number += distance(&mut list);
+                    numbers.push(number);
+                }
             }
+            1 => {
+                let bits = (0..list.len() * 8).filter(|bit| list[bit / 8] >> (bit % 8) & 1 == 1);
+                numbers.extend(bits.map(|bit| number + bit as u64));
+            }
+            form => panic!("a list of form {form}"),
         }
     }
     (numbers, grams)
@@ -192,8 +213,10 @@ fn emptied_is_empty() {
     let index = on(&path);
     let a = shard("r", "a");
     index.apply(&[texts(&a, "s", &[SECRET; 3])], None).unwrap();
+    let reach = Reach::Shard(a);
+    let no = numbers(&index.candidates(&query(&reach, &[])).unwrap())[0];
     index
-        .put_vectors("m", &[(1, SECRET.bytes().map(u8::cast_signed).collect())])
+        .put_vectors("m", &[(no, SECRET.bytes().map(u8::cast_signed).collect())])
         .unwrap();
     assert!(told(&path, SECRET));
     index.clear().unwrap();
@@ -207,6 +230,7 @@ fn what_a_reader_held_up_is_done_later() {
     let index = on(&path);
     let a = shard("r", "a");
     index.apply(&[texts(&a, "s", &[SECRET])], None).unwrap();
+    let session = index.session(b"r", "s").unwrap().unwrap().no;
     let reader = Connection::open(&path).unwrap();
     let count = "SELECT count(*) FROM document";
     reader.execute_batch("BEGIN").unwrap();
@@ -215,7 +239,7 @@ fn what_a_reader_held_up_is_done_later() {
     std::thread::scope(|threads| {
         let late = threads.spawn(|| index.forget(b"r", "s"));
         // It is gone for whoever asks, and waits for the one who reads.
-        while index.documents(1).is_ok_and(|known| !known.is_empty()) {
+        while index.documents(session).is_ok_and(|known| !known.is_empty()) {
             std::thread::yield_now();
         }
         reader.execute_batch("COMMIT").unwrap();

@@ -1,0 +1,307 @@
+//! Messages of one index that may mean the like of a question: those whose meaning is nearest, and those that share its
+//! rarest words. Only what people and agents have said is among them, not what tools print.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use filrouge_sources::Role;
+use filrouge_sources::library::{Catalog, Entry};
+use filrouge_store::text_index::{
+    Candidate, CandidateQuery, DocumentNo, Reach, SessionNo, TextIndex, narrows,
+};
+use filrouge_types::Failure;
+
+use super::ledger::LedgerSearch;
+use super::meaning::Meant;
+use super::rank::rounded;
+use super::{Asked, Found};
+use crate::feed::SourceIndex;
+use crate::spoken::{Spoken, folded_literal, kind};
+
+/// How many messages of each list count.
+const NEAREST: usize = 100;
+/// How many are looked at for them: some are not there any more; where filters look into messages, many may not pass.
+const LOOKED_AT: (usize, usize) = (2 * NEAREST, 10 * NEAREST);
+/// Of a question so many words.
+const WORDS: usize = 32;
+
+/// A message that may mean the like.
+pub(super) struct Near<'c> {
+    /// How near it is; greater is nearer, within lists of one kind.
+    pub(super) score: i64,
+    /// Its session.
+    pub(super) id: Box<str>,
+    pub(super) updated: i64,
+    /// `None`: the ledger's.
+    pub(super) entry: Option<&'c Entry>,
+    pub(super) session: SessionNo,
+    pub(super) document: DocumentNo,
+}
+
+/// Whose an index is.
+pub(super) enum Whose<'q, 'c> {
+    /// A source's, with the sessions that it knows as they are.
+    Source(Arc<SourceIndex>, HashMap<SessionNo, &'c Entry>),
+    Ledger(&'q LedgerSearch),
+}
+
+/// One index with what of it is asked.
+pub(super) struct Place<'q, 'c> {
+    pub(super) whose: Whose<'q, 'c>,
+    pub(super) reach: Reach,
+    pub(super) only: Option<Vec<SessionNo>>,
+}
+
+/// A session of an index.
+struct Session<'c> {
+    id: Box<str>,
+    updated: i64,
+    entry: Option<&'c Entry>,
+    /// Of its messages that name none; where somebody asks for it.
+    agent: Option<Box<str>>,
+}
+
+/// Messages, the nearest first, each with how near it is.
+type List = Vec<(i64, Candidate)>;
+
+impl<'c> Place<'_, 'c> {
+    fn index(&self) -> &dyn TextIndex {
+        match &self.whose {
+            Whose::Source(index, _) => &**index.index(),
+            Whose::Ledger(ledger) => ledger.index(),
+        }
+    }
+
+    fn query<'a>(&'a self, asked: &Asked<'_>, terms: &'a [Vec<String>]) -> CandidateQuery<'a> {
+        CandidateQuery {
+            reach: &self.reach,
+            sessions: self.only.as_deref(),
+            kinds: kinds(asked),
+            since: asked.filter.since(),
+            until: asked.filter.until(),
+            terms,
+            any: true,
+        }
+    }
+
+    /// The messages whose meaning is nearest.
+    pub(super) fn meant(
+        &self,
+        asked: &Asked<'_>,
+        catalog: &Catalog,
+        meant: &Meant,
+    ) -> Result<Vec<Near<'c>>, Failure> {
+        let (query, most) = (self.query(asked, &[]), looked_at(asked));
+        let nearest = self
+            .index()
+            .nearest(&meant.embedder, &meant.vector, &query, most)?;
+        let list = nearest.into_iter().map(|(c, score)| (i64::from(score), c));
+        self.named(asked, catalog, list.collect())
+    }
+
+    /// The messages that share the rarest words.
+    pub(super) fn sharing(
+        &self,
+        asked: &Asked<'_>,
+        catalog: &Catalog,
+    ) -> Result<Vec<Near<'c>>, Failure> {
+        let terms = shared_words(asked.text);
+        if terms.is_empty() {
+            return Ok(Vec::new());
+        }
+        let candidates = self.index().candidates(&self.query(asked, &terms))?;
+        let worth = worth_of_terms(terms.len(), &candidates);
+        let score = |met: u64| {
+            let met = worth.iter().enumerate().filter(|(at, _)| met >> at & 1 == 1);
+            met.map(|(_, worth)| worth).sum::<f64>()
+        };
+        let list = candidates.iter().map(|c| (rounded(score(c.met)), *c));
+        self.named(asked, catalog, list.collect())
+    }
+
+    /// The best of a list that pass, with their sessions.
+    fn named(
+        &self,
+        asked: &Asked<'_>,
+        catalog: &Catalog,
+        mut list: List,
+    ) -> Result<Vec<Near<'c>>, Failure> {
+        let order = |(score, c): &(i64, Candidate)| Reverse((*score, c.document));
+        let most = looked_at(asked);
+        if list.len() > most {
+            list.select_nth_unstable_by_key(most, order);
+            list.truncate(most);
+        }
+        list.sort_unstable_by_key(order);
+        let sessions = self.sessions(asked, catalog, &list)?;
+        list.retain(|(_, c)| sessions.contains_key(&c.session));
+        if looks_into(asked) {
+            self.keep_passing(asked, &sessions, &mut list)?;
+        }
+        list.truncate(NEAREST);
+        let near = list.into_iter().filter_map(|(score, c)| {
+            let session = sessions.get(&c.session)?;
+            Some(Near {
+                score,
+                id: session.id.clone(),
+                updated: session.updated,
+                entry: session.entry,
+                session: c.session,
+                document: c.document,
+            })
+        });
+        Ok(near.collect())
+    }
+
+    /// The sessions of a list that are asked and shown from here.
+    fn sessions(
+        &self,
+        asked: &Asked<'_>,
+        catalog: &Catalog,
+        list: &List,
+    ) -> Result<HashMap<SessionNo, Session<'c>>, Failure> {
+        let mut numbers: Vec<SessionNo> = list.iter().map(|(_, c)| c.session).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut sessions = HashMap::with_capacity(numbers.len());
+        match &self.whose {
+            Whose::Source(_, entries) => {
+                for no in numbers {
+                    if let Some(entry) = entries.get(&no) {
+                        sessions.insert(no, Session::of(entry));
+                    }
+                }
+            }
+            Whose::Ledger(ledger) => {
+                for session in ledger.index().sessions_by_no(&numbers)? {
+                    if asked.is_shown_from_ledger(catalog, &session.entry.key) {
+                        let agent = ledger.agent(asked, &session.entry.key)?;
+                        let one = Session {
+                            id: session.entry.key,
+                            updated: session.entry.updated,
+                            entry: None,
+                            agent,
+                        };
+                        sessions.insert(session.no, one);
+                    }
+                }
+            }
+        }
+        Ok(sessions)
+    }
+
+    /// Keeps the messages that pass the filters and hold nothing that must be absent.
+    fn keep_passing(
+        &self,
+        asked: &Asked<'_>,
+        sessions: &HashMap<SessionNo, Session<'_>>,
+        list: &mut List,
+    ) -> Result<(), Failure> {
+        let owners: HashMap<DocumentNo, SessionNo> =
+            list.iter().map(|(_, c)| (c.document, c.session)).collect();
+        let numbers: Vec<DocumentNo> = list.iter().map(|(_, c)| c.document).collect();
+        let (matcher, mut passing) = (&asked.question.matcher, HashSet::new());
+        self.index().bodies(&numbers, &mut |document, body| {
+            let session = owners.get(&document).and_then(|no| sessions.get(no));
+            let agent = session.and_then(|session| session.agent.as_deref());
+            let passes = Spoken::decode(body).is_ok_and(|spoken| {
+                asked.filter.lets_spoken(agent, &spoken)
+                    && matcher.looks_into(&spoken)
+                    && matcher.lets(&spoken)
+            });
+            if passes {
+                passing.insert(document);
+            }
+            passing.len() < NEAREST
+        })?;
+        list.retain(|(_, c)| passing.contains(&c.document));
+        Ok(())
+    }
+}
+
+impl<'c> Session<'c> {
+    fn of(entry: &'c Entry) -> Self {
+        Self {
+            id: entry.header.id.clone(),
+            updated: entry.header.updated,
+            entry: Some(entry),
+            agent: entry.header.agent.clone(),
+        }
+    }
+}
+
+impl<'c> From<Near<'c>> for Found<'c> {
+    fn from(near: Near<'c>) -> Self {
+        let mut inside = super::InSession::of(near.session);
+        inside.near.push(near.document);
+        let at = match near.entry {
+            Some(entry) => super::At::Indexed(entry, inside),
+            None => super::At::Ledger(inside),
+        };
+        Self {
+            id: near.id,
+            updated: near.updated,
+            evidence: super::Evidence::NONE,
+            score: 0,
+            at,
+        }
+    }
+}
+
+/// Of questions that were asked before only those of people are like a question.
+fn kinds(asked: &Asked<'_>) -> u32 {
+    let answers = match asked.ask.similar {
+        Some(_) => 0,
+        None => 1 << kind(Some(Role::Assistant)),
+    };
+    asked.filter.kinds() & (1 << kind(Some(Role::User)) | answers)
+}
+
+/// Whether it depends on more than an index tells if a message passes.
+fn looks_into(asked: &Asked<'_>) -> bool {
+    let matcher = &asked.question.matcher;
+    asked.filter.looks_at_messages() || matcher.refuses() || matcher.looks_at_calls()
+}
+
+fn looked_at(asked: &Asked<'_>) -> usize {
+    let (few, many) = LOOKED_AT;
+    if looks_into(asked) { many } else { few }
+}
+
+/// The best of several lists of one kind; of equal ones those of the first list.
+pub(super) fn merged<'c>(lists: Vec<Vec<Near<'c>>>) -> Vec<Near<'c>> {
+    let mut all: Vec<Near<'c>> = lists.into_iter().flatten().collect();
+    all.sort_by_key(|near| Reverse(near.score));
+    all.truncate(NEAREST);
+    all
+}
+
+/// The words of a question, as terms of which any may be met.
+fn shared_words(text: &str) -> Vec<Vec<String>> {
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let mut words: Vec<String> = words.map(folded_literal).filter(|w| narrows(w)).collect();
+    words.sort_unstable();
+    words.dedup();
+    // Of more the longest: they are the rarest.
+    words.sort_by_key(|word| Reverse(word.len()));
+    words.truncate(WORDS);
+    words.into_iter().map(|word| vec![word]).collect()
+}
+
+/// What each term is worth: the more, the fewer of the candidates hold it.
+fn worth_of_terms(terms: usize, candidates: &[Candidate]) -> Vec<f64> {
+    let mut held = vec![0_usize; terms];
+    for candidate in candidates {
+        let mut met = candidate.met;
+        while met != 0 {
+            if let Some(held) = held.get_mut(met.trailing_zeros() as usize) {
+                *held += 1;
+            }
+            met &= met - 1;
+        }
+    }
+    #[allow(clippy::cast_precision_loss)]
+    let worth = |held: usize| (1.0 + candidates.len() as f64 / (1.0 + held as f64)).ln();
+    held.into_iter().map(worth).collect()
+}

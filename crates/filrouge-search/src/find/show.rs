@@ -1,0 +1,228 @@
+//! Excerpts of one session.
+
+use std::sync::Arc;
+
+use filrouge_sources::Header;
+use filrouge_sources::library::{Entry, LibraryError};
+use filrouge_store::text_index::{DocumentNo, Reach, TextIndex};
+use filrouge_types::Failure;
+
+use super::answered::{Question, answer_to};
+use super::ledger::{NAME, unanswered};
+use super::{Asked, At, Found, InSession, Searcher};
+use crate::answer::Excerpt;
+use crate::excerpt::Cutter;
+use crate::feed::reach;
+use crate::spoken::Spoken;
+
+/// How many excerpts of a session are shown when no number is given, and at most.
+pub(crate) const EXCERPTS: usize = 5;
+pub(super) const EXCERPTS_MAX: usize = 1_000;
+
+/// Excerpts of one session, as they are found.
+pub(super) struct Shown {
+    pub(super) excerpts: Vec<Excerpt>,
+    /// How many matches were seen.
+    pub(super) seen: usize,
+    /// How many were seen when the excerpts were full and another came; 0: none came.
+    pub(super) end: usize,
+    most: usize,
+    /// How many matches were shown on pages before.
+    skip: usize,
+}
+
+impl Shown {
+    /// Nothing yet of what is behind the first `skip` matches.
+    pub(super) const fn behind(skip: usize, most: usize) -> Self {
+        Self {
+            excerpts: Vec::new(),
+            seen: 0,
+            end: 0,
+            most,
+            skip,
+        }
+    }
+
+    /// Takes a match; whether that was enough.
+    fn take(&mut self, excerpts: impl FnOnce() -> Vec<Excerpt>) -> bool {
+        self.seen += 1;
+        let full = self.excerpts.len() >= self.most;
+        if full && self.end == 0 {
+            self.end = self.seen - 1;
+        }
+        if self.seen > self.skip && !full {
+            self.excerpts.extend(excerpts());
+            self.excerpts.truncate(self.most);
+        }
+        full
+    }
+
+    /// Whether the next match would be shown.
+    const fn takes_next(&self) -> bool {
+        self.seen >= self.skip && self.excerpts.len() < self.most
+    }
+}
+
+/// An index with whose documents are asked.
+type Within<'i> = (&'i dyn TextIndex, &'i Reach);
+
+impl Searcher {
+    /// The header of a session that was found; `None` when it has gone, or is not the caller's to see.
+    pub(super) fn header(&self, found: &Found<'_>) -> Result<Option<Arc<Header>>, LibraryError> {
+        match (&found.at, &self.ledger) {
+            (At::Scanned(entry) | At::Indexed(entry, _), _) => Ok(Some(entry.header.clone())),
+            (At::Ledger(_), Some(ledger)) => {
+                let header = ledger.header(&found.id).map_err(unanswered)?;
+                Ok(header.map(Arc::new))
+            }
+            (At::Ledger(_), None) => Ok(None),
+        }
+    }
+
+    /// Shows what was found in a session; whether by its words, not by its meaning alone.
+    pub(super) fn show(
+        &self,
+        asked: &Asked<'_>,
+        found: &Found<'_>,
+        header: &Header,
+        shown: &mut Shown,
+    ) -> Result<bool, LibraryError> {
+        match &found.at {
+            At::Scanned(entry) => {
+                self.scanned(asked, entry, shown);
+                if entry.header.source == NAME {
+                    self.place(header, shown)?;
+                }
+                Ok(true)
+            }
+            At::Indexed(entry, inside) => {
+                let index = self.index(entry.source);
+                let by_words = index.ok_or(None).and_then(|index| {
+                    let within = (&**index.index(), &reach());
+                    indexed(within, asked, header, inside, shown).map_err(Some)
+                });
+                Ok(by_words.unwrap_or_else(|why| {
+                    if let Some(why) = why {
+                        tracing::warn!(code = why.code.as_str(), detail = %why.detail, "a search index does not answer");
+                    }
+                    // Its source still does.
+                    *shown = Shown::behind(shown.skip, shown.most);
+                    self.scanned(asked, entry, shown);
+                    true
+                }))
+            }
+            At::Ledger(inside) => {
+                let Some(ledger) = &self.ledger else {
+                    return Ok(true);
+                };
+                let within = (ledger.index(), &ledger.reach());
+                let by_words = indexed(within, asked, header, inside, shown).map_err(unanswered)?;
+                self.place(header, shown)?;
+                Ok(by_words)
+            }
+        }
+    }
+
+    /// Names the items of the ledger.
+    fn place(&self, header: &Header, shown: &mut Shown) -> Result<(), LibraryError> {
+        let Some(ledger) = &self.ledger else {
+            return Ok(());
+        };
+        let placed = ledger.place(&header.id, &mut shown.excerpts);
+        placed.map_err(unanswered)
+    }
+
+    /// Excerpts of a session that is looked through in its source. One that has gone since has none.
+    fn scanned(&self, asked: &Asked<'_>, entry: &Entry, shown: &mut Shown) {
+        let (header, cutter) = (&entry.header, cutter(asked));
+        let search = asked.scan(&self.library);
+        if search.title_matches(header)
+            && let Some(title) = Spoken::of_title(header)
+        {
+            shown.take(|| cutter.of(&header.id, &title));
+        }
+        if let Ok(conversation) = self.library.conversation(entry) {
+            for message in search.messages(header, &conversation) {
+                if shown.take(|| cutter.of(&header.id, &message)) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn cutter<'a>(asked: &'a Asked<'_>) -> Cutter<'a> {
+    Cutter {
+        matcher: &asked.question.matcher,
+        mask: asked.ask.mask,
+    }
+}
+
+/// Excerpts of the documents of an index: those known to hold it, then those of the rest that do; where there are none,
+/// those that mean the like. Whether there are some that hold it.
+fn indexed(
+    within: Within<'_>,
+    asked: &Asked<'_>,
+    header: &Header,
+    inside: &InSession,
+    shown: &mut Shown,
+) -> Result<bool, Failure> {
+    let (index, cutter) = (within.0, cutter(asked));
+    let mut full = false;
+    let mut show = |documents: &[DocumentNo], sure: bool, shown: &mut Shown| {
+        index.bodies(documents, &mut |_, body| {
+            let Ok(spoken) = Spoken::decode(body) else {
+                return true;
+            };
+            let holds = || asked.weigh(header.agent.as_deref(), &spoken).is_some();
+            full = (sure || holds()) && shown.take(|| cutter.of(&header.id, &spoken));
+            !full && !(asked.stopped)()
+        })?;
+        Ok::<bool, Failure>(full)
+    };
+    if !show(&inside.held, true, shown)? {
+        show(&inside.open, false, shown)?;
+    }
+    if shown.seen > 0 || inside.near.is_empty() {
+        return Ok(true);
+    }
+    near(within, asked, header, inside, shown)?;
+    Ok(false)
+}
+
+/// Excerpts of messages that mean the like; of questions with what was answered behind each.
+fn near(
+    within: Within<'_>,
+    asked: &Asked<'_>,
+    header: &Header,
+    inside: &InSession,
+    shown: &mut Shown,
+) -> Result<(), Failure> {
+    let (cutter, mut found) = (cutter(asked), Vec::with_capacity(inside.near.len()));
+    within.0.bodies(&inside.near, &mut |document, body| {
+        if let Ok(spoken) = Spoken::decode(body) {
+            let question = Question {
+                session: inside.session,
+                document,
+                created: spoken.created,
+            };
+            found.push((question, cutter.near(&header.id, &spoken)));
+        }
+        true
+    })?;
+    if asked.ask.similar.is_some() {
+        // A question and its answer are one.
+        shown.most *= 2;
+    }
+    for (question, mut excerpts) in found {
+        if asked.ask.similar.is_some() && shown.takes_next() {
+            excerpts.truncate(1);
+            let answer = |answer: &Spoken<'_>| cutter.said(&header.id, answer);
+            excerpts.extend(answer_to(within, &question, answer)?);
+        }
+        if shown.take(|| excerpts) {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,304 @@
+//! Searches by indexes against a plain reading of everything: whatever an index knows, half knows or has lost, the answer
+//! is the same, and so is its order.
+
+use std::collections::BTreeSet;
+
+use filrouge_sources::Source;
+use filrouge_sources::library::made::Made;
+use filrouge_sqlite::text_index::SqliteIndex;
+use filrouge_store::text_index::TextIndex;
+use filrouge_store::text_index::memory::MemoryIndex;
+
+use super::plainly::places;
+use super::*;
+use crate::feed::Indexes;
+
+type Sessions = Vec<(Arc<Header>, Conversation)>;
+
+const NOW: i64 = 1_000_000;
+
+/// A history with an index.
+struct Kept {
+    dir: tempfile::TempDir,
+    made: Arc<Made>,
+    /// `None`: in a file.
+    memory: Option<Arc<MemoryIndex>>,
+    most: usize,
+}
+
+impl Kept {
+    fn new(in_file: bool) -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+            made: Arc::default(),
+            memory: (!in_file).then(Arc::default),
+            most: 1_000,
+        }
+    }
+
+    fn put(&self, sessions: &[(Arc<Header>, Conversation)]) {
+        for (header, conversation) in sessions {
+            self.made.put((**header).clone(), conversation.clone());
+        }
+    }
+
+    fn sources(&self) -> Vec<Arc<dyn Source>> {
+        vec![self.made.clone()]
+    }
+
+    /// As a process that has just started has it.
+    fn indexes(&self) -> Arc<Indexes> {
+        let memory = self.memory.clone();
+        let open = move |file: &std::path::Path| -> Result<Arc<dyn TextIndex>, _> {
+            match &memory {
+                Some(memory) => Ok(memory.clone()),
+                None => Ok(Arc::new(SqliteIndex::open(file)?)),
+            }
+        };
+        Arc::new(Indexes::new(&self.sources(), self.dir.path(), true, Box::new(open)))
+    }
+
+    fn update(&self) {
+        let index = self.indexes().make(0).unwrap();
+        if let Some(index) = index {
+            index.update(&mut |_| {}, &|| false).unwrap();
+            while index.tidy().unwrap() {}
+        }
+    }
+
+    fn scanning(&self) -> Searcher {
+        Searcher::new(Library::new(self.sources(), 1 << 20))
+    }
+
+    fn searcher(&self) -> Searcher {
+        self.scanning().with_indexes(self.indexes()).looking_through(self.most)
+    }
+
+    /// Brings the index into one of its states; what is there then.
+    fn come_to(&self, state: State, sessions: &Sessions, others: &Sessions) -> Sessions {
+        let (some, rest) = sessions.split_at(sessions.len() / 2);
+        let mut now = sessions.clone();
+        match state {
+            State::Half => {
+                self.put(some);
+                self.update();
+                self.put(rest);
+                return now;
+            }
+            _ => {
+                self.put(sessions);
+                self.update();
+            }
+        }
+        // What others said is said in the first session now.
+        let changed = (now[0].0.clone(), others[0].1.clone());
+        match state {
+            State::Half | State::Whole => {}
+            State::Changed | State::Followed => {
+                now[0] = changed.clone();
+                self.put(&[changed]);
+            }
+            State::Removed => {
+                let gone = now.remove(0).0;
+                self.made.sessions.lock().unwrap().remove(&gone.id);
+            }
+            State::Cleared => {
+                assert!(self.indexes().make(0).unwrap().unwrap().clear().unwrap());
+            }
+        }
+        if state == State::Followed {
+            self.update();
+        }
+        now
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Whole,
+    Half,
+    Changed,
+    Followed,
+    Removed,
+    Cleared,
+}
+
+const STATES: [State; 6] = [
+    State::Whole,
+    State::Half,
+    State::Changed,
+    State::Followed,
+    State::Removed,
+    State::Cleared,
+];
+
+/// Words, phrases, expressions, exclusions and all filters.
+fn anything(sessions: &Sessions, dice: &mut Dice) -> Option<Ask> {
+    let mut ask = match dice.roll(5) {
+        0 => Ask {
+            query: REGEXES[dice.roll(REGEXES.len() as u64) as usize].to_owned(),
+            ..Ask::default()
+        },
+        1 => Ask::default(),
+        _ => asked(sessions, dice)?,
+    };
+    let id = sessions[dice.roll(sessions.len() as u64) as usize].0.id.to_string();
+    match dice.roll(12) {
+        0 => ask.role = Some(Role::Assistant),
+        1 => ask.tool = Some("READ".to_owned()),
+        2 => ask.agent = Some("plan".to_owned()),
+        3 => ask.since = Some(7),
+        4 => ask.until = Some(12),
+        5 => ask.session_id = Some(id),
+        6 => ask.exclude_session = Some(id),
+        7 => ask.project_id = Some("phare".to_owned()),
+        8 => ask.source = Some(["opencode", "codex"][dice.roll(2) as usize].to_owned()),
+        _ => {}
+    }
+    let is_wrong = crate::question::Question::of(&ask).is_err();
+    ask.limit = 1 + dice.roll(3) as usize;
+    ask.excerpts = if ask.session_id.is_some() { 1 } else { 1_000 };
+    ask.now = Some(NOW);
+    ask.order = [Order::Best, Order::Newest][dice.roll(2) as usize];
+    (!is_wrong).then_some(ask)
+}
+
+/// A session with its matches and where they are.
+type Told = (String, usize, Vec<String>);
+
+/// All pages: each session once, with the places of all its excerpts, and the cursors between them.
+fn told(searcher: &Searcher, mut ask: Ask) -> (Vec<Told>, Vec<String>, Results) {
+    let (mut all, mut cursors) = (Vec::<Told>::new(), Vec::new());
+    let alone = ask.session_id.is_some();
+    let first = searcher.search(&ask, &|| false).unwrap();
+    let mut page = first.clone();
+    loop {
+        for hit in page.sessions {
+            let mut places: Vec<String> = hit.excerpts.iter().map(|one| one.place.clone()).collect();
+            if !alone {
+                places.dedup();
+            }
+            match all.iter_mut().find(|(id, ..)| *id == hit.session.id) {
+                Some((_, _, more)) if alone => more.extend(places),
+                Some(_) => panic!("{} is shown twice", hit.session.id),
+                None => all.push((hit.session.id, hit.matches, places)),
+            }
+        }
+        let Some(cursor) = page.next_cursor else {
+            return (all, cursors, first);
+        };
+        cursors.push(cursor.clone());
+        ask.cursor = Some(cursor);
+        page = searcher.search(&ask, &|| false).unwrap();
+        assert!(!page.sessions.is_empty(), "a cursor that leads nowhere");
+    }
+}
+
+/// Sessions by their ids, with their places.
+fn sorted(all: &[Told]) -> BTreeSet<(String, Vec<String>)> {
+    let one = |(id, _, places): &Told| {
+        let mut places = places.clone();
+        places.sort();
+        (id.clone(), places)
+    };
+    all.iter().map(one).collect()
+}
+
+fn expected(sessions: &Sessions, ask: &Ask) -> BTreeSet<(String, Vec<String>)> {
+    let found = places(sessions, ask).into_iter();
+    let found = found.map(|(id, mut places)| {
+        places.sort();
+        (id, places)
+    });
+    found.collect()
+}
+
+/// Makes a session's `id` be there, or asks for none.
+fn of_these(ask: &mut Ask, sessions: &Sessions) {
+    let is_there = |id: &String| sessions.iter().any(|(header, _)| *header.id == **id);
+    ask.session_id = ask.session_id.take().filter(is_there);
+    ask.excerpts = if ask.session_id.is_some() { 1 } else { 1_000 };
+}
+
+fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+fn finds_all(in_file: bool, sessions: &Sessions, others: &Sessions, seed: u64, state: State) -> Result<(), TestCaseError> {
+    let kept = Kept::new(in_file);
+    let now = kept.come_to(state, sessions, others);
+    let mut dice = Dice(seed);
+    let (indexed, scanning) = (kept.searcher(), kept.scanning());
+    for _ in 0..12 {
+        let Some(mut ask) = anything(sessions, &mut dice) else {
+            continue;
+        };
+        of_these(&mut ask, &now);
+        if crate::question::Question::of(&ask).is_err() {
+            continue;
+        }
+        let (found, cursors, first) = told(&indexed, ask.clone());
+        let right = expected(&now, &ask);
+        prop_assert_eq!(&sorted(&found), &right, "{:?} {:?}", state, ask);
+        let count = |all: &BTreeSet<(String, Vec<String>)>| all.iter().map(|one| one.1.len()).sum::<usize>();
+        for (id, matches, places) in &found {
+            prop_assert_eq!(*matches, places.len(), "{} {:?}", id, ask);
+        }
+        prop_assert!(first.exact);
+        prop_assert_eq!((first.total_sessions, first.total_matches), (right.len(), count(&right)));
+        // The cursors hold the scores: one order.
+        let (scanned, by_scan, _) = told(&scanning, ask.clone());
+        let order = |all: &[Told]| all.iter().map(|one| one.0.clone()).collect::<Vec<_>>();
+        prop_assert_eq!(order(&found), order(&scanned), "{:?} {:?}", state, ask);
+        prop_assert_eq!(cursors, by_scan, "{:?} {:?}", state, ask);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases(250))]
+
+    #[test]
+    fn what_is_found_by_an_index_in_memory_is_what_is_there(sessions in a_history(), others in a_history(), seed in any::<u64>(), state in proptest::sample::select(&STATES[..])) {
+        finds_all(false, &sessions, &others, seed, state)?;
+    }
+
+    /// Of more candidates than are looked through some are estimated; what is shown is what is there.
+    #[test]
+    fn estimates_lose_nothing_and_show_nothing_else(sessions in a_history(), seed in any::<u64>(), most in 0_usize..6) {
+        let mut kept = Kept::new(false);
+        kept.most = most;
+        kept.put(&sessions);
+        kept.update();
+        let mut dice = Dice(seed);
+        for _ in 0..12 {
+            let Some(ask) = anything(&sessions, &mut dice) else {
+                continue;
+            };
+            let (found, _, first) = told(&kept.searcher(), ask.clone());
+            let right = expected(&sessions, &ask);
+            prop_assert_eq!(&sorted(&found), &right, "{:?}", ask);
+            let matches: usize = right.iter().map(|one| one.1.len()).sum();
+            let documents: usize = sessions.iter().map(|s| s.1.messages.len() + 1).sum();
+            if first.exact {
+                prop_assert_eq!((first.total_sessions, first.total_matches), (right.len(), matches), "{:?}", ask);
+            }
+            // With all excerpts everything that is shown was looked through.
+            for (id, matches, places) in &found {
+                prop_assert_eq!(*matches, places.len(), "{} {:?}", id, ask);
+            }
+            prop_assert!(first.exact || first.next_cursor.is_some(), "one page shows all: {:?}", ask);
+            prop_assert!(first.total_sessions <= sessions.len() && first.total_matches <= documents);
+            prop_assert!(first.sessions.len() <= first.total_sessions);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(24))]
+
+    #[test]
+    fn what_is_found_by_an_index_in_a_file_is_what_is_there(sessions in a_history(), others in a_history(), seed in any::<u64>(), state in proptest::sample::select(&STATES[..])) {
+        finds_all(true, &sessions, &others, seed, state)?;
+    }
+}

@@ -1,0 +1,263 @@
+//! Whoever searches puts the same questions to the index, and is answered the same, whatever others have said.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+
+use filrouge_search::{Ask, LedgerSearch, Mode, Results, Searcher};
+use filrouge_sources::Library;
+use filrouge_store::text_index::memory::MemoryIndex;
+use filrouge_store::text_index::{
+    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, IndexedSession, KnownDocument,
+    Reach, Seen, SessionNo, TextIndex,
+};
+use filrouge_types::Failure;
+
+use super::world::*;
+
+/// An index that notes what it is asked.
+#[derive(Default)]
+struct Noting {
+    inner: MemoryIndex,
+    notes: Mutex<Vec<String>>,
+}
+
+impl Noting {
+    fn note(&self, what: &str, of: impl Debug) {
+        self.notes.lock().unwrap().push(format!("{what} {of:?}"));
+    }
+
+    fn noted(&self) -> Vec<String> {
+        std::mem::take(&mut self.notes.lock().unwrap())
+    }
+}
+
+/// What a question says, as long as it is.
+fn told(query: &CandidateQuery<'_>) -> String {
+    let CandidateQuery {
+        reach,
+        sessions,
+        kinds,
+        since,
+        until,
+        terms,
+        any,
+    } = query;
+    format!("{reach:?} {sessions:?} {kinds} {since:?} {until:?} {terms:?} {any}")
+}
+
+impl TextIndex for Noting {
+    fn position(&self) -> Result<Option<Box<[u8]>>, Failure> {
+        self.inner.position()
+    }
+
+    fn session(&self, realm: &[u8], key: &str) -> Result<Option<IndexedSession>, Failure> {
+        self.note("session", key);
+        self.inner.session(realm, key)
+    }
+
+    fn sessions(&self, reach: &Reach) -> Result<Arc<Vec<IndexedSession>>, Failure> {
+        self.note("sessions", reach);
+        self.inner.sessions(reach)
+    }
+
+    fn sessions_by_no(&self, numbers: &[SessionNo]) -> Result<Vec<IndexedSession>, Failure> {
+        self.note("sessions_by_no", numbers.len());
+        self.inner.sessions_by_no(numbers)
+    }
+
+    fn documents(&self, session: SessionNo) -> Result<Vec<KnownDocument>, Failure> {
+        self.note("documents", session);
+        self.inner.documents(session)
+    }
+
+    fn apply(&self, updates: &[IndexUpdate], position: Option<&[u8]>) -> Result<(), Failure> {
+        self.inner.apply(updates, position)
+    }
+
+    fn seen(&self) -> Result<Seen, Failure> {
+        self.note("seen", ());
+        self.inner.seen()
+    }
+
+    fn apply_if(
+        &self,
+        seen: &Seen,
+        updates: &[IndexUpdate],
+        position: Option<&[u8]>,
+    ) -> Result<bool, Failure> {
+        self.inner.apply_if(seen, updates, position)
+    }
+
+    fn unread(&self, limit: usize) -> Result<Vec<IndexedSession>, Failure> {
+        self.note("unread", limit);
+        self.inner.unread(limit)
+    }
+
+    fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
+        self.inner.forget(realm, key)
+    }
+
+    fn tidy(&self) -> Result<bool, Failure> {
+        self.inner.tidy()
+    }
+
+    fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
+        self.note("candidates", told(query));
+        self.inner.candidates(query)
+    }
+
+    fn bodies(
+        &self,
+        documents: &[DocumentNo],
+        each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
+    ) -> Result<(), Failure> {
+        self.note("bodies", documents.len());
+        self.inner.bodies(documents, each)
+    }
+
+    fn without_vector(
+        &self,
+        embedder: &str,
+        kinds: u32,
+        limit: usize,
+    ) -> Result<Vec<DocumentNo>, Failure> {
+        self.inner.without_vector(embedder, kinds, limit)
+    }
+
+    fn put_vectors(&self, embedder: &str, all: &[(DocumentNo, Vec<i8>)]) -> Result<(), Failure> {
+        self.inner.put_vectors(embedder, all)
+    }
+
+    fn nearest(
+        &self,
+        embedder: &str,
+        vector: &[i8],
+        query: &CandidateQuery<'_>,
+        limit: usize,
+    ) -> Result<Vec<(Candidate, i32)>, Failure> {
+        self.note("nearest", (told(query), limit));
+        self.inner.nearest(embedder, vector, query, limit)
+    }
+
+    fn keep_vectors_of(&self, embedder: Option<&str>) -> Result<(), Failure> {
+        self.inner.keep_vectors_of(embedder)
+    }
+
+    fn clear(&self) -> Result<(), Failure> {
+        self.inner.clear()
+    }
+
+    fn status(&self) -> Result<IndexStatus, Failure> {
+        self.inner.status()
+    }
+}
+
+/// A ledger in which ada has spoken, and others have if `others` says so, in one index.
+fn spoken(others: bool) -> (World, Arc<Noting>) {
+    let index = Arc::new(Noting::default());
+    let world = World::over(ledger(), index.clone());
+    let talk = |name: &str, sessions: usize| {
+        for n in 0..sessions {
+            let session = format!("{name}-{n}");
+            world.make(&user(name), &session, Some("the gate"));
+            for request in ["one", "two"] {
+                let asked = (session.as_str(), request);
+                world.ask(
+                    &user(name),
+                    asked,
+                    "is the gate green",
+                    Some("a gate of stone"),
+                );
+            }
+        }
+    };
+    talk("ada", 3);
+    world.catch_up();
+    if others {
+        talk("bob", 9);
+        world.catch_up();
+    }
+    (world, index)
+}
+
+fn ask(world: &World, name: &str, ask: &Ask) -> Results {
+    let (engine, feed) = (world.engine.clone(), world.feed.clone());
+    let runtime = world.runtime.handle().clone();
+    let ledger = LedgerSearch::new(engine, feed, user(name), runtime);
+    let library = Library::new(Vec::new(), 0);
+    let searcher = Searcher::new(library)
+        .with_ledger(ledger)
+        .with_clock(clock());
+    searcher.search(ask, &|| false).unwrap()
+}
+
+fn questions() -> Vec<Ask> {
+    let of = |query: &str| Ask {
+        query: query.to_owned(),
+        ..Ask::default()
+    };
+    let mut all: Vec<Ask> = [
+        "gate",
+        "\"the gate\" -stone",
+        "a",
+        "/g[ae]t\\w/",
+        "role:user gate",
+        "project:none gate",
+        "session:ada-1 gate",
+        "gate -session:bob-1",
+        "unheard",
+    ]
+    .map(of)
+    .into();
+    all.push(Ask {
+        limit: 1,
+        ..of("gate")
+    });
+    all.push(Ask {
+        mode: Mode::Both,
+        ..of("gate")
+    });
+    all.push(Ask {
+        similar: Some("which gate".to_owned()),
+        ..Ask::default()
+    });
+    all
+}
+
+#[test]
+fn what_others_said_is_neither_answered_nor_asked_for() {
+    let ((alone, alone_index), (among, among_index)) = (spoken(false), spoken(true));
+    assert_eq!(ask(&among, "bob", &questions()[0]).total_sessions, 9);
+    for question in questions() {
+        drop((alone_index.noted(), among_index.noted()));
+        let (one, other) = (ask(&alone, "ada", &question), ask(&among, "ada", &question));
+        assert_eq!(one, other, "{question:?}");
+        let (one, other) = (alone_index.noted(), among_index.noted());
+        assert_eq!(one, other, "{question:?}");
+        assert!(!one.is_empty(), "{question:?}");
+    }
+}
+
+/// Theirs and one that never was: the same questions, the same answer.
+#[test]
+fn a_session_of_somebody_else_is_none() {
+    let (world, index) = spoken(true);
+    for form in ["session:NAME gate", "gate -session:NAME"] {
+        let asked = |name: &str| {
+            let query = form.replace("NAME", name);
+            drop(index.noted());
+            let (engine, feed) = (world.engine.clone(), world.feed.clone());
+            let runtime = world.runtime.handle().clone();
+            let ledger = LedgerSearch::new(engine, feed, user("ada"), runtime);
+            let searcher = Searcher::new(Library::new(Vec::new(), 0));
+            let searcher = searcher.with_ledger(ledger).with_clock(clock());
+            let ask = Ask {
+                query,
+                ..Ask::default()
+            };
+            let answer = format!("{:?}", searcher.search(&ask, &|| false));
+            (answer.replace(name, "NAME"), index.noted())
+        };
+        assert_eq!(asked("bob-1"), asked("nob-1"), "{form}");
+    }
+}

@@ -1,0 +1,93 @@
+//! Bodies: what is given back of a document, packed.
+
+use filrouge_store::text_index::DocumentNo;
+use filrouge_types::{ErrorCode, Failure};
+use rusqlite::Connection;
+
+use crate::error::{failure, malformed};
+
+/// A higher one takes a hundredth off a body, and half as long again.
+const ZSTD_LEVEL: i32 = 3;
+/// A body has at most so many bytes.
+const BODY_BYTES_MAX: u64 = 1 << 30;
+
+/// What packs bodies; made when the first one comes.
+#[derive(Default)]
+pub(super) struct Packer {
+    zstd: Option<zstd::bulk::Compressor<'static>>,
+    frame: Vec<u8>,
+    packed: Vec<u8>,
+}
+
+impl Packer {
+    /// A body as it is stored: 0 and the body, or 1 and a zstd frame of it where that is shorter.
+    pub(super) fn pack(&mut self, body: &[u8]) -> Result<&[u8], Failure> {
+        let zstd = match &mut self.zstd {
+            Some(zstd) => zstd,
+            none => none.insert(zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(packing)?),
+        };
+        self.frame.clear();
+        self.frame
+            .reserve(zstd::zstd_safe::compress_bound(body.len()));
+        zstd.compress_to_buffer(body, &mut self.frame)
+            .map_err(packing)?;
+        let (how, bytes) = match self.frame.len() < body.len() {
+            true => (1, self.frame.as_slice()),
+            false => (0, body),
+        };
+        self.packed.clear();
+        self.packed.push(how);
+        self.packed.extend_from_slice(bytes);
+        Ok(&self.packed)
+    }
+}
+
+fn packing(error: std::io::Error) -> Failure {
+    Failure::new(ErrorCode::Internal, format!("zstd: {error}"))
+}
+
+fn unpack<'a>(
+    zstd: &mut zstd::bulk::Decompressor<'_>,
+    packed: &'a [u8],
+    room: &'a mut Vec<u8>,
+) -> Result<&'a [u8], Failure> {
+    let bad = || malformed("body");
+    match packed.split_first() {
+        Some((0, body)) => Ok(body),
+        Some((1, frame)) => {
+            let size = zstd::zstd_safe::get_frame_content_size(frame);
+            let size = size.ok().flatten().filter(|size| *size <= BODY_BYTES_MAX);
+            let size = size.and_then(|size| usize::try_from(size).ok());
+            room.clear();
+            room.reserve(size.ok_or_else(bad)?);
+            zstd.decompress_to_buffer(frame, room).map_err(|_| bad())?;
+            Ok(room)
+        }
+        _ => Err(bad()),
+    }
+}
+
+/// Shows `each` the bodies of these documents until it says no.
+pub(super) fn show(
+    conn: &Connection,
+    documents: &[DocumentNo],
+    each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
+) -> Result<(), Failure> {
+    let sql = "SELECT packed FROM body WHERE document = ?1";
+    let mut statement = conn.prepare_cached(sql).map_err(failure)?;
+    let zstd = zstd::bulk::Decompressor::new();
+    let mut zstd = zstd.map_err(packing)?;
+    let mut room = Vec::new();
+    for no in documents {
+        let mut rows = statement.query([no.cast_signed()]).map_err(failure)?;
+        let Some(row) = rows.next().map_err(failure)? else {
+            continue;
+        };
+        let packed = row.get_ref(0).and_then(|v| Ok(v.as_blob()?));
+        let body = unpack(&mut zstd, packed.map_err(failure)?, &mut room)?;
+        if !each(*no, body) {
+            break;
+        }
+    }
+    Ok(())
+}

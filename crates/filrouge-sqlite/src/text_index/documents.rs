@@ -1,0 +1,130 @@
+//! Documents that come and go in a change.
+
+use filrouge_store::text_index::{Gone, NewDocument, grams};
+use filrouge_types::Failure;
+use rusqlite::{Row, params};
+
+use super::apply::Change;
+use super::postings;
+use super::rows::{all, one, run};
+
+/// Postings are written when their texts reach this.
+const CHUNK_TEXT: usize = 16 << 20;
+
+/// A document that goes.
+struct Going {
+    no: i64,
+    size: i64,
+}
+
+fn going(row: &Row<'_>) -> rusqlite::Result<Going> {
+    Ok(Going {
+        no: row.get(0)?,
+        size: row.get(1)?,
+    })
+}
+
+impl Change<'_> {
+    pub(super) fn remove(&mut self, shard: i64, session: i64, gone: &Gone) -> Result<(), Failure> {
+        match gone {
+            Gone::All => return self.remove_all(shard, session).map(|_| ()),
+            Gone::Keys(keys) => {
+                for key in keys {
+                    self.remove_key(shard, session, key)?;
+                }
+            }
+            Gone::Units(units) if units.is_empty() => {}
+            Gone::Units(units) => {
+                let sql = "SELECT id, size, unit FROM document WHERE shard = ?1 AND session = ?2";
+                let of = |row: &Row<'_>| Ok((going(row)?, row.get::<_, i64>(2)?.cast_unsigned()));
+                for (document, unit) in all(self.conn, sql, [shard, session], of)? {
+                    if units.contains(&unit) {
+                        self.remove_document(shard, session, &document)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many there were.
+    pub(super) fn remove_all(&mut self, shard: i64, session: i64) -> Result<u64, Failure> {
+        let sql = "SELECT id, size FROM document WHERE shard = ?1 AND session = ?2";
+        let documents = all(self.conn, sql, [shard, session], going)?;
+        for document in &documents {
+            self.remove_document(shard, session, document)?;
+        }
+        Ok(documents.len() as u64)
+    }
+
+    fn remove_key(&mut self, shard: i64, session: i64, key: &str) -> Result<(), Failure> {
+        let sql = "SELECT id, size FROM document WHERE shard = ?1 AND session = ?2 AND key = ?3";
+        match one(self.conn, sql, params![shard, session, key], going)? {
+            Some(document) => self.remove_document(shard, session, &document),
+            None => Ok(()),
+        }
+    }
+
+    fn remove_document(
+        &mut self,
+        shard: i64,
+        session: i64,
+        document: &Going,
+    ) -> Result<(), Failure> {
+        let Going { no, size } = *document;
+        let sql = "DELETE FROM pending WHERE shard = ?1 AND document = ?2";
+        let waited = run(self.conn, sql, [shard, no])? > 0;
+        let removal = self.counts(shard)?.went(size, waited);
+        if !waited {
+            let sql =
+                "INSERT INTO gone (shard, document, session, removal) VALUES (?1, ?2, ?3, ?4)";
+            run(self.conn, sql, [shard, no, session, removal])?;
+        }
+        run(self.conn, "DELETE FROM document WHERE id = ?1", [no])?;
+        run(self.conn, "DELETE FROM body WHERE document = ?1", [no])?;
+        for embedder in &self.embedders {
+            let sql = "DELETE FROM vector WHERE embedder = ?1 AND shard = ?2 AND document = ?3";
+            if run(self.conn, sql, [*embedder, shard, no])? > 0 {
+                let sql = "UPDATE embedder SET documents = documents - 1 WHERE id = ?1";
+                run(self.conn, sql, [*embedder])?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn put(
+        &mut self,
+        shard: i64,
+        session: i64,
+        new: &NewDocument,
+    ) -> Result<(), Failure> {
+        self.remove_key(shard, session, &new.key)?;
+        self.given.document += 1;
+        let no = self.given.document;
+        let size = i64::try_from(new.folded.len()).unwrap_or(i64::MAX);
+        let sql =
+            "INSERT INTO document (id, shard, session, key, unit, kind, created, digest, size)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let [unit, digest] = [new.unit, new.digest].map(u64::cast_signed);
+        let (key, kind, created) = (&new.key, new.kind, new.created);
+        let row = params![no, shard, session, key, unit, kind, created, digest, size];
+        run(self.conn, sql, row)?;
+        let sql = "INSERT INTO body (document, packed) VALUES (?1, ?2)";
+        run(self.conn, sql, params![no, self.packer.pack(&new.body)?])?;
+        self.counts(shard)?.came(no, size);
+        if let Some(builder) = self.bulk.get_mut(&shard) {
+            builder.add(no.cast_unsigned(), &new.folded);
+            if builder.text() >= CHUNK_TEXT {
+                let full = std::mem::take(builder);
+                self.segment(shard, full)?;
+            }
+            return Ok(());
+        }
+        self.counts(shard)?.waits(size);
+        let mut list = Vec::new();
+        postings::encode(0, &grams(&new.folded), &mut list);
+        let sql = "INSERT INTO pending (shard, document, size, grams) VALUES (?1, ?2, ?3, ?4)";
+        run(self.conn, sql, params![shard, no, size, list])?;
+        Ok(())
+    }
+}

@@ -1,0 +1,67 @@
+//! Postings that are written: of what comes at once, and of what has waited.
+
+use filrouge_store::text_index::DocumentNo;
+use filrouge_types::Failure;
+use rusqlite::params;
+
+use super::apply::Change;
+use super::builder::Builder;
+use super::postings;
+use super::rows::run;
+use crate::error::failure;
+
+impl Change<'_> {
+    /// Puts the documents of a shard that wait into postings.
+    pub(super) fn flush(&mut self, shard: i64) -> Result<(), Failure> {
+        let mut builder = Builder::default();
+        {
+            let sql =
+                "SELECT document, size, grams FROM pending WHERE shard = ?1 ORDER BY document";
+            let mut statement = self.conn.prepare_cached(sql).map_err(failure)?;
+            let mut rows = statement.query([shard]).map_err(failure)?;
+            let mut held = Vec::new();
+            while let Some(row) = rows.next().map_err(failure)? {
+                let no: i64 = row.get(0).map_err(failure)?;
+                let size: i64 = row.get(1).map_err(failure)?;
+                let list = row.get_ref(2).and_then(|v| Ok(v.as_blob()?));
+                held.clear();
+                postings::read(0, list.map_err(failure)?, &mut held)?;
+                let size = usize::try_from(size).unwrap_or(0);
+                builder.add_grams(no.cast_unsigned(), &held, size);
+            }
+        }
+        run(self.conn, "DELETE FROM pending WHERE shard = ?1", [shard])?;
+        self.counts(shard)?.flushed();
+        self.segment(shard, builder)
+    }
+
+    pub(super) fn segment(&mut self, shard: i64, builder: Builder) -> Result<(), Failure> {
+        let Some((first, last)) = builder.range() else {
+            return Ok(());
+        };
+        self.given.segment += 1;
+        let segment = self.given.segment;
+        let level = level_of(builder.text());
+        let count = i64::try_from(builder.len()).unwrap_or(i64::MAX);
+        let sql = "INSERT INTO segment (id, shard, level, first, last, documents)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let [first, last] = [first, last].map(DocumentNo::cast_signed);
+        run(self.conn, sql, [segment, shard, level, first, last, count])?;
+        let sql =
+            "INSERT INTO gram (shard, level, gram, segment, documents) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let mut statement = self.conn.prepare_cached(sql).map_err(failure)?;
+        let mut list = Vec::new();
+        builder.finish(|gram, documents| {
+            list.clear();
+            postings::encode(self.base, documents, &mut list);
+            let row = params![shard, level, gram.cast_signed(), segment, list];
+            statement.execute(row).map(|_| ()).map_err(failure)
+        })
+    }
+}
+
+/// How large the text of a segment is: 0 below 2 MiB, one more with each eightfold.
+fn level_of(text: usize) -> i64 {
+    let eighths = (text >> 21).checked_ilog2().map_or(0, |log| log / 3 + 1);
+    i64::from(eighths)
+}

@@ -1,0 +1,248 @@
+//! SIGKILL at random moments while turns are written, searched and redacted: whatever the index had learned by then, a
+//! search finds afterwards what a look at every item finds, and no file tells of a word that was redacted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rand::Rng;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use serde_json::{Value, json};
+
+use crate::http::Client;
+use crate::server::{Home, Server};
+use crate::{Seed, number};
+
+/// Sessions that are written to.
+const SESSIONS: usize = 6;
+/// Writers at one time; one of them redacts, one searches.
+const WRITERS: u64 = 4;
+/// Words that are looked for after each kill, beside those that were redacted.
+const SAMPLE: usize = 24;
+
+/// A turn that was acknowledged, with the word that is in it alone.
+#[derive(Debug, Clone)]
+struct Told {
+    session: String,
+    turn: String,
+    word: String,
+}
+
+/// What the clients know of the store.
+#[derive(Default)]
+struct Known {
+    told: Mutex<Vec<Told>>,
+    /// Words of turns whose redaction was acknowledged.
+    redacted: Mutex<BTreeSet<String>>,
+}
+
+/// A word that is part of no other, and that letters alone make.
+fn word(rng: &mut StdRng) -> String {
+    let letters = (0..14).map(|_| char::from(rng.random_range(b'a'..=b'y')));
+    letters.chain(['z']).collect()
+}
+
+impl Known {
+    /// Writes, redacts and searches until nobody answers any more.
+    fn work(&self, origin: &str, mut rng: StdRng, ending: &AtomicBool) {
+        let client = Client::new(origin);
+        let mut answered = true;
+        while answered && !ending.load(Ordering::SeqCst) {
+            answered = match rng.random_range(0..10) {
+                0 | 1 => self.redact(&client, &mut rng),
+                2 => self.search(&client, &mut rng),
+                _ => self.write(&client, &mut rng),
+            };
+        }
+    }
+
+    fn write(&self, client: &Client, rng: &mut StdRng) -> bool {
+        let (word, session) = (word(rng), format!("s{}", rng.random_range(0..SESSIONS)));
+        let long = format!(
+            "{word} {}",
+            "with what else was said ".repeat(rng.random_range(0..60))
+        );
+        let request = format!("r{:x}", rng.random::<u64>());
+        let body = json!({ "request_id": request, "question_neutral": format!("{word}?"), "answer_neutral": long });
+        let Ok(reply) = client.post(&format!("/api/v1/sessions/{session}/turns"), &body) else {
+            return false;
+        };
+        assert!(reply.is_success(), "{reply:?}");
+        let turn = reply.body["turn_id"].as_str().expect("a turn").to_owned();
+        let told = Told {
+            session,
+            turn,
+            word,
+        };
+        self.told.lock().expect("no panic").push(told);
+        true
+    }
+
+    fn redact(&self, client: &Client, rng: &mut StdRng) -> bool {
+        let Some(told) = self.told.lock().expect("no panic").choose(rng).cloned() else {
+            return true;
+        };
+        let path = format!(
+            "/api/v1/sessions/{}/turns/{}/redact",
+            told.session, told.turn
+        );
+        let Ok(reply) = client.post(&path, &json!({ "reason": "asked to" })) else {
+            return false;
+        };
+        assert!(reply.is_success(), "{reply:?}");
+        self.redacted
+            .lock()
+            .expect("no panic")
+            .insert(told.word.clone());
+        // From the answer on nobody finds it.
+        match client.try_get(&format!("/api/v1/search?q={}", told.word)) {
+            Ok(reply) => {
+                assert_eq!(reply.status, 200, "{reply:?}");
+                assert_eq!(reply.body["total_sessions"], 0, "{}: {reply:?}", told.word);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn search(&self, client: &Client, rng: &mut StdRng) -> bool {
+        let word = self.told.lock().expect("no panic").choose(rng).cloned();
+        let word = word.map_or_else(|| "said".to_owned(), |told| told.word);
+        match client.try_get(&format!("/api/v1/search?q={word}")) {
+            Ok(reply) => {
+                assert_eq!(reply.status, 200, "{reply:?}");
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Compares what is found with what a look at all items finds.
+    fn check(&self, origin: &str, rng: &mut StdRng) {
+        let client = Client::new(origin);
+        let said = everything(&client);
+        let told = self.told.lock().expect("no panic").clone();
+        let redacted = self.redacted.lock().expect("no panic").clone();
+        let sample: Vec<&Told> = told.choose_multiple(rng, SAMPLE).collect();
+        let words = sample.iter().map(|told| told.word.as_str());
+        for word in words.chain(redacted.iter().map(String::as_str)) {
+            let holding = said
+                .iter()
+                .filter(|(_, texts)| texts.iter().any(|t| t.contains(word)));
+            let holding: BTreeSet<&str> = holding.map(|(session, _)| session.as_str()).collect();
+            assert!(
+                !redacted.contains(word) || holding.is_empty(),
+                "{word} was redacted"
+            );
+            assert_eq!(
+                found(&client, word),
+                holding.iter().map(|s| (*s).to_owned()).collect(),
+                "{word}"
+            );
+        }
+        let all = |texts: &Vec<String>| texts.iter().any(|text| text.contains("what else"));
+        let holding = said.iter().filter(|(_, texts)| all(texts)).count();
+        assert_eq!(found(&client, "%22what%20else%22").len(), holding);
+    }
+}
+
+/// The texts of all items, by session.
+fn everything(client: &Client) -> BTreeMap<String, Vec<String>> {
+    let mut all = BTreeMap::new();
+    for n in 0..SESSIONS {
+        let session = format!("s{n}");
+        let (mut texts, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let path = format!("/api/v1/sessions/{session}/items?limit=500{cursor}");
+            let Ok(reply) = client.try_get(&path) else {
+                panic!("{path}: no answer");
+            };
+            // One that no write has reached yet.
+            if reply.status == 404 {
+                break;
+            }
+            assert_eq!(reply.status, 200, "{reply:?}");
+            let items = reply.body["data"].as_array().expect("items").clone();
+            texts.extend(items.iter().map(|item| item["parts"].to_string()));
+            match &reply.body["next_cursor"] {
+                Value::Null => break,
+                next => cursor = format!("&cursor={}", next.as_str().expect("a cursor")),
+            }
+        }
+        all.insert(session, texts);
+    }
+    all
+}
+
+fn found(client: &Client, query: &str) -> BTreeSet<String> {
+    let page = client.get(&format!("/api/v1/search?q={query}&limit=500"));
+    let rows = page["data"].as_array().expect("sessions").iter();
+    let ids = rows.map(|row| row["session_id"].as_str().expect("an id").to_owned());
+    ids.collect()
+}
+
+/// No file tells of these words, as they are or packed.
+fn untold(home: &Home, words: &BTreeSet<String>) {
+    let folder = home.root().join("data/filrouge");
+    for entry in fs::read_dir(folder).expect("the store's folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            continue;
+        }
+        let bytes = fs::read(&path).expect("a file");
+        let mut texts = vec![bytes.clone()];
+        let magic = [0x28, 0xB5, 0x2F, 0xFD];
+        for (at, _) in bytes.windows(4).enumerate().filter(|(_, w)| *w == magic) {
+            let mut text = Vec::new();
+            if let Ok(frames) = zstd::stream::read::Decoder::new(&bytes[at..]) {
+                let _ = std::io::Read::read_to_end(&mut frames.single_frame(), &mut text);
+            }
+            texts.push(text);
+        }
+        // All words are of one length and end alike.
+        for text in &texts {
+            for (at, _) in text.iter().enumerate().filter(|(_, b)| **b == b'z') {
+                let word = at.checked_sub(14).and_then(|start| text.get(start..=at));
+                let word = word.and_then(|word| std::str::from_utf8(word).ok());
+                let told = word.filter(|word| words.contains(*word));
+                assert_eq!(told, None, "in {}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn searches_survive_kills_and_redacted_words_do_not() {
+    let seed = Seed::of("searches_survive_kills_and_redacted_words_do_not");
+    let mut rng = seed.rng(0);
+    let rounds = number("FILROUGE_CRASH_SEARCH_ROUNDS", 6);
+    let (home, known) = (Home::new(), Known::default());
+    for round in 1..=rounds {
+        let mut server = Server::start(&home);
+        known.check(server.origin(), &mut rng);
+        let (ending, origin) = (AtomicBool::new(false), server.origin().to_owned());
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let rng = seed.rng(round * WRITERS + writer + 1);
+                scope.spawn(|| known.work(&origin, rng, &ending));
+            }
+            std::thread::sleep(Duration::from_millis(rng.random_range(100..700)));
+            server.kill();
+            ending.store(true, Ordering::SeqCst);
+        });
+        // Dead, and not yet started again.
+        untold(&home, &known.redacted.lock().expect("no panic"));
+    }
+    let server = Server::start(&home);
+    known.check(server.origin(), &mut rng);
+    server.stop();
+    untold(&home, &known.redacted.lock().expect("no panic"));
+    home.verify();
+    let told = known.told.lock().expect("no panic").len();
+    let redacted = known.redacted.lock().expect("no panic").len();
+    eprintln!("{rounds} kills, {told} turns, {redacted} redactions");
+    assert!(redacted > 0 && told > redacted);
+}

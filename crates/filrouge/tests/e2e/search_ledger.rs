@@ -1,0 +1,149 @@
+//! The ledger's index by the command line: told of, brought up to date, built anew; and what the server tells of it.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::caller::within_five_seconds;
+use crate::search_http::{ask, found, turn};
+use crate::world::World;
+
+/// The ledger's row of `filrouge index` with these words.
+fn row(world: &World, words: &[&str]) -> Value {
+    let asked = [&["index"], words, &["--source", "ledger"]].concat();
+    let told = world.json(&asked);
+    let rows = told["indexes"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{told}");
+    assert_eq!(rows[0]["source"], "ledger", "{told}");
+    rows[0].clone()
+}
+
+#[test]
+fn told_of_brought_up_to_date_and_built_anew() {
+    let world = World::on_sqlite();
+    let without = [
+        ("FILROUGE_LISTEN", "127.0.0.1:0"),
+        ("FILROUGE_SEARCH_INDEX", "false"),
+    ];
+    let server = world.serve_where(&without, &[]);
+    for n in 0..9 {
+        turn(
+            &server.client(),
+            &format!("s{n}"),
+            "r",
+            ("a lantern", "lit"),
+        );
+    }
+    server.stop();
+    let file = world.path("data/filrouge/filrouge.db.index");
+    let before = row(&world, &["status"]);
+    assert_eq!(before["file"], file.to_str().unwrap());
+    assert!(before["documents"].is_null() && !file.exists(), "{before}");
+
+    let made = row(&world, &["update"]);
+    let told = (&made["status"], &made["sessions"], &made["documents"]);
+    assert_eq!(told, (&json!("updated"), &json!(9), &json!(18)), "{made}");
+    let after = row(&world, &["status"]);
+    let told = (&after["sessions"], &after["documents"], &after["behind"]);
+    assert_eq!(told, (&json!(9), &json!(18), &json!(0)), "{after}");
+    assert!(after["bytes"].as_u64() > Some(0) && after["as_of"].is_string());
+    assert_eq!(row(&world, &["update"])["documents"], 0);
+    let found = world.json(&["search", "lantern", "--source", "ledger"]);
+    assert_eq!(found["totalSessions"], 9, "{found}");
+    assert!(found["asOf"].is_i64(), "by the index: {found}");
+
+    // Behind by what a server without the index has written.
+    let server = world.serve_where(&without, &[]);
+    turn(&server.client(), "s9", "r", ("a lantern", "lit"));
+    server.stop();
+    assert!(row(&world, &["status"])["behind"].as_u64() > Some(0));
+    let table = world.ok(&["index", "status", "--source", "ledger"]);
+    assert!(table.contains("commits behind"), "{table}");
+    assert_eq!(row(&world, &["rebuild"])["documents"], 20);
+    assert_eq!(row(&world, &["status"])["behind"], 0);
+
+    // It can be deleted at any time.
+    for ending in ["", "-wal", "-shm"] {
+        fs::remove_file(format!("{}{ending}", file.display())).ok();
+    }
+    let found = world.json(&["search", "lantern", "--source", "ledger"]);
+    assert_eq!(found["totalSessions"], 10, "{found}");
+    assert!(!file.exists(), "who searches makes none");
+}
+
+#[test]
+fn on_postgresql() {
+    let world = World::on_postgres();
+    let server = world.serve();
+    turn(&server.client(), "s", "r", ("a lantern", "lit"));
+    server.stop();
+    let made = row(&world, &["rebuild"]);
+    assert_eq!(
+        (&made["status"], &made["documents"]),
+        (&json!("updated"), &json!(2))
+    );
+    let after = row(&world, &["status"]);
+    assert!(
+        after["file"].as_str().unwrap().starts_with("postgres"),
+        "{after}"
+    );
+    assert_eq!(
+        (&after["documents"], &after["behind"]),
+        (&json!(2), &json!(0))
+    );
+}
+
+fn gauge(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap_or_else(|| panic!("{name}: {text}"))
+        .trim()
+        .parse()
+        .unwrap()
+}
+
+/// An index that does not answer is told of, and everything is looked through meanwhile.
+#[test]
+fn an_index_that_does_not_answer() {
+    let world = World::on_sqlite();
+    let server = world.serve();
+    let client = server.client();
+    turn(&client, "s", "r", ("a lantern", "lit"));
+    assert_eq!(found(&client, &[("q", "lantern")]), ["s"]);
+    let metrics = client.bare("GET", "/metrics", "").text;
+    assert_eq!(gauge(&metrics, "filrouge_search_index_up "), 1);
+    assert_eq!(gauge(&metrics, "filrouge_search_index_documents_total "), 2);
+    assert_eq!(gauge(&metrics, "filrouge_search_index_behind_commits "), 0);
+    assert!(client.see("/readyz")["search"].is_null());
+
+    // Its tables go, under the server's hands.
+    let file = world.path("data/filrouge/filrouge.db.index");
+    let index = rusqlite::Connection::open(&file).unwrap();
+    index
+        .execute_batch("ALTER TABLE document RENAME TO elsewhere")
+        .unwrap();
+    turn(&client, "t", "r", ("a second lantern", "lit"));
+    let page = ask(&client, &[("q", "lantern")]).is(200);
+    assert_eq!(page["total_sessions"], 2, "{page}");
+    assert!(page["as_of"].is_null() && !page["notices"].as_array().unwrap().is_empty());
+    within_five_seconds("the server says so", || {
+        let ready = client.see("/readyz");
+        ready["status"] == "degraded" && ready["search"].is_string()
+    });
+    let metrics = client.bare("GET", "/metrics", "").text;
+    assert_eq!(gauge(&metrics, "filrouge_search_index_up "), 0);
+    assert_eq!(gauge(&metrics, "filrouge_degraded "), 1);
+    assert!(gauge(&metrics, "filrouge_search_index_errors_total ") > 0);
+
+    index
+        .execute_batch("ALTER TABLE elsewhere RENAME TO document")
+        .unwrap();
+    within_five_seconds("and that it is well again", || {
+        client.see("/readyz")["status"] == "ready"
+    });
+    let page = ask(&client, &[("q", "lantern")]).is(200);
+    assert!(
+        page["as_of"].is_string() && page["total_sessions"] == 2,
+        "{page}"
+    );
+    server.stop();
+}

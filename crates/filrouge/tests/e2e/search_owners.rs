@@ -1,0 +1,238 @@
+//! Who searches is answered as if nobody else had ever said a word.
+
+use serde_json::{Value, json};
+
+use crate::caller::{Caller, key};
+use crate::http::{Client, Reply};
+use crate::search_http::{ask, found, ids, target, turn};
+use crate::world::World;
+
+/// All that two users ask, once for each shape of an answer.
+const QUESTIONS: &[&[(&str, &str)]] = &[
+    &[("q", "gate")],
+    &[("q", "gate"), ("limit", "1")],
+    &[("q", "gate"), ("order", "newest")],
+    &[("q", "\"the gate\" -green")],
+    &[("q", "gat")],
+    &[("q", "a")],
+    &[("q", "/g[ae]t\\w/")],
+    &[("regex", "gate|green")],
+    &[("q", "role:user gate")],
+    &[("q", "project:garden gate")],
+    &[("q", "bobs")],
+    &[("q", "gate -session:bobs-1")],
+    &[("session_id", "adas-1")],
+    &[("similar", "where is the gate")],
+    &[("q", "gate"), ("mode", "both")],
+];
+
+/// An answer without when it was given: `as_of`, and what is as recent as the question in a cursor.
+fn timeless(reply: &Reply) -> String {
+    let mut page = reply.is(200);
+    assert!(page["as_of"].take().is_string(), "{reply:?}");
+    if let Some(cursor) = page["next_cursor"].as_str() {
+        let words: Vec<&str> = cursor.split('.').collect();
+        page["next_cursor"] = json!([words[1], words[4..]]);
+    }
+    page.to_string()
+}
+
+fn talk(client: &Client, name: &str, sessions: usize) {
+    for n in 0..sessions {
+        let session = format!("{name}-{n}");
+        let made = json!({ "session_id": session, "title": "The gate", "project_id": "garden" });
+        client.post("", &made).wrote(201);
+        turn(client, &session, "r", ("Is the gate green?", name));
+        turn(client, &session, "q", ("And the gate of stone?", "A gate."));
+    }
+}
+
+#[test]
+fn others_change_nothing() {
+    let world = World::new();
+    let server = world.serve();
+    let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
+    talk(&ada, "adas", 3);
+    let before: Vec<String> = QUESTIONS.iter().map(|q| timeless(&ask(&ada, q))).collect();
+    assert!(before[0].contains("\"total_sessions\":3"), "{}", before[0]);
+    talk(&bob, "bobs", 12);
+    talk(&server.client(), "nobodys", 2);
+    assert_eq!(found(&bob, &[("q", "gate")]).len(), 12);
+    for (question, before) in QUESTIONS.iter().zip(&before) {
+        assert_eq!(&timeless(&ask(&ada, question)), before, "{question:?}");
+    }
+    // As if they had never been: also by name.
+    let of = |text: &str| {
+        let query = format!("gate -session:{text}");
+        timeless(&ask(&ada, &[("q", &query)])).replace(text, "ID")
+    };
+    assert_eq!(of("bobs-1"), of("none-1"));
+    for form in ["session_id", "q"] {
+        let asked = |id: &str| {
+            let value = match form {
+                "q" => format!("gate session:{id}"),
+                _ => id.to_owned(),
+            };
+            ask(&ada, &[(form, &value)])
+        };
+        let (theirs, never) = (asked("bobs-1"), asked("none-1"));
+        theirs.fails(404, "session_not_found");
+        assert_eq!(theirs.text, never.text);
+        let names = |reply: &Reply| {
+            reply
+                .headers
+                .iter()
+                .map(|h| h.0.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names(&theirs), names(&never));
+    }
+    // Bob's words have gone again, and nothing of that is seen either.
+    for n in 0..12 {
+        bob.delete(&format!("/bobs-{n}")).is(200);
+    }
+    for (question, before) in QUESTIONS.iter().zip(&before) {
+        assert_eq!(&timeless(&ask(&ada, question)), before, "{question:?}");
+    }
+    assert_eq!(found(&bob, &[("q", "gate")]), Vec::<String>::new());
+    server.stop();
+    world.verify();
+}
+
+/// What it costs the store: the fewest statements of several tries, for the server's own work comes in between.
+fn statements(client: &Client, pairs: &[(&str, &str)]) -> u64 {
+    let told = || {
+        let metrics = client.bare("GET", "/metrics", "").text;
+        let line = metrics
+            .lines()
+            .find_map(|l| l.strip_prefix("filrouge_store_statements_total "));
+        line.expect("the counter").parse::<u64>().unwrap()
+    };
+    let tries = (0..6).map(|_| {
+        let before = told();
+        ask(&client.of("ada"), pairs);
+        told() - before
+    });
+    tries.min().unwrap()
+}
+
+#[test]
+fn others_cost_nothing() {
+    let world = World::on_sqlite();
+    let server = world.serve();
+    let client = server.client();
+    talk(&client.of("ada"), "adas", 2);
+    let asked: Vec<&[(&str, &str)]> = vec![
+        &[("q", "gate")],
+        &[("q", "/g[ae]t\\w/")],
+        &[("q", "project:garden gate")],
+        &[("q", "gate -session:bobs-1")],
+        &[("q", "gate session:bobs-1")],
+    ];
+    found(&client.of("ada"), asked[0]);
+    let before: Vec<u64> = asked.iter().map(|q| statements(&client, q)).collect();
+    talk(&client.of("bob"), "bobs", 5);
+    found(&client.of("ada"), asked[0]);
+    let after: Vec<u64> = asked.iter().map(|q| statements(&client, q)).collect();
+    assert_eq!(before, after);
+    server.stop();
+}
+
+#[test]
+fn whoever_sees_the_tenant_finds_all_of_it_and_another_tenant_nothing() {
+    let world = World::new();
+    let (service, admin) = (
+        key(&world, &["--role", "service"]),
+        key(&world, &["--role", "admin"]),
+    );
+    let server = world.serve();
+    let service = Caller::bearing(&server, &service);
+    let admin = Caller::bearing(&server, &admin);
+    let said = json!({ "request_id": "r", "question_neutral": "Is the gate green?" });
+    for (name, session) in [("ada", "adas"), ("bob", "bobs")] {
+        let turn = service.of(name).post(&format!("/{session}/turns"), &said);
+        turn.wrote(201);
+    }
+    let of = |caller: &Caller| {
+        let page = caller.send("GET", &target(&[("q", "gate")]), None).is(200);
+        let mut ids = ids(&page);
+        ids.sort();
+        ids
+    };
+    assert_eq!(of(&admin), ["adas", "bobs"]);
+    assert_eq!(of(&admin.of("bob")), ["bobs"]);
+    assert_eq!(of(&service.of("ada")), ["adas"]);
+    assert_eq!(of(&service), Vec::<String>::new());
+    let nobody = Caller::nobody(&server).send("GET", &target(&[("q", "gate")]), None);
+    nobody.fails(401, "unauthenticated");
+    let by_operator = world.json(&["search", "gate", "--source", "ledger"]);
+    assert_eq!(by_operator["totalSessions"], 2, "{by_operator}");
+    server.stop();
+
+    let world = World::new();
+    let (one, other) = (world.serve(), world.serve_with(&["--tenant", "other"]));
+    for client in [one.client(), one.client().of("ada")] {
+        let session = if found(&client, &[("q", "gate")]).is_empty() {
+            "s"
+        } else {
+            "t"
+        };
+        turn(&client.of("ada"), session, "r", ("the gate", "yes"));
+    }
+    for client in [other.client(), other.client().of("ada")] {
+        assert_eq!(found(&client, &[("q", "gate")]), Vec::<String>::new());
+        ask(&client, &[("session_id", "s")]).fails(404, "session_not_found");
+    }
+    turn(
+        &other.client().of("ada"),
+        "s",
+        "r",
+        ("the other gate", "no"),
+    );
+    assert_eq!(found(&other.client().of("ada"), &[("q", "gate")]), ["s"]);
+    let own = ask(&one.client().of("ada"), &[("q", "other")]).is(200);
+    assert_eq!(own["total_sessions"], 0, "{own}");
+    one.stop();
+    other.stop();
+}
+
+#[test]
+fn sessions_without_an_owner_and_those_that_get_one() {
+    let world = World::new();
+    let server = world.serve();
+    let (nobody, ada) = (server.client(), server.client().of("ada"));
+    turn(&nobody, "open", "r", ("a gate for all", "yes"));
+    let secret = ("filrouge-session-token", "0123456789abcdef");
+    let body = json!({ "request_id": "r", "question_neutral": "a gate with a lock" });
+    nobody
+        .send("POST", "/locked/turns", Some(&body), &[secret])
+        .wrote(201);
+    let q = |client: &Client, headers: &[(&str, &str)]| {
+        let page = client.send("GET", &target(&[("q", "gate")]), None, headers);
+        let mut ids = ids(&page.is(200));
+        ids.sort();
+        ids
+    };
+    assert_eq!(q(&nobody, &[]), ["open"]);
+    let with = q(&nobody, &[secret]);
+    let listed = nobody.send("GET", "", None, &[secret]).is(200);
+    let mut listed = ids(&listed);
+    listed.sort();
+    assert_eq!(with, listed, "what lists show is searched");
+    assert!(with.contains(&"locked".to_owned()));
+    assert_eq!(q(&ada, &[]), Vec::<String>::new());
+    // Linked: from this answer on it is hers, and nobody's no more.
+    for (session, headers) in [("open", &[][..]), ("locked", &[secret])] {
+        let link = json!({ "identity_id": "ada" });
+        let linked = nobody.send("PUT", &format!("/{session}/link"), Some(&link), headers);
+        linked.wrote(200);
+        assert!(!q(&nobody, &[secret]).contains(&session.to_owned()));
+        assert!(q(&ada, &[]).contains(&session.to_owned()));
+    }
+    assert_eq!(q(&nobody, &[secret]), Vec::<String>::new());
+    assert_eq!(q(&ada, &[]), ["locked", "open"]);
+    let page: Value = ask(&ada, &[("q", "all")]).is(200);
+    assert_eq!(page["data"][0]["excerpts"][0]["place"], "open:1");
+    server.stop();
+    world.verify();
+}
