@@ -68,7 +68,7 @@ pub struct Ask {
     pub session_id: Option<String>,
     /// At most so many sessions; 0 means the default, 20.
     pub limit: usize,
-    /// At most so many excerpts of a session; 0 means the default, 5.
+    /// At most so many excerpts of a session; 0 means the default, 5. With `similar` a question and its answer are one.
     pub excerpts: usize,
     /// Where to go on: `nextCursor` of the page before. With `session_id` pages go through the matches of that session.
     pub cursor: Option<String>,

@@ -123,6 +123,7 @@ impl Cutter<'_> {
         Excerpt {
             message_id: is_message.then(|| spoken.id.to_string()),
             part_id: piece.and_then(|piece| piece.part.as_deref().map(str::to_owned)),
+            item_id: piece.and_then(|piece| piece.item.as_deref().map(str::to_owned)),
             place: if is_message {
                 format!("{}:{}", place.session, spoken.id)
             } else {

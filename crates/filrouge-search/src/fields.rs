@@ -78,6 +78,11 @@ impl Field {
     pub(crate) const fn is_json(self) -> bool {
         matches!(self, Self::ToolInput | Self::Other)
     }
+
+    /// Whether it comes with the result of a tool, not with its call.
+    pub(crate) const fn is_result(self) -> bool {
+        matches!(self, Self::ToolTitle | Self::ToolOutput | Self::ToolError | Self::File)
+    }
 }
 
 /// Shows `each` the texts of a part, in the order they are read.

@@ -38,6 +38,8 @@ pub struct Piece<'a> {
     pub field: Field,
     /// The part it is of.
     pub part: Option<Cow<'a, str>>,
+    /// The item of the ledger that it came in, where that is not the part's: [`filrouge_sources::Tool::result`].
+    pub item: Option<Cow<'a, str>>,
     /// The tool whose call it is of.
     pub tool: Option<Cow<'a, str>>,
     /// When the part began, milliseconds since 1970.
@@ -132,6 +134,7 @@ impl<'a> Spoken<'a> {
         for piece in &self.pieces {
             out.push(piece.field as u8);
             put_some(&mut out, piece.part.as_deref());
+            put_some(&mut out, piece.item.as_deref());
             put_some(&mut out, piece.tool.as_deref());
             out.push(u8::from(piece.at.is_some()));
             if let Some(at) = piece.at {
@@ -160,6 +163,7 @@ impl<'a> Spoken<'a> {
             pieces.push(Piece {
                 field: Field::of_code(from.byte()?).ok_or(Malformed)?,
                 part: from.some()?,
+                item: from.some()?,
                 tool: from.some()?,
                 at: if from.flag()? {
                     Some(from.signed()?)
@@ -190,6 +194,7 @@ impl<'a> Piece<'a> {
         Self {
             field,
             part: None,
+            item: None,
             tool: None,
             at: None,
             text: Cow::Borrowed(text),
@@ -212,14 +217,15 @@ pub(crate) fn pieces<'a>(
 }
 
 fn of_part<'a>(part: &'a Part, pieces: &mut Vec<Piece<'a>>) {
-    let tool = match &part.kind {
-        PartKind::Tool(tool) => Some(&*tool.name),
-        _ => None,
+    let (tool, result) = match &part.kind {
+        PartKind::Tool(tool) => (Some(&*tool.name), tool.result.as_deref()),
+        _ => (None, None),
     };
     fields::of_part(part, &mut |field, text| {
         pieces.push(Piece {
             field,
             part: Some(Cow::Borrowed(&part.id)),
+            item: result.filter(|_| field.is_result()).map(Cow::Borrowed),
             tool: tool.map(Cow::Borrowed),
             at: part.start,
             text: Cow::Borrowed(text),
@@ -348,12 +354,14 @@ mod tests {
             0u8..13,
             some(),
             some(),
+            some(),
             proptest::option::of(any::<i64>()),
             "\\PC{0,40}",
         )
-            .prop_map(|(field, part, tool, at, text)| Piece {
+            .prop_map(|(field, part, item, tool, at, text)| Piece {
                 field: Field::of_code(field).unwrap(),
                 part: part.map(Cow::Owned),
+                item: item.map(Cow::Owned),
                 tool: tool.map(Cow::Owned),
                 at,
                 text: Cow::Owned(text),

@@ -147,6 +147,8 @@ pub struct Tool {
     pub changes: Option<Changes>,
     /// The files it names as changed.
     pub files: Vec<Box<str>>,
+    /// Of the ledger: the item that its result came in, by its id or as `seq-N`; `None` where that is the part itself.
+    pub result: Option<Box<str>>,
 }
 
 /// What a part is.

@@ -51,7 +51,9 @@ pub(super) fn answer_to<R>(
         }
         !said
     })?;
-    let answer = best.as_ref().and_then(|(_, body)| Spoken::decode(body).ok());
+    let answer = best
+        .as_ref()
+        .and_then(|(_, body)| Spoken::decode(body).ok());
     Ok(answer.map(|answer| take(&answer)))
 }
 

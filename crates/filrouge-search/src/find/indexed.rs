@@ -75,16 +75,16 @@ impl InSession {
             false => 1.0,
         };
         self.evidence.exact = self.open.is_empty();
-        self.evidence.matches = rounded(self.about);
+        self.evidence.matches = whole(self.about);
     }
 }
 
 /// The nearest whole number.
-pub(super) fn rounded(about: f64) -> usize {
+pub(super) fn whole(about: f64) -> usize {
     // `as` keeps within the bounds.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let rounded = about.round() as usize;
-    rounded
+    let whole = about.round() as usize;
+    whole
 }
 
 /// Some of the next documents of some sessions, by the places of these.

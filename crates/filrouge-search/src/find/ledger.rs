@@ -84,8 +84,7 @@ impl LedgerSearch {
             return Ok(());
         };
         for excerpt in excerpts {
-            let id = excerpt.part_id.as_deref().or(excerpt.message_id.as_deref());
-            if let Some(id) = id.filter(|id| !id.is_empty()) {
+            if let Some(id) = excerpt.told_by() {
                 let seq = seq_of(&self.engine, &self.scope, &session, id);
                 excerpt.seq = self.runtime.block_on(seq)?;
             }

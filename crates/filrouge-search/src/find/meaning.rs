@@ -137,11 +137,7 @@ type Lists<'c> = (Vec<Near<'c>>, Vec<Near<'c>>);
 
 impl Asked<'_> {
     /// What one index gives. Where meaning alone is asked for, and there is one, words do not count.
-    fn lists<'c>(
-        &self,
-        catalog: &Catalog,
-        place: &Place<'_, 'c>,
-    ) -> Result<Lists<'c>, Failure> {
+    fn lists<'c>(&self, catalog: &Catalog, place: &Place<'_, 'c>) -> Result<Lists<'c>, Failure> {
         let by_words = match self.meant {
             Some(_) if self.ask.mode == Mode::Meaning => Vec::new(),
             _ => place.sharing(self, catalog)?,

@@ -113,7 +113,10 @@ impl<'c> Place<'_, 'c> {
         let candidates = self.index().candidates(&self.query(asked, &terms))?;
         let worth = worth_of_terms(terms.len(), &candidates);
         let score = |met: u64| {
-            let met = worth.iter().enumerate().filter(|(at, _)| met >> at & 1 == 1);
+            let met = worth
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| met >> at & 1 == 1);
             met.map(|(_, worth)| worth).sum::<f64>()
         };
         let list = candidates.iter().map(|c| (rounded(score(c.met)), *c));

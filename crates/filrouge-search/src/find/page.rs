@@ -4,7 +4,7 @@ use filrouge_sources::library::list::Row;
 use filrouge_sources::library::{Catalog, LibraryError};
 
 use super::cursor::Cursor;
-use super::indexed::rounded;
+use super::indexed::whole;
 use super::show::{EXCERPTS, EXCERPTS_MAX, Shown};
 use super::{Asked, At, Everything, Found, Searcher};
 use crate::answer::{Hit, Results};
@@ -134,8 +134,8 @@ impl<'a> Page<'a> {
             }
         }
         Ok(Results {
-            total_sessions: rounded(totals.sessions).max(sessions.len()),
-            total_matches: rounded(totals.matches),
+            total_sessions: whole(totals.sessions).max(sessions.len()),
+            total_matches: whole(totals.matches),
             exact: totals.estimated == 0,
             sessions,
             as_of: all.told.as_of,

@@ -189,6 +189,10 @@ mod tests {
         assert!(worth(0) + worth(5) > worth(0));
         assert!(worth(1) + worth(1) > worth(0));
         // Far down in long lists, too, places are told apart.
-        assert!((0..10_000).map(|rank| rounded(worth(rank))).is_sorted_by(|a, b| a > b));
+        assert!(
+            (0..10_000)
+                .map(|rank| rounded(worth(rank)))
+                .is_sorted_by(|a, b| a > b)
+        );
     }
 }

@@ -49,7 +49,9 @@ fn holds(text: &str, term: &Term) -> bool {
     if let Kind::Regex(flags) = term.kind {
         let mut regex = regex::RegexBuilder::new(&term.text);
         regex.multi_line(true).case_insensitive(flags.any_case);
-        regex.dot_matches_new_line(flags.dot_all).ignore_whitespace(flags.verbose);
+        regex
+            .dot_matches_new_line(flags.dot_all)
+            .ignore_whitespace(flags.verbose);
         return regex.build().unwrap().is_match(text);
     }
     let chars = |text: &str| fold(text).chars().collect::<Vec<char>>();
@@ -88,8 +90,12 @@ pub(super) fn places(
     let is_asked = |header: &Header| {
         ask.session_id.as_deref().is_none_or(|id| *id == *header.id)
             && ask.exclude_session.as_deref() != Some(&*header.id)
-            && ask.source.as_deref().is_none_or(|name| name == header.source)
-            && (ask.project_id.is_none() || ask.project_id.as_deref() == header.project_name.as_deref())
+            && ask
+                .source
+                .as_deref()
+                .is_none_or(|name| name == header.source)
+            && (ask.project_id.is_none()
+                || ask.project_id.as_deref() == header.project_name.as_deref())
     };
     let mut found: Vec<(i64, String, Vec<String>)> = Vec::new();
     for (header, conversation) in sessions.iter().filter(|(header, _)| is_asked(header)) {

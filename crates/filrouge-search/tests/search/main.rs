@@ -4,6 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod feed;
+mod find_broken;
+mod find_meaning;
+mod find_rank;
 mod genuine;
 mod ledger;
 mod tampered;

@@ -217,8 +217,8 @@ async fn place_all(app: &App, scope: &Scope, found: &mut Results) -> Result<(), 
             continue;
         };
         for excerpt in &mut hit.excerpts {
-            let id = excerpt.part_id.as_deref().or(excerpt.message_id.as_deref());
-            if let Some(id) = id.filter(|id| excerpt.seq.is_none() && !id.is_empty()) {
+            let id = excerpt.told_by().filter(|_| excerpt.seq.is_none());
+            if let Some(id) = id {
                 excerpt.seq = seq_of(app.engine(), scope, &session, id).await?;
             }
         }

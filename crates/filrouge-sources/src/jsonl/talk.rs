@@ -231,5 +231,6 @@ pub(crate) fn call(call_id: Box<str>, name: Box<str>, input: Box<str>) -> Tool {
         child: None,
         changes: None,
         files: Vec::new(),
+        result: None,
     }
 }

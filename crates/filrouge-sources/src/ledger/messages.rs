@@ -253,6 +253,7 @@ impl Builder {
                 call_id: std::mem::take(&mut call.call_id),
                 name: std::mem::take(&mut call.name),
                 input: std::mem::take(&mut call.input),
+                result: Some(item_name(item)),
                 ..*result
             };
         }
@@ -345,6 +346,14 @@ fn role(item: &Item) -> Role {
 }
 
 /// A call and its result are one part, which has the id of the call.
+/// What an item is called: its id as it is, or its seq.
+fn item_name(item: &Item) -> Box<str> {
+    match &item.item_id {
+        Some(id) => id.as_str().into(),
+        None => format!("seq-{}", item.seq).into(),
+    }
+}
+
 fn part_id(item: &Item, index: usize) -> Box<str> {
     let id = match &item.item_id {
         Some(id) => {

@@ -107,6 +107,7 @@ fn tool(call_id: Box<str>, name: Box<str>) -> Tool {
         child: None,
         changes: None,
         files: Vec::new(),
+        result: None,
     }
 }
 

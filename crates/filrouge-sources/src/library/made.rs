@@ -152,6 +152,7 @@ pub fn tool(output: Option<&str>) -> Tool {
         child: None,
         changes: None,
         files: Vec::new(),
+        result: None,
     }
 }
 

@@ -156,6 +156,7 @@ fn tool(fields: Fields<'_>) -> Option<Tool> {
         pruned: time.and_then(|time| time.compacted()),
         changes,
         files,
+        result: None,
     })
 }
 

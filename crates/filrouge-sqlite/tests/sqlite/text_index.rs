@@ -7,6 +7,7 @@ use filrouge_sqlite::text_index::SqliteIndex;
 use filrouge_store::contract::text_index::IndexFixture;
 
 mod file;
+mod killed;
 mod merges;
 mod traces;
 

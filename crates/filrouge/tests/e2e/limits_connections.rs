@@ -129,7 +129,9 @@ fn connections_are_bounded() {
 #[test]
 fn large_answers_are_few_also_while_nobody_takes_them() {
     let world = World::new();
-    let server = limited(&world, "large_answers = 2\nwrite_stall_ms = 3000");
+    // What the search index learns beside it takes memory of its own.
+    let settings = "large_answers = 2\nwrite_stall_ms = 3000\n\n[search]\nindex = false";
+    let server = limited(&world, settings);
     let client = server.client();
     let text = "x".repeat(12 * MIB);
     let turn = json!({ "request_id": "r", "question_neutral": text, "answer_neutral": text });

@@ -2,6 +2,7 @@
 
 mod alone;
 mod faulty;
+mod find;
 mod forgetting;
 mod life;
 mod shards;

@@ -239,7 +239,10 @@ fn what_a_reader_held_up_is_done_later() {
     std::thread::scope(|threads| {
         let late = threads.spawn(|| index.forget(b"r", "s"));
         // It is gone for whoever asks, and waits for the one who reads.
-        while index.documents(session).is_ok_and(|known| !known.is_empty()) {
+        while index
+            .documents(session)
+            .is_ok_and(|known| !known.is_empty())
+        {
             std::thread::yield_now();
         }
         reader.execute_batch("COMMIT").unwrap();

@@ -1,0 +1,414 @@
+//! What means the like: with vectors, without them, and page by page.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use filrouge_search::embed::{EmbedError, Embedder, Hashing, fill};
+use filrouge_search::feed::Indexes;
+use filrouge_search::{Ask, Hit, Mode, Order, Results, Searcher};
+use filrouge_sources::library::made::{self, Made};
+use filrouge_sources::{Library, Message, PartKind, Role, Source};
+use filrouge_store::text_index::memory::MemoryIndex;
+
+const DAY: i64 = 86_400_000;
+
+/// [`Hashing`], for as long as it works.
+#[derive(Default)]
+struct Moody(AtomicBool);
+
+impl Embedder for Moody {
+    fn id(&self) -> &str {
+        Hashing.id()
+    }
+
+    fn dimensions(&self) -> usize {
+        Hashing.dimensions()
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        if self.0.load(Ordering::Relaxed) {
+            return Err(EmbedError::Unavailable("no connection".to_owned()));
+        }
+        Hashing.embed(texts)
+    }
+}
+
+struct World {
+    _dir: tempfile::TempDir,
+    moody: Arc<Moody>,
+    searcher: Searcher,
+}
+
+fn text(id: &str, role: Role, said: &str) -> Message {
+    let mut message = made::message(id, role, vec![made::text("p", said)]);
+    // As they were said.
+    message.created = id.bytes().map(i64::from).sum();
+    message
+}
+
+fn world(sessions: Vec<(&str, Vec<Message>)>) -> World {
+    let made = Made::default();
+    for (n, (id, messages)) in sessions.into_iter().enumerate() {
+        let mut header = made::header(id, n as i64 * DAY);
+        header.agent = (n % 2 == 0).then(|| "build".into());
+        made.put(header, made::conversation(messages));
+    }
+    let sources: Vec<Arc<dyn Source>> = vec![Arc::new(made)];
+    let dir = tempfile::tempdir().unwrap();
+    let index = Arc::new(MemoryIndex::default());
+    let open = move |_: &std::path::Path| Ok(index.clone() as _);
+    let indexes = Arc::new(Indexes::new(&sources, dir.path(), true, Box::new(open)));
+    let index = indexes.make(0).unwrap().unwrap();
+    index.update(&mut |_| {}, &|| false).unwrap();
+    while fill(&**index.index(), &Hashing, 100).unwrap() > 0 {}
+    let moody = Arc::new(Moody::default());
+    let searcher = Searcher::new(Library::new(sources, 1 << 20)).with_indexes(indexes);
+    let searcher = searcher.with_embedder(Some(moody.clone()));
+    World {
+        _dir: dir,
+        moody,
+        searcher,
+    }
+}
+
+/// Uploads that fail, in words that are alike, and something else.
+fn uploads() -> World {
+    let mut call = made::tool(Some("upload failed"));
+    call.name = "curl".into();
+    let mut called = text("c", Role::Assistant, "I retried the upload");
+    called
+        .parts
+        .push(made::part("t", PartKind::Tool(Box::new(call))));
+    world(vec![
+        (
+            "exact",
+            vec![
+                text("a", Role::User, "retry the failed upload"),
+                text("b", Role::Assistant, "done, it is up"),
+            ],
+        ),
+        (
+            "like",
+            vec![
+                text("a", Role::User, "uploads fail, who retries them?"),
+                called,
+            ],
+        ),
+        (
+            "far",
+            vec![
+                text("a", Role::User, "a walk by the sea"),
+                text("b", Role::Assistant, "how nice"),
+            ],
+        ),
+        (
+            "twice",
+            vec![
+                text("a", Role::User, "failing uploads"),
+                text("b", Role::User, "are the uploads retried?"),
+                made::message(
+                    "m",
+                    Role::Assistant,
+                    vec![made::part(
+                        "t",
+                        PartKind::Tool(Box::new(made::tool(Some("x")))),
+                    )],
+                ),
+                text("z", Role::Assistant, "yes, three times"),
+            ],
+        ),
+    ])
+}
+
+fn ask(query: &str, mode: Mode) -> Ask {
+    Ask {
+        query: query.to_owned(),
+        mode,
+        now: Some(10 * DAY),
+        ..Ask::default()
+    }
+}
+
+fn similar(question: &str) -> Ask {
+    Ask {
+        similar: Some(question.to_owned()),
+        ..ask("", Mode::Words)
+    }
+}
+
+impl World {
+    fn search(&self, ask: &Ask) -> Results {
+        self.searcher.search(ask, &|| false).unwrap()
+    }
+
+    fn ids(&self, ask: &Ask) -> Vec<String> {
+        self.search(ask)
+            .sessions
+            .into_iter()
+            .map(|hit| hit.session.id)
+            .collect()
+    }
+}
+
+fn texts(hit: &Hit) -> Vec<&str> {
+    hit.excerpts.iter().map(|one| one.text.as_str()).collect()
+}
+
+#[test]
+fn find_the_like_and_count_what_holds_the_words() {
+    let world = uploads();
+    let found = world.search(&ask("retry the failed upload", Mode::Both));
+    assert_eq!(found.sessions[0].session.id, "exact");
+    assert_eq!(found.sessions[0].matches, 1);
+    let like = found
+        .sessions
+        .iter()
+        .find(|hit| hit.session.id == "like")
+        .unwrap();
+    assert_eq!((like.matches, like.exact), (0, true));
+    assert!(!like.excerpts.is_empty() && like.excerpts[0].text.contains("upload"));
+    assert_eq!(found.total_sessions, found.sessions.len());
+    assert_eq!((found.total_matches, found.exact), (1, true));
+    assert!(
+        found.as_of.is_some() && found.notices.is_empty(),
+        "{:?}",
+        found.notices
+    );
+    let meant = world.search(&ask("retry the failed upload", Mode::Meaning));
+    assert_eq!(meant.sessions[0].session.id, "exact");
+    assert_eq!(
+        (meant.total_matches, meant.total_sessions),
+        (0, meant.sessions.len())
+    );
+    assert!(meant.as_of.is_some());
+    // What has no meaning is found by its filters, or its expression.
+    for (query, mode) in [
+        ("agent:build role:user", Mode::Meaning),
+        ("/up.o/", Mode::Both),
+    ] {
+        let by_words = world.ids(&ask(query, Mode::Words));
+        assert!(!by_words.is_empty());
+        assert_eq!(world.ids(&ask(query, mode)), by_words);
+    }
+}
+
+#[test]
+fn find_the_like_where_filters_let() {
+    let world = uploads();
+    for mode in [Mode::Meaning, Mode::Both] {
+        let ids = |query: &str| -> BTreeSet<String> {
+            world.ids(&ask(query, mode)).into_iter().collect()
+        };
+        let all =
+            |ids: &[&str]| -> BTreeSet<String> { ids.iter().map(|id| (*id).to_owned()).collect() };
+        assert_eq!(
+            ids("failed upload -session:exact -session:far"),
+            all(&["like", "twice"])
+        );
+        assert_eq!(ids("failed upload session:like"), all(&["like"]));
+        assert_eq!(ids("failed upload tool:curl"), all(&["like"]));
+        let without = world.search(&ask("failed upload -retry", mode));
+        let mut shown = without.sessions.iter().flat_map(|hit| &hit.excerpts);
+        assert!(without.sessions.len() > 2 && shown.all(|one| !one.text.contains("retry")));
+        assert!(!ids("failed upload agent:build").contains("like"));
+        assert_eq!(ids("failed upload source:codex"), all(&[]));
+        for query in ["failed upload role:user", "failed upload role:assistant"] {
+            let found = world.search(&ask(query, mode));
+            let role = if query.ends_with("user") {
+                Role::User
+            } else {
+                Role::Assistant
+            };
+            let roles = found.sessions.iter().flat_map(|hit| &hit.excerpts);
+            assert!(roles.clone().count() > 0 && roles.clone().all(|one| one.role == Some(role)));
+        }
+    }
+}
+
+#[test]
+fn find_what_was_answered_before() {
+    let world = uploads();
+    let found = world.search(&similar("who retries a failed upload?"));
+    let by_id = |id: &str| {
+        found
+            .sessions
+            .iter()
+            .find(|hit| hit.session.id == id)
+            .unwrap()
+    };
+    assert_eq!(
+        texts(by_id("exact")),
+        ["retry the failed upload", "done, it is up"]
+    );
+    assert_eq!(
+        texts(by_id("like")),
+        ["uploads fail, who retries them?", "I retried the upload"]
+    );
+    // Who asked twice was answered once, in words, behind what was done for it.
+    let twice = texts(by_id("twice"));
+    assert_eq!(twice.len(), 4);
+    assert!(twice.contains(&"are the uploads retried?"));
+    assert_eq!(
+        (twice[1], twice[3]),
+        ("yes, three times", "yes, three times")
+    );
+    assert_eq!(by_id("exact").matches, 0);
+    // A number of excerpts is one of questions, each with its answer.
+    let one = world.search(&Ask {
+        excerpts: 1,
+        ..similar("who retries a failed upload?")
+    });
+    for hit in &one.sessions {
+        let roles: Vec<_> = hit.excerpts.iter().map(|one| one.role.unwrap()).collect();
+        assert_eq!(roles, [Role::User, Role::Assistant], "{}", hit.session.id);
+    }
+    // Page by page within one session.
+    let mut alone = Ask {
+        session_id: Some("twice".to_owned()),
+        excerpts: 1,
+        ..similar("uploads retried")
+    };
+    let first = world.search(&alone);
+    alone.cursor = first.next_cursor.clone();
+    let second = world.search(&alone);
+    let both: BTreeSet<_> = [&first, &second]
+        .into_iter()
+        .map(|page| page.sessions[0].excerpts[0].text.clone())
+        .collect();
+    assert_eq!(both.len(), 2);
+    assert_eq!(second.next_cursor, None);
+    let refused = world
+        .searcher
+        .search(&similar("  "), &|| false)
+        .unwrap_err();
+    assert_eq!(refused.code(), "invalid_argument");
+}
+
+#[test]
+fn find_by_words_alone_when_nothing_can_be_embedded() {
+    let world = uploads();
+    world.moody.0.store(true, Ordering::Relaxed);
+    let both = world.search(&ask("failed upload", Mode::Both));
+    let told = both
+        .notices
+        .iter()
+        .filter(|n| n.contains("by its words alone") && n.contains("no connection"));
+    assert_eq!(told.count(), 1, "{:?}", both.notices);
+    assert_eq!(both.sessions[0].session.id, "exact");
+    assert_eq!(
+        both.total_matches,
+        world
+            .search(&ask("failed upload", Mode::Words))
+            .total_matches
+    );
+    let meant = world.search(&ask("retries", Mode::Meaning));
+    assert!(meant.sessions.iter().any(|hit| hit.session.id == "like"));
+    assert!(
+        !world
+            .search(&similar("who retries uploads?"))
+            .sessions
+            .is_empty()
+    );
+    let without = world.searcher.clone().with_embedder(None);
+    let told = without
+        .search(&similar("who retries uploads?"), &|| false)
+        .unwrap();
+    assert!(
+        told.notices
+            .iter()
+            .any(|n| n.contains("no embedder is set up"))
+            && !told.sessions.is_empty()
+    );
+}
+
+#[test]
+fn find_the_like_page_by_page() {
+    let words = [
+        "upload", "uploads", "failed", "retry", "retries", "sea", "walk",
+    ];
+    let names: Vec<String> = (0..40).map(|n| format!("s{n}")).collect();
+    let sessions = names.iter().enumerate().map(|(n, name)| {
+        let said = |m: usize| format!("{} {} number {n}", words[(n + m) % 7], words[(n * m) % 7]);
+        let messages = (0..4).map(|m| {
+            text(
+                &format!("m{m}"),
+                [Role::User, Role::Assistant][m % 2],
+                &said(m),
+            )
+        });
+        (name.as_str(), messages.collect())
+    });
+    let world = world(sessions.collect());
+    let questions = [
+        ask("retry upload", Mode::Both),
+        ask("retry upload", Mode::Meaning),
+        ask("upload", Mode::Both),
+        Ask {
+            order: Order::Newest,
+            ..ask("upload", Mode::Both)
+        },
+        similar("failed uploads"),
+    ];
+    for (question, most) in questions.iter().flat_map(|q| [(q, 1_000), (q, 3)]) {
+        let searcher = world.searcher.clone().looking_through(most);
+        let search = |ask: &Ask| searcher.search(ask, &|| false).unwrap();
+        let whole = search(&Ask {
+            limit: 500,
+            ..question.clone()
+        });
+        assert!(whole.sessions.len() > 6 && whole.next_cursor.is_none() && whole.exact);
+        let matches: usize = whole.sessions.iter().map(|hit| hit.matches).sum();
+        assert_eq!(
+            (whole.total_sessions, whole.total_matches),
+            (whole.sessions.len(), matches)
+        );
+        let (mut paged, mut ask) = (
+            Vec::new(),
+            Ask {
+                limit: 3,
+                ..question.clone()
+            },
+        );
+        loop {
+            let page = search(&ask);
+            paged.extend(page.sessions);
+            ask.cursor = page.next_cursor;
+            if ask.cursor.is_none() {
+                break;
+            }
+        }
+        let ids = |hits: &[Hit]| {
+            hits.iter()
+                .map(|hit| hit.session.id.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&paged), ids(&whole.sessions), "{question:?}");
+    }
+    // What has begun by meaning does not go on without it, nor the other way round: pages would not follow each other.
+    let fails = |it: bool| world.moody.0.store(it, Ordering::Relaxed);
+    let mut ask = Ask {
+        limit: 3,
+        ..ask("retry upload", Mode::Both)
+    };
+    ask.cursor = world.search(&ask).next_cursor;
+    fails(true);
+    let why = world.searcher.search(&ask, &|| false).unwrap_err();
+    assert_eq!(why.code(), "overloaded");
+    fails(false);
+    let second: BTreeSet<String> = world.ids(&ask).into_iter().collect();
+    ask.cursor = None;
+    assert!(world.ids(&ask).iter().all(|id| !second.contains(id)));
+    fails(true);
+    ask.cursor = world.search(&ask).next_cursor;
+    let by_words = world.ids(&ask);
+    fails(false);
+    assert_eq!(world.ids(&ask), by_words);
+    assert!(
+        world
+            .search(&ask)
+            .notices
+            .iter()
+            .any(|n| n.contains("as on the page before"))
+    );
+}

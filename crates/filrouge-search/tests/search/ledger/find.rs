@@ -1,0 +1,485 @@
+//! What is found in a ledger by its index is what is found by looking through it: in the same order, at the same places,
+//! for whoever asks; also when the index does not answer.
+
+use std::collections::BTreeSet;
+
+use filrouge_engine::RedactTurn;
+use filrouge_search::{Ask, LedgerSearch, Mode, Order, Results, Searcher};
+use filrouge_sources::ledger::LedgerSource;
+use filrouge_sources::library::made::{self, Made};
+use filrouge_sources::{Library, LibraryError, Role};
+use filrouge_sqlite::text_index::SqliteIndex;
+use filrouge_sqlite::{Options, SqliteLedger};
+use filrouge_store::{Keyring, OsEntropy, Scope};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use std::sync::Arc;
+
+use super::world::*;
+use crate::find_broken::Broken;
+
+const WORDS: [&str; 9] = [
+    "Été",
+    "quince",
+    "snake_case",
+    "日本語",
+    "a\"b",
+    "is",
+    "quince tart",
+    "retry",
+    "x",
+];
+const QUERIES: [&str; 12] = [
+    "ete",
+    "quince",
+    "snake_c",
+    "日本",
+    "\"a\\\"b\"",
+    "is",
+    "\"quince tart\"",
+    "/qu.n/",
+    "quince -retry",
+    "x retry",
+    "",
+    "tart",
+];
+
+type Said = (u8, Vec<(u8, u8, u8)>);
+
+/// A ledger of three people's sessions.
+fn tell(world: &World, sessions: &[Said]) {
+    for (n, (of, turns)) in sessions.iter().enumerate() {
+        let (name, scope) = (format!("s{n}"), user(["ada", "bob"][usize::from(of % 2)]));
+        let mut session = json!({ "session_id": name, "title": format!("About {}", WORDS[usize::from(*of) % WORDS.len()]) });
+        if of % 3 == 0 {
+            session["project_id"] = json!("phare");
+            session["metadata"] =
+                json!({ "origin": { "agent": "plan", "project_name": "Lighthouse" } });
+        }
+        let made = world
+            .engine
+            .create_session(&scope, serde_json::from_value(session).unwrap());
+        world.runtime.block_on(made).unwrap();
+        for (t, (asked, item, answered)) in turns.iter().enumerate() {
+            let word = |at: &u8| WORDS[usize::from(*at) % WORDS.len()];
+            let request = format!("r{t}");
+            let turn = world.ask(
+                &scope,
+                (&name, &request),
+                &format!("{} now?", word(asked)),
+                None,
+            );
+            world.append(&name, &turn, items(*item, word(answered)));
+        }
+    }
+}
+
+fn items(which: u8, word: &str) -> Vec<filrouge_types::NewItem> {
+    let text = json!([{ "type": "text", "text": format!("so {word}, and {word}") }]);
+    let all: Vec<Value> = match which % 4 {
+        0 => vec![
+            json!({ "role": "assistant", "channel": "tool_call", "agent": "build",
+                "parts": [{ "type": "tool_call", "call_id": "c", "name": "bash", "args": { "n": word } }] }),
+            json!({ "role": "tool", "channel": "tool_result",
+                "parts": [{ "type": "tool_result", "call_id": "c", "name": "bash", "ok": true, "content": format!("gave {word}") }] }),
+        ],
+        1 => vec![json!({ "role": "assistant", "channel": "thought", "parts": text })],
+        2 => vec![
+            json!({ "role": "assistant", "channel": "observation", "parts": text, "agent": "build" }),
+        ],
+        _ => vec![json!({ "role": "system", "channel": "system_note", "parts": text })],
+    };
+    all.into_iter().map(item).collect()
+}
+
+fn indexed(world: &World, scope: &Scope, library: Library) -> Searcher {
+    let runtime = world.runtime.handle().clone();
+    let ledger = LedgerSearch::new(
+        world.engine.clone(),
+        world.feed.clone(),
+        scope.clone(),
+        runtime,
+    );
+    Searcher::new(library).with_ledger(ledger)
+}
+
+fn nothing() -> Library {
+    Library::new(Vec::new(), 0)
+}
+
+fn scanning(world: &World, scope: &Scope) -> Searcher {
+    let runtime = world.runtime.handle().clone();
+    let source = LedgerSource::new(world.engine.clone(), scope.clone(), runtime);
+    Searcher::new(Library::new(vec![Arc::new(source)], 0))
+}
+
+fn query(query: &str) -> Ask {
+    Ask {
+        query: query.to_owned(),
+        now: Some(1_700_000_000_000),
+        limit: 2,
+        excerpts: 1_000,
+        ..Ask::default()
+    }
+}
+
+/// Queries with every filter.
+fn asks() -> Vec<Ask> {
+    let mut all = Vec::new();
+    for (n, words) in QUERIES.into_iter().enumerate() {
+        let text = |text: &str| Some(text.to_owned());
+        let plain = query(words);
+        let order = [Order::Best, Order::Newest][n % 2];
+        all.extend([
+            Ask {
+                order,
+                ..plain.clone()
+            },
+            Ask {
+                role: Some([Role::User, Role::Assistant, Role::System][n % 3]),
+                ..plain.clone()
+            },
+            Ask {
+                agent: text(["build", "plan"][n % 2]),
+                ..plain.clone()
+            },
+            Ask {
+                tool: text("bash"),
+                ..plain.clone()
+            },
+            Ask {
+                project_id: text(["phare", "Lighthouse", "x"][n % 3]),
+                ..plain.clone()
+            },
+            Ask {
+                session_id: text("s0"),
+                excerpts: 1,
+                ..plain.clone()
+            },
+            Ask {
+                exclude_session: text("s1"),
+                ..plain.clone()
+            },
+            Ask {
+                source: text(["ledger", "opencode"][n % 2]),
+                ..plain.clone()
+            },
+            Ask {
+                since: Some(1_700_000_000_000),
+                until: Some(1_700_000_000_001),
+                ..plain
+            },
+        ]);
+    }
+    all
+}
+
+type Told = (Vec<(String, usize, BTreeSet<String>)>, Vec<String>);
+
+/// All pages, and the cursors between them; or why there are none.
+fn told(searcher: &Searcher, mut ask: Ask) -> Result<(Told, Results), LibraryError> {
+    let first = searcher.search(&ask, &|| false)?;
+    let (mut all, mut cursors) = (Vec::new(), Vec::new());
+    let mut page = first.clone();
+    loop {
+        for hit in page.sessions {
+            let places = hit
+                .excerpts
+                .iter()
+                .map(|one| format!("{} {}", one.place, one.text));
+            all.push((hit.session.id, hit.matches, places.collect()));
+        }
+        let Some(cursor) = page.next_cursor else {
+            return Ok(((all, cursors), first));
+        };
+        cursors.push(cursor.clone());
+        ask.cursor = Some(cursor);
+        page = searcher.search(&ask, &|| false)?;
+        assert!(!page.sessions.is_empty(), "a cursor that leads nowhere");
+    }
+}
+
+/// Asks some of everything, in both ways.
+fn same(world: &World, scope: &Scope, some: impl Fn(usize) -> bool) -> usize {
+    let (indexed, scanning) = (indexed(world, scope, nothing()), scanning(world, scope));
+    let mut found = 0;
+    let asks = asks().into_iter().enumerate().filter(|(n, _)| some(*n));
+    for (_, ask) in asks {
+        match (told(&indexed, ask.clone()), told(&scanning, ask.clone())) {
+            (Ok((by_index, first)), Ok((by_scan, scanned))) => {
+                assert_eq!(by_index, by_scan, "{ask:?}");
+                let totals = |of: &Results| (of.total_sessions, of.total_matches, of.exact);
+                assert_eq!(totals(&first), totals(&scanned), "{ask:?}");
+                let excerpts = first.sessions.iter().flat_map(|hit| &hit.excerpts);
+                for excerpt in excerpts {
+                    assert_eq!(
+                        excerpt.seq.is_some(),
+                        excerpt.field != "title",
+                        "{excerpt:?}"
+                    );
+                }
+                let asks_it = ask.source.as_deref() != Some("opencode");
+                assert_eq!(first.as_of.is_some(), asks_it, "by its index: {ask:?}");
+                found += first.total_matches;
+            }
+            (by_index, by_scan) => {
+                let code = |of: Result<_, LibraryError>| of.map(|_| ()).map_err(|why| why.code());
+                assert_eq!(code(by_index), code(by_scan), "{ask:?}");
+            }
+        }
+    }
+    found
+}
+
+fn said() -> impl Strategy<Value = Vec<Said>> {
+    let turns = proptest::collection::vec((any::<u8>(), any::<u8>(), any::<u8>()), 0..4);
+    proptest::collection::vec((any::<u8>(), turns), 1..5)
+}
+
+fn lives(world: &World, sessions: &[Said], later: &[Said], seed: usize) {
+    let some = |n: usize| (n + seed).is_multiple_of(7);
+    tell(world, sessions);
+    same(world, &operator(), some);
+    // What comes later is found at once.
+    for (n, (_, turns)) in later.iter().enumerate().take(sessions.len()) {
+        for (t, (asked, item, answered)) in turns.iter().enumerate() {
+            let (name, request) = (format!("s{n}"), format!("later{t}"));
+            let question = WORDS[usize::from(*asked) % WORDS.len()];
+            let turn = world.ask(&operator(), (&name, &request), question, None);
+            world.append(
+                &name,
+                &turn,
+                items(*item, WORDS[usize::from(*answered) % WORDS.len()]),
+            );
+        }
+    }
+    for scope in [operator(), user("ada"), user("bob")] {
+        same(world, &scope, some);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn find_by_an_index_in_memory(sessions in said(), later in said(), seed in 0_usize..7) {
+        lives(&World::new(), &sessions, &later, seed);
+    }
+
+    #[test]
+    fn find_by_an_index_in_a_file(sessions in said(), later in said(), seed in 0_usize..7) {
+        let dir = tempfile::tempdir().unwrap();
+        let keyring = Arc::new(Keyring::single([7; 32]));
+        let file = dir.path().join("ledger.db");
+        let ledger = SqliteLedger::open(Options::new(file, keyring, Arc::new(OsEntropy), clock()));
+        let index = SqliteIndex::open(dir.path().join("ledger.index")).unwrap();
+        lives(&World::over(Arc::new(ledger.unwrap()), Arc::new(index)), &sessions, &later, seed);
+    }
+}
+
+/// Two people's sessions full of quinces.
+fn full(world: &World) {
+    tell(
+        world,
+        &[
+            (0, vec![(1, 0, 1), (1, 2, 1)]),
+            (1, vec![(1, 1, 6)]),
+            (4, vec![(1, 3, 1)]),
+        ],
+    );
+}
+
+#[test]
+fn find_what_is_redacted_and_erased_no_more() {
+    let world = World::new();
+    full(&world);
+    let before = same(&world, &operator(), |_| true);
+    assert!(before > 0);
+    let turn = world.ask(&operator(), ("s0", "new"), "a rowan", Some("a tree"));
+    let scope = operator();
+    let rowan = || {
+        indexed(&world, &operator(), nothing())
+            .search(&query("rowan"), &|| false)
+            .unwrap()
+    };
+    assert_eq!(rowan().total_matches, 1);
+    let reason = RedactTurn {
+        reason: "why not".into(),
+    };
+    let redact = world
+        .engine
+        .redact_turn(&scope, id("s0"), turn.turn_id, reason);
+    world.runtime.block_on(redact).unwrap();
+    assert_eq!(rowan().total_matches, 0);
+    same(&world, &operator(), |n| n % 3 == 0);
+}
+
+#[test]
+fn find_without_an_index_that_answers() {
+    for fails in [
+        &["all"][..],
+        &["candidates"],
+        &["bodies"],
+        &["sessions_by_no"],
+        &["seen"],
+    ] {
+        let broken = Broken::new();
+        let world = World::over(ledger(), broken.clone());
+        full(&world);
+        world.catch_up();
+        let right = told(&scanning(&world, &operator()), query("quince")).unwrap();
+        broken.fail(fails);
+        let (found, first) =
+            told(&indexed(&world, &operator(), nothing()), query("quince")).unwrap();
+        assert_eq!(found, right.0, "{fails:?}");
+        let told: Vec<_> = first
+            .notices
+            .iter()
+            .filter(|n| n.contains("does not answer"))
+            .collect();
+        assert_eq!(told.len(), 1, "{fails:?} {:?}", first.notices);
+        assert_eq!(first.as_of, None, "{fails:?}");
+        let excerpts = first.sessions.iter().flat_map(|hit| &hit.excerpts);
+        assert!(
+            excerpts
+                .clone()
+                .all(|one| one.seq.is_some() || one.field == "title")
+        );
+        assert!(excerpts.count() > 0);
+    }
+}
+
+/// A session that a history has, too.
+fn history(id: &str) -> Library {
+    let made = Made::default();
+    let said = made::message(
+        "m",
+        Role::User,
+        vec![made::text("p", "a quince, in the history")],
+    );
+    made.put(made::header(id, 1), made::conversation(vec![said]));
+    Library::new(vec![Arc::new(made)], 1 << 20)
+}
+
+#[test]
+fn find_a_session_of_both_where_it_is_asked_for() {
+    let broken = Broken::new();
+    let world = World::over(ledger(), broken.clone());
+    full(&world);
+    world.catch_up();
+    // By the index, and without it.
+    for fails in [&[][..], &["all"]] {
+        broken.fail(fails);
+        let searcher = indexed(&world, &operator(), history("s0"));
+        let sources = |ask: &Ask| -> Vec<String> {
+            let (found, first) = told(&searcher, ask.clone()).unwrap();
+            assert_eq!(first.total_sessions, found.0.len());
+            let ids: BTreeSet<_> = found.0.iter().map(|one| &one.0).collect();
+            assert_eq!(ids.len(), found.0.len(), "once each");
+            let page = searcher
+                .search(
+                    &Ask {
+                        limit: 100,
+                        ..ask.clone()
+                    },
+                    &|| false,
+                )
+                .unwrap();
+            let source =
+                |hit: &filrouge_search::Hit| format!("{} {}", hit.session.id, hit.session.source);
+            let mut all: Vec<String> = page.sessions.iter().map(source).collect();
+            all.sort();
+            all
+        };
+        assert_eq!(
+            sources(&query("quince")),
+            ["s0 opencode", "s1 ledger", "s2 ledger"],
+            "{fails:?}"
+        );
+        assert_eq!(
+            sources(&query("quince source:ledger")),
+            ["s0 ledger", "s1 ledger", "s2 ledger"]
+        );
+        assert_eq!(sources(&query("quince -source:ledger")), ["s0 opencode"]);
+        assert_eq!(
+            sources(&query("quince -source:opencode")),
+            ["s0 ledger", "s1 ledger", "s2 ledger"]
+        );
+        assert_eq!(sources(&query("quince session:s0")), ["s0 opencode"]);
+        assert_eq!(
+            sources(&query("quince session:s0 source:ledger")),
+            ["s0 ledger"]
+        );
+        assert_eq!(sources(&query("quince session:s1")), ["s1 ledger"]);
+        assert_eq!(
+            sources(&query("quince -session:s0")),
+            ["s1 ledger", "s2 ledger"]
+        );
+        let nobody = searcher.search(&query("quince session:s9"), &|| false);
+        assert_eq!(nobody.unwrap_err().code(), "session_not_found");
+    }
+}
+
+#[test]
+fn find_by_meaning_only_what_is_ones_own() {
+    let world = World::new();
+    full(&world);
+    world.catch_up();
+    let embedder: Arc<dyn filrouge_search::embed::Embedder> =
+        Arc::new(filrouge_search::embed::Hashing);
+    while filrouge_search::embed::fill(&*world.index, &*embedder, 100).unwrap() > 0 {}
+    let found = |scope: &Scope, ask: Ask| -> Vec<String> {
+        let searcher = indexed(&world, scope, nothing()).with_embedder(Some(embedder.clone()));
+        let found = searcher
+            .search(&Ask { limit: 100, ..ask }, &|| false)
+            .unwrap();
+        assert!(
+            found.as_of.is_some() && found.notices.iter().all(|n| n.starts_with("filters")),
+            "{:?}",
+            found.notices
+        );
+        let mut ids: Vec<_> = found
+            .sessions
+            .into_iter()
+            .map(|hit| hit.session.id)
+            .collect();
+        ids.sort();
+        ids
+    };
+    for mode in [Mode::Meaning, Mode::Both] {
+        let ask = |words: &str| Ask {
+            mode,
+            ..query(words)
+        };
+        assert_eq!(found(&operator(), ask("a quince now")), ["s0", "s1", "s2"]);
+        assert_eq!(
+            found(&operator(), ask("a quince now -session:s0")),
+            ["s1", "s2"]
+        );
+        assert_eq!(
+            found(&operator(), ask("a quince now project:lighthouse")),
+            ["s0"]
+        );
+        assert_eq!(found(&operator(), ask("a quince now agent:plan")), ["s0"]);
+        assert_eq!(found(&user("ada"), ask("a quince now")), ["s0", "s2"]);
+        assert_eq!(found(&user("bob"), ask("a quince now")), ["s1"]);
+        assert!(found(&user("eve"), ask("a quince now")).is_empty());
+    }
+    let similar = Ask {
+        similar: Some("quince now".to_owned()),
+        ..query("")
+    };
+    assert_eq!(found(&user("bob"), similar.clone()), ["s1"]);
+    let searcher = indexed(&world, &user("bob"), nothing()).with_embedder(Some(embedder.clone()));
+    let page = searcher.search(&similar, &|| false).unwrap();
+    let excerpts: Vec<_> = page.sessions[0]
+        .excerpts
+        .iter()
+        .map(|one| (one.role, one.seq.is_some()))
+        .collect();
+    assert_eq!(
+        excerpts,
+        [(Some(Role::User), true), (Some(Role::Assistant), true)]
+    );
+}
