@@ -81,7 +81,10 @@ impl Field {
 
     /// Whether it comes with the result of a tool, not with its call.
     pub(crate) const fn is_result(self) -> bool {
-        matches!(self, Self::ToolTitle | Self::ToolOutput | Self::ToolError | Self::File)
+        matches!(
+            self,
+            Self::ToolTitle | Self::ToolOutput | Self::ToolError | Self::File
+        )
     }
 }
 

@@ -135,7 +135,7 @@ fn stands_whole(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text.get(..at).and_then(|t| t.chars().next_back());
         let behind = text.get(at + word.len()..).and_then(|t| t.chars().next());
-        !(letter(before) && letter(first)) && !(letter(behind) && letter(last))
+        !(letter(before) && letter(first) || letter(behind) && letter(last))
     })
 }
 

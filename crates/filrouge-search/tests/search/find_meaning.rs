@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use filrouge_search::embed::{EmbedError, Embedder, Hashing, fill};
 use filrouge_search::feed::Indexes;
-use filrouge_search::{Ask, Hit, Mode, Order, Results, Searcher};
+use filrouge_search::{Ask, Hit, Mode, Results, Searcher};
 use filrouge_sources::library::made::{self, Made};
 use filrouge_sources::{Library, Message, PartKind, Role, Source};
 use filrouge_store::text_index::memory::MemoryIndex;
@@ -15,7 +15,7 @@ const DAY: i64 = 86_400_000;
 
 /// [`Hashing`], for as long as it works.
 #[derive(Default)]
-struct Moody(AtomicBool);
+pub(crate) struct Moody(pub(crate) AtomicBool);
 
 impl Embedder for Moody {
     fn id(&self) -> &str {
@@ -34,20 +34,20 @@ impl Embedder for Moody {
     }
 }
 
-struct World {
+pub(crate) struct World {
     _dir: tempfile::TempDir,
-    moody: Arc<Moody>,
-    searcher: Searcher,
+    pub(crate) moody: Arc<Moody>,
+    pub(crate) searcher: Searcher,
 }
 
-fn text(id: &str, role: Role, said: &str) -> Message {
+pub(crate) fn text(id: &str, role: Role, said: &str) -> Message {
     let mut message = made::message(id, role, vec![made::text("p", said)]);
     // As they were said.
     message.created = id.bytes().map(i64::from).sum();
     message
 }
 
-fn world(sessions: Vec<(&str, Vec<Message>)>) -> World {
+pub(crate) fn world(sessions: Vec<(&str, Vec<Message>)>) -> World {
     let made = Made::default();
     for (n, (id, messages)) in sessions.into_iter().enumerate() {
         let mut header = made::header(id, n as i64 * DAY);
@@ -121,7 +121,7 @@ fn uploads() -> World {
     ])
 }
 
-fn ask(query: &str, mode: Mode) -> Ask {
+pub(crate) fn ask(query: &str, mode: Mode) -> Ask {
     Ask {
         query: query.to_owned(),
         mode,
@@ -130,7 +130,7 @@ fn ask(query: &str, mode: Mode) -> Ask {
     }
 }
 
-fn similar(question: &str) -> Ask {
+pub(crate) fn similar(question: &str) -> Ask {
     Ask {
         similar: Some(question.to_owned()),
         ..ask("", Mode::Words)
@@ -138,11 +138,11 @@ fn similar(question: &str) -> Ask {
 }
 
 impl World {
-    fn search(&self, ask: &Ask) -> Results {
+    pub(crate) fn search(&self, ask: &Ask) -> Results {
         self.searcher.search(ask, &|| false).unwrap()
     }
 
-    fn ids(&self, ask: &Ask) -> Vec<String> {
+    pub(crate) fn ids(&self, ask: &Ask) -> Vec<String> {
         self.search(ask)
             .sessions
             .into_iter()
@@ -319,96 +319,5 @@ fn find_by_words_alone_when_nothing_can_be_embedded() {
             .iter()
             .any(|n| n.contains("no embedder is set up"))
             && !told.sessions.is_empty()
-    );
-}
-
-#[test]
-fn find_the_like_page_by_page() {
-    let words = [
-        "upload", "uploads", "failed", "retry", "retries", "sea", "walk",
-    ];
-    let names: Vec<String> = (0..40).map(|n| format!("s{n}")).collect();
-    let sessions = names.iter().enumerate().map(|(n, name)| {
-        let said = |m: usize| format!("{} {} number {n}", words[(n + m) % 7], words[(n * m) % 7]);
-        let messages = (0..4).map(|m| {
-            text(
-                &format!("m{m}"),
-                [Role::User, Role::Assistant][m % 2],
-                &said(m),
-            )
-        });
-        (name.as_str(), messages.collect())
-    });
-    let world = world(sessions.collect());
-    let questions = [
-        ask("retry upload", Mode::Both),
-        ask("retry upload", Mode::Meaning),
-        ask("upload", Mode::Both),
-        Ask {
-            order: Order::Newest,
-            ..ask("upload", Mode::Both)
-        },
-        similar("failed uploads"),
-    ];
-    for (question, most) in questions.iter().flat_map(|q| [(q, 1_000), (q, 3)]) {
-        let searcher = world.searcher.clone().looking_through(most);
-        let search = |ask: &Ask| searcher.search(ask, &|| false).unwrap();
-        let whole = search(&Ask {
-            limit: 500,
-            ..question.clone()
-        });
-        assert!(whole.sessions.len() > 6 && whole.next_cursor.is_none() && whole.exact);
-        let matches: usize = whole.sessions.iter().map(|hit| hit.matches).sum();
-        assert_eq!(
-            (whole.total_sessions, whole.total_matches),
-            (whole.sessions.len(), matches)
-        );
-        let (mut paged, mut ask) = (
-            Vec::new(),
-            Ask {
-                limit: 3,
-                ..question.clone()
-            },
-        );
-        loop {
-            let page = search(&ask);
-            paged.extend(page.sessions);
-            ask.cursor = page.next_cursor;
-            if ask.cursor.is_none() {
-                break;
-            }
-        }
-        let ids = |hits: &[Hit]| {
-            hits.iter()
-                .map(|hit| hit.session.id.clone())
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(ids(&paged), ids(&whole.sessions), "{question:?}");
-    }
-    // What has begun by meaning does not go on without it, nor the other way round: pages would not follow each other.
-    let fails = |it: bool| world.moody.0.store(it, Ordering::Relaxed);
-    let mut ask = Ask {
-        limit: 3,
-        ..ask("retry upload", Mode::Both)
-    };
-    ask.cursor = world.search(&ask).next_cursor;
-    fails(true);
-    let why = world.searcher.search(&ask, &|| false).unwrap_err();
-    assert_eq!(why.code(), "overloaded");
-    fails(false);
-    let second: BTreeSet<String> = world.ids(&ask).into_iter().collect();
-    ask.cursor = None;
-    assert!(world.ids(&ask).iter().all(|id| !second.contains(id)));
-    fails(true);
-    ask.cursor = world.search(&ask).next_cursor;
-    let by_words = world.ids(&ask);
-    fails(false);
-    assert_eq!(world.ids(&ask), by_words);
-    assert!(
-        world
-            .search(&ask)
-            .notices
-            .iter()
-            .any(|n| n.contains("as on the page before"))
     );
 }

@@ -6,6 +6,7 @@
 mod feed;
 mod find_broken;
 mod find_meaning;
+mod find_pages;
 mod find_rank;
 mod genuine;
 mod ledger;

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::notes::{Noted, Notes};
 use super::parts::{self, Piece};
 use super::rows::{Origin, millis};
-use super::units::{Units, loose_unit};
+use super::units::{Units, item_name, loose_unit};
 use crate::{
     Boundary, Conversation, Message, Part, PartKind, Role, TokenRule, Tokens, Tool, ToolStatus,
 };
@@ -346,14 +346,6 @@ fn role(item: &Item) -> Role {
 }
 
 /// A call and its result are one part, which has the id of the call.
-/// What an item is called: its id as it is, or its seq.
-fn item_name(item: &Item) -> Box<str> {
-    match &item.item_id {
-        Some(id) => id.as_str().into(),
-        None => format!("seq-{}", item.seq).into(),
-    }
-}
-
 fn part_id(item: &Item, index: usize) -> Box<str> {
     let id = match &item.item_id {
         Some(id) => {

@@ -85,12 +85,12 @@ pub(super) fn show(
     let mut wanted = documents.iter().copied().peekable();
     while let Some(first) = wanted.peek() {
         // What is wanted down from here and not met is gone.
-        let mut from = *first;
-        let first = i64::try_from(from).unwrap_or(i64::MAX);
+        let mut from = Some(*first);
+        let first = i64::try_from(*first).unwrap_or(i64::MAX);
         let mut rows = statement.query([first]).map_err(failure)?;
         while let Some(row) = rows.next().map_err(failure)? {
             let no = row.get::<_, i64>(0).map_err(failure)?.cast_unsigned();
-            while wanted.next_if(|w| no < *w && *w <= from).is_some() {}
+            while wanted.next_if(|w| no < *w && Some(*w) <= from).is_some() {}
             if wanted.next_if_eq(&no).is_some() {
                 let packed = row.get_ref(1).and_then(|v| Ok(v.as_blob()?));
                 let body = unpack(&mut zstd, packed.map_err(failure)?, &mut room)?;
@@ -100,12 +100,12 @@ pub(super) fn show(
             }
             let near = |next: &DocumentNo| *next < no && no - next <= NEAR;
             if !wanted.peek().is_some_and(near) {
-                from = 0;
+                from = None;
                 break;
             }
-            from = no.saturating_sub(1);
+            from = no.checked_sub(1);
         }
-        while wanted.next_if(|w| 0 < *w && *w <= from).is_some() {}
+        while wanted.next_if(|w| Some(*w) <= from).is_some() {}
     }
     Ok(())
 }

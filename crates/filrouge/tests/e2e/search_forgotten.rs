@@ -82,7 +82,12 @@ fn finds(client: &Client, word: &str, sessions: &[&str]) {
 fn said(world: &World, client: &Client, session: &str, words: &[&str]) -> Vec<Value> {
     let turns = words.iter().enumerate().map(|(n, word)| {
         let long = format!("{word} {}", "and what else was said ".repeat(40));
-        turn(client, session, &format!("r{n}"), (&format!("{word}?"), &long))
+        turn(
+            client,
+            session,
+            &format!("r{n}"),
+            (&format!("{word}?"), &long),
+        )
     });
     let turns = turns.collect();
     for word in words {

@@ -1,12 +1,10 @@
 //! What is found in a ledger by its index is what is found by looking through it: in the same order, at the same places,
-//! for whoever asks; also when the index does not answer.
+//! for whoever asks.
 
 use std::collections::BTreeSet;
 
-use filrouge_engine::RedactTurn;
-use filrouge_search::{Ask, LedgerSearch, Mode, Order, Results, Searcher};
+use filrouge_search::{Ask, LedgerSearch, Order, Results, Searcher};
 use filrouge_sources::ledger::LedgerSource;
-use filrouge_sources::library::made::{self, Made};
 use filrouge_sources::{Library, LibraryError, Role};
 use filrouge_sqlite::text_index::SqliteIndex;
 use filrouge_sqlite::{Options, SqliteLedger};
@@ -17,7 +15,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 use super::world::*;
-use crate::find_broken::Broken;
 
 const WORDS: [&str; 9] = [
     "Été",
@@ -45,10 +42,10 @@ const QUERIES: [&str; 12] = [
     "tart",
 ];
 
-type Said = (u8, Vec<(u8, u8, u8)>);
+pub(super) type Said = (u8, Vec<(u8, u8, u8)>);
 
 /// A ledger of three people's sessions.
-fn tell(world: &World, sessions: &[Said]) {
+pub(super) fn tell(world: &World, sessions: &[Said]) {
     for (n, (of, turns)) in sessions.iter().enumerate() {
         let (name, scope) = (format!("s{n}"), user(["ada", "bob"][usize::from(of % 2)]));
         let mut session = json!({ "session_id": name, "title": format!("About {}", WORDS[usize::from(*of) % WORDS.len()]) });
@@ -93,7 +90,7 @@ fn items(which: u8, word: &str) -> Vec<filrouge_types::NewItem> {
     all.into_iter().map(item).collect()
 }
 
-fn indexed(world: &World, scope: &Scope, library: Library) -> Searcher {
+pub(super) fn indexed(world: &World, scope: &Scope, library: Library) -> Searcher {
     let runtime = world.runtime.handle().clone();
     let ledger = LedgerSearch::new(
         world.engine.clone(),
@@ -104,17 +101,17 @@ fn indexed(world: &World, scope: &Scope, library: Library) -> Searcher {
     Searcher::new(library).with_ledger(ledger)
 }
 
-fn nothing() -> Library {
+pub(super) fn nothing() -> Library {
     Library::new(Vec::new(), 0)
 }
 
-fn scanning(world: &World, scope: &Scope) -> Searcher {
+pub(super) fn scanning(world: &World, scope: &Scope) -> Searcher {
     let runtime = world.runtime.handle().clone();
     let source = LedgerSource::new(world.engine.clone(), scope.clone(), runtime);
     Searcher::new(Library::new(vec![Arc::new(source)], 0))
 }
 
-fn query(query: &str) -> Ask {
+pub(super) fn query(query: &str) -> Ask {
     Ask {
         query: query.to_owned(),
         now: Some(1_700_000_000_000),
@@ -175,10 +172,10 @@ fn asks() -> Vec<Ask> {
     all
 }
 
-type Told = (Vec<(String, usize, BTreeSet<String>)>, Vec<String>);
+pub(super) type Told = (Vec<(String, usize, BTreeSet<String>)>, Vec<String>);
 
 /// All pages, and the cursors between them; or why there are none.
-fn told(searcher: &Searcher, mut ask: Ask) -> Result<(Told, Results), LibraryError> {
+pub(super) fn told(searcher: &Searcher, mut ask: Ask) -> Result<(Told, Results), LibraryError> {
     let first = searcher.search(&ask, &|| false)?;
     let (mut all, mut cursors) = (Vec::new(), Vec::new());
     let mut page = first.clone();
@@ -201,7 +198,7 @@ fn told(searcher: &Searcher, mut ask: Ask) -> Result<(Told, Results), LibraryErr
 }
 
 /// Asks some of everything, in both ways.
-fn same(world: &World, scope: &Scope, some: impl Fn(usize) -> bool) -> usize {
+pub(super) fn same(world: &World, scope: &Scope, some: impl Fn(usize) -> bool) -> usize {
     let (indexed, scanning) = (indexed(world, scope, nothing()), scanning(world, scope));
     let mut found = 0;
     let asks = asks().into_iter().enumerate().filter(|(n, _)| some(*n));
@@ -276,210 +273,4 @@ proptest! {
         let index = SqliteIndex::open(dir.path().join("ledger.index")).unwrap();
         lives(&World::over(Arc::new(ledger.unwrap()), Arc::new(index)), &sessions, &later, seed);
     }
-}
-
-/// Two people's sessions full of quinces.
-fn full(world: &World) {
-    tell(
-        world,
-        &[
-            (0, vec![(1, 0, 1), (1, 2, 1)]),
-            (1, vec![(1, 1, 6)]),
-            (4, vec![(1, 3, 1)]),
-        ],
-    );
-}
-
-#[test]
-fn find_what_is_redacted_and_erased_no_more() {
-    let world = World::new();
-    full(&world);
-    let before = same(&world, &operator(), |_| true);
-    assert!(before > 0);
-    let turn = world.ask(&operator(), ("s0", "new"), "a rowan", Some("a tree"));
-    let scope = operator();
-    let rowan = || {
-        indexed(&world, &operator(), nothing())
-            .search(&query("rowan"), &|| false)
-            .unwrap()
-    };
-    assert_eq!(rowan().total_matches, 1);
-    let reason = RedactTurn {
-        reason: "why not".into(),
-    };
-    let redact = world
-        .engine
-        .redact_turn(&scope, id("s0"), turn.turn_id, reason);
-    world.runtime.block_on(redact).unwrap();
-    assert_eq!(rowan().total_matches, 0);
-    same(&world, &operator(), |n| n % 3 == 0);
-}
-
-#[test]
-fn find_without_an_index_that_answers() {
-    for fails in [
-        &["all"][..],
-        &["candidates"],
-        &["bodies"],
-        &["sessions_by_no"],
-        &["seen"],
-    ] {
-        let broken = Broken::new();
-        let world = World::over(ledger(), broken.clone());
-        full(&world);
-        world.catch_up();
-        let right = told(&scanning(&world, &operator()), query("quince")).unwrap();
-        broken.fail(fails);
-        let (found, first) =
-            told(&indexed(&world, &operator(), nothing()), query("quince")).unwrap();
-        assert_eq!(found, right.0, "{fails:?}");
-        let told: Vec<_> = first
-            .notices
-            .iter()
-            .filter(|n| n.contains("does not answer"))
-            .collect();
-        assert_eq!(told.len(), 1, "{fails:?} {:?}", first.notices);
-        assert_eq!(first.as_of, None, "{fails:?}");
-        let excerpts = first.sessions.iter().flat_map(|hit| &hit.excerpts);
-        assert!(
-            excerpts
-                .clone()
-                .all(|one| one.seq.is_some() || one.field == "title")
-        );
-        assert!(excerpts.count() > 0);
-    }
-}
-
-/// A session that a history has, too.
-fn history(id: &str) -> Library {
-    let made = Made::default();
-    let said = made::message(
-        "m",
-        Role::User,
-        vec![made::text("p", "a quince, in the history")],
-    );
-    made.put(made::header(id, 1), made::conversation(vec![said]));
-    Library::new(vec![Arc::new(made)], 1 << 20)
-}
-
-#[test]
-fn find_a_session_of_both_where_it_is_asked_for() {
-    let broken = Broken::new();
-    let world = World::over(ledger(), broken.clone());
-    full(&world);
-    world.catch_up();
-    // By the index, and without it.
-    for fails in [&[][..], &["all"]] {
-        broken.fail(fails);
-        let searcher = indexed(&world, &operator(), history("s0"));
-        let sources = |ask: &Ask| -> Vec<String> {
-            let (found, first) = told(&searcher, ask.clone()).unwrap();
-            assert_eq!(first.total_sessions, found.0.len());
-            let ids: BTreeSet<_> = found.0.iter().map(|one| &one.0).collect();
-            assert_eq!(ids.len(), found.0.len(), "once each");
-            let page = searcher
-                .search(
-                    &Ask {
-                        limit: 100,
-                        ..ask.clone()
-                    },
-                    &|| false,
-                )
-                .unwrap();
-            let source =
-                |hit: &filrouge_search::Hit| format!("{} {}", hit.session.id, hit.session.source);
-            let mut all: Vec<String> = page.sessions.iter().map(source).collect();
-            all.sort();
-            all
-        };
-        assert_eq!(
-            sources(&query("quince")),
-            ["s0 opencode", "s1 ledger", "s2 ledger"],
-            "{fails:?}"
-        );
-        assert_eq!(
-            sources(&query("quince source:ledger")),
-            ["s0 ledger", "s1 ledger", "s2 ledger"]
-        );
-        assert_eq!(sources(&query("quince -source:ledger")), ["s0 opencode"]);
-        assert_eq!(
-            sources(&query("quince -source:opencode")),
-            ["s0 ledger", "s1 ledger", "s2 ledger"]
-        );
-        assert_eq!(sources(&query("quince session:s0")), ["s0 opencode"]);
-        assert_eq!(
-            sources(&query("quince session:s0 source:ledger")),
-            ["s0 ledger"]
-        );
-        assert_eq!(sources(&query("quince session:s1")), ["s1 ledger"]);
-        assert_eq!(
-            sources(&query("quince -session:s0")),
-            ["s1 ledger", "s2 ledger"]
-        );
-        let nobody = searcher.search(&query("quince session:s9"), &|| false);
-        assert_eq!(nobody.unwrap_err().code(), "session_not_found");
-    }
-}
-
-#[test]
-fn find_by_meaning_only_what_is_ones_own() {
-    let world = World::new();
-    full(&world);
-    world.catch_up();
-    let embedder: Arc<dyn filrouge_search::embed::Embedder> =
-        Arc::new(filrouge_search::embed::Hashing);
-    while filrouge_search::embed::fill(&*world.index, &*embedder, 100).unwrap() > 0 {}
-    let found = |scope: &Scope, ask: Ask| -> Vec<String> {
-        let searcher = indexed(&world, scope, nothing()).with_embedder(Some(embedder.clone()));
-        let found = searcher
-            .search(&Ask { limit: 100, ..ask }, &|| false)
-            .unwrap();
-        assert!(
-            found.as_of.is_some() && found.notices.iter().all(|n| n.starts_with("filters")),
-            "{:?}",
-            found.notices
-        );
-        let mut ids: Vec<_> = found
-            .sessions
-            .into_iter()
-            .map(|hit| hit.session.id)
-            .collect();
-        ids.sort();
-        ids
-    };
-    for mode in [Mode::Meaning, Mode::Both] {
-        let ask = |words: &str| Ask {
-            mode,
-            ..query(words)
-        };
-        assert_eq!(found(&operator(), ask("a quince now")), ["s0", "s1", "s2"]);
-        assert_eq!(
-            found(&operator(), ask("a quince now -session:s0")),
-            ["s1", "s2"]
-        );
-        assert_eq!(
-            found(&operator(), ask("a quince now project:lighthouse")),
-            ["s0"]
-        );
-        assert_eq!(found(&operator(), ask("a quince now agent:plan")), ["s0"]);
-        assert_eq!(found(&user("ada"), ask("a quince now")), ["s0", "s2"]);
-        assert_eq!(found(&user("bob"), ask("a quince now")), ["s1"]);
-        assert!(found(&user("eve"), ask("a quince now")).is_empty());
-    }
-    let similar = Ask {
-        similar: Some("quince now".to_owned()),
-        ..query("")
-    };
-    assert_eq!(found(&user("bob"), similar.clone()), ["s1"]);
-    let searcher = indexed(&world, &user("bob"), nothing()).with_embedder(Some(embedder.clone()));
-    let page = searcher.search(&similar, &|| false).unwrap();
-    let excerpts: Vec<_> = page.sessions[0]
-        .excerpts
-        .iter()
-        .map(|one| (one.role, one.seq.is_some()))
-        .collect();
-    assert_eq!(
-        excerpts,
-        [(Some(Role::User), true), (Some(Role::Assistant), true)]
-    );
 }

@@ -3,6 +3,7 @@
 mod alone;
 mod faulty;
 mod find;
+mod find_there;
 mod forgetting;
 mod life;
 mod shards;

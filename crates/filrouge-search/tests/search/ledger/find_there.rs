@@ -1,0 +1,220 @@
+//! What is found in a ledger when its index does not answer, when a history has the session, too, and by its meaning.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use filrouge_engine::RedactTurn;
+use filrouge_search::embed::{Embedder, Hashing, fill};
+use filrouge_search::{Ask, Mode};
+use filrouge_sources::library::made::{self, Made};
+use filrouge_sources::{Library, Role};
+use filrouge_store::Scope;
+
+use super::find::*;
+use super::world::*;
+use crate::find_broken::Broken;
+
+/// Two people's sessions full of quinces.
+fn full(world: &World) {
+    tell(
+        world,
+        &[
+            (0, vec![(1, 0, 1), (1, 2, 1)]),
+            (1, vec![(1, 1, 6)]),
+            (4, vec![(1, 3, 1)]),
+        ],
+    );
+}
+
+#[test]
+fn find_what_is_redacted_and_erased_no_more() {
+    let world = World::new();
+    full(&world);
+    let before = same(&world, &operator(), |_| true);
+    assert!(before > 0);
+    let turn = world.ask(&operator(), ("s0", "new"), "a rowan", Some("a tree"));
+    let scope = operator();
+    let rowan = || {
+        indexed(&world, &operator(), nothing())
+            .search(&query("rowan"), &|| false)
+            .unwrap()
+    };
+    assert_eq!(rowan().total_matches, 1);
+    let reason = RedactTurn {
+        reason: "why not".into(),
+    };
+    let redact = world
+        .engine
+        .redact_turn(&scope, id("s0"), turn.turn_id, reason);
+    world.runtime.block_on(redact).unwrap();
+    assert_eq!(rowan().total_matches, 0);
+    same(&world, &operator(), |n| n % 3 == 0);
+}
+
+#[test]
+fn find_without_an_index_that_answers() {
+    for fails in [
+        &["all"][..],
+        &["candidates"],
+        &["bodies"],
+        &["sessions_by_no"],
+        &["seen"],
+    ] {
+        let broken = Broken::new();
+        let world = World::over(ledger(), broken.clone());
+        full(&world);
+        world.catch_up();
+        let right = told(&scanning(&world, &operator()), query("quince")).unwrap();
+        broken.fail(fails);
+        let (found, first) =
+            told(&indexed(&world, &operator(), nothing()), query("quince")).unwrap();
+        assert_eq!(found, right.0, "{fails:?}");
+        let told: Vec<_> = first
+            .notices
+            .iter()
+            .filter(|n| n.contains("does not answer"))
+            .collect();
+        assert_eq!(told.len(), 1, "{fails:?} {:?}", first.notices);
+        assert_eq!(first.as_of, None, "{fails:?}");
+        let excerpts = first.sessions.iter().flat_map(|hit| &hit.excerpts);
+        assert!(
+            excerpts
+                .clone()
+                .all(|one| one.seq.is_some() || one.field == "title")
+        );
+        assert!(excerpts.count() > 0);
+    }
+}
+
+/// A session that a history has, too.
+fn history(id: &str) -> Library {
+    let made = Made::default();
+    let said = made::message(
+        "m",
+        Role::User,
+        vec![made::text("p", "a quince, in the history")],
+    );
+    made.put(made::header(id, 1), made::conversation(vec![said]));
+    Library::new(vec![Arc::new(made)], 1 << 20)
+}
+
+#[test]
+fn find_a_session_of_both_where_it_is_asked_for() {
+    let broken = Broken::new();
+    let world = World::over(ledger(), broken.clone());
+    full(&world);
+    world.catch_up();
+    // By the index, and without it.
+    for fails in [&[][..], &["all"]] {
+        broken.fail(fails);
+        let searcher = indexed(&world, &operator(), history("s0"));
+        let sources = |ask: &Ask| -> Vec<String> {
+            let (found, first) = told(&searcher, ask.clone()).unwrap();
+            assert_eq!(first.total_sessions, found.0.len());
+            let ids: BTreeSet<_> = found.0.iter().map(|one| &one.0).collect();
+            assert_eq!(ids.len(), found.0.len(), "once each");
+            let page = searcher
+                .search(
+                    &Ask {
+                        limit: 100,
+                        ..ask.clone()
+                    },
+                    &|| false,
+                )
+                .unwrap();
+            let source =
+                |hit: &filrouge_search::Hit| format!("{} {}", hit.session.id, hit.session.source);
+            let mut all: Vec<String> = page.sessions.iter().map(source).collect();
+            all.sort();
+            all
+        };
+        assert_eq!(
+            sources(&query("quince")),
+            ["s0 opencode", "s1 ledger", "s2 ledger"],
+            "{fails:?}"
+        );
+        assert_eq!(
+            sources(&query("quince source:ledger")),
+            ["s0 ledger", "s1 ledger", "s2 ledger"]
+        );
+        assert_eq!(sources(&query("quince -source:ledger")), ["s0 opencode"]);
+        assert_eq!(
+            sources(&query("quince -source:opencode")),
+            ["s0 ledger", "s1 ledger", "s2 ledger"]
+        );
+        assert_eq!(sources(&query("quince session:s0")), ["s0 opencode"]);
+        assert_eq!(
+            sources(&query("quince session:s0 source:ledger")),
+            ["s0 ledger"]
+        );
+        assert_eq!(sources(&query("quince session:s1")), ["s1 ledger"]);
+        assert_eq!(
+            sources(&query("quince -session:s0")),
+            ["s1 ledger", "s2 ledger"]
+        );
+        let nobody = searcher.search(&query("quince session:s9"), &|| false);
+        assert_eq!(nobody.unwrap_err().code(), "session_not_found");
+    }
+}
+
+#[test]
+fn find_by_meaning_only_what_is_ones_own() {
+    let world = World::new();
+    full(&world);
+    world.catch_up();
+    let embedder: Arc<dyn Embedder> = Arc::new(Hashing);
+    while fill(&*world.index, &*embedder, 100).unwrap() > 0 {}
+    let found = |scope: &Scope, ask: Ask| -> Vec<String> {
+        let searcher = indexed(&world, scope, nothing()).with_embedder(Some(embedder.clone()));
+        let found = searcher
+            .search(&Ask { limit: 100, ..ask }, &|| false)
+            .unwrap();
+        assert!(
+            found.as_of.is_some() && found.notices.iter().all(|n| n.starts_with("filters")),
+            "{:?}",
+            found.notices
+        );
+        let mut ids: Vec<_> = found
+            .sessions
+            .into_iter()
+            .map(|hit| hit.session.id)
+            .collect();
+        ids.sort();
+        ids
+    };
+    for mode in [Mode::Meaning, Mode::Both] {
+        let ask = |words: &str| Ask {
+            mode,
+            ..query(words)
+        };
+        assert_eq!(found(&operator(), ask("a quince now")), ["s0", "s1", "s2"]);
+        assert_eq!(
+            found(&operator(), ask("a quince now -session:s0")),
+            ["s1", "s2"]
+        );
+        assert_eq!(
+            found(&operator(), ask("a quince now project:lighthouse")),
+            ["s0"]
+        );
+        assert_eq!(found(&operator(), ask("a quince now agent:plan")), ["s0"]);
+        assert_eq!(found(&user("ada"), ask("a quince now")), ["s0", "s2"]);
+        assert_eq!(found(&user("bob"), ask("a quince now")), ["s1"]);
+        assert!(found(&user("eve"), ask("a quince now")).is_empty());
+    }
+    let similar = Ask {
+        similar: Some("quince now".to_owned()),
+        ..query("")
+    };
+    assert_eq!(found(&user("bob"), similar.clone()), ["s1"]);
+    let searcher = indexed(&world, &user("bob"), nothing()).with_embedder(Some(embedder.clone()));
+    let page = searcher.search(&similar, &|| false).unwrap();
+    let excerpts: Vec<_> = page.sessions[0]
+        .excerpts
+        .iter()
+        .map(|one| (one.role, one.seq.is_some()))
+        .collect();
+    assert_eq!(
+        excerpts,
+        [(Some(Role::User), true), (Some(Role::Assistant), true)]
+    );
+}
