@@ -80,6 +80,9 @@ fn uploads() -> World {
     called
         .parts
         .push(made::part("t", PartKind::Tool(Box::new(call))));
+    let mut done = text("m", Role::Assistant, "");
+    let call = PartKind::Tool(Box::new(made::tool(Some("x"))));
+    done.parts = vec![made::part("t", call)];
     world(vec![
         (
             "exact",
@@ -107,14 +110,7 @@ fn uploads() -> World {
             vec![
                 text("a", Role::User, "failing uploads"),
                 text("b", Role::User, "are the uploads retried?"),
-                made::message(
-                    "m",
-                    Role::Assistant,
-                    vec![made::part(
-                        "t",
-                        PartKind::Tool(Box::new(made::tool(Some("x")))),
-                    )],
-                ),
+                done,
                 text("z", Role::Assistant, "yes, three times"),
             ],
         ),

@@ -26,6 +26,12 @@ fn printed(output: &str) -> Message {
 
 /// The order in which sessions are found, by looking through them and by an index.
 fn order(told: Told<'_>, query: &str, order: Order) -> Vec<String> {
+    let found = hits(told, query, order).into_iter();
+    found.map(|(id, _)| id).collect()
+}
+
+/// Sessions with the texts of their excerpts, in the order in which they are found in both ways.
+fn hits(told: Told<'_>, query: &str, order: Order) -> Vec<(String, Vec<String>)> {
     let made = Made::default();
     for (id, title, age, messages) in told {
         let mut header = made::header(id, NOW - age * DAY);
@@ -52,8 +58,11 @@ fn order(told: Told<'_>, query: &str, order: Order) -> Vec<String> {
     let found = |searcher: &Searcher| {
         let found = searcher.search(&ask, &|| false).unwrap();
         let by_index = found.as_of.is_some();
-        let ids = found.sessions.into_iter().map(|hit| hit.session.id);
-        (ids.collect::<Vec<_>>(), by_index)
+        let hits = found.sessions.into_iter().map(|hit| {
+            let texts = hit.excerpts.into_iter().map(|one| one.text);
+            (hit.session.id, texts.collect())
+        });
+        (hits.collect::<Vec<(String, Vec<String>)>>(), by_index)
     };
     let (scanned, by_index) = found(&scanning);
     assert!(!by_index);
@@ -175,4 +184,18 @@ fn find_all_words_where_they_were_said_before_where_one_was_printed() {
         order(told, "quince marmalade", Order::Best),
         ["said", "printed"]
     );
+}
+
+#[test]
+fn find_in_the_order_in_which_it_was_said() {
+    // A history need not keep its messages in that order; the first five are shown.
+    let said = (0..8).map(|n| {
+        let mut message = text(Role::User, &format!("{n} quinces"));
+        message.created = [5, 2, 7, 1, 8, 3, 6, 4][n];
+        message
+    });
+    let told = vec![("a", "Many quinces", 0, said.collect())];
+    let found = hits(told, "quinces", Order::Best);
+    let texts = ["Many", "3", "1", "5", "7"].map(|before| format!("{before} «quinces»"));
+    assert_eq!(found, [("a".to_owned(), texts.to_vec())]);
 }

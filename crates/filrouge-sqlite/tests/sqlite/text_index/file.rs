@@ -52,17 +52,45 @@ fn another_format_is_made_anew() {
     let old = on(&path);
     old.apply(&[texts(&a, "s", &["apple"])], Some(b"1"))
         .unwrap();
+    let given = old.session(b"r", "s").unwrap().unwrap().no;
     let raw = Connection::open(&path).unwrap();
     raw.pragma_update(None, "user_version", 77).unwrap();
     drop(raw);
     let new = on(&path);
     assert_eq!(new.position().unwrap(), None);
     new.apply(&[texts(&a, "s", &["pear"])], Some(b"2")).unwrap();
+    let no = new.session(b"r", "s").unwrap().unwrap().no;
+    assert!(no != given && no < 1 << 52, "{no} {given}");
     // Who has the removed one open goes on with the new one.
     assert_eq!(old.position().unwrap().as_deref(), Some(&b"2"[..]));
     assert_eq!(found(&old, &a, &["pear"]), ["0=pear"]);
     old.forget(b"r", "s").unwrap();
     assert_eq!(found(&new, &a, &["pear"]), [""; 0]);
+}
+
+#[test]
+fn emptied_is_small() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let index = on(&path);
+    let small = index.status().unwrap().bytes;
+    let all: Vec<String> = (0..800_u64)
+        .map(|n| {
+            format!(
+                "{:x}",
+                u128::from(n).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060)
+            )
+        })
+        .collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    index
+        .apply(&[texts(&shard("r", "a"), "s", &all)], None)
+        .unwrap();
+    tidied(&index);
+    assert!(index.status().unwrap().bytes > 2 * small);
+    index.clear().unwrap();
+    // The mark of what is done is in the log, with its page.
+    assert!(index.status().unwrap().bytes < small + 3 * 16_384);
 }
 
 #[test]

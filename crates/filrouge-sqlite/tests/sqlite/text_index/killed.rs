@@ -61,7 +61,7 @@ fn killed_after(path: &Path, millis: u64) -> u64 {
     let ended = process.wait().unwrap();
     assert_eq!(ended.code(), None, "it ended by itself");
     let last = told.map(Result::unwrap).last().unwrap_or(first);
-    last.parse().expect(&last)
+    last.parse().unwrap()
 }
 
 /// The index is as after the round it stands at.
