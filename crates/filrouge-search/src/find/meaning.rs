@@ -20,6 +20,9 @@ use crate::feed::reach;
 /// How many messages of a session are shown that only meaning has found, of each list.
 const OF_SESSION: usize = 3;
 
+/// What holds all words counts as much as what is first in both other lists: it was asked for by name.
+const ALL_WORDS: f64 = 2.0;
+
 /// A question as a vector.
 pub(super) struct Meant {
     /// By whom it was embedded.
@@ -153,7 +156,7 @@ impl Asked<'_> {
     fn fuse<'c>(&self, lists: [Vec<Near<'c>>; 2], all: &mut Everything<'c>) {
         self.order(&mut all.sessions);
         let ranks = 0..all.sessions.len();
-        let mut worths: Vec<f64> = ranks.map(worth).collect();
+        let mut worths: Vec<f64> = ranks.map(|rank| ALL_WORDS * worth(rank)).collect();
         // Where the sessions of the lists are among all.
         let ids = lists.iter().flatten().map(|near| (near.id.clone(), None));
         let mut places: HashMap<Box<str>, Option<usize>> = ids.collect();
