@@ -35,11 +35,17 @@ impl From<Library> for Corpus {
     }
 }
 
+impl From<Library> for Box<Corpus> {
+    fn from(library: Library) -> Self {
+        Self::new(library.into())
+    }
+}
+
 /// Where the histories of a call come from.
 #[derive(Clone)]
 pub enum Histories {
     /// The same for every call: one person's own.
-    All(Corpus),
+    All(Box<Corpus>),
     /// Those of the request's caller, [`OfCaller`](crate::OfCaller); a call without one is refused.
     OfCaller,
 }

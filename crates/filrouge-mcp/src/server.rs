@@ -47,7 +47,7 @@ impl McpServer {
     /// The histories this call is answered from.
     fn corpus(&self, context: &RequestContext<RoleServer>) -> Result<Corpus, Refusal> {
         match &self.histories {
-            Histories::All(corpus) => Ok(corpus.clone()),
+            Histories::All(corpus) => Ok(Corpus::clone(corpus)),
             Histories::OfCaller => {
                 let parts = context.extensions.get::<Parts>();
                 let found = parts.and_then(|parts| parts.extensions.get::<OfCaller>());

@@ -122,6 +122,7 @@ impl Made {
                 pruned: None,
                 child,
                 changes: None,
+                result: None,
                 files: Vec::new(),
             })),
         )

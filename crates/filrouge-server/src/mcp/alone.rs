@@ -30,7 +30,7 @@ pub async fn serve_mcp(
         ..HttpSettings::default()
     };
     // Agents of several folders may call: none of them is told from the others.
-    let server = McpServer::new(Histories::All(corpus), Own::default());
+    let server = McpServer::new(Histories::All(Box::new(corpus)), Own::default());
     let service = HttpService::new(server, &settings);
     let router = Router::new().route_service(PATH, service);
     let serving = axum::serve(listener, router).with_graceful_shutdown(stop);

@@ -45,7 +45,7 @@ pub(super) async fn run(
     };
     let served = match listen {
         None => {
-            let server = McpServer::new(Histories::All(corpus), own());
+            let server = McpServer::new(Histories::All(Box::new(corpus)), own());
             serve_stdio(server).await.map_err(anyhow::Error::from)
         }
         Some(address) => over_http(address, corpus).await,
