@@ -51,15 +51,13 @@ impl McpServer {
             Histories::OfCaller => {
                 let parts = context.extensions.get::<Parts>();
                 let found = parts.and_then(|parts| parts.extensions.get::<OfCaller>());
-                found
-                    .map(|OfCaller(corpus)| corpus.clone())
-                    .ok_or_else(|| {
-                        Refusal::new(
-                            "internal",
-                            "the call has no caller",
-                            "this is a fault of filrouge",
-                        )
-                    })
+                found.map(|OfCaller(corpus)| corpus.clone()).ok_or_else(|| {
+                    Refusal::new(
+                        "internal",
+                        "the call has no caller",
+                        "this is a fault of filrouge",
+                    )
+                })
             }
         }
     }

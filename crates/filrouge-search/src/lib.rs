@@ -34,8 +34,8 @@ mod view;
 
 pub use answer::{Excerpt, Hit, Results};
 pub use ask::{Ask, Mode, Order};
-pub use find::{LedgerSearch, Searcher, search, search_until};
 pub use fields::Field;
+pub use find::{LedgerSearch, Searcher, search, search_until};
 pub use jiff::tz::TimeZone;
 pub use query::Wrong;
 pub use spoken::{Malformed, Piece, Spoken, kind};

@@ -75,7 +75,9 @@ pub(crate) async fn call(
     let mounted = app.mcp();
     // What a write would be held by means nothing here.
     let scope = caller.scope.with_hold(None);
-    let searcher = app.search().of_histories(&mounted.library, app.engine(), &scope);
+    let searcher = app
+        .search()
+        .of_histories(&mounted.library, app.engine(), &scope);
     let ledger = LedgerSource::new(app.engine().clone(), scope, Handle::current());
     let library = mounted.library.with(Arc::new(ledger));
     let corpus = Corpus { library, searcher };

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use filrouge_sources::Library;
 use filrouge_search as search;
+use filrouge_sources::Library;
 use filrouge_sources::library::{history, list, stats};
 
 use super::{Made, limit};

@@ -137,10 +137,7 @@ impl Readable for Results {
         let sessions = counted(self.total_sessions, "session", "sessions");
         let matches = counted(self.total_matches, "match", "matches");
         let about = if self.exact { "" } else { "about " };
-        let _ = writeln!(
-            out,
-            "{about}{matches} in {sessions}, {shown} of them here:"
-        );
+        let _ = writeln!(out, "{about}{matches} in {sessions}, {shown} of them here:");
         for hit in &self.sessions {
             let matches = counted(hit.matches, "match", "matches");
             let _ = write!(out, "\n- {matches} in ");

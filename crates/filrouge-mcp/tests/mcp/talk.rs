@@ -20,7 +20,12 @@ pub(crate) async fn client_of(library: Library, own: Own) -> Client {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     tokio::spawn(async move {
         let (input, output) = tokio::io::split(theirs);
-        serve(McpServer::new(Histories::All(library.into()), own), input, output).await
+        serve(
+            McpServer::new(Histories::All(library.into()), own),
+            input,
+            output,
+        )
+        .await
     });
     ().serve(ours).await.unwrap()
 }

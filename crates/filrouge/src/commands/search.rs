@@ -63,9 +63,12 @@ fn told(results: &Results) -> anyhow::Result<()> {
     let (matches, sessions) = (results.total_matches, results.total_sessions);
     let (es, s) = (plural(matches, "es"), plural(sessions, "s"));
     let about = if results.exact { "" } else { "about " };
-    say(format_args!(
-        "{about}{matches} match{es} in {sessions} session{s}"
-    ));
+    match matches {
+        0 if sessions > 0 => say(format_args!("{sessions} session{s}, by meaning alone")),
+        _ => say(format_args!(
+            "{about}{matches} match{es} in {sessions} session{s}"
+        )),
+    }
     if let Some(cursor) = &results.next_cursor {
         say(format_args!(
             "there are more: --cursor {}",
