@@ -44,7 +44,10 @@ fn a_server_says_that_its_database_is_gone_and_goes_on_when_it_is_back() {
     });
     let written = client.post(&items, &item).wrote(201);
     assert_eq!(written["last_seq"], 2);
-    assert_eq!(client.see("/readyz")["status"], "ready");
+    // The search index looks again every two seconds.
+    until("all of it is ready", || {
+        client.see("/readyz")["status"] == "ready"
+    });
     // Whoever followed the session gets what is new, over the old connection or, told to come back, a new one.
     let id = match tail.next() {
         Some(event) => event.id,
