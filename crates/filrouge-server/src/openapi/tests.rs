@@ -264,6 +264,7 @@ fn tags_are_declared_and_pages_have_names() {
         "CheckpointPage",
         "EventPage",
         "ItemPage",
+        "SearchPage",
         "SessionPage",
         "TurnPage",
     ];
