@@ -165,6 +165,8 @@ fn asked(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Option<As
         _ => {}
     }
     let query = query::parse(&ask.query, &ask.here()).ok()?;
+    // Accents alone are refused, however the words around them are read.
+    Matcher::new(&query, &[], false).ok()?;
     let is_word = |term: &Term| !matches!(term.kind, Kind::Regex(_));
     query.terms.iter().all(is_word).then_some(ask)
 }
