@@ -8,8 +8,6 @@ use crate::error::{failure, malformed};
 
 /// Bodies are a fiftieth smaller than of level 1 and as fast to unpack.
 const ZSTD_LEVEL: i32 = 3;
-/// A document whose number is not further away is stepped to.
-const NEAR: u64 = 8;
 /// A body has at most so many bytes.
 const BODY_BYTES_MAX: u64 = 1 << 30;
 
@@ -71,41 +69,31 @@ fn unpack<'a>(
 
 /// Shows `each` the bodies of these documents until it says no.
 ///
-/// They are mostly asked for from the newest on, and lie in that order: to step over a few costs less than to look one up.
+/// Each is looked up for itself: to step over those between would read what is of other owners.
 pub(super) fn show(
     conn: &Connection,
     documents: &[DocumentNo],
     each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
 ) -> Result<(), Failure> {
-    let sql = "SELECT document, packed FROM body WHERE document <= ?1 ORDER BY document DESC";
+    let sql = "SELECT packed FROM body WHERE document = ?1";
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
     let zstd = zstd::bulk::Decompressor::new();
     let mut zstd = zstd.map_err(packing)?;
     let mut room = Vec::new();
-    let mut wanted = documents.iter().copied().peekable();
-    while let Some(first) = wanted.peek() {
-        // What is wanted down from here and not met is gone.
-        let mut from = Some(*first);
-        let first = i64::try_from(*first).unwrap_or(i64::MAX);
-        let mut rows = statement.query([first]).map_err(failure)?;
-        while let Some(row) = rows.next().map_err(failure)? {
-            let no = row.get::<_, i64>(0).map_err(failure)?.cast_unsigned();
-            while wanted.next_if(|w| no < *w && Some(*w) <= from).is_some() {}
-            if wanted.next_if_eq(&no).is_some() {
-                let packed = row.get_ref(1).and_then(|v| Ok(v.as_blob()?));
-                let body = unpack(&mut zstd, packed.map_err(failure)?, &mut room)?;
-                if !each(no, body) {
-                    return Ok(());
-                }
-            }
-            let near = |next: &DocumentNo| *next < no && no - next <= NEAR;
-            if !wanted.peek().is_some_and(near) {
-                from = None;
-                break;
-            }
-            from = no.checked_sub(1);
+    for document in documents {
+        // A number beyond what the file can hold is of no document.
+        let Ok(no) = i64::try_from(*document) else {
+            continue;
+        };
+        let mut rows = statement.query([no]).map_err(failure)?;
+        let Some(row) = rows.next().map_err(failure)? else {
+            continue;
+        };
+        let packed = row.get_ref(0).and_then(|v| Ok(v.as_blob()?));
+        let body = unpack(&mut zstd, packed.map_err(failure)?, &mut room)?;
+        if !each(*document, body) {
+            return Ok(());
         }
-        while wanted.next_if(|w| Some(*w) <= from).is_some() {}
     }
     Ok(())
 }
