@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use filrouge_store::text_index::{
     Candidate, CandidateQuery, DocumentNo, Reach, SessionNo, TITLE, TextIndex, narrows,
 };
-use filrouge_types::Failure;
+use filrouge_types::{ErrorCode, Failure};
 
 use super::Asked;
 use super::rank::Evidence;
@@ -146,7 +146,7 @@ impl Look<'_> {
             agents.push((self.agent)(one.session));
         }
         let mut all = numbers.iter().zip(&owners);
-        let mut looked = 0;
+        let (mut looked, mut malformed) = (0, false);
         self.index.bodies(&numbers, &mut |document, body| {
             // What went meanwhile is left out.
             let Some((_, (place, agent))) = all.find(|(no, _)| **no == document) else {
@@ -154,14 +154,22 @@ impl Look<'_> {
             };
             looked += 1;
             let agent = agents.get(*agent).and_then(Option::as_deref);
-            let spoken = Spoken::decode(body).ok();
-            let evidence = spoken.and_then(|spoken| self.asked.weigh(agent, &spoken));
+            let Ok(spoken) = Spoken::decode(body) else {
+                malformed = true;
+                return false;
+            };
+            let evidence = self.asked.weigh(agent, &spoken);
             if let (Some(evidence), Some(one)) = (evidence, sessions.get_mut(*place)) {
                 one.evidence.add(evidence);
                 one.held.push(document);
             }
             !(self.asked.stopped)()
         })?;
+        if malformed {
+            // Whoever asks looks through everything instead, and says so: nothing is missed for a damaged index.
+            let what = "the search index holds a document that cannot be read: rebuild it";
+            return Err(Failure::new(ErrorCode::Internal, what));
+        }
         Ok(looked)
     }
 
