@@ -206,11 +206,10 @@ def right_refusal(case, response):
 
 
 def at(body, pointer):
-    """The value that a JSON pointer leads to."""
-    for name in pointer.strip("/").split("/"):
-        if name == "properties":
-            continue
-        body = body.get(name) if isinstance(body, dict) else None
+    """The value that the place in a schema, which a JSON pointer leads to, is about."""
+    for keyword, name in re.findall(r"/(oneOf|anyOf|allOf)/\d+|/properties/([^/]+)", pointer):
+        if not keyword:
+            body = body.get(name) if isinstance(body, dict) else None
     return body
 
 
