@@ -1,0 +1,10 @@
+//! Teams (DESIGN §11): people and agents that are commands talk in one conversation, which goes on tomorrow with its full
+//! context.
+//!
+//! Of a team file come a [`Team`] and its ids, which derive from names alone. A [`Coordinator`](coordinator::Coordinator)
+//! has the members speak in turn, the [`context`] holds what was said, a [`Record`](record::Record) keeps it.
+
+pub mod context;
+pub mod message;
+pub mod record;
+pub mod team;
