@@ -1,4 +1,4 @@
-//! The search index in a file of its own (DESIGN §10; docs/format.md, "The search index"): postings of grams, and the
+//! The search index in a file of its own (DESIGN §10; docs/format.md, "The search index"): postings of words, and the
 //! bodies of documents, by whose they are. It is derived: whoever loses it makes it again.
 
 mod apply;
@@ -11,12 +11,15 @@ mod documents;
 mod files;
 mod forget;
 mod listed;
+mod literal;
 mod log;
 mod postings;
 mod rows;
 mod segments;
+mod spellings;
 mod tidy;
 mod vectors;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -154,8 +157,8 @@ fn apply(
 /// Deletes all rows; the counters stay.
 fn empty(tx: &Transaction<'_>) -> Result<(), Failure> {
     for table in [
-        "gram", "body", "document", "pending", "gone", "segment", "vector", "embedder", "session",
-        "shard",
+        "posting", "spelling", "body", "document", "pending", "gone", "segment", "vector",
+        "embedder", "session", "shard",
     ] {
         tx.execute(&format!("DELETE FROM {table}"), [])
             .map_err(failure)?;

@@ -104,6 +104,8 @@ pub struct NewSession {
     pub parent_session_id: Option<SessionId>,
     /// Its project.
     pub project_id: Option<ProjectId>,
+    /// Its team.
+    pub team_id: Option<Box<str>>,
     /// Its title.
     pub title: Option<Box<str>>,
     /// The application's data, a JSON object.
@@ -118,6 +120,7 @@ impl NewSession {
             session_id,
             parent_session_id: None,
             project_id: None,
+            team_id: None,
             title: None,
             metadata: RawJson::from_checked("{}"),
         }
@@ -129,6 +132,8 @@ impl NewSession {
 pub struct SessionFilter {
     /// Only of this project.
     pub project_id: Option<ProjectId>,
+    /// Only of this team.
+    pub team_id: Option<Box<str>>,
     /// Only of this owner.
     pub identity_id: Option<IdentityId>,
     /// Only with this status.
@@ -258,6 +263,9 @@ pub struct Close {
     pub stream: Option<StreamId>,
 }
 
+/// Later than any sign of life: whoever interrupts knows that nobody works at the turn, however long it was silent.
+pub const SINCE_EVER: Timestamp = Timestamp::from_micros(i64::MAX);
+
 /// Marks a turn whose owner is gone, if it was not touched since `before` (DESIGN §4.5); what its draft shows is kept.
 #[derive(Debug, Clone)]
 pub struct Interrupt {
@@ -265,7 +273,8 @@ pub struct Interrupt {
     pub session_id: SessionId,
     /// The turn.
     pub turn_id: TurnId,
-    /// Silence since this moment: of the turn, and of who records it.
+    /// Silence since this moment: of the turn, and of who records it. With [`SINCE_EVER`] whoever holds the session ends
+    /// what was left open before the lease was taken.
     pub before: Timestamp,
     /// The recording that is known to be over: how long the turn was silent does not matter then.
     pub stream: Option<StreamId>,

@@ -148,7 +148,7 @@ fn insert_session<T: Tx>(
         identity_id: scope.viewer.identity().cloned(),
         parent_session_id: new.parent_session_id.clone(),
         project_id: new.project_id.clone(),
-        team_id: None,
+        team_id: new.team_id.clone(),
         title: new.title.clone(),
         status: filrouge_types::SessionStatus::Active,
         state: None,

@@ -8,11 +8,11 @@
 //! Documents lie in shards, one for each owner: what is asked in one shard neither reads nor counts anything of another.
 
 mod fold;
-mod grams;
 pub mod memory;
+mod narrows;
 
 pub use fold::{fold, place};
-pub use grams::{each_gram, grams, narrows};
+pub use narrows::{is_dense, narrows};
 
 use std::sync::Arc;
 

@@ -164,6 +164,7 @@ fn list_sql(scope: &Scope, filter: &SessionFilter) -> String {
            SELECT s.pk FROM session s
            WHERE s.tenant_id = :tenant AND {owner} AND s.pk < :before AND s.erased IS NULL AND {agent} AND {parent} AND {identity}
            AND (:project IS NULL OR s.project_id = :project)
+           AND (:team IS NULL OR s.team_id = :team)
            AND (:status IS NULL OR s.status = :status)
            AND (:since IS NULL OR s.created_at >= :since)
            AND (:until IS NULL OR s.created_at < :until)
@@ -190,6 +191,7 @@ pub(super) fn list(
             ":before": before.map_or(i64::MAX, int),
             ":agent": filter.agent.as_deref(),
             ":project": filter.project_id.as_ref().map(|p| p.as_str()),
+            ":team": filter.team_id.as_deref(),
             ":identity": filter.identity_id.as_ref().map(|i| i.as_str()),
             ":status": filter.status.map(|s| s.code()),
             ":since": filter.since.map(Timestamp::as_micros),

@@ -1,20 +1,23 @@
-//! From the grams of documents to the documents of grams.
+//! From the words of documents to the documents of words.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use filrouge_store::text_index::{DocumentNo, each_gram};
+use filrouge_store::text_index::DocumentNo;
 
-/// Grams of three ASCII characters are below this (their two lowest bits are 0).
-const ASCII_GRAMS: usize = 1 << 21;
+use super::spellings::Spelled;
+use super::words::{each_word, number};
 
 /// Postings that are being made.
 #[derive(Default)]
 pub(super) struct Builder {
-    /// By ASCII gram: its slot and one more.
-    ascii: Vec<u32>,
-    wide: HashMap<u64, u32, BuildHasherDefault<Mixer>>,
+    /// The slots of words by their numbers.
+    known: HashMap<u64, u32, BuildHasherDefault<Plain>>,
     slots: Vec<Slot>,
+    /// The words of the slots, one after the other.
+    words: String,
+    /// Words whose number another one has.
+    others: Spelled,
     /// The slots of each document, one after the other, each once.
     held: Vec<u32>,
     /// The documents in their order, and how many of `held` precede them.
@@ -23,31 +26,33 @@ pub(super) struct Builder {
 }
 
 struct Slot {
-    gram: u64,
+    number: u64,
+    /// Where the word ends in `words`.
+    end: usize,
+    len: usize,
     /// The newest document that holds it, as its place and one more.
     last: u32,
     count: u32,
 }
 
-/// Grams of other letters are mixed already.
+/// Numbers of words are mixed already.
 #[derive(Default)]
-struct Mixer(u64);
+struct Plain(u64);
 
-impl Hasher for Mixer {
+impl Hasher for Plain {
     fn finish(&self) -> u64 {
         self.0
     }
 
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
-            self.write_u64(u64::from(*byte));
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
         }
     }
 
     fn write_u64(&mut self, n: u64) {
-        self.0 = (self.0 ^ n)
-            .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-            .rotate_left(26);
+        // Their highest bit is 0; the table looks at the highest ones.
+        self.0 = n << 1;
     }
 }
 
@@ -70,55 +75,70 @@ impl Builder {
     /// Adds a document, whose number is greater than those before it.
     pub(super) fn add(&mut self, no: DocumentNo, folded: &str) {
         let place = self.begin(no, folded.len());
-        each_gram(folded, &mut |gram| self.put(gram, place));
+        each_word(folded, &mut |word| self.put(word, place));
     }
 
-    /// As [`Self::add`], by its grams.
-    pub(super) fn add_grams(&mut self, no: DocumentNo, grams: &[u64], text: usize) {
+    /// As [`Self::add`], by its words.
+    pub(super) fn add_words<'w>(
+        &mut self,
+        no: DocumentNo,
+        words: impl Iterator<Item = &'w str>,
+        text: usize,
+    ) {
         let place = self.begin(no, text);
-        for gram in grams {
-            self.put(*gram, place);
-        }
+        words.for_each(|word| self.put(word, place));
     }
 
     fn begin(&mut self, no: DocumentNo, text: usize) -> u32 {
-        if self.ascii.is_empty() {
-            self.ascii = vec![0; ASCII_GRAMS];
-        }
         self.documents.push((no, self.held.len()));
         self.text += text;
         u32::try_from(self.documents.len()).unwrap_or(u32::MAX)
     }
 
-    fn put(&mut self, gram: u64, place: u32) {
+    fn put(&mut self, word: &str, place: u32) {
+        let number = number(word);
         let next = u32::try_from(self.slots.len()).unwrap_or(u32::MAX - 1);
-        let ascii = usize::try_from(gram >> 2).unwrap_or(usize::MAX);
-        let known = match self.ascii.get_mut(ascii) {
-            Some(slot) if gram & 3 == 0 => {
-                if *slot == 0 {
-                    *slot = next + 1;
-                }
-                *slot - 1
-            }
-            _ => *self.wide.entry(gram).or_insert(next),
-        };
+        let known = *self.known.entry(number).or_insert(next);
         if known == next {
+            self.words.push_str(word);
             self.slots.push(Slot {
-                gram,
+                number,
+                end: self.words.len(),
+                len: word.len(),
                 last: 0,
                 count: 0,
             });
         }
-        if let Some(slot) = self.slots.get_mut(known as usize)
-            && slot.last != place
-        {
+        let Some(slot) = self.slots.get_mut(known as usize) else {
+            return;
+        };
+        if self.words.get(slot.end - slot.len..slot.end) != Some(word) {
+            let other = (number, word.into());
+            if !self.others.contains(&other) {
+                self.others.push(other);
+            }
+        }
+        if slot.last != place {
             slot.last = place;
             slot.count += 1;
             self.held.push(known);
         }
     }
 
-    /// Shows `each` every gram in order with its documents.
+    /// The words in the order of their numbers.
+    pub(super) fn spelled(&mut self) -> Spelled {
+        let mut spelled = std::mem::take(&mut self.others);
+        let words = &self.words;
+        let own = self.slots.iter().map(|slot| {
+            let word = words.get(slot.end - slot.len..slot.end);
+            (slot.number, Box::from(word.unwrap_or_default()))
+        });
+        spelled.extend(own);
+        spelled.sort_unstable();
+        spelled
+    }
+
+    /// Shows `each` the number of every word in order with its documents.
     pub(super) fn finish<E>(
         self,
         mut each: impl FnMut(u64, &[DocumentNo]) -> Result<(), E>,
@@ -148,18 +168,18 @@ impl Builder {
             .slots
             .iter()
             .zip(starts)
-            .map(|(slot, start)| (slot.gram, start, slot.count as usize))
+            .map(|(slot, start)| (slot.number, start, slot.count as usize))
             .collect();
         order.sort_unstable();
         let mut numbers = Vec::new();
-        for (gram, start, count) in order {
+        for (word, start, count) in order {
             let places = places.get(start..start + count).unwrap_or(&[]);
             let of = places
                 .iter()
                 .map(|place| self.documents.get(*place as usize));
             numbers.clear();
             numbers.extend(of.flatten().map(|d| d.0));
-            each(gram, &numbers)?;
+            each(word, &numbers)?;
         }
         Ok(())
     }
@@ -167,35 +187,58 @@ impl Builder {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
-    use filrouge_store::text_index::grams;
     use proptest::prelude::*;
 
     use super::*;
 
     proptest! {
         #[test]
-        fn as_by_the_grams_of_each(texts in proptest::collection::vec("[a-c中文é\u{1f} ]{0,12}", 0..12)) {
+        fn as_by_the_words_of_each(texts in proptest::collection::vec("[a-c中文é\u{1f} ]{0,12}", 0..12)) {
             let mut expected: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+            let mut spelled: BTreeSet<(u64, Box<str>)> = BTreeSet::new();
             let mut builder = Builder::default();
             for (no, text) in (10_u64..).step_by(3).zip(&texts) {
-                let grams = grams(text);
-                for gram in &grams {
-                    expected.entry(*gram).or_default().push(no);
+                let mut words = BTreeSet::new();
+                each_word(text, &mut |word| {
+                    words.insert(word.to_owned());
+                });
+                for word in &words {
+                    expected.entry(number(word)).or_default().push(no);
+                    spelled.insert((number(word), word.as_str().into()));
                 }
                 match no % 2 {
                     0 => builder.add(no, text),
-                    _ => builder.add_grams(no, &grams, text.len()),
+                    _ => builder.add_words(no, words.iter().map(String::as_str), text.len()),
                 }
             }
+            prop_assert_eq!(builder.spelled(), spelled.into_iter().collect::<Vec<_>>());
             let mut made = Vec::new();
-            let done: Result<(), ()> = builder.finish(|gram, numbers| {
-                made.push((gram, numbers.to_vec()));
+            let done: Result<(), ()> = builder.finish(|word, numbers| {
+                made.push((word, numbers.to_vec()));
                 Ok(())
             });
             prop_assert!(done.is_ok());
             prop_assert_eq!(made, expected.into_iter().collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn words_that_share_a_number_are_both_spelled() {
+        let mut builder = Builder::default();
+        builder.add(1, "one");
+        builder.known.insert(number("two"), 0);
+        builder.add(2, "two one two");
+        let spelled = builder.spelled();
+        assert_eq!(spelled.len(), 2);
+        assert!(spelled.contains(&(number("two"), "two".into())));
+        let mut made = Vec::new();
+        let done: Result<(), ()> = builder.finish(|word, numbers| {
+            made.push((word, numbers.to_vec()));
+            Ok(())
+        });
+        assert!(done.is_ok());
+        assert_eq!(made, [(number("one"), vec![1, 2])]);
     }
 }

@@ -1,12 +1,12 @@
 //! Documents that come and go in a change.
 
-use filrouge_store::text_index::{Gone, NewDocument, grams};
+use filrouge_store::text_index::{Gone, NewDocument};
 use filrouge_types::Failure;
 use rusqlite::{Row, params};
 
 use super::apply::Change;
-use super::postings;
 use super::rows::{all, one, run};
+use super::spellings;
 
 /// Postings are written when their texts reach this.
 const CHUNK_TEXT: usize = 16 << 20;
@@ -121,10 +121,9 @@ impl Change<'_> {
             return Ok(());
         }
         self.counts(shard)?.waits(size);
-        let mut list = Vec::new();
-        postings::encode(0, &grams(&new.folded), &mut list);
-        let sql = "INSERT INTO pending (shard, document, size, grams) VALUES (?1, ?2, ?3, ?4)";
-        run(self.conn, sql, params![shard, no, size, list])?;
+        let words = spellings::list(&new.folded);
+        let sql = "INSERT INTO pending (shard, document, size, words) VALUES (?1, ?2, ?3, ?4)";
+        run(self.conn, sql, params![shard, no, size, words])?;
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ use crate::error::failure;
 use crate::open::{check_version, connect, wal_mode};
 
 /// The version of the format.
-pub(super) const FORMAT: i64 = 2;
+pub(super) const FORMAT: i64 = 3;
 /// "fils" in ASCII.
 const APPLICATION_ID: i64 = 0x6669_6c73;
 /// Postings of more than a quarter of a page take whole pages of their own: with 4 KiB the file of 8,000 messages is a

@@ -1,7 +1,7 @@
 //! Forgetting: rows are zeroed where they stood, numbers go out of postings, and the log is copied back and cut, so that
 //! no page of any file holds a trace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use filrouge_types::{ErrorCode, Failure};
@@ -12,6 +12,7 @@ use super::files::Files;
 use super::log;
 use super::postings;
 use super::rows::{all, base, one, run, session_of};
+use super::spellings;
 use crate::error::failure;
 
 /// How long readers of an older state are waited for.
@@ -95,7 +96,7 @@ fn strike_level(
     // With what is left of each.
     let mut changed: Vec<(i64, i64, Option<Vec<u8>>)> = Vec::new();
     {
-        let sql = "SELECT gram, segment, documents FROM gram WHERE shard = ?1 AND level = ?2";
+        let sql = "SELECT word, segment, documents FROM posting WHERE shard = ?1 AND level = ?2";
         let mut statement = conn.prepare_cached(sql).map_err(failure)?;
         let mut rows = statement.query([shard, level]).map_err(failure)?;
         let mut documents = Vec::new();
@@ -125,17 +126,23 @@ fn strike_level(
             }
         }
     }
-    for (gram, segment, left) in changed {
+    let mut struck: HashMap<i64, HashSet<u64>> = HashMap::new();
+    for (word, segment, left) in changed {
         match left {
             Some(left) => {
-                let sql = "UPDATE gram SET documents = ?5 WHERE shard = ?1 AND level = ?2 AND gram = ?3 AND segment = ?4";
-                run(conn, sql, params![shard, level, gram, segment, left])?;
+                let sql = "UPDATE posting SET documents = ?5 WHERE shard = ?1 AND level = ?2 AND word = ?3 AND segment = ?4";
+                run(conn, sql, params![shard, level, word, segment, left])?;
             }
             None => {
-                let sql = "DELETE FROM gram WHERE shard = ?1 AND level = ?2 AND gram = ?3 AND segment = ?4";
-                run(conn, sql, [shard, level, gram, segment])?;
+                let sql = "DELETE FROM posting WHERE shard = ?1 AND level = ?2 AND word = ?3 AND segment = ?4";
+                run(conn, sql, [shard, level, word, segment])?;
+                let of = struck.entry(segment).or_default();
+                of.insert(word.cast_unsigned());
             }
         }
+    }
+    for (segment, words) in struck {
+        spellings::strike(conn, [shard, level, segment], &words)?;
     }
     Ok(())
 }

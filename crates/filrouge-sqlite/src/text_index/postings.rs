@@ -1,4 +1,4 @@
-//! Lists of ascending numbers: the documents that hold a gram, the grams of a document.
+//! Lists of ascending numbers: the documents that hold a word.
 //!
 //! A list is its form and what is of that form: the distance of each number from the one before it, in LEB128, the first
 //! one's from a number that the reader knows; or, where that is shorter, the first one's and a bit for each number from it

@@ -55,7 +55,7 @@ CREATE TABLE pending (
     shard INTEGER NOT NULL,
     document INTEGER NOT NULL,
     size INTEGER NOT NULL,
-    grams BLOB NOT NULL,
+    words BLOB NOT NULL,
     PRIMARY KEY (shard, document)
 ) WITHOUT ROWID;
 CREATE TABLE gone (
@@ -78,13 +78,21 @@ CREATE TABLE segment (
     removal INTEGER
 );
 CREATE INDEX segment_shard ON segment (shard, level);
-CREATE TABLE gram (
+CREATE TABLE posting (
     shard INTEGER NOT NULL,
     level INTEGER NOT NULL,
-    gram INTEGER NOT NULL,
+    word INTEGER NOT NULL,
     segment INTEGER NOT NULL,
     documents BLOB NOT NULL,
-    PRIMARY KEY (shard, level, gram, segment)
+    PRIMARY KEY (shard, level, word, segment)
+) WITHOUT ROWID;
+CREATE TABLE spelling (
+    shard INTEGER NOT NULL,
+    level INTEGER NOT NULL,
+    segment INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    words BLOB NOT NULL,
+    PRIMARY KEY (shard, level, segment, first)
 ) WITHOUT ROWID;
 CREATE TABLE embedder (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, documents INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE vector (

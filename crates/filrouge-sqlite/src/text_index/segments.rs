@@ -8,6 +8,7 @@ use super::apply::Change;
 use super::builder::Builder;
 use super::postings;
 use super::rows::run;
+use super::spellings;
 use crate::error::failure;
 
 impl Change<'_> {
@@ -16,18 +17,16 @@ impl Change<'_> {
         let mut builder = Builder::default();
         {
             let sql =
-                "SELECT document, size, grams FROM pending WHERE shard = ?1 ORDER BY document";
+                "SELECT document, size, words FROM pending WHERE shard = ?1 ORDER BY document";
             let mut statement = self.conn.prepare_cached(sql).map_err(failure)?;
             let mut rows = statement.query([shard]).map_err(failure)?;
-            let mut held = Vec::new();
             while let Some(row) = rows.next().map_err(failure)? {
                 let no: i64 = row.get(0).map_err(failure)?;
                 let size: i64 = row.get(1).map_err(failure)?;
                 let list = row.get_ref(2).and_then(|v| Ok(v.as_blob()?));
-                held.clear();
-                postings::read(0, list.map_err(failure)?, &mut held)?;
                 let size = usize::try_from(size).unwrap_or(0);
-                builder.add_grams(no.cast_unsigned(), &held, size);
+                let words = spellings::read(list.map_err(failure)?);
+                builder.add_words(no.cast_unsigned(), words, size);
             }
         }
         run(self.conn, "DELETE FROM pending WHERE shard = ?1", [shard])?;
@@ -35,7 +34,7 @@ impl Change<'_> {
         self.segment(shard, builder)
     }
 
-    pub(super) fn segment(&mut self, shard: i64, builder: Builder) -> Result<(), Failure> {
+    pub(super) fn segment(&mut self, shard: i64, mut builder: Builder) -> Result<(), Failure> {
         let Some((first, last)) = builder.range() else {
             return Ok(());
         };
@@ -47,14 +46,14 @@ impl Change<'_> {
             VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let [first, last] = [first, last].map(DocumentNo::cast_signed);
         run(self.conn, sql, [segment, shard, level, first, last, count])?;
-        let sql =
-            "INSERT INTO gram (shard, level, gram, segment, documents) VALUES (?1, ?2, ?3, ?4, ?5)";
+        spellings::put(self.conn, [shard, level, segment], &builder.spelled())?;
+        let sql = "INSERT INTO posting (shard, level, word, segment, documents) VALUES (?1, ?2, ?3, ?4, ?5)";
         let mut statement = self.conn.prepare_cached(sql).map_err(failure)?;
         let mut list = Vec::new();
-        builder.finish(|gram, documents| {
+        builder.finish(|word, documents| {
             list.clear();
             postings::encode(self.base, documents, &mut list);
-            let row = params![shard, level, gram.cast_signed(), segment, list];
+            let row = params![shard, level, word.cast_signed(), segment, list];
             statement.execute(row).map(|_| ()).map_err(failure)
         })
     }

@@ -1,6 +1,6 @@
 //! Small steps that keep questions fast: what waits goes into postings, and small postings into larger ones.
 //!
-//! Eight segments of a level become one of the next. Gram by gram: what a step has taken out of the eight stands in the
+//! Eight segments of a level become one of the next. Word by word: what a step has taken out of the eight stands in the
 //! one, in one transaction, so that whoever asks finds each document in one of them, and a step that was cut short is
 //! taken again. Documents that are gone are left behind.
 
@@ -13,6 +13,7 @@ use rusqlite::{Connection, params};
 use super::apply::Change;
 use super::postings;
 use super::rows::{all, base, one, run};
+use super::spellings;
 use crate::error::failure;
 
 /// What waits is put into postings from here on…
@@ -143,17 +144,18 @@ impl Merge {
         let (taken, more) = self.taken(conn)?;
         let mut delete = conn
             .prepare_cached(
-                "DELETE FROM gram WHERE shard = ?1 AND level = ?2 AND gram = ?3 AND segment = ?4",
+                "DELETE FROM posting WHERE shard = ?1 AND level = ?2 AND word = ?3 AND segment = ?4",
             )
             .map_err(failure)?;
         let mut insert = conn
-            .prepare_cached("INSERT INTO gram (shard, level, gram, segment, documents) VALUES (?1, ?2, ?3, ?4, ?5)")
+            .prepare_cached("INSERT INTO posting (shard, level, word, segment, documents) VALUES (?1, ?2, ?3, ?4, ?5)")
             .map_err(failure)?;
         let mut list = Vec::new();
-        for (gram, segments, mut documents) in taken {
+        let mut left = HashSet::new();
+        for (word, segments, mut documents) in taken {
             for segment in segments {
                 delete
-                    .execute([self.shard, self.from, gram, segment])
+                    .execute([self.shard, self.from, word, segment])
                     .map_err(failure)?;
             }
             postings::settle(&mut documents);
@@ -161,13 +163,15 @@ impl Merge {
                 documents.retain(|no| !gone.contains(no));
             }
             if !documents.is_empty() {
+                left.insert(word.cast_unsigned());
                 list.clear();
                 postings::encode(self.base, &documents, &mut list);
                 insert
-                    .execute(params![self.shard, self.to, gram, self.target, list])
+                    .execute(params![self.shard, self.to, word, self.target, list])
                     .map_err(failure)?;
             }
         }
+        self.spell(conn, more.unwrap_or(i64::MAX), &left)?;
         match more {
             Some(done) => run(
                 conn,
@@ -179,12 +183,24 @@ impl Merge {
         }
     }
 
-    /// The next grams with the segments that have them and all their documents, and up to which gram; nothing when it
+    /// Moves the spellings of words up to the number `last`, of which those in `left` still have postings.
+    fn spell(&self, conn: &Connection, last: i64, left: &HashSet<u64>) -> Result<(), Failure> {
+        let mut words = Vec::new();
+        for source in &self.sources {
+            spellings::take(conn, [self.shard, self.from, *source], last, &mut words)?;
+        }
+        words.retain(|(number, _)| left.contains(number));
+        words.sort_unstable();
+        words.dedup();
+        spellings::put(conn, [self.shard, self.to, self.target], &words)
+    }
+
+    /// The next words with the segments that have them and all their documents, and up to which word; nothing when it
     /// is up to the end.
     fn taken(&self, conn: &Connection) -> Result<(Taken, Option<i64>), Failure> {
         let begun = Instant::now();
-        let sql = "SELECT gram, segment, documents FROM gram WHERE shard = ?1 AND level = ?2 AND gram > ?3
-            ORDER BY gram, segment";
+        let sql = "SELECT word, segment, documents FROM posting WHERE shard = ?1 AND level = ?2 AND word > ?3
+            ORDER BY word, segment";
         let mut statement = conn.prepare_cached(sql).map_err(failure)?;
         let mut rows = statement
             .query([self.shard, self.from, self.done])
@@ -192,12 +208,12 @@ impl Merge {
         let mut taken: Taken = Vec::new();
         let (mut count, mut bytes, mut at) = (0, 0, self.done);
         while let Some(row) = rows.next().map_err(failure)? {
-            let gram: i64 = row.get(0).map_err(failure)?;
+            let word: i64 = row.get(0).map_err(failure)?;
             let full = count >= STEP_ROWS || bytes >= STEP_BYTES || begun.elapsed() >= STEP_TIME;
-            if gram != at && count > 0 && full {
+            if word != at && count > 0 && full {
                 return Ok((taken, Some(at)));
             }
-            (at, count) = (gram, count + 1);
+            (at, count) = (word, count + 1);
             let segment: i64 = row.get(1).map_err(failure)?;
             if !self.sources.contains(&segment) {
                 continue;
@@ -208,14 +224,14 @@ impl Merge {
                 .map_err(failure)?;
             bytes += list.len();
             match taken.last_mut() {
-                Some((last, segments, documents)) if *last == gram => {
+                Some((last, segments, documents)) if *last == word => {
                     segments.push(segment);
                     postings::read(self.base, list, documents)?;
                 }
                 _ => {
                     let mut documents = Vec::new();
                     postings::read(self.base, list, &mut documents)?;
-                    taken.push((gram, vec![segment], documents));
+                    taken.push((word, vec![segment], documents));
                 }
             }
         }

@@ -172,6 +172,8 @@ fn new_session(r: &mut Reader<'_>) -> Result<NewSession, Malformed> {
             .map(ProjectId::new)
             .transpose()
             .map_err(|_| Malformed)?,
+        // Only a session that is made by itself has a team, and that write is not kept.
+        team_id: None,
         title: read_optional(r)?.map(Into::into),
         metadata: json(r)?,
     })

@@ -11,6 +11,10 @@ impl SessionFilter {
             .as_ref()
             .is_none_or(|p| row.project_id.as_ref() == Some(p))
             && self
+                .team_id
+                .as_ref()
+                .is_none_or(|t| row.team_id.as_ref() == Some(t))
+            && self
                 .identity_id
                 .as_ref()
                 .is_none_or(|i| row.identity_id.as_ref() == Some(i))

@@ -4,9 +4,9 @@ use filrouge_types::{Channel, Clock, ErrorCode, Item, Timestamp, Turn, TurnId, T
 
 use super::asks::{erase, event, metadata, patch, title};
 use super::drafts::{abandon, advance, delta, none_left, put, recorded, stream};
-use super::fixture::{Fixture, append, code, finalize, item, redact_items, sid, user};
+use super::fixture::{Fixture, append, code, finalize, interrupt, item, redact_items, sid, user};
 use super::live_asks::{SECOND, TTL, acquire, release, renew, under};
-use crate::command::{Outcome, Scope, Write};
+use crate::command::{Outcome, SINCE_EVER, Scope, Write};
 use crate::rows::HeadLease;
 
 async fn head(f: &Fixture, who: &Scope) -> HeadLease {
@@ -215,6 +215,27 @@ pub async fn a_recordings_end_leaves_the_holder_alone(f: &Fixture) {
         .write(&user("ann"), abandon("s", id, stream(2), i64::MAX))
         .await;
     assert!(matches!(told.unwrap(), Outcome::Interrupted(Some(_))));
+    f.intact().await;
+}
+
+/// Whoever holds the session ends what was left open before, and nobody else does; a turn that was touched since goes on.
+pub async fn a_left_turn_is_interrupted_by_the_holder(f: &Fixture) {
+    let (turn, older, newer) = overtaken(f).await;
+    let asked = f.start(&newer, "s", "asked").await.turn_id;
+    let ended = |turn| interrupt("s", turn, SINCE_EVER.as_micros());
+    for who in [&user("ann"), &older] {
+        let told = f.write(who, ended(turn.turn_id)).await;
+        assert_eq!(told.unwrap(), Outcome::Interrupted(None));
+    }
+    let told = f.write(&newer, ended(asked)).await;
+    assert_eq!(told.unwrap(), Outcome::Interrupted(None), "it is at it");
+    let told = f.write(&newer, ended(turn.turn_id)).await;
+    assert!(matches!(told.unwrap(), Outcome::Interrupted(Some(_))));
+    let told = f.ledger.turn(&newer, &sid("s"), turn.turn_id).await;
+    assert_eq!(told.unwrap().status, TurnStatus::Interrupted);
+    let shown = f.items(&newer, "s", 50).await;
+    let shown = shown.iter().filter(|i| i.channel == Channel::Partial);
+    assert_eq!(shown.count(), 1, "what was shown is kept");
     f.intact().await;
 }
 

@@ -125,6 +125,7 @@ macro_rules! contract_tests {
                 since_when, turns_of_who_held_it_before, a_left_draft_is_finalized,
                 a_left_draft_is_appended_to, a_left_draft_is_recorded_over,
                 a_recordings_end_leaves_the_holder_alone, a_fence_that_is_named_must_hold,
+                a_left_turn_is_interrupted_by_the_holder,
             }
             leases_release {
                 given_free_with_the_last_write, a_refused_write_gives_nothing_free,
@@ -257,6 +258,7 @@ macro_rules! session_contract_tests {
                 since_when, turns_of_who_held_it_before, a_left_draft_is_finalized,
                 a_left_draft_is_appended_to, a_left_draft_is_recorded_over,
                 a_recordings_end_leaves_the_holder_alone, a_fence_that_is_named_must_hold,
+                a_left_turn_is_interrupted_by_the_holder,
             }
             leases_release {
                 given_free_with_the_last_write, a_refused_write_gives_nothing_free,

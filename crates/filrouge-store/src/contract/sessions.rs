@@ -109,6 +109,7 @@ async fn make(f: &Fixture, who: &Scope, name: &str, title: Option<&str>, parent:
         title: title.map(Into::into),
         parent_session_id: parent.map(sid),
         project_id: ProjectId::new("p").ok().filter(|_| name.len() == 1),
+        team_id: Some(format!("team-{}", name.len()).into()),
         ..NewSession::bare(sid(name))
     };
     f.write(who, Write::CreateSession(new)).await.unwrap();
@@ -158,7 +159,14 @@ pub async fn filters(f: &Fixture) {
         project_id: ProjectId::new("p").ok(),
         ..agent("planner")
     };
+    let team = |id: &str| SessionFilter {
+        team_id: Some(id.into()),
+        ..none()
+    };
     for (filter, hers, all) in [
+        (team("team-1"), vec!["b", "a"], vec!["b", "a"]),
+        (team("team-6"), vec![], vec!["theirs"]),
+        (team("team-"), vec![], vec![]),
         (agent("planner"), vec!["b", "a"], vec!["theirs", "b", "a"]),
         (agent("coder"), vec!["a"], vec!["a"]),
         (agent("Coder"), vec![], vec![]),

@@ -3,7 +3,7 @@
 use filrouge_types::{Channel, Failure, NewItem, RawJson, Role, TurnStatus};
 
 use super::{Context, Group, check_tail, draft, note_items, put_batch, put_head};
-use crate::command::{Interrupt, Outcome, Put, Scope};
+use crate::command::{Interrupt, Outcome, Put, SINCE_EVER, Scope};
 use crate::record::{Batch, Entry, Event};
 use crate::rows::Tx;
 
@@ -23,10 +23,12 @@ pub(super) fn apply<T: Tx>(
     if row.status != TurnStatus::Open || !draft::is_over(tx, ctx, &session, &row, interrupt)? {
         return Ok(Outcome::Interrupted(None));
     }
-    // Whoever holds the session may be silent. Of a recording it is known that it is over; but who has written to its turn
-    // since works at it without one.
+    // Whoever holds the session may be silent. It is known to be over of a recording, and of a turn when the holder says
+    // so; but who has written to the turn since the lease was taken works at it.
     let lease = &session.head.lease;
-    let works = interrupt.stream.is_none() || row.touched_at >= lease.since;
+    let holds = scope.hold.is_some_and(|hold| hold.fence == lease.fence);
+    let known = interrupt.stream.is_some() || holds && interrupt.before == SINCE_EVER;
+    let works = !known || row.touched_at >= lease.since;
     if lease.is_live(ctx.now) && works {
         return Ok(Outcome::Interrupted(None));
     }

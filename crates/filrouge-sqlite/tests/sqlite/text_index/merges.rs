@@ -6,14 +6,15 @@ use rusqlite::Connection;
 
 use super::on;
 
-/// Thirty letters that are like no other ones.
+/// Sixteen words that are like no other ones.
 fn noise(of: usize) -> String {
     let mut state = of as u64 + 1;
     let mut letter = || {
         state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
         char::from(b'g' + (state >> 60) as u8)
     };
-    (0..30).map(|_| letter()).collect()
+    let mut word = || (0..6).map(|_| letter()).collect::<String>();
+    (0..16).map(|_| word()).collect::<Vec<_>>().join(" ")
 }
 
 /// Segments of eighty documents each.
@@ -78,10 +79,10 @@ fn numbers_of_what_is_gone_go_with_a_merge() {
     let path = folder.path().join("index.db");
     let index = on(&path);
     fill(&index, 3);
-    let before = count(&path, "SELECT sum(length(documents)) FROM gram");
+    let before = count(&path, "SELECT sum(length(documents)) FROM posting");
     fill(&index, 3);
     tidied(&index);
     assert_eq!(count(&path, "SELECT count(*) FROM gone"), 0);
-    assert!(count(&path, "SELECT sum(length(documents)) FROM gram") < before * 3 / 2);
+    assert!(count(&path, "SELECT sum(length(documents)) FROM posting") < before * 3 / 2);
     assert_eq!(found(&index, &shard("r", "a"), &["apple"]).len(), 240);
 }

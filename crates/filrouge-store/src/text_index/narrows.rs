@@ -1,0 +1,33 @@
+//! Which literals an index narrows by: of three characters in a row, or of one that is a word by itself.
+
+/// Whether texts that hold a folded literal can be found by it: it has three characters in a row between U+001F, which
+/// separates pieces, or one of a script whose words are a character or two.
+#[must_use]
+pub fn narrows(literal: &str) -> bool {
+    let long = |piece: &str| piece.chars().nth(2).is_some();
+    literal.chars().any(is_dense) || literal.split('\u{1F}').any(long)
+}
+
+/// Whether a character is of a script whose words are a character or two: Chinese, Japanese, Korean.
+#[must_use]
+pub const fn is_dense(c: char) -> bool {
+    matches!(c,
+        '\u{2E80}'..='\u{2FDF}' | '\u{3005}'..='\u{3007}' | '\u{3040}'..='\u{30FF}' | '\u{3130}'..='\u{318F}'
+        | '\u{31F0}'..='\u{31FF}' | '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FFF}' | '\u{A960}'..='\u{A97F}'
+        | '\u{AC00}'..='\u{D7FF}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{3FFFF}' | '\u{1100}'..='\u{11FF}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_two_characters_are_found_where_scripts_have_them() {
+        for literal in ["中", "学习", "abc", "a b", "été"] {
+            assert!(narrows(literal), "{literal}");
+        }
+        for literal in ["ab", "é", "a\u{1f}bc", ""] {
+            assert!(!narrows(literal), "{literal}");
+        }
+    }
+}
