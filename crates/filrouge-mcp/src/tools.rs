@@ -145,11 +145,11 @@ fn budget(given: Option<Count>) -> Result<usize, Refusal> {
 }
 
 /// A number of rows: none is not "as many as there are".
-fn count(given: Option<Count>) -> Result<usize, Refusal> {
+fn count(name: &str, given: Option<Count>) -> Result<usize, Refusal> {
     match given.map(|Count(number)| number) {
         Some(0) => Err(Refusal::invalid(
-            "limit: 0 shows nothing",
-            "leave limit out for the default",
+            format!("{name}: 0 shows nothing"),
+            format!("leave {name} out for the default"),
         )),
         given => Ok(given.unwrap_or(0)),
     }

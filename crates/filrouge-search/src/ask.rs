@@ -71,12 +71,26 @@ pub struct Ask {
     /// At most so many excerpts of a session; 0 means the default, 5. With `similar` a question and its answer are one.
     pub excerpts: usize,
     /// Where to go on: `nextCursor` of the page before. With `session_id` pages go through the matches of that session.
+    /// Times that are counted from now are counted from [`crate::begun`] then.
     pub cursor: Option<String>,
     /// Masks what has the form of a credential in excerpts and all words but ids; nothing is found in it then.
     pub mask: bool,
 }
 
 impl Ask {
+    /// What is asked for by a name that is none.
+    pub(crate) fn blank(&self) -> Option<&'static str> {
+        let names = [
+            ("agent", &self.agent),
+            ("project", &self.project_id),
+            ("tool", &self.tool),
+            ("source", &self.source),
+        ];
+        let is_blank = |name: &Option<String>| name.as_ref().is_some_and(|n| n.trim().is_empty());
+        let blank = names.into_iter().find(|(_, name)| is_blank(name));
+        blank.map(|(what, _)| what)
+    }
+
     /// From when and where it is asked.
     pub(crate) fn here(&self) -> Here {
         let now = self.now.and_then(Timestamp::from_millis);

@@ -26,7 +26,7 @@ const READERS: usize = 2;
 /// What is to be found, and where.
 pub(crate) struct Search<'a> {
     pub(crate) library: &'a Library,
-    pub(crate) matcher: &'a Matcher,
+    pub(crate) matcher: &'a Matcher<'a>,
     pub(crate) words: &'a Words,
     pub(crate) filter: &'a Filter<'a>,
     pub(crate) stopped: &'a (dyn Fn() -> bool + Sync),

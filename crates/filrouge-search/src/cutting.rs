@@ -2,10 +2,14 @@
 
 use std::ops::Range;
 
+use unicode_normalization::char::is_combining_mark;
+
 /// How many characters are shown before a hit and behind it.
 const AROUND: usize = 80;
 /// How many characters of a hit are shown.
 const HIT: usize = 300;
+/// How many characters more are shown where a cut would part what is read as one.
+const JOINED: usize = 16;
 /// What stands for a credential. Its shape is not told: a search for parts of it must learn nothing.
 const MASK: &str = "[masked]";
 
@@ -78,16 +82,37 @@ fn outside(at: usize, hidden: &[Range<usize>]) -> Range<usize> {
 
 fn back(text: &str, at: usize) -> usize {
     let before = text.get(..at).unwrap_or_default();
-    let first = before.char_indices().rev().take(AROUND).last();
-    first.map_or(at, |(first, _)| first)
+    let mut around = before.char_indices().rev();
+    let mut first = (at, text.get(at..).and_then(|t| t.chars().next()));
+    for (shown, (start, c)) in around.by_ref().enumerate() {
+        let is_whole = || !first.1.is_some_and(|first| joins(c, first));
+        if shown >= AROUND && (is_whole() || shown >= AROUND + JOINED) {
+            break;
+        }
+        first = (start, Some(c));
+    }
+    first.0
 }
 
 fn ahead(text: &str, at: usize, chars: usize) -> usize {
     let behind = text.get(at..).unwrap_or_default();
-    behind
-        .char_indices()
-        .nth(chars)
-        .map_or(text.len(), |(end, _)| at + end)
+    let mut last = None;
+    for (shown, (end, c)) in behind.char_indices().enumerate() {
+        let is_whole = || !last.is_some_and(|last| joins(last, c));
+        if shown >= chars && (is_whole() || shown >= chars + JOINED) {
+            return at + end;
+        }
+        last = Some(c);
+    }
+    text.len()
+}
+
+/// Whether two characters are read as one: a letter and its marks, the parts of an emoji.
+fn joins(first: char, second: char) -> bool {
+    const JOINER: char = '\u{200d}';
+    first == JOINER
+        || matches!(second, JOINER | '\u{fe00}'..='\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}')
+        || is_combining_mark(second)
 }
 
 /// Adds a piece on one line: line feeds and other control characters become spaces.
@@ -134,6 +159,36 @@ mod tests {
         );
         let all = "x".repeat(1000);
         assert_eq!(cut(&all, &all, &[]), format!("«{}…»", "x".repeat(300)));
+    }
+
+    #[test]
+    fn what_is_read_as_one_is_not_cut() {
+        let (family, wave) = ("👩\u{200d}👩\u{200d}👧", "👋\u{1f3fd}");
+        for whole in [family, wave, "e\u{301}\u{327}", "❤\u{fe0f}"] {
+            for pad in 70..=82 {
+                let pad = "-".repeat(pad);
+                let text = format!("{whole}{pad} hit {pad}{whole}");
+                let shown = cut(&text, "hit", &[]);
+                let rest = shown.replace(whole, "");
+                assert!(rest.chars().all(|c| "-… «»hit".contains(c)), "{shown}");
+            }
+            let long = format!("{}{whole}{}", "h".repeat(298), "i".repeat(20));
+            let shown = cut(&long, &long, &[]);
+            assert!(
+                shown.ends_with(&format!("{whole}…»")) || !shown.contains(whole),
+                "{shown}"
+            );
+            assert!(
+                shown
+                    .replace(whole, "")
+                    .chars()
+                    .all(|c| "h…«»i".contains(c)),
+                "{shown}"
+            );
+        }
+        // However many marks there are, an excerpt ends.
+        let marks = format!("{0}a{0} hit {0}a{0}", "\u{301}".repeat(300));
+        assert!(cut(&marks, "hit", &[]).chars().count() < 2 * (AROUND + JOINED) + 10);
     }
 
     #[test]

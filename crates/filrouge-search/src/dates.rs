@@ -13,6 +13,9 @@ use jiff::tz::TimeZone;
 pub(crate) const FORMS: &str = "give a day such as 2025-12-28, 28-december, 28-dec-2025, monday, today or yesterday, a \
      month such as december or 2025-12, a time such as 2025-12-28T14:30:00Z, or how long ago such as 7d";
 
+/// The last moment there is: what [`jiff::Timestamp::MAX`] is.
+const LAST: i64 = 253_402_207_200_999;
+
 /// A stretch of time, milliseconds since 1970: from the first until before the second. Of a moment both are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
@@ -62,12 +65,14 @@ impl Here {
     fn days(&self, first: Date, last: Date) -> Option<Stretch> {
         Some(Stretch {
             since: self.begin(first)?,
-            until: self.begin(last.tomorrow().ok()?)?,
+            until: last.tomorrow().map_or(Some(LAST), |day| self.begin(day))?,
         })
     }
 
+    /// When a day begins. Of the last days there are not all are moments everywhere: the last moment then.
     fn begin(&self, day: Date) -> Option<i64> {
-        self.at(day.at(0, 0, 0, 0))
+        let last = || (day >= Date::MAX.yesterday().ok()?).then_some(LAST);
+        self.at(day.at(0, 0, 0, 0)).or_else(last)
     }
 
     fn at(&self, civil: DateTime) -> Option<i64> {
@@ -254,11 +259,27 @@ mod tests {
             ("december-2024", "2024-12-01", "2025-01-01"),
             ("2025", "2025-01-01", "2026-01-01"),
             ("monday", "2026-11-16", "2026-11-17"),
+            ("9999-12-29", "9999-12-29", "9999-12-30"),
             ("samedi", "2026-11-21", "2026-11-22"),
             ("sun", "2026-11-15", "2026-11-16"),
         ] {
             let expected = (format!("{since} 00:00"), format!("{until} 00:00"));
             assert_eq!(read(text, 0), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_last_day_is_one() {
+        assert_eq!(jiff::Timestamp::MAX.as_millisecond(), LAST);
+        for hours in [-12, 0, 14] {
+            for text in ["9999-12-31", "9999-12-30", "9999-12", "9999"] {
+                let stretch = here(hours).stretch(text).unwrap();
+                assert!(
+                    stretch.until <= LAST && stretch.since <= stretch.until,
+                    "{text}"
+                );
+                assert!(stretch.until > 253_402_000_000_000, "{text}");
+            }
         }
     }
 

@@ -12,6 +12,7 @@ mod vector;
 use filrouge_types::{ErrorCode, Failure};
 
 pub use fill::fill;
+pub(crate) use fill::without_credentials;
 pub use hashing::Hashing;
 pub use http::{Http, HttpSettings, Key};
 #[cfg(feature = "minilm")]

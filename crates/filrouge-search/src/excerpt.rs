@@ -13,7 +13,7 @@ use crate::view::View;
 
 /// Makes excerpts.
 pub(crate) struct Cutter<'a> {
-    pub(crate) matcher: &'a Matcher,
+    pub(crate) matcher: &'a Matcher<'a>,
     /// Whether credentials are masked.
     pub(crate) mask: bool,
 }

@@ -10,6 +10,7 @@ use filrouge_store::text_index::{fold, place};
 
 use crate::condition::{Condition, Speaker, What};
 use crate::cutting;
+use crate::expression::Stopped;
 use crate::fields::Field;
 use crate::literals::Run;
 use crate::query::{Kind, Query, Wrong};
@@ -18,7 +19,7 @@ use crate::term::{Compiled, Sought};
 use crate::view::View;
 
 /// All terms of a query.
-pub(crate) struct Matcher {
+pub(crate) struct Matcher<'s> {
     terms: Vec<Compiled>,
     /// The bits of terms that a message must hold.
     pub(crate) wanted: u64,
@@ -32,10 +33,17 @@ pub(crate) struct Matcher {
     folds: bool,
     /// Whether nothing is found in what has the form of a credential.
     mask: bool,
+    /// Nothing more is found once it says so: whoever asks has to ask it, too.
+    stopped: Stopped<'s>,
 }
 
-impl Matcher {
-    pub(crate) fn new(query: &Query, conditions: &[Condition], mask: bool) -> Result<Self, Wrong> {
+impl<'s> Matcher<'s> {
+    pub(crate) fn new(
+        query: &Query,
+        conditions: &[Condition],
+        mask: bool,
+        stopped: Stopped<'s>,
+    ) -> Result<Self, Wrong> {
         let (mut wanted, mut refused) = (0, 0);
         for (bit, term) in query.terms.iter().enumerate() {
             let mask = if term.excluded {
@@ -62,6 +70,7 @@ impl Matcher {
             results: results.collect(),
             folds: !query.terms.iter().any(|term| is_regex(term.kind)),
             mask,
+            stopped,
         })
     }
 
@@ -136,7 +145,7 @@ impl Matcher {
             let cell = OnceCell::new();
             let folded = || -> &str { cell.get_or_init(|| fold(piece)) };
             for (bit, term) in self.terms.iter().enumerate() {
-                if (sought & !found) >> bit & 1 == 1 && term.is_in(piece, &folded) {
+                if (sought & !found) >> bit & 1 == 1 && term.is_in(piece, &folded, self.stopped) {
                     found |= 1 << bit;
                 }
             }
@@ -157,8 +166,8 @@ impl Matcher {
         let term = self.terms.get(usize::try_from(term).ok()?)?;
         open(text, hidden).find_map(|(start, piece)| {
             let found = match &term.sought {
-                Sought::Regex(regex) => regex.find(piece)?.range(),
-                sought => place(piece, sought.find(&fold(piece))?),
+                sought @ Sought::Regex(_) => sought.find(piece, self.stopped)?,
+                sought => place(piece, sought.find(&fold(piece), self.stopped)?),
             };
             Some(start + found.start..start + found.end)
         })
@@ -206,6 +215,25 @@ impl Matcher {
         self.of_field(piece.field, piece.tool.as_deref(), &piece.text, sought)
     }
 
+    /// Which of these, each folded words of which any will do, stand in a message outside of what is hidden.
+    pub(crate) fn open_words(&self, terms: &[Vec<String>], spoken: &Spoken<'_>) -> u64 {
+        let mut found = 0;
+        for piece in &spoken.pieces {
+            let view = View::of(&piece.text).filter(|_| piece.field.is_json());
+            for view in std::iter::once(None).chain(view.as_ref().map(Some)) {
+                let text = view.map_or(&*piece.text, |view| &view.text);
+                for (_, open) in open(text, &self.hidden(&piece.text, view)) {
+                    let folded = fold(open);
+                    for (bit, words) in terms.iter().enumerate() {
+                        let is_in = words.iter().any(|word| folded.contains(word.as_str()));
+                        found |= u64::from(is_in) << bit;
+                    }
+                }
+            }
+        }
+        found
+    }
+
     /// Whether a message holds nothing that it must not.
     pub(crate) fn lets(&self, spoken: &Spoken<'_>) -> bool {
         let mut pieces = spoken.pieces.iter();
@@ -239,7 +267,10 @@ impl Matcher {
 
 /// What stands between the hidden places, each with where it begins. Each is looked through for itself, so that whether
 /// something is found never depends on what is hidden: who asks for beginnings of a key must learn nothing.
-fn open<'t>(text: &'t str, hidden: &[Range<usize>]) -> impl Iterator<Item = (usize, &'t str)> {
+pub(crate) fn open<'t>(
+    text: &'t str,
+    hidden: &[Range<usize>],
+) -> impl Iterator<Item = (usize, &'t str)> {
     let starts = std::iter::once(0).chain(hidden.iter().map(|one| one.end));
     let ends = hidden.iter().map(|one| one.start).chain([text.len()]);
     let pieces = starts.zip(ends);

@@ -2,31 +2,32 @@
 
 use crate::ask::{Ask, Mode};
 use crate::condition::{Condition, told};
+use crate::expression::Stopped;
 use crate::filter::Filter;
 use crate::matcher::Matcher;
 use crate::query::{self, Kind, Query, Term, Wrong};
 
 /// What is looked for, and in what.
-pub(crate) struct Question {
+pub(crate) struct Question<'s> {
     query: Query,
     /// Those of the query, and those beside it.
     conditions: Vec<Condition>,
-    pub(crate) matcher: Matcher,
+    pub(crate) matcher: Matcher<'s>,
 }
 
-impl Question {
-    /// Reads the query.
+impl<'s> Question<'s> {
+    /// Reads the query; nothing is found by it any more once `stopped` says so.
     ///
     /// # Errors
     /// [`Wrong`] for what cannot be understood, and where there is nothing to look for.
-    pub(crate) fn of(ask: &Ask) -> Result<Self, Wrong> {
+    pub(crate) fn of(ask: &Ask, stopped: Stopped<'s>) -> Result<Self, Wrong> {
         let query = match &ask.regex {
             Some(pattern) => Query::of_regex(pattern)?,
             None => query::parse(&ask.query, &ask.here())?,
         };
         let mut conditions = query.conditions.clone();
         conditions.extend(ask.conditions());
-        let matcher = Matcher::new(&query, &conditions, ask.mask)?;
+        let matcher = Matcher::new(&query, &conditions, ask.mask, stopped)?;
         if ask
             .similar
             .as_ref()

@@ -146,6 +146,9 @@ impl<'a> Reader<'a> {
     }
 
     /// The phrase that begins here; two quotes with nothing between are a word.
+    ///
+    /// # Errors
+    /// [`Wrong`] for one that is not closed, and for one of white space, which stands between words.
     fn phrase(&self) -> Result<Option<String>, Wrong> {
         let Some(inside) = self.rest.strip_prefix('"') else {
             return Ok(None);
@@ -153,7 +156,11 @@ impl<'a> Reader<'a> {
         let (mut text, mut chars) = (String::new(), inside.chars().peekable());
         loop {
             match chars.next() {
-                Some('"') if text.trim().is_empty() => return Ok(None),
+                Some('"') if text.is_empty() => return Ok(None),
+                Some('"') if text.trim().is_empty() => {
+                    let text = "the phrase that begins here holds nothing but white space (which is found by /\\s/)";
+                    return Err(Wrong::new(self.at, text));
+                }
                 Some('"') => return Ok(Some(text)),
                 Some('\\') if chars.next_if_eq(&'"').is_some() => text.push('"'),
                 Some(c) => text.push(c),

@@ -8,6 +8,7 @@ use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::Hir;
 use regex_syntax::{Parser, ParserBuilder};
 
+use crate::expression::{Expression, Stopped};
 use crate::literals::{self, Run};
 use crate::query::{Flags, Kind, Term, Wrong};
 use crate::spoken::folded_literal;
@@ -35,18 +36,19 @@ pub(crate) enum Sought {
     /// In folded text, any white space for any other.
     Spaced(Regex),
     /// In the text as it stands.
-    Regex(Regex),
+    Regex(Box<Expression>),
 }
 
 impl Sought {
     /// The first place in a text, which is folded if that is where it is looked for.
-    pub(crate) fn find(&self, text: &str) -> Option<Range<usize>> {
+    pub(crate) fn find(&self, text: &str, stopped: Stopped<'_>) -> Option<Range<usize>> {
         match self {
             Self::Word(word) => {
                 let at = word.find(text.as_bytes())?;
                 Some(at..at + word.needle().len())
             }
-            Self::Spaced(regex) | Self::Regex(regex) => Some(regex.find(text)?.range()),
+            Self::Spaced(regex) => Some(regex.find(text)?.range()),
+            Self::Regex(expression) => expression.find(text, stopped),
         }
     }
 }
@@ -60,11 +62,16 @@ impl Compiled {
     }
 
     /// Whether a text holds it; `folded` is the folded text.
-    pub(crate) fn is_in<'t>(&self, text: &str, folded: &impl Fn() -> &'t str) -> bool {
+    pub(crate) fn is_in<'t>(
+        &self,
+        text: &str,
+        folded: &impl Fn() -> &'t str,
+        stopped: Stopped<'_>,
+    ) -> bool {
         match &self.sought {
             Sought::Word(word) => word.find(folded().as_bytes()).is_some(),
             Sought::Spaced(regex) => regex.is_match(folded()),
-            Sought::Regex(regex) => regex.is_match(text),
+            Sought::Regex(expression) => expression.is_in(text, stopped),
         }
     }
 
@@ -106,9 +113,11 @@ impl Compiled {
             .ignore_whitespace(flags.verbose)
             .multi_line(true)
             .nest_limit(NESTING);
+        let runs = literals::required(&hir).unwrap_or_default();
+        let expression = Expression::new(build(builder, term)?, &hir, &runs);
         Ok(Self {
-            sought: Sought::Regex(build(builder, term)?),
-            runs: literals::required(&hir).unwrap_or_default(),
+            sought: Sought::Regex(Box::new(expression.map_err(|_| too_large(term))?)),
+            runs,
             folded: String::new(),
         })
     }
@@ -118,12 +127,12 @@ fn build(mut builder: RegexBuilder, term: &Term) -> Result<Regex, Wrong> {
     let builder = builder
         .size_limit(PROGRAM_BYTES)
         .dfa_size_limit(CACHE_BYTES);
-    builder.build().map_err(|_| {
-        Wrong::new(
-            term.at,
-            "this is too large once its repetitions are written out",
-        )
-    })
+    builder.build().map_err(|_| too_large(term))
+}
+
+fn too_large(term: &Term) -> Wrong {
+    let text = "this is too large once its repetitions are written out";
+    Wrong::new(term.at, text)
 }
 
 fn parse(term: &Term, pattern: &str, flags: Flags) -> Result<Hir, Wrong> {

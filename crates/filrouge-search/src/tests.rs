@@ -166,7 +166,7 @@ fn asked(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Option<As
     }
     let query = query::parse(&ask.query, &ask.here()).ok()?;
     // Accents alone are refused, however the words around them are read.
-    Matcher::new(&query, &[], false).ok()?;
+    Matcher::new(&query, &[], false, &|| false).ok()?;
     let is_word = |term: &Term| !matches!(term.kind, Kind::Regex(_));
     query.terms.iter().all(is_word).then_some(ask)
 }
@@ -214,7 +214,7 @@ proptest! {
     fn the_sieve_lets_through_whatever_matches(text in nasty(14), pattern in 0..REGEXES.len(), seed in any::<u64>()) {
         let mut dice = Dice(seed);
         let query = query::parse(REGEXES[pattern], &Ask::default().here()).unwrap();
-        let matcher = Matcher::new(&query, &[], false).unwrap();
+        let matcher = Matcher::new(&query, &[], false, &|| false).unwrap();
         let input = format!("{{\"q\":{}}}", spell(&text, &mut dice));
         let matches = matcher.of_text(Field::ToolInput, &input, u64::MAX) != 0;
         let record = match dice.roll(2) {
@@ -245,7 +245,7 @@ proptest! {
             let Ok(query) = query::parse(&query, &Ask::default().here()) else {
                 continue;
             };
-            let Ok(matcher) = Matcher::new(&query, &[], false) else {
+            let Ok(matcher) = Matcher::new(&query, &[], false, &|| false) else {
                 continue;
             };
             let part = [made::text("p", &text)];

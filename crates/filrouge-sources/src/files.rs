@@ -7,6 +7,8 @@ use std::ffi::{CStr, OsStr};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+#[cfg(target_os = "linux")]
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, open, openat, statat};
@@ -70,10 +72,7 @@ impl Files {
     /// What the operating system says.
     pub(crate) fn root(&self) -> Result<Folder, std::io::Error> {
         let fd = open(&self.root, FOLDER, Mode::empty())?;
-        Ok(Folder {
-            fd,
-            path: self.root.clone(),
-        })
+        Ok(Folder::new(fd, self.root.clone()))
     }
 
     /// The folder at `below`, a path of plain names under the root; `None` when there is none.
@@ -130,15 +129,27 @@ impl Files {
 pub(crate) struct Folder {
     fd: OwnedFd,
     pub(crate) path: PathBuf,
+    /// Whether it was listed: then its descriptor stands at the end.
+    #[cfg(target_os = "linux")]
+    listed: AtomicBool,
 }
 
 impl Folder {
+    const fn new(fd: OwnedFd, path: PathBuf) -> Self {
+        Self {
+            fd,
+            path,
+            #[cfg(target_os = "linux")]
+            listed: AtomicBool::new(false),
+        }
+    }
+
     /// The folder `name` in this one; `None` when there is none.
     pub(crate) fn below(&self, name: impl AsRef<OsStr>) -> Result<Option<Self>, Skipped> {
         let name = name.as_ref();
         let path = self.path.join(name);
         match openat(&self.fd, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
-            Ok(fd) => Ok(Some(Self { fd, path })),
+            Ok(fd) => Ok(Some(Self::new(fd, path))),
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::NOTDIR | Errno::LOOP) => Err(self.odd(name, path, "not a folder")),
             Err(e) => Err(unreadable(&path, &e.into())),
@@ -178,7 +189,9 @@ impl Folder {
     #[cfg(target_os = "linux")]
     fn entries(&self, mut each: impl FnMut(&CStr, FileType)) -> Result<(), Errno> {
         let mut buffer = [const { std::mem::MaybeUninit::uninit() }; 16 << 10];
-        rustix::fs::seek(&self.fd, rustix::fs::SeekFrom::Start(0))?;
+        if self.listed.swap(true, Ordering::Relaxed) {
+            rustix::fs::seek(&self.fd, rustix::fs::SeekFrom::Start(0))?;
+        }
         let mut children = rustix::fs::RawDir::new(&self.fd, &mut buffer);
         while let Some(child) = children.next() {
             let child = child?;

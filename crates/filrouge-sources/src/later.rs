@@ -1,13 +1,14 @@
 //! A history that may not be there yet.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::files::canonical;
 use crate::{
-    Conversation, Listing, LoadedSession, ReadError, Scan, Since, Skipped, Source, SourceError,
-    Stamp,
+    Conversation, Listing, LoadedSession, Look, ReadError, ReadMessages, Scan, Since, Skipped,
+    Source, SourceError, Stamp,
 };
 
 /// A place is looked at again after this time at the earliest; new data is to be seen within a second.
@@ -99,9 +100,9 @@ impl Source for Later {
         self.found()?.lasting(id)
     }
 
-    fn since(&self, known: &[(&str, Stamp)]) -> Result<Vec<Since>, SourceError> {
+    fn since(&self, known: &[(&str, Stamp)], look: Look) -> Result<Vec<Since>, SourceError> {
         match self.source()? {
-            Some(source) => source.since(known),
+            Some(source) => source.since(known, look),
             None => Ok(vec![Since::Changed; known.len()]),
         }
     }
@@ -110,8 +111,17 @@ impl Source for Later {
         self.source().ok()??.whole()
     }
 
+    fn overlooks(&self) -> bool {
+        let source = self.source();
+        source.is_ok_and(|source| source.is_some_and(|source| source.overlooks()))
+    }
+
     fn conversation(&self, id: &str) -> Result<Conversation, ReadError> {
         self.found()?.conversation(id)
+    }
+
+    fn read_since(&self, id: &str, known: &HashMap<&str, u64>) -> Result<ReadMessages, ReadError> {
+        self.found()?.read_since(id, known)
     }
 
     fn scan(&self, scan: &Scan<'_>) -> Result<(), SourceError> {

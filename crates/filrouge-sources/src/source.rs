@@ -1,11 +1,12 @@
 //! The port every foreign history is read through (DESIGN §10).
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::{Changes, Conversation, LoadedSession, MessageError, Part, Role, Skipped};
+use crate::{Changes, Conversation, LoadedSession, Message, MessageError, Part, Role, Skipped};
 
 /// The header of a session, as its source tells it. Times are milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +77,56 @@ pub enum Since {
     SameAs(Stamp),
     /// It may be another, or is gone.
     Changed,
+}
+
+/// How closely [`Source::since`] looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// As closely as every question can wait for: [`Source::overlooks`] tells what may be missed.
+    Quick,
+    /// At everything there is.
+    Close,
+}
+
+/// What [`Source::read_since`] has read of a session.
+#[derive(Debug, Clone, Default)]
+pub struct ReadMessages {
+    /// Its lasting mark, of before it was read; `None` when it must not be kept: then nothing was read.
+    pub mark: Option<Stamp>,
+    /// The messages that are not as they were known, with all their parts; `None` when the session's own record cannot be
+    /// used.
+    pub messages: Option<Vec<Message>>,
+    /// The ids of the messages that are as they were known.
+    pub same: Vec<Box<str>>,
+    /// The states of those that were read, never 0: by which they are known from now on. Empty where a source knows none.
+    pub states: HashMap<Box<str>, u64>,
+    /// Whether nothing was left out of what was read.
+    pub whole: bool,
+}
+
+impl ReadMessages {
+    /// Reads all messages of a session.
+    ///
+    /// # Errors
+    /// [`ReadError`], as [`Source::lasting`], but for a record that cannot be used.
+    pub(crate) fn all<S: Source + ?Sized>(source: &S, id: &str) -> Result<Self, ReadError> {
+        let mut read = Self {
+            mark: source.lasting(id)?,
+            ..Self::default()
+        };
+        if read.mark.is_none() {
+            return Ok(read);
+        }
+        match source.conversation(id) {
+            Ok(conversation) => {
+                read.whole = conversation.skipped.is_empty();
+                read.messages = Some(conversation.messages);
+            }
+            Err(ReadError::Skipped(_)) => {}
+            Err(why) => return Err(why),
+        }
+        Ok(read)
+    }
 }
 
 /// Which raw records a scan looks at.
@@ -160,7 +211,7 @@ pub trait Source: Send + Sync {
     ///
     /// # Errors
     /// [`SourceError`] when the history as a whole has become unreadable.
-    fn since(&self, known: &[(&str, Stamp)]) -> Result<Vec<Since>, SourceError> {
+    fn since(&self, known: &[(&str, Stamp)], _look: Look) -> Result<Vec<Since>, SourceError> {
         let one = |(id, mark): &(&str, Stamp)| match self.lasting(id) {
             Ok(Some(now)) if now == *mark => Since::Same,
             _ => Since::Changed,
@@ -172,6 +223,22 @@ pub trait Source: Send + Sync {
     /// there is no cheap one, or something was written so lately that the file system's clock may not tell.
     fn whole(&self) -> Option<Stamp> {
         None
+    }
+
+    /// Whether a quick look may take a session for the same in which something was changed: whoever goes by it looks closely
+    /// now and then.
+    fn overlooks(&self) -> bool {
+        false
+    }
+
+    /// Reads of a session what is not as it was `known`: the states of its messages, by their ids, as this has told them.
+    /// Nothing known: all is read. What was left out of messages that are the same is not told again: know nothing of a
+    /// session that was not read whole.
+    ///
+    /// # Errors
+    /// As [`Source::lasting`].
+    fn read_since(&self, id: &str, _known: &HashMap<&str, u64>) -> Result<ReadMessages, ReadError> {
+        ReadMessages::all(self, id)
     }
 
     /// A session with all its messages.

@@ -174,6 +174,8 @@ pub struct Candidate {
     pub created: i64,
     /// A bit for each of the first 64 terms that it may hold.
     pub met: u64,
+    /// Whether it is known to have all words of what is asked as whole words; an index that cannot tell says no.
+    pub whole: bool,
 }
 
 /// How an index is.

@@ -42,7 +42,7 @@ impl Tool for GetCompactedContext {
         let ask = Ask {
             cursor: arguments.cursor,
             newest_first: arguments.newest_first.unwrap_or_default(),
-            limit: count(arguments.limit)?,
+            limit: count("limit", arguments.limit)?,
             max_chars: budget(arguments.max_chars)?,
             ..Ask::of(call.session(arguments.session_id.as_deref())?)
         };

@@ -49,7 +49,7 @@ impl Tool for GetSessionHistory {
         let ask = Ask {
             cursor: arguments.cursor,
             newest_first: arguments.newest_first.unwrap_or_default(),
-            limit: count(arguments.limit)?,
+            limit: count("limit", arguments.limit)?,
             max_chars: budget(arguments.max_chars)?,
             tool_output: arguments.tool_output.unwrap_or(true),
             reasoning: arguments.reasoning.unwrap_or(true),

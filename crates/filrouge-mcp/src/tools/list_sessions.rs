@@ -63,7 +63,7 @@ impl Tool for ListSessions {
             source: arguments.source.map(Program::name),
             since: arguments.since.map(|when| when.from(now)),
             until: arguments.until.map(|when| when.until(now)),
-            limit: count(arguments.limit)?,
+            limit: count("limit", arguments.limit)?,
             cursor: arguments.cursor,
             mask: true,
         };

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
-use filrouge_search::{Ask, Excerpt, Mode, Order, Results};
+use filrouge_search::{Ask, Excerpt, Mode, Order, Results, begun};
+use filrouge_types::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -101,7 +102,10 @@ impl Tool for SearchSessions {
         let exclude_session = excluded.map(|id| call.session(Some(id))).transpose()?;
         let only = arguments.session_id.as_deref();
         let session_id = only.map(|id| call.session(Some(id))).transpose()?;
-        let now = call.now();
+        // What is counted from now is counted from the first page on.
+        let first = arguments.cursor.as_deref().and_then(begun);
+        let now = first.and_then(Timestamp::from_millis);
+        let now = now.unwrap_or_else(|| call.now());
         let ask = Ask {
             query: arguments.query,
             mode: arguments.mode.map(Into::into).unwrap_or_default(),
@@ -116,8 +120,8 @@ impl Tool for SearchSessions {
             source: arguments.source.map(Program::name),
             exclude_session,
             session_id,
-            limit: count(arguments.limit)?,
-            excerpts: count(arguments.excerpts)?,
+            limit: count("limit", arguments.limit)?,
+            excerpts: count("excerpts", arguments.excerpts)?,
             cursor: arguments.cursor,
             mask: true,
             ..Ask::default()

@@ -53,6 +53,21 @@ async fn wrong_values_are_refused_in_words() {
             "assistant",
         ),
         (
+            "search_sessions",
+            json!({ "query": "a", "excerpts": 0 }),
+            "excerpts: 0",
+        ),
+        (
+            "search_sessions",
+            json!({ "query": "a", "agent": "" }),
+            "agent is empty",
+        ),
+        (
+            "search_sessions",
+            json!({ "query": "a", "projectID": " " }),
+            "project is empty",
+        ),
+        (
             "get_session_history",
             json!({ "sessionID": "amber-1", "maxChars": 0 }),
             "maxChars",

@@ -1,5 +1,6 @@
 //! Budgets, cuts and how to go on; resources, the prompt, completions.
 
+use filrouge_types::{Clock, SystemClock};
 use rmcp::model::{
     ArgumentInfo, CompleteRequestParams, GetPromptRequestParams, ReadResourceRequestParams,
     Reference, ResourceContents,
@@ -96,6 +97,24 @@ async fn a_document_is_its_pages() {
             "{refused}"
         );
     }
+}
+
+/// What is counted from now is the same on every page, however long one was read.
+#[tokio::test]
+async fn pages_go_on_from_when_the_first_was_asked() {
+    let client = client(library("amber")).await;
+    let mut ask =
+        json!({ "query": "role:user", "startDate": "9000d", "endDate": "1s", "limit": 1 });
+    let (first, _) = answer(&client, "search_sessions", ask.clone()).await;
+    let asked = SystemClock.now().as_millis();
+    while SystemClock.now().as_millis() == asked {
+        tokio::task::yield_now().await;
+    }
+    ask["cursor"] = first["nextCursor"].clone();
+    let (second, _) = answer(&client, "search_sessions", ask).await;
+    let id = |page: &Value| page["sessions"][0]["id"].as_str().unwrap().to_owned();
+    assert_ne!(id(&first), id(&second));
+    assert_eq!(second["nextCursor"], Value::Null);
 }
 
 #[tokio::test]

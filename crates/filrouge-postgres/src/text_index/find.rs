@@ -25,6 +25,7 @@ pub(super) fn read(row: &Row, met: u64) -> Result<Candidate, Failure> {
         kind: u8::try_from(kind).map_err(|_| malformed("kind"))?,
         created: column(row, 3)?,
         met,
+        whole: false,
     })
 }
 

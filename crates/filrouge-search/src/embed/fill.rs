@@ -1,7 +1,8 @@
 //! Vectors for what an index holds and has none of yet.
 
+use filrouge_engine::credentials;
 use filrouge_sources::Role;
-use filrouge_store::text_index::{DocumentNo, TextIndex};
+use filrouge_store::text_index::{DocumentNo, TITLE, TextIndex};
 use filrouge_types::Failure;
 
 use super::{Embedder, quantized};
@@ -11,13 +12,13 @@ use crate::spoken::{Spoken, kind};
 /// How many characters of a message are embedded: more than models take, and enough to say what it is about.
 const CHARS: usize = 2_000;
 
-/// Embeds at most `most` messages of people and agents that have no vector of this embedder yet, the newest first; how many
-/// there were. What tools print, and what an agent thinks, has none.
+/// Embeds at most `most` titles, and messages of people and agents, that have no vector of this embedder yet, the newest
+/// first; how many there were. What tools print, and what an agent thinks, has none; credentials are left out.
 ///
 /// # Errors
 /// The index's and the embedder's; what has none yet is tried again the next time.
 pub fn fill(index: &dyn TextIndex, embedder: &dyn Embedder, most: usize) -> Result<usize, Failure> {
-    let kinds = 1 << kind(Some(Role::User)) | 1 << kind(Some(Role::Assistant));
+    let kinds = 1 << kind(Some(Role::User)) | 1 << kind(Some(Role::Assistant)) | 1 << TITLE;
     let documents = index.without_vector(embedder.id(), kinds, most)?;
     let mut texts: Vec<(DocumentNo, String)> = Vec::with_capacity(documents.len());
     index.bodies(&documents, &mut |document, body| {
@@ -60,10 +61,22 @@ fn said(body: &[u8]) -> String {
     let pieces = spoken
         .pieces
         .iter()
-        .filter(|piece| piece.field == Field::Text);
+        .filter(|piece| matches!(piece.field, Field::Text | Field::Title));
     let texts: Vec<&str> = pieces
         .map(|piece| piece.text.trim())
         .filter(|t| !t.is_empty())
         .collect();
-    texts.join("\n").chars().take(CHARS).collect()
+    let text = without_credentials(&texts.join("\n"));
+    text.chars().take(CHARS).collect()
+}
+
+/// A text without what has the form of a credential: an embedder may be a service, and nothing is to be found by it.
+pub(crate) fn without_credentials(text: &str) -> String {
+    let (mut plain, mut from) = (String::with_capacity(text.len()), 0);
+    for hidden in credentials(text) {
+        plain.push_str(text.get(from..hidden.start).unwrap_or_default());
+        from = hidden.end;
+    }
+    plain.push_str(text.get(from..).unwrap_or_default());
+    plain
 }

@@ -5,8 +5,9 @@ use std::sync::mpsc::sync_channel;
 use filrouge_store::text_index::IndexUpdate;
 use filrouge_types::Failure;
 
+use super::look::Due;
 use super::source_index::SourceIndex;
-use super::step::{ReadSession, Step, beside, text_bytes};
+use super::step::{ReadSession, Step, beside, text_bytes, update_of};
 use super::validate::Checked;
 
 /// Bytes of text that are brought in together.
@@ -59,9 +60,11 @@ impl SourceIndex {
                 progress.elsewhere = true;
                 return Ok(());
             };
-            self.changed();
+            // Whoever waits for it wants all that has changed.
+            let mut due = Due::All;
             for _ in 0..ROUNDS {
-                let checked = self.checked(std::time::Duration::ZERO)?;
+                let checked = self.look_again(due)?;
+                due = Due::Answer;
                 if checked.todo.is_empty() || stopped() {
                     break;
                 }
@@ -69,7 +72,7 @@ impl SourceIndex {
                 each(*progress);
                 let round = self.round(&checked, progress, each, stopped);
                 self.changed();
-                round?;
+                self.brought_in(&checked, round?);
             }
         }
         // What is left beside: marks.
@@ -81,13 +84,14 @@ impl SourceIndex {
         Ok(())
     }
 
+    /// How many of the sessions it has brought in.
     fn round(
         &self,
         checked: &Checked,
         progress: &mut Progress,
         each: &mut dyn FnMut(Progress),
         stopped: &(dyn Fn() -> bool + Sync),
-    ) -> Result<(), Failure> {
+    ) -> Result<usize, Failure> {
         let first = beside(checked);
         if !first.is_empty() {
             self.index.apply(&first, None)?;
@@ -95,8 +99,8 @@ impl SourceIndex {
         let (give, take) = sync_channel::<Result<Option<ReadSession>, Failure>>(WAITING);
         std::thread::scope(|threads| {
             threads.spawn(move || {
-                for (header, no) in &checked.todo {
-                    let read = self.read(header, *no);
+                for todo in &checked.todo {
+                    let read = self.read(todo);
                     let failed = read.is_err();
                     // Nobody takes it any more: the index has failed, or all is to stop.
                     if give.send(read).is_err() || failed || stopped() {
@@ -104,11 +108,12 @@ impl SourceIndex {
                     }
                 }
             });
-            let (mut batch, mut bytes) = (Vec::new(), 0);
+            let (mut batch, mut bytes, mut taken) = (Vec::new(), 0, 0);
             for read in take {
                 progress.sessions += 1;
+                taken += 1;
                 if let Some(read) = read? {
-                    let update = self.update_of(&read)?;
+                    let update = update_of(&read);
                     bytes += text_bytes(&update);
                     progress.documents += update.documents.len();
                     batch.push(IndexUpdate::Session(update));
@@ -124,7 +129,7 @@ impl SourceIndex {
                 self.index.apply(&batch, None)?;
                 progress.text_bytes += bytes;
             }
-            Ok(())
+            Ok(taken)
         })
     }
 }

@@ -3,7 +3,7 @@
 use filrouge_sources::{Header, Stamp};
 
 /// Changes when documents are made in another way: then every session is read again.
-const MADE: u64 = 1;
+const MADE: u64 = 2;
 
 /// A digest of bytes, eight at a time.
 pub(crate) fn of_bytes(bytes: &[u8]) -> u64 {
@@ -64,6 +64,11 @@ pub(crate) fn unseal([one, other]: [u64; 2], header: &Header) -> Stamp {
     Stamp(one ^ of, other ^ more)
 }
 
+/// What is kept of the state of a message, and back again: it is met again only where documents are made in the same way.
+pub(crate) const fn unit(state: u64) -> u64 {
+    state ^ MADE.wrapping_mul(0xd6e8_feb8_6659_fd93)
+}
+
 /// What is kept of the mark of a whole history.
 pub(crate) fn position(whole: Stamp) -> [u8; 24] {
     let mut bytes = [0; 24];
@@ -92,6 +97,14 @@ mod tests {
         // Written into indexes: never another one.
         assert_eq!(of_bytes(b"filrouge"), of_bytes(&b"filrouge"[..]));
         assert_ne!(of_bytes(b"a"), of_bytes(b"a\0"));
+    }
+
+    #[test]
+    fn a_state_is_not_kept_as_it_is() {
+        for state in [1, 7, u64::MAX] {
+            assert_ne!(unit(state), state);
+            assert_eq!(unit(unit(state)), state);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use filrouge_sources::{Conversation, Header};
+use filrouge_sources::{Header, ReadMessages};
 use filrouge_store::text_index::{Gone, KnownDocument, NewDocument};
 
 use super::digest;
@@ -16,25 +16,43 @@ pub(crate) struct Difference {
     pub(crate) whole: bool,
 }
 
-/// Compares a conversation with the documents that are there.
+/// So many documents are put again at once only so that the index knows the new state of their messages.
+const RENEWED: usize = 64;
+
+/// Compares what was read of a session with the documents that are there; `None` when its record cannot be used.
 pub(crate) fn difference(
     header: &Header,
-    conversation: &Conversation,
+    read: &ReadMessages,
     there: &[KnownDocument],
-) -> Difference {
-    let mut there: HashMap<&str, u64> = there.iter().map(|d| (&*d.key, d.digest)).collect();
-    let mut seen = HashSet::with_capacity(conversation.messages.len());
-    let mut documents = Vec::new();
+) -> Option<Difference> {
+    let messages = read.messages.as_ref()?;
+    let there_now = there.iter().map(|one| (&*one.key, (one.digest, one.unit)));
+    let mut there: HashMap<&str, (u64, u64)> = there_now.collect();
+    for same in &read.same {
+        there.remove(&**same);
+    }
+    let mut seen = HashSet::with_capacity(messages.len());
+    let (mut documents, mut renewed) = (Vec::new(), 0);
     // Two messages of one id are one document: then the session is looked through.
-    let mut whole = conversation.skipped.is_empty();
-    let said = conversation.messages.iter().map(Spoken::of);
+    let mut whole = read.whole;
+    let said = messages.iter().map(Spoken::of);
     for spoken in Spoken::of_title(header).into_iter().chain(said) {
         let body = spoken.encode();
         let digest = digest::of_bytes(&body);
-        if there.remove(&*spoken.id) != Some(digest) {
+        let state = read.states.get(&*spoken.id);
+        let unit = state.map_or(0, |state| digest::unit(*state));
+        let is_there = match there.remove(&*spoken.id) {
+            Some((old, of)) if old == digest && of != unit => {
+                // Its files were written, and say the same.
+                renewed += 1;
+                renewed > RENEWED
+            }
+            old => old.is_some_and(|(old, _)| old == digest),
+        };
+        if !is_there {
             documents.push(NewDocument {
                 key: (&*spoken.id).into(),
-                unit: 0,
+                unit,
                 kind: spoken.kind(),
                 created: spoken.created,
                 digest,
@@ -50,9 +68,9 @@ pub(crate) fn difference(
         documents.retain(|one| keys.insert(one.key.clone()));
         documents.reverse();
     }
-    Difference {
+    Some(Difference {
         documents,
         gone: Gone::Keys(there.into_keys().map(Into::into).collect()),
         whole,
-    }
+    })
 }

@@ -171,7 +171,7 @@ impl Indexes {
     pub fn lacks_one(&self) -> bool {
         let lacks = |(at, slot): (usize, &Slot)| {
             let named = slot.named.as_ref();
-            named.is_some_and(|(source, _)| has_sessions(&**source)) && self.of(at).is_none()
+            self.of(at).is_none() && named.is_some_and(|(source, _)| has_sessions(&**source))
         };
         self.slots.iter().enumerate().any(lacks)
     }
@@ -216,7 +216,7 @@ impl Indexes {
         if file.exists()
             && let Some(index) = self.make(source)?
         {
-            overview.known = Some(index.known(Duration::ZERO));
+            overview.known = Some(index.known_closely());
             overview.status = Some(index.index().status()?);
         }
         Ok(Some(overview))

@@ -11,6 +11,8 @@ mod documents;
 mod indexer;
 mod indexes;
 mod lock;
+mod look;
+mod rounds;
 mod source_index;
 mod step;
 #[cfg(test)]

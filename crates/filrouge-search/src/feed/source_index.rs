@@ -11,6 +11,8 @@ use filrouge_store::text_index::{SessionNo, TextIndex};
 use filrouge_types::{Clock, ErrorCode, Failure, SystemClock, Timestamp};
 
 use super::lock::Feeding;
+use super::look::Due;
+use super::rounds::Rounds;
 use super::validate::Checked;
 
 /// What is known of an index at one moment.
@@ -35,6 +37,8 @@ pub struct SourceIndex {
     lock: Option<PathBuf>,
     pub(super) clock: Arc<dyn Clock>,
     checked: Mutex<Option<(Instant, Arc<Checked>)>>,
+    /// When its sessions were last looked at closely, as far as is known here.
+    pub(super) rounds: Mutex<Rounds>,
     /// Sessions without a mark, and when they were last asked for one.
     pub(super) unmarked: Mutex<HashMap<Box<str>, Instant>>,
     asked: Mutex<Option<Instant>>,
@@ -53,6 +57,7 @@ impl SourceIndex {
             lock,
             clock: Arc::new(SystemClock),
             checked: Mutex::default(),
+            rounds: Mutex::new(Rounds::NONE),
             unmarked: Mutex::default(),
             asked: Mutex::default(),
             errors: AtomicU64::new(0),
@@ -80,11 +85,22 @@ impl SourceIndex {
     }
 
     /// What the index is good for now. What was found out less than `max_age` ago is told again. An index or a source that
-    /// fails holds nothing.
+    /// fails holds nothing. Of a source that [`Source::overlooks`] what was written in place may be known some minutes late
+    /// (docs/search.md).
     #[must_use]
     pub fn known(&self, max_age: Duration) -> Arc<Known> {
         *locked(&self.asked) = Some(Instant::now());
-        match self.checked(max_age) {
+        self.told_of(self.checked(max_age))
+    }
+
+    /// What the index is good for now, by a close look at everything.
+    #[must_use]
+    pub fn known_closely(&self) -> Arc<Known> {
+        self.told_of(self.look_again(Due::All))
+    }
+
+    fn told_of(&self, checked: Result<Arc<Checked>, Failure>) -> Arc<Known> {
+        match checked {
             Ok(checked) => checked.known.clone(),
             Err(why) => {
                 self.note(&why);
@@ -102,6 +118,7 @@ impl SourceIndex {
             return Ok(false);
         };
         let cleared = self.index.clear();
+        *locked(&self.rounds) = Rounds::NONE;
         self.changed();
         cleared.map(|()| true)
     }
@@ -165,11 +182,30 @@ impl SourceIndex {
         {
             return Ok(checked.clone());
         }
+        self.check_into(&mut last, Due::Answer)
+    }
+
+    /// What is so now.
+    pub(super) fn look_again(&self, due: Due) -> Result<Arc<Checked>, Failure> {
+        self.check_into(&mut locked(&self.checked), due)
+    }
+
+    fn check_into(
+        &self,
+        last: &mut Option<(Instant, Arc<Checked>)>,
+        due: Due,
+    ) -> Result<Arc<Checked>, Failure> {
         *last = None;
         let began = Instant::now();
-        let checked = Arc::new(self.check()?);
+        let checked = Arc::new(self.check(due)?);
         *last = Some((began, checked.clone()));
         Ok(checked)
+    }
+
+    /// What was found out last, if it still holds.
+    pub(super) fn last(&self) -> Option<Arc<Checked>> {
+        let last = locked(&self.checked);
+        last.as_ref().map(|(_, checked)| checked.clone())
     }
 
     /// What was found out no longer holds.

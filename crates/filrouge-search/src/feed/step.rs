@@ -1,20 +1,21 @@
 //! A small step of bringing sessions in.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use filrouge_sources::{Conversation, Header, ReadError, Stamp};
+use filrouge_sources::{Header, ReadError, ReadMessages, Stamp};
 use filrouge_store::text_index::{
-    Gone, IndexUpdate, IndexedSession, SessionEntry, SessionNo, SessionUpdate,
+    Gone, IndexUpdate, IndexedSession, KnownDocument, SessionEntry, SessionUpdate,
 };
 use filrouge_types::{ErrorCode, Failure};
 
 use super::source_index::{SourceIndex, locked};
-use super::validate::{Checked, NOT_WHOLE};
+use super::validate::{Checked, NOT_WHOLE, Todo};
 use super::{digest, documents, shard};
 
 /// A step takes no further session after this time.
-const STEP: Duration = Duration::from_millis(50);
+pub(super) const STEP: Duration = Duration::from_millis(50);
 /// Nor when it has so many bytes of text.
 const STEP_BYTES: usize = 4 << 20;
 /// A step goes by what was found out so lately.
@@ -34,11 +35,11 @@ pub enum Step {
 /// A session that was read.
 pub(super) struct ReadSession {
     pub(super) header: Arc<Header>,
-    pub(super) no: Option<SessionNo>,
-    /// Asked for before it was read.
+    /// What the index has of it.
+    pub(super) there: Vec<KnownDocument>,
+    /// Of before it was read.
     pub(super) mark: Stamp,
-    /// `None`: it cannot be read.
-    pub(super) conversation: Option<Conversation>,
+    pub(super) read: ReadMessages,
 }
 
 impl SourceIndex {
@@ -59,13 +60,13 @@ impl SourceIndex {
         let mut batch = beside(&checked);
         let began = Instant::now();
         let (mut bytes, mut taken) = (0, 0);
-        for (header, no) in &checked.todo {
+        for todo in &checked.todo {
             if stopped() || bytes >= STEP_BYTES || began.elapsed() >= STEP {
                 break;
             }
             taken += 1;
-            if let Some(read) = self.read(header, *no)? {
-                let update = self.update_of(&read)?;
+            if let Some(read) = self.read(todo)? {
+                let update = update_of(&read);
                 bytes += text_bytes(&update);
                 batch.push(IndexUpdate::Session(update));
             }
@@ -73,8 +74,14 @@ impl SourceIndex {
         let left = checked.todo.len() - taken;
         // Only when everything there is, is known, the mark of the whole stands for it.
         let whole = checked.whole.filter(|_| checked.todo.is_empty());
-        if batch.is_empty() && whole.is_none() {
+        let position = match whole {
+            Some(whole) => Some(digest::position(whole).to_vec()),
+            None if self.source.overlooks() => self.position(&checked.noted),
+            None => None,
+        };
+        if batch.is_empty() && position.is_none() {
             if taken > 0 {
+                self.brought_in(&checked, taken);
                 self.changed();
             }
             return Ok(match left {
@@ -82,77 +89,75 @@ impl SourceIndex {
                 left => Step::Done(left),
             });
         }
-        let position = whole.map(digest::position);
-        let applied = self.index.apply(&batch, position.as_ref().map(|p| &p[..]));
+        let applied = self.index.apply(&batch, position.as_deref());
         self.changed();
         applied?;
+        self.brought_in(&checked, taken);
         Ok(Step::Done(left))
     }
 
-    /// Reads a session; `None` when it has gone, or has no mark that could be kept.
-    pub(super) fn read(
-        &self,
-        header: &Arc<Header>,
-        no: Option<SessionNo>,
-    ) -> Result<Option<ReadSession>, Failure> {
-        let unavailable = |why: String| Failure::new(ErrorCode::StoreUnavailable, why);
-        let mark = match self.source.lasting(&header.id) {
-            Ok(Some(mark)) => mark,
+    /// Reads of a session what the index does not have; `None` when it has gone, or has no mark that could be kept.
+    pub(super) fn read(&self, todo: &Todo) -> Result<Option<ReadSession>, Failure> {
+        let there = match todo.no {
+            Some(no) => self.index.documents(no)?,
+            None => Vec::new(),
+        };
+        let states = there.iter().filter(|one| one.unit != 0);
+        let known: HashMap<&str, u64> = match todo.is_whole {
+            true => states
+                .map(|one| (&*one.key, digest::unit(one.unit)))
+                .collect(),
+            false => HashMap::new(),
+        };
+        let id = &todo.header.id;
+        let read = match self.source.read_since(id, &known) {
+            Ok(read) => read,
             Err(ReadError::Gone) => return Ok(None),
-            Err(ReadError::Unavailable(why)) => return Err(unavailable(why)),
-            Ok(None) | Err(ReadError::Skipped(_)) => {
-                let id = header.id.clone();
-                locked(&self.unmarked).insert(id, Instant::now());
-                return Ok(None);
+            Err(ReadError::Unavailable(why)) => {
+                return Err(Failure::new(ErrorCode::StoreUnavailable, why));
             }
+            Err(ReadError::Skipped(_)) => ReadMessages::default(),
         };
-        let conversation = match self.source.conversation(&header.id) {
-            Ok(conversation) => Some(conversation),
-            Err(ReadError::Gone) => return Ok(None),
-            Err(ReadError::Unavailable(why)) => return Err(unavailable(why)),
-            Err(ReadError::Skipped(_)) => None,
+        let Some(mark) = read.mark else {
+            locked(&self.unmarked).insert(id.clone(), Instant::now());
+            return Ok(None);
         };
-        let header = header.clone();
+        let header = todo.header.clone();
         Ok(Some(ReadSession {
             header,
-            no,
+            there,
             mark,
-            conversation,
+            read,
         }))
     }
+}
 
-    /// What has to be done so that the index holds a session as it was read.
-    pub(super) fn update_of(&self, read: &ReadSession) -> Result<SessionUpdate, Failure> {
-        let header = &read.header;
-        let mut entry = SessionEntry {
-            key: header.id.clone(),
-            stamp: digest::seal(read.mark, header),
-            updated: header.updated,
-            project: header.project_id.clone(),
-        };
-        let (gone, documents) = match &read.conversation {
-            None => {
+/// What has to be done so that the index holds a session as it was read.
+pub(super) fn update_of(session: &ReadSession) -> SessionUpdate {
+    let header = &session.header;
+    let mut entry = SessionEntry {
+        key: header.id.clone(),
+        stamp: digest::seal(session.mark, header),
+        updated: header.updated,
+        project: header.project_id.clone(),
+    };
+    let (gone, documents) = match documents::difference(header, &session.read, &session.there) {
+        Some(difference) => {
+            if !difference.whole {
                 entry.updated = NOT_WHOLE;
-                (Gone::All, Vec::new())
             }
-            Some(conversation) => {
-                let there = match read.no {
-                    Some(no) => self.index.documents(no)?,
-                    None => Vec::new(),
-                };
-                let difference = documents::difference(header, conversation, &there);
-                if !difference.whole {
-                    entry.updated = NOT_WHOLE;
-                }
-                (difference.gone, difference.documents)
-            }
-        };
-        Ok(SessionUpdate {
-            shard: shard(),
-            entry,
-            gone,
-            documents,
-        })
+            (difference.gone, difference.documents)
+        }
+        None => {
+            entry.updated = NOT_WHOLE;
+            (Gone::All, Vec::new())
+        }
+    };
+    SessionUpdate {
+        shard: shard(),
+        entry,
+        gone,
+        documents,
     }
 }
 

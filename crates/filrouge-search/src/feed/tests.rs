@@ -13,6 +13,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::spoken::Spoken;
 
+mod closely;
+
 /// The bodies of documents by session and key.
 type Bodies = BTreeMap<(String, String), Vec<u8>>;
 
@@ -171,8 +173,19 @@ fn only_what_has_changed_is_put() {
     more.insert(9, 1);
     put(&made, "a", 1, &more);
     assert_eq!(now(&index).pending, 1);
+    let read = made.messages.swap(0, Ordering::SeqCst);
+    assert_eq!(read, 18);
     let changed = update(&index);
     assert_eq!((changed.sessions, changed.documents), (1, 1));
+    // No more is read than what has changed, also by a process that has just started.
+    more.insert(3, 200);
+    more.remove(&4);
+    put(&made, "a", 1, &more);
+    let later = SourceIndex::new(made.clone(), index.index().clone(), None);
+    let changed = update(&later);
+    assert_eq!((changed.sessions, changed.documents), (1, 1));
+    assert_eq!(made.messages.load(Ordering::SeqCst), 2);
+    assert_eq!(held(&**index.index(), &now(&index)), said(&*made));
 }
 
 #[test]

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use filrouge_sources::{Header, Listing, Since, SourceError, Stamp};
 use filrouge_store::text_index::{IndexedSession, SessionNo};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, Timestamp};
 
+use super::look::{Due, Looked};
+use super::rounds::{Rounds, group};
 use super::source_index::{Known, SourceIndex, locked};
 use super::{digest, reach};
 
@@ -21,14 +23,27 @@ const UNMARKED: Duration = Duration::from_secs(30);
 /// What was found out about an index.
 pub(super) struct Checked {
     pub(super) known: Arc<Known>,
-    /// Sessions to be read, the last changed first, with their numbers if they are there.
-    pub(super) todo: Vec<(Arc<Header>, Option<SessionNo>)>,
+    /// Sessions to be read, the last changed first.
+    pub(super) todo: Vec<Todo>,
     /// Sessions that have not changed and have a cheaper mark now.
     pub(super) renewed: Vec<(IndexedSession, [u64; 2])>,
     /// Sessions of the index that are no longer there.
     pub(super) gone: Vec<Box<str>>,
     /// The mark of the whole history, if it is another than the index notes.
     pub(super) whole: Option<Stamp>,
+    /// [`Looked::owed`].
+    pub(super) owed: Vec<usize>,
+    /// What the index notes of close looks.
+    pub(super) noted: Rounds,
+}
+
+/// A session to be read.
+pub(super) struct Todo {
+    pub(super) header: Arc<Header>,
+    /// Its number, if it is there.
+    pub(super) no: Option<SessionNo>,
+    /// Whether the index holds all that it was in some state.
+    pub(super) is_whole: bool,
 }
 
 /// What is there of a session.
@@ -37,13 +52,19 @@ enum Held<'a> {
     Not(Option<SessionNo>),
 }
 
+/// The sessions that were found, with what is there of each.
+type Found<'f, 'a> = [(&'f Arc<Header>, Option<&'a IndexedSession>)];
+
 impl SourceIndex {
     /// Compares the index with the source.
-    pub(super) fn check(&self) -> Result<Checked, Failure> {
+    pub(super) fn check(&self, due: Due) -> Result<Checked, Failure> {
         let as_of = self.clock.now();
         // Before everything else: what changes meanwhile has another mark then.
         let whole = self.source.whole();
         let listing = self.source.list().map_err(|why| unlisted(&why))?;
+        let position = self.index.position()?;
+        let noted = Rounds::read(position.as_deref());
+        locked(&self.rounds).merge(&noted, as_of);
         let sessions = self.index.sessions(&reach())?;
         let mut there: HashMap<&str, &IndexedSession> =
             sessions.iter().map(|s| (&*s.entry.key, s)).collect();
@@ -53,12 +74,15 @@ impl SourceIndex {
             .map(|header| (header, there.remove(&*header.id)))
             .collect();
         let is_same = match whole {
-            Some(whole) => self.index.position()?.as_deref() == Some(&digest::position(whole)),
+            Some(whole) => position.as_deref() == Some(&digest::position(whole)),
             None => false,
         };
-        let held = match is_same {
-            true => found.iter().map(|(_, own)| same(*own)).collect(),
-            false => self.compared(&found)?,
+        let (held, owed) = match is_same {
+            true => (
+                found.iter().map(|(_, own)| same(*own)).collect(),
+                Vec::new(),
+            ),
+            false => self.compared(&found, due, as_of)?,
         };
         let mut checked = Checked {
             known: Arc::new(Known {
@@ -72,16 +96,20 @@ impl SourceIndex {
             renewed: Vec::new(),
             gone: there.into_keys().map(Into::into).collect(),
             whole: whole.filter(|_| !is_same),
+            owed,
+            noted,
         };
         checked.sort_out(&listing, held, as_of, |id| self.is_unmarked(id));
         Ok(checked)
     }
 
-    /// What has become of each session.
+    /// What has become of each session, and [`Looked::owed`].
     fn compared<'a>(
         &self,
-        found: &[(&Arc<Header>, Option<&'a IndexedSession>)],
-    ) -> Result<Vec<Held<'a>>, Failure> {
+        found: &Found<'_, 'a>,
+        due: Due,
+        now: Timestamp,
+    ) -> Result<(Vec<Held<'a>>, Vec<usize>), Failure> {
         let known: Vec<(&str, Stamp)> = found
             .iter()
             .filter_map(|(header, own)| {
@@ -89,10 +117,7 @@ impl SourceIndex {
                 Some((&*header.id, digest::unseal(own.entry.stamp, header)))
             })
             .collect();
-        let since = match known.is_empty() {
-            true => Vec::new(),
-            false => self.source.since(&known).map_err(|why| unlisted(&why))?,
-        };
+        let Looked { since, owed } = self.look(&known, due, now)?;
         let mut since = since.into_iter();
         let held = |(_, own): &(&Arc<Header>, Option<&'a IndexedSession>)| match own {
             Some(own) if own.entry.stamp != [0, 0] => {
@@ -100,10 +125,10 @@ impl SourceIndex {
             }
             own => Held::Not(own.map(|own| own.no)),
         };
-        Ok(found.iter().map(held).collect())
+        Ok((found.iter().map(held).collect(), owed))
     }
 
-    fn is_unmarked(&self, id: &str) -> bool {
+    pub(super) fn is_unmarked(&self, id: &str) -> bool {
         let unmarked = locked(&self.unmarked);
         unmarked.get(id).is_some_and(|at| at.elapsed() < UNMARKED)
     }
@@ -128,7 +153,7 @@ impl Checked {
         let mut fresh = HashMap::with_capacity(held.len());
         let mut stale = Vec::new();
         for (header, held) in listing.headers.iter().zip(held) {
-            let no = match held {
+            let (no, is_whole) = match held {
                 Held::As(own, Since::Same | Since::SameAs(_)) => {
                     if let Held::As(_, Since::SameAs(mark)) = held {
                         self.renewed.push((own.clone(), digest::seal(mark, header)));
@@ -139,17 +164,25 @@ impl Checked {
                     }
                     continue;
                 }
-                Held::As(own, Since::Changed) => Some(own.no),
-                Held::Not(no) => no,
+                Held::As(own, Since::Changed) => (Some(own.no), own.entry.updated != NOT_WHOLE),
+                Held::Not(no) => (no, false),
             };
             stale.push(header.id.clone());
-            if !is_unmarked(&header.id) {
-                self.todo.push((header.clone(), no));
+            if is_unmarked(&header.id) {
+                // It is not brought in, and has changed all the same.
+                self.owed.retain(|owed| *owed != group(&header.id));
+                continue;
             }
+            let header = header.clone();
+            self.todo.push(Todo {
+                header,
+                no,
+                is_whole,
+            });
         }
         // What was worked on last is asked for first.
         self.todo
-            .sort_by_key(|(header, _)| std::cmp::Reverse(header.updated));
+            .sort_by_key(|todo| std::cmp::Reverse(todo.header.updated));
         self.known = Arc::new(Known {
             fresh,
             stale,

@@ -4,6 +4,7 @@ use filrouge_sources::Role;
 use filrouge_store::text_index::{CandidateQuery, DocumentNo, Reach, SessionNo, TextIndex};
 use filrouge_types::Failure;
 
+use super::bodies::documents;
 use crate::fields::Field;
 use crate::spoken::{Spoken, kind};
 
@@ -22,7 +23,7 @@ pub(super) struct Question {
 pub(super) fn answer_to<R>(
     (index, reach): (&dyn TextIndex, &Reach),
     question: &Question,
-    take: impl FnOnce(&Spoken<'_>) -> R,
+    take: impl Fn(&Spoken<'_>) -> R,
 ) -> Result<Option<R>, Failure> {
     let (user, agent) = (kind(Some(Role::User)), kind(Some(Role::Assistant)));
     let mut behind = index.candidates(&CandidateQuery {
@@ -40,21 +41,15 @@ pub(super) fn answer_to<R>(
     let answers = behind.iter().skip_while(|c| c.kind == user);
     let answers = answers.take_while(|c| c.kind == agent).take(LOOKED_AT);
     let answers: Vec<DocumentNo> = answers.map(|c| c.document).collect();
-    let mut best: Option<(bool, Vec<u8>)> = None;
-    index.bodies(&answers, &mut |_, body| {
-        let Ok(answer) = Spoken::decode(body) else {
-            return true;
-        };
-        let said = says_something(&answer);
+    let mut best = None;
+    documents(index, &answers, &mut |_, answer| {
+        let said = says_something(answer);
         if said || best.is_none() {
-            best = Some((said, body.to_vec()));
+            best = Some(take(answer));
         }
         !said
     })?;
-    let answer = best
-        .as_ref()
-        .and_then(|(_, body)| Spoken::decode(body).ok());
-    Ok(answer.map(|answer| take(&answer)))
+    Ok(best)
 }
 
 /// Whether it has words of its own.

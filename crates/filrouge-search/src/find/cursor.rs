@@ -30,28 +30,8 @@ pub(super) struct Cursor {
 
 impl Cursor {
     pub(super) fn read(text: &str, ask: &Ask) -> Result<Self, LibraryError> {
-        let mut words = text.strip_prefix(PREFIX).unwrap_or_default().splitn(7, '.');
-        let mut read = || {
-            let asked = u64::from_str_radix(words.next()?, 16).ok()?;
-            let (now, score) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-            let updated = words.next()?.parse().ok()?;
-            let shown = words.next()?.parse().ok()?;
-            let embedded = words.next()?.parse::<u8>().ok()? == 1;
-            let id = words.next()?.to_owned();
-            Some((
-                asked,
-                Self {
-                    score,
-                    updated,
-                    id,
-                    shown,
-                    now,
-                    embedded,
-                },
-            ))
-        };
         let invalid = |text: &str| LibraryError::Invalid(text.to_owned());
-        match read() {
+        match Self::parts(text) {
             Some((asked, cursor)) if asked == fingerprint(ask) => Ok(cursor),
             Some(_) => Err(invalid(
                 "the cursor is of another search; ask again with the query and filters it was made for",
@@ -60,6 +40,28 @@ impl Cursor {
                 "the cursor is none of a search; take nextCursor of the page before",
             )),
         }
+    }
+
+    /// What it says, with the fingerprint of its question.
+    fn parts(text: &str) -> Option<(u64, Self)> {
+        let mut words = text.strip_prefix(PREFIX).unwrap_or_default().splitn(7, '.');
+        let asked = u64::from_str_radix(words.next()?, 16).ok()?;
+        let (now, score) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        // Days are counted from it.
+        jiff::Timestamp::from_millisecond(now).ok()?;
+        let updated = words.next()?.parse().ok()?;
+        let shown = words.next()?.parse().ok()?;
+        let embedded = words.next()?.parse::<u8>().ok()? == 1;
+        let id = words.next()?.to_owned();
+        let cursor = Self {
+            score,
+            updated,
+            id,
+            shown,
+            now,
+            embedded,
+        };
+        Some((asked, cursor))
     }
 
     pub(super) fn write(&self, ask: &Ask) -> String {
@@ -83,6 +85,13 @@ impl Cursor {
         }
         (self.score, self.updated, id) < (score, updated, self.id.as_str())
     }
+}
+
+/// When the first page was made that a cursor leads on from, milliseconds since 1970; `None` for what is no cursor. Who
+/// counts times of an [`Ask`] from now counts those of later pages from there: of other times it is another search.
+#[must_use]
+pub fn begun(cursor: &str) -> Option<i64> {
+    Cursor::parts(cursor).map(|(_, cursor)| cursor.now)
 }
 
 /// The same for the same query and filters, in every process (FNV-1a).
@@ -120,6 +129,7 @@ mod tests {
         };
         let text = cursor.write(&ask);
         assert_eq!(Cursor::read(&text, &ask).unwrap(), cursor);
+        assert_eq!(begun(&text), Some(7));
         let other = Ask {
             query: "b".to_owned(),
             ..Ask::default()
@@ -131,6 +141,9 @@ mod tests {
             "search.1.2.3.4.5.0",
             "sessions.1.2",
             "search.x.1.1.1.1.1.a",
+            // No moment.
+            &text.replacen(".7.", ".-9223372036854775808.", 1),
+            &text.replacen(".7.", ".9223372036854775807.", 1),
         ];
         for wrong in wrong {
             assert!(Cursor::read(wrong, &ask).is_err(), "{wrong}");

@@ -16,7 +16,7 @@ use super::rank::Evidence;
 use crate::spoken::Spoken;
 
 /// More candidates than these are not all looked through before an answer, unless [`super::Searcher`] is told otherwise.
-pub(super) const LOOKED_THROUGH: usize = 1_000;
+pub(super) const LOOKED_THROUGH: usize = 300;
 /// Where there are more, so many of a session are looked through at first, and none when so many were found to hold it.
 const IN_A_ROW: usize = 4;
 
@@ -210,7 +210,8 @@ fn narrowing(mut terms: Vec<Vec<String>>) -> Vec<Vec<String>> {
 }
 
 /// Candidates by their sessions, in the order they are shown: the title, then as they were said. With `likely`, sessions
-/// whose title is among them come first, then those in which something was said last.
+/// whose title is among them come first, then those that are known to have whole words, then those in which something was
+/// said last.
 fn by_session(mut candidates: Vec<Candidate>, likely: bool) -> Vec<InSession> {
     // They come the newest number first, and numbers mostly follow the order that is wanted.
     candidates.reverse();
@@ -220,7 +221,8 @@ fn by_session(mut candidates: Vec<Candidate>, likely: bool) -> Vec<InSession> {
         own.sort_by_cached_key(|own| {
             let (first, last) = (own.first(), own.last());
             let titled = first.is_some_and(|c| c.kind == TITLE);
-            Reverse((titled, last.map(|c| (c.created, c.session))))
+            let whole = own.iter().any(|c| c.whole);
+            Reverse((titled, whole, last.map(|c| (c.created, c.session))))
         });
     }
     let one = |own: &[Candidate]| InSession {

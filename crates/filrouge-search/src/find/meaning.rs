@@ -14,7 +14,7 @@ use super::near::{Near, Place, Whose, merged};
 use super::rank::{rounded, worth};
 use super::{Asked, At, Everything, Searcher, Told};
 use crate::ask::Mode;
-use crate::embed::quantized;
+use crate::embed::{quantized, without_credentials};
 use crate::feed::reach;
 
 /// How many messages of a session are shown that only meaning has found, of each list.
@@ -56,7 +56,11 @@ impl Searcher {
                 };
             }
         };
-        match embedder.embed(&[text]) {
+        let text = without_credentials(text);
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        match embedder.embed(&[&text]) {
             Ok(vectors) => {
                 let vector = vectors.first().map(|vector| quantized(vector));
                 // Of zeroes everything is as near.
@@ -66,10 +70,13 @@ impl Searcher {
                     vector,
                 }))
             }
-            Err(why) if begun == Some(true) => Err(unanswered(why.into())),
             Err(why) => {
                 tracing::warn!(code = why.code().as_str(), %why, "a question cannot be embedded");
-                told.notice(format!("{by_words}: {why}"));
+                if begun == Some(true) {
+                    let text = "the page before was found by its meaning, and the question could not be embedded";
+                    return Err(unanswered(Failure::new(why.code(), text)));
+                }
+                told.notice(format!("the question could not be embedded: {by_words}"));
                 Ok(None)
             }
         }

@@ -2,6 +2,7 @@
 //! by looking through the rest.
 
 mod answered;
+mod bodies;
 mod cursor;
 mod indexed;
 mod ledger;
@@ -28,6 +29,7 @@ use crate::filter::Filter;
 use crate::question::Question;
 use crate::spoken::Spoken;
 use cursor::Cursor;
+pub use cursor::begun;
 use indexed::InSession;
 pub use ledger::LedgerSearch;
 use meaning::Meant;
@@ -57,7 +59,7 @@ pub struct Searcher {
 /// A question, ready to be answered.
 struct Asked<'a> {
     ask: &'a Ask,
-    question: &'a Question,
+    question: &'a Question<'a>,
     filter: &'a Filter<'a>,
     words: &'a Words,
     stopped: &'a (dyn Fn() -> bool + Sync),
@@ -113,13 +115,11 @@ impl Told {
         }
     }
 
-    /// Names an index that does not answer.
+    /// Says that an index does not answer; why, is for the operator.
     fn unanswered(&mut self, why: &Failure) {
         tracing::warn!(code = why.code.as_str(), detail = %why.detail, "a search index does not answer");
-        self.notice(format!(
-            "a search index does not answer, its history was looked through: {}",
-            why.detail
-        ));
+        let text = "a search index does not answer: its history was looked through";
+        self.notice(text.to_owned());
     }
 }
 
@@ -168,7 +168,7 @@ impl Searcher {
     }
 
     /// Looks through at most so many candidates of an index before it answers, and estimates how many of the others hold
-    /// what is looked for; 1,000 unless told. What is shown is never estimated.
+    /// what is looked for; 300 unless told. What is shown is never estimated.
     #[must_use]
     pub const fn looking_through(mut self, candidates: usize) -> Self {
         self.most = candidates;
@@ -193,6 +193,10 @@ impl Searcher {
         ask: &Ask,
         stopped: &(dyn Fn() -> bool + Sync),
     ) -> Result<Results, LibraryError> {
+        if let Some(what) = ask.blank() {
+            let text = format!("{what} is empty: name one, or leave it out");
+            return Err(LibraryError::Invalid(text));
+        }
         let cursor = ask
             .cursor
             .as_deref()
@@ -208,7 +212,7 @@ impl Searcher {
             ..ask.clone()
         };
         let question =
-            Question::of(ask).map_err(|wrong| LibraryError::Invalid(wrong.to_string()))?;
+            Question::of(ask, stopped).map_err(|wrong| LibraryError::Invalid(wrong.to_string()))?;
         let filter = question.filter();
         let page = Page::of(ask, &filter, cursor.as_ref())?;
         let (mut told, text) = (Told::default(), question.meant(ask));

@@ -1,5 +1,5 @@
 //! Messages of one index that may mean the like of a question: those whose meaning is nearest, and those that share its
-//! rarest words. Only what people and agents have said is among them, not what tools print.
+//! rarest words. Only what people and agents have said is among them, and titles; not what tools print.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -8,16 +8,17 @@ use std::sync::Arc;
 use filrouge_sources::Role;
 use filrouge_sources::library::{Catalog, Entry};
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, Reach, SessionNo, TextIndex, narrows,
+    Candidate, CandidateQuery, DocumentNo, Reach, SessionNo, TITLE, TextIndex, narrows,
 };
 use filrouge_types::Failure;
 
+use super::bodies::documents;
 use super::ledger::LedgerSearch;
 use super::meaning::Meant;
 use super::rank::rounded;
 use super::{Asked, Found};
 use crate::feed::SourceIndex;
-use crate::spoken::{Spoken, folded_literal, kind};
+use crate::spoken::{folded_literal, kind};
 
 /// How many messages of each list count.
 const NEAREST: usize = 100;
@@ -97,7 +98,7 @@ impl<'c> Place<'_, 'c> {
             .index()
             .nearest(&meant.embedder, &meant.vector, &query, most)?;
         let list = nearest.into_iter().map(|(c, score)| (i64::from(score), c));
-        self.named(asked, catalog, list.collect())
+        self.named(asked, catalog, list.collect(), &[])
     }
 
     /// The messages that share the rarest words.
@@ -111,26 +112,17 @@ impl<'c> Place<'_, 'c> {
             return Ok(Vec::new());
         }
         let candidates = self.index().candidates(&self.query(asked, &terms))?;
-        let worth = worth_of_terms(terms.len(), &candidates);
-        let score = |met: u64| {
-            let met = worth
-                .iter()
-                .enumerate()
-                .filter(|(at, _)| met >> at & 1 == 1);
-            met.map(|(_, worth)| worth).sum::<f64>()
-        };
-        let list = candidates.iter().map(|c| (rounded(score(c.met)), *c));
-        self.named(asked, catalog, list.collect())
+        self.named(asked, catalog, scored(terms.len(), candidates), &terms)
     }
 
-    /// The best of a list that pass, with their sessions.
+    /// The best of a list that pass, with their sessions; of one by its words also these.
     fn named(
         &self,
         asked: &Asked<'_>,
         catalog: &Catalog,
         mut list: List,
+        terms: &[Vec<String>],
     ) -> Result<Vec<Near<'c>>, Failure> {
-        let order = |(score, c): &(i64, Candidate)| Reverse((*score, c.document));
         let most = looked_at(asked);
         if list.len() > most {
             list.select_nth_unstable_by_key(most, order);
@@ -139,6 +131,9 @@ impl<'c> Place<'_, 'c> {
         list.sort_unstable_by_key(order);
         let sessions = self.sessions(asked, catalog, &list)?;
         list.retain(|(_, c)| sessions.contains_key(&c.session));
+        if asked.ask.mask && !terms.is_empty() {
+            list = self.in_the_open(asked, terms, list)?;
+        }
         if looks_into(asked) {
             self.keep_passing(asked, &sessions, &mut list)?;
         }
@@ -155,6 +150,30 @@ impl<'c> Place<'_, 'c> {
             })
         });
         Ok(near.collect())
+    }
+
+    /// Those of a list that share words outside of credentials, by these alone: an index knows the words of a text, not
+    /// what is hidden of it, and who asks for the beginning of a key must learn nothing.
+    fn in_the_open(
+        &self,
+        asked: &Asked<'_>,
+        terms: &[Vec<String>],
+        list: List,
+    ) -> Result<List, Failure> {
+        let numbers: Vec<DocumentNo> = list.iter().map(|(_, c)| c.document).collect();
+        let (matcher, mut met) = (&asked.question.matcher, HashMap::new());
+        documents(self.index(), &numbers, &mut |document, spoken| {
+            met.insert(document, matcher.open_words(terms, spoken));
+            !(asked.stopped)()
+        })?;
+        let in_the_open = |(_, c): (i64, Candidate)| {
+            let met = met.get(&c.document).copied().filter(|met| *met != 0)?;
+            Some(Candidate { met, ..c })
+        };
+        let open = list.into_iter().filter_map(in_the_open).collect();
+        let mut list = scored(terms.len(), open);
+        list.sort_unstable_by_key(order);
+        Ok(list)
     }
 
     /// The sessions of a list that are asked and shown from here.
@@ -205,15 +224,13 @@ impl<'c> Place<'_, 'c> {
             list.iter().map(|(_, c)| (c.document, c.session)).collect();
         let numbers: Vec<DocumentNo> = list.iter().map(|(_, c)| c.document).collect();
         let (matcher, mut passing) = (&asked.question.matcher, HashSet::new());
-        self.index().bodies(&numbers, &mut |document, body| {
+        documents(self.index(), &numbers, &mut |document, spoken| {
             let session = owners.get(&document).and_then(|no| sessions.get(no));
             let agent = session.and_then(|session| session.agent.as_deref());
-            let passes = Spoken::decode(body).is_ok_and(|spoken| {
-                asked.filter.lets_spoken(agent, &spoken)
-                    && matcher.looks_into(&spoken)
-                    && matcher.lets(&spoken)
-            });
-            if passes {
+            if asked.filter.lets_spoken(agent, spoken)
+                && matcher.looks_into(spoken)
+                && matcher.lets(spoken)
+            {
                 passing.insert(document);
             }
             passing.len() < NEAREST
@@ -254,11 +271,16 @@ impl<'c> From<Near<'c>> for Found<'c> {
 
 /// Of questions that were asked before only those of people are like a question.
 fn kinds(asked: &Asked<'_>) -> u32 {
-    let answers = match asked.ask.similar {
+    let others = match asked.ask.similar {
         Some(_) => 0,
-        None => 1 << kind(Some(Role::Assistant)),
+        None => 1 << kind(Some(Role::Assistant)) | 1 << TITLE,
     };
-    asked.filter.kinds() & (1 << kind(Some(Role::User)) | answers)
+    asked.filter.kinds() & (1 << kind(Some(Role::User)) | others)
+}
+
+/// The nearest first; of those that are as near the newest.
+const fn order((score, c): &(i64, Candidate)) -> Reverse<(i64, DocumentNo)> {
+    Reverse((*score, c.document))
 }
 
 /// Whether it depends on more than an index tells if a message passes.
@@ -290,6 +312,18 @@ fn shared_words(text: &str) -> Vec<Vec<String>> {
     words.sort_by_key(|word| Reverse(word.len()));
     words.truncate(WORDS);
     words.into_iter().map(|word| vec![word]).collect()
+}
+
+/// Candidates that met some of so many terms, with what these are worth.
+fn scored(terms: usize, candidates: Vec<Candidate>) -> List {
+    let worth = worth_of_terms(terms, &candidates);
+    let score = |met: u64| {
+        let all = worth.iter().enumerate();
+        let met = all.filter(|(at, _)| met >> at & 1 == 1);
+        met.map(|(_, worth)| worth).sum::<f64>()
+    };
+    let scored = candidates.into_iter().map(|c| (rounded(score(c.met)), c));
+    scored.collect()
 }
 
 /// What each term is worth: the more, the fewer of the candidates hold it.

@@ -6,7 +6,7 @@ use filrouge_sources::library::{Catalog, LibraryError};
 use super::cursor::Cursor;
 use super::indexed::whole;
 use super::show::{EXCERPTS, EXCERPTS_MAX, Shown};
-use super::{Asked, At, Everything, Found, Searcher};
+use super::{Asked, At, Everything, Found, Searcher, Told};
 use crate::answer::{Hit, Results};
 use crate::ask::Ask;
 use crate::filter::Filter;
@@ -109,16 +109,20 @@ impl<'a> Page<'a> {
         catalog: &Catalog,
         all: Everything<'_>,
     ) -> Result<Results, LibraryError> {
-        let mut totals = Totals::of(&all.sessions);
+        let Everything {
+            sessions: all,
+            mut told,
+        } = all;
+        let mut totals = Totals::of(&all);
         let is_new = |found: &&Found<'_>| {
             let behind = |c: &Cursor| c.is_behind(found.score, found.updated, &found.id);
             !self.cursor.is_some_and(behind)
         };
-        let mut rest = all.sessions.iter().filter(is_new);
+        let mut rest = all.iter().filter(is_new);
         let (mut sessions, mut next) = (Vec::new(), None);
         while sessions.len() < self.limit {
             let Some(found) = rest.next() else { break };
-            let shown = self.hit(searcher, asked, found)?;
+            let shown = self.hit(searcher, asked, found, &mut told)?;
             totals.know(found, shown.as_ref().map(|(hit, _)| hit));
             if let Some((hit, end)) = shown {
                 next = Some(self.behind(asked, found, end));
@@ -128,7 +132,7 @@ impl<'a> Page<'a> {
         let mut more = next.as_ref().is_some_and(|c| c.shown > 0);
         // A page that is said to follow has something to show.
         while let Some(found) = rest.next().filter(|_| !more) {
-            more = found.is_sure() || self.hit(searcher, asked, found)?.is_some();
+            more = found.is_sure() || self.hit(searcher, asked, found, &mut told)?.is_some();
             if !more {
                 totals.know(found, None);
             }
@@ -138,9 +142,9 @@ impl<'a> Page<'a> {
             total_matches: whole(totals.matches),
             exact: totals.estimated == 0,
             sessions,
-            as_of: all.told.as_of,
+            as_of: told.as_of,
             next_cursor: next.filter(|_| more).map(|c| c.write(asked.ask)),
-            notices: notices(searcher, asked, catalog, all.told.notices),
+            notices: notices(searcher, asked, catalog, told.notices),
         })
     }
 
@@ -163,6 +167,7 @@ impl<'a> Page<'a> {
         searcher: &Searcher,
         asked: &Asked<'_>,
         found: &Found<'_>,
+        told: &mut Told,
     ) -> Result<Option<(Hit, usize)>, LibraryError> {
         if (asked.stopped)() {
             return Err(LibraryError::GivenUp);
@@ -172,7 +177,7 @@ impl<'a> Page<'a> {
         };
         let here = self.cursor.filter(|c| *c.id == *found.id);
         let mut shown = Shown::behind(here.map_or(0, |c| c.shown), self.excerpts);
-        let by_words = searcher.show(asked, found, &header, &mut shown)?;
+        let by_words = searcher.show(asked, found, &header, &mut shown, told)?;
         if shown.seen == 0 && !matches!(found.at, At::Scanned(_)) {
             return Ok(None);
         }

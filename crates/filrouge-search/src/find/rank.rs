@@ -107,7 +107,10 @@ impl Evidence {
     /// How much it is worth, of a session that last changed at `updated` and is looked for at `now`.
     pub(crate) fn score(&self, updated: i64, now: i64) -> f64 {
         #[allow(clippy::cast_precision_loss)]
-        let (age, matches) = ((now - updated).max(0) as f64 / DAY_MS, self.matches as f64);
+        let (age, matches) = (
+            now.saturating_sub(updated).max(0) as f64 / DAY_MS,
+            self.matches as f64,
+        );
         let if_so = |so: bool, points: f64| if so { points } else { 0.0 };
         if_so(self.title, 3.0)
             + self.weight.points()
@@ -182,6 +185,13 @@ mod tests {
             ..found(Field::ToolOutput, Role::Assistant)
         };
         assert!(plain.score(NOW, NOW) > many.score(NOW, NOW));
+    }
+
+    #[test]
+    fn times_that_cannot_be_are_old_or_new() {
+        let plain = found(Field::Text, Role::User);
+        let (old, new) = (plain.score(i64::MIN, NOW), plain.score(i64::MAX, NOW));
+        assert!(old < plain.score(0, NOW) && new >= plain.score(NOW, NOW));
     }
 
     #[test]

@@ -8,8 +8,9 @@ use filrouge_store::text_index::{DocumentNo, Reach, TextIndex};
 use filrouge_types::Failure;
 
 use super::answered::{Question, answer_to};
+use super::bodies::documents;
 use super::ledger::{NAME, unanswered};
-use super::{Asked, At, Found, InSession, Searcher};
+use super::{Asked, At, Found, InSession, Searcher, Told};
 use crate::answer::Excerpt;
 use crate::excerpt::Cutter;
 use crate::feed::reach;
@@ -86,6 +87,7 @@ impl Searcher {
         found: &Found<'_>,
         header: &Header,
         shown: &mut Shown,
+        told: &mut Told,
     ) -> Result<bool, LibraryError> {
         match &found.at {
             At::Scanned(entry) => {
@@ -103,11 +105,13 @@ impl Searcher {
                 });
                 Ok(by_words.unwrap_or_else(|why| {
                     if let Some(why) = why {
-                        tracing::warn!(code = why.code.as_str(), detail = %why.detail, "a search index does not answer");
+                        told.unanswered(&why);
                     }
-                    // Its source still does.
                     *shown = Shown::behind(shown.skip, shown.most);
-                    self.scanned(asked, entry, shown);
+                    // Its source still does, but for what only an index finds.
+                    if !inside.held.is_empty() || !inside.open.is_empty() {
+                        self.scanned(asked, entry, shown);
+                    }
                     true
                 }))
             }
@@ -169,13 +173,10 @@ fn indexed(
 ) -> Result<bool, Failure> {
     let (index, cutter) = (within.0, cutter(asked));
     let mut full = false;
-    let mut show = |documents: &[DocumentNo], sure: bool, shown: &mut Shown| {
-        index.bodies(documents, &mut |_, body| {
-            let Ok(spoken) = Spoken::decode(body) else {
-                return true;
-            };
-            let holds = || asked.weigh(header.agent.as_deref(), &spoken).is_some();
-            full = (sure || holds()) && shown.take(|| cutter.of(&header.id, &spoken));
+    let mut show = |numbers: &[DocumentNo], sure: bool, shown: &mut Shown| {
+        documents(index, numbers, &mut |_, spoken| {
+            let holds = || asked.weigh(header.agent.as_deref(), spoken).is_some();
+            full = (sure || holds()) && shown.take(|| cutter.of(&header.id, spoken));
             !full && !(asked.stopped)()
         })?;
         Ok::<bool, Failure>(full)
@@ -199,15 +200,13 @@ fn near(
     shown: &mut Shown,
 ) -> Result<(), Failure> {
     let (cutter, mut found) = (cutter(asked), Vec::with_capacity(inside.near.len()));
-    within.0.bodies(&inside.near, &mut |document, body| {
-        if let Ok(spoken) = Spoken::decode(body) {
-            let question = Question {
-                session: inside.session,
-                document,
-                created: spoken.created,
-            };
-            found.push((question, cutter.near(&header.id, &spoken)));
-        }
+    documents(within.0, &inside.near, &mut |document, spoken| {
+        let question = Question {
+            session: inside.session,
+            document,
+            created: spoken.created,
+        };
+        found.push((question, cutter.near(&header.id, spoken)));
         true
     })?;
     if asked.ask.similar.is_some() {

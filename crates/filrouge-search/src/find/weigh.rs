@@ -19,7 +19,7 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    pub(crate) fn of(question: &Question) -> Self {
+    pub(crate) fn of(question: &Question<'_>) -> Self {
         let terms = question.terms().iter().enumerate();
         let words =
             terms.filter(|(_, term)| !term.excluded && !matches!(term.kind, Kind::Regex(_)));

@@ -217,6 +217,9 @@ fn wrong_filters_are_pointed_at() {
         ("agent: b", 7, "needs a value"),
         ("agent:\"\"", 7, "needs a value"),
         ("tool:\"bash", 6, "not closed"),
+        ("é \"  \" x", 3, "white space"),
+        ("-\" \"", 2, "white space"),
+        ("agent:\" \" x", 7, "white space"),
     ] {
         let wrong = parse(query).unwrap_err();
         assert_eq!(wrong.at, at, "{query}: {wrong}");

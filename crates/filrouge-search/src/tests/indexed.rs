@@ -165,7 +165,7 @@ fn anything(sessions: &Sessions, dice: &mut Dice) -> Option<Ask> {
         8 => ask.source = Some(["opencode", "codex"][dice.roll(2) as usize].to_owned()),
         _ => {}
     }
-    let is_wrong = crate::question::Question::of(&ask).is_err();
+    let is_wrong = crate::question::Question::of(&ask, &|| false).is_err();
     ask.limit = 1 + dice.roll(3) as usize;
     ask.excerpts = if ask.session_id.is_some() { 1 } else { 1_000 };
     ask.now = Some(NOW);
@@ -255,7 +255,7 @@ fn finds_all(
             continue;
         };
         of_these(&mut ask, &now);
-        if crate::question::Question::of(&ask).is_err() {
+        if crate::question::Question::of(&ask, &|| false).is_err() {
             continue;
         }
         let (found, cursors, first) = told(&indexed, ask.clone());

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use filrouge_search::Spoken;
-use filrouge_search::feed::{Known, SourceIndex, file_name, reach};
+use filrouge_search::feed::{Known, SourceIndex, Step, file_name, reach};
 use filrouge_sources::{Source, claude_code, codex, opencode};
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{CandidateQuery, TextIndex};
+use filrouge_types::{Clock, FixedClock, SystemClock};
 
 use super::*;
 
@@ -204,25 +205,59 @@ fn a_tree_is_followed_file_by_file() {
         let part = texts.first().unwrap();
         let text = session(part).replacen("\"text\": \"", "\"text\": \"quarzwort ", 1);
         assert!(text.contains("quarzwort"));
-        if !quiet {
-            fs::write(part, &text).unwrap();
-            assert_eq!(place.follow(&opened).0, 1, "{name}: a part was changed");
-            fs::remove_file(part).unwrap();
-            assert_eq!(place.follow(&opened).0, 1, "{name}: a part was removed");
-            let other = texts.last().unwrap();
-            fs::write(other, "{\"torn").unwrap();
-            let (read, known) = place.follow(&opened);
-            assert!(
-                read == 1 && !known.stale.is_empty(),
-                "{name}: a part is damaged"
-            );
-        }
+        fs::write(part, &text).unwrap();
+        assert_eq!(place.follow(&opened).0, 1, "{name}: a part was changed");
+        fs::remove_file(part).unwrap();
+        assert_eq!(place.follow(&opened).0, 1, "{name}: a part was removed");
+        let other = texts.last().unwrap();
+        fs::write(other, "{\"torn").unwrap();
+        let (read, known) = place.follow(&opened);
+        assert!(
+            read == 1 && !known.stale.is_empty(),
+            "{name}: a part is damaged"
+        );
         // A message goes, which changes its folder.
         let messages = of("message");
         let message = messages.first().unwrap();
         fs::remove_file(message).unwrap();
         assert_eq!(place.follow(&opened).0, 1, "{name}: a message was removed");
     }
+}
+
+#[test]
+fn what_is_written_in_place_long_after_is_found_within_five_minutes() {
+    let place = Place::new("opencode-json-whole");
+    let root = place.dir.path();
+    let begun = SystemClock.now().as_millis() + 3_600_000;
+    let opened = |minutes: i64| {
+        let millis = begun + minutes * 60_000;
+        let clock = Arc::new(FixedClock::at(millis * 1_000));
+        let source = opencode::open_at(root, clock.clone()).unwrap().remove(0);
+        SourceIndex::new(source, place.index.clone(), None).with_clock(clock)
+    };
+    let told = |index: &SourceIndex| {
+        let known = index.known(Duration::ZERO);
+        (known.pending, held(&*place.index, &known))
+    };
+    let first = opened(0);
+    first.update(&mut |_| {}, &|| false).unwrap();
+    let (_, before) = told(&first);
+    let parts = files(&root.join("storage/part"));
+    let (part, text) = parts
+        .iter()
+        .map(|path| (path, fs::read_to_string(path).unwrap()))
+        .find(|(_, text)| text.contains("\"type\": \"text\""))
+        .unwrap();
+    let text = text.replacen("\"text\": \"", "\"text\": \"quarzwort ", 1);
+    fs::write(part, text).unwrap();
+    assert_eq!(told(&opened(4)), (0, before.clone()));
+    let later = opened(5);
+    assert_eq!(told(&later).0, 1);
+    while later.step(&|| false).unwrap() != Step::Idle {}
+    assert_eq!(told(&later).0, 0);
+    assert!(told(&later).1 == said(&**later.source()).0 && told(&later).1 != before);
+    // From then on it is known, without another look at everything.
+    assert_eq!(told(&opened(9)), told(&later));
 }
 
 #[test]

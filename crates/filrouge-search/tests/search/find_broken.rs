@@ -14,6 +14,9 @@ use filrouge_store::text_index::{
 };
 use filrouge_types::{ErrorCode, Failure};
 
+/// Why it does not answer is the operator's to know.
+const UNANSWERED: &str = "a search index does not answer: its history was looked through";
+
 /// An index of which some calls, or all, fail.
 #[derive(Default)]
 pub(crate) struct Broken {
@@ -210,10 +213,7 @@ fn find_without_the_index_of_a_source() {
             };
             assert_eq!(sorted(hits), sorted(right.clone()), "{fails:?}");
             assert!(results.exact);
-            let told = results
-                .notices
-                .iter()
-                .filter(|n| n.contains("does not answer"));
+            let told = results.notices.iter().filter(|n| *n == UNANSWERED);
             assert_eq!(told.count(), 1, "{fails:?} {mode:?} {:?}", results.notices);
         }
     }
@@ -235,13 +235,58 @@ fn find_in_the_source_what_an_index_cannot_show() {
     // Nothing is looked through beforehand; then bodies cannot be read.
     let searcher = Searcher::new(Library::new(sources, 1 << 20)).with_indexes(indexes);
     let searcher = searcher.looking_through(0);
-    broken.fail(&["bodies"]);
-    let (hits, _) = found(&searcher, Mode::Words);
-    let mut hits: Vec<_> = hits
-        .into_iter()
-        .map(|(id, _, excerpts)| (id, excerpts))
-        .collect();
-    hits.sort();
-    let right: Vec<_> = (0..4).map(|n| (format!("s{n}"), n + 1)).collect();
-    assert_eq!(hits, right);
+    for fails in ["bodies", "garbled"] {
+        broken.fail(&[fails]);
+        let (hits, results) = found(&searcher, Mode::Words);
+        let mut hits: Vec<_> = hits
+            .into_iter()
+            .map(|(id, _, excerpts)| (id, excerpts))
+            .collect();
+        hits.sort();
+        let right: Vec<_> = (0..4).map(|n| (format!("s{n}"), n + 1)).collect();
+        assert_eq!(hits, right, "{fails}");
+        assert_eq!(results.notices, [UNANSWERED], "{fails}");
+    }
+}
+
+/// What only an index knows is missing then, and that is said.
+#[test]
+fn find_by_meaning_in_an_index_that_cannot_be_read() {
+    let sources: Vec<Arc<dyn Source>> = vec![history()];
+    let (dir, broken) = (tempfile::tempdir().unwrap(), Broken::new());
+    let given = broken.clone();
+    let open = Box::new(move |_: &std::path::Path| Ok(given.clone() as Arc<dyn TextIndex>));
+    let indexes = Arc::new(Indexes::new(&sources, dir.path(), true, open));
+    let index = indexes.make(0).unwrap().unwrap();
+    index.update(&mut |_| {}, &|| false).unwrap();
+    let searcher = Searcher::new(Library::new(sources, 1 << 20)).with_indexes(indexes);
+    let asks = [
+        Ask {
+            similar: Some("which quince".to_owned()),
+            ..Ask::default()
+        },
+        Ask {
+            query: "quince -pear".to_owned(),
+            mode: Mode::Meaning,
+            ..Ask::default()
+        },
+        Ask {
+            query: "quince".to_owned(),
+            mode: Mode::Meaning,
+            mask: true,
+            ..Ask::default()
+        },
+    ];
+    for ask in asks {
+        let told = |fails: &[&'static str]| {
+            broken.fail(fails);
+            let results = searcher.search(&ask, &|| false).unwrap();
+            let told = results.notices.iter().filter(|n| *n == UNANSWERED).count();
+            (results.sessions.len(), told)
+        };
+        assert_eq!(told(&[]), (4, 0), "{ask:?}");
+        for fails in ["bodies", "garbled"] {
+            assert_eq!(told(&[fails]), (0, 1), "{fails} {ask:?}");
+        }
+    }
 }

@@ -48,10 +48,18 @@ pub(crate) fn text(id: &str, role: Role, said: &str) -> Message {
 }
 
 pub(crate) fn world(sessions: Vec<(&str, Vec<Message>)>) -> World {
+    titled(sessions, |_| None)
+}
+
+fn titled(
+    sessions: Vec<(&str, Vec<Message>)>,
+    title: impl Fn(&str) -> Option<&'static str>,
+) -> World {
     let made = Made::default();
     for (n, (id, messages)) in sessions.into_iter().enumerate() {
         let mut header = made::header(id, n as i64 * DAY);
         header.agent = (n % 2 == 0).then(|| "build".into());
+        header.title = title(id).map(Into::into).or(header.title);
         made.put(header, made::conversation(messages));
     }
     let sources: Vec<Arc<dyn Source>> = vec![Arc::new(made)];
@@ -289,7 +297,7 @@ fn find_by_words_alone_when_nothing_can_be_embedded() {
     let told = both
         .notices
         .iter()
-        .filter(|n| n.contains("by its words alone") && n.contains("no connection"));
+        .filter(|n| n.contains("by its words alone") && !n.contains("no connection"));
     assert_eq!(told.count(), 1, "{:?}", both.notices);
     assert_eq!(both.sessions[0].session.id, "exact");
     assert_eq!(
@@ -315,5 +323,33 @@ fn find_by_words_alone_when_nothing_can_be_embedded() {
             .iter()
             .any(|n| n.contains("no embedder is set up"))
             && !told.sessions.is_empty()
+    );
+}
+
+/// A title that says it comes before a session that stands in all lists for what was said in it.
+#[test]
+fn find_a_title_by_its_meaning_too() {
+    let told = vec![
+        ("titled", vec![text("a", Role::User, "a walk by the sea")]),
+        (
+            "said",
+            vec![text("a", Role::User, "the failed one: retry that upload?")],
+        ),
+    ];
+    let world = titled(told, |id| {
+        (id == "titled").then_some("Retry the failed upload")
+    });
+    for mode in [Mode::Both, Mode::Meaning] {
+        let found = world.search(&ask("retry the failed upload", mode));
+        let ids: Vec<&str> = found.sessions.iter().map(|h| &*h.session.id).collect();
+        assert_eq!(ids, ["titled", "said"], "{mode:?}");
+        assert_eq!(found.sessions[0].excerpts[0].field, "title", "{mode:?}");
+    }
+    // A title was not asked by anybody, nor answered.
+    let asked = world.ids(&similar("retry the failed upload"));
+    assert!(!asked.is_empty() && asked[0] == "said", "{asked:?}");
+    assert_eq!(
+        world.ids(&ask("failed upload role:user", Mode::Meaning))[0],
+        "said"
     );
 }

@@ -5,6 +5,7 @@
 
 mod feed;
 mod find_broken;
+mod find_hidden;
 mod find_meaning;
 mod find_pages;
 mod find_rank;

@@ -41,6 +41,7 @@ impl World {
             session_id: Some(session.clone()),
             title: Some(format!("about {id}").into()),
             project_id: None,
+            team_id: None,
             parent_session_id: None,
             metadata: None,
         };

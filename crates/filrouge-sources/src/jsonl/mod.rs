@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::files::canonical;
 use crate::object::Refusal;
 use crate::{
-    Conversation, Found, Header, Listing, LoadedSession, ReadError, Scan, Since, SkipReason,
+    Conversation, Found, Header, Listing, LoadedSession, Look, ReadError, Scan, Since, SkipReason,
     Skipped, Source, SourceError, Stamp, TokenRule, turns_of,
 };
 
@@ -284,7 +284,7 @@ impl<F: Format> Source for Logs<F> {
     }
 
     /// As of the last look through the folder.
-    fn since(&self, known: &[(&str, Stamp)]) -> Result<Vec<Since>, SourceError> {
+    fn since(&self, known: &[(&str, Stamp)], _look: Look) -> Result<Vec<Since>, SourceError> {
         let view = self.view(false)?;
         let one = |(id, mark): &(&str, Stamp)| match view.session(id) {
             Some(session) if lasting(&session, session.file.state) == *mark => Since::Same,

@@ -1,14 +1,16 @@
 //! A source in memory, for tests: also those of crates that ask a library (feature `made`).
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::{
-    Conversation, Found, Header, Listing, LoadedSession, Message, Part, PartKind, ReadError, Role,
-    Scan, SkipReason, Skipped, Source, SourceError, Stamp, TokenRule, Tool, ToolStatus,
+    Conversation, Found, Header, Listing, LoadedSession, Look, Message, Part, PartKind, ReadError,
+    ReadMessages, Role, Scan, Since, SkipReason, Skipped, Source, SourceError, Stamp, TokenRule,
+    Tool, ToolStatus,
 };
 
 /// What a session is now, and how often it has changed.
@@ -27,6 +29,12 @@ pub struct Made {
     pub unread: Option<Box<str>>,
     /// No stamps: nothing may be kept.
     pub unstamped: bool,
+    /// Sessions of which a quick look overlooks what has changed; `None`: it overlooks nothing.
+    pub overlooked: Option<Mutex<BTreeSet<Box<str>>>>,
+    /// Sessions that were looked at closely.
+    pub closely: AtomicUsize,
+    /// Messages that were read for an index.
+    pub messages: AtomicUsize,
     /// Whether it cannot be listed.
     pub broken: bool,
 }
@@ -156,6 +164,13 @@ pub fn tool(output: Option<&str>) -> Tool {
     }
 }
 
+/// A state that another message of the id has not.
+fn state_of(message: &Message) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    format!("{message:?}").hash(&mut hasher);
+    hasher.finish().max(1)
+}
+
 impl Source for Made {
     fn name(&self) -> &'static str {
         "opencode"
@@ -190,6 +205,51 @@ impl Source for Made {
 
     fn place(&self) -> Option<&Path> {
         Some(Path::new("/made"))
+    }
+
+    fn since(&self, known: &[(&str, Stamp)], look: Look) -> Result<Vec<Since>, SourceError> {
+        if look == Look::Close {
+            self.closely.fetch_add(known.len(), Ordering::SeqCst);
+        }
+        let overlooked = self.overlooked.as_ref().map(|all| all.lock().unwrap());
+        let one = |(id, mark): &(&str, Stamp)| {
+            let overlooks = overlooked.as_ref().is_some_and(|all| all.contains(*id));
+            match self.stamp(id) {
+                Ok(Some(_)) if overlooks && look == Look::Quick => Since::Same,
+                Ok(Some(now)) if now == *mark => Since::Same,
+                _ => Since::Changed,
+            }
+        };
+        Ok(known.iter().map(one).collect())
+    }
+
+    fn overlooks(&self) -> bool {
+        self.overlooked.is_some()
+    }
+
+    fn read_since(&self, id: &str, known: &HashMap<&str, u64>) -> Result<ReadMessages, ReadError> {
+        let Some(mark) = self.stamp(id)? else {
+            return Ok(ReadMessages::default());
+        };
+        let conversation = self.conversation(id)?;
+        let mut read = ReadMessages {
+            mark: Some(mark),
+            whole: conversation.skipped.is_empty(),
+            ..ReadMessages::default()
+        };
+        let mut messages = Vec::new();
+        for message in conversation.messages {
+            let state = state_of(&message);
+            if known.get(&*message.id) == Some(&state) {
+                read.same.push(message.id);
+                continue;
+            }
+            read.states.insert(message.id.clone(), state);
+            messages.push(message);
+        }
+        self.messages.fetch_add(messages.len(), Ordering::SeqCst);
+        read.messages = Some(messages);
+        Ok(read)
     }
 
     fn conversation(&self, id: &str) -> Result<Conversation, ReadError> {

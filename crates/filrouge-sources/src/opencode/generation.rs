@@ -4,11 +4,12 @@
 //! by `neutral.rs` (conversations) and by `items.rs`, `parts.rs` and `turns.rs` (import). Ids come from the path or
 //! the column; a text need not repeat them, and where it does, another id in it costs that record.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::object::Writer;
-use crate::{ReadError, Role, Scan, Since, Skipped, SourceError, Stamp};
+use crate::{Look, ReadError, Role, Scan, Since, Skipped, SourceError, Stamp};
 
 /// What a storage knows of a project.
 #[derive(Debug, Clone, Default)]
@@ -68,6 +69,21 @@ pub(super) struct MessageText {
     pub(super) copied: bool,
     /// In any order.
     pub(super) parts: Vec<PartText>,
+}
+
+/// What of a session is another than it was known to be.
+pub(super) struct ReadSince {
+    /// Its lasting mark, of before anything was read.
+    pub(super) mark: Stamp,
+    /// `None` when its record cannot be used.
+    pub(super) session: Option<SessionText>,
+    /// The messages that are others.
+    pub(super) messages: Vec<MessageText>,
+    /// The ids of those that are not.
+    pub(super) same: Vec<Box<str>>,
+    /// The states of the others.
+    pub(super) states: HashMap<Box<str>, u64>,
+    pub(super) skipped: Vec<Skipped>,
 }
 
 /// One part or message, as a scan finds it.
@@ -140,7 +156,24 @@ pub(super) trait Generation: Send + Sync {
     ///
     /// # Errors
     /// As [`Generation::news`].
-    fn since(&self, known: &[(&str, Stamp)]) -> Result<Vec<Since>, SourceError>;
+    fn since(&self, known: &[(&str, Stamp)], look: Look) -> Result<Vec<Since>, SourceError>;
+
+    /// [`crate::Source::overlooks`].
+    fn overlooks(&self) -> bool {
+        false
+    }
+
+    /// What [`crate::Source::read_since`] is made of; `None` where a session is read as a whole.
+    ///
+    /// # Errors
+    /// As [`Generation::session`].
+    fn read_since(
+        &self,
+        _id: &str,
+        _known: &HashMap<&str, u64>,
+    ) -> Result<Option<ReadSince>, ReadError> {
+        Ok(None)
+    }
 
     /// [`crate::Source::whole`].
     fn whole(&self) -> Option<Stamp> {

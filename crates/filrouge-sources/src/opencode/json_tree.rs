@@ -10,7 +10,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::generation::Project;
-use super::tree::{FileMark, Layout, orphans, skip};
+use super::tree::{Layout, orphans, skip};
+use super::tree_state::FileMark;
 use crate::files::{Files, Folder};
 use crate::object::{Object, Writer, check_value};
 use crate::{SkipReason, Skipped};

@@ -13,7 +13,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::generation::Project;
-use super::tree::{FileMark, Layout, orphans};
+use super::tree::{Layout, orphans};
+use super::tree_state::FileMark;
 use crate::files::Files;
 use crate::object::Writer;
 use crate::{SkipReason, Skipped};

@@ -29,14 +29,18 @@ mod sqlite;
 mod stored;
 mod talk;
 mod tree;
+mod tree_first;
 mod tree_lasting;
 mod tree_listing;
 mod tree_messages;
 mod tree_scan;
+mod tree_since;
 mod tree_stamp;
+mod tree_state;
 mod turns;
 mod watched;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -44,8 +48,8 @@ pub use open::{is_usual_database, open, open_and_watch, open_at, watch, watch_at
 
 use crate::files::canonical;
 use crate::{
-    Conversation, Found, Header, Listing, LoadedSession, MessageError, Part, ReadError, Scan,
-    Since, Skipped, Source, SourceError, Stamp,
+    Conversation, Found, Header, Listing, LoadedSession, Look, MessageError, Part, ReadError,
+    ReadMessages, Scan, Since, Skipped, Source, SourceError, Stamp,
 };
 use generation::{Generation, Record};
 use tree::lock;
@@ -122,8 +126,19 @@ impl Source for OpenCode {
         self.generation.lasting(id)
     }
 
-    fn since(&self, known: &[(&str, Stamp)]) -> Result<Vec<Since>, SourceError> {
-        self.generation.since(known)
+    fn since(&self, known: &[(&str, Stamp)], look: Look) -> Result<Vec<Since>, SourceError> {
+        self.generation.since(known, look)
+    }
+
+    fn overlooks(&self) -> bool {
+        self.generation.overlooks()
+    }
+
+    fn read_since(&self, id: &str, known: &HashMap<&str, u64>) -> Result<ReadMessages, ReadError> {
+        match self.generation.read_since(id, known)? {
+            Some(read) => Ok(neutral::read_messages(self.generation.as_ref(), read)),
+            None => ReadMessages::all(self, id),
+        }
     }
 
     fn whole(&self) -> Option<Stamp> {

@@ -2,13 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::generation::{Generation, MessageText, SessionText};
+use super::generation::{Generation, MessageText, ReadSince, SessionText};
 use super::neutral_message::{self, rule};
 use super::neutral_part::{self, Compaction, Owner};
 use super::tree::skip;
 use super::{order, session};
 use crate::object::Object;
-use crate::{Boundary, Conversation, Message, ReadError, SkipReason, Skipped, TokenRule, Tokens};
+use crate::{
+    Boundary, Conversation, Message, ReadError, ReadMessages, SkipReason, Skipped, TokenRule,
+    Tokens,
+};
 
 /// A message, and the compaction that begins with it.
 struct Read {
@@ -21,26 +24,9 @@ pub(super) fn conversation(
     generation: &dyn Generation,
     session: &SessionText,
 ) -> Result<Conversation, ReadError> {
-    let header = session::header(generation.name(), session)?;
-    let mut skipped = Vec::new();
-    let texts = generation.messages(session, &mut skipped)?;
-    let mut reader = Reader {
-        generation,
-        session,
-        rule: rule(generation.name(), header.version.as_deref()),
-        parts: HashSet::new(),
-        skipped,
-    };
-    let mut read: Vec<Read> = Vec::with_capacity(texts.len());
-    for text in texts {
-        read.extend(reader.message(text));
-    }
-    read.sort_by(|a, b| {
-        let key = |r: &Read| (r.message.created, r.message.seq);
-        key(a)
-            .cmp(&key(b))
-            .then_with(|| a.message.id.cmp(&b.message.id))
-    });
+    let mut reader = Reader::of(generation, session)?;
+    let texts = generation.messages(session, &mut reader.skipped)?;
+    let read = reader.all(texts);
     let boundaries = boundaries(&read);
     let messages: Vec<Message> = read.into_iter().map(|read| read.message).collect();
     reader.skipped.sort();
@@ -53,6 +39,25 @@ pub(super) fn conversation(
     })
 }
 
+/// The messages of a session that are others than they were known to be.
+pub(super) fn read_messages(generation: &dyn Generation, read: ReadSince) -> ReadMessages {
+    let (mut messages, mut whole) = (None, false);
+    let session = read.session.as_ref();
+    if let Some(mut reader) = session.and_then(|session| Reader::of(generation, session).ok()) {
+        reader.skipped = read.skipped;
+        let read = reader.all(read.messages);
+        messages = Some(read.into_iter().map(|read| read.message).collect());
+        whole = reader.skipped.is_empty();
+    }
+    ReadMessages {
+        mark: Some(read.mark),
+        messages,
+        same: read.same,
+        states: read.states,
+        whole,
+    }
+}
+
 struct Reader<'a> {
     generation: &'a dyn Generation,
     session: &'a SessionText,
@@ -62,7 +67,33 @@ struct Reader<'a> {
     skipped: Vec<Skipped>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn of(generation: &'a dyn Generation, session: &'a SessionText) -> Result<Self, Skipped> {
+        let header = session::header(generation.name(), session)?;
+        Ok(Self {
+            generation,
+            session,
+            rule: rule(generation.name(), header.version.as_deref()),
+            parts: HashSet::new(),
+            skipped: Vec::new(),
+        })
+    }
+
+    /// In the order they were said.
+    fn all(&mut self, texts: Vec<MessageText>) -> Vec<Read> {
+        let mut read: Vec<Read> = Vec::with_capacity(texts.len());
+        for text in texts {
+            read.extend(self.message(text));
+        }
+        read.sort_by(|a, b| {
+            let key = |r: &Read| (r.message.created, r.message.seq);
+            key(a)
+                .cmp(&key(b))
+                .then_with(|| a.message.id.cmp(&b.message.id))
+        });
+        read
+    }
+
     /// `None` when it cannot be used, which is named.
     fn message(&mut self, mut text: MessageText) -> Option<Read> {
         let mut message = match neutral_message::read(&self.session.id, &text, self.rule) {

@@ -15,7 +15,7 @@ use super::tree::skip;
 use super::{session_message, session_v2, sqlite};
 use crate::files::{Files, Folder};
 use crate::object::{Writer, check_value};
-use crate::{ReadError, Scan, Since, SkipReason, Skipped, SourceError, Stamp};
+use crate::{Look, ReadError, Scan, Since, SkipReason, Skipped, SourceError, Stamp};
 
 /// Differences of this size and more are noted, not copied.
 const DIFF_BYTES_MAX: i64 = 1 << 20;
@@ -190,7 +190,7 @@ impl Generation for Stored {
         self.database.lasting(self.kind.table(), id).map(Some)
     }
 
-    fn since(&self, known: &[(&str, Stamp)]) -> Result<Vec<Since>, SourceError> {
+    fn since(&self, known: &[(&str, Stamp)], _look: Look) -> Result<Vec<Since>, SourceError> {
         self.database.since(self.kind, known).map_err(source_error)
     }
 

@@ -1,20 +1,20 @@
 //! What the two file storages of OpenCode have in common: a [`Layout`] tells where things lie, [`FileTree`] reads them.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use filrouge_types::Clock;
-use rustix::fs::Stat;
 
-use super::generation::{Generation, Listed, MessageText, Project, Record, SessionText};
+use super::generation::{Generation, Listed, MessageText, Project, ReadSince, Record, SessionText};
 use super::tree_listing::Known;
-use super::tree_stamp::Stamps;
+use super::tree_messages::{Piece, Reader};
+use super::tree_stamp::{Full, Stamps};
+use super::tree_state::{FileMark, Marks};
 use super::{tree_messages, tree_scan};
 use crate::files::{Files, Folder};
 use crate::object::{Refusal, Writer};
-use crate::{ReadError, Scan, Since, SkipReason, Skipped, SourceError, Stamp};
+use crate::{Look, ReadError, Scan, Since, SkipReason, Skipped, SourceError, Stamp};
 
 /// Where one generation keeps things; paths are below the root. All names given to it come from its own listings.
 pub(super) trait Layout: Send + Sync {
@@ -141,9 +141,13 @@ impl<L: Layout> Generation for FileTree<L> {
         session: &SessionText,
         skipped: &mut Vec<Skipped>,
     ) -> Result<Vec<MessageText>, ReadError> {
-        let (read, state) = tree_messages::read(&self.layout, session, skipped);
-        self.stamps.learn(&session.id, state);
-        Ok(read)
+        let place = (&*session.folder, &*session.id);
+        let read = match Reader::open(&self.layout, place, skipped) {
+            Some((reader, ids)) => reader.read(ids, skipped),
+            None => Piece::default(),
+        };
+        self.stamps.learn(&session.id, Full::of(&read.states));
+        Ok(read.messages)
     }
 
     fn place(&self, session: &SessionText, message: &str, part: Option<&str>) -> PathBuf {
@@ -181,7 +185,7 @@ impl<L: Layout> Generation for FileTree<L> {
         if let Some(messages) = root.and_then(|root| root.stat_of(id)) {
             marks.add(&messages);
         }
-        let full = || tree_messages::state(&self.layout, &folder, id);
+        let full = || Full::of(&tree_messages::states(&self.layout, &folder, id));
         Ok(Some(self.stamps.stamp(id, marks, full)))
     }
 
@@ -189,9 +193,21 @@ impl<L: Layout> Generation for FileTree<L> {
         self.lasting_mark(id).map(Some)
     }
 
-    fn since(&self, known: &[(&str, Stamp)]) -> Result<Vec<Since>, SourceError> {
+    fn since(&self, known: &[(&str, Stamp)], look: Look) -> Result<Vec<Since>, SourceError> {
         self.check_root()?;
-        Ok(self.marks_since(known))
+        Ok(self.marks_since(known, look))
+    }
+
+    fn overlooks(&self) -> bool {
+        true
+    }
+
+    fn read_since(
+        &self,
+        id: &str,
+        known: &HashMap<&str, u64>,
+    ) -> Result<Option<ReadSince>, ReadError> {
+        self.messages_since(id, known).map(Some)
     }
 
     fn scan(
@@ -220,62 +236,6 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 pub(super) fn unavailable(why: SourceError) -> ReadError {
     ReadError::Unavailable(why.to_string())
-}
-
-/// A file's state: it changes with whatever is written to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct FileMark {
-    inode: u64,
-    bytes: i64,
-    seconds: i64,
-    nanos: u64,
-    /// Which nobody can put back.
-    changed: (i64, u64),
-}
-
-impl FileMark {
-    #[allow(clippy::unnecessary_cast, reason = "the fields differ between systems")]
-    pub(super) const fn of(stat: &Stat) -> Self {
-        Self {
-            inode: stat.st_ino as u64,
-            bytes: stat.st_size as i64,
-            seconds: stat.st_mtime as i64,
-            nanos: stat.st_mtime_nsec as u64,
-            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as u64),
-        }
-    }
-}
-
-/// The states of many files as one mark.
-#[derive(Default, Clone)]
-pub(super) struct Marks {
-    first: DefaultHasher,
-    count: u64,
-    newest: i64,
-}
-
-impl Marks {
-    pub(super) fn add(&mut self, stat: &Stat) {
-        let mark = FileMark::of(stat);
-        self.newest = self.newest.max(mark.seconds.saturating_mul(1000));
-        self.put(&mark);
-    }
-
-    pub(super) fn put(&mut self, value: &impl Hash) {
-        value.hash(&mut self.first);
-        self.count += 1;
-    }
-
-    /// When the newest of the files was changed.
-    pub(super) const fn newest(&self) -> i64 {
-        self.newest
-    }
-
-    pub(super) fn finish(mut self) -> Stamp {
-        let first = self.first.finish();
-        self.count.hash(&mut self.first);
-        Stamp(first, self.first.finish())
-    }
 }
 
 /// A refusal of a file's content as a report.

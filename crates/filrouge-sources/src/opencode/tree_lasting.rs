@@ -1,49 +1,87 @@
 //! Marks of sessions in a file storage that outlive a process.
 //!
 //! The first number stands for the states of all files. The second one for those of the record and the folder of
-//! messages alone, and is there when the session was quiet as the mark was given: while that is the same nothing has
-//! changed (see [`super::tree_stamp`]), and two files are looked at instead of hundreds.
+//! messages alone, and, in its lowest bit, for whether the session was at work as the mark was given. A quick look
+//! compares the second number: two files are looked at instead of hundreds. Of the sessions at work it looks at all files,
+//! since those are written in place. What it overlooks, a file written in place in a session that was left alone, a
+//! close look finds.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::tree::{FileTree, Layout, Marks, lock};
-use super::tree_messages;
+use super::tree::{FileTree, Layout, lock};
+use super::tree_messages::{self, States};
+use super::tree_stamp::{Full, is_quiet};
+use super::tree_state::{Marks, State, of_all};
 use crate::files::Folder;
-use crate::{ReadError, Since, Stamp};
+use crate::{Look, ReadError, Since, Stamp};
 
 /// Fewer sessions than this are looked at by one thread.
 const SESSIONS_PER_THREAD: usize = 48;
 /// Fewer sessions than this whose files are all looked at are looked at by one thread.
 const WHOLE_PER_THREAD: usize = 2;
-
-/// A session's record and its folder of messages.
-struct Outer {
-    stamp: Stamp,
-    newest: i64,
-}
+/// So many sessions at work a quick look looks at wholly, those last written to. More are not worked on at once: they were
+/// copied.
+const AT_WORK_MAX: usize = 32;
 
 /// The folders of one project.
-struct Shelf {
+pub(super) struct Shelf {
     sessions: Option<Folder>,
     messages: Option<Folder>,
 }
 
 impl Shelf {
-    fn outer(&self, id: &str) -> Option<Outer> {
+    /// The state of a session's record and its folder of messages; `None` when it is not there.
+    pub(super) fn outer(&self, id: &str) -> Option<State> {
         let mut marks = Marks::default();
         marks.add(&self.sessions.as_ref()?.stat(id)?);
         let messages = self.messages.as_ref();
         if let Some(stat) = messages.and_then(|messages| messages.stat_of(id)) {
             marks.add(&stat);
         }
-        let newest = marks.newest();
-        let stamp = marks.finish();
-        Some(Outer { stamp, newest })
+        Some(marks.state())
     }
 }
 
+/// The second number of a mark.
+const fn short(outer: &State, at_work: bool, now: i64) -> u64 {
+    outer.lasting(now).1 & !1 | at_work as u64
+}
+
+const fn is_at_work(mark: Stamp) -> bool {
+    mark.1 & 1 == 1
+}
+
+/// The mark of a session whose messages are in these states, by their ids.
+pub(super) fn mark_of<'a>(
+    outer: &State,
+    messages: impl Iterator<Item = (&'a str, State)>,
+    now: i64,
+) -> Stamp {
+    let mut newest = outer.newest;
+    let numbers = messages.map(|(id, state)| {
+        newest = newest.max(state.newest);
+        (id, state.number(now))
+    });
+    let messages = of_all(numbers);
+    let mut all = Marks::default();
+    all.put(&(outer.lasting(now).0, messages));
+    Stamp(all.finish().0, short(outer, !is_quiet(newest, now), now))
+}
+
+/// A session that is where it was.
+struct Found<'a> {
+    /// Its place among those asked for.
+    at: usize,
+    id: &'a str,
+    mark: Stamp,
+    folder: Box<str>,
+    outer: State,
+}
+
 impl<L: Layout> FileTree<L> {
-    fn shelf(&self, folder: &str) -> Shelf {
+    pub(super) fn shelf(&self, folder: &str) -> Shelf {
         let open = |path| self.folder(path).ok().flatten();
         Shelf {
             sessions: open(&self.layout.session_dir(folder)),
@@ -51,29 +89,64 @@ impl<L: Layout> FileTree<L> {
         }
     }
 
-    /// [`crate::Source::lasting`].
-    pub(super) fn lasting_mark(&self, id: &str) -> Result<Stamp, ReadError> {
+    /// The project folder of a session, and its outer state.
+    pub(super) fn placed(&self, id: &str) -> Result<(Box<str>, State), ReadError> {
         let folder = self.folder_of(id)?;
         let outer = self.shelf(&folder).outer(id).ok_or_else(|| {
             lock(&self.folders).remove(id);
             ReadError::Gone
         })?;
-        Ok(self.whole_mark(&folder, id, &outer))
+        Ok((folder, outer))
+    }
+
+    /// [`crate::Source::lasting`].
+    pub(super) fn lasting_mark(&self, id: &str) -> Result<Stamp, ReadError> {
+        let now = self.stamps.now();
+        let (folder, outer) = self.placed(id)?;
+        Ok(self.whole_mark(&folder, id, &outer, now))
     }
 
     /// Looks at all files of a session.
-    fn whole_mark(&self, folder: &str, id: &str, outer: &Outer) -> Stamp {
-        let full = tree_messages::state(&self.layout, folder, id);
-        let mut all = Marks::default();
-        all.put(&(outer.stamp.0, full.mark));
-        let quiet = self.stamps.is_quiet(outer.newest.max(full.newest));
-        // Never 0, which stands for a session at work.
-        let short = if quiet { outer.stamp.1.max(1) } else { 0 };
-        Stamp(all.finish().0, short)
+    fn whole_mark(&self, folder: &str, id: &str, outer: &State, now: i64) -> Stamp {
+        let states: States = tree_messages::states(&self.layout, folder, id);
+        self.stamps.learn(id, Full::of(&states));
+        mark_of(outer, states.iter().map(|(id, state)| (&**id, *state)), now)
     }
 
     /// [`crate::Source::since`].
-    pub(super) fn marks_since(&self, known: &[(&str, Stamp)]) -> Vec<Since> {
+    pub(super) fn marks_since(&self, known: &[(&str, Stamp)], look: Look) -> Vec<Since> {
+        let now = self.stamps.now();
+        let mut all = vec![Since::Changed; known.len()];
+        let mut found = self.found(known, now);
+        for one in &found {
+            if let Some(slot) = all.get_mut(one.at) {
+                *slot = Since::Same;
+            }
+        }
+        if look == Look::Quick {
+            found.retain(|one| is_at_work(one.mark));
+            found.sort_by_key(|one| Reverse(one.outer.newest));
+            found.truncate(AT_WORK_MAX);
+        }
+        let whole = |one: &Found<'_>| {
+            let whole = self.whole_mark(&one.folder, one.id, &one.outer, now);
+            match whole.0 == one.mark.0 {
+                true if whole.1 == one.mark.1 || is_at_work(whole) => Since::Same,
+                true => Since::SameAs(whole),
+                false => Since::Changed,
+            }
+        };
+        let looked = by_two(&found, WHOLE_PER_THREAD, whole);
+        for (one, since) in found.iter().zip(looked) {
+            if let Some(slot) = all.get_mut(one.at) {
+                *slot = since;
+            }
+        }
+        all
+    }
+
+    /// The sessions whose record and folder of messages are as they were.
+    fn found<'a>(&self, known: &[(&'a str, Stamp)], now: i64) -> Vec<Found<'a>> {
         let folders = lock(&self.folders).clone();
         let mut shelves = HashMap::new();
         for folder in known.iter().filter_map(|(id, _)| folders.get(*id)) {
@@ -84,59 +157,53 @@ impl<L: Layout> FileTree<L> {
         // What was not listed is asked for by itself.
         let place = |id: &str| match folders.get(id) {
             Some(folder) => Some((folder.clone(), shelves.get(&**folder)?.outer(id)?)),
-            None => {
-                let folder = self.folder_of(id).ok()?;
-                let outer = self.shelf(&folder).outer(id)?;
-                Some((folder, outer))
-            }
+            None => self.placed(id).ok(),
         };
-        let short = |(id, mark): &(&str, Stamp)| match place(id) {
-            Some((_, outer)) if mark.1 != 0 && mark.1 == outer.stamp.1.max(1) => {
-                (Since::Same, None)
-            }
-            Some(at) => (Since::Changed, Some(at)),
-            None => (Since::Changed, None),
+        let one = |(id, mark): &(&'a str, Stamp)| {
+            let (folder, outer) = place(id)?;
+            let same = short(&outer, is_at_work(*mark), now) == mark.1;
+            same.then_some((*id, *mark, folder, outer))
         };
-        let looked = halves(known, SESSIONS_PER_THREAD, short);
-        let mut all: Vec<Since> = looked.iter().map(|(since, _)| *since).collect();
-        let rest: Vec<_> = looked
-            .into_iter()
-            .zip(known)
-            .enumerate()
-            .filter_map(|(at, ((_, found), (id, mark)))| Some((at, found?, *id, *mark)))
-            .collect();
-        let whole = |(at, (folder, outer), id, mark): &(usize, (Box<str>, Outer), &str, Stamp)| {
-            let now = self.whole_mark(folder, id, outer);
-            let since = match now.0 == mark.0 {
-                true if now.1 == mark.1 || now.1 == 0 => Since::Same,
-                true => Since::SameAs(now),
-                false => Since::Changed,
-            };
-            (*at, since)
-        };
-        for (at, since) in halves(&rest, WHOLE_PER_THREAD, whole) {
-            if let Some(slot) = all.get_mut(at) {
-                *slot = since;
-            }
-        }
-        all
+        let looked = by_two(known, SESSIONS_PER_THREAD, one);
+        let found = looked.into_iter().enumerate().filter_map(|(at, one)| {
+            let (id, mark, folder, outer) = one?;
+            Some(Found {
+                at,
+                id,
+                mark,
+                folder,
+                outer,
+            })
+        });
+        found.collect()
     }
 }
 
-/// Does something with each, by two threads where there is enough to do.
-fn halves<T: Sync, R: Send>(all: &[T], enough: usize, each: impl Fn(&T) -> R + Sync) -> Vec<R> {
+/// Does something with each, by two threads where there is enough to do: each takes the next one.
+fn by_two<T: Sync, R: Send>(all: &[T], enough: usize, each: impl Fn(&T) -> R + Sync) -> Vec<R> {
     if all.len() < 2 * enough {
         return all.iter().map(each).collect();
     }
-    let (one, other) = all.split_at(all.len() / 2);
-    let each = &each;
-    std::thread::scope(|threads| {
-        let other = threads.spawn(move || other.iter().map(each).collect::<Vec<_>>());
-        let mut done: Vec<R> = one.iter().map(each).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::with_capacity(all.len() / 2);
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(one) = all.get(at) else {
+                return done;
+            };
+            done.push((at, each(one)));
+        }
+    };
+    let mut done = std::thread::scope(|threads| {
+        let other = threads.spawn(work);
+        let mut done = work();
         match other.join() {
             Ok(mut rest) => done.append(&mut rest),
             Err(panic) => std::panic::resume_unwind(panic),
         }
         done
-    })
+    });
+    done.sort_unstable_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, one)| one).collect()
 }

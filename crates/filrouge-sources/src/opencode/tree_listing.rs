@@ -1,21 +1,16 @@
 //! The sessions of a file storage, read once and looked at again by their files' states.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::Deserialize;
-
 use super::generation::{Listed, Project, SessionText};
-use super::order;
 use super::session;
-use super::tree::{FileMark, FileTree, Layout, Marks, lock, orphans};
+use super::tree::{FileTree, Layout, lock, orphans};
+use super::tree_first::{First, first};
+use super::tree_state::{FileMark, Marks};
 use crate::files::Folder;
 use crate::{ReadError, SkipReason, Skipped, SourceError, Stamp};
-
-/// So many messages are looked at for one that names an agent.
-const FIRST_MESSAGES: usize = 4;
 
 /// Fewer files than this are read by one thread.
 const FILES_PER_THREAD: usize = 24;
@@ -314,26 +309,6 @@ impl<L: Layout> FileTree<L> {
     }
 }
 
-/// What the first messages tell. One that cannot be read is named when the session is read.
-fn first(messages: &Folder, id: &str) -> First {
-    let mut first = First::default();
-    let Ok(Some(dir)) = messages.below(id) else {
-        return first;
-    };
-    let mut ids = dir.ids(&mut Vec::new());
-    order::by_id(&mut ids, String::as_str);
-    let mut bytes = Vec::new();
-    for id in ids.iter().take(FIRST_MESSAGES) {
-        if dir.read(id, &mut bytes).is_ok() {
-            first.learn(&bytes);
-        }
-        if first.agent.is_some() {
-            break;
-        }
-    }
-    first
-}
-
 type Key = (String, String);
 type Read = Result<Known, Skipped>;
 
@@ -343,43 +318,6 @@ struct Fresh {
     key: Key,
     mark: FileMark,
     project: usize,
-}
-
-/// What messages tell of their session.
-#[derive(Default)]
-struct First {
-    agent: Option<Box<str>>,
-    cwd: Option<Box<str>>,
-    root: Option<Box<str>>,
-}
-
-#[derive(Deserialize)]
-struct Facts<'a> {
-    #[serde(borrow)]
-    agent: Option<Cow<'a, str>>,
-    mode: Option<Cow<'a, str>>,
-    path: Option<Places<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Places<'a> {
-    #[serde(borrow)]
-    cwd: Option<Cow<'a, str>>,
-    root: Option<Cow<'a, str>>,
-}
-
-impl First {
-    fn learn(&mut self, text: &[u8]) {
-        let Ok(facts) = serde_json::from_slice::<Facts<'_>>(text) else {
-            return;
-        };
-        let own = |text: Option<Cow<'_, str>>| text.map(|t| t.into_owned().into());
-        self.agent = self.agent.take().or(own(facts.agent.or(facts.mode)));
-        if let Some(path) = facts.path {
-            self.cwd = self.cwd.take().or(own(path.cwd));
-            self.root = self.root.take().or(own(path.root));
-        }
-    }
 }
 
 /// Keeps one session of each id, the last changed; of two alike, the first by folder.

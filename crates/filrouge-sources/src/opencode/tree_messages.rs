@@ -1,107 +1,149 @@
-//! The messages of one session in a file storage, with all their parts; and their state.
+//! The messages of one session in a file storage, with all their parts; and their states.
 
+use std::collections::HashSet;
 use std::path::Path;
 
-use super::generation::{MessageText, PartText, SessionText};
-use super::tree::{Layout, Marks};
-use super::tree_stamp::Full;
+use super::generation::{MessageText, PartText};
+use super::tree::Layout;
+use super::tree_state::{Marks, State};
 use crate::files::Folder;
 use crate::{SkipReason, Skipped};
 
 /// Fewer messages than this are read by one thread.
 const MESSAGES_PER_THREAD: usize = 16;
 
-/// [`super::generation::Generation::messages`], and the state of the files that were read.
-pub(super) fn read<L: Layout>(
-    layout: &L,
-    session: &SessionText,
-    skipped: &mut Vec<Skipped>,
-) -> (Vec<MessageText>, Full) {
-    let (folder, id) = (&session.folder, &session.id);
-    let Some(dir) = open(layout, &layout.message_dir(folder, id), skipped) else {
-        return (Vec::new(), full(&[], 0));
-    };
-    let ids = dir.ids(skipped);
-    let parts = match ids.is_empty() {
-        true => None,
-        false => open(layout, &layout.part_root(folder, id), skipped),
-    };
-    let reader = Reader {
-        messages: &dir,
-        parts: parts.as_ref(),
-    };
-    if ids.len() < 2 * MESSAGES_PER_THREAD {
-        let read = reader.read(&ids, skipped);
-        return (read.messages, full(&read.states, read.newest));
-    }
-    let (one, other) = ids.split_at(ids.len() / 2);
-    std::thread::scope(|scope| {
-        let other = scope.spawn(|| {
-            let mut skipped = Vec::new();
-            (reader.read(other, &mut skipped), skipped)
-        });
-        let mut all = reader.read(one, skipped);
-        let (mut rest, mut left_out) = other.join().unwrap_or_default();
-        all.messages.append(&mut rest.messages);
-        all.states.append(&mut rest.states);
-        skipped.append(&mut left_out);
-        let newest = all.newest.max(rest.newest);
-        (all.messages, full(&all.states, newest))
-    })
-}
+/// The ids of messages, with the states of the files that each was read from.
+pub(super) type States = Vec<(String, State)>;
 
-fn open<L: Layout>(layout: &L, below: &Path, skipped: &mut Vec<Skipped>) -> Option<Folder> {
-    layout.files().folder(below).unwrap_or_else(|why| {
-        skipped.push(why);
-        None
-    })
-}
-
-/// Some messages of a session, and the states of their files, one number for each id that was listed.
+/// Messages as they were read.
 #[derive(Default)]
-struct Piece {
-    messages: Vec<MessageText>,
-    states: Vec<u64>,
-    /// When the newest of them was changed.
-    newest: i64,
+pub(super) struct Piece {
+    pub(super) messages: Vec<MessageText>,
+    /// Of all that were asked for, also of those that cannot be read.
+    pub(super) states: States,
+    skipped: Vec<Skipped>,
+}
+
+/// Messages as they were looked at.
+#[derive(Default)]
+pub(super) struct Looked {
+    pub(super) states: States,
+    parts: Vec<String>,
+}
+
+impl Looked {
+    /// Whether two messages have a part of one id.
+    pub(super) fn repeats(&self) -> bool {
+        let mut seen = HashSet::with_capacity(self.parts.len());
+        !self.parts.iter().all(|part| seen.insert(part))
+    }
 }
 
 /// The open folders of one session.
-struct Reader<'a> {
-    messages: &'a Folder,
+pub(super) struct Reader {
+    messages: Folder,
     /// `None` when there is no folder for any part.
-    parts: Option<&'a Folder>,
+    parts: Option<Folder>,
 }
 
-impl Reader<'_> {
-    fn read(&self, ids: &[String], skipped: &mut Vec<Skipped>) -> Piece {
+impl Reader {
+    /// The folders of a session and the ids of its messages, sorted; `None` where it has no folder of messages.
+    pub(super) fn open<L: Layout>(
+        layout: &L,
+        (folder, id): (&str, &str),
+        skipped: &mut Vec<Skipped>,
+    ) -> Option<(Self, Vec<String>)> {
+        let messages = open(layout, &layout.message_dir(folder, id), skipped)?;
+        let ids = messages.ids(skipped);
+        let parts = match ids.is_empty() {
+            true => None,
+            false => open(layout, &layout.part_root(folder, id), skipped),
+        };
+        Some((Self { messages, parts }, ids))
+    }
+
+    /// Reads these messages, on two threads where there are many.
+    pub(super) fn read(&self, mut ids: Vec<String>, skipped: &mut Vec<Skipped>) -> Piece {
+        if ids.len() < 2 * MESSAGES_PER_THREAD {
+            let mut read = self.read_here(ids);
+            skipped.append(&mut read.skipped);
+            return read;
+        }
+        let rest = ids.split_off(ids.len() / 2);
+        std::thread::scope(|scope| {
+            let rest = scope.spawn(|| self.read_here(rest));
+            let mut all = self.read_here(ids);
+            let mut rest = joined(rest);
+            all.messages.append(&mut rest.messages);
+            all.states.append(&mut rest.states);
+            skipped.append(&mut all.skipped);
+            skipped.append(&mut rest.skipped);
+            all
+        })
+    }
+
+    fn read_here(&self, ids: Vec<String>) -> Piece {
         let mut bytes = Vec::with_capacity(64 << 10);
+        let mut skipped = Vec::new();
         let mut read = Piece {
             messages: Vec::with_capacity(ids.len()),
             states: Vec::with_capacity(ids.len()),
-            newest: 0,
+            skipped: Vec::new(),
         };
         for id in ids {
             let mut marks = Marks::default();
-            let own = text(self.messages, id, &mut bytes, &mut marks).map(Box::from);
+            let own = text(&self.messages, &id, &mut bytes, &mut marks).map(Box::from);
             match own {
                 Ok(text) => read.messages.push(MessageText {
                     id: id.as_str().into(),
                     text,
                     seq: None,
                     copied: false,
-                    parts: self.parts_of(id, (&mut bytes, &mut marks), skipped),
+                    parts: self.parts_of(&id, (&mut bytes, &mut marks), &mut skipped),
                 }),
                 Err(why) => {
                     skipped.push(why);
-                    let parts = self.parts_state(id, &mut marks);
-                    skipped.extend(self.without_message(id, parts));
+                    let parts = self.parts_state(&id, &mut marks);
+                    skipped.extend(self.without_message(&id, parts.len()));
                 }
             }
-            read.newest = read.newest.max(marks.newest());
-            read.states.push(marks.finish().0);
+            read.states.push((id, marks.state()));
         }
+        read.skipped = skipped;
         read
+    }
+
+    /// The states that [`Self::read`] would see, on two threads where there are many.
+    pub(super) fn look_by_two(&self, mut ids: Vec<String>) -> Looked {
+        if ids.len() < 2 * MESSAGES_PER_THREAD {
+            return self.look(ids);
+        }
+        let rest = ids.split_off(ids.len() / 2);
+        std::thread::scope(|scope| {
+            let rest = scope.spawn(|| self.look(rest));
+            let mut all = self.look(ids);
+            let mut rest = joined(rest);
+            all.states.append(&mut rest.states);
+            all.parts.append(&mut rest.parts);
+            all
+        })
+    }
+
+    /// The states that [`Self::read`] would see.
+    pub(super) fn look(&self, ids: Vec<String>) -> Looked {
+        let mut looked = Looked {
+            states: Vec::with_capacity(ids.len()),
+            parts: Vec::new(),
+        };
+        for id in ids {
+            let mut marks = Marks::default();
+            if let Some(stat) = self.messages.stat(&id) {
+                marks.add(&stat);
+            }
+            looked.parts.append(&mut self.parts_state(&id, &mut marks));
+            looked.states.push((id, marks.state()));
+        }
+        looked
     }
 
     fn parts_of(
@@ -110,7 +152,8 @@ impl Reader<'_> {
         (bytes, marks): (&mut Vec<u8>, &mut Marks),
         skipped: &mut Vec<Skipped>,
     ) -> Vec<PartText> {
-        let dir = match self.parts.map_or(Ok(None), |parts| parts.below(message)) {
+        let below = self.parts.as_ref().map(|parts| parts.below(message));
+        let dir = match below.unwrap_or(Ok(None)) {
             Ok(Some(dir)) => dir,
             Ok(None) => return Vec::new(),
             Err(why) => {
@@ -137,15 +180,16 @@ impl Reader<'_> {
 
     /// Names the parts that go with a message that cannot be read.
     fn without_message(&self, message: &str, parts: usize) -> Option<Skipped> {
-        let dir = self.parts?.path.join(message);
+        let dir = self.parts.as_ref()?.path.join(message);
         let detail = format!("{parts} files, and their message cannot be read");
         (parts > 0).then(|| Skipped::new(&dir, SkipReason::OrphanParts, detail))
     }
 
-    /// Adds what [`Self::parts_of`] adds; gives how many parts there are.
-    fn parts_state(&self, message: &str, marks: &mut Marks) -> usize {
-        let Some(Ok(Some(dir))) = self.parts.map(|parts| parts.below(message)) else {
-            return 0;
+    /// Adds what [`Self::parts_of`] adds; gives the ids of the parts.
+    fn parts_state(&self, message: &str, marks: &mut Marks) -> Vec<String> {
+        let below = self.parts.as_ref().map(|parts| parts.below(message));
+        let Some(Ok(Some(dir))) = below else {
+            return Vec::new();
         };
         if let Some(stat) = dir.own_stat() {
             marks.add(&stat);
@@ -156,7 +200,21 @@ impl Reader<'_> {
                 marks.add(&stat);
             }
         }
-        ids.len()
+        ids
+    }
+}
+
+fn open<L: Layout>(layout: &L, below: &Path, skipped: &mut Vec<Skipped>) -> Option<Folder> {
+    layout.files().folder(below).unwrap_or_else(|why| {
+        skipped.push(why);
+        None
+    })
+}
+
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    match thread.join() {
+        Ok(done) => done,
+        Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 
@@ -182,36 +240,8 @@ fn text<'b>(
     })
 }
 
-/// The state that [`read`] would see.
-pub(super) fn state<L: Layout>(layout: &L, folder: &str, id: &str) -> Full {
-    let files = layout.files();
-    let Ok(Some(dir)) = files.folder(&layout.message_dir(folder, id)) else {
-        return full(&[], 0);
-    };
-    let parts = files.folder(&layout.part_root(folder, id)).ok().flatten();
-    let reader = Reader {
-        messages: &dir,
-        parts: parts.as_ref(),
-    };
-    let mut newest = 0;
-    let state = |message: &String| {
-        let mut marks = Marks::default();
-        if let Some(stat) = dir.stat(message) {
-            marks.add(&stat);
-        }
-        reader.parts_state(message, &mut marks);
-        newest = newest.max(marks.newest());
-        marks.finish().0
-    };
-    let states: Vec<u64> = dir.ids(&mut Vec::new()).iter().map(state).collect();
-    full(&states, newest)
-}
-
-fn full(states: &[u64], newest: i64) -> Full {
-    let mut marks = Marks::default();
-    marks.put(&states);
-    Full {
-        mark: marks.finish().0,
-        newest,
-    }
+/// The states of a session's messages as [`Reader::read`] would see them.
+pub(super) fn states<L: Layout>(layout: &L, folder: &str, id: &str) -> States {
+    let opened = Reader::open(layout, (folder, id), &mut Vec::new());
+    opened.map_or_else(Vec::new, |(reader, ids)| reader.look(ids).states)
 }

@@ -1,24 +1,28 @@
 //! Marks of sessions in a file storage.
 //!
-//! Files are written in place, which changes no folder, so that each has to be looked at: 2 µs a file. A session of
-//! which nothing has changed for a while is told by its own record and its folder of messages; that its files are old
-//! is looked at once. For one at work a mark stands for the state of all its files; it holds for [`REUSED_MS`], and the
-//! first one is learnt from what the reading of the session sees, so that nothing is looked at twice.
+//! Files are written in place, which changes no folder, so that each has to be looked at: 2 µs a file. A mark stands for
+//! the state of all files of a session. Of one of which nothing has changed for a while it holds for [`CLOSE_MS`] as
+//! long as its own record and its folder of messages stay as they are; of one at work for [`REUSED_MS`]. The first one
+//! is learnt from what the reading of the session sees, so that nothing is looked at twice.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use filrouge_types::Clock;
 
-use super::tree::{Marks, lock};
+use super::tree::lock;
+use super::tree_state::{Marks, State, of_all};
 use crate::Stamp;
 
-/// A session of whose files none has changed for so long is no longer written to in place: an answer makes new
+/// A session of whose files none has changed for so long is hardly written to in place any more: an answer makes new
 /// messages.
 const QUIET_MS: i64 = 15 * 60 * 1000;
 
 /// For so long a mark of all files is not looked at again; new data is to be seen within a second.
 const REUSED_MS: i64 = 400;
+
+/// For so long it is believed of a quiet session that no file of it was written in place.
+const CLOSE_MS: i64 = 5 * 60 * 1000;
 
 /// The state of all files of a session's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +30,17 @@ pub(super) struct Full {
     pub(super) mark: u64,
     /// When the newest of them was changed, milliseconds since 1970.
     pub(super) newest: i64,
+}
+
+impl Full {
+    pub(super) fn of(states: &[(String, State)]) -> Self {
+        let newest = states.iter().map(|(_, state)| state.newest).max();
+        let numbers = states.iter().map(|(id, state)| (&**id, state.stamp.0));
+        Self {
+            mark: of_all(numbers),
+            newest: newest.unwrap_or(0),
+        }
+    }
 }
 
 /// The last mark of a session at work.
@@ -52,28 +67,29 @@ impl Stamps {
         Self { clock, kept }
     }
 
-    /// Whether what was changed last at `newest` was left alone since.
-    pub(super) fn is_quiet(&self, newest: i64) -> bool {
-        newest < self.clock.now().as_micros().div_euclid(1000) - QUIET_MS
+    /// Milliseconds since 1970.
+    pub(super) fn now(&self) -> i64 {
+        self.clock.now().as_millis()
     }
 
     /// The mark of a session; `outer` has seen its record and its folder of messages, `full` looks at all files.
     pub(super) fn stamp(&self, id: &str, outer: Marks, full: impl Fn() -> Full) -> Stamp {
-        let now = self.clock.now().as_micros().div_euclid(1000);
-        let is_old = |newest: i64| newest < now - QUIET_MS;
+        let now = self.now();
+        let is_old = |newest| is_quiet(newest, now);
         let outer_is_old = is_old(outer.newest());
         let outer = outer.finish();
         let mut looked = None;
         if outer_is_old {
             let kept = lock(&self.kept).get(id).and_then(|kept| {
-                let same = kept.outer == outer;
-                kept.full.filter(|_| same)
+                let holds = (0..CLOSE_MS).contains(&(now - kept.at));
+                kept.full.filter(|_| holds && kept.outer == outer)
             });
-            if is_old(kept.unwrap_or_else(|| *looked.insert(full())).newest) {
-                if let Some(seen) = looked {
+            let seen = kept.unwrap_or_else(|| *looked.insert(full()));
+            if is_old(seen.newest) {
+                if looked.is_some() {
                     self.keep(id, outer, seen, now);
                 }
-                return outer;
+                return of_quiet(outer, seen);
             }
         }
         let (number, known) = match lock(&self.kept).get(id) {
@@ -136,7 +152,18 @@ impl Stamps {
     }
 }
 
-/// Never a mark of a quiet session: one of those has no number.
+/// Whether what was changed last at `newest` was left alone since.
+pub(super) const fn is_quiet(newest: i64, now: i64) -> bool {
+    newest < now - QUIET_MS
+}
+
+/// The mark of a quiet session.
+const fn of_quiet(outer: Stamp, full: Full) -> Stamp {
+    let salt = full.mark.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    Stamp(outer.0 ^ salt, outer.1 ^ full.mark)
+}
+
+/// The mark of a session at work.
 fn numbered(outer: Stamp, number: u64) -> Stamp {
     let salt = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Stamp(outer.0 ^ salt, outer.1.wrapping_add(salt))

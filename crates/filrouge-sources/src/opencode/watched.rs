@@ -13,13 +13,14 @@ use filrouge_types::Clock;
 use super::database::{self, Database};
 use super::open::{Lying, Tree};
 use super::stored::Kind;
-use super::tree::{Marks, lock};
+use super::tree::lock;
+use super::tree_state::Marks;
 use super::{Generation, OpenCode};
 use crate::files::canonical;
 use crate::later::LOOK_AGAIN;
 use crate::{
-    Conversation, Listing, LoadedSession, ReadError, Scan, Since, SkipReason, Skipped, Source,
-    SourceError, Stamp,
+    Conversation, Listing, LoadedSession, Look, ReadError, ReadMessages, Scan, Since, SkipReason,
+    Skipped, Source, SourceError, Stamp,
 };
 
 /// The generations there can be, the newest first.
@@ -293,10 +294,10 @@ impl Source for Watched {
         self.of(id)?.lasting(id)
     }
 
-    fn since(&self, known: &[(&str, Stamp)]) -> Result<Vec<Since>, SourceError> {
+    fn since(&self, known: &[(&str, Stamp)], look: Look) -> Result<Vec<Since>, SourceError> {
         let (storages, merged) = self.now()?;
         if let [one] = storages.as_slice() {
-            return one.source.since(known);
+            return one.source.since(known, look);
         }
         let mut all = vec![Since::Changed; known.len()];
         for (number, storage) in storages.iter().enumerate() {
@@ -307,13 +308,18 @@ impl Source for Watched {
             if own.is_empty() {
                 continue;
             }
-            for (place, since) in places.into_iter().zip(storage.source.since(&own)?) {
+            for (place, since) in places.into_iter().zip(storage.source.since(&own, look)?) {
                 if let Some(slot) = all.get_mut(place) {
                     *slot = since;
                 }
             }
         }
         Ok(all)
+    }
+
+    fn overlooks(&self) -> bool {
+        let storages = self.place.storages(self.generation);
+        storages.is_ok_and(|(all, _)| all.iter().any(|one| one.source.overlooks()))
     }
 
     fn whole(&self) -> Option<Stamp> {
@@ -329,6 +335,10 @@ impl Source for Watched {
 
     fn conversation(&self, id: &str) -> Result<Conversation, ReadError> {
         self.of(id)?.conversation(id)
+    }
+
+    fn read_since(&self, id: &str, known: &HashMap<&str, u64>) -> Result<ReadMessages, ReadError> {
+        self.of(id)?.read_since(id, known)
     }
 
     fn scan(&self, scan: &Scan<'_>) -> Result<(), SourceError> {

@@ -59,6 +59,7 @@ impl World {
             session_id: Some(id.parse().unwrap()),
             title: Some(format!("about {id}").into()),
             project_id: None,
+            team_id: None,
             parent_session_id: None,
             metadata,
         };

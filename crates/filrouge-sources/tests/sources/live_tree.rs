@@ -59,10 +59,14 @@ fn a_listing_follows_the_files() {
 }
 
 /// A clock that a test sets; it begins at the machine's time.
-struct Later(AtomicI64);
+pub(crate) struct Later(AtomicI64);
 
 impl Later {
-    fn pass(&self, millis: i64) {
+    pub(crate) const fn by(millis: i64) -> Self {
+        Self(AtomicI64::new(millis))
+    }
+
+    pub(crate) fn pass(&self, millis: i64) {
         self.0.fetch_add(millis, Ordering::SeqCst);
     }
 }
@@ -138,7 +142,7 @@ fn a_session_that_has_been_quiet_is_told_by_its_record_and_its_messages_alone() 
 }
 
 /// Gives a file or folder an old time.
-fn age(path: &std::path::Path, minutes: u64) {
+pub(crate) fn age(path: &std::path::Path, minutes: u64) {
     let now = u64::try_from(SystemClock.now().as_micros() / 1_000_000).unwrap();
     let then = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now - 60 * minutes);
     let file = fs::File::open(path).unwrap();

@@ -20,6 +20,8 @@ pub(super) struct Hit {
     pub(super) met: u64,
     /// How many terms.
     pub(super) count: u32,
+    /// [`Candidate::whole`](filrouge_store::text_index::Candidate::whole).
+    pub(super) whole: bool,
 }
 
 /// What is asked, with the parts of words of its literals.
@@ -70,6 +72,7 @@ impl Asked {
             document,
             met: 0,
             count: 0,
+            whole: false,
         };
         let holds = |literal: &Literal| literal.listed.iter().all(|l| spellings::has(words, l));
         for (at, term) in self.terms.iter().enumerate() {
@@ -122,12 +125,26 @@ impl Asked {
         };
         let met = (0..self.terms.len()).fold(0, |met, at| met | bit(at));
         let count = u32::try_from(self.terms.len()).unwrap_or(u32::MAX);
+        let whole = self.whole(postings)?;
         let hit = |document| Hit {
             document,
             met,
             count,
+            whole: whole.binary_search(&document).is_ok(),
         };
         Ok(kept.into_iter().map(hit).collect())
+    }
+
+    /// The documents that have all literals of all terms as whole words, where each term has but one.
+    fn whole(&self, postings: &Postings<'_>) -> Result<Vec<DocumentNo>, Failure> {
+        let mut words = Vec::new();
+        for term in &self.terms {
+            match term.as_slice() {
+                [literal] if !literal.whole.is_empty() => words.extend_from_slice(&literal.whole),
+                _ => return Ok(Vec::new()),
+            }
+        }
+        postings.all_of(&words)
     }
 
     fn some_met(&self, postings: &Postings<'_>) -> Result<Vec<Hit>, Failure> {
@@ -156,6 +173,7 @@ fn joined(hits: &[Hit], found: &[DocumentNo], bit: u64) -> Vec<Hit> {
             document: *document,
             met: known.map_or(0, |hit| hit.met) | bit,
             count: known.map_or(0, |hit| hit.count) + 1,
+            whole: false,
         });
     }
     both.extend(before);

@@ -84,6 +84,7 @@ pub(super) fn find(
     }
     let with_met = |(hit, candidate): (Hit, Candidate)| Candidate {
         met: hit.met,
+        whole: hit.whole,
         ..candidate
     };
     Ok(found.into_iter().map(with_met).collect())

@@ -259,7 +259,9 @@ fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
 fn look(conn: &Connection, path: &Path) -> Result<Found, Failure> {
     let foreign = || {
         let what = format!("{} is not a search index of filrouge", path.display());
-        Failure::new(ErrorCode::Invalid, what).with_hint("choose another path for the index")
+        Failure::new(ErrorCode::Invalid, what).with_hint(
+            "delete it if it is an index that was damaged, or choose another path for the index",
+        )
     };
     let tx = conn.unchecked_transaction().map_err(failure)?;
     let pragma = |name| tx.pragma_query_value(None, name, |row| row.get::<_, i64>(0));

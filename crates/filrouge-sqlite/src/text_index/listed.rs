@@ -264,5 +264,6 @@ fn candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
         kind: row.get(2)?,
         created: row.get(3)?,
         met: 0,
+        whole: false,
     })
 }

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::postings;
 use super::rows::all;
 use super::spellings;
-use super::words::{WordPart, number, parts};
+use super::words::{WordPart, each_word, number, parts};
 use crate::error::failure;
 
 /// What more words have tells too little: to read all their postings takes as long as to look through documents.
@@ -20,12 +20,16 @@ pub(super) struct Literal {
     parts: Vec<WordPart>,
     /// The parts as they stand in lists of words.
     pub(super) listed: Vec<Vec<u8>>,
+    /// The numbers of the words it is made of.
+    pub(super) whole: Vec<u64>,
 }
 
 impl Literal {
     pub(super) fn of(literal: &str) -> Self {
-        let parts = parts(literal);
+        let (parts, mut whole) = (parts(literal), Vec::new());
+        each_word(literal, &mut |word| whole.push(number(word)));
         Self {
+            whole,
             listed: parts.iter().map(WordPart::listed).collect(),
             parts,
         }
@@ -111,6 +115,23 @@ impl Postings<'_> {
         }
         postings::settle(documents);
         Ok(())
+    }
+
+    /// The documents that have all of these words.
+    pub(super) fn all_of(&self, words: &[u64]) -> Result<Vec<DocumentNo>, Failure> {
+        let (mut kept, mut list) = (Vec::new(), Vec::new());
+        for (at, word) in words.iter().enumerate() {
+            list.clear();
+            self.read(&[*word], &mut list)?;
+            match at {
+                0 => std::mem::swap(&mut kept, &mut list),
+                _ => postings::intersect(&mut kept, &list),
+            }
+            if kept.is_empty() {
+                break;
+            }
+        }
+        Ok(kept)
     }
 
     /// All documents of the shard that do not wait.

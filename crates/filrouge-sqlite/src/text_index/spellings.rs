@@ -146,7 +146,7 @@ pub(super) fn with(
     parts: &[&WordPart],
 ) -> Result<Vec<Vec<u64>>, Failure> {
     let listed: Vec<Vec<u8>> = parts.iter().map(|part| part.listed()).collect();
-    let finders: Vec<memmem::Finder<'_>> = listed.iter().map(|l| memmem::Finder::new(l)).collect();
+    let finders: Vec<memmem::Finder<'_>> = listed.iter().map(memmem::Finder::new).collect();
     let mut found = vec![Vec::new(); parts.len()];
     let sql = "SELECT words FROM spelling WHERE shard = ?1 AND level = ?2";
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;

@@ -1,6 +1,6 @@
 //! The words that a text is found by: what holds a literal holds words that the literal is part of.
 //!
-//! Words are the longest runs of letters and digits, and the longest runs of other characters that are no white space; of
+//! Words are the longest runs of letters, digits and `_`, and the longest runs of other characters that are no white space; of
 //! Chinese, Japanese and Korean each character and each pair. A longer run than [`WORD`] is cut into words that overlap. A
 //! word goes by a number of 63 bits; words that are not alike may have the same one: whoever finds by them looks again.
 
@@ -24,7 +24,7 @@ enum Class {
 
 fn class(c: char) -> Class {
     match c {
-        'a'..='z' | 'A'..='Z' | '0'..='9' => Class::Letters,
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '_' => Class::Letters,
         '\u{1F}' => Class::Space,
         '\0'..='\u{7F}' if !c.is_whitespace() => Class::Signs,
         c if c.is_whitespace() => Class::Space,
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(
             words("ask_user(x) -> [é1]\u{1f}中文a"),
             [
-                "ask", "_", "user", "(", "x", ")", "->", "[", "é1", "]", "中", "文", "中文", "a"
+                "ask_user", "(", "x", ")", "->", "[", "é1", "]", "中", "文", "中文", "a"
             ]
         );
         let long = "x".repeat(65);
@@ -236,9 +236,9 @@ mod tests {
     fn what_stands_between_others_is_a_whole_word() {
         let part = |text: &str, begins, ends| WordPart::new(text, begins, ends);
         assert_eq!(
-            parts("foo_bar"),
+            parts("foo.bar"),
             [
-                part("_", true, true),
+                part(".", true, true),
                 part("bar", true, false),
                 part("foo", false, true)
             ]

@@ -108,6 +108,7 @@ impl Held {
                 kind: document.kind,
                 created: document.created,
                 met: 0,
+                whole: false,
             };
             let passes = query.reach.holds(shard) && query.takes(&candidate);
             passes.then_some((candidate, document.folded.as_str()))

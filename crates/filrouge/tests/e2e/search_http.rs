@@ -264,6 +264,9 @@ fn what_is_wrong_is_pointed_at() {
         (&[("q", "/(a{1000}){1000}/")], "character"),
         (&[("q", "gate"), ("since", "yesterday")], "since"),
         (&[("q", "gate"), ("limit", "501")], "limit"),
+        (&[("q", "gate"), ("agent", "")], "agent is empty"),
+        (&[("q", "gate"), ("tool", " ")], "tool is empty"),
+        (&[("q", "gate \"  \"")], "character 6"),
         (&[("q", "gate"), ("mode", "none")], "mode"),
         (&[("q", "gate"), ("verbose", "1")], "verbose"),
         (&[("similar", " ")], "empty"),
@@ -271,6 +274,20 @@ fn what_is_wrong_is_pointed_at() {
         let told = ask(&client, asked).fails(422, "invalid");
         let detail = told["detail"].as_str().unwrap();
         assert!(detail.contains(tells), "{asked:?}: {detail}");
+    }
+    // A cursor that somebody has made is answered, or refused: it is no fault of the server's.
+    let words: Vec<&str> = cursor.splitn(7, '.').collect();
+    for place in 2..6 {
+        for number in [i64::MIN, -1, 0, i64::MAX] {
+            let (mut forged, number) = (words.clone(), number.to_string());
+            forged[place] = &number;
+            let forged = forged.join(".");
+            let reply = ask(
+                &client,
+                &[("q", "gate"), ("limit", "1"), ("cursor", &forged)],
+            );
+            assert!(matches!(reply.status, 200 | 422), "{forged}: {reply:?}");
+        }
     }
     for asked in [
         &[("q", "gate"), ("session_id", "nowhere")][..],

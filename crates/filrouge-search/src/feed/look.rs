@@ -1,0 +1,186 @@
+//! What has become of the sessions of an index: a quick look at all, a close one at those that had none for a while.
+
+use std::time::{Duration, Instant};
+
+use filrouge_sources::{Look, Since, Stamp};
+use filrouge_types::{Failure, Timestamp};
+
+use super::rounds::{AGAIN, CLOSE, GROUPS, Rounds, group};
+use super::source_index::{SourceIndex, locked};
+use super::step::STEP;
+use super::validate::{Checked, unlisted};
+
+/// So many groups a background look takes together.
+const TOGETHER: usize = 8;
+
+/// Which sessions are looked at closely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Those that an answer cannot go by any more.
+    Answer,
+    /// Some of those that it soon could not.
+    Round,
+    /// All.
+    All,
+}
+
+impl Due {
+    const fn age(self) -> Duration {
+        match self {
+            Self::Answer => CLOSE,
+            Self::Round => AGAIN,
+            Self::All => Duration::ZERO,
+        }
+    }
+}
+
+/// What a look has found.
+#[derive(Default)]
+pub(super) struct Looked {
+    /// What has become of each session.
+    pub(super) since: Vec<Since>,
+    /// The groups that were looked at closely and in which something had changed: they are as the index has them once it
+    /// was brought in.
+    pub(super) owed: Vec<usize>,
+}
+
+impl SourceIndex {
+    /// Looks at sessions that had these marks, at a moment.
+    pub(super) fn look(
+        &self,
+        known: &[(&str, Stamp)],
+        due: Due,
+        now: Timestamp,
+    ) -> Result<Looked, Failure> {
+        if !self.source.overlooks() {
+            let since = self.since(known, Look::Quick)?;
+            return Ok(Looked {
+                since,
+                owed: Vec::new(),
+            });
+        }
+        let groups = locked(&self.rounds).due(now, due.age());
+        let mut all: Vec<Option<Since>> = vec![None; known.len()];
+        let mut owed = Vec::new();
+        let began = Instant::now();
+        let together = match due {
+            Due::Round => TOGETHER,
+            Due::Answer | Due::All => groups.len().max(1),
+        };
+        for some in groups.chunks(together) {
+            if due == Due::Round && began.elapsed() >= STEP {
+                break;
+            }
+            owed.extend(self.look_closely(known, some, &mut all, now)?);
+        }
+        let rest = all.iter().zip(known).filter(|(since, _)| since.is_none());
+        let rest: Vec<_> = rest.map(|(_, one)| *one).collect();
+        let mut quick = self.since(&rest, Look::Quick)?.into_iter();
+        let since = all
+            .into_iter()
+            .map(|since| since.or_else(|| quick.next()).unwrap_or(Since::Changed))
+            .collect();
+        Ok(Looked { since, owed })
+    }
+
+    /// Looks at the sessions of some groups; which groups have changed. The others are noted.
+    fn look_closely(
+        &self,
+        known: &[(&str, Stamp)],
+        groups: &[usize],
+        all: &mut [Option<Since>],
+        now: Timestamp,
+    ) -> Result<Vec<usize>, Failure> {
+        let mut wanted = [false; GROUPS];
+        for group in groups {
+            if let Some(one) = wanted.get_mut(*group) {
+                *one = true;
+            }
+        }
+        let own = |(_, (id, _)): &(usize, &(&str, Stamp))| {
+            wanted.get(group(id)).copied().unwrap_or_default()
+        };
+        let (places, own): (Vec<_>, Vec<_>) = known.iter().enumerate().filter(own).unzip();
+        let own: Vec<(&str, Stamp)> = own.into_iter().copied().collect();
+        let mut changed = Vec::new();
+        for ((place, (id, _)), since) in places.iter().zip(&own).zip(self.since(&own, Look::Close)?)
+        {
+            if since == Since::Changed {
+                changed.push(group(id));
+            }
+            if let Some(slot) = all.get_mut(*place) {
+                *slot = Some(since);
+            }
+        }
+        let mut rounds = locked(&self.rounds);
+        for group in groups.iter().filter(|group| !changed.contains(group)) {
+            rounds.found(*group, now);
+        }
+        Ok(changed)
+    }
+
+    fn since(&self, known: &[(&str, Stamp)], look: Look) -> Result<Vec<Since>, Failure> {
+        if known.is_empty() {
+            return Ok(Vec::new());
+        }
+        let since = self.source.since(known, look);
+        since.map_err(|why| unlisted(&why))
+    }
+
+    /// The sessions of what was found out that stand before `taken` have been brought in.
+    pub(super) fn brought_in(&self, checked: &Checked, taken: usize) {
+        let is_left = |at: usize, id: &str| at >= taken || self.is_unmarked(id);
+        let todo = checked.todo.iter().map(|todo| &*todo.header.id).enumerate();
+        let left = todo.filter(|(at, id)| is_left(*at, id));
+        let left: Vec<usize> = left.map(|(_, id)| group(id)).collect();
+        let mut rounds = locked(&self.rounds);
+        for group in checked.owed.iter().filter(|group| !left.contains(group)) {
+            rounds.found(*group, checked.known.as_of);
+        }
+    }
+
+    /// The position that the index is to note, if there is another one.
+    pub(super) fn position(&self, noted: &Rounds) -> Option<Vec<u8>> {
+        let rounds = locked(&self.rounds);
+        rounds.is_news(noted).then(|| rounds.position())
+    }
+
+    /// Looks closely at some of the sessions that had no close look for a while, in a step; whether there were some.
+    ///
+    /// # Errors
+    /// Of the index, and of a source that cannot be listed or does not answer.
+    pub fn go_round(&self) -> Result<bool, Failure> {
+        let now = self.clock.now();
+        if !self.source.overlooks() || locked(&self.rounds).due(now, Due::Round.age()).is_empty() {
+            return Ok(false);
+        }
+        self.look_again(Due::Round)
+            .map(|_| true)
+            .inspect_err(|why| self.note(why))
+    }
+
+    /// Notes for other processes what was looked at closely, unless one of them feeds the index.
+    pub fn remember(&self) {
+        if let Err(why) = self.try_remember() {
+            self.note(&why);
+        }
+    }
+
+    fn try_remember(&self) -> Result<(), Failure> {
+        let Some(checked) = self.last() else {
+            return Ok(());
+        };
+        let Some(position) = self
+            .position(&checked.noted)
+            .filter(|_| self.source.overlooks())
+        else {
+            return Ok(());
+        };
+        if let Some(_feeding) = self.feeding()? {
+            let noted = self.index.apply(&[], Some(&position));
+            self.changed();
+            noted?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! Nothing is learnt of credentials by asking for parts of them, and no embedder is given any.
+
+use std::sync::{Arc, Mutex};
+
+use filrouge_search::embed::{EmbedError, Embedder, Hashing, fill};
+use filrouge_search::{Ask, Mode};
+use filrouge_sources::Role;
+use filrouge_store::text_index::memory::MemoryIndex;
+use filrouge_store::text_index::{
+    Gone, IndexUpdate, NewDocument, SessionEntry, SessionUpdate, Shard, TextIndex,
+};
+
+use super::find_meaning::{ask, similar, text, world};
+
+fn key() -> String {
+    format!("sk-ant-api03-{}-AAAA", "QzXw7Kp2Lm9Vt4Rb8Nc1".repeat(4))
+}
+
+#[test]
+fn find_no_beginning_of_a_key() {
+    let key = key();
+    let leaked = format!("the quince has the key {key} now");
+    let answered = format!("use {key}, then");
+    let asks = vec![
+        text("a", Role::User, &leaked),
+        text("b", Role::Assistant, &answered),
+    ];
+    let world = world(vec![
+        ("leaky", asks),
+        ("other", vec![text("a", Role::User, "pears and medlars")]),
+    ]);
+    let without = world.searcher.clone().with_embedder(None);
+    let forms = |query: &str| {
+        [
+            ask(query, Mode::Words),
+            ask(query, Mode::Meaning),
+            ask(query, Mode::Both),
+            similar(query),
+        ]
+    };
+    let answer = |ask: &Ask, masked: bool| {
+        let mask = |mask: bool| Ask {
+            mask,
+            ..ask.clone()
+        };
+        let found = without.search(&mask(masked), &|| false).unwrap();
+        let texts = found.sessions.iter().flat_map(|hit| &hit.excerpts);
+        assert!(!masked || texts.clone().all(|one| !one.text.contains("QzXw7Kp2")));
+        (found.total_sessions, found.total_matches, found.exact)
+    };
+    let (right, wrong) = ("sk-ant-api03-QzXw7Kp2", "sk-ant-api03-QzXw7Kp3");
+    for parts in [(right, wrong), ("QzXw7Kp2Lm9", "QzXw7Kp2Lm8")] {
+        for (right, wrong) in forms(parts.0).iter().zip(&forms(parts.1)) {
+            assert_eq!(answer(right, true), answer(wrong, true), "{right:?}");
+            assert_eq!(answer(right, true).0, 0, "{right:?}");
+            assert_eq!(answer(right, false).0, 1, "{right:?}");
+        }
+        // Beside words that are there the order and the numbers are the same, too.
+        let beside = |part: &str| forms(&format!("quince medlars {part}"));
+        for (right, wrong) in beside(parts.0).iter().zip(&beside(parts.1)) {
+            let ids = |ask: &Ask| {
+                let found = without.search(
+                    &Ask {
+                        mask: true,
+                        ..ask.clone()
+                    },
+                    &|| false,
+                );
+                let hits = found.unwrap().sessions.into_iter();
+                hits.map(|hit| hit.session.id).collect::<Vec<_>>()
+            };
+            assert_eq!(ids(right), ids(wrong), "{right:?}");
+            assert_eq!(answer(right, true), answer(wrong, true), "{right:?}");
+        }
+    }
+    for form in forms("quince key") {
+        assert_eq!(answer(&form, true).0, 1, "{form:?}");
+    }
+}
+
+/// Keeps what it was given.
+#[derive(Default)]
+struct Listening(Mutex<Vec<String>>);
+
+impl Embedder for Listening {
+    fn id(&self) -> &str {
+        "listening"
+    }
+
+    fn dimensions(&self) -> usize {
+        Hashing.dimensions()
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let given = texts.iter().map(|text| (*text).to_owned());
+        self.0.lock().unwrap().extend(given);
+        Hashing.embed(texts)
+    }
+}
+
+#[test]
+fn find_by_meaning_without_giving_credentials_away() {
+    let (index, listening) = (MemoryIndex::default(), Arc::new(Listening::default()));
+    let said = format!("here: {} is it", key());
+    let message = text("a", Role::User, &said);
+    let spoken = filrouge_search::Spoken::of(&message);
+    let document = NewDocument {
+        key: "a".into(),
+        unit: 0,
+        kind: spoken.kind(),
+        created: 0,
+        digest: 0,
+        folded: spoken.folded(),
+        body: spoken.encode(),
+    };
+    let update = SessionUpdate {
+        shard: Shard {
+            realm: Box::default(),
+            owner: Box::default(),
+        },
+        entry: SessionEntry {
+            key: "s".into(),
+            stamp: [1, 1],
+            updated: 0,
+            project: None,
+        },
+        gone: Gone::All,
+        documents: vec![document],
+    };
+    index.apply(&[IndexUpdate::Session(update)], None).unwrap();
+    assert_eq!(fill(&index, &*listening, 10), Ok(1));
+    let world = world(vec![("s", vec![text("a", Role::User, "pears")])]);
+    let searcher = world.searcher.clone();
+    let searcher = searcher.with_embedder(Some(listening.clone()));
+    let question = similar(&format!("what is {} for", key()));
+    searcher.search(&question, &|| false).unwrap();
+    // Of nothing but a credential nothing is left to embed.
+    searcher.search(&similar(&key()), &|| false).unwrap();
+    let given = listening.0.lock().unwrap().clone();
+    assert_eq!(given, ["here:  is it", "what is  for"]);
+}

@@ -1,0 +1,74 @@
+//! What `filrouge doctor` says of the ledger's search index: where it is, and what keeps it from being fast.
+
+use std::sync::Arc;
+
+use filrouge_postgres::text_index::PostgresIndex;
+use filrouge_store::Keyring;
+use tokio::runtime::Handle;
+
+use crate::config::{Config, PostgresUrl, StoreUrl};
+use crate::ledger_index::{file_of, place};
+
+/// How searches in the ledger are answered.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SearchStanding {
+    detail: String,
+    hint: Option<&'static str>,
+}
+
+impl SearchStanding {
+    /// Looks for the index, and changes nothing; `None` for a store in memory.
+    ///
+    /// # Errors
+    /// When there is one that does not answer.
+    pub(super) async fn look(config: &Config) -> anyhow::Result<Option<Self>> {
+        if !config.search.index.on.value {
+            let detail = "search.index is false: everything is looked through".to_owned();
+            return Ok(Some(Self { detail, hint: None }));
+        }
+        let lacks = match &config.store.value {
+            StoreUrl::Memory => return Ok(None),
+            StoreUrl::Sqlite(path) if !file_of(path).exists() => {
+                return Ok(Some(Self {
+                    detail: "no index yet: everything is looked through".to_owned(),
+                    hint: Some("`filrouge serve` makes it, and `filrouge index update`"),
+                }));
+            }
+            StoreUrl::Sqlite(_) => None,
+            StoreUrl::Postgres(url) => lacks(url).await?,
+        };
+        let place = place(&config.store.value);
+        Ok(Some(match lacks {
+            None => Self {
+                detail: place,
+                hint: None,
+            },
+            Some(lacks) => Self {
+                detail: format!(
+                    "{place}: searches look through all of an owner's documents: {lacks}"
+                ),
+                hint: Some(
+                    "let the role that owns the schema have CREATE on the database, then `filrouge index rebuild --source ledger`",
+                ),
+            },
+        }))
+    }
+
+    pub(super) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    pub(super) fn hint(&self) -> Option<String> {
+        self.hint.map(str::to_owned)
+    }
+}
+
+/// What keeps PostgreSQL from finding texts by their trigrams.
+async fn lacks(url: &PostgresUrl) -> anyhow::Result<Option<String>> {
+    // It reads no data that is authenticated.
+    let options = url.options(Arc::new(Keyring::single([0; 32])))?;
+    let runtime = Handle::current();
+    let asked =
+        tokio::task::spawn_blocking(move || PostgresIndex::open(&options, &runtime)?.lacks());
+    Ok(asked.await??)
+}

@@ -1,0 +1,56 @@
+//! What `filrouge doctor` says of searches.
+
+use filrouge_testbed::Database;
+
+use crate::search_http::turn;
+use crate::world::World;
+
+fn told(world: &World) -> (String, Option<String>) {
+    let report = world.json(&["doctor"]);
+    let mut checks = report["checks"].as_array().unwrap().iter();
+    let check = checks.find(|check| check["name"] == "search").unwrap();
+    assert_eq!(check["ok"], true, "{check}");
+    let text = |name: &str| check[name].as_str().map(str::to_owned);
+    (text("detail").unwrap(), text("hint"))
+}
+
+#[test]
+fn of_a_file() {
+    let world = World::on_sqlite();
+    let without = [
+        ("FILROUGE_LISTEN", "127.0.0.1:0"),
+        ("FILROUGE_SEARCH_INDEX", "false"),
+    ];
+    let server = world.serve_where(&without, &[]);
+    turn(&server.client(), "s", "r", ("a lantern", "lit"));
+    server.stop();
+    let file = world.path("data/filrouge/filrouge.db.index");
+    let (detail, hint) = told(&world);
+    assert!(detail.contains("no index yet") && hint.unwrap().contains("index update"));
+    assert!(!file.exists(), "who looks makes none");
+    world.ok(&["index", "update", "--source", "ledger"]);
+    assert_eq!(told(&world), (file.display().to_string(), None));
+    let mut off = world.command(&["doctor"]);
+    off.env("FILROUGE_SEARCH_INDEX", "false");
+    let off = crate::world::finish(off, "doctor").stdout;
+    assert!(off.contains("search.index is false"), "{off}");
+}
+
+/// A database whose owner may not make extensions: searches are slow there, and nothing else tells whoever runs it.
+#[test]
+fn of_a_database_without_extensions() {
+    let database = Database::new();
+    let role = format!("maker_{}", database.name());
+    database.sql(&format!(
+        "CREATE ROLE {role} LOGIN; CREATE SCHEMA filrouge AUTHORIZATION {role}"
+    ));
+    let url = database.url().replace("postgres@", &format!("{role}@"));
+    let world = World::at(&url, "buffered");
+    let server = world.serve();
+    turn(&server.client(), "s", "r", ("a lantern", "lit"));
+    server.stop();
+    let (detail, hint) = told(&world);
+    assert!(detail.contains("pg_trgm"), "{detail}");
+    assert!(hint.unwrap().contains("CREATE on the database"));
+    database.sql(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}"));
+}

@@ -1,0 +1,39 @@
+//! What takes long costs its caller's time: who goes away leaves no work behind.
+
+use std::io::Write;
+
+use crate::limits::{connect, metric, until};
+use crate::search_http::{ask, found, target, turn};
+use crate::world::World;
+
+/// Every state of it is alive all the time: of the text below minutes.
+const HEAVY: &str = "[a-d][a-p ]{0,8000}[q-z]{2}";
+
+#[test]
+fn who_goes_away_leaves_no_work_behind() {
+    let world = World::new();
+    let settings = [
+        ("FILROUGE_LISTEN", "127.0.0.1:0"),
+        ("FILROUGE_LIMITS_LARGE_ANSWERS", "1"),
+    ];
+    let server = world.serve_where(&settings, &[]);
+    let client = server.client();
+    let text = "abcdefgh ijklmnop ".repeat(60_000);
+    turn(&client, "long", "r", ("a lantern", &text));
+    assert_eq!(found(&client, &[("q", "lantern")]), ["long"]);
+    for _ in 0..3 {
+        let mut stream = connect(&server);
+        let target = target(&[("regex", HEAVY)]);
+        let head = format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        // This one asks, too.
+        let in_flight = || metric(&client, "filrouge_http_requests_in_flight");
+        until("the search has begun", || in_flight() >= 2.0);
+        drop(stream);
+        until("nobody waits for it any more", || in_flight() < 2.0);
+    }
+    // There is one place for all searches.
+    assert_eq!(found(&client, &[("q", "lantern")]), ["long"]);
+    ask(&client, &[("regex", "lan.ern$")]).is(200);
+    server.stop();
+}
