@@ -19,6 +19,7 @@ mod size;
 mod sources;
 mod stats;
 mod streams;
+mod team;
 mod workload;
 
 use std::io::Write;
@@ -95,6 +96,8 @@ enum Workload {
     Decode,
     /// Other programs' histories: lists, histories, statistics, searches, beside sqlite3 and ripgrep
     Sources,
+    /// A team's session of 5,000 messages restored, and the next prompt built of it
+    Team,
     /// Search over indexes: recall, quality, speed, beside a look at everything
     Search(search::Parts),
     /// Random damage to providers' streams: nothing a decoder is given may break it
@@ -183,6 +186,7 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
         Workload::Decode => decode::decode(setup),
         Workload::Sources => sources::sources(setup),
         Workload::Search(parts) => search::search(setup, parts).await,
+        Workload::Team => team::team_session(setup).await,
         other => anyhow::bail!("{other:?} is no single workload"),
     }
 }
@@ -190,7 +194,7 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
 async fn sections(setup: &Setup, command: &Workload, json: bool) -> Result<()> {
     use Workload::{
         Append1, Append32, Calls, Context, Decode, Flat, Hot, Http32, Last20, Postgres, Readall,
-        Search, Size, Sources,
+        Search, Size, Sources, Team,
     };
     let all = [
         Append1,
@@ -209,6 +213,7 @@ async fn sections(setup: &Setup, command: &Workload, json: bool) -> Result<()> {
         Size,
         Decode,
         Sources,
+        Team,
         Search(search::Parts::default()),
     ];
     let chosen = if *command == Workload::All {

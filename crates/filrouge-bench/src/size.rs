@@ -86,6 +86,7 @@ async fn import(product: &Product, prefix: &str, loaded: &LoadedSession) -> Resu
         project_id: foreign.project_id.clone(),
         parent_session_id: parent,
         metadata: Some(foreign.metadata.clone()),
+        team_id: None,
     };
     product
         .engine

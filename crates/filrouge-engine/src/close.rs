@@ -155,7 +155,7 @@ impl Engine {
     }
 }
 
-fn error_parts(error: &ErrorBody) -> Result<RawJson, Failure> {
+pub(crate) fn error_parts(error: &ErrorBody) -> Result<RawJson, Failure> {
     if error.code.is_empty() {
         return Err(Failure::new(
             ErrorCode::Invalid,

@@ -14,6 +14,7 @@ pub mod kpi;
 pub mod live;
 pub mod restore;
 pub mod scopes;
+pub mod spoken;
 pub mod spool;
 pub mod stream;
 pub mod tail;

@@ -22,6 +22,9 @@ pub struct CreateSession {
     /// Its project.
     #[serde(default)]
     pub project_id: Option<ProjectId>,
+    /// Its team (DESIGN §11); no body of a request names it.
+    #[serde(skip)]
+    pub team_id: Option<Box<str>>,
     /// The session that started it.
     #[serde(default)]
     pub parent_session_id: Option<SessionId>,

@@ -83,6 +83,9 @@ impl Engine {
         self.settings
             .limits
             .label(request.title.as_deref(), "title")?;
+        self.settings
+            .limits
+            .label(request.team_id.as_deref(), "team_id")?;
         let session_id = match request.session_id {
             Some(id) => id,
             None => self.random_session_id()?,
@@ -91,6 +94,7 @@ impl Engine {
             session_id,
             parent_session_id: request.parent_session_id,
             project_id: request.project_id,
+            team_id: request.team_id,
             title: request.title,
             metadata: self
                 .hashed(&scope.tenant, request.metadata)

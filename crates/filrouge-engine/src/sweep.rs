@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use filrouge_store::command::{Interrupt, Outcome, Scope, Viewer, Write};
+use filrouge_store::command::{Interrupt, Outcome, SINCE_EVER, Scope, Viewer, Write};
 use filrouge_store::rows::TurnRow;
 use filrouge_types::{Channel, Failure, SessionId, TenantId, Timestamp};
 
@@ -10,8 +10,6 @@ use crate::engine::{Engine, unexpected};
 
 /// Most turns looked at in one sweep.
 const SWEEP_MAX: usize = 100_000;
-/// Later than any sign of life.
-pub(crate) const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 /// Most items of a turn looked at for an open question to a human.
 const ITEMS_MAX: usize = 10_000;
 
@@ -101,7 +99,7 @@ impl Engine {
             let interrupt = Interrupt {
                 session_id: session_id.clone(),
                 turn_id: draft.turn_id,
-                before: if gone { NEVER } else { lapsed },
+                before: if gone { SINCE_EVER } else { lapsed },
                 stream: Some(draft.stream),
             };
             let scope = Scope::new(tenant, Viewer::Operator);

@@ -273,8 +273,8 @@ pub struct Interrupt {
     pub session_id: SessionId,
     /// The turn.
     pub turn_id: TurnId,
-    /// Silence since this moment: of the turn, and of who records it. With [`SINCE_EVER`] whoever holds the session ends
-    /// what was left open before the lease was taken.
+    /// Silence since this moment: of the turn, and of who records it. With [`SINCE_EVER`] whoever holds the session says
+    /// that nobody works at the turn.
     pub before: Timestamp,
     /// The recording that is known to be over: how long the turn was silent does not matter then.
     pub stream: Option<StreamId>,

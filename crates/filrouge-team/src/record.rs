@@ -49,6 +49,13 @@ pub trait Record: Send + Sync {
     /// The ledger's.
     async fn begin(&self, message: &Message) -> Result<Box<dyn Speech>, Failure>;
 
+    /// Keeps what the team works on from now on; `None`: on nothing in particular. It survives a crash like a message.
+    ///
+    /// # Errors
+    /// `limit_exceeded` for one of more than [`TEAM_TASK_BYTES_MAX`](crate::context::TEAM_TASK_BYTES_MAX) bytes, and the
+    /// ledger's: then the one before stays.
+    async fn task(&self, task: Option<&str>) -> Result<(), Failure>;
+
     /// Keeps the state: a human has the floor now, or the session ends. Ends the turn, and writes the snapshot file.
     ///
     /// # Errors
@@ -65,7 +72,7 @@ pub trait Record: Send + Sync {
 /// An agent's message that is being said.
 #[async_trait]
 pub trait Speech: Send {
-    /// More of it has been said. Cheap: it is written at a bounded interval.
+    /// More of it has been said: `text` follows what was said before. Cheap: it is written at a bounded interval.
     ///
     /// # Errors
     /// The ledger's.

@@ -1,6 +1,12 @@
 //! A team and its members.
 
+use std::fmt::Write as _;
 use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use unicode_normalization::UnicodeNormalization as _;
+
+use crate::prompt::Template;
 
 /// A team as its file describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +21,8 @@ pub struct Team {
     pub members: Vec<Member>,
     /// The task that a new session begins with.
     pub task: Option<Box<str>>,
+    /// So many messages of agents may follow one another before a human has the floor.
+    pub max_agent_turns: u32,
 }
 
 /// A member.
@@ -51,7 +59,7 @@ pub struct Command {
     /// The folder it works in; else the current one.
     pub folder: Option<Box<str>>,
     /// How its prompt is written; `None`: the standard way.
-    pub template: Option<Box<str>>,
+    pub template: Option<Template>,
     /// After so long it is ended.
     pub timeout: Duration,
 }
@@ -68,5 +76,132 @@ impl Team {
     #[must_use]
     pub fn member(&self, id: &str) -> Option<&Member> {
         self.members.iter().find(|member| &*member.id == id)
+    }
+
+    /// The member who is called `written`: by name, else by id, without regard to case and width.
+    #[must_use]
+    pub fn find(&self, written: &str) -> Option<&Member> {
+        let key = alike(written);
+        let named = |member: &&Member| alike(&member.name) == key;
+        let by_id = |member: &&Member| alike(&member.id) == key;
+        let mut members = self.members.iter();
+        members
+            .find(named)
+            .or_else(|| self.members.iter().find(by_id))
+    }
+
+    /// The first agent, in the order of the file.
+    #[must_use]
+    pub fn first_agent(&self) -> Option<&Member> {
+        self.members.iter().find(|member| member.is_agent())
+    }
+}
+
+/// Stands for the prompt in an argument.
+pub(crate) const PROMPT: &str = "{prompt}";
+
+impl Command {
+    /// Whether the prompt is part of an argument, rather than on stdin.
+    #[must_use]
+    pub fn takes_argument(&self) -> bool {
+        self.arguments.iter().any(|one| one.contains(PROMPT))
+    }
+}
+
+impl Member {
+    /// Whether it is a command.
+    #[must_use]
+    pub const fn is_agent(&self) -> bool {
+        matches!(self.kind, MemberKind::Agent(_))
+    }
+}
+
+/// The id that a name gives: the name itself when it is of `a-z`, `0-9` and `-` alone; else what of it is, and 8 hex digits
+/// of its SHA-256, so that names which differ in case or script share none.
+#[must_use]
+pub fn id_of(name: &str) -> Box<str> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if !name.is_empty() && name.chars().all(plain) {
+        return name.into();
+    }
+    let mut id = String::new();
+    for c in name.chars().map(|c| c.to_ascii_lowercase()) {
+        if c.is_ascii_alphanumeric() {
+            id.push(c);
+        } else if !id.is_empty() && !id.ends_with('-') {
+            id.push('-');
+        }
+    }
+    if !id.is_empty() && !id.ends_with('-') {
+        id.push('-');
+    }
+    for byte in Sha256::digest(name.as_bytes()).iter().take(4) {
+        // Writing to a string does not fail.
+        let _ = write!(id, "{byte:02x}");
+    }
+    id.into()
+}
+
+/// A name as names are compared: case, width and runs of blanks make no difference, nor do joiners that are not seen.
+pub(crate) fn alike(text: &str) -> String {
+    let seen = text
+        .chars()
+        .filter(|c| !matches!(c, '\u{200c}' | '\u{200d}'));
+    let upper: String = seen.nfkc().flat_map(char::to_uppercase).collect();
+    let folded: String = upper.nfkc().flat_map(char::to_lowercase).nfkc().collect();
+    let mut key = String::with_capacity(folded.len());
+    for word in folded.split_whitespace() {
+        if !key.is_empty() {
+            key.push(' ');
+        }
+        key.push_str(word);
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slugs_are_their_own_ids() {
+        for slug in ["bob", "gpt-5", "a", "-", "42"] {
+            assert_eq!(&*id_of(slug), slug);
+        }
+    }
+
+    #[test]
+    fn other_names_share_no_id() {
+        let names = [
+            "Bob",
+            "BOB",
+            "bob",
+            "Bob ",
+            "Bób",
+            "小红",
+            "小花",
+            "Ada Lovelace",
+            "ada-lovelace",
+        ];
+        let ids: std::collections::BTreeSet<_> = names.iter().map(|name| id_of(name)).collect();
+        assert_eq!(ids.len(), names.len());
+        assert!(id_of("Ada Lovelace").starts_with("ada-lovelace-"));
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        assert!(ids.iter().all(|id| !id.is_empty() && id.chars().all(plain)));
+    }
+
+    #[test]
+    fn names_that_read_alike() {
+        for (one, other) in [
+            ("Bob", "bOB"),
+            ("Ｂｏｂ", "bob"),
+            ("Straße", "STRASSE"),
+            ("Σίσυφος", "ΣΊΣΥΦΟΣ"),
+            ("e\u{301}mile", "Émile"),
+            ("Ada  Lovelace", "ada\u{3000}lovelace"),
+        ] {
+            assert_eq!(alike(one), alike(other), "{one} {other}");
+        }
+        assert_ne!(alike("Bob"), alike("Bobb"));
     }
 }

@@ -12,6 +12,7 @@ mod operation;
 mod sessions;
 mod sources;
 mod stats;
+mod team;
 mod transfer;
 
 use crate::config::SourceName;
@@ -28,6 +29,7 @@ pub(crate) use sources::{
     Install, InstallScope, Mcp, McpClient, Search, SearchMode, SearchOrder, SearchRole, Sources,
 };
 pub(crate) use stats::{KpiEvery, KpiFormat, Stats};
+pub(crate) use team::{Deploy, Team, TeamSnapshots};
 pub(crate) use transfer::{Export, ExportFormat, Import, ImportSource};
 
 /// The system of record for conversations with AI agents.
@@ -36,7 +38,7 @@ pub(crate) use transfer::{Export, ExportFormat, Import, ImportSource};
     name = "filrouge",
     version,
     about,
-    after_help = "Exit codes: 0 done; 1 failed, or `verify` or `doctor` found something wrong; 2 wrong usage, or `verify` cannot tell."
+    after_help = "Exit codes: 0 done; 1 failed, or `verify` or `doctor` found something wrong; 2 wrong usage, or `verify` cannot tell. `team deploy` has more: see its help."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -123,6 +125,9 @@ pub(crate) enum Command {
     Redact(Redact),
     /// Erase whole sessions for good, with a receipt for each; safe to repeat
     Erase(Erase),
+    /// Talk with teams of people and agents
+    #[command(subcommand)]
+    Team(Team),
     /// Check that everything is as it was written
     Verify {
         /// Only this session

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use crate::cli::{
     Cli, Command, Export, ExportFormat, Import, ImportSource, Index, Mcp, Models, Sessions, Stats,
+    Team, TeamSnapshots,
 };
 use crate::config::{Config, Program};
 use crate::exit::Usage;
@@ -17,6 +18,7 @@ mod config_show;
 mod copy;
 mod doctor;
 mod doctor_hot;
+mod doctor_search;
 mod doctor_session;
 mod doctor_spool;
 mod doctor_webhooks;
@@ -52,6 +54,11 @@ mod source_show;
 mod source_stats;
 mod stats;
 mod stats_kpi;
+mod team_deploy;
+mod team_snapshots_export;
+mod team_snapshots_import;
+mod team_snapshots_list;
+mod team_snapshots_show;
 mod verify;
 mod verify_bundle;
 
@@ -109,6 +116,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Audit(what) => audit::run(&config, what).await,
         Command::Redact(what) => redact::run(&config, &what).await,
         Command::Erase(what) => erase::run(&config, &what).await,
+        Command::Team(what) => team(&config, what).await,
         Command::Doctor {
             what: None,
             sessions,
@@ -168,6 +176,22 @@ fn refuse_for_ledger(options: &[(&str, bool)]) -> Result<(), Usage> {
     match options.iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(source::for_other_sources(option)),
         None => Ok(()),
+    }
+}
+
+async fn team(config: &Config, what: Team) -> anyhow::Result<ExitCode> {
+    match what {
+        Team::Deploy(asked) => team_deploy::run(config, asked).await,
+        Team::Snapshots(TeamSnapshots::List { team }) => {
+            team_snapshots_list::run(config, team.as_deref())
+        }
+        Team::Snapshots(TeamSnapshots::Show { path }) => team_snapshots_show::run(config, &path),
+        Team::Snapshots(TeamSnapshots::Import { path, team }) => {
+            team_snapshots_import::run(config, &path, &team).await
+        }
+        Team::Snapshots(TeamSnapshots::Export { id, to }) => {
+            team_snapshots_export::run(config, &id, to).await
+        }
     }
 }
 

@@ -29,6 +29,7 @@ mod search;
 pub(crate) mod sources;
 mod spool;
 mod store;
+mod team;
 mod webhooks;
 
 pub(crate) use access::AccessConfig;
@@ -43,6 +44,7 @@ pub(crate) use search::SearchConfig;
 pub(crate) use sources::{Program, SourceName};
 pub(crate) use spool::SpoolConfig;
 pub(crate) use store::{PostgresUrl, StoreUrl};
+pub(crate) use team::TeamConfig;
 pub(crate) use webhooks::WebhookConfig;
 
 /// All settings.
@@ -69,6 +71,7 @@ pub(crate) struct Config {
     pub(crate) limits: LimitsConfig,
     pub(crate) mcp: McpConfig,
     pub(crate) search: SearchConfig,
+    pub(crate) team: TeamConfig,
     pub(crate) webhooks: Vec<WebhookConfig>,
     pub(crate) json: bool,
     pub(crate) unverified: bool,
@@ -115,6 +118,8 @@ struct File {
     mcp: mcp::McpFile,
     #[serde(default)]
     search: search::SearchFile,
+    #[serde(default)]
+    team: team::TeamFile,
     #[serde(default)]
     webhooks: Vec<webhooks::WebhookFile>,
 }
@@ -208,6 +213,7 @@ impl Config {
                 file.search,
                 path.parent().unwrap_or(Path::new("")),
             )?,
+            team: TeamConfig::read(&layers, file.team)?,
             webhooks: webhooks::read(file.webhooks, path.parent().unwrap_or(Path::new("")))?,
             file: layers.file.map(Path::to_owned),
             json: options.json,

@@ -6,12 +6,10 @@
 
 use filrouge_store::Ledger;
 use filrouge_store::command::{
-    Adopt, Command, Interrupt, Link, NewEvent, Outcome, Scope, Viewer, Write,
+    Adopt, Command, Interrupt, Link, NewEvent, Outcome, SINCE_EVER, Scope, Viewer, Write,
 };
 use filrouge_store::hot::Keep;
 use filrouge_types::{ErrorCode, Failure, IdentityId, SessionEvent, SessionId, TenantId};
-
-use crate::sweep::NEVER;
 
 use super::TwoScopes;
 use super::route::{InLedger, foreign, makes};
@@ -147,7 +145,7 @@ impl TwoScopes {
             let interrupt = Interrupt {
                 session_id: session.clone(),
                 turn_id,
-                before: NEVER,
+                before: SINCE_EVER,
                 stream: Some(stream),
             };
             let command = Command {

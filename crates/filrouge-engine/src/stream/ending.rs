@@ -1,7 +1,7 @@
 //! How a recording ends: with the answer, with calls that wait, or with what was shown and the error.
 
 use filrouge_store::chain::fingerprint;
-use filrouge_store::command::{Close, Ending, Interrupt, Outcome, Write};
+use filrouge_store::command::{Close, Ending, Interrupt, Outcome, SINCE_EVER, Write};
 use filrouge_store::draft::{Piece, StreamId, partial_entries};
 use filrouge_store::record::Entry;
 use filrouge_types::{
@@ -14,7 +14,6 @@ use super::transcript::Transcript;
 use crate::engine::unexpected;
 use crate::record_policy::LeftOut;
 use crate::secrets::Recorded;
-use crate::sweep::NEVER;
 use crate::trace::millis;
 
 impl Recording {
@@ -271,7 +270,7 @@ impl Recording {
         let interrupt = Interrupt {
             session_id: self.session_id.clone(),
             turn_id: self.turn_id,
-            before: NEVER,
+            before: SINCE_EVER,
             stream: Some(self.stream),
         };
         match self.write(Write::Interrupt(interrupt)).await? {

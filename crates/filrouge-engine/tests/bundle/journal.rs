@@ -193,6 +193,7 @@ impl World {
         let session = CreateSession {
             session_id: Some(sid(id)),
             title: Some("a \"title\" \u{7f} é".into()),
+            team_id: None,
             project_id: Some(ProjectId::new("../p%2f").unwrap()),
             parent_session_id: Some(sid("the parent")),
             metadata: Some(raw(ODD_OBJECT)),

@@ -271,6 +271,7 @@ pub(super) fn list(
     let token = scope.token.map(|t| t.0.to_vec());
     let agent = filter.agent.as_deref().map(str::as_bytes);
     let project = filter.project_id.as_ref().map(ProjectId::as_str);
+    let team = filter.team_id.as_deref().map(str::as_bytes);
     let identity = filter.identity_id.as_ref().map(IdentityId::as_str);
     let status = filter.status.map(|s| i16::from(s.code()));
     let since = filter.since.map(Timestamp::as_micros);
@@ -296,6 +297,7 @@ pub(super) fn list(
     asked.and_if("s.parent_session_id = ?", Type::TEXT, &parent);
     asked.and_if("s.identity_id = ?", Type::TEXT, &identity);
     asked.and_if("s.project_id = ?", Type::TEXT, &project);
+    asked.and_if("s.team_id = ?", Type::BYTEA, &team);
     asked.and_if("s.status = ?", Type::INT2, &status);
     asked.and_if("s.created_at >= ?", Type::INT8, &since);
     asked.and_if("s.created_at < ?", Type::INT8, &until);

@@ -190,18 +190,27 @@ pub(super) async fn find(
     caller: Caller<may::Read>,
     Query(query): Query<SearchQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let _leave = app.limits().large_answer().await?;
-    let searcher = app.search().of_ledger(app.engine(), &caller.scope);
     let ask = ask(query)?;
+    let leave = app.limits().large_answer().await?;
+    let searcher = app.search().of_ledger(app.engine(), &caller.scope);
     // Who goes away waits for nothing any more.
     let given_up = GivenUp(Arc::default());
     let stopped = given_up.0.clone();
+    // The leave is with the work, which lasts a moment longer than whoever goes away.
     let found = tokio::task::spawn_blocking(move || {
-        searcher.search(&ask, &|| stopped.load(Ordering::Relaxed))
+        let found = searcher.search(&ask, &|| stopped.load(Ordering::Relaxed));
+        (found, leave)
     });
-    let found = found
-        .await
-        .map_err(|why| Problem::new(ErrorCode::Internal, why.to_string()))?;
+    let (found, _leave) = match found.await {
+        Ok(found) => found,
+        Err(fault) => match fault.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => {
+                let text = "the search was given up";
+                return Err(Problem::new(ErrorCode::Internal, text));
+            }
+        },
+    };
     let mut found = found.map_err(refused)?;
     place_all(&app, &caller.scope, &mut found).await?;
     json(StatusCode::OK, &page(found))

@@ -94,6 +94,7 @@ pub(super) async fn list(
 ) -> Result<Response<HttpBody>, Problem> {
     let filter = SessionFilter {
         project_id: query.project_id,
+        team_id: None,
         identity_id: query.identity_id,
         status: query.status,
         since: query.since,

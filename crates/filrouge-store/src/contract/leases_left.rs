@@ -218,21 +218,21 @@ pub async fn a_recordings_end_leaves_the_holder_alone(f: &Fixture) {
     f.intact().await;
 }
 
-/// Whoever holds the session ends what was left open before, and nobody else does; a turn that was touched since goes on.
+/// Whoever holds the session says which of its turns nobody works at, and nobody else does.
 pub async fn a_left_turn_is_interrupted_by_the_holder(f: &Fixture) {
     let (turn, older, newer) = overtaken(f).await;
     let asked = f.start(&newer, "s", "asked").await.turn_id;
     let ended = |turn| interrupt("s", turn, SINCE_EVER.as_micros());
-    for who in [&user("ann"), &older] {
-        let told = f.write(who, ended(turn.turn_id)).await;
-        assert_eq!(told.unwrap(), Outcome::Interrupted(None));
+    for turn in [turn.turn_id, asked] {
+        for who in [&user("ann"), &older] {
+            let told = f.write(who, ended(turn)).await;
+            assert_eq!(told.unwrap(), Outcome::Interrupted(None));
+        }
+        let told = f.write(&newer, ended(turn)).await;
+        assert!(matches!(told.unwrap(), Outcome::Interrupted(Some(_))));
+        let told = f.ledger.turn(&newer, &sid("s"), turn).await;
+        assert_eq!(told.unwrap().status, TurnStatus::Interrupted);
     }
-    let told = f.write(&newer, ended(asked)).await;
-    assert_eq!(told.unwrap(), Outcome::Interrupted(None), "it is at it");
-    let told = f.write(&newer, ended(turn.turn_id)).await;
-    assert!(matches!(told.unwrap(), Outcome::Interrupted(Some(_))));
-    let told = f.ledger.turn(&newer, &sid("s"), turn.turn_id).await;
-    assert_eq!(told.unwrap().status, TurnStatus::Interrupted);
     let shown = f.items(&newer, "s", 50).await;
     let shown = shown.iter().filter(|i| i.channel == Channel::Partial);
     assert_eq!(shown.count(), 1, "what was shown is kept");

@@ -23,12 +23,12 @@ pub(super) fn apply<T: Tx>(
     if row.status != TurnStatus::Open || !draft::is_over(tx, ctx, &session, &row, interrupt)? {
         return Ok(Outcome::Interrupted(None));
     }
-    // Whoever holds the session may be silent. It is known to be over of a recording, and of a turn when the holder says
-    // so; but who has written to the turn since the lease was taken works at it.
+    // Whoever holds the session may be silent, and knows whether it works at the turn. Of a recording it is known that it is
+    // over; but who has written to its turn since works at it without one.
     let lease = &session.head.lease;
     let holds = scope.hold.is_some_and(|hold| hold.fence == lease.fence);
-    let known = interrupt.stream.is_some() || holds && interrupt.before == SINCE_EVER;
-    let works = !known || row.touched_at >= lease.since;
+    let says_so = holds && interrupt.stream.is_none() && interrupt.before == SINCE_EVER;
+    let works = !says_so && (interrupt.stream.is_none() || row.touched_at >= lease.since);
     if lease.is_live(ctx.now) && works {
         return Ok(Outcome::Interrupted(None));
     }

@@ -72,6 +72,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     rows.extend(config.mcp.rows());
     rows.extend(config.search.index.rows());
     rows.extend(config.search.rows());
+    rows.extend(config.team.rows());
     let mut rows: Vec<_> = rows
         .into_iter()
         .map(|(name, value, origin)| (name.to_owned(), value, origin))

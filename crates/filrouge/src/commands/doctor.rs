@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::doctor_hot::HotStanding;
+use super::doctor_search::SearchStanding;
 use super::doctor_spool;
 use super::doctor_webhooks::{WebhookStanding, standings};
 use crate::config::{Config, StoreUrl};
@@ -114,6 +115,18 @@ async fn check_hot(
     Some(hot)
 }
 
+/// How searches in the ledger are answered.
+async fn check_search(config: &Config, checks: &mut Vec<Check>) {
+    let name = "search";
+    match SearchStanding::look(config).await {
+        Ok(search) => checks.extend(search.map(|search| Check {
+            hint: search.hint(),
+            ..passed(name, search.detail())
+        })),
+        Err(e) => checks.push(failed(name, &e)),
+    }
+}
+
 /// What is told beside the checks.
 #[derive(Default)]
 struct Standings {
@@ -166,6 +179,7 @@ async fn check_store(
             hint: Some("`filrouge verify` names every place".to_owned()),
         }),
     }
+    check_search(config, checks).await;
     told.hot = check_hot(config, &opened, sessions, checks).await;
     check_issuer(&opened, access, checks).await;
     match standings(config, opened.ledger.as_ref()).await {

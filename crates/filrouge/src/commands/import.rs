@@ -220,6 +220,7 @@ async fn import_session(
         session_id: Some(session.id.clone()),
         title: session.title.clone(),
         project_id: session.project_id.clone(),
+        team_id: None,
         parent_session_id: session.parent_id.clone(),
         metadata: Some(origin(session, program)?),
     };

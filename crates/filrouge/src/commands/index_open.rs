@@ -15,6 +15,8 @@ use crate::config::IndexConfig;
 /// So many sessions at most are brought in behind an answer, and for so long.
 const FEW: usize = 20;
 const BEHIND: Duration = Duration::from_millis(200);
+/// What an answer went by is not asked again.
+const ANSWERED: Duration = Duration::from_secs(60);
 
 /// The indexes of `sources`, by their places; `None` when the settings want none. With `makes` those that are not there are
 /// made.
@@ -39,10 +41,12 @@ pub(super) fn follow(indexes: &Indexes) {
     let began = Instant::now();
     let is_late = || began.elapsed() >= BEHIND;
     for index in indexes.open_all() {
-        let pending = index.known(BEHIND).pending;
-        if pending == 0 || pending > FEW {
+        if index.asked().is_none() {
             continue;
         }
-        while !is_late() && matches!(index.step(&is_late), Ok(Step::Done(_))) {}
+        match index.known(ANSWERED).pending {
+            1..=FEW => while !is_late() && matches!(index.step(&is_late), Ok(Step::Done(_))) {},
+            _ => index.remember(),
+        }
     }
 }

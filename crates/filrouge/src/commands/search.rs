@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use filrouge_search::feed::Indexes;
-use filrouge_search::{Ask, Excerpt, Hit, Mode, Order, Results};
+use filrouge_search::{Ask, Excerpt, Hit, Mode, Order, Results, begun};
 use filrouge_sources::Role;
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
@@ -93,7 +93,11 @@ fn looked_in(places: &[String]) -> String {
 
 fn question(asked: &Search) -> Result<Ask, Usage> {
     let (since, until) = (asked.since.as_deref(), asked.until.as_deref());
-    let span = Span::read(since, until, SystemClock.now())?;
+    // What is counted from now is counted from the first page on.
+    let first = asked.cursor.as_deref().and_then(begun);
+    let now = first.and_then(Timestamp::from_millis);
+    let now = now.unwrap_or_else(|| SystemClock.now());
+    let span = Span::read(since, until, now)?;
     Ok(Ask {
         query: if asked.similar {
             String::new()
@@ -111,6 +115,7 @@ fn question(asked: &Search) -> Result<Ask, Usage> {
             SearchOrder::Newest => Order::Newest,
         },
         zone: Some(jiff::tz::TimeZone::system()),
+        now: Some(now.as_millis()),
         agent: asked.agent.clone(),
         project_id: asked.project.clone(),
         tool: asked.tool.clone(),

@@ -83,6 +83,7 @@ pages! {
     sources "docs/sources.md";
     streams "docs/streams.md";
     tail "docs/tail.md";
+    teams "docs/teams.md";
     turns "docs/turns.md";
     two_scopes "docs/two-scopes.md";
 }

@@ -1,0 +1,240 @@
+//! `team`: a team's session restored and the next prompt built of it, beside its rows read and parsed.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use filrouge_team::context::ContextManager;
+use filrouge_team::ledger::{OpenOptions, open_existing, open_new, read_session};
+use filrouge_team::message::{Message, Routing, Speaker, SpeakerKind};
+use filrouge_team::prompt::{PromptBuilder, Window};
+use filrouge_team::record::{Record, State, Status};
+use filrouge_team::sessions::sessions;
+use filrouge_team::team::{Command, Member, MemberKind, Team};
+use filrouge_types::{SessionId, Timestamp};
+use rusqlite::{Connection, params};
+
+use crate::Setup;
+use crate::product::Product;
+use crate::reads::timed;
+use crate::report::{Line, Section, Target, load_average};
+use crate::stats::Series;
+use crate::workload::Turns;
+
+/// Bytes of a message, as agents write them.
+const MESSAGE_BYTES: usize = 600;
+
+fn member(name: &str, kind: MemberKind) -> Member {
+    Member {
+        id: name.into(),
+        name: name.into(),
+        role: None,
+        kind,
+    }
+}
+
+fn team() -> Team {
+    let agent = Command {
+        program: "true".into(),
+        arguments: Vec::new(),
+        environment: Vec::new(),
+        folder: None,
+        template: None,
+        timeout: Duration::from_secs(60),
+    };
+    Team {
+        id: "crew".into(),
+        name: "crew".into(),
+        description: None,
+        members: vec![
+            member("ann", MemberKind::Human),
+            member("coder", MemberKind::Agent(agent)),
+        ],
+        task: None,
+        max_agent_turns: 50,
+    }
+}
+
+fn message(number: i64, text: &str) -> Message {
+    let (name, kind) = match number % 2 {
+        1 => ("ann", SpeakerKind::Human),
+        _ => ("coder", SpeakerKind::Agent),
+    };
+    Message {
+        id: format!("msg-{number}").into(),
+        at: Timestamp::from_micros(1_700_000_000_000_000 + number),
+        speaker: Speaker {
+            id: name.into(),
+            name: name.into(),
+            kind,
+        },
+        content: text.into(),
+        routing: Routing {
+            parent: (number > 1).then(|| format!("msg-{}", number - 1).into()),
+            ..Routing::default()
+        },
+        cut: None,
+    }
+}
+
+/// A conversation as it happens, a hand-over after each answer. Gives the session.
+async fn talk(product: &Product, count: usize) -> Result<String> {
+    let options = OpenOptions::new("bench");
+    let (engine, scope) = (product.engine.clone(), product.scope.clone());
+    let opened = open_new(engine, scope, &team(), options).await?;
+    let paused = State {
+        status: Status::Paused,
+        waiting_for: Some("ann".into()),
+        team_task: None,
+    };
+    let mut texts = Turns::new(7);
+    for number in 1..=i64::try_from(count)? {
+        let message = message(number, &texts.text(MESSAGE_BYTES));
+        if message.speaker.kind == SpeakerKind::Human {
+            opened.record.message(&message).await?;
+            continue;
+        }
+        let speech = opened.record.begin(&message).await?;
+        speech.end(&message, None).await?;
+        opened.record.hand_over(&paused).await?;
+    }
+    opened.record.close(&paused).await?;
+    Ok(opened.record.session_id().to_owned())
+}
+
+/// The same items' contents as plain rows.
+async fn rows(product: &Product, id: &str, path: &Path) -> Result<Connection> {
+    let raw = Connection::open(path)?;
+    raw.execute_batch(
+        "PRAGMA journal_mode = WAL;
+         CREATE TABLE item (id INTEGER PRIMARY KEY, created_at INTEGER NOT NULL, parts BLOB NOT NULL, metadata BLOB);",
+    )?;
+    let id = SessionId::new(id)?;
+    let mut after = 0;
+    loop {
+        let page = product.ledger.items(&product.scope, &id, after, 1000);
+        let (items, next) = page.await?;
+        let mut insert = raw.prepare("INSERT INTO item VALUES (?1, ?2, ?3, ?4)")?;
+        for item in &items {
+            let metadata = item.metadata.as_ref().map(|m| m.as_str().as_bytes());
+            let at = item.created_at.as_micros();
+            let parts = item.parts.as_str().as_bytes();
+            insert.execute(params![i64::try_from(item.seq)?, at, parts, metadata])?;
+        }
+        after = items.last().map_or(after, |item| item.seq);
+        if next.is_none() {
+            break;
+        }
+    }
+    Ok(raw)
+}
+
+/// All rows, each parsed, all kept.
+fn parsed(raw: &Connection) -> Result<usize> {
+    let mut all = raw.prepare_cached("SELECT created_at, parts, metadata FROM item ORDER BY id")?;
+    let mut rows = all.query([])?;
+    let mut kept: Vec<(i64, serde_json::Value, Option<serde_json::Value>)> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let parts = serde_json::from_slice(row.get_ref(1)?.as_blob()?)?;
+        let metadata = match row.get_ref(2)?.as_blob_or_null()? {
+            Some(metadata) => Some(serde_json::from_slice(metadata)?),
+            None => None,
+        };
+        kept.push((row.get(0)?, parts, metadata));
+    }
+    Ok(black_box(kept).len())
+}
+
+/// The next prompt of a conversation that was restored.
+fn prompt(context: filrouge_team::context::Context, count: usize) -> Result<()> {
+    ensure!(
+        context.messages.len() == count,
+        "{} messages",
+        context.messages.len()
+    );
+    let team = team();
+    let mut restored = ContextManager::new();
+    restored.import_snapshot(context)?;
+    let answered = restored.newest(1).first().context("no message")?.id.clone();
+    let coder = team.member("coder").context("no coder")?;
+    let builder = PromptBuilder::new(&team, Window::default());
+    black_box(builder.prompt(&restored, coder, &answered)?);
+    Ok(())
+}
+
+/// `team`.
+pub(crate) async fn team_session(setup: &Setup) -> Result<Section> {
+    let before = load_average();
+    let count = setup.size(5000, 60);
+    let dir = setup.dir()?;
+    let product = Product::open(dir.path(), false).await?;
+    let id = talk(&product, count).await?;
+    let raw = rows(&product, &id, &dir.path().join("raw.db")).await?;
+    ensure!(parsed(&raw)? >= count, "rows are missing");
+    let (scope, crew) = (&product.scope, team());
+
+    let mut limit = Series::new("raw, a row an item, parsed");
+    let mut restored = Series::new("restored, with the next prompt");
+    let mut opened = Series::new("opened and closed, with the next prompt");
+    let mut listed = Series::new("listed");
+    for _ in 0..setup.pairs {
+        let call = || async { parsed(&raw).map(drop) };
+        limit.legs.push(timed(3, call).await?);
+        let call = || async {
+            let read = read_session(&product.engine, scope, "crew", &id).await?;
+            prompt(read.context, count)
+        };
+        restored.legs.push(timed(3, call).await?);
+        let call = || async {
+            let (engine, options) = (product.engine.clone(), OpenOptions::new("bench"));
+            let opened = open_existing(engine, scope.clone(), &crew, &id, options).await?;
+            let paused = State {
+                status: Status::Paused,
+                waiting_for: Some("ann".into()),
+                team_task: None,
+            };
+            opened.record.close(&paused).await?;
+            prompt(opened.restored.context, count)
+        };
+        opened.legs.push(timed(3, call).await?);
+        let call = || async {
+            let found = sessions(&product.engine, scope, "crew").await?;
+            ensure!(
+                found.sessions.len() == 1,
+                "{} sessions",
+                found.sessions.len()
+            );
+            Ok(())
+        };
+        listed.legs.push(timed(3, call).await?);
+    }
+    let against = |what: &str, series: &Series, target: Target| {
+        Line::series(what, (series, &limit), |l| l.p50, target, "µs")
+    };
+    let lines = vec![
+        against(
+            "restored, and the next prompt",
+            &restored,
+            Target::AtMost(1.5),
+        ),
+        against(
+            "opened and closed (6 commits), and the next prompt",
+            &opened,
+            Target::Shown,
+        ),
+        against("the list that it is chosen from", &listed, Target::Shown),
+    ];
+    let notes = vec![format!(
+        "{count} messages of {MESSAGE_BYTES} bytes kept as they are said, a hand-over after each answer; every item verified; limit: the rows' parts and metadata read and each parsed to serde_json::Value, all kept, one thread"
+    )];
+    let load = (before, load_average());
+    product.close().await;
+    Ok(Section {
+        name: "team",
+        lines,
+        series: vec![restored, opened, listed, limit],
+        notes,
+        load,
+    })
+}

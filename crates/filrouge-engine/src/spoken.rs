@@ -1,0 +1,122 @@
+//! Turns whose items their caller writes as they come, the one under way growing: conversations of several speakers
+//! (DESIGN §4, §11).
+//!
+//! For Rust callers alone, who hold the session's lease. A [`Utterance`] is what one speaker says: a draft until it
+//! ends, then items of the caller's own in the write that takes the draft away.
+
+mod utterance;
+
+use filrouge_store::command::{Interrupt, NewSession, Outcome, SINCE_EVER, Scope, Write};
+use filrouge_store::hot::KeepItems;
+use filrouge_store::record::StartEvent;
+use filrouge_types::{
+    ErrorCode, Failure, NewItem, RawJson, RequestId, SessionId, TenantId, Turn, TurnId, TurnStatus,
+};
+
+pub use utterance::{TurnEnd, Unfinished, Utterance, UtteranceHead, mark_of};
+
+use crate::engine::{Engine, unexpected};
+use crate::secrets::{Masked, Recorded};
+use crate::validate::Author;
+
+/// A turn that begins with items of the caller's own.
+#[derive(Debug, Clone)]
+pub struct OpenTurn {
+    /// The caller's key of the turn.
+    pub request_id: RequestId,
+    /// Its first items, the question first.
+    pub items: Vec<NewItem>,
+    /// The application's data, a JSON object.
+    pub metadata: Option<RawJson>,
+}
+
+impl Engine {
+    /// Whether all that is said is recorded of this tenant, and not questions and answers alone (DESIGN §7).
+    #[must_use]
+    pub fn records_all(&self, tenant: &TenantId) -> bool {
+        self.settings.record.of(tenant) == KeepItems::All
+    }
+
+    /// Starts a turn with the caller's own items. The same start again gives the first turn; one that was interrupted is
+    /// not opened again.
+    ///
+    /// # Errors
+    /// `invalid` without items; those of [`Self::start_turn`].
+    pub async fn open_turn(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        request: OpenTurn,
+    ) -> Result<Recorded<Turn>, Failure> {
+        if request.items.is_empty() {
+            return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
+        }
+        let metadata = request.metadata.as_ref();
+        self.settings.limits.metadata(metadata, "metadata")?;
+        let fingerprint = items_fingerprint(b"open", &request.items);
+        let (items, masked) = self.own_items(scope, request.items)?;
+        let event = StartEvent {
+            request_id: request.request_id,
+            identity_id: scope.viewer.identity().cloned(),
+            fingerprint,
+            replaces: None,
+            translate_chat: false,
+            pipeline_name: None,
+            consultant: None,
+            repository: None,
+            metadata: self.hashed(&scope.tenant, request.metadata),
+        };
+        let session = NewSession::bare(session);
+        let start = self.seal_start(session, event, items, TurnStatus::Open, None, false)?;
+        let turn = self
+            .write_turn(scope, Write::Start(Box::new(start)))
+            .await?;
+        let replayed = turn.replayed;
+        Ok(self.recorded(turn, &masked, replayed))
+    }
+
+    /// Ends a turn as interrupted that was left open by who held the session before the caller, who holds it now; what
+    /// its draft shows is kept. `false` when the turn has ended, or the caller does not hold the session.
+    ///
+    /// # Errors
+    /// `session_not_found`, `turn_not_found`, and the ledger's.
+    pub async fn interrupt_turn(
+        &self,
+        scope: &Scope,
+        session_id: SessionId,
+        turn_id: TurnId,
+    ) -> Result<bool, Failure> {
+        let interrupt = Interrupt {
+            session_id,
+            turn_id,
+            before: SINCE_EVER,
+            stream: None,
+        };
+        match self.write(scope, Write::Interrupt(interrupt)).await? {
+            Outcome::Interrupted(put) => Ok(put.is_some()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// A caller's items, checked and without what must not be recorded.
+    pub(crate) fn own_items(
+        &self,
+        scope: &Scope,
+        items: Vec<NewItem>,
+    ) -> Result<(Vec<NewItem>, Masked), Failure> {
+        self.settings.limits.items(&items, Author::Caller)?;
+        let items = self.hashed_items(&scope.tenant, items);
+        self.sift(self.sieve(None), |sieve| sieve.items(items))
+    }
+}
+
+fn items_fingerprint(kind: &[u8], items: &[NewItem]) -> [u8; 16] {
+    let pieces: Vec<[u8; 16]> = items
+        .iter()
+        .map(filrouge_store::record::item_fingerprint)
+        .collect();
+    let pieces: Vec<&[u8]> = std::iter::once(kind)
+        .chain(pieces.iter().map(<[u8; 16]>::as_slice))
+        .collect();
+    filrouge_store::chain::fingerprint(&pieces)
+}

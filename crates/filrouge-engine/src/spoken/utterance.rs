@@ -1,0 +1,357 @@
+//! What one speaker says while it is said.
+
+use std::sync::Arc;
+
+use filrouge_store::chain::fingerprint;
+use filrouge_store::command::{Append, Close, Ending, Outcome, Progress, PutDraft, Scope, Write};
+use filrouge_store::draft::{Delta, Piece, PieceHead, PieceKind, StreamId, assemble};
+use filrouge_store::record::{Batch, Entry};
+use filrouge_types::{
+    Channel, ErrorCode, Failure, ItemId, JsonText, NewItem, RawJson, Role, SessionId, Turn, TurnId,
+};
+
+use crate::append::Appended;
+use crate::close::error_parts;
+use crate::engine::{Engine, unexpected};
+use crate::requests::ErrorBody;
+use crate::secrets::Recorded;
+
+/// Where an utterance stands in the draft: all of it becomes one item.
+const NUMBER: u64 = 0;
+/// Its text, the first part of that item.
+const TEXT: u64 = 0;
+/// What is known of it, the second part.
+const ABOUT: u64 = 1;
+
+/// Who begins to speak.
+#[derive(Debug, Clone)]
+pub struct UtteranceHead {
+    /// A number of the caller's, which the key of the item tells that an unfinished utterance leaves: [`mark_of`].
+    pub mark: u32,
+    /// The agent that speaks.
+    pub agent: Option<Box<str>>,
+    /// A part that stands beside the text as long as it is a draft: a JSON object with a `type`. Whoever finds the item
+    /// of an unfinished utterance knows by it whose it is.
+    pub about: RawJson,
+}
+
+/// How a turn ends with an utterance.
+#[derive(Debug, Clone)]
+pub enum TurnEnd {
+    /// The utterance is the answer: one of its items is on the channel `final`.
+    Answered,
+    /// With an error behind it.
+    Failed(ErrorBody),
+    /// By the user's wish.
+    Cancelled,
+}
+
+/// What one speaker says in an open turn: a draft that grows, then items in the write that takes the draft away. One at
+/// a time in a turn.
+pub struct Utterance {
+    engine: Arc<Engine>,
+    session_id: SessionId,
+    turn_id: TurnId,
+    stream: StreamId,
+    /// The number of the newest chunk.
+    chunk: u64,
+}
+
+/// An utterance as far as it was drafted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfinished {
+    /// The turn it stands in.
+    pub turn_id: TurnId,
+    /// The text as far as it was drafted.
+    pub text: String,
+    /// The part beside it, if it is an utterance and not a provider's stream.
+    pub about: Option<RawJson>,
+    stream: StreamId,
+    chunk: u64,
+}
+
+/// The caller's number in the key of an item that an unfinished utterance has left.
+#[must_use]
+pub fn mark_of(key: &ItemId) -> Option<u32> {
+    let name = key.as_str().strip_prefix("st_")?;
+    let (name, _) = name.split_once('.')?;
+    let name = u64::from_str_radix(name, 16).ok()?;
+    u32::try_from(name & u64::from(u32::MAX)).ok()
+}
+
+fn inner(text: &str) -> String {
+    JsonText::from_plain(text).inner().to_owned()
+}
+
+fn head(kind: PieceKind, agent: Option<Box<str>>) -> PieceHead {
+    PieceHead {
+        kind,
+        role: Role::Assistant,
+        // As of a stream: what is said may turn out to be the answer.
+        channel: Channel::Final,
+        call: None,
+        agent,
+        model: None,
+    }
+}
+
+const fn delta(part: u64, head: Option<PieceHead>, text: String) -> Delta {
+    Delta {
+        number: NUMBER,
+        part,
+        head,
+        replaces: false,
+        text,
+        done: false,
+    }
+}
+
+impl Engine {
+    /// Begins an utterance in an open turn of a session that the caller holds.
+    ///
+    /// # Errors
+    /// `stream_open` when another one is under way; `turn_closed`, `session_not_found`, `turn_not_found`, those of
+    /// fences, `invalid` for an `about` that is no part, and the ledger's.
+    pub async fn begin_utterance(
+        self: &Arc<Self>,
+        scope: &Scope,
+        session: SessionId,
+        turn: TurnId,
+        begun: UtteranceHead,
+    ) -> Result<Utterance, Failure> {
+        let agent = begun.agent;
+        self.settings.limits.label(agent.as_deref(), "agent")?;
+        let shown = NewItem::new(
+            Role::Assistant,
+            Channel::Partial,
+            RawJson::from_checked(format!("[{}]", begun.about.as_str())),
+        );
+        self.own_items(scope, vec![shown])?;
+        let mut random = [0; 4];
+        self.entropy.fill(&mut random).map_err(|e| {
+            let what = format!("the random source failed: {e}");
+            Failure::new(ErrorCode::Internal, what)
+        })?;
+        let name = u64::from(u32::from_be_bytes(random)) << 32 | u64::from(begun.mark);
+        let mut utterance = Utterance {
+            engine: self.clone(),
+            session_id: session,
+            turn_id: turn,
+            stream: StreamId(name.to_be_bytes()),
+            chunk: 0,
+        };
+        let about = begun.about.as_str().to_owned();
+        let text = head(PieceKind::Text, agent.clone());
+        let deltas = vec![
+            delta(TEXT, Some(text), String::new()),
+            delta(ABOUT, Some(head(PieceKind::Whole, agent)), about),
+        ];
+        utterance.put(scope, deltas, true).await?;
+        Ok(utterance)
+    }
+
+    /// What is being said in a session, or was when its process was killed.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`, and the ledger's.
+    pub async fn unfinished_utterances(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+    ) -> Result<Vec<Unfinished>, Failure> {
+        let ledger = self.ledger();
+        let drafts = ledger.drafts(scope, session, Default::default()).await?;
+        let unfinished = drafts.into_iter().map(|draft| {
+            let pieces = assemble(draft.deltas).unwrap_or_default();
+            let of = |kind: PieceKind| move |p: &&Piece| p.number == NUMBER && p.head.kind == kind;
+            let text = pieces.iter().find(of(PieceKind::Text));
+            let about = pieces.iter().find(of(PieceKind::Whole));
+            Unfinished {
+                turn_id: draft.turn_id,
+                text: text.map_or_else(String::new, |p| plain(&p.text)),
+                about: about.and_then(|p| RawJson::parse(&p.text).ok()),
+                stream: draft.stream,
+                chunk: draft.chunk,
+            }
+        });
+        Ok(unfinished.collect())
+    }
+
+    /// Takes over what somebody else has left unfinished, to put its items: for whoever holds the session now.
+    #[must_use]
+    pub fn take_over(self: &Arc<Self>, session: &SessionId, left: &Unfinished) -> Utterance {
+        Utterance {
+            engine: self.clone(),
+            session_id: session.clone(),
+            turn_id: left.turn_id,
+            stream: left.stream,
+            chunk: left.chunk,
+        }
+    }
+}
+
+fn plain(inner: &str) -> String {
+    let token = RawJson::from_checked(format!("\"{inner}\""));
+    JsonText::from_raw(token).map_or_else(|_| String::new(), |text| text.to_plain())
+}
+
+impl Utterance {
+    /// The turn it stands in.
+    #[must_use]
+    pub const fn turn_id(&self) -> TurnId {
+        self.turn_id
+    }
+
+    /// Drafts what has been said since; with nothing it is a sign of life. Call it at [`crate::stream::DRAFT_EVERY`], at
+    /// most.
+    ///
+    /// # Errors
+    /// `stream_lost` and `turn_closed` when somebody else has ended it, those of fences, and the ledger's. After a
+    /// failure the same text may be given again, with more behind it.
+    pub async fn say(&mut self, scope: &Scope, text: &str) -> Result<(), Failure> {
+        let deltas = match text {
+            "" => Vec::new(),
+            text => vec![delta(TEXT, None, inner(text))],
+        };
+        self.put(scope, deltas, false).await
+    }
+
+    /// Drafts that it is whole: `about` as it is now, and the text where that is another than what was said.
+    ///
+    /// # Errors
+    /// As [`Self::say`].
+    pub async fn complete(
+        &mut self,
+        scope: &Scope,
+        about: &RawJson,
+        text: Option<&str>,
+    ) -> Result<(), Failure> {
+        let replaced = |part, text| Delta {
+            replaces: true,
+            done: true,
+            ..delta(part, None, text)
+        };
+        let mut deltas = vec![replaced(ABOUT, about.as_str().to_owned())];
+        deltas.extend(text.map(|text| replaced(TEXT, inner(text))));
+        self.put(scope, deltas, false).await
+    }
+
+    async fn put(
+        &mut self,
+        scope: &Scope,
+        deltas: Vec<Delta>,
+        begins: bool,
+    ) -> Result<(), Failure> {
+        let number = self.chunk + u64::from(!deltas.is_empty());
+        let draft = PutDraft {
+            session_id: self.session_id.clone(),
+            turn_id: self.turn_id,
+            stream: self.stream,
+            begins,
+            writer: self.engine.ledger.writer().into(),
+            number,
+            deltas,
+        };
+        let write = Write::PutDraft(Box::new(draft));
+        match self.engine.write(scope, write).await? {
+            Outcome::Drafted => {
+                self.chunk = number;
+                Ok(())
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Puts it as items of the caller's own; the draft goes, and the turn goes on. It can be done again after a failure.
+    ///
+    /// # Errors
+    /// As [`Self::say`], and those of [`Engine::append_items`].
+    pub async fn append(
+        &mut self,
+        scope: &Scope,
+        items: Vec<NewItem>,
+    ) -> Result<Recorded<Appended>, Failure> {
+        let (items, masked) = self.engine.own_items(scope, items)?;
+        let entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
+        let append = Append {
+            session_id: self.session_id.clone(),
+            turn_id: self.turn_id,
+            batch: Batch::seal(&entries, self.engine.entropy.as_ref())?,
+            expected_seq: None,
+            progress: Some(Progress {
+                stream: self.stream,
+                number: self.chunk + 1,
+                rest: Vec::new(),
+                over: true,
+            }),
+        };
+        let write = Write::Append(Box::new(append));
+        match self.engine.write(scope, write).await? {
+            Outcome::Appended {
+                first_seq,
+                last_seq,
+                replayed,
+                ..
+            } => {
+                let appended = Appended {
+                    first_seq,
+                    last_seq,
+                    replayed,
+                    not_recorded: 0,
+                };
+                Ok(self.engine.recorded(appended, &masked, replayed))
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Puts it as items of the caller's own and ends the turn with them. It can be done again after a failure.
+    ///
+    /// # Errors
+    /// As [`Self::append`]; `invalid` for an answer without an item on the channel `final`.
+    pub async fn end_turn(
+        &mut self,
+        scope: &Scope,
+        items: Vec<NewItem>,
+        end: TurnEnd,
+    ) -> Result<Recorded<Turn>, Failure> {
+        let answers = items.iter().any(|item| item.channel == Channel::Final);
+        let (items, masked) = self.engine.own_items(scope, items)?;
+        let mut entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
+        let ending = match end {
+            TurnEnd::Answered if answers => Ending::Recorded(entries),
+            TurnEnd::Answered => {
+                let what = "an answer has an item on the channel final";
+                return Err(Failure::new(ErrorCode::Invalid, what));
+            }
+            TurnEnd::Failed(error) => {
+                let parts = error_parts(&error)?;
+                entries.push(NewItem::new(Role::System, Channel::Error, parts).into());
+                Ending::Fail(entries)
+            }
+            TurnEnd::Cancelled => {
+                let parts = r#"[{"type":"turn_status","status":"cancelled"}]"#;
+                let parts = RawJson::from_checked(parts);
+                entries.push(NewItem::new(Role::User, Channel::Cancelled, parts).into());
+                Ending::Cancel(entries)
+            }
+        };
+        let close = Close {
+            session_id: self.session_id.clone(),
+            turn_id: self.turn_id,
+            request_id: None,
+            ending,
+            metadata: None,
+            fingerprint: self
+                .engine
+                .keyed(fingerprint(&[b"utterance", &self.stream.0])),
+            stream: Some(self.stream),
+        };
+        let turn = self
+            .engine
+            .write_turn(scope, Write::Close(Box::new(close)))
+            .await?;
+        let replayed = turn.replayed;
+        Ok(self.engine.recorded(turn, &masked, replayed))
+    }
+}

@@ -1,0 +1,117 @@
+//! How an agent ended.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use crate::message::Cut;
+use crate::record::AgentError;
+use crate::team::Command;
+
+/// How an agent ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// Why its answer does not count as whole; `None` also when it was killed by [`Agent::kill`](super::Agent::kill).
+    pub error: Option<AgentError>,
+    /// How many malformed pieces of its output were replaced by U+FFFD.
+    pub replaced: u64,
+    /// The end of what it wrote to stderr, without terminal controls.
+    pub stderr: Box<str>,
+}
+
+pub(super) enum Ending {
+    Exited(io::Result<ExitStatus>),
+    TimedOut(Duration),
+    Killed,
+}
+
+impl Ended {
+    pub(super) fn of(ending: Ending, stderr: &str, replaced: u64) -> Self {
+        let told = stderr.trim();
+        let why = match ending {
+            Ending::Killed => None,
+            Ending::Exited(Ok(status)) => exited(status),
+            Ending::Exited(Err(error)) => {
+                Some(("agent_exit", format!("how it ended is not known: {error}")))
+            }
+            Ending::TimedOut(time) => Some((
+                "agent_timeout",
+                format!("it had not ended after {} s", time.as_secs()),
+            )),
+        };
+        Self {
+            error: why.map(|(code, what)| failed(code, &what, told)),
+            replaced,
+            stderr: told.into(),
+        }
+    }
+}
+
+fn exited(status: ExitStatus) -> Option<(&'static str, String)> {
+    if status.success() {
+        return None;
+    }
+    Some(match (status.code(), status.signal()) {
+        (Some(code), _) => ("agent_exit", format!("it ended with exit code {code}")),
+        (None, Some(signal)) => ("agent_signal", format!("signal {signal} ended it")),
+        (None, None) => ("agent_exit", format!("it ended with {status}")),
+    })
+}
+
+fn failed(code: &'static str, what: &str, stderr: &str) -> AgentError {
+    let detail = if stderr.is_empty() {
+        what.to_owned()
+    } else {
+        format!("{what}; it told: {stderr}")
+    };
+    AgentError {
+        code,
+        detail: detail.into(),
+        cut: Cut::Failed,
+    }
+}
+
+fn never_ran(what: &str) -> AgentError {
+    failed("agent_not_started", what, "")
+}
+
+pub(super) fn no_group(error: &io::Error) -> AgentError {
+    never_ran(&format!(
+        "/bin/sh, which watches over agents, does not run: {error}"
+    ))
+}
+
+/// What to do about a program that does not run.
+pub(super) fn not_started(command: &Command, error: &io::Error) -> AgentError {
+    let program = &*command.program;
+    let folder = command
+        .folder
+        .as_deref()
+        .filter(|folder| !Path::new(folder).is_dir());
+    let is_there = program.contains('/') && Path::new(program).exists();
+    let why = match error.kind() {
+        io::ErrorKind::ArgumentListTooLong => {
+            "the prompt is too long for an argument: without {prompt} in args it goes to stdin"
+                .to_owned()
+        }
+        io::ErrorKind::NotFound if folder.is_some() => {
+            format!("its folder {:?} is not there", folder.unwrap_or_default())
+        }
+        io::ErrorKind::NotFound if is_there => {
+            format!("{program:?} names an interpreter that is not there")
+        }
+        io::ErrorKind::NotFound if program.contains(char::is_whitespace) => {
+            format!(
+                "{program:?} is not there: command is the program alone, arguments go into args"
+            )
+        }
+        io::ErrorKind::NotFound => {
+            format!("{program:?} is not there: install it, or write its path into command")
+        }
+        io::ErrorKind::PermissionDenied => format!("{program:?} may not be run: {error}"),
+        _ => format!("{program:?} does not start: {error}"),
+    };
+    never_ran(&why)
+}

@@ -1,0 +1,63 @@
+//! The end of an agent's stderr.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::process::ChildStderr;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::text::Decoder;
+
+/// When the agent's processes have ended, one that left them may hold stderr open: it is waited for no longer.
+const REST: Duration = Duration::from_secs(1);
+
+/// Reads all of it, and keeps the end.
+#[derive(Debug)]
+pub(super) struct Tail {
+    kept: Arc<Mutex<VecDeque<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Tail {
+    pub(super) fn of(stderr: Option<ChildStderr>, bytes: usize) -> Self {
+        let kept = Arc::new(Mutex::new(VecDeque::new()));
+        let reader = stderr.map(|stderr| tokio::spawn(read(stderr, Arc::clone(&kept), bytes)));
+        Self { kept, reader }
+    }
+
+    pub(super) async fn take(&mut self) -> String {
+        if let Some(reader) = &mut self.reader {
+            // It ends with the pipe; past the time, what there is counts.
+            let _ = timeout(REST, reader).await;
+        }
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = kept.iter().copied().collect();
+        drop(kept);
+        let begin = bytes.iter().take_while(|b| **b & 0xc0 == 0x80).count();
+        let mut decoder = Decoder::default();
+        let mut text = decoder.push(bytes.get(begin..).unwrap_or_default());
+        text.push_str(&decoder.finish());
+        text
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        if let Some(reader) = &self.reader {
+            reader.abort();
+        }
+    }
+}
+
+async fn read(mut stderr: ChildStderr, kept: Arc<Mutex<VecDeque<u8>>>, most: usize) {
+    let mut buffer = vec![0; 4 << 10];
+    while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(buffer.get(..read).unwrap_or_default());
+        let over = kept.len().saturating_sub(most);
+        kept.drain(..over);
+    }
+}

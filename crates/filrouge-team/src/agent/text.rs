@@ -1,0 +1,234 @@
+//! An agent's output as text: UTF-8, without what controls terminals.
+
+/// So much of a control string (a title, a link's target) is waited for; a longer one is text.
+const STRING_BYTES_MAX: usize = 4 << 10;
+
+/// Decodes output while it comes. It makes no difference in which pieces.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    /// The begin of a character.
+    begun: Vec<u8>,
+    replaced: u64,
+    controls: Controls,
+}
+
+impl Decoder {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> String {
+        self.begun.extend_from_slice(bytes);
+        let bytes = std::mem::take(&mut self.begun);
+        let mut text = String::with_capacity(bytes.len());
+        let mut chunks = bytes.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            self.controls.push(chunk.valid(), &mut text);
+            let malformed = chunk.invalid();
+            let may_go_on = |error: std::str::Utf8Error| error.error_len().is_none();
+            if chunks.peek().is_none() && std::str::from_utf8(malformed).is_err_and(may_go_on) {
+                self.begun = malformed.to_vec();
+            } else if !malformed.is_empty() {
+                self.replace(&mut text);
+            }
+        }
+        text
+    }
+
+    /// The output has ended.
+    pub(super) fn finish(&mut self) -> String {
+        let mut text = String::new();
+        if !std::mem::take(&mut self.begun).is_empty() {
+            self.replace(&mut text);
+        }
+        self.controls.finish(&mut text);
+        text
+    }
+
+    /// How many malformed pieces were replaced.
+    pub(super) const fn replaced(&self) -> u64 {
+        self.replaced
+    }
+
+    fn replace(&mut self, text: &mut String) {
+        self.replaced += 1;
+        self.controls.push("\u{fffd}", text);
+    }
+}
+
+/// Takes out control sequences (ECMA-48) and control characters but line feed and tab. A carriage return is a line feed.
+#[derive(Debug, Default)]
+struct Controls {
+    state: State,
+    /// The control string so far.
+    held: String,
+    after_return: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    #[default]
+    Text,
+    /// Behind ESC.
+    Escape,
+    /// ESC and intermediates.
+    Intermediate,
+    /// In a sequence with parameters.
+    Sequence,
+    /// In a string, which ST ends; one that BEL ends, too.
+    String,
+    /// Behind an ESC in a string.
+    StringEscape,
+}
+
+impl Controls {
+    fn push(&mut self, input: &str, text: &mut String) {
+        for c in input.chars() {
+            self.take(c, text);
+        }
+    }
+
+    fn take(&mut self, c: char, text: &mut String) {
+        match self.state {
+            State::Text => self.plain(c, text),
+            State::Escape => match c {
+                '[' => self.state = State::Sequence,
+                ']' | 'P' | 'X' | '^' | '_' => self.state = State::String,
+                ' '..='/' => self.state = State::Intermediate,
+                '0'..='~' => self.state = State::Text,
+                _ => self.again(c, text),
+            },
+            State::Intermediate => match c {
+                ' '..='/' => {}
+                '0'..='~' => self.state = State::Text,
+                _ => self.again(c, text),
+            },
+            State::Sequence => match c {
+                ' '..='?' => {}
+                '@'..='~' => self.state = State::Text,
+                _ => self.again(c, text),
+            },
+            State::String => match c {
+                '\u{7}' | '\u{9c}' => self.string_ended(),
+                '\u{1b}' => self.state = State::StringEscape,
+                '\n' | '\r' => self.no_string(c, text),
+                _ => {
+                    self.held.push(c);
+                    if self.held.len() >= STRING_BYTES_MAX {
+                        self.release(text);
+                    }
+                }
+            },
+            State::StringEscape if c == '\\' => self.string_ended(),
+            State::StringEscape => {
+                self.release(text);
+                self.state = State::Escape;
+                self.take(c, text);
+            }
+        }
+    }
+
+    fn plain(&mut self, c: char, text: &mut String) {
+        let behind_return = std::mem::take(&mut self.after_return);
+        match c {
+            '\n' if behind_return => {}
+            '\n' | '\t' => text.push(c),
+            '\r' => {
+                text.push('\n');
+                self.after_return = true;
+            }
+            '\u{1b}' => self.state = State::Escape,
+            '\u{9b}' => self.state = State::Sequence,
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => self.state = State::String,
+            _ if c.is_control() => {}
+            _ => text.push(c),
+        }
+    }
+
+    /// The sequence was none: the character stands for itself.
+    fn again(&mut self, c: char, text: &mut String) {
+        self.state = State::Text;
+        self.plain(c, text);
+    }
+
+    fn string_ended(&mut self) {
+        self.held.clear();
+        self.state = State::Text;
+    }
+
+    fn no_string(&mut self, c: char, text: &mut String) {
+        self.release(text);
+        self.plain(c, text);
+    }
+
+    /// What was taken for a control string is text, so that one that is never ended swallows nothing.
+    fn release(&mut self, text: &mut String) {
+        self.state = State::Text;
+        for c in std::mem::take(&mut self.held).chars() {
+            self.plain(c, text);
+        }
+    }
+
+    fn finish(&mut self, text: &mut String) {
+        self.release(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn whole(bytes: &[u8]) -> (String, u64) {
+        let mut decoder = Decoder::default();
+        let mut text = decoder.push(bytes);
+        text.push_str(&decoder.finish());
+        (text, decoder.replaced())
+    }
+
+    #[test]
+    fn terminal_controls_are_taken_out() {
+        for (given, text) in [
+            ("\u{1b}[1;31mred\u{1b}[0m", "red"),
+            ("\u{1b}]0;title\u{7}a\u{1b}]8;;https://x\u{1b}\\b", "ab"),
+            ("\u{9b}2Ka\u{1b}(Bb\u{1b}c", "ab"),
+            ("one\r\ntwo\rthree\n", "one\ntwo\nthree\n"),
+            ("a\u{0}\u{8}\u{7f}\u{85}b\tc", "ab\tc"),
+            ("\u{1b}[31\nline", "\nline"),
+            ("\u{1b}]never ended\nline", "never ended\nline"),
+            ("a\u{1b}", "a"),
+            ("héé 红线 🧵", "héé 红线 🧵"),
+        ] {
+            assert_eq!(whole(given.as_bytes()), (text.into(), 0), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_utf8_is_replaced_and_counted() {
+        assert_eq!(whole(b"a\xffb\xe7\xba"), ("a\u{fffd}b\u{fffd}".into(), 2));
+        assert_eq!(whole(b"\xe7\xbaX"), ("\u{fffd}X".into(), 1));
+    }
+
+    #[test]
+    fn a_long_string_without_end_is_text() {
+        let long = "x".repeat(3 * STRING_BYTES_MAX);
+        assert_eq!(whole(format!("\u{1b}]{long}").as_bytes()).0, long);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_make_no_difference(
+            parts in prop::collection::vec(prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..6),
+                prop::sample::select(vec!["\u{1b}[3", "1m", "\u{1b}]0;", "\u{7}", "红", "é", "\r", "\n", "\u{9b}"])
+                    .prop_map(|text| text.as_bytes().to_vec()),
+            ], 0..20),
+            cut in 1..4usize,
+        ) {
+            let bytes = parts.concat();
+            let mut decoder = Decoder::default();
+            let mut text: String = bytes.chunks(cut).map(|piece| decoder.push(piece)).collect();
+            text.push_str(&decoder.finish());
+            prop_assert_eq!((text.clone(), decoder.replaced()), whole(&bytes));
+            let controls = text.chars().filter(|c| c.is_control() && !matches!(c, '\n' | '\t'));
+            prop_assert_eq!(controls.count(), 0);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+use super::*;
+use crate::message::{Cut, Routing, Speaker, SpeakerKind};
+use filrouge_types::Timestamp;
+
+fn message(id: &str, parent: Option<&str>) -> Message {
+    Message {
+        id: id.into(),
+        at: Timestamp::from_micros(0),
+        speaker: Speaker {
+            id: "ada".into(),
+            name: "Ada".into(),
+            kind: SpeakerKind::Human,
+        },
+        content: id.into(),
+        routing: Routing {
+            parent: parent.map(Into::into),
+            ..Routing::default()
+        },
+        cut: Some(Cut::Interrupted),
+    }
+}
+
+fn ids(messages: Vec<&Message>) -> Vec<&str> {
+    messages.into_iter().map(|message| &*message.id).collect()
+}
+
+fn context(messages: &[(&str, Option<&str>)]) -> ContextManager {
+    let mut context = ContextManager::new();
+    for (id, parent) in messages {
+        context.add(message(id, *parent)).unwrap();
+    }
+    context
+}
+
+#[test]
+fn what_answers_what() {
+    let context = context(&[
+        ("msg-1", None),
+        ("msg-2", Some("msg-1")),
+        ("msg-3", Some("msg-1")),
+        ("msg-4", Some("msg-3")),
+        ("msg-5", Some("msg-9")),
+    ]);
+    assert_eq!(ids(context.parents("msg-4", 9)), ["msg-3", "msg-1"]);
+    assert_eq!(ids(context.parents("msg-4", 1)), ["msg-3"]);
+    assert_eq!(ids(context.siblings("msg-3")), ["msg-2"]);
+    assert!(context.parents("msg-5", 9).is_empty() && context.siblings("msg-1").is_empty());
+    assert!(context.parents("nobody", 9).is_empty());
+    assert_eq!(context.by_id("msg-2").unwrap().content, "msg-2".into());
+    assert_eq!(context.newest(2).len(), 2);
+    assert_eq!(context.newest(99).len(), 5);
+}
+
+#[test]
+fn a_circle_ends() {
+    let context = context(&[
+        ("msg-1", Some("msg-2")),
+        ("msg-2", Some("msg-1")),
+        ("x", Some("x")),
+    ]);
+    assert_eq!(ids(context.parents("msg-2", 99)), ["msg-1"]);
+    assert!(context.parents("x", 99).is_empty());
+}
+
+#[test]
+fn ids_go_on_behind_the_highest_that_ever_was() {
+    let mut context = context(&[
+        ("msg-7", None),
+        ("msg-3", None),
+        ("msg-007", None),
+        ("msg--1", None),
+    ]);
+    assert_eq!(&*context.next_id(), "msg-8");
+    assert_eq!(&*context.next_id(), "msg-9");
+    context.never_below(20);
+    context.never_below(10);
+    assert_eq!(&*context.next_id(), "msg-21");
+    for id in [
+        "msg-",
+        "msg-+1",
+        "msg-01",
+        "msg-1 ",
+        "1",
+        "msg-99999999999999999999",
+    ] {
+        assert_eq!(message_number(id), None, "{id}");
+    }
+}
+
+#[test]
+fn one_id_is_one_message() {
+    let mut context = context(&[("msg-1", None)]);
+    assert_eq!(
+        context.add(message("msg-1", None)).unwrap_err().code,
+        ErrorCode::Invalid
+    );
+    assert_eq!(context.messages().len(), 1);
+}
+
+#[test]
+fn a_task_is_taken_whole_or_not() {
+    let mut context = ContextManager::new();
+    let most = "é".repeat(TEAM_TASK_BYTES_MAX / 2);
+    context.set_team_task(Some(&format!(" {most}\n"))).unwrap();
+    assert_eq!(context.team_task(), Some(&*most));
+    let refused = context
+        .set_team_task(Some(&format!("{most}x")))
+        .unwrap_err();
+    assert_eq!(refused.code, ErrorCode::LimitExceeded);
+    assert_eq!(context.team_task(), Some(&*most));
+    context.set_team_task(Some("  ")).unwrap();
+    assert_eq!(context.team_task(), None);
+}
+
+#[test]
+fn what_was_exported_is_imported() {
+    let mut context = context(&[("msg-1", None), ("msg-5", Some("msg-1"))]);
+    context.set_team_task(Some("build")).unwrap();
+    let snapshot = context.export_snapshot();
+    let mut other = ContextManager::new();
+    other.import_snapshot(snapshot.clone()).unwrap();
+    assert_eq!(other.export_snapshot(), snapshot);
+    assert_eq!(&*other.next_id(), "msg-6");
+    assert_eq!(ids(other.parents("msg-5", 9)), ["msg-1"]);
+
+    for refused in [
+        Context {
+            messages: vec![message("a", None), message("a", None)],
+            team_task: None,
+        },
+        Context {
+            messages: vec![],
+            team_task: Some("x".repeat(TEAM_TASK_BYTES_MAX + 1).into()),
+        },
+    ] {
+        other.import_snapshot(refused).unwrap_err();
+        assert_eq!(other.export_snapshot(), snapshot);
+    }
+}

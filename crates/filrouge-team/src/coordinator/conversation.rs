@@ -1,0 +1,237 @@
+//! The task that a conversation runs in.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use filrouge_types::{Clock, Failure};
+use tokio::sync::{mpsc, watch};
+
+use super::event::{NotKept, TeamEvent};
+use super::orders::{Order, answer};
+use super::{Running, Settings, Standing, invalid};
+use crate::context::ContextManager;
+use crate::message::{Message, MessageId, SpeakerKind};
+use crate::queue::RoutingQueue;
+use crate::record::{Record, State, Status};
+use crate::team::Team;
+
+pub(super) type Orders = mpsc::UnboundedReceiver<Order>;
+
+pub(super) struct Conversation {
+    pub(super) team: Arc<Team>,
+    pub(super) record: Arc<dyn Record>,
+    pub(super) context: Arc<Mutex<ContextManager>>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) settings: Settings,
+    pub(super) queue: RoutingQueue,
+    pub(super) status: Status,
+    pub(super) waiting_for: Option<Box<str>>,
+    pub(super) running: Option<Running>,
+    /// What the human who has the floor answers.
+    pub(super) floor_of: Option<MessageId>,
+    /// The agent who spoke to a human last.
+    pub(super) spoke_to: HashMap<Box<str>, Box<str>>,
+    /// Messages of agents since a human's.
+    pub(super) agent_turns: u32,
+    /// No other agent is to speak.
+    pub(super) held: bool,
+    /// The task of the team file, which the ledger is told with the first message: a session in which nothing is said leaves
+    /// nothing behind.
+    pub(super) first_task: Option<Box<str>>,
+    events: mpsc::UnboundedSender<TeamEvent>,
+    standing: watch::Sender<Standing>,
+}
+
+impl Conversation {
+    pub(super) fn new(
+        team: Arc<Team>,
+        record: Arc<dyn Record>,
+        context: Arc<Mutex<ContextManager>>,
+        events: mpsc::UnboundedSender<TeamEvent>,
+        (clock, settings): (Arc<dyn Clock>, Settings),
+        restored: bool,
+    ) -> Result<(Self, watch::Receiver<Standing>), Failure> {
+        let first = team.first_human().map(|human| human.id.clone());
+        let first = first.ok_or_else(|| invalid("the team has no human"))?;
+        let (standing, seen) = watch::channel(Standing {
+            status: Status::Paused,
+            waiting_for: Some(first.clone()),
+            running: None,
+            queue: Vec::new(),
+        });
+        let mut conversation = Self {
+            first_task: team.task.clone().filter(|_| !restored),
+            team,
+            record,
+            context,
+            clock,
+            settings,
+            queue: RoutingQueue::new(),
+            status: Status::Paused,
+            waiting_for: Some(first),
+            running: None,
+            floor_of: None,
+            spoke_to: HashMap::new(),
+            agent_turns: 0,
+            held: false,
+            events,
+            standing,
+        };
+        conversation.remember()?;
+        Ok((conversation, seen))
+    }
+
+    /// Takes from a restored history what the conversation goes by.
+    fn remember(&mut self) -> Result<(), Failure> {
+        let context = Arc::clone(&self.context);
+        let mut context = context.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(task) = &self.first_task {
+            context.set_team_task(Some(task))?;
+        }
+        for message in context.messages() {
+            self.note_speaker(message);
+        }
+        Ok(())
+    }
+
+    /// Remembers whom an agent spoke to, and what a human's next message answers.
+    pub(super) fn note_speaker(&mut self, message: &Message) {
+        if message.speaker.kind != SpeakerKind::System {
+            self.floor_of = Some(message.id.clone());
+        }
+        if message.speaker.kind != SpeakerKind::Agent {
+            return;
+        }
+        let to = message.routing.addressees.iter();
+        let mut to: Vec<Box<str>> = to.filter_map(|one| one.member_id.clone()).collect();
+        if to.is_empty() {
+            to.extend(self.team.first_human().map(|human| human.id.clone()));
+        }
+        for id in to {
+            self.spoke_to.insert(id, message.speaker.id.clone());
+        }
+    }
+
+    /// Serves the queue and orders, until the session is closed or nobody can give orders any more.
+    pub(super) async fn run(mut self, mut orders: Orders) {
+        self.tell(TeamEvent::HandedOver(self.state()));
+        while self.status != Status::Completed {
+            if self.status == Status::Active {
+                self.step(&mut orders).await;
+                continue;
+            }
+            match orders.recv().await {
+                Some(order) => self.obey(order).await,
+                None => self.abandoned().await,
+            }
+        }
+    }
+
+    /// Does what does not concern a speech.
+    pub(super) async fn obey(&mut self, order: Order) {
+        match order {
+            Order::Say(human, text, reply) => {
+                let said = self.say(human.as_deref(), &text).await;
+                answer(reply, said);
+            }
+            Order::Task(task, reply) => {
+                let by = self.human(None).map(|human| human.id.clone());
+                let set = match by {
+                    Ok(by) => self.set_task(task.as_deref(), &by).await,
+                    Err(failure) => Err(failure),
+                };
+                answer(reply, set);
+            }
+            Order::Pause(reply) => {
+                self.held = self.status == Status::Active;
+                answer(reply, Ok(()));
+            }
+            Order::Resume(reply) => {
+                let any = !self.queue.is_empty();
+                self.held = false;
+                if any && self.status == Status::Paused {
+                    self.go_on();
+                }
+                answer(reply, Ok(any));
+            }
+            Order::Cancel(reply) => {
+                self.drop_all();
+                if self.status == Status::Active {
+                    self.hand_over(None).await;
+                }
+                answer(reply, Ok(false));
+            }
+            Order::Close(status, reply) => {
+                let closed = self.close(status).await;
+                answer(reply, closed);
+            }
+        }
+    }
+
+    /// Nobody can give orders any more.
+    pub(super) async fn abandoned(&mut self) {
+        if self.close(Status::Paused).await.is_err() {
+            // It was told; the lease ends by itself.
+            self.status = Status::Completed;
+        }
+    }
+
+    async fn close(&mut self, status: Status) -> Result<(), Failure> {
+        self.drop_all();
+        self.waiting_for = self.team.first_human().map(|human| human.id.clone());
+        self.status = Status::Paused;
+        let state = State {
+            status,
+            ..self.state()
+        };
+        if let Err(failure) = self.record.close(&state).await {
+            self.not_kept(NotKept::HandOver, &failure);
+            return Err(failure);
+        }
+        self.status = Status::Completed;
+        self.waiting_for = None;
+        self.show();
+        self.tell(TeamEvent::Closed(state));
+        Ok(())
+    }
+
+    pub(super) fn go_on(&mut self) {
+        self.status = Status::Active;
+        self.waiting_for = None;
+        self.agent_turns = 0;
+        self.show();
+    }
+
+    pub(super) fn context(&self) -> MutexGuard<'_, ContextManager> {
+        self.context.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whoever shows the conversation may have gone; it goes on.
+    pub(super) fn tell(&self, event: TeamEvent) {
+        let _ = self.events.send(event);
+    }
+
+    pub(super) fn show(&self) {
+        self.standing.send_replace(Standing {
+            status: self.status,
+            waiting_for: self.waiting_for.clone(),
+            running: self.running.clone(),
+            queue: self.queue.iter().cloned().collect(),
+        });
+    }
+
+    pub(super) fn state(&self) -> State {
+        State {
+            status: self.status,
+            waiting_for: self.waiting_for.clone(),
+            team_task: self.context().team_task().map(Into::into),
+        }
+    }
+
+    pub(super) fn not_kept(&self, what: NotKept, failure: &Failure) {
+        self.tell(TeamEvent::NotKept {
+            what,
+            failure: failure.clone(),
+        });
+    }
+}

@@ -1,0 +1,167 @@
+//! Who has the floor.
+
+use filrouge_types::Failure;
+
+use super::conversation::{Conversation, Orders};
+use super::event::{NotKept, TeamEvent, Warning};
+use crate::markers::{Dropped, Marked};
+use crate::message::{Intent, Message, Routing, Speaker, SpeakerKind};
+use crate::queue::Route;
+use crate::record::Status;
+
+impl Conversation {
+    /// The next one who waits has the floor; when nobody does, the first human.
+    pub(super) async fn step(&mut self, orders: &mut Orders) {
+        let next = if self.held { None } else { self.queue.pop() };
+        let Some(route) = next else {
+            self.hand_over(None).await;
+            return;
+        };
+        self.tell_queue();
+        let team = std::sync::Arc::clone(&self.team);
+        match team.member(&route.member_id) {
+            Some(agent) if agent.is_agent() => {
+                if self.agent_turns >= team.max_agent_turns {
+                    self.queue.put_back(route);
+                    self.take_floor_from_agents().await;
+                } else {
+                    self.speak(route, agent, orders).await;
+                }
+            }
+            Some(human) => {
+                self.floor_of = Some(route.parent);
+                self.hand_over(Some(human.id.clone())).await;
+            }
+            // Only members are queued, and the team stays.
+            None => {}
+        }
+    }
+
+    /// Gives a human the floor, the first one if none is named.
+    pub(super) async fn hand_over(&mut self, to: Option<Box<str>>) {
+        self.paused(to);
+        let state = self.state();
+        if let Err(failure) = self.record.hand_over(&state).await {
+            self.not_kept(NotKept::HandOver, &failure);
+        }
+        self.tell(TeamEvent::HandedOver(state));
+    }
+
+    /// As [`hand_over`](Self::hand_over), when the ledger has just failed: it is told at the next one.
+    pub(super) fn halt(&mut self) {
+        self.paused(None);
+        self.tell(TeamEvent::HandedOver(self.state()));
+    }
+
+    fn paused(&mut self, to: Option<Box<str>>) {
+        let first = || self.team.first_human().map(|human| human.id.clone());
+        self.waiting_for = to.or_else(first);
+        self.status = Status::Paused;
+        self.held = false;
+        self.show();
+    }
+
+    async fn take_floor_from_agents(&mut self) {
+        let limit = self.team.max_agent_turns;
+        let human = self.team.first_human().map_or("a human", |one| &*one.name);
+        let content =
+            format!("{limit} messages of agents have followed one another: {human} has the floor.");
+        self.tell(TeamEvent::Warning(Warning::AgentTurns { limit }));
+        self.note(content.into()).await;
+        self.hand_over(None).await;
+    }
+
+    /// The application says something that belongs into the history.
+    async fn note(&mut self, content: Box<str>) {
+        let id = self.context().next_id();
+        let note = Message {
+            id,
+            at: self.clock.now(),
+            speaker: Speaker {
+                id: "system".into(),
+                name: "filrouge".into(),
+                kind: SpeakerKind::System,
+            },
+            content,
+            routing: Routing {
+                parent: self.floor_of.clone(),
+                ..Routing::default()
+            },
+            cut: None,
+        };
+        if let Err(failure) = self.record.message(&note).await {
+            self.not_kept(NotKept::Note(note.id.clone()), &failure);
+        }
+        let added = self.context().add(note.clone());
+        debug_assert!(added.is_ok(), "ids are given out once");
+        self.tell(TeamEvent::Said(note));
+    }
+
+    /// Queues whom a message addresses; whether there is anybody. Unknown names are told.
+    pub(super) fn queue_addressed(&mut self, message: &Message, marked: &Marked) -> bool {
+        let unknown: Vec<Box<str>> = marked.unresolved().map(Into::into).collect();
+        if !unknown.is_empty() {
+            let members = self.team.members.iter();
+            self.tell(TeamEvent::Warning(Warning::Unresolved {
+                id: message.id.clone(),
+                identifiers: unknown,
+                members: members.map(|member| member.name.clone()).collect(),
+            }));
+        }
+        let mut any = false;
+        for one in &marked.addressed {
+            if let Some(id) = &one.addressee.member_id {
+                self.queue_one(id, message, one.intent);
+                any = true;
+            }
+        }
+        any
+    }
+
+    pub(super) fn queue_one(&mut self, id: &str, message: &Message, intent: Option<Intent>) {
+        self.queue.push(Route {
+            member_id: id.into(),
+            parent: message.id.clone(),
+            by: message.speaker.id.clone(),
+            intent: intent.unwrap_or(Intent::Reply),
+        });
+        self.tell_queue();
+    }
+
+    pub(super) fn drop_waiting(&mut self, dropped: Option<&Dropped>) {
+        let count = match dropped {
+            None => return,
+            Some(Dropped::All) => self.queue.clear(),
+            Some(Dropped::Members(ids)) => ids.iter().map(|id| self.queue.remove(id)).sum(),
+        };
+        if count > 0 {
+            self.tell(TeamEvent::Warning(Warning::Dropped { count }));
+            self.tell_queue();
+        }
+    }
+
+    pub(super) fn drop_all(&mut self) {
+        self.drop_waiting(Some(&Dropped::All));
+    }
+
+    fn tell_queue(&self) {
+        self.show();
+        let queue = self.queue.iter().cloned().collect();
+        self.tell(TeamEvent::Queue(queue));
+    }
+
+    /// Sets the task, here and in the ledger; when that fails, the one before stays.
+    pub(super) async fn set_task(&mut self, task: Option<&str>, by: &str) -> Result<(), Failure> {
+        let before = self.context().team_task().map(str::to_owned);
+        self.context().set_team_task(task)?;
+        let task: Option<Box<str>> = self.context().team_task().map(Into::into);
+        if let Err(failure) = self.record.task(task.as_deref()).await {
+            self.context().set_team_task(before.as_deref())?;
+            return Err(failure);
+        }
+        self.first_task = None;
+        let by = by.into();
+        self.tell(TeamEvent::TaskSet { task, by });
+        Ok(())
+    }
+}

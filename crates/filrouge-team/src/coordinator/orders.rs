@@ -1,0 +1,24 @@
+//! What a conversation is told to do.
+
+use filrouge_types::Failure;
+use tokio::sync::oneshot;
+
+use crate::message::MessageId;
+use crate::record::Status;
+
+pub(super) type Reply<T> = oneshot::Sender<Result<T, Failure>>;
+
+pub(super) enum Order {
+    /// By this human, else by the one who is waited for.
+    Say(Option<Box<str>>, Box<str>, Reply<Option<MessageId>>),
+    Task(Option<Box<str>>, Reply<()>),
+    Pause(Reply<()>),
+    Resume(Reply<bool>),
+    Cancel(Reply<bool>),
+    Close(Status, Reply<()>),
+}
+
+/// Whoever asked may have gone; what was asked is done all the same.
+pub(super) fn answer<T>(reply: Reply<T>, result: Result<T, Failure>) {
+    let _ = reply.send(result);
+}

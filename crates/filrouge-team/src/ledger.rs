@@ -1,0 +1,369 @@
+//! A team's conversation in the ledger (DESIGN §11): one session of the team's, its messages as items, its state as a
+//! checkpoint at each hand-over, held by a lease as long as it is open.
+//!
+//! How several speakers stand in one turn: `docs/adr/0029-teams-in-the-ledger.md`.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use filrouge_engine::{CloseSession, Engine, PatchSession, SaveCheckpoint};
+use filrouge_types::{ErrorCode, Failure, RawJson, SessionId, SessionStatus, Timestamp};
+use serde::{Deserialize, Serialize};
+
+mod bring;
+mod hold;
+pub(crate) mod item;
+mod kept;
+pub(crate) mod open;
+pub(crate) mod read;
+mod speech;
+mod turn;
+mod writes;
+
+pub use hold::holder_label;
+pub use open::{open_existing, open_new, read_session};
+pub use read::LeftOut;
+
+pub(crate) use bring::{bring, other_id};
+pub(crate) use hold::is_gone;
+
+use crate::context::{Restored, TEAM_TASK_BYTES_MAX};
+use crate::message::{Message, MessageId};
+use crate::record::{Record, Speech, State, Status};
+use crate::snapshot::{SessionSnapshot, SnapshotWarning, Snapshots};
+use crate::team::Team;
+use hold::{Heartbeat, Hold};
+use kept::Kept;
+use read::{Conversation, read_into};
+use turn::Keeping;
+
+/// Warnings that are held until somebody takes them.
+const WARNINGS: usize = 16;
+
+/// How a session is opened.
+#[derive(Clone)]
+pub struct OpenOptions {
+    /// Who opens it, for whoever finds it held: such as `ann@laptop, process 4711`.
+    pub holder: Box<str>,
+    /// How long the lease lasts once nobody renews it.
+    pub ttl: Duration,
+    /// How long is waited for a session that somebody else holds.
+    pub wait: Duration,
+    /// Where its snapshot file is written, if it is.
+    pub snapshots: Option<Snapshots>,
+}
+
+impl OpenOptions {
+    /// For 30 s at a time, waiting 2 s, without a snapshot file.
+    #[must_use]
+    pub fn new(holder: impl Into<Box<str>>) -> Self {
+        Self {
+            holder: holder.into(),
+            ttl: Duration::from_secs(30),
+            wait: Duration::from_secs(2),
+            snapshots: None,
+        }
+    }
+}
+
+/// A session that was opened: its record, and what the conversation goes on from.
+pub struct Opened {
+    /// Keeps it from now on.
+    pub record: LedgerRecord,
+    /// What is carried over.
+    pub restored: Restored,
+    /// When it was made; its snapshot file is named by it.
+    pub created_at: Timestamp,
+    /// How it stood when it was last kept; a crash leaves it [`Status::Active`].
+    pub status: Status,
+    /// Who was waited for then: a member's id.
+    pub waiting_for: Option<Box<str>>,
+    /// Messages that were being said when the process before this one ended; they are in the context, cut.
+    pub interrupted: Vec<MessageId>,
+    /// What stands in the session and is not in the context.
+    pub left_out: LeftOut,
+    /// The ids of redacted messages.
+    redacted: HashSet<MessageId>,
+}
+
+/// Keeps one session in the ledger. Without [`Record::close`] the session stays held until its lease ends by itself, or
+/// this process does.
+pub struct LedgerRecord {
+    shared: Arc<Shared>,
+    _heartbeat: Heartbeat,
+}
+
+/// A member, as a checkpoint tells it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct ToldMember {
+    id: Box<str>,
+    name: Box<str>,
+}
+
+/// A checkpoint's state.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ToldState {
+    team_id: Box<str>,
+    status: ToldStatus,
+    waiting_for: Option<Box<str>>,
+    team_task: Option<Box<str>>,
+    members: Vec<ToldMember>,
+    pub(crate) message_count: u64,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ToldStatus {
+    Active,
+    Paused,
+    Completed,
+}
+
+const fn told(status: Status) -> (ToldStatus, &'static str) {
+    match status {
+        Status::Active => (ToldStatus::Active, "active"),
+        Status::Paused => (ToldStatus::Paused, "paused"),
+        Status::Completed => (ToldStatus::Completed, "completed"),
+    }
+}
+
+impl ToldState {
+    fn state(&self) -> State {
+        State {
+            status: match self.status {
+                ToldStatus::Active => Status::Active,
+                ToldStatus::Paused => Status::Paused,
+                ToldStatus::Completed => Status::Completed,
+            },
+            waiting_for: self.waiting_for.clone(),
+            team_task: self.team_task.clone(),
+        }
+    }
+}
+
+struct Shared {
+    engine: Arc<Engine>,
+    session: SessionId,
+    hold: Arc<Hold>,
+    team_id: Box<str>,
+    members: Vec<ToldMember>,
+    created_at: Timestamp,
+    snapshots: Option<Snapshots>,
+    warnings: Mutex<Vec<SnapshotWarning>>,
+    failures: AtomicU64,
+    keeping: tokio::sync::Mutex<Keeping>,
+}
+
+fn members_of(team: &Team) -> Vec<ToldMember> {
+    let members = team.members.iter();
+    members
+        .map(|member| ToldMember {
+            id: member.id.clone(),
+            name: member.name.clone(),
+        })
+        .collect()
+}
+
+impl LedgerRecord {
+    /// Snapshot files that were not written since this was opened.
+    #[must_use]
+    pub fn snapshot_failures(&self) -> u64 {
+        self.shared.failures.load(Ordering::Relaxed)
+    }
+
+    /// What there is to warn of since this was last called: the newest few.
+    #[must_use]
+    pub fn take_warnings(&self) -> Vec<SnapshotWarning> {
+        let warnings = self.shared.warnings.lock();
+        std::mem::take(&mut *warnings.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Where the snapshot file is written, if it is.
+    #[must_use]
+    pub fn snapshot_path(&self) -> Option<PathBuf> {
+        let shared = &self.shared;
+        let snapshots = shared.snapshots.as_ref()?;
+        Some(snapshots.path_of(&shared.team_id, shared.created_at, shared.session.as_str()))
+    }
+
+    /// The fence that the session is held by.
+    #[must_use]
+    pub fn fence(&self) -> u64 {
+        self.shared.hold.fence()
+    }
+}
+
+impl Shared {
+    /// The message as the ledger has it, where something in it was masked.
+    async fn as_written(&self, message: &Message, seq: u64) -> Result<Message, Failure> {
+        let scope = self.hold.scope()?;
+        let after = seq.saturating_sub(1);
+        let ledger = self.engine.ledger();
+        let (items, _) = ledger.items(&scope, &self.session, after, 1).await?;
+        match items.first().map(item::read) {
+            Some(item::Read::Message { message, .. }) => Ok(message),
+            _ => Ok(message.clone()),
+        }
+    }
+
+    /// Keeps the state as a checkpoint, unless it is the one that was kept last and nothing was written since.
+    async fn checkpoint(&self, keeping: &mut Keeping, state: &State) -> Result<(), Failure> {
+        self.task(keeping, state.team_task.as_deref()).await?;
+        match &keeping.state {
+            Some(kept) if kept == state => return Ok(()),
+            // A checkpoint stands at a seq: another one needs another.
+            Some(_) => self.note(keeping, item::note_item("state")).await?,
+            None => {}
+        }
+        self.follow_redactions(keeping).await?;
+        let (status, label) = told(state.status);
+        let told = ToldState {
+            team_id: self.team_id.clone(),
+            status,
+            waiting_for: state.waiting_for.clone(),
+            team_task: state.team_task.clone(),
+            members: self.members.clone(),
+            message_count: keeping.kept.count(),
+        };
+        let json = RawJson::write(&told);
+        let unwritable = |e| Failure::new(ErrorCode::Internal, format!("the state as JSON: {e}"));
+        let request = SaveCheckpoint {
+            seq: None,
+            label: Some(label.into()),
+            state: json.map_err(unwritable)?,
+            fence: None,
+            release: false,
+        };
+        let scope = self.hold.ensure().await?;
+        self.engine
+            .put_checkpoint(&scope, &self.session, request)
+            .await?;
+        keeping.state = Some(state.clone());
+        Ok(())
+    }
+
+    /// What was redacted while the session is open is not kept any more here either.
+    async fn follow_redactions(&self, keeping: &mut Keeping) -> Result<(), Failure> {
+        let scope = self.hold.scope()?;
+        let (engine, session) = (&self.engine, &self.session);
+        let mut news = Conversation::default();
+        read_into(engine, &scope, session, keeping.seen, &mut news).await?;
+        if news.redactions > 0 {
+            let mut all = Conversation::default();
+            read_into(engine, &scope, session, 0, &mut all).await?;
+            keeping.kept = Kept::of(&all.messages, self.snapshots.as_ref());
+        }
+        keeping.seen = keeping.seen.max(news.last_seq);
+        Ok(())
+    }
+
+    /// Writes the snapshot file; that it cannot be written is a warning.
+    async fn snapshot(&self, keeping: &Keeping) {
+        let Some(snapshots) = self.snapshots.clone() else {
+            return;
+        };
+        let messages = keeping.kept.messages();
+        if messages.is_empty() {
+            return;
+        }
+        let team = self.team_id.clone();
+        let session: Box<str> = self.session.as_str().into();
+        let task = keeping.task.clone();
+        let created_at = self.created_at;
+        let path = snapshots.path_of(&team, created_at, &session);
+        let written = tokio::task::spawn_blocking(move || {
+            let snapshot = SessionSnapshot::of(team, session, created_at, messages, task);
+            snapshots.write(&snapshot)
+        });
+        let failed = match written.await {
+            Ok(Ok(_)) => return,
+            Ok(Err(warning)) => warning,
+            Err(ended) => SnapshotWarning::ended(path, &ended),
+        };
+        tracing::warn!(path = %failed.path.display(), code = failed.what.code(), "the snapshot file was not written");
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if warnings.len() == WARNINGS {
+            warnings.remove(0);
+        }
+        warnings.push(failed);
+    }
+
+    /// How the session stands, for whoever lists sessions.
+    async fn status(&self, status: SessionStatus) -> Result<(), Failure> {
+        let patch = PatchSession {
+            status: Some(status),
+            ..PatchSession::default()
+        };
+        let (scope, session) = (self.hold.ensure().await?, self.session.clone());
+        let patched = self.engine.patch_session(&scope, session, patch, None);
+        patched.await.map(drop)
+    }
+
+    async fn hand_over(&self, keeping: &mut Keeping, state: &State) -> Result<(), Failure> {
+        self.end_turn(keeping).await?;
+        self.checkpoint(keeping, state).await
+    }
+
+    async fn close(&self, keeping: &mut Keeping, state: &State) -> Result<(), Failure> {
+        self.end_turn(keeping).await?;
+        if state.status == Status::Completed {
+            self.task(keeping, state.team_task.as_deref()).await?;
+            let (scope, session) = (self.hold.ensure().await?, self.session.clone());
+            let ended = CloseSession::default();
+            self.engine.close_session(&scope, session, ended).await?;
+            // It has put a note of its own.
+            keeping.state = None;
+        } else {
+            self.status(SessionStatus::Paused).await?;
+        }
+        self.checkpoint(keeping, state).await
+    }
+}
+
+#[async_trait]
+impl Record for LedgerRecord {
+    fn session_id(&self) -> &str {
+        self.shared.session.as_str()
+    }
+
+    async fn message(&self, message: &Message) -> Result<(), Failure> {
+        let mut keeping = self.shared.keeping.lock().await;
+        self.shared.message(&mut keeping, message).await
+    }
+
+    async fn begin(&self, message: &Message) -> Result<Box<dyn Speech>, Failure> {
+        let mut keeping = self.shared.keeping.lock().await;
+        let speech = self.shared.begin(&mut keeping, message).await?;
+        Ok(Box::new(speech))
+    }
+
+    async fn task(&self, task: Option<&str>) -> Result<(), Failure> {
+        if let Some(bytes) = task.map(str::len).filter(|b| *b > TEAM_TASK_BYTES_MAX) {
+            let what = format!(
+                "the team task has {bytes} bytes, at most {TEAM_TASK_BYTES_MAX} are allowed"
+            );
+            return Err(Failure::new(ErrorCode::LimitExceeded, what));
+        }
+        let mut keeping = self.shared.keeping.lock().await;
+        self.shared.task(&mut keeping, task).await
+    }
+
+    async fn hand_over(&self, state: &State) -> Result<(), Failure> {
+        let mut keeping = self.shared.keeping.lock().await;
+        self.shared.hand_over(&mut keeping, state).await?;
+        self.shared.snapshot(&keeping).await;
+        Ok(())
+    }
+
+    async fn close(&self, state: &State) -> Result<(), Failure> {
+        let mut keeping = self.shared.keeping.lock().await;
+        self.shared.close(&mut keeping, state).await?;
+        self.shared.snapshot(&keeping).await;
+        self.shared.hold.release().await
+    }
+}

@@ -1,0 +1,245 @@
+//! A conversation that was kept elsewhere, brought into the ledger (DESIGN §11): what is there already stays as it is.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use filrouge_engine::{CreateSession, Engine, ImportedTurn};
+use filrouge_store::Scope;
+use filrouge_types::{
+    Channel, ErrorCode, Failure, NewItem, RequestId, Session, SessionId, TurnStatus,
+};
+use sha2::{Digest, Sha256};
+
+use super::item::item_of;
+use super::open::{check_records_all, open, origin};
+use super::turn::Keeping;
+use super::{OpenOptions, Shared};
+use crate::message::{Cut, Message, MessageId, SpeakerKind};
+use crate::record::{Record, State, Status};
+use crate::snapshot::SessionSnapshot;
+use crate::team::Team;
+
+/// Messages that are brought in one turn, at most.
+const TURN_MESSAGES: usize = 1000;
+/// Longest id that a turn's key is made of as it is.
+const KEY_BYTES: usize = 200;
+
+/// What was brought.
+#[derive(Debug)]
+pub(crate) struct Brought {
+    pub(crate) session_id: Box<str>,
+    /// Messages that are new in the ledger.
+    pub(crate) added: u64,
+    /// Messages that were there.
+    pub(crate) known: u64,
+    /// Those that are others there under the same id; the ledger's stay.
+    pub(crate) differing: Vec<MessageId>,
+    /// Those that were redacted there; they are not brought in again.
+    pub(crate) redacted: u64,
+}
+
+/// The id that a session is brought under when its own is somebody else's: the same at every import.
+///
+/// # Errors
+/// None but of the program's own.
+pub(crate) fn other_id(scope: &Scope, team_id: &str, id: &str) -> Result<SessionId, Failure> {
+    let owner = scope.viewer.identity().map_or("", |i| i.as_str());
+    let mut hash = Sha256::new();
+    for piece in [team_id, owner, id] {
+        hash.update(piece.len().to_be_bytes());
+        hash.update(piece);
+    }
+    let digest = hash.finalize();
+    let digest: String = digest.iter().take(8).map(|b| format!("{b:02x}")).collect();
+    let end = id.floor_char_boundary(KEY_BYTES);
+    let name = format!("{}-{digest}", id.get(..end).unwrap_or_default());
+    SessionId::new(name)
+        .map_err(|e| Failure::new(ErrorCode::Invalid, format!("session {id:?}: {e}")))
+}
+
+/// The session that a snapshot belongs to, made when there is none.
+async fn session_of(
+    engine: &Engine,
+    scope: &Scope,
+    team: &Team,
+    snapshot: &SessionSnapshot,
+) -> Result<Session, Failure> {
+    let id = &snapshot.session_id;
+    let own = SessionId::new(&**id)
+        .map_err(|e| Failure::new(ErrorCode::Invalid, format!("session {id:?}: {e}")))?;
+    let new = |id: SessionId| -> Result<CreateSession, Failure> {
+        Ok(CreateSession {
+            session_id: Some(id),
+            team_id: Some(team.id.clone()),
+            title: Some(team.name.clone()),
+            metadata: Some(origin(snapshot.created_at)?),
+            ..CreateSession::default()
+        })
+    };
+    match engine.create_session(scope, new(own)?).await {
+        Ok((session, _)) if session.team_id.as_ref() == Some(&team.id) => return Ok(session),
+        // Another team's, or somebody else's.
+        Ok(_) => {}
+        Err(failure) if failure.code == ErrorCode::SessionConflict => {}
+        Err(failure) => return Err(failure),
+    }
+    let other = other_id(scope, &team.id, id)?;
+    let (session, _) = engine.create_session(scope, new(other)?).await?;
+    super::open::check_team(&session, &team.id)?;
+    Ok(session)
+}
+
+/// Brings a conversation into the ledger; a second time changes nothing, one that was broken off goes on.
+///
+/// # Errors
+/// `invalid` when the snapshot is of another team; `session_erased`; those of
+/// [`open_existing`](super::open_existing).
+pub(crate) async fn bring(
+    engine: Arc<Engine>,
+    scope: Scope,
+    team: &Team,
+    snapshot: &SessionSnapshot,
+    options: OpenOptions,
+) -> Result<Brought, Failure> {
+    check_records_all(&engine, &scope)?;
+    if snapshot.team_id != team.id {
+        let what = format!(
+            "the snapshot is of team {:?}, not of {:?}",
+            snapshot.team_id, team.id
+        );
+        return Err(Failure::new(ErrorCode::Invalid, what));
+    }
+    let session = session_of(&engine, &scope, team, snapshot).await?;
+    let options = OpenOptions {
+        snapshots: None,
+        ..options
+    };
+    let opened = open(engine, scope, team, session, options).await?;
+    let (there, redacted) = (&opened.restored.context.messages, &opened.redacted);
+    let mut brought = Brought {
+        session_id: opened.restored.session_id.clone(),
+        added: 0,
+        known: 0,
+        differing: Vec::new(),
+        redacted: 0,
+    };
+    let new = sorted_out(snapshot, there, redacted, &mut brought);
+    let shared = &opened.record.shared;
+    let state = State {
+        status: Status::Paused,
+        waiting_for: team.first_human().map(|human| human.id.clone()),
+        team_task: match new.is_empty() && !there.is_empty() {
+            true => opened.restored.context.team_task.clone(),
+            false => snapshot.team_task.clone(),
+        },
+    };
+    let mut done = Ok(());
+    {
+        let mut keeping = shared.keeping.lock().await;
+        for group in groups(&new) {
+            done = shared.bring(&mut keeping, group).await;
+            if done.is_err() {
+                break;
+            }
+            brought.added += group.len() as u64;
+        }
+    }
+    match done {
+        Ok(()) => opened.record.close(&state).await.map(|()| brought),
+        Err(failure) => {
+            shared.hold.release().await?;
+            Err(failure)
+        }
+    }
+}
+
+/// The messages that the ledger does not have.
+fn sorted_out<'a>(
+    snapshot: &'a SessionSnapshot,
+    there: &[Message],
+    redacted: &HashSet<MessageId>,
+    brought: &mut Brought,
+) -> Vec<&'a Message> {
+    let mut known: std::collections::HashMap<&str, &Message> = there
+        .iter()
+        .map(|message| (&*message.id, message))
+        .collect();
+    let mut new = Vec::new();
+    for message in snapshot.messages.iter().map(|message| &**message) {
+        match known.get(&*message.id) {
+            _ if redacted.contains(&message.id) => brought.redacted += 1,
+            Some(same) if *same == message => brought.known += 1,
+            Some(_) => brought.differing.push(message.id.clone()),
+            None => {
+                known.insert(&message.id, message);
+                new.push(message);
+            }
+        }
+    }
+    new
+}
+
+/// Messages that stand in one turn: a human's and what follows it.
+fn groups<'m, 'a>(messages: &'m [&'a Message]) -> impl Iterator<Item = &'m [&'a Message]> {
+    messages
+        .chunk_by(|_, next| next.speaker.kind != SpeakerKind::Human)
+        .flat_map(|group| group.chunks(TURN_MESSAGES))
+}
+
+impl Shared {
+    /// Records a turn that happened elsewhere.
+    async fn bring(&self, keeping: &mut Keeping, group: &[&Message]) -> Result<(), Failure> {
+        let Some(first) = group.first() else {
+            return Ok(());
+        };
+        let speaks = |m: &&&Message| m.speaker.kind == SpeakerKind::Agent;
+        let answers = |m: &&&Message| speaks(m) && m.cut.is_none();
+        let answer = group.iter().rfind(answers).map(|m| &m.id);
+        let items = group.iter().map(|message| {
+            let channel = match message.speaker.kind {
+                SpeakerKind::Human => Channel::Question,
+                SpeakerKind::System => Channel::SystemNote,
+                SpeakerKind::Agent if message.cut.is_some() => Channel::Partial,
+                SpeakerKind::Agent if answer == Some(&message.id) => Channel::Final,
+                SpeakerKind::Agent => Channel::Observation,
+            };
+            item_of(message, channel, None)
+        });
+        let items: Vec<NewItem> = items.collect::<Result<_, _>>()?;
+        let last = group.iter().rfind(speaks).and_then(|m| m.cut);
+        let status = match (answer, last) {
+            (Some(_), _) => TurnStatus::Finalized,
+            (None, Some(Cut::Failed)) => TurnStatus::Failed,
+            (None, Some(Cut::Interrupted)) => TurnStatus::Interrupted,
+            (None, Some(Cut::Cancelled) | None) => TurnStatus::Cancelled,
+        };
+        let turn = ImportedTurn {
+            request_id: key_of(first)?,
+            items,
+            status,
+            metadata: None,
+        };
+        let scope = self.hold.ensure().await?;
+        let recorded = self.engine.record_turn(&scope, &self.session, turn);
+        recorded.await?;
+        keeping.state = None;
+        for message in group {
+            keeping.kept.message((*message).clone());
+        }
+        Ok(())
+    }
+}
+
+/// The key of the turn that begins with this message.
+fn key_of(message: &Message) -> Result<RequestId, Failure> {
+    let id = &message.id;
+    let key = match id.len() <= KEY_BYTES {
+        true => format!("import.{id}"),
+        false => {
+            let digest = Sha256::digest(id.as_bytes());
+            let digest: String = digest.iter().map(|b| format!("{b:02x}")).collect();
+            format!("import.{digest}")
+        }
+    };
+    RequestId::new(key).map_err(|e| Failure::new(ErrorCode::Invalid, format!("{id:?}: {e}")))
+}

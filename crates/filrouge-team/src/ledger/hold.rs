@@ -1,0 +1,284 @@
+//! The lease of a session while it is open (DESIGN §6, §11): renewed in the background, given free at the end.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use filrouge_engine::{AcquireLease, Engine, RenewLease};
+use filrouge_store::Scope;
+use filrouge_store::command::Hold as Fence;
+use filrouge_types::{ErrorCode, Failure, Lease, SessionId};
+use tokio::task::JoinHandle;
+
+/// Openings of this process: no two of them have one name.
+static OPENINGS: AtomicU64 = AtomicU64::new(1);
+/// Most bytes of a holder's name that are its own; the rest tells processes apart.
+const LABEL_BYTES: usize = 200;
+/// Between a holder's name and its process.
+const BEFORE_WRITER: &str = " #";
+
+/// How a session is held.
+pub(super) struct Hold {
+    engine: Arc<Engine>,
+    scope: Scope,
+    session: SessionId,
+    holder: Box<str>,
+    ttl: Duration,
+    state: Mutex<Held>,
+}
+
+struct Held {
+    fence: u64,
+    /// Why the session is not held any more.
+    lost: Option<Failure>,
+}
+
+/// The heartbeat; it ends with this.
+pub(super) struct Heartbeat(JoinHandle<()>);
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A name for this opening: who it is for people, and the process that shows whether it is still there.
+fn holder(label: &str, writer: &str) -> Box<str> {
+    let label: String = label.chars().filter(|c| !c.is_control()).collect();
+    let end = label.floor_char_boundary(LABEL_BYTES);
+    let label = label.get(..end).unwrap_or_default();
+    let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
+    format!("{label}{BEFORE_WRITER}{writer}.{opening}").into()
+}
+
+/// The process in a holder's name.
+fn writer_of(holder: &str) -> Option<&str> {
+    let (_, process) = holder.rsplit_once(BEFORE_WRITER)?;
+    let (writer, _) = process.rsplit_once('.')?;
+    Some(writer).filter(|writer| !writer.is_empty())
+}
+
+/// The name in a holder's name, for people.
+#[must_use]
+pub fn holder_label(holder: &str) -> &str {
+    holder
+        .rsplit_once(BEFORE_WRITER)
+        .map_or(holder, |(label, _)| label)
+}
+
+/// Whether who holds a session is certain not to be there any more.
+pub(crate) fn is_gone(engine: &Engine, lease: &Lease) -> bool {
+    let writer = lease.holder.as_deref().and_then(writer_of);
+    writer.is_some_and(|writer| engine.ledger().is_gone(writer))
+}
+
+impl Hold {
+    /// Takes the lease of a session; one whose holder was killed is given free first.
+    ///
+    /// # Errors
+    /// `lease_timeout` naming who holds it and until when, those of [`Engine::acquire_lease`].
+    pub(super) async fn take(
+        engine: &Arc<Engine>,
+        scope: &Scope,
+        session: &SessionId,
+        (label, ttl, wait): (&str, Duration, Duration),
+    ) -> Result<Self, Failure> {
+        let lease = engine.lease(scope, session).await?;
+        if let Some(gone) = lease.holder.as_deref().filter(|_| is_gone(engine, &lease)) {
+            engine
+                .release_lease(scope, session, gone, lease.fence)
+                .await?;
+        }
+        let holder = holder(label, &engine.ledger().writer());
+        let request = AcquireLease {
+            holder: holder.clone(),
+            ttl_ms: Some(millis(ttl)),
+            wait_ms: Some(millis(wait)),
+        };
+        let (lease, _) = engine.acquire_lease(scope, session, request).await?;
+        Ok(Self {
+            engine: engine.clone(),
+            scope: scope.clone().with_hold(None),
+            session: session.clone(),
+            holder,
+            ttl,
+            state: Mutex::new(Held {
+                fence: lease.fence,
+                lost: None,
+            }),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, Held> {
+        // It is put whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn fence(&self) -> u64 {
+        self.state().fence
+    }
+
+    /// The scope of writes under the lease.
+    ///
+    /// # Errors
+    /// Why the session is not held any more.
+    pub(super) fn scope(&self) -> Result<Scope, Failure> {
+        let held = self.state();
+        match &held.lost {
+            Some(lost) => Err(lost.clone()),
+            None => Ok(self.scope.clone().with_hold(Some(Fence::by(held.fence)))),
+        }
+    }
+
+    fn lose(&self, failure: Failure) -> Failure {
+        tracing::warn!(session_id = %self.session, code = failure.code.as_str(), "the session is not held any more");
+        self.state().lost = Some(failure.clone());
+        failure
+    }
+
+    /// As [`Self::scope`], once it is sure that the session is held. A lease whose time is up is taken again when nobody
+    /// has held the session since: a machine that has slept goes on.
+    ///
+    /// # Errors
+    /// `stale_fence` when somebody else has taken the session, and the ledger's.
+    pub(super) async fn ensure(&self) -> Result<Scope, Failure> {
+        let scope = self.scope()?;
+        let lease = self.engine.lease(&self.scope, &self.session).await?;
+        let fence = self.fence();
+        if lease.fence == fence && lease.holder.is_some() {
+            return Ok(scope);
+        }
+        if lease.fence != fence {
+            return Err(self.lose(self.taken_over(&lease)));
+        }
+        self.again(fence).await?;
+        self.scope()
+    }
+
+    fn taken_over(&self, lease: &Lease) -> Failure {
+        let who = lease
+            .holder
+            .as_deref()
+            .map_or("somebody else", holder_label);
+        let what = format!(
+            "session {:?} was taken over by {who}",
+            self.session.as_str()
+        );
+        let mut failure = Failure::new(ErrorCode::StaleFence, what)
+            .with_hint("resume the session: what was said until then is there");
+        failure.held = Some(Box::new(lease.clone()));
+        failure
+    }
+
+    async fn again(&self, fence: u64) -> Result<(), Failure> {
+        let request = AcquireLease {
+            holder: self.holder.clone(),
+            ttl_ms: Some(millis(self.ttl)),
+            wait_ms: Some(0),
+        };
+        let (scope, session) = (&self.scope, &self.session);
+        let lease = match self.engine.acquire_lease(scope, session, request).await {
+            Ok((lease, _)) => lease,
+            Err(failure) if failure.code == ErrorCode::LeaseTimeout => {
+                let lease = failure.held.as_deref().cloned();
+                return Err(self.lose(lease.map_or(failure, |lease| self.taken_over(&lease))));
+            }
+            Err(failure) => return Err(failure),
+        };
+        if lease.fence <= fence + 1 {
+            self.state().fence = lease.fence;
+            return Ok(());
+        }
+        self.engine
+            .release_lease(scope, session, &self.holder, lease.fence)
+            .await?;
+        let nobody = Lease {
+            holder: None,
+            ..lease
+        };
+        Err(self.lose(self.taken_over(&nobody)))
+    }
+
+    async fn renew(&self) -> Result<(), Failure> {
+        let request = RenewLease {
+            holder: self.holder.clone(),
+            fence: Some(self.scope().map(|_| self.fence())?),
+            ttl_ms: Some(millis(self.ttl)),
+        };
+        let renewed = self
+            .engine
+            .renew_lease(&self.scope, &self.session, request)
+            .await;
+        match renewed {
+            Ok(_) => Ok(()),
+            Err(failure)
+                if matches!(
+                    failure.code,
+                    ErrorCode::LeaseExpired | ErrorCode::StaleFence | ErrorCode::LeaseHeld
+                ) =>
+            {
+                self.ensure().await.map(drop)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Renews the lease three times as often as it ends, until it is lost.
+    pub(super) fn heartbeat(self: &Arc<Self>) -> Heartbeat {
+        let hold = self.clone();
+        Heartbeat(tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(hold.ttl / 3).await;
+                if let Err(failure) = hold.renew().await {
+                    tracing::warn!(session_id = %hold.session, code = failure.code.as_str(), "the lease was not renewed");
+                }
+                if hold.scope().is_err() {
+                    return;
+                }
+            }
+        }))
+    }
+
+    /// Gives the session free; nothing is written any more.
+    ///
+    /// # Errors
+    /// The ledger's; the lease ends by itself then.
+    pub(super) async fn release(&self) -> Result<(), Failure> {
+        let fence = {
+            let mut held = self.state();
+            if held.lost.is_some() {
+                return Ok(());
+            }
+            let what = "the session was closed here";
+            held.lost = Some(Failure::new(ErrorCode::LeaseExpired, what));
+            held.fence
+        };
+        self.engine
+            .release_lease(&self.scope, &self.session, &self.holder, fence)
+            .await
+            .map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_is_a_name_and_a_process() {
+        let (one, two) = (holder("ann@desk", "0a"), holder("ann@desk", "0a"));
+        assert_ne!(one, two, "two openings of one process");
+        assert_eq!(holder_label(&one), "ann@desk");
+        assert_eq!(writer_of(&one), Some("0a"));
+        for odd in ["", "ann", "ann #", "ann #.1", "ann #x"] {
+            assert_eq!(writer_of(odd), None, "{odd}");
+        }
+        let long = holder(&"é\n".repeat(300), &"f".repeat(16));
+        assert!(long.len() <= 256 && !long.contains('\n'), "{long}");
+        assert_eq!(writer_of(&long), Some("f".repeat(16).as_str()));
+    }
+}

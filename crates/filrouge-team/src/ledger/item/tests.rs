@@ -1,0 +1,164 @@
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use filrouge_types::{RawJson, TurnId};
+
+use super::*;
+
+fn message() -> Message {
+    Message {
+        id: "msg-7".into(),
+        at: Timestamp::from_micros(1_700_000_000_000_001),
+        speaker: Speaker {
+            id: "coder-0a1b2c3d".into(),
+            name: "Der \"Coder\" 🧵".into(),
+            kind: SpeakerKind::Agent,
+        },
+        content: "one\n\"two\" \u{0}\u{2028}".into(),
+        routing: Routing {
+            markers: vec!["NEXT: ann, bob !P1".into()],
+            addressees: vec![
+                Addressee {
+                    identifier: "ann".into(),
+                    member_id: Some("ann".into()),
+                    member_name: Some("Ann".into()),
+                },
+                Addressee {
+                    identifier: "bob".into(),
+                    member_id: None,
+                    member_name: None,
+                },
+            ],
+            parent: Some("msg-6".into()),
+            intent: Some(Intent::Reply),
+        },
+        cut: Some(Cut::Failed),
+    }
+}
+
+/// As the ledger has it.
+fn kept(new: NewItem) -> Item {
+    Item {
+        seq: 3,
+        item_id: new.item_id,
+        turn_id: Some(TurnId::from_bytes([1; 16])),
+        role: new.role,
+        channel: new.channel,
+        variant: new.variant,
+        parts: new.parts,
+        agent: new.agent,
+        model: new.model,
+        usage: new.usage,
+        metadata: new.metadata,
+        occurred_at: new.occurred_at,
+        created_at: Timestamp::from_micros(5),
+        redacted: false,
+    }
+}
+
+fn whole(message: Message) -> Read {
+    let from_draft = false;
+    Read::Message {
+        message,
+        from_draft,
+    }
+}
+
+#[test]
+fn a_message_is_an_item_and_back() {
+    let failed = AgentError {
+        code: "agent_exit",
+        detail: "exit code 3: \"no\"".into(),
+        cut: Cut::Failed,
+    };
+    let bare = Message {
+        routing: Routing::default(),
+        cut: None,
+        ..message()
+    };
+    for (message, error) in [(message(), None), (message(), Some(&failed)), (bare, None)] {
+        let item = item_of(&message, Channel::Partial, error).unwrap();
+        RawJson::parse(item.parts.as_str()).unwrap();
+        assert_eq!(item.item_id.as_ref().unwrap().as_str(), "msg-7");
+        assert_eq!(item.agent, Some(message.speaker.name.clone()));
+        assert_eq!(item.parts.as_str().contains("agent_exit"), error.is_some());
+        assert_eq!(read(&kept(item)), whole(message));
+    }
+}
+
+#[test]
+fn a_draft_leaves_the_message_it_was() {
+    let mut begun = message();
+    begun.cut = None;
+    begun.content = "as far as it was said".into();
+    let left = |about: &RawJson, text: &str| {
+        let text = JsonText::from_plain(text);
+        let parts = format!(
+            r#"[{{"type":"text","text":{}}},{}]"#,
+            text.as_token(),
+            about.as_str()
+        );
+        let mut item = NewItem::new(
+            Role::Assistant,
+            Channel::Partial,
+            RawJson::from_checked(parts),
+        );
+        item.item_id = ItemId::new("st_0a0b0c0d00000007.0").ok();
+        kept(item)
+    };
+    for (is_whole, cut) in [(false, Some(Cut::Interrupted)), (true, None)] {
+        let about = about(&begun, is_whole).unwrap();
+        let expected = Message {
+            cut,
+            ..begun.clone()
+        };
+        let item = left(&about, &begun.content);
+        assert_eq!(
+            read(&item),
+            Read::Message {
+                message: expected.clone(),
+                from_draft: true
+            }
+        );
+        assert_eq!(read_draft(Some(&about), &begun.content), Some(expected));
+        let redacted = Item {
+            redacted: true,
+            parts: RawJson::from_checked("[]"),
+            ..item
+        };
+        assert_eq!(read(&redacted), Read::Redacted(RedactedId::Number(7)));
+    }
+    assert_eq!(read_draft(None, "x"), None, "a provider's stream");
+    let other = RawJson::from_checked(r#"{"type":"image_url","url":"u"}"#);
+    assert_eq!(read_draft(Some(&other), "x"), None);
+}
+
+#[test]
+fn what_is_no_message_is_told_apart() {
+    let item = |role, channel, parts: &str| {
+        kept(NewItem::new(role, channel, RawJson::from_checked(parts)))
+    };
+    let text = r#"[{"type":"text","text":"x"}]"#;
+    let status = r#"[{"type":"turn_status","status":"interrupted"}]"#;
+    for (item, expected) in [
+        (kept(task_item(Some("t\n"))), Read::Task(Some("t\n".into()))),
+        (kept(task_item(None)), Read::Task(None)),
+        (kept(note_item("state")), Read::Nothing),
+        (item(Role::User, Channel::Question, text), Read::Foreign),
+        (item(Role::Assistant, Channel::Final, text), Read::Foreign),
+        (item(Role::Assistant, Channel::Final, "[1]"), Read::Foreign),
+        (item(Role::Assistant, Channel::Thought, text), Read::Nothing),
+        (
+            item(Role::System, Channel::Interrupted, status),
+            Read::Nothing,
+        ),
+    ] {
+        assert_eq!(read(&item), expected, "{item:?}");
+    }
+    let mut redacted = kept(item_of(&message(), Channel::Final, None).unwrap());
+    redacted.redacted = true;
+    redacted.parts = RawJson::from_checked("[]");
+    assert_eq!(
+        read(&redacted),
+        Read::Redacted(RedactedId::Whole("msg-7".into()))
+    );
+}

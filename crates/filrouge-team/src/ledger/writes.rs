@@ -1,0 +1,90 @@
+//! The writes that a conversation is made of, each under the lease.
+
+use filrouge_engine::spoken::OpenTurn;
+use filrouge_engine::{AppendItems, ImportedTurn};
+use filrouge_types::{ErrorCode, Failure, NewItem, RequestId, TurnId, TurnStatus};
+
+use super::turn::{Keeping, Turn};
+use super::{Shared, item};
+
+fn request_id(id: &str) -> Result<RequestId, Failure> {
+    RequestId::new(id).map_err(|e| Failure::new(ErrorCode::Invalid, format!("{id:?}: {e}")))
+}
+
+impl Shared {
+    /// Gives the turn, and where its item stands when something in it was masked.
+    pub(super) async fn begin_turn(
+        &self,
+        key: &str,
+        item: NewItem,
+    ) -> Result<(Turn, Option<u64>), Failure> {
+        let open = OpenTurn {
+            request_id: request_id(key)?,
+            items: vec![item],
+            metadata: None,
+        };
+        let scope = self.hold.ensure().await?;
+        let session = self.session.clone();
+        let begun = self.engine.open_turn(&scope, session, open).await?;
+        Ok((
+            Turn::new(begun.turn_id),
+            (begun.masked > 0).then_some(begun.first_seq),
+        ))
+    }
+
+    /// Gives where the first item stands when something in it was masked.
+    pub(super) async fn append(
+        &self,
+        turn: TurnId,
+        items: Vec<NewItem>,
+    ) -> Result<Option<u64>, Failure> {
+        let (scope, session) = (self.hold.ensure().await?, self.session.clone());
+        let items = AppendItems::new(items);
+        let appended = self
+            .engine
+            .append_items(&scope, session, turn, items)
+            .await?;
+        Ok((appended.masked > 0).then_some(appended.first_seq))
+    }
+
+    /// Keeps items that belong to no human's question, as a turn of their own.
+    pub(super) async fn alone(&self, key: &str, items: Vec<NewItem>) -> Result<(), Failure> {
+        let turn = ImportedTurn {
+            request_id: request_id(key)?,
+            items,
+            status: TurnStatus::Cancelled,
+            metadata: None,
+        };
+        let scope = self.hold.ensure().await?;
+        let recorded = self.engine.record_turn(&scope, &self.session, turn);
+        recorded.await.map(drop)
+    }
+
+    /// Keeps the team task.
+    pub(super) async fn task(
+        &self,
+        keeping: &mut Keeping,
+        task: Option<&str>,
+    ) -> Result<(), Failure> {
+        if keeping.task.as_deref() == task {
+            return Ok(());
+        }
+        self.note(keeping, item::task_item(task)).await?;
+        keeping.task = task.map(Into::into);
+        Ok(())
+    }
+
+    /// Keeps an item of the application's, in the open turn or by itself.
+    pub(super) async fn note(&self, keeping: &mut Keeping, note: NewItem) -> Result<(), Failure> {
+        keeping.state = None;
+        match &keeping.turn {
+            Some(turn) => self.append(turn.id(), vec![note]).await.map(drop),
+            None => {
+                keeping.notes += 1;
+                // Fences only grow, so that no other opening has used this key.
+                let key = format!("note.{}.{}", self.hold.fence(), keeping.notes);
+                self.alone(&key, vec![note]).await
+            }
+        }
+    }
+}

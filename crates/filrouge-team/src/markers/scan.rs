@@ -1,0 +1,298 @@
+//! Tells text, code and markers apart, while the text comes.
+
+use std::ops::Range;
+
+use super::{HELD_BYTES_MAX, NAMES_BYTES_MAX};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keyword {
+    Next,
+    From,
+    Drop,
+    TeamTask,
+}
+
+const KEYWORDS: [(&str, Keyword); 4] = [
+    ("NEXT", Keyword::Next),
+    ("FROM", Keyword::From),
+    ("DROP", Keyword::Drop),
+    ("TEAM_TASK", Keyword::TeamTask),
+];
+
+/// Longer runs of backticks count as several.
+const RUN_MAX: usize = 128;
+
+/// Longer fences are none.
+const FENCE_MAX: usize = 1000;
+
+/// So many blanks may stand around a keyword.
+const BLANKS_MAX: usize = 16;
+
+/// What the next bytes are. Nothing is told before the bytes that decide it are there, and nothing behind a fixed distance
+/// decides anything: so it makes no difference in which pieces a text comes, and little of it is held back.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Token {
+    Text,
+    Code,
+    /// A marker, and where in it its body stands.
+    Marker(Keyword, Range<usize>),
+}
+
+/// What a look ahead found.
+enum Ahead<T> {
+    Found(T),
+    Not,
+    /// Found, unless more text comes.
+    Last(T),
+    /// The text has to go on before it can be told.
+    More,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Fence {
+    mark: char,
+    len: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Scanner {
+    line_start: bool,
+    fence: Option<Fence>,
+    /// So many markers were read that the rest is text.
+    pub(super) markers_are_text: bool,
+}
+
+impl Default for Scanner {
+    fn default() -> Self {
+        Self {
+            line_start: true,
+            fence: None,
+            markers_are_text: false,
+        }
+    }
+}
+
+impl Scanner {
+    /// The next token of `rest`, which is not empty, and its length; `None`: more has to come, unless it is the `last`.
+    pub(super) fn next(&mut self, rest: &str, last: bool) -> Option<(Token, usize)> {
+        if self.line_start {
+            if let Some((token, len)) = self.fence_line(rest, last)? {
+                return Some((token, len));
+            }
+            self.line_start = false;
+        }
+        let (token, len) = if self.fence.is_some() {
+            (Token::Code, line_len(rest))
+        } else {
+            self.inline(rest, last)?
+        };
+        self.line_start = rest.get(..len).is_some_and(|text| text.ends_with('\n'));
+        Some((token, len))
+    }
+
+    /// A line that opens or closes a fenced block. The outer `None`: more has to come.
+    #[allow(clippy::option_option)]
+    fn fence_line(&mut self, rest: &str, last: bool) -> Option<Option<(Token, usize)>> {
+        let line = match self.fence {
+            Some(fence) => closing(rest, fence, last),
+            None => opening(rest, last),
+        };
+        match line {
+            Ahead::More => None,
+            Ahead::Not => Some(None),
+            Ahead::Found((len, fence)) | Ahead::Last((len, fence)) => {
+                self.fence = fence;
+                Some(Some((Token::Code, len)))
+            }
+        }
+    }
+
+    fn inline(&self, rest: &str, last: bool) -> Option<(Token, usize)> {
+        let special = rest.find(['`', '[', '\\', '\n']).unwrap_or(rest.len());
+        if special > 0 {
+            return Some((Token::Text, special));
+        }
+        match rest.as_bytes().first() {
+            Some(b'\\') => match rest.as_bytes().get(1) {
+                None if !last => None,
+                Some(b'[' | b'`') => Some((Token::Text, 2)),
+                _ => Some((Token::Text, 1)),
+            },
+            Some(b'`') => {
+                let run = run_len(rest);
+                match span(rest, run) {
+                    Ahead::Found(len) => Some((Token::Code, len)),
+                    Ahead::Last(_) | Ahead::More if !last => None,
+                    Ahead::Last(len) => Some((Token::Code, len)),
+                    Ahead::More | Ahead::Not => Some((Token::Text, run)),
+                }
+            }
+            Some(b'[') if !self.markers_are_text => match marker(rest) {
+                Ahead::Found((keyword, body, len)) => Some((Token::Marker(keyword, body), len)),
+                Ahead::More if !last => None,
+                Ahead::Last(_) | Ahead::More | Ahead::Not => Some((Token::Text, 1)),
+            },
+            _ => Some((Token::Text, 1)),
+        }
+    }
+}
+
+fn line_len(rest: &str) -> usize {
+    rest.find('\n').map_or(rest.len(), |end| end + 1)
+}
+
+fn run_len(rest: &str) -> usize {
+    let marks = rest.bytes().take(RUN_MAX);
+    marks.take_while(|b| *b == b'`').count()
+}
+
+/// Up to three blanks, then a run of `mark`: its place and what is behind it.
+fn run_at_line_start(rest: &str, mark: char) -> (usize, &str) {
+    let marks = rest.trim_start_matches(' ');
+    let behind = marks.trim_start_matches(mark);
+    if rest.len() - marks.len() > 3 {
+        return (0, rest);
+    }
+    (marks.len() - behind.len(), behind)
+}
+
+/// Whether a line opens a block: its length then.
+fn opening(rest: &str, last: bool) -> Ahead<(usize, Option<Fence>)> {
+    let blanks = rest.trim_start_matches(' ');
+    if blanks.is_empty() && rest.len() <= 3 {
+        return more(last);
+    }
+    let Some(mark) = blanks.chars().next().filter(|c| matches!(c, '`' | '~')) else {
+        return Ahead::Not;
+    };
+    let (len, info) = run_at_line_start(rest, mark);
+    if len > FENCE_MAX {
+        return Ahead::Not;
+    }
+    if info.is_empty() && len > 0 && !last {
+        return Ahead::More;
+    }
+    if len < 3 {
+        return Ahead::Not;
+    }
+    let end = info.find('\n');
+    let line = info.get(..end.unwrap_or(info.len())).unwrap_or_default();
+    if mark == '`' && line.contains('`') || line.len() > HELD_BYTES_MAX {
+        return Ahead::Not;
+    }
+    match end {
+        None if !last => Ahead::More,
+        _ => Ahead::Found((line_len(rest), Some(Fence { mark, len }))),
+    }
+}
+
+/// Whether a line closes the block: its length then.
+fn closing(rest: &str, fence: Fence, last: bool) -> Ahead<(usize, Option<Fence>)> {
+    let (len, behind) = run_at_line_start(rest, fence.mark);
+    let end = behind.trim_start_matches([' ', '\t', '\r']);
+    if rest.len() - end.len() > HELD_BYTES_MAX {
+        return Ahead::Not;
+    }
+    let blank = rest.len() <= 3 && rest.bytes().all(|b| b == b' ');
+    if end.is_empty() && (len > 0 || blank) && !last {
+        return Ahead::More;
+    }
+    if len >= fence.len && (end.is_empty() || end.starts_with('\n')) {
+        return Ahead::Found((line_len(rest), None));
+    }
+    Ahead::Not
+}
+
+fn more<T>(last: bool) -> Ahead<T> {
+    if last { Ahead::Not } else { Ahead::More }
+}
+
+/// Code between runs of `run` backticks, on one line: its length.
+fn span(rest: &str, run: usize) -> Ahead<usize> {
+    let mut at = run;
+    loop {
+        let behind = rest.get(at..).unwrap_or_default();
+        let next = behind.find(['`', '\n']);
+        let end = at + next.unwrap_or(behind.len());
+        if end > HELD_BYTES_MAX {
+            return Ahead::Not;
+        }
+        let found = rest.get(end..).unwrap_or_default();
+        let len = run_len(found);
+        if next.is_none() || len == found.len() && len < RUN_MAX {
+            // The line, or the run of backticks at its end, goes on.
+            return if len == run {
+                Ahead::Last(end + len)
+            } else {
+                Ahead::More
+            };
+        }
+        if len == 0 {
+            return Ahead::Not;
+        }
+        at = end + len;
+        if len == run {
+            return Ahead::Found(at);
+        }
+    }
+}
+
+/// A marker: its keyword, its body and its length.
+fn marker(rest: &str) -> Ahead<(Keyword, Range<usize>, usize)> {
+    let inside = rest.get(1..).unwrap_or_default();
+    let word = inside.trim_start_matches([' ', '\t']);
+    if inside.len() - word.len() > BLANKS_MAX {
+        return Ahead::Not;
+    }
+    for (name, keyword) in KEYWORDS {
+        let known = word.len().min(name.len());
+        let begins = word
+            .get(..known)
+            .is_some_and(|w| name.get(..known).is_some_and(|n| w.eq_ignore_ascii_case(n)));
+        if begins {
+            if known < name.len() {
+                return Ahead::More;
+            }
+            let at = rest.len() - word.len() + name.len();
+            return body(rest, at, keyword);
+        }
+    }
+    Ahead::Not
+}
+
+fn body(rest: &str, at: usize, keyword: Keyword) -> Ahead<(Keyword, Range<usize>, usize)> {
+    let behind = rest.get(at..).unwrap_or_default();
+    let colon = behind.trim_start_matches([' ', '\t']);
+    if behind.len() - colon.len() > BLANKS_MAX {
+        return Ahead::Not;
+    }
+    let at = rest.len() - colon.len();
+    let begin = match colon.chars().next() {
+        None => return Ahead::More,
+        Some(']') if keyword == Keyword::Drop => return Ahead::Found((keyword, at..at, at + 1)),
+        Some(c @ (':' | '：' | '﹕')) => at + c.len_utf8(),
+        _ => return Ahead::Not,
+    };
+    let text = rest.get(begin..).unwrap_or_default();
+    let (spans_lines, max) = match keyword {
+        Keyword::TeamTask => (true, HELD_BYTES_MAX),
+        _ => (false, NAMES_BYTES_MAX),
+    };
+    let mut open = 0_usize;
+    for (i, c) in text.char_indices() {
+        match c {
+            _ if i > max => return Ahead::Not,
+            ']' if open == 0 => return Ahead::Found((keyword, begin..begin + i, begin + i + 1)),
+            ']' => open -= 1,
+            '[' if spans_lines => open += 1,
+            '[' => return Ahead::Not,
+            '\n' if !spans_lines => return Ahead::Not,
+            _ => {}
+        }
+    }
+    if text.len() > max {
+        Ahead::Not
+    } else {
+        Ahead::More
+    }
+}

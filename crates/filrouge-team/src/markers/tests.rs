@@ -1,0 +1,321 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::team_file::Form;
+
+fn team() -> Team {
+    let text = r#"
+        name = "Bridge"
+        members = [
+            { name = "Ada", kind = "human" },
+            { name = "Bob", kind = "agent", command = "bob" },
+            { name = "Bob Reply", kind = "agent", command = "bob" },
+            { name = "小红", kind = "agent", command = "hong" },
+            { name = "小红花", kind = "agent", command = "hua" },
+            { name = "Élise", kind = "agent", command = "elise" },
+        ]"#;
+    Team::of(text, Form::Toml, std::path::Path::new("/teams")).unwrap()
+}
+
+fn read(text: &str) -> Marked {
+    Marked::read(text, &team(), &crate::team::id_of("Ada"))
+}
+
+/// Names as resolved, `?name` for unknown ones, with what was written behind.
+fn addressed(text: &str) -> Vec<String> {
+    let marked = read(text);
+    let shown = marked.addressed.iter().map(|one| {
+        let name = one.addressee.member_name.as_deref();
+        let name = name.map_or_else(|| format!("?{}", one.addressee.identifier), str::to_owned);
+        match one.intent {
+            None => name,
+            Some(Intent::Interrupt) => format!("{name} 1"),
+            Some(Intent::Reply) => format!("{name} 2"),
+            Some(Intent::Extend) => format!("{name} 3"),
+        }
+    });
+    shown.collect()
+}
+
+#[test]
+fn next_names_who_speaks_next() {
+    for (text, whom) in [
+        ("[NEXT: Bob]", vec!["Bob"]),
+        ("[next:bob]", vec!["Bob"]),
+        ("[ Next : @BOB ] ", vec!["Bob"]),
+        ("[NEXT：ｂｏｂ，小红]", vec!["Bob", "小红"]),
+        ("[NEXT: 小红花、E\u{301}LISE]", vec!["小红花", "Élise"]),
+        ("[NEXT: bob][NEXT: ada, bob]", vec!["Bob", "Ada"]),
+        ("[NEXT: bob, bob , BOB]", vec!["Bob"]),
+        (
+            "[NEXT: Bob !P1, Ada!p3, 小红 reply]",
+            vec!["Bob 1", "Ada 3", "小红 2"],
+        ),
+        (
+            "[NEXT: bob interrupt, ada ! extend]",
+            vec!["Bob 1", "Ada 3"],
+        ),
+        ("[NEXT: bob reply]", vec!["Bob Reply"]),
+        ("[NEXT: bob reply reply]", vec!["Bob Reply 2"]),
+        ("[NEXT: bob !P3] [NEXT: bob !P1]", vec!["Bob 1"]),
+        (
+            "[NEXT: carol, bob, dave !P1, CAROL]",
+            vec!["?carol", "Bob", "?dave 1"],
+        ),
+        ("[NEXT: bob !P9]", vec!["?bob !P9"]),
+        ("[NEXT: ]", vec![]),
+        ("[NEXT bob] [NEXT: bob", vec![]),
+        ("[NEXT: a [b]", vec![]),
+        ("[NEXT: bob\n]", vec![]),
+    ] {
+        assert_eq!(addressed(text), whom, "{text}");
+    }
+    let id = team().members[3].id.clone();
+    assert_eq!(addressed(&format!("[NEXT: {id}]")), ["小红"]);
+}
+
+#[test]
+fn what_stays_of_the_text() {
+    for (text, content) in [
+        ("Done. [NEXT: Bob]  \n", "Done."),
+        ("Done.[NEXT: Bob]", "Done."),
+        ("[NEXT: Bob] hello", "hello"),
+        ("ask [NEXT: Bob] please", "ask please"),
+        ("ask[NEXT: Bob] please", "ask please"),
+        ("one\n[NEXT: Bob]\ntwo", "one\ntwo"),
+        ("one\n  [NEXT: Bob] [DROP]  \ntwo", "one\ntwo"),
+        ("one\n\n[NEXT: Bob]\n", "one"),
+        ("\n\n  indented\n\n", "  indented"),
+        ("two  \nspaces", "two  \nspaces"),
+        ("[FROM: bob] hi", "hi"),
+        ("a [TEAM_TASK: x [y]\nz] b", "a b"),
+        (
+            "[TEAM_TASK x] [DROPS] [NEXTBOB: a] []",
+            "[TEAM_TASK x] [DROPS] [NEXTBOB: a] []",
+        ),
+        ("[see](https://x) [1]", "[see](https://x) [1]"),
+        ("", ""),
+        ("[NEXT: Bob]", ""),
+    ] {
+        assert_eq!(&*read(text).content, content, "{text:?}");
+    }
+}
+
+#[test]
+fn code_and_escapes_hold_no_markers() {
+    for text in [
+        "`[NEXT: bob]`",
+        "``a ` [NEXT: bob]`` `@bob`",
+        "```\n[NEXT: bob]\n@bob\n```",
+        "~~~ text\n[NEXT: bob]\n~~~~",
+        "```\n[NEXT: bob] is never closed",
+        "\\[NEXT: bob]",
+    ] {
+        let marked = read(text);
+        assert_eq!(
+            (&*marked.content, marked.addressed.len()),
+            (text, 0),
+            "{text}"
+        );
+    }
+    for (text, content) in [
+        ("it's a ` tick [NEXT: bob]", "it's a ` tick"),
+        ("```\ncode\n```\n[NEXT: bob]", "```\ncode\n```"),
+        ("```a`` b [NEXT: bob]", "```a`` b"),
+        ("`code` [NEXT: bob]\n`", "`code`\n`"),
+        ("    ```\n[NEXT: bob]", "    ```"),
+    ] {
+        assert_eq!(&*read(text).content, content, "{text}");
+        assert_eq!(addressed(text), ["Bob"], "{text}");
+    }
+}
+
+#[test]
+fn mentions_address_when_nobody_is_next() {
+    for (text, whom) in [
+        ("@bob, look", vec!["Bob"]),
+        ("look @Bob.", vec!["Bob"]),
+        ("(@BOB) @小红花看 请@小红看", vec!["Bob", "小红花", "小红"]),
+        ("@bob reply now", vec!["Bob Reply"]),
+        ("@Bob  Replying", vec!["Bob"]),
+        ("@e\u{301}lise!", vec!["Élise"]),
+        ("@bob's turn", vec!["Bob"]),
+        (
+            "a@bob.org, ada@bob, @bob.org, @bobby, @bob_x, x/@bob, @bob@host",
+            vec![],
+        ),
+        ("@ bob @ @@bob @carol", vec![]),
+        ("`@bob` and\n```\n@bob\n```", vec![]),
+        ("@ada says so herself", vec![]),
+        ("@bob [NEXT: 小红]", vec!["小红"]),
+        ("@bob [NEXT: carol]", vec!["?carol"]),
+    ] {
+        assert_eq!(addressed(text), whom, "{text}");
+    }
+}
+
+#[test]
+fn tasks_and_drops() {
+    let task = |text: &str| read(text).team_task;
+    assert_eq!(
+        task("[TEAM_TASK: build\n[it] well ]").as_deref(),
+        Some("build\n[it] well")
+    );
+    assert_eq!(
+        task("[team_task：a][TEAM_TASK: b][TEAM_TASK: ]").as_deref(),
+        Some("b")
+    );
+    assert_eq!(task("[TEAM_TASK: no end"), None);
+    let too_long = format!("[TEAM_TASK: {}]", "x".repeat(6000));
+    assert_eq!(task(&too_long).map(|task| task.len()), Some(6000));
+
+    assert_eq!(read("x").dropped, None);
+    assert_eq!(read("[drop]").dropped, Some(Dropped::All));
+    assert_eq!(read("[DROP: ]").dropped, Some(Dropped::All));
+    let some = read("[DROP: bob, nobody][DROP: ada]").dropped;
+    let ids = team()
+        .members
+        .iter()
+        .rev()
+        .skip(4)
+        .map(|m| m.id.clone())
+        .collect();
+    assert_eq!(some, Some(Dropped::Members(ids)));
+    assert_eq!(read("[DROP: bob][DROP]").dropped, Some(Dropped::All));
+}
+
+#[test]
+fn the_routing_says_what_was_written() {
+    let marked = read("x [NEXT: Bob !P3, carol] [NEXT: Ada !P2]");
+    let routing = marked.routing(Some("msg-7".into()));
+    assert_eq!(
+        routing.markers,
+        [
+            "NEXT: Bob !P3, carol".into(),
+            Box::<str>::from("NEXT: Ada !P2")
+        ]
+    );
+    assert_eq!(routing.intent, Some(Intent::Reply));
+    assert_eq!(routing.parent.as_deref(), Some("msg-7"));
+    let ids: Vec<_> = routing
+        .addressees
+        .iter()
+        .map(|one| one.member_id.is_some())
+        .collect();
+    assert_eq!(ids, [true, false, true]);
+    assert_eq!(marked.unresolved().collect::<Vec<_>>(), ["carol"]);
+}
+
+#[test]
+fn limits_leave_text() {
+    let many = "[NEXT: bob]".repeat(MARKERS_MAX + 2);
+    assert_eq!(&*read(&many).content, "[NEXT: bob][NEXT: bob]");
+    let long = format!("[NEXT: {}]", "x".repeat(NAMES_BYTES_MAX));
+    assert_eq!(*read(&long).content, long);
+    for text in [
+        format!("[TEAM_TASK: {}]", "x".repeat(HELD_BYTES_MAX)),
+        format!("`{}`", "x".repeat(2 * HELD_BYTES_MAX)),
+        format!("```{}\n[", "x".repeat(2 * HELD_BYTES_MAX)),
+        format!("```\n```{}\n[NEXT: bob]", " ".repeat(2 * HELD_BYTES_MAX)),
+        "`".repeat(3 * HELD_BYTES_MAX),
+    ] {
+        let mut reader = MarkerReader::new();
+        let shown: String = text
+            .as_bytes()
+            .chunks(4096)
+            .map(|piece| reader.push(std::str::from_utf8(piece).unwrap()))
+            .collect();
+        let (rest, marked) = reader.finish(&team(), &crate::team::id_of("Ada"));
+        assert_eq!(shown + &rest, *marked.content);
+        assert_eq!(marked, read(&text));
+        assert_eq!(marked.markers.len(), 0);
+    }
+}
+
+/// Text that is full of what matters, and of what nearly does.
+fn texts() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "[",
+        "]",
+        "NEXT",
+        "next",
+        ":",
+        "：",
+        " bob",
+        "Ada",
+        ",",
+        "!P1",
+        "`",
+        "``",
+        "```",
+        "~~~",
+        "\n",
+        "\r\n",
+        " ",
+        "\t",
+        "\\",
+        "@",
+        "@bob",
+        "a@bob",
+        "小红",
+        "[NEXT: bob]",
+        "[DROP]",
+        "[TEAM_TASK:",
+        "[TEAM",
+        "_TASK",
+        "x",
+        "é",
+        "[FROM: x]",
+        "\u{3000}",
+        "[NEXT: bob !P3]",
+    ]);
+    prop::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// However a text is cut: what is shown of it, joined, is its content, so that nothing of a marker was ever shown.
+    #[test]
+    fn pieces_make_no_difference(text in texts(), cuts in prop::collection::vec(1..7usize, 1..10)) {
+        let whole = read(&text);
+        let mut reader = MarkerReader::new();
+        let mut shown = String::new();
+        let mut chars = text.chars().peekable();
+        for cut in cuts.iter().cycle() {
+            let piece: String = chars.by_ref().take(*cut).collect();
+            shown.push_str(&reader.push(&piece));
+            prop_assert!(whole.content.starts_with(&shown), "{shown:?}");
+            if chars.peek().is_none() {
+                break;
+            }
+        }
+        let (rest, marked) = reader.finish(&team(), &crate::team::id_of("Ada"));
+        prop_assert_eq!(&*marked.content, &*(shown + &rest));
+        prop_assert_eq!(marked, whole);
+    }
+
+    #[test]
+    fn text_without_markers_stays(text in "[a-z@`~! \n\t\\\\(){}:,]{0,60}") {
+        let content = read(&text).content;
+        let lines = text.trim_end();
+        let blank = lines.len() - lines.trim_start().len();
+        let begin = lines[..blank].rfind('\n').map_or(0, |end| end + 1);
+        prop_assert_eq!(&*content, &lines[begin..]);
+    }
+
+    #[test]
+    fn what_was_read_has_no_marker_left_unless_it_is_code(text in texts()) {
+        let once = read(&text);
+        if !text.contains(['`', '~', '\\']) && once.markers.is_empty() {
+            prop_assert!(!once.content.contains("[DROP]"));
+            prop_assert!(!once.content.contains("[NEXT: bob]"));
+        }
+    }
+
+    #[test]
+    fn anything_is_read(text in any::<String>(), speaker in "[a-z]{1,3}") {
+        let marked = Marked::read(&text, &team(), &speaker);
+        prop_assert!(marked.content.len() <= text.len());
+    }
+}

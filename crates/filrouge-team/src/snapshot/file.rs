@@ -1,0 +1,230 @@
+//! Files of snapshots: written whole or not at all, for nobody but their owner.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use filrouge_types::Timestamp;
+
+use super::{FILE_BYTES, Problem, SessionSnapshot, SnapshotWarning, Snapshots, name, schema};
+use crate::sessions::first_words;
+
+/// What encrypted files begin with.
+const AGE: [&[u8]; 2] = [
+    b"age-encryption.org/",
+    b"-----BEGIN AGE ENCRYPTED FILE-----",
+];
+
+/// A snapshot file, as a list shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotFile {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// The session.
+    pub session_id: Box<str>,
+    /// When the session was made.
+    pub created_at: Timestamp,
+    /// When its newest message was said, as the file says.
+    pub updated_at: Timestamp,
+    /// How many messages it has.
+    pub message_count: u64,
+    /// How its first message begins.
+    pub first_words: Option<Box<str>>,
+    /// The name of who spoke last.
+    pub last_speaker: Option<Box<str>>,
+    /// Whether there is a newer file of the same session.
+    pub is_outdated: bool,
+    /// When the newest message was said.
+    pub(super) newest_at: Option<Timestamp>,
+}
+
+/// A team's snapshot files.
+pub(super) type Listed = (Vec<SnapshotFile>, Vec<SnapshotWarning>);
+
+impl SnapshotWarning {
+    pub(super) fn new(path: &Path, what: Problem) -> Self {
+        Self {
+            path: path.to_owned(),
+            what,
+        }
+    }
+
+    fn io(path: &Path, error: &io::Error) -> Self {
+        Self::new(path, Problem::io(error))
+    }
+
+    /// The thread that wrote it has ended.
+    pub(crate) fn ended(path: PathBuf, error: &tokio::task::JoinError) -> Self {
+        Self {
+            path,
+            what: Problem::Io(io::ErrorKind::Other, error.to_string()),
+        }
+    }
+}
+
+/// Makes a folder for nobody but its owner; one that is there stays as it is.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+impl Snapshots {
+    /// Writes a session's file: a temporary one, flushed, takes its place, so that whoever reads it finds the old one or
+    /// the new one. A file of the same session that is encrypted otherwise goes.
+    ///
+    /// # Errors
+    /// What is wrong, with the path; what was there before stays.
+    pub fn write(&self, snapshot: &SessionSnapshot) -> Result<PathBuf, SnapshotWarning> {
+        let team = &snapshot.team_id;
+        let path = self.path_of(team, snapshot.created_at, &snapshot.session_id);
+        self.put(snapshot, &path)
+            .map_err(|error| SnapshotWarning::io(&path, &error))?;
+        Ok(path)
+    }
+
+    fn put(&self, snapshot: &SessionSnapshot, path: &Path) -> io::Result<()> {
+        let folder = self.folder_of(&snapshot.team_id);
+        make_folder(&folder)?;
+        let file = path.file_name().unwrap_or_default();
+        let mut temporary = std::ffi::OsString::from(".");
+        temporary.push(file);
+        temporary.push(".tmp");
+        let temporary = folder.join(temporary);
+        let written = self
+            .fill(snapshot, &temporary)
+            .and_then(|()| fs::rename(&temporary, path));
+        if let Err(error) = written {
+            // Whatever becomes of it, the failure that matters is the first one.
+            let _ = fs::remove_file(&temporary);
+            return Err(error);
+        }
+        File::open(&folder)?.sync_all()?;
+        self.remove_other(snapshot)
+    }
+
+    fn fill(&self, snapshot: &SessionSnapshot, temporary: &Path) -> io::Result<()> {
+        match fs::remove_file(temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut open = OpenOptions::new();
+        let file = open
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(temporary)?;
+        let mut out = BufWriter::new(file);
+        match &self.seal {
+            None => schema::write(snapshot, &mut out)?,
+            Some(seal) => {
+                let mut plain = Vec::new();
+                schema::write(snapshot, &mut plain)?;
+                out.write_all(&seal.seal(&plain).map_err(io::Error::other)?)?;
+            }
+        }
+        let file = out.into_inner().map_err(|e| e.into_error())?;
+        file.sync_all()
+    }
+
+    /// The session's file in the other form.
+    fn remove_other(&self, snapshot: &SessionSnapshot) -> io::Result<()> {
+        let sealed = self.seal.is_none();
+        let name = name::file_name(snapshot.created_at, &snapshot.session_id, sealed);
+        match fs::remove_file(self.folder_of(&snapshot.team_id).join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the files of a session that was erased: what they hold must not outlive it. Gives how many there were.
+    ///
+    /// # Errors
+    /// What is wrong, with the path.
+    pub fn forget(&self, team_id: &str, session_id: &str) -> Result<u64, SnapshotWarning> {
+        let (files, _) = self.list(team_id)?;
+        let mut removed = 0;
+        for file in files.iter().filter(|file| *file.session_id == *session_id) {
+            fs::remove_file(&file.path).map_err(|e| SnapshotWarning::io(&file.path, &e))?;
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(&self, path: &Path) -> Result<SessionSnapshot, Problem> {
+        let file = File::open(path).map_err(|e| Problem::io(&e))?;
+        let bytes = file.metadata().map_err(|e| Problem::io(&e))?.len();
+        if bytes > FILE_BYTES {
+            return Err(Problem::TooLarge(bytes));
+        }
+        let mut read = Vec::new();
+        let mut most = file.take(FILE_BYTES + 1);
+        most.read_to_end(&mut read).map_err(|e| Problem::io(&e))?;
+        if !AGE.iter().any(|age| read.starts_with(age)) {
+            return schema::read(&read);
+        }
+        let Some(seal) = &self.seal else {
+            let what = "name the passphrase or the identity that opens it";
+            return Err(Problem::Encrypted(what.to_owned()));
+        };
+        let plain = seal.open(&read).map_err(Problem::Encrypted)?;
+        schema::read(&plain)
+    }
+
+    /// All files of a team, newest first, and those that cannot be read. Nothing is changed.
+    ///
+    /// # Errors
+    /// When the folder cannot be read; one that is not there has no files.
+    pub fn list(
+        &self,
+        team_id: &str,
+    ) -> Result<(Vec<SnapshotFile>, Vec<SnapshotWarning>), SnapshotWarning> {
+        let folder = self.folder_of(team_id);
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Listed::default()),
+            Err(error) => return Err(SnapshotWarning::io(&folder, &error)),
+        };
+        let (mut files, mut unreadable) = Listed::default();
+        for entry in entries {
+            let path = entry.map_err(|e| SnapshotWarning::io(&folder, &e))?.path();
+            let name = path.file_name().map(|name| name.to_string_lossy());
+            if !name.is_some_and(|name| name::is_snapshot(&name)) {
+                continue;
+            }
+            match self.read(&path) {
+                Ok(snapshot) if *snapshot.team_id != *team_id => {
+                    let what = Problem::OtherTeam(snapshot.team_id.into());
+                    unreadable.push(SnapshotWarning::new(&path, what));
+                }
+                Ok(snapshot) => files.push(listed(path, &snapshot)),
+                Err(what) => unreadable.push(SnapshotWarning::new(&path, what)),
+            }
+        }
+        files.sort_by(|a, b| (b.updated_at, &b.path).cmp(&(a.updated_at, &a.path)));
+        let mut sessions = std::collections::HashSet::new();
+        for file in &mut files {
+            file.is_outdated = !sessions.insert(file.session_id.clone());
+        }
+        unreadable.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok((files, unreadable))
+    }
+}
+
+fn listed(path: PathBuf, snapshot: &SessionSnapshot) -> SnapshotFile {
+    let messages = &snapshot.messages;
+    SnapshotFile {
+        path,
+        session_id: snapshot.session_id.clone(),
+        created_at: snapshot.created_at,
+        updated_at: snapshot.updated_at,
+        message_count: messages.len() as u64,
+        first_words: messages.first().map(|m| first_words(m)),
+        last_speaker: messages.last().map(|m| m.speaker.name.clone()),
+        is_outdated: false,
+        newest_at: messages.iter().map(|m| m.at).max(),
+    }
+}

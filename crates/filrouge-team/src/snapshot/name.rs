@@ -1,0 +1,94 @@
+//! Ids as names of files. Letters, digits, `.`, `_` and `-` stand for themselves, all other bytes as `%XX`, a dot at
+//! the beginning too: no id is `.` or `..`, names another folder or hides a file. A name longer than 120 bytes is cut, and
+//! ends in `~` and 32 digits of the id's SHA-256, so that two ids never share a file.
+
+use filrouge_types::Timestamp;
+use sha2::{Digest, Sha256};
+
+/// Longest name that is not cut; with its time, its ending and that of a temporary file it is below what file systems take.
+const NAME_BYTES: usize = 120;
+
+/// An id as a name.
+pub(crate) fn spelled(id: &str) -> String {
+    let mut name = String::with_capacity(id.len());
+    for (at, byte) in id.bytes().enumerate() {
+        let plain =
+            byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') || byte == b'.' && at > 0;
+        match plain {
+            true => name.push(char::from(byte)),
+            false => name.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    if name.len() > NAME_BYTES {
+        let digest = Sha256::digest(id.as_bytes());
+        let digest: String = digest.iter().take(16).map(|b| format!("{b:02x}")).collect();
+        name.truncate(NAME_BYTES - digest.len() - 1);
+        name.push('~');
+        name.push_str(&digest);
+    }
+    name
+}
+
+/// The name of a session's file.
+pub(super) fn file_name(created_at: Timestamp, session_id: &str, sealed: bool) -> String {
+    let ending = if sealed { ".json.age" } else { ".json" };
+    format!("{}-{}{ending}", created_at.as_millis(), spelled(session_id))
+}
+
+/// Whether a file of this name may be a snapshot.
+pub(super) fn is_snapshot(name: &str) -> bool {
+    !name.starts_with('.') && (name.ends_with(".json") || name.ends_with(".json.age"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_id_leaves_its_folder_and_no_two_share_a_file() {
+        let long = ["x".repeat(300), "y".repeat(256), "é".repeat(100)];
+        let ids = [
+            "a",
+            "A",
+            "a.b",
+            ".",
+            "..",
+            ".a",
+            "a/b",
+            "a%2Fb",
+            "../../etc",
+            "a-b",
+            "",
+            " ",
+            "c\\d",
+            &long[0],
+            &long[1],
+            &long[2],
+        ];
+        let mut names = HashSet::new();
+        for id in ids {
+            let name = spelled(id);
+            assert!(names.insert(name.clone()), "{id:?}: {name}");
+            assert!(name.len() <= NAME_BYTES && !name.starts_with('.'), "{name}");
+            assert!(!name.contains('/') && !name.contains('\\'), "{name}");
+        }
+        assert_ne!(spelled(&"x".repeat(299)), spelled(&"x".repeat(300)));
+    }
+
+    #[test]
+    fn a_file_is_named_by_time_and_session() {
+        let at = Timestamp::from_micros(1_700_000_000_123_456);
+        assert_eq!(file_name(at, "a/b", false), "1700000000123-a%2Fb.json");
+        assert_eq!(file_name(at, "s", true), "1700000000123-s.json.age");
+        for (name, is) in [
+            ("1-a.json", true),
+            ("1-a.json.age", true),
+            (".1-a.json", false),
+            ("notes.txt", false),
+        ] {
+            assert_eq!(is_snapshot(name), is, "{name}");
+        }
+    }
+}

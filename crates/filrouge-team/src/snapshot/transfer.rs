@@ -1,0 +1,204 @@
+//! Snapshot files and the ledger: what one has and the other has not (DESIGN §11).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use filrouge_engine::Engine;
+use filrouge_store::Scope;
+use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
+
+use super::{SessionSnapshot, SnapshotFile, SnapshotWarning, Snapshots};
+use crate::ledger::open::{created_at, read};
+use crate::ledger::{OpenOptions, bring, other_id};
+use crate::message::MessageId;
+use crate::sessions::look;
+use crate::team::Team;
+
+/// What an import did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// The session: of the snapshot's id, or another one where that is somebody else's.
+    pub session_id: Box<str>,
+    /// Messages that are new in the ledger.
+    pub added: u64,
+    /// Messages that were there.
+    pub known: u64,
+    /// Messages that are others in the ledger under the same id; the ledger's stay.
+    pub differing: Vec<MessageId>,
+    /// Messages that were redacted in the ledger; they are not brought in again.
+    pub redacted: u64,
+}
+
+/// Why a file is offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The ledger does not know its session.
+    Unknown,
+    /// It has newer messages than the ledger.
+    Newer,
+}
+
+/// A file that is offered for import.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// The file.
+    pub file: SnapshotFile,
+    /// Why.
+    pub why: Why,
+}
+
+/// What there is to import.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Importable {
+    /// Files with what the ledger has not, newest first.
+    pub offers: Vec<Offer>,
+    /// Files of sessions that were erased from the ledger: they are not offered.
+    pub erased: Vec<PathBuf>,
+    /// Files that cannot be read.
+    pub unreadable: Vec<SnapshotWarning>,
+}
+
+/// Why nothing was exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The ledger does not give the session.
+    #[error(transparent)]
+    Ledger(#[from] Failure),
+    /// The file cannot be written.
+    #[error("{0}")]
+    File(SnapshotWarning),
+}
+
+/// Brings a snapshot into the ledger: its messages become items with their times and ids. A second time changes nothing;
+/// what is in the ledger already stays as it is.
+///
+/// # Errors
+/// `invalid` when it is another team's; `session_erased` when its session was erased; `lease_timeout` when somebody has
+/// the session open; and the ledger's.
+pub async fn import(
+    engine: Arc<Engine>,
+    scope: Scope,
+    team: &Team,
+    snapshot: &SessionSnapshot,
+    options: OpenOptions,
+) -> Result<Imported, Failure> {
+    let brought = bring(engine, scope, team, snapshot, options).await?;
+    Ok(Imported {
+        session_id: brought.session_id,
+        added: brought.added,
+        known: brought.known,
+        differing: brought.differing,
+        redacted: brought.redacted,
+    })
+}
+
+/// Writes a session's file from the ledger; who has it open is not asked.
+///
+/// # Errors
+/// `session_not_found`, `session_erased`, `invalid` when the session is another team's; what is wrong with the file.
+pub async fn export(
+    engine: &Engine,
+    scope: &Scope,
+    team_id: &str,
+    id: &str,
+    snapshots: &Snapshots,
+) -> Result<PathBuf, ExportError> {
+    let snapshot = snapshot_of(engine, scope, team_id, id).await?;
+    let (snapshots, path) = (
+        snapshots.clone(),
+        snapshots.path_of(team_id, snapshot.created_at, id),
+    );
+    let written = tokio::task::spawn_blocking(move || snapshots.write(&snapshot)).await;
+    let written = written.map_err(|e| ExportError::File(SnapshotWarning::ended(path, &e)))?;
+    written.map_err(ExportError::File)
+}
+
+/// A session as a snapshot has it, from the ledger.
+async fn snapshot_of(
+    engine: &Engine,
+    scope: &Scope,
+    team_id: &str,
+    id: &str,
+) -> Result<SessionSnapshot, Failure> {
+    let (session, conversation) = read(engine, scope, team_id, id).await?;
+    let messages = conversation.messages.into_iter().map(Arc::new).collect();
+    Ok(SessionSnapshot::of(
+        team_id.into(),
+        id.into(),
+        created_at(&session),
+        messages,
+        conversation.task,
+    ))
+}
+
+/// What the ledger has of a file's session.
+enum There {
+    Nothing,
+    Until(Option<Timestamp>),
+    Erased,
+}
+
+/// The files of a team that hold what the ledger has not.
+///
+/// # Errors
+/// The ledger's. A folder that cannot be read stands among what cannot be read.
+pub async fn importable(
+    engine: &Engine,
+    scope: &Scope,
+    team_id: &str,
+    snapshots: &Snapshots,
+) -> Result<Importable, Failure> {
+    let (of, team) = (snapshots.clone(), team_id.to_owned());
+    let listed = tokio::task::spawn_blocking(move || of.list(&team)).await;
+    let mut found = Importable::default();
+    let files = match listed {
+        Ok(Ok((files, unreadable))) => {
+            found.unreadable = unreadable;
+            files
+        }
+        Ok(Err(folder)) => {
+            found.unreadable.push(folder);
+            return Ok(found);
+        }
+        Err(ended) => {
+            let folder = snapshots.folder_of(team_id);
+            found
+                .unreadable
+                .push(SnapshotWarning::ended(folder, &ended));
+            return Ok(found);
+        }
+    };
+    for file in files.into_iter().filter(|file| !file.is_outdated) {
+        let why = match there(engine, scope, team_id, &file.session_id).await? {
+            There::Nothing => Why::Unknown,
+            There::Until(newest) if newest < file.newest_at => Why::Newer,
+            There::Until(_) => continue,
+            There::Erased => {
+                found.erased.push(file.path);
+                continue;
+            }
+        };
+        found.offers.push(Offer { file, why });
+    }
+    Ok(found)
+}
+
+/// What the ledger has of a session, under its id or the one that it was brought under.
+async fn there(engine: &Engine, scope: &Scope, team_id: &str, id: &str) -> Result<There, Failure> {
+    let Ok(own) = SessionId::new(id) else {
+        return Ok(There::Nothing);
+    };
+    for id in [own, other_id(scope, team_id, id)?] {
+        let session = match engine.ledger().session(scope, &id).await {
+            Ok(session) => session,
+            Err(failure) if failure.code == ErrorCode::SessionNotFound => continue,
+            Err(failure) if failure.code == ErrorCode::SessionErased => return Ok(There::Erased),
+            Err(failure) => return Err(failure),
+        };
+        if session.team_id.as_deref() == Some(team_id) {
+            let seen = look(engine, scope, &session).await?;
+            return Ok(There::Until(seen.newest_at));
+        }
+    }
+    Ok(There::Nothing)
+}

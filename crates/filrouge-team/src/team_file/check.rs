@@ -1,0 +1,232 @@
+//! Whether a team file describes a team that can work.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use filrouge_types::{ErrorCode, Failure, Object, duration};
+
+use super::{Kind, MAX_AGENT_TURNS, MemberFile, TeamFile};
+use crate::context::TEAM_TASK_BYTES_MAX;
+use crate::team::{Command, Member, MemberKind, Team, alike, id_of};
+
+/// Names have at most so many bytes: ids are made of them, and ids have at most 256.
+const NAME_BYTES_MAX: usize = 200;
+
+/// Every agent is told of every member.
+const MEMBERS_MAX: usize = 100;
+
+const TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The id of the application's own notes.
+const SYSTEM: &str = "system";
+
+/// What names cannot have, for markers and mentions use it.
+const OF_MARKERS: &[char] = &[
+    '[', ']', ',', ';', ':', '!', '@', '`', '"', '\\', '，', '、', '；', '：', '﹕', '！', '،',
+];
+
+pub(super) fn team(file: TeamFile, folder: &Path) -> Result<Team, Failure> {
+    name("name", &file.name)?;
+    let task_bytes = file.task.as_ref().map_or(0, String::len);
+    if task_bytes > TEAM_TASK_BYTES_MAX {
+        let what = format!("it has {task_bytes} bytes, a task at most {TEAM_TASK_BYTES_MAX}");
+        let hint = "put the long part into a file, and name that in the task";
+        return Err(refused("task", &what, hint));
+    }
+    if file.max_agent_turns == Some(0) {
+        let hint = "1 lets one agent answer before a human has the floor again";
+        return Err(refused("max_agent_turns", "it is 0", hint));
+    }
+    if file.members.is_empty() {
+        let hint = "a team has one human at least, and agents: add [[members]]";
+        return Err(refused("members", "there is none", hint));
+    }
+    if file.members.len() > MEMBERS_MAX {
+        let what = format!("there are {}, and may be {MEMBERS_MAX}", file.members.len());
+        return Err(refused("members", &what, "make several teams of them"));
+    }
+    let members: Vec<Member> = file
+        .members
+        .into_iter()
+        .enumerate()
+        .map(|(at, Object(described))| member(&format!("members[{at}]"), described, folder))
+        .collect::<Result<_, _>>()?;
+    told_apart(&members)?;
+    if !members.iter().any(|member| !member.is_agent()) {
+        let hint = "add yourself: name = \"…\", kind = \"human\"";
+        return Err(refused("members", "there is no human among them", hint));
+    }
+    Ok(Team {
+        id: id_of(&file.name),
+        name: file.name.into(),
+        description: file.description.map(Into::into),
+        members,
+        task: file
+            .task
+            .filter(|task| !task.trim().is_empty())
+            .map(Into::into),
+        max_agent_turns: file.max_agent_turns.unwrap_or(MAX_AGENT_TURNS),
+    })
+}
+
+fn member(at: &str, file: MemberFile, folder: &Path) -> Result<Member, Failure> {
+    let field = |name: &str| format!("{at}.{name}");
+    name(&field("name"), &file.name)?;
+    if let Some(c) = file.name.chars().find(|c| OF_MARKERS.contains(c)) {
+        let what = format!("{:?} has the character {c:?}, which markers use", file.name);
+        let hint = "names are of letters, digits, blanks, - and _";
+        return Err(refused(&field("name"), &what, hint));
+    }
+    let (id, called, role) = (id_of(&file.name), file.name.clone(), file.role.clone());
+    let kind = match file.kind {
+        Kind::Human => human(at, &file)?,
+        Kind::Agent => MemberKind::Agent(command(at, file, folder)?),
+    };
+    Ok(Member {
+        id,
+        name: called.into(),
+        role: role.filter(|role| !role.trim().is_empty()).map(Into::into),
+        kind,
+    })
+}
+
+fn human(at: &str, file: &MemberFile) -> Result<MemberKind, Failure> {
+    let given = [
+        ("command", file.command.is_some()),
+        ("args", file.args.is_some()),
+        ("env", file.env.is_some()),
+        ("cwd", file.cwd.is_some()),
+        ("prompt_template", file.prompt_template.is_some()),
+        ("timeout", file.timeout.is_some()),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        None => Ok(MemberKind::Human),
+        Some((name, _)) => Err(refused(
+            &format!("{at}.{name}"),
+            "a human takes none",
+            "is it an agent? kind = \"agent\"",
+        )),
+    }
+}
+
+fn command(at: &str, file: MemberFile, folder: &Path) -> Result<Command, Failure> {
+    let field = |name: &str| format!("{at}.{name}");
+    let program = file.command.unwrap_or_default();
+    if program.trim().is_empty() {
+        let hint = "command = \"claude\"; arguments go into args";
+        return Err(refused(&field("command"), "an agent needs a program", hint));
+    }
+    let arguments = file.args.unwrap_or_default();
+    let texts = arguments.iter().chain([&program]).chain(&file.cwd);
+    if texts.into_iter().any(|text| text.contains('\0')) {
+        let what = "the command has a NUL character";
+        return Err(refused(&field("command"), what, "remove it"));
+    }
+    let template = file.prompt_template.map(|text| text.parse()).transpose();
+    let template = template.map_err(|error: crate::prompt::TemplateError| {
+        refused(&field("prompt_template"), &error.to_string(), error.hint())
+    })?;
+    Ok(Command {
+        program: if program.contains('/') {
+            beside(&field("command"), folder, &program)?
+        } else {
+            program.into()
+        },
+        arguments: arguments.into_iter().map(Into::into).collect(),
+        environment: environment(&field("env"), file.env.unwrap_or_default())?,
+        folder: match file.cwd {
+            Some(cwd) => Some(beside(&field("cwd"), folder, &cwd)?),
+            None => None,
+        },
+        template,
+        timeout: timeout(&field("timeout"), file.timeout.as_deref())?,
+    })
+}
+
+fn beside(field: &str, folder: &Path, path: &str) -> Result<Box<str>, Failure> {
+    let whole = folder.join(path);
+    whole.to_str().map(Into::into).ok_or_else(|| {
+        let what = "the team file's folder has a name that is not UTF-8";
+        refused(field, what, "write the whole path")
+    })
+}
+
+type Variables = Vec<(Box<str>, Box<str>)>;
+
+fn environment(field: &str, env: BTreeMap<String, String>) -> Result<Variables, Failure> {
+    for (name, value) in &env {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            let hint = "a variable's name is not empty and has no =";
+            return Err(refused(field, &format!("{name:?} cannot be set"), hint));
+        }
+    }
+    let variables = env.into_iter();
+    Ok(variables
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect())
+}
+
+fn timeout(field: &str, text: Option<&str>) -> Result<Duration, Failure> {
+    let Some(text) = text else { return Ok(TIMEOUT) };
+    duration(text)
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| {
+            let what = format!("{text:?} is no time");
+            refused(field, &what, "a number with s, m or h: \"90s\", \"10m\"")
+        })
+}
+
+fn name(field: &str, name: &str) -> Result<(), Failure> {
+    let what = if name.trim().is_empty() {
+        "it is empty".to_owned()
+    } else if name.trim() != name {
+        format!("{name:?} begins or ends with a blank")
+    } else if name.len() > NAME_BYTES_MAX {
+        format!(
+            "it has {} bytes, a name at most {NAME_BYTES_MAX}",
+            name.len()
+        )
+    } else if let Some(c) = name.chars().find(|c| unseen(*c)) {
+        format!("{name:?} has the character {c:?}, which is not seen")
+    } else {
+        return Ok(());
+    };
+    Err(refused(field, &what, "a name is a word or a few: \"Ada\""))
+}
+
+/// Control characters, and those that reorder text or have no width. Joiners, which scripts and emoji need, are let pass:
+/// comparing names looks past them.
+fn unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
+        )
+        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// No two members read alike, by name or by id: a marker means one of them.
+fn told_apart(members: &[Member]) -> Result<(), Failure> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for (at, member) in members.iter().enumerate() {
+        let field = format!("members[{at}].name");
+        for key in [alike(&member.name), alike(&member.id)] {
+            if key == SYSTEM {
+                let hint = "the application's own notes are called so: take another name";
+                return Err(refused(&field, "\"system\" is not for members", hint));
+            }
+            let other = *seen.entry(key).or_insert(at);
+            if other != at {
+                let what = format!("{:?} reads like the name of members[{other}]", member.name);
+                let hint = "names differ in more than case and width";
+                return Err(refused(&field, &what, hint));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn refused(field: &str, what: &str, hint: &str) -> Failure {
+    Failure::new(ErrorCode::Invalid, format!("{field}: {what}")).with_hint(hint)
+}

@@ -1,0 +1,263 @@
+use std::time::Duration;
+
+use super::*;
+use crate::team::MemberKind;
+
+const HUMAN: &str = "[[members]]\nname = \"Ada\"\nkind = \"human\"\n";
+
+fn toml(text: &str) -> Result<Team, Failure> {
+    Team::of(text, Form::Toml, Path::new("/teams"))
+}
+
+fn refusal(text: &str) -> String {
+    let failure = toml(text).unwrap_err();
+    assert!(failure.hint.is_some(), "{failure}");
+    format!("{failure}")
+}
+
+#[test]
+fn a_team_with_everything() {
+    let text = r#"
+        name = "Bridge"
+        description = "builds bridges"
+        task = "a bridge"
+        max_agent_turns = 7
+        [[members]]
+        name = "Ada"
+        kind = "human"
+        [[members]]
+        name = "bob"
+        role = "reviews"
+        kind = "agent"
+        command = "./bob.sh"
+        args = ["-p", "{prompt}"]
+        env = { B = "2", A = "1" }
+        cwd = "work"
+        prompt_template = "{{ message }}"
+        timeout = "90s"
+        [[members]]
+        name = "carol"
+        kind = "agent"
+        command = "carol"
+    "#;
+    let team = toml(text).unwrap();
+    assert_eq!((&*team.name, team.max_agent_turns), ("Bridge", 7));
+    assert_eq!(team.first_human().unwrap().name, "Ada".into());
+    let MemberKind::Agent(bob) = &team.find("BOB").unwrap().kind else {
+        panic!("bob is an agent");
+    };
+    assert_eq!(&*bob.program, "/teams/./bob.sh");
+    assert_eq!(bob.folder.as_deref(), Some("/teams/work"));
+    assert_eq!(bob.environment[0], ("A".into(), "1".into()));
+    assert_eq!(bob.timeout, Duration::from_secs(90));
+    assert!(bob.takes_argument() && bob.template.is_some());
+    let MemberKind::Agent(carol) = &team.members[2].kind else {
+        panic!("carol is an agent");
+    };
+    assert_eq!(
+        (&*carol.program, carol.timeout),
+        ("carol", Duration::from_secs(600))
+    );
+    assert!(!carol.takes_argument() && carol.folder.is_none());
+
+    let json = r#"{"name": "Bridge", "description": "builds bridges", "task": "a bridge", "max_agent_turns": 7,
+        "members": [{"name": "Ada", "kind": "human"},
+            {"name": "bob", "role": "reviews", "kind": "agent", "command": "./bob.sh", "args": ["-p", "{prompt}"],
+             "env": {"B": "2", "A": "1"}, "cwd": "work", "prompt_template": "{{ message }}", "timeout": "90s"},
+            {"name": "carol", "kind": "agent", "command": "carol"}]}"#;
+    assert_eq!(
+        Team::of(json, Form::Json, Path::new("/teams")).unwrap(),
+        team
+    );
+}
+
+#[test]
+fn the_form_is_told_by_extension_then_by_content() {
+    for (path, text, form) in [
+        ("a.toml", "{", Form::Toml),
+        ("a.JSON", "name", Form::Json),
+        ("a", " \n{", Form::Json),
+        ("a.team", "name = 1", Form::Toml),
+    ] {
+        assert_eq!(Form::of(Path::new(path), text), form, "{path}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_told_with_its_line() {
+    for (text, told) in [
+        ("name = \"a\"\nname = \"b\"", "line 2"),
+        (
+            "name = \"a\"\nmember = []",
+            "line 2: member: unknown field `member`",
+        ),
+        ("name = 3", "line 1: name: invalid type: integer"),
+        ("", "missing field `name`"),
+        (
+            "name = \"a\"\n\n[[members]]\nname = \"x\"\nkind = \"robot\"",
+            "line 5: members[0].kind: unknown variant",
+        ),
+        (
+            "name = \"a\"\n[[members]]\nname = \"x\"\nkind = \"human\"\nshell = 1",
+            "members[0].shell",
+        ),
+        (
+            "name = \"a\"\n[[members]]\nkind = \"human\"",
+            "missing field `name`",
+        ),
+    ] {
+        let refused = refusal(text);
+        assert!(
+            refused.starts_with("bad_request: ") && refused.contains(told),
+            "{refused}"
+        );
+    }
+    for (text, told) in [
+        (
+            "{\"name\": \"a\",\n \"x\": 1}",
+            "line 2: x: unknown field `x`",
+        ),
+        ("{\"name\": \"a\"} {}", "line 1: trailing characters"),
+        ("[]", "line 1: invalid type: sequence"),
+        (
+            "{\"name\": \"a\", \"members\": [[\"x\"]]}",
+            "members[0]: invalid type: sequence",
+        ),
+        ("{\"name\": \"a\", \"name\": \"b\"}", "duplicate field"),
+    ] {
+        let refused = Team::of(text, Form::Json, Path::new("/"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains(told) && !refused.contains(" column "),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn values_of_variables_are_not_told() {
+    let agent = "name = \"a\"\n[[members]]\nname = \"x\"\nkind = \"agent\"\ncommand = \"x\"\n";
+    for env in ["env = \"sk-secret\"", "env = { K = [\"sk-secret\"] }"] {
+        let refused = refusal(&format!("{agent}{env}"));
+        assert!(
+            refused.contains("members[0].env") && !refused.contains("sk-secret"),
+            "{refused}"
+        );
+    }
+    let json = r#"{"name": "a", "members": [{"name": "x", "kind": "agent", "env": {"K": {"sk-secret": 1}}}]}"#;
+    let refused = Team::of(json, Form::Json, Path::new("/")).unwrap_err();
+    assert!(!refused.to_string().contains("sk-secret"), "{refused}");
+}
+
+#[test]
+fn teams_that_cannot_work_are_refused() {
+    let with = |member: &str| format!("name = \"a\"\n{HUMAN}[[members]]\n{member}");
+    let agent = |field: &str| {
+        with(&format!(
+            "name = \"bob\"\nkind = \"agent\"\ncommand = \"b\"\n{field}"
+        ))
+    };
+    let long = "x".repeat(TASK_TOO_LONG);
+    for (text, told) in [
+        ("name = \"a\"".to_owned(), "members: there is none"),
+        (
+            "name = \"a\"\n[[members]]\nname = \"b\"\nkind = \"agent\"\ncommand = \"b\"".to_owned(),
+            "no human",
+        ),
+        (format!("name = \" \"\n{HUMAN}"), "name: it is empty"),
+        (
+            format!("name = \"a\"\ntask = \"{long}\"\n{HUMAN}"),
+            "task: it has 5121 bytes",
+        ),
+        (
+            format!("name = \"a\"\nmax_agent_turns = 0\n{HUMAN}"),
+            "max_agent_turns",
+        ),
+        (
+            with("name = \"aDa\"\nkind = \"human\""),
+            "members[1].name: \"aDa\" reads like",
+        ),
+        (with("name = \"Ａｄａ\"\nkind = \"human\""), "reads like"),
+        (
+            with("name = \"system\"\nkind = \"human\""),
+            "not for members",
+        ),
+        (with("name = \"a[b\"\nkind = \"human\""), "'['"),
+        (with("name = \"a@b\"\nkind = \"human\""), "'@'"),
+        (with("name = \"a：b\"\nkind = \"human\""), "'：'"),
+        (with("name = \" b\"\nkind = \"human\""), "begins or ends"),
+        (with("name = \"b\\u200b\"\nkind = \"human\""), "not seen"),
+        (with("name = \"b\\nc\"\nkind = \"human\""), "not seen"),
+        (
+            with(&format!("name = \"{}\"\nkind = \"human\"", "x".repeat(201))),
+            "201 bytes",
+        ),
+        (
+            with("name = \"bob\"\nkind = \"human\"\ncommand = \"x\""),
+            "members[1].command: a human takes none",
+        ),
+        (
+            with("name = \"bob\"\nkind = \"agent\""),
+            "members[1].command: an agent needs a program",
+        ),
+        (
+            with("name = \"bob\"\nkind = \"agent\"\ncommand = \" \""),
+            "needs a program",
+        ),
+        (
+            agent("timeout = \"soon\""),
+            "members[1].timeout: \"soon\" is no time",
+        ),
+        (agent("timeout = \"0s\""), "is no time"),
+        (agent("env = { \"A=B\" = \"1\" }"), "members[1].env"),
+        (agent("args = [\"a\\u0000\"]"), "NUL"),
+        (
+            agent("prompt_template = \"{{mesage}}\""),
+            "{{mesage}} is no placeholder",
+        ),
+        (
+            agent("prompt_template = \"{{message\""),
+            "{{ has no }} behind it",
+        ),
+        (agent("prompt_template = \"hello\""), "has no {{message}}"),
+    ] {
+        let refused = refusal(&text);
+        assert!(
+            refused.starts_with("invalid: ") && refused.contains(told),
+            "{refused}"
+        );
+    }
+}
+
+const TASK_TOO_LONG: usize = crate::context::TEAM_TASK_BYTES_MAX + 1;
+
+#[test]
+fn an_id_that_reads_like_a_name_is_refused() {
+    let id = crate::team::id_of("Bob");
+    let members = format!("{HUMAN}[[members]]\nname = \"Bob\"\nkind = \"human\"\n");
+    let text = format!("name = \"a\"\n{members}[[members]]\nname = \"{id}\"\nkind = \"human\"");
+    assert!(refusal(&text).contains("members[2].name"), "{text}");
+}
+
+#[test]
+fn files_are_read_and_named_when_they_cannot_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("team");
+    let missing = Team::read(&path).unwrap_err();
+    assert_eq!(missing.code, ErrorCode::BadRequest);
+    assert!(missing.detail.contains("team cannot be read") && missing.hint.is_some());
+    std::fs::write(&path, format!("\u{feff}name = \"a\"\n{HUMAN}")).unwrap();
+    assert_eq!(&*Team::read(&path).unwrap().id, "a");
+    std::fs::write(&path, "name = ").unwrap();
+    assert!(
+        Team::read(&path)
+            .unwrap_err()
+            .detail
+            .contains("team: line 1")
+    );
+    std::fs::write(&path, [0xff, 0xfe]).unwrap();
+    assert!(Team::read(&path).unwrap_err().detail.contains("UTF-8"));
+    std::fs::write(&path, vec![b' '; 2 << 20]).unwrap();
+    assert!(Team::read(&path).unwrap_err().detail.contains("1 MiB"));
+}

@@ -1,0 +1,170 @@
+//! A disk without space, by a library that stands between a process and its files (`crates/filrouge/tests/crash/disk.c`).
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use filrouge_engine::Settings;
+use filrouge_team::ledger::{OpenOptions, open_existing, open_new};
+use filrouge_team::record::Record;
+use filrouge_team::snapshot::{Problem, Snapshots};
+use filrouge_types::SystemClock;
+use tempfile::TempDir;
+
+use crate::crash::{line_of, run_child};
+use crate::world::{context, engine_at, exchange, keep, message, paused, scope, team};
+
+/// Names the folder that a child process works in.
+const CHILD: &str = "FILROUGE_TEAM_TEST_FULL";
+
+fn disk(folder: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../filrouge/tests/crash/disk.c");
+    let library = folder.join("disk.so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O1", "-pthread", "-x", "c", "-o"]);
+    let output = compiler.arg(&library).arg(source).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    library
+}
+
+/// Talks; the disk of the snapshot files is full from the first byte on, then the ledger's too.
+#[test]
+#[ignore = "run by the test that fills its disk"]
+fn child() {
+    let Ok(folder) = std::env::var(CHILD) else {
+        return;
+    };
+    let folder = PathBuf::from(folder);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let store = folder.join("filrouge.db");
+        let (engine, _) = engine_at(&store, Arc::new(SystemClock), Settings::default());
+        let options = OpenOptions {
+            snapshots: Some(Snapshots::new(folder.join("watched"))),
+            ..OpenOptions::new("a child")
+        };
+        let opened = open_new(engine, scope(), &team(), options).await.unwrap();
+        exchange(&opened.record, 1).await;
+        exchange(&opened.record, 3).await;
+        let full = opened.record.take_warnings();
+        let full = full.iter().all(|w| {
+            matches!(w.what, Problem::Io(std::io::ErrorKind::StorageFull, _))
+                && Some(&w.path) == opened.record.snapshot_path().as_ref()
+        });
+        assert!(full);
+        let failures = opened.record.snapshot_failures();
+        std::fs::write(folder.join("free"), "").unwrap();
+        exchange(&opened.record, 5).await;
+        let id = opened.record.session_id().to_owned();
+        let written = opened.record.snapshot_path().unwrap();
+        let written = Snapshots::new("").read(&written).unwrap().messages.len();
+        opened.record.close(&paused()).await.unwrap();
+        println!("\nSESSION {id} {failures} {written}");
+    });
+}
+
+#[test]
+fn a_full_disk_costs_the_file_alone() {
+    let folder = TempDir::new().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let watched = root.join("watched");
+    std::fs::create_dir(&watched).unwrap();
+    let library = disk(&root);
+    let none = Path::new("0");
+    let mut child = run_child(
+        "full_disk::child",
+        &[
+            (CHILD, &root),
+            ("LD_PRELOAD", &library),
+            ("DISK_ROOT", &watched),
+            ("DISK_ENOSPC_AT", none),
+            ("DISK_ENOSPC_OFF", &root.join("free")),
+        ],
+    );
+    let told = line_of(&mut child, "SESSION ");
+    assert!(child.wait().unwrap().success());
+    let told: Vec<&str> = told.split(' ').collect();
+    assert_eq!(
+        told[1..],
+        ["2", "6"],
+        "two files failed, the next one has it all"
+    );
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let store = root.join("filrouge.db");
+        let (engine, _) = engine_at(&store, Arc::new(SystemClock), Settings::default());
+        let options = OpenOptions::new("after");
+        let opened = open_existing(engine, scope(), &team(), told[0], options).await;
+        assert_eq!(opened.unwrap().restored.context.messages.len(), 6);
+    });
+}
+
+/// Talks until the ledger takes no more, and goes on once there is space.
+#[test]
+#[ignore = "run by the test that fills its disk"]
+fn full_ledger() {
+    let Ok(folder) = std::env::var(CHILD) else {
+        return;
+    };
+    let folder = PathBuf::from(folder);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let store = folder.join("watched/filrouge.db");
+        let (engine, _) = engine_at(&store, Arc::new(SystemClock), Settings::default());
+        let opened = open_new(engine, scope(), &team(), OpenOptions::new("a child")).await;
+        let opened = opened.unwrap();
+        let record = &opened.record;
+        exchange(record, 1).await;
+        std::fs::write(folder.join("arm"), "").unwrap();
+        let asked = message(3, "Ann", "what now?");
+        let refused = record.message(&asked).await.unwrap_err();
+        println!("\nREFUSED {}", refused.code);
+        std::fs::write(folder.join("free"), "").unwrap();
+        // The ledger may need a moment, and the same message is never there twice.
+        while record.message(&asked).await.is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        keep(record, &message(4, "Planner", "we go on")).await;
+        record.close(&paused()).await.unwrap();
+        println!("\nSESSION {}", record.session_id());
+    });
+}
+
+#[test]
+fn a_full_ledger_refuses_and_loses_nothing() {
+    let folder = TempDir::new().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let watched = root.join("watched");
+    std::fs::create_dir(&watched).unwrap();
+    let library = disk(&root);
+    let mut child = run_child(
+        "full_disk::full_ledger",
+        &[
+            (CHILD, &root),
+            ("LD_PRELOAD", &library),
+            ("DISK_ROOT", &watched),
+            ("DISK_ARM", &root.join("arm")),
+            ("DISK_ENOSPC_AT", Path::new("0")),
+            ("DISK_ENOSPC_OFF", &root.join("free")),
+        ],
+    );
+    let id = line_of(&mut child, "SESSION ");
+    assert!(child.wait().unwrap().success());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let store = watched.join("filrouge.db");
+        let (engine, _) = engine_at(&store, Arc::new(SystemClock), Settings::default());
+        let opened = open_existing(engine, scope(), &team(), &id, OpenOptions::new("after")).await;
+        let said = [
+            message(1, "Ann", "question 1"),
+            message(2, "Planner", "answer 1"),
+            message(3, "Ann", "what now?"),
+            message(4, "Planner", "we go on"),
+        ];
+        assert_eq!(opened.unwrap().restored.context, context(&said));
+    });
+}

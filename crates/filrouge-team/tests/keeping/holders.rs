@@ -1,0 +1,132 @@
+//! Two openers of one session, and a lease that is lost.
+
+use std::time::Duration;
+
+use filrouge_team::ledger::holder_label;
+use filrouge_team::record::Record;
+use filrouge_team::sessions::sessions;
+use filrouge_types::ErrorCode;
+
+use crate::world::{World, context, exchange, keep, message, paused, scope, sid, team_of};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_opener_is_told_who_holds_it() {
+    let world = World::new();
+    let opened = world.open_new().await;
+    let id = opened.record.session_id().to_owned();
+    let mut said = exchange(&opened.record, 1).await;
+    for other in [world.another(), world.another()] {
+        let refused = other.try_open(&id).await.err().unwrap();
+        assert_eq!(refused.code, ErrorCode::LeaseTimeout);
+        let held = refused.held.unwrap();
+        assert_eq!(holder_label(held.holder.as_deref().unwrap()), "ann@desk");
+        assert!(held.expires_at.is_some());
+        let listed = sessions(&other.engine, &scope(), "crew").await.unwrap();
+        let held = listed.sessions[0].held.clone().unwrap();
+        assert_eq!(&*held.holder, "ann@desk");
+    }
+    // Another opening of this process is another opener.
+    let refused = world.try_open(&id).await.err().unwrap();
+    assert_eq!(refused.code, ErrorCode::LeaseTimeout);
+    said.extend(exchange(&opened.record, 3).await);
+    opened.record.close(&paused()).await.unwrap();
+    let other = world.another();
+    let listed = sessions(&other.engine, &scope(), "crew").await.unwrap();
+    assert_eq!(listed.sessions[0].held, None);
+    let opened = other.open(&id).await;
+    assert_eq!(opened.restored.context, context(&said));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_lost_the_lease_writes_nothing() {
+    let world = World::new();
+    let opened = world.open_new().await;
+    let id = opened.record.session_id().to_owned();
+    exchange(&opened.record, 1).await;
+    keep(&opened.record, &message(3, "Ann", "and?")).await;
+    let mut speech = opened.record.begin(&message(4, "Coder", "")).await.unwrap();
+    speech.said("I ").await.unwrap();
+    world.clock.advance(Duration::from_secs(60));
+    let other = world.another();
+    let taken = other.open(&id).await;
+    let before = world.items(&id).await;
+    let late = message(5, "Ann", "am I too late?");
+    let refused = opened.record.message(&late).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::StaleFence);
+    let answer = message(4, "Coder", "I am done");
+    let refused = speech.end(&answer, None).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::StaleFence);
+    for refused in [
+        opened.record.task(Some("t")).await,
+        opened.record.hand_over(&paused()).await,
+        opened.record.close(&paused()).await,
+        opened.record.begin(&late).await.map(drop),
+    ] {
+        assert_eq!(refused.unwrap_err().code, ErrorCode::StaleFence);
+    }
+    assert_eq!(world.items(&id).await, before);
+    exchange(&taken.record, 5).await;
+    world.intact().await;
+}
+
+/// A machine that has slept for longer than the lease goes on when nobody else came.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_nobody_took_is_taken_again() {
+    let world = World::new();
+    let opened = world.open_new().await;
+    let id = opened.record.session_id().to_owned();
+    let mut said = exchange(&opened.record, 1).await;
+    let fence = opened.record.fence();
+    world.clock.advance(Duration::from_secs(8 * 3600));
+    said.extend(exchange(&opened.record, 3).await);
+    assert_eq!(opened.record.fence(), fence + 1);
+    let asked = message(5, "Ann", "and now?");
+    keep(&opened.record, &asked).await;
+    let mut speech = opened.record.begin(&message(6, "Coder", "")).await.unwrap();
+    speech.said("I slept ").await.unwrap();
+    world.clock.advance(Duration::from_secs(8 * 3600));
+    let answer = message(6, "Coder", "I slept well");
+    speech.end(&answer, None).await.unwrap();
+    opened.record.hand_over(&paused()).await.unwrap();
+    assert_eq!(opened.record.fence(), fence + 2);
+    said.extend([asked, answer]);
+    opened.record.close(&paused()).await.unwrap();
+    assert_eq!(world.open(&id).await.restored.context, context(&said));
+    world.intact().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_of_another_team_is_refused() {
+    let world = World::new();
+    let opened = world.open_new().await;
+    let id = opened.record.session_id().to_owned();
+    exchange(&opened.record, 1).await;
+    opened.record.close(&paused()).await.unwrap();
+    let open = |team, id: String| async move { (team, id) };
+    for (team, id, code) in [
+        ("crew-2", id.clone(), ErrorCode::Invalid),
+        ("cre", id.clone(), ErrorCode::Invalid),
+        ("crew", format!("{id}x"), ErrorCode::SessionNotFound),
+        (
+            "crew",
+            id[..id.len() - 1].to_owned(),
+            ErrorCode::SessionNotFound,
+        ),
+        ("crew", String::new(), ErrorCode::SessionNotFound),
+        ("crew", "a\nb".to_owned(), ErrorCode::SessionNotFound),
+    ] {
+        let (team, id) = open(team, id).await;
+        let refused = filrouge_team::ledger::open_existing(
+            world.engine.clone(),
+            scope(),
+            &team_of(team),
+            &id,
+            world.options(),
+        )
+        .await;
+        assert_eq!(refused.err().unwrap().code, code, "{team} {id:?}");
+    }
+    // What was refused holds nothing.
+    let lease = world.engine.lease(&scope(), &sid(&id)).await.unwrap();
+    assert_eq!(lease.holder, None);
+}

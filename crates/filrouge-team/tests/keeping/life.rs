@@ -1,0 +1,312 @@
+//! Saved, restarted, restored.
+
+use filrouge_engine::restore::{RestoreQuery, Selection};
+use filrouge_team::message::{Cut, Message};
+use filrouge_team::record::{AgentError, Record, State, Status};
+use filrouge_types::{Channel, ErrorCode, SessionStatus, TurnStatus};
+
+use crate::world::{
+    World, context, cut, exchange, keep, keep_with, message, paused, scope, sid, team,
+};
+
+async fn saved_and_restored(count: u64) {
+    let world = World::new();
+    let opened = world.open_new().await;
+    let mut said = Vec::new();
+    for number in 1..=count {
+        let by = if number % 2 == 1 { "Ann" } else { "Planner" };
+        let message = message(number, by, &format!("message {number}"));
+        keep(&opened.record, &message).await;
+        said.push(message);
+        if number % 2 == 0 {
+            opened.record.hand_over(&paused()).await.unwrap();
+        }
+    }
+    let id = opened.record.session_id().to_owned();
+    opened.record.close(&paused()).await.unwrap();
+    drop(opened);
+    let world = world.restarted().await;
+    let opened = world.open(&id).await;
+    assert_eq!(opened.restored.context, context(&said));
+    assert_eq!(opened.restored.highest_message, count);
+    assert_eq!(opened.status, Status::Paused);
+    assert_eq!(opened.waiting_for.as_deref(), Some("ann"));
+    world.intact().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_message_is_restored() {
+    let world = World::new();
+    let opened = world.open_new().await;
+    let said = message(1, "Ann", "hello");
+    keep(&opened.record, &said).await;
+    opened.record.close(&paused()).await.unwrap();
+    let id = opened.record.session_id().to_owned();
+    drop(opened);
+    let world = world.restarted().await;
+    let opened = world.open(&id).await;
+    assert_eq!(opened.restored.context, context(&[said]));
+    assert_eq!(opened.restored.team_id, team().id);
+    assert!(opened.interrupted.is_empty());
+    let turns = world.turns(&id).await;
+    assert_eq!(turns[0].status, TurnStatus::Cancelled, "nobody answered");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forty_five_messages_are_restored() {
+    saved_and_restored(45).await;
+}
+
+/// Five thousand messages come back as they were; they are brought in, which is how so many are there quickly.
+#[tokio::test(flavor = "multi_thread")]
+async fn five_thousand_messages_are_restored() {
+    let world = World::new();
+    let said: Vec<Message> = (1..=5000)
+        .map(|n| {
+            message(
+                n,
+                ["Coder", "Ann", "Planner"][usize::try_from(n % 3).unwrap()],
+                "words and words",
+            )
+        })
+        .collect();
+    let id = crate::transfer::brought(&world, "long", &said).await;
+    let opened = world.open(&id).await;
+    assert_eq!(opened.restored.context, context(&said));
+    let more = exchange(&opened.record, 5001).await;
+    opened.record.close(&paused()).await.unwrap();
+    drop(opened);
+    let world = world.restarted().await;
+    let opened = world.open(&id).await;
+    assert_eq!(opened.restored.context.messages.len(), 5002);
+    assert_eq!(opened.restored.context.messages[5000..], more[..]);
+    assert_eq!(opened.restored.highest_message, 5002);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_ends_with_its_last_word() {
+    let world = World::new();
+    let opened = world.open_new().await;
+    let record = &opened.record;
+    let said = [
+        message(1, "Ann", "who does it?"),
+        message(2, "Planner", "the coder"),
+        message(3, "Coder", "done"),
+    ];
+    for message in &said {
+        keep(record, message).await;
+    }
+    record.hand_over(&paused()).await.unwrap();
+    let id = record.session_id().to_owned();
+    let turns = world.turns(&id).await;
+    assert_eq!(turns.len(), 1);
+    assert_eq!(turns[0].status, TurnStatus::Finalized);
+    let question = turns[0].question_neutral.as_ref().unwrap().to_plain();
+    let answer = turns[0].answer_neutral.as_ref().unwrap().to_plain();
+    assert_eq!((&*question, &*answer), ("who does it?", "done"));
+    let items = world.items(&id).await;
+    let spoken: Vec<_> = items
+        .iter()
+        .map(|i| (i.item_id.as_ref().unwrap().as_str(), &i.channel))
+        .collect();
+    let expected = [
+        ("msg-1", &Channel::Question),
+        ("msg-2", &Channel::Observation),
+        ("msg-3", &Channel::Final),
+    ];
+    assert_eq!(spoken, expected);
+    assert_eq!(items[1].agent.as_deref(), Some("Planner"));
+    assert!(
+        world
+            .engine
+            .unfinished_utterances(&scope(), &sid(&id))
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    let query = RestoreQuery {
+        selection: Selection::Pairs,
+        ..RestoreQuery::default()
+    };
+    let plan = world
+        .engine
+        .restore(&scope(), &sid(&id), query)
+        .await
+        .unwrap();
+    let pair = plan.turns[0].pair.as_ref().unwrap();
+    assert_eq!(pair.answer.to_plain(), "done");
+}
+
+/// What is said after a question, and what it failed of.
+type Answer<'a> = (Message, Option<&'a AgentError>);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn however_a_turn_ends_its_messages_are_there() {
+    let failed = AgentError {
+        code: "agent_exit",
+        detail: "exit code 3".into(),
+        cut: Cut::Failed,
+    };
+    let world = World::new();
+    let opened = world.open_new().await;
+    let record = &opened.record;
+    let part = |n, how| cut(message(n, "Coder", "as far as"), how);
+    let rounds: [(Vec<Answer<'_>>, TurnStatus); 7] = [
+        (vec![(part(2, Cut::Cancelled), None)], TurnStatus::Cancelled),
+        (
+            vec![(part(4, Cut::Failed), Some(&failed))],
+            TurnStatus::Failed,
+        ),
+        (vec![(part(6, Cut::Interrupted), None)], TurnStatus::Failed),
+        // Another one answers.
+        (
+            vec![
+                (part(8, Cut::Failed), Some(&failed)),
+                (message(9, "Planner", "I can"), None),
+            ],
+            TurnStatus::Finalized,
+        ),
+        // A note of the application is not the last word.
+        (
+            vec![
+                (message(11, "Planner", "ask Zoe"), None),
+                (message(12, "System", "nobody is called Zoe"), None),
+            ],
+            TurnStatus::Finalized,
+        ),
+        (
+            vec![
+                (part(14, Cut::Failed), Some(&failed)),
+                (message(15, "System", "the coder failed"), None),
+            ],
+            TurnStatus::Failed,
+        ),
+        // A human speaks in between, and who was answering answers later.
+        (
+            vec![
+                (message(17, "Planner", "hm"), None),
+                (message(18, "Ann", "wait"), None),
+                (message(19, "Coder", "yes"), None),
+            ],
+            TurnStatus::Finalized,
+        ),
+    ];
+    let (mut said, mut statuses) = (Vec::new(), Vec::new());
+    for (answers, status) in rounds {
+        let first = said
+            .last()
+            .map_or(0, |m: &Message| m.id[4..].parse::<u64>().unwrap());
+        let asked = message(first + 1, "Ann", "well?");
+        keep(record, &asked).await;
+        said.push(asked);
+        for (message, error) in answers {
+            keep_with(record, &message, error).await;
+            said.push(message);
+        }
+        record.hand_over(&paused()).await.unwrap();
+        statuses.push(status);
+    }
+    let id = record.session_id().to_owned();
+    let turns = world.turns(&id).await;
+    let ended: Vec<_> = turns.iter().map(|turn| turn.status).collect();
+    assert_eq!(ended, statuses);
+    let items = world.items(&id).await;
+    let errors = items
+        .iter()
+        .filter(|i| i.parts.as_str().contains("agent_exit"));
+    assert_eq!(
+        errors.count(),
+        5,
+        "with three messages, and at the end of two turns"
+    );
+    record.close(&paused()).await.unwrap();
+    drop(opened);
+    let world = world.restarted().await;
+    assert_eq!(world.open(&id).await.restored.context, context(&said));
+    world.intact().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_task_and_notes_between_turns_are_kept_at_once() {
+    let world = World::new();
+    let opened = world.open_new().await;
+    let (record, id) = (&opened.record, opened.record.session_id().to_owned());
+    record.task(Some("first")).await.unwrap();
+    let mut said = exchange(record, 1).await;
+    let note = message(3, "System", "a note at the prompt");
+    keep(record, &note).await;
+    said.push(note);
+    record.task(Some("second")).await.unwrap();
+    record.task(Some("second")).await.unwrap();
+    let long = "x".repeat(5121);
+    let refused = record.task(Some(&long)).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::LimitExceeded);
+    // Nobody has closed it.
+    world.clock.advance(std::time::Duration::from_secs(60));
+    let next = world.another();
+    let restored = next.open(&id).await.restored.context;
+    assert_eq!(restored.team_task.as_deref(), Some("second"));
+    assert_eq!(restored.messages, said);
+    let tasks = next.items(&id).await;
+    let tasks = tasks
+        .iter()
+        .filter(|i| i.parts.as_str().contains("team_task"));
+    // The hand-over has told of none.
+    assert_eq!(tasks.count(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_state_is_a_checkpoint_at_each_hand_over() {
+    let world = World::new();
+    let opened = world.open_new().await;
+    let (record, id) = (&opened.record, opened.record.session_id().to_owned());
+    exchange(record, 1).await;
+    record.hand_over(&paused()).await.unwrap();
+    let kept = world
+        .engine
+        .latest_checkpoint(&scope(), &sid(&id))
+        .await
+        .unwrap();
+    assert_eq!(kept.label.as_deref(), Some("paused"));
+    let state: serde_json::Value = serde_json::from_str(kept.state.as_str()).unwrap();
+    assert_eq!(state["team_id"], "crew");
+    assert_eq!(state["waiting_for"], "ann");
+    assert_eq!(state["message_count"], 2);
+    assert_eq!(state["members"][1]["name"], "Planner");
+    let ended = State {
+        status: Status::Completed,
+        waiting_for: None,
+        team_task: Some("done".into()),
+    };
+    record.close(&ended).await.unwrap();
+    let late = record.message(&message(3, "Ann", "too late")).await;
+    assert_eq!(late.unwrap_err().code, ErrorCode::LeaseExpired);
+    let session = world.ledger.session(&scope(), &sid(&id)).await.unwrap();
+    assert_eq!(session.status, SessionStatus::Closed);
+    assert_eq!(session.state.as_deref(), Some("completed"));
+    assert_eq!(session.team_id.as_deref(), Some("crew"));
+    // A session that has ended goes on when somebody asks for it.
+    let opened = world.open(&id).await;
+    assert_eq!(opened.status, Status::Completed);
+    assert_eq!(opened.restored.context.team_task.as_deref(), Some("done"));
+    exchange(&opened.record, 3).await;
+    let session = world.ledger.session(&scope(), &sid(&id)).await.unwrap();
+    assert_eq!(session.status, SessionStatus::Active);
+    world.intact().await;
+}
+
+/// What a hand-over writes to the ledger does not grow with the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hand_over_writes_new_items_alone() {
+    let world = World::new();
+    let opened = world.open_new().await;
+    let id = opened.record.session_id().to_owned();
+    for first in (1..=41).step_by(2) {
+        exchange(&opened.record, first).await;
+    }
+    let items = world.items(&id).await;
+    assert_eq!(items.len(), 42, "an item a message, and nothing else");
+    let checkpoints = world.engine.checkpoints(&scope(), &sid(&id)).await.unwrap();
+    let state = checkpoints[0].as_ref().unwrap().state.as_str().len();
+    assert!(state < 400, "{state}");
+}

@@ -1,0 +1,144 @@
+//! What is shown of a team's sessions is what opening them gives.
+
+use filrouge_engine::CreateSession;
+use filrouge_store::{Scope, Viewer};
+use filrouge_team::record::Record;
+use filrouge_team::sessions::{session, sessions};
+use filrouge_types::{ErrorCode, IdentityId, TenantId};
+
+use crate::transfer::brought;
+use crate::world::{World, exchange, keep, message, paused, scope, sid};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_one_that_was_talked_in_last_is_first() {
+    let world = World::new();
+    let first = world.open_new().await;
+    exchange(&first.record, 1).await;
+    let second = world.open_new().await;
+    exchange(&second.record, 3).await;
+    let _silent = world.open_new().await;
+    for (talk, expected) in [
+        (None, [&second, &first]),
+        (Some((&first, 5)), [&first, &second]),
+        (Some((&second, 7)), [&second, &first]),
+    ] {
+        if let Some((opened, number)) = talk {
+            exchange(&opened.record, number).await;
+        }
+        let listed = sessions(&world.engine, &scope(), "crew").await.unwrap();
+        let ids: Vec<&str> = listed.sessions.iter().map(|s| &*s.session_id).collect();
+        assert_eq!(ids, expected.map(|o| o.record.session_id()));
+    }
+    let none = sessions(&world.engine, &scope(), "cre").await.unwrap();
+    assert!(none.sessions.is_empty());
+    let stranger = IdentityId::new("eve").ok();
+    let stranger = Scope::new(TenantId::default_tenant(), Viewer::EndUser(stranger));
+    let none = sessions(&world.engine, &stranger, "crew").await.unwrap();
+    assert!(none.sessions.is_empty());
+}
+
+/// Whatever the session has gone through, the list tells what is restored.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_shown_is_what_is_loaded() {
+    let world = World::new();
+    let opened = world.open_new().await;
+    let id = opened.record.session_id().to_owned();
+    let agree = async |world: &World| {
+        world.clock.advance(std::time::Duration::from_secs(60));
+        let next = world.another();
+        let shown = session(&next.engine, &scope(), "crew", &id).await.unwrap();
+        let listed = sessions(&next.engine, &scope(), "crew").await.unwrap();
+        assert_eq!(listed.sessions, std::slice::from_ref(&shown));
+        let opened = next.open(&id).await;
+        let messages = &opened.restored.context.messages;
+        let last = messages.last().unwrap();
+        assert_eq!(shown.message_count, messages.len() as u64);
+        assert_eq!(shown.first_words.as_deref(), Some("how long is it?"));
+        assert_eq!(shown.last_speaker.as_ref(), Some(&last.speaker.name));
+        assert_eq!(shown.last_activity, last.at);
+        assert_eq!(shown.created_at, opened.created_at);
+        opened
+    };
+    keep(&opened.record, &message(1, "Ann", "how long\n is  it?")).await;
+    let opened = agree(&world).await;
+    exchange(&opened.record, 2).await;
+    let opened = agree(&world).await;
+    // Notes behind the last message, and a task.
+    for task in ["a", "b", "c"] {
+        opened.record.task(Some(task)).await.unwrap();
+    }
+    let opened = agree(&world).await;
+    for _ in 0..30 {
+        opened.record.task(Some("x")).await.unwrap();
+        opened.record.task(None).await.unwrap();
+    }
+    opened.record.hand_over(&paused()).await.unwrap();
+    let opened = agree(&world).await;
+    // Somebody was speaking.
+    keep(&opened.record, &message(4, "Ann", "well?")).await;
+    let speech = opened.record.begin(&message(5, "Coder", "")).await.unwrap();
+    std::mem::forget(speech);
+    std::mem::forget(opened);
+    agree(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ids_that_begin_alike_are_not_taken_for_one_another() {
+    let world = World::new();
+    let ids = ["s", "s1", "s-1", "1-s", "s%", "S"];
+    for (number, id) in ids.iter().enumerate() {
+        let said: Vec<_> = (1..=number as u64 + 1)
+            .map(|n| message(n, "Ann", &format!("{id} {n}")))
+            .collect();
+        assert_eq!(brought(&world, id, &said).await, *id);
+    }
+    for (number, id) in ids.iter().enumerate() {
+        let shown = session(&world.engine, &scope(), "crew", id).await.unwrap();
+        assert_eq!(shown.message_count, number as u64 + 1);
+        let opened = world.open(id).await;
+        assert_eq!(opened.restored.context.messages.len(), number + 1);
+        let first = &opened.restored.context.messages[0].content;
+        assert_eq!(**first, format!("{id} 1"));
+        opened.record.close(&paused()).await.unwrap();
+        let path = opened.record.snapshot_path().unwrap();
+        let file = world.snapshots().read(&path).unwrap();
+        assert_eq!(&*file.session_id, *id);
+        assert_eq!(file.messages.len(), number + 1);
+    }
+    let (files, unreadable) = world.snapshots().list("crew").unwrap();
+    assert_eq!((files.len(), unreadable.len()), (ids.len(), 0));
+    let absent = session(&world.engine, &scope(), "crew", "s-").await;
+    assert_eq!(absent.unwrap_err().code, ErrorCode::SessionNotFound);
+}
+
+/// Sessions that others have made, or have written into, are told apart.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_have_written_is_counted() {
+    let world = World::new();
+    let plain = CreateSession {
+        session_id: Some(sid("plain")),
+        ..CreateSession::default()
+    };
+    world.engine.create_session(&scope(), plain).await.unwrap();
+    let refused = world.try_open("plain").await.err().unwrap();
+    assert_eq!(refused.code, ErrorCode::Invalid);
+    let opened = world.open_new().await;
+    let id = opened.record.session_id().to_owned();
+    let said = exchange(&opened.record, 1).await;
+    opened.record.close(&paused()).await.unwrap();
+    let start = filrouge_engine::StartTurn {
+        question_neutral: Some(filrouge_types::JsonText::from_plain("from elsewhere")),
+        answer_neutral: Some(filrouge_types::JsonText::from_plain("indeed")),
+        ..filrouge_engine::StartTurn::new(filrouge_types::RequestId::new("r").unwrap())
+    };
+    world
+        .engine
+        .start_turn(&scope(), sid(&id), start)
+        .await
+        .unwrap();
+    let opened = world.open(&id).await;
+    assert_eq!(opened.restored.context.messages, said);
+    assert_eq!(opened.left_out.foreign, 2);
+    let shown = session(&world.engine, &scope(), "crew", &id).await.unwrap();
+    assert_eq!(shown.message_count, 2);
+}

@@ -1,0 +1,134 @@
+//! Redacted and erased conversations.
+
+use filrouge_store::command::{Command, Redact, Target, Write};
+use filrouge_store::record::Seqs;
+use filrouge_store::{Scope, Viewer};
+use filrouge_team::record::Record;
+use filrouge_team::sessions::{session, sessions};
+use filrouge_team::snapshot::{import, importable};
+use filrouge_types::{ErrorCode, TenantId};
+
+use crate::world::{World, context, exchange, message, paused, scope, sid, team};
+
+async fn redact(world: &World, id: &str, seq: u64) {
+    let redact = Redact {
+        session_id: sid(id),
+        target: Target::Items(Seqs::of([(seq, seq)]).unwrap()),
+        reason: "private".into(),
+        by: "a test".into(),
+    };
+    let scope = Scope::new(TenantId::default_tenant(), Viewer::Operator);
+    let write = Write::Redact(redact);
+    world.ledger.write(Command { scope, write }).await.unwrap();
+}
+
+async fn seq_of(world: &World, id: &str, message: &str) -> u64 {
+    let items = world.items(id).await;
+    let found = items
+        .iter()
+        .find(|i| i.item_id.as_ref().is_some_and(|id| id.as_str() == message));
+    found.unwrap().seq
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redacted_message_comes_back_nowhere() {
+    let world = World::new();
+    let opened = world.open_new().await;
+    let id = opened.record.session_id().to_owned();
+    let mut said = exchange(&opened.record, 1).await;
+    said.extend(exchange(&opened.record, 3).await);
+    let path = opened.record.snapshot_path().unwrap();
+    let before = world.snapshots().read(&path).unwrap();
+    // While it is open, and the newest message of all.
+    redact(&world, &id, seq_of(&world, &id, "msg-2").await).await;
+    redact(&world, &id, seq_of(&world, &id, "msg-4").await).await;
+    opened.record.close(&paused()).await.unwrap();
+    let left = vec![said[0].clone(), said[2].clone()];
+    let shown = session(&world.engine, &scope(), "crew", &id).await.unwrap();
+    assert_eq!(shown.message_count, 2);
+    let opened = world.open(&id).await;
+    assert_eq!(opened.restored.context, context(&left));
+    assert_eq!(
+        opened.restored.highest_message, 4,
+        "its id is not given out again"
+    );
+    assert_eq!(opened.left_out.redacted, 2);
+    let mut after = exchange(&opened.record, 5).await;
+    opened.record.close(&paused()).await.unwrap();
+    let file = world.snapshots().read(&path).unwrap();
+    let there: Vec<_> = file.messages.iter().map(|m| (**m).clone()).collect();
+    let mut expected = left;
+    expected.append(&mut after);
+    assert_eq!(there, expected);
+    // A file from before brings nothing of it back.
+    let imported = import(
+        world.engine.clone(),
+        scope(),
+        &team(),
+        &before,
+        world.options(),
+    )
+    .await;
+    let imported = imported.unwrap();
+    assert_eq!(
+        (imported.added, imported.known, imported.redacted),
+        (0, 2, 2)
+    );
+    assert_eq!(world.open(&id).await.restored.context, context(&expected));
+    world.intact().await;
+}
+
+/// A file whose newest message was redacted in the ledger is not newer than the ledger.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_with_what_was_redacted_is_not_offered() {
+    let world = World::new();
+    let opened = world.open_new().await;
+    let id = opened.record.session_id().to_owned();
+    exchange(&opened.record, 1).await;
+    opened.record.close(&paused()).await.unwrap();
+    redact(&world, &id, seq_of(&world, &id, "msg-2").await).await;
+    let offered = importable(&world.engine, &scope(), "crew", &world.snapshots())
+        .await
+        .unwrap();
+    assert!(offered.offers.is_empty(), "{offered:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erased_session_is_gone_and_its_file_is_not_offered() {
+    let world = World::new();
+    let opened = world.open_new().await;
+    let id = opened.record.session_id().to_owned();
+    exchange(&opened.record, 1).await;
+    let path = opened.record.snapshot_path().unwrap();
+    let snapshot = world.snapshots().read(&path).unwrap();
+    world
+        .engine
+        .erase_session(&scope(), sid(&id))
+        .await
+        .unwrap();
+    let late = opened
+        .record
+        .message(&message(3, "Ann", "still there?"))
+        .await;
+    assert_eq!(late.unwrap_err().code, ErrorCode::SessionErased);
+    let refused = world.try_open(&id).await.err().unwrap();
+    assert_eq!(refused.code, ErrorCode::SessionErased);
+    let listed = sessions(&world.engine, &scope(), "crew").await.unwrap();
+    assert!(listed.sessions.is_empty());
+    let offered = importable(&world.engine, &scope(), "crew", &world.snapshots())
+        .await
+        .unwrap();
+    assert!(offered.offers.is_empty());
+    assert_eq!(offered.erased, std::slice::from_ref(&path));
+    let refused = import(
+        world.engine.clone(),
+        scope(),
+        &team(),
+        &snapshot,
+        world.options(),
+    )
+    .await;
+    assert_eq!(refused.unwrap_err().code, ErrorCode::SessionErased);
+    assert_eq!(world.snapshots().forget("crew", &id).unwrap(), 1);
+    assert!(!path.exists());
+}

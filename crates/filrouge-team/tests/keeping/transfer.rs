@@ -1,0 +1,255 @@
+//! From the ledger into a file, from a file into a ledger.
+
+use std::sync::Arc;
+
+use filrouge_engine::CreateSession;
+use filrouge_store::{Scope, Viewer};
+use filrouge_team::message::{Cut, Message};
+use filrouge_team::record::Record;
+use filrouge_team::snapshot::{SessionSnapshot, Why, export, import, importable};
+use filrouge_types::{ErrorCode, IdentityId, TenantId, Timestamp, TurnStatus};
+
+use crate::world::{World, context, cut, exchange, message, paused, scope, sid, team, team_of};
+
+pub(crate) fn snapshot(session: &str, said: &[Message]) -> SessionSnapshot {
+    let at = Timestamp::from_micros(1_600_000_000_000_000);
+    let messages = said.iter().cloned().map(Arc::new).collect();
+    SessionSnapshot::of(
+        "crew".into(),
+        session.into(),
+        at,
+        messages,
+        Some("a task".into()),
+    )
+}
+
+/// Brings messages in, without a task; gives the session.
+pub(crate) async fn brought(world: &World, session: &str, said: &[Message]) -> String {
+    let snapshot = SessionSnapshot {
+        team_task: None,
+        ..snapshot(session, said)
+    };
+    let team = team();
+    let imported = import(
+        world.engine.clone(),
+        scope(),
+        &team,
+        &snapshot,
+        world.options(),
+    );
+    imported.await.unwrap().session_id.into()
+}
+
+fn talk() -> Vec<Message> {
+    vec![
+        message(1, "System", "welcome"),
+        message(2, "Ann", "who?"),
+        message(3, "Planner", "the coder"),
+        message(4, "Coder", "me"),
+        message(5, "Ann", "do it"),
+        cut(message(6, "Coder", "half of"), Cut::Failed),
+        message(7, "Ann", "again"),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_becomes_a_session_once() {
+    let world = World::new();
+    let file = snapshot("from-elsewhere", &talk());
+    for (added, known) in [(7, 0), (0, 7)] {
+        let imported = import(
+            world.engine.clone(),
+            scope(),
+            &team(),
+            &file,
+            world.options(),
+        )
+        .await;
+        let imported = imported.unwrap();
+        assert_eq!(&*imported.session_id, "from-elsewhere");
+        assert_eq!((imported.added, imported.known), (added, known));
+        assert!(imported.differing.is_empty());
+    }
+    let items = world.items("from-elsewhere").await;
+    let first = items
+        .iter()
+        .find(|i| i.item_id.as_ref().is_some_and(|i| i.as_str() == "msg-2"));
+    assert_eq!(first.unwrap().occurred_at, Some(talk()[1].at));
+    let ended: Vec<_> = world
+        .turns("from-elsewhere")
+        .await
+        .iter()
+        .map(|t| t.status)
+        .collect();
+    use TurnStatus::{Cancelled, Failed, Finalized};
+    assert_eq!(ended[..4], [Cancelled, Finalized, Failed, Cancelled]);
+    let opened = world.open("from-elsewhere").await;
+    assert_eq!(opened.restored.context.messages, talk());
+    assert_eq!(opened.restored.context.team_task.as_deref(), Some("a task"));
+    assert_eq!(opened.created_at, file.created_at);
+    assert_eq!(opened.restored.highest_message, 7);
+    // The session goes on in the same file.
+    exchange(&opened.record, 8).await;
+    opened.record.close(&paused()).await.unwrap();
+    let path = opened.record.snapshot_path().unwrap();
+    assert_eq!(
+        path.file_name().unwrap(),
+        "1600000000000-from-elsewhere.json"
+    );
+    world.intact().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_has_grown_elsewhere_adds_what_is_new() {
+    let world = World::new();
+    let opened = world.open_new().await;
+    let id = opened.record.session_id().to_owned();
+    let mut said = exchange(&opened.record, 1).await;
+    opened.record.close(&paused()).await.unwrap();
+    let snapshots = world.snapshots();
+    let path = opened.record.snapshot_path().unwrap();
+    let mut file = snapshots.read(&path).unwrap();
+    let offered = importable(&world.engine, &scope(), "crew", &snapshots)
+        .await
+        .unwrap();
+    assert_eq!(offered.offers, [], "the ledger has it all");
+    let news = [
+        message(3, "Planner", "one thing more"),
+        message(4, "Ann", "yes?"),
+        message(5, "Coder", "that"),
+    ];
+    file.messages.extend(news.iter().cloned().map(Arc::new));
+    // Somebody has changed what was said: the ledger is the truth.
+    file.messages[0] = Arc::new(message(1, "Ann", "another question"));
+    snapshots.write(&file).unwrap();
+    let offered = importable(&world.engine, &scope(), "crew", &snapshots)
+        .await
+        .unwrap();
+    assert_eq!(offered.offers.len(), 1);
+    assert_eq!(offered.offers[0].why, Why::Newer);
+    assert_eq!(offered.offers[0].file.message_count, 5);
+    let imported = import(
+        world.engine.clone(),
+        scope(),
+        &team(),
+        &file,
+        world.options(),
+    )
+    .await;
+    let imported = imported.unwrap();
+    assert_eq!((imported.added, imported.known), (3, 1));
+    assert_eq!(*imported.differing, ["msg-1".into()]);
+    said.extend(news);
+    assert_eq!(world.open(&id).await.restored.context, context(&said));
+    let offered = importable(&world.engine, &scope(), "crew", &snapshots)
+        .await
+        .unwrap();
+    assert_eq!(offered.offers, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_is_taken_gets_another_one_always_the_same() {
+    let world = World::new();
+    let ann = IdentityId::new("ann").ok();
+    let ann = Scope::new(TenantId::default_tenant(), Viewer::EndUser(ann));
+    let taken = |team: Option<&str>, id: &str| CreateSession {
+        session_id: Some(sid(id)),
+        team_id: team.map(Into::into),
+        ..CreateSession::default()
+    };
+    world
+        .engine
+        .create_session(&scope(), taken(Some("other"), "theirs"))
+        .await
+        .unwrap();
+    world
+        .engine
+        .create_session(&scope(), taken(None, "plain"))
+        .await
+        .unwrap();
+    world
+        .engine
+        .create_session(&ann, taken(Some("crew"), "owned"))
+        .await
+        .unwrap();
+    for id in ["theirs", "plain", "owned"] {
+        let file = snapshot(id, &talk());
+        let mut ids = Vec::new();
+        for added in [7, 0] {
+            let imported = import(
+                world.engine.clone(),
+                scope(),
+                &team(),
+                &file,
+                world.options(),
+            )
+            .await;
+            let imported = imported.unwrap();
+            assert_eq!(imported.added, added);
+            ids.push(imported.session_id);
+        }
+        assert_eq!(ids[0], ids[1]);
+        assert_ne!(&*ids[0], id);
+        assert_eq!(world.open(&ids[0]).await.restored.context.messages, talk());
+        // It is known from now on.
+        world.snapshots().write(&file).unwrap();
+    }
+    let offered = importable(&world.engine, &scope(), "crew", &world.snapshots())
+        .await
+        .unwrap();
+    assert_eq!(offered.offers, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_brought_is_refused() {
+    let world = World::new();
+    let file = snapshot("s", &talk());
+    let import_for = |id: &str| {
+        let (engine, options) = (world.engine.clone(), world.options());
+        let (team, file) = (team_of(id), file.clone());
+        async move { import(engine, scope(), &team, &file, options).await }
+    };
+    let refused = import_for("crow").await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Invalid);
+    let absent = world.ledger.session(&scope(), &sid("s")).await;
+    assert_eq!(absent.unwrap_err().code, ErrorCode::SessionNotFound);
+    import_for("crew").await.unwrap();
+    let _open = world.open("s").await;
+    let refused = import_for("crew").await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::LeaseTimeout);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_exported_as_it_stands() {
+    let world = World::new();
+    let id = brought(&world, "s", &talk()).await;
+    let snapshots = world.snapshots();
+    let path = export(&world.engine, &scope(), "crew", &id, &snapshots)
+        .await
+        .unwrap();
+    let file = snapshots.read(&path).unwrap();
+    assert_eq!(file.context().messages, talk());
+    assert_eq!(
+        file.created_at,
+        Timestamp::from_micros(1_600_000_000_000_000)
+    );
+    let other = World::new();
+    let imported = import(
+        other.engine.clone(),
+        scope(),
+        &team(),
+        &file,
+        other.options(),
+    )
+    .await;
+    assert_eq!(imported.unwrap().added, 7);
+    assert_eq!(
+        other.open(&id).await.restored.context,
+        world.open(&id).await.restored.context
+    );
+    assert!(
+        export(&world.engine, &scope(), "crow", &id, &snapshots)
+            .await
+            .is_err()
+    );
+}

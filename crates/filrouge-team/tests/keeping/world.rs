@@ -1,0 +1,273 @@
+//! A SQLite ledger with an engine, a team, and short ways to talk.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use filrouge_engine::{Engine, Settings};
+use filrouge_sqlite::{Options, SqliteLedger};
+use filrouge_store::{Keyring, Ledger, OsEntropy, Scope, Viewer};
+use filrouge_team::context::Context;
+use filrouge_team::ledger::{OpenOptions, Opened, open_existing, open_new};
+use filrouge_team::message::{Cut, Message, Routing, Speaker, SpeakerKind};
+use filrouge_team::record::{AgentError, Record, State, Status};
+use filrouge_team::snapshot::Snapshots;
+use filrouge_team::team::{Command, Member, MemberKind, Team};
+use filrouge_types::{Clock, Failure, Item, SessionId, SystemClock, TenantId, Timestamp, Turn};
+use tempfile::TempDir;
+
+/// The machine's clock, moved on by tests.
+#[derive(Default)]
+pub(crate) struct Shifted(AtomicI64);
+
+impl Shifted {
+    pub(crate) fn advance(&self, time: Duration) {
+        let micros = i64::try_from(time.as_micros()).unwrap();
+        self.0.fetch_add(micros, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Shifted {
+    fn now(&self) -> Timestamp {
+        let now = SystemClock.now().as_micros();
+        Timestamp::from_micros(now + self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// A process's engine over the store in `folder`.
+pub(crate) struct World {
+    pub(crate) folder: Arc<TempDir>,
+    pub(crate) clock: Arc<Shifted>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) ledger: Arc<dyn Ledger>,
+}
+
+pub(crate) fn engine_at(
+    path: &Path,
+    clock: Arc<dyn Clock>,
+    settings: Settings,
+) -> (Arc<Engine>, Arc<dyn Ledger>) {
+    let keyring = Arc::new(Keyring::single([7; 32]));
+    let options = Options::new(path, keyring, Arc::new(OsEntropy), clock.clone());
+    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::open(options).unwrap());
+    let engine = Engine::new(ledger.clone(), Arc::new(OsEntropy), clock, settings);
+    (Arc::new(engine), ledger)
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(Settings::default())
+    }
+
+    pub(crate) fn with(settings: Settings) -> Self {
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        let clock = Arc::new(Shifted::default());
+        let path = folder.path().join("filrouge.db");
+        let (engine, ledger) = engine_at(&path, clock.clone(), settings);
+        Self {
+            folder,
+            clock,
+            engine,
+            ledger,
+        }
+    }
+
+    /// Another process on the same store.
+    pub(crate) fn another(&self) -> Self {
+        let path = self.folder.path().join("filrouge.db");
+        let (engine, ledger) = engine_at(&path, self.clock.clone(), Settings::default());
+        Self {
+            folder: self.folder.clone(),
+            clock: self.clock.clone(),
+            engine,
+            ledger,
+        }
+    }
+
+    /// The process ends as it should.
+    pub(crate) async fn restarted(self) -> Self {
+        self.ledger.close().await;
+        self.another()
+    }
+
+    pub(crate) fn snapshots(&self) -> Snapshots {
+        Snapshots::new(self.folder.path().join("sessions"))
+    }
+
+    pub(crate) fn options(&self) -> OpenOptions {
+        OpenOptions {
+            wait: Duration::ZERO,
+            snapshots: Some(self.snapshots()),
+            ..OpenOptions::new("ann@desk")
+        }
+    }
+
+    pub(crate) async fn open_new(&self) -> Opened {
+        open_new(self.engine.clone(), scope(), &team(), self.options())
+            .await
+            .unwrap()
+    }
+
+    pub(crate) async fn try_open(&self, id: &str) -> Result<Opened, Failure> {
+        open_existing(self.engine.clone(), scope(), &team(), id, self.options()).await
+    }
+
+    pub(crate) async fn open(&self, id: &str) -> Opened {
+        self.try_open(id).await.unwrap()
+    }
+
+    pub(crate) async fn items(&self, id: &str) -> Vec<Item> {
+        let (scope, id) = (scope(), sid(id));
+        let page = self.ledger.items(&scope, &id, 0, 10_000);
+        page.await.unwrap().0
+    }
+
+    pub(crate) async fn turns(&self, id: &str) -> Vec<Turn> {
+        let query = filrouge_store::read::TurnQuery {
+            include_redacted: true,
+            limit: 10_000,
+            ..Default::default()
+        };
+        let (scope, id) = (scope(), sid(id));
+        let page = self.ledger.turns(&scope, &id, query);
+        page.await.unwrap().0
+    }
+
+    /// The whole store is as it was written.
+    pub(crate) async fn intact(&self) {
+        let report = self.ledger.verify(None).await.unwrap();
+        assert_eq!(report.findings, Vec::new());
+    }
+}
+
+pub(crate) fn scope() -> Scope {
+    Scope::new(TenantId::default_tenant(), Viewer::EndUser(None))
+}
+
+pub(crate) fn sid(id: &str) -> SessionId {
+    SessionId::new(id).unwrap()
+}
+
+pub(crate) fn team() -> Team {
+    team_of("crew")
+}
+
+pub(crate) fn team_of(id: &str) -> Team {
+    let member = |name: &str, kind| Member {
+        id: name.to_lowercase().into(),
+        name: name.into(),
+        role: None,
+        kind,
+    };
+    let command = Command {
+        program: "true".into(),
+        arguments: Vec::new(),
+        environment: Vec::new(),
+        folder: None,
+        template: None,
+        timeout: Duration::from_secs(1),
+    };
+    Team {
+        id: id.into(),
+        name: id.into(),
+        description: None,
+        members: vec![
+            member("Ann", MemberKind::Human),
+            member("Planner", MemberKind::Agent(command.clone())),
+            member("Coder", MemberKind::Agent(command)),
+        ],
+        task: None,
+        max_agent_turns: 50,
+    }
+}
+
+pub(crate) fn speaker(name: &str, kind: SpeakerKind) -> Speaker {
+    Speaker {
+        id: name.to_lowercase().into(),
+        name: name.into(),
+        kind,
+    }
+}
+
+/// A message; who it is by is told by the name.
+pub(crate) fn message(number: u64, name: &str, content: &str) -> Message {
+    let kind = match name {
+        "Ann" => SpeakerKind::Human,
+        "System" => SpeakerKind::System,
+        _ => SpeakerKind::Agent,
+    };
+    Message {
+        id: format!("msg-{number}").into(),
+        at: Timestamp::from_micros(1_700_000_000_000_000 + i64::try_from(number).unwrap()),
+        speaker: speaker(name, kind),
+        content: content.into(),
+        routing: Routing {
+            parent: (number > 1).then(|| format!("msg-{}", number - 1).into()),
+            ..Routing::default()
+        },
+        cut: None,
+    }
+}
+
+pub(crate) fn cut(message: Message, cut: Cut) -> Message {
+    Message {
+        cut: Some(cut),
+        ..message
+    }
+}
+
+pub(crate) fn paused() -> State {
+    State {
+        status: Status::Paused,
+        waiting_for: Some("ann".into()),
+        team_task: None,
+    }
+}
+
+/// A message as a coordinator keeps it.
+pub(crate) async fn keep(record: &dyn Record, message: &Message) {
+    keep_with(record, message, None).await;
+}
+
+pub(crate) async fn keep_with(record: &dyn Record, message: &Message, error: Option<&AgentError>) {
+    if message.speaker.kind != SpeakerKind::Agent {
+        return record.message(message).await.unwrap();
+    }
+    let begun = Message {
+        content: "".into(),
+        routing: Routing {
+            parent: message.routing.parent.clone(),
+            ..Routing::default()
+        },
+        cut: None,
+        ..message.clone()
+    };
+    let mut speech = record.begin(&begun).await.unwrap();
+    let (one, two) = message
+        .content
+        .split_at(message.content.floor_char_boundary(3));
+    speech.said(one).await.unwrap();
+    speech.said(two).await.unwrap();
+    speech.end(message, error).await.unwrap();
+}
+
+/// A question and its answer, handed over.
+pub(crate) async fn exchange(record: &dyn Record, first: u64) -> Vec<Message> {
+    let messages = vec![
+        message(first, "Ann", &format!("question {first}")),
+        message(first + 1, "Planner", &format!("answer {first}")),
+    ];
+    for message in &messages {
+        keep(record, message).await;
+    }
+    record.hand_over(&paused()).await.unwrap();
+    messages
+}
+
+pub(crate) fn context(messages: &[Message]) -> Context {
+    Context {
+        messages: messages.to_vec(),
+        team_task: None,
+    }
+}

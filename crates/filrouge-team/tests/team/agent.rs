@@ -1,0 +1,202 @@
+//! What goes into an agent, and what comes out.
+
+use std::path::Path;
+use std::time::Duration;
+
+use filrouge_team::agent::{Agent, AgentSettings, Ended};
+use filrouge_team::message::Cut;
+use filrouge_team::record::AgentError;
+use filrouge_team::team::Command;
+
+use crate::talk::LONG;
+
+pub(crate) fn shell(script: &str) -> Command {
+    command("sh", &["-c", script])
+}
+
+pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
+    Command {
+        program: program.into(),
+        arguments: arguments.iter().map(|one| (*one).into()).collect(),
+        environment: vec![],
+        folder: None,
+        template: None,
+        timeout: LONG,
+    }
+}
+
+async fn answer(command: &Command, prompt: &str) -> (String, Ended) {
+    let agent = Agent::start(command, prompt.to_owned(), AgentSettings::default()).await;
+    heard(agent.expect("it starts")).await
+}
+
+pub(crate) async fn heard(mut agent: Agent) -> (String, Ended) {
+    let all = async {
+        let mut said = String::new();
+        while let Some(text) = agent.next().await {
+            assert!(!text.is_empty());
+            said.push_str(&text);
+        }
+        (said, agent.end().await)
+    };
+    tokio::time::timeout(LONG, all).await.expect("it ends")
+}
+
+async fn refused(command: &Command, prompt: &str) -> AgentError {
+    let agent = Agent::start(command, prompt.to_owned(), AgentSettings::default()).await;
+    let error = agent.expect_err("it does not start");
+    assert_eq!((error.code, error.cut), ("agent_not_started", Cut::Failed));
+    error
+}
+
+#[tokio::test]
+async fn a_prompt_on_stdin_of_any_size() {
+    let prompt = "red thread 红线\n".repeat(500_000);
+    let (said, ended) = answer(&shell("cat"), &prompt).await;
+    assert!(said == prompt, "{} bytes of {}", said.len(), prompt.len());
+    assert_eq!(ended, well());
+}
+
+#[tokio::test]
+async fn a_prompt_in_an_argument() {
+    let echo = command("printf", &["%s|%s", "<{prompt}>", "{prompt}"]);
+    assert_eq!(
+        answer(&echo, "a\0b").await,
+        ("<a\u{fffd}b>|a\u{fffd}b".into(), well())
+    );
+    let stdin = command("sh", &["-c", "cat; echo $1", "sh", "{prompt}"]);
+    assert_eq!(answer(&stdin, "x").await.0, "x\n");
+    let error = refused(&echo, &"x".repeat(3 << 20)).await;
+    assert!(error.detail.contains("goes to stdin"), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_agent_need_not_read_its_prompt() {
+    let prompt = "x".repeat(4 << 20);
+    for script in [
+        "exec 0<&-; echo ok",
+        "echo ok",
+        "head -c 5 > /dev/null; echo ok",
+    ] {
+        assert_eq!(
+            answer(&shell(script), &prompt).await,
+            ("ok\n".into(), well()),
+            "{script}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn variables_and_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("here"), "").unwrap();
+    let agent = Command {
+        environment: vec![("THREAD".into(), "red".into())],
+        folder: Some(folder.path().to_str().unwrap().into()),
+        ..shell("echo $THREAD; ls; test -n \"$PATH\"")
+    };
+    assert_eq!(answer(&agent, "").await, ("red\nhere\n".into(), well()));
+}
+
+#[tokio::test]
+async fn text_is_streamed_whole_characters_without_controls() {
+    let script = "printf 'a\\347\\272'; sleep 0.05; printf '\\242\\033[3'; sleep 0.05; printf '1mred\\377\\r\\n'";
+    let (said, ended) = answer(&shell(script), "").await;
+    assert_eq!(
+        (said.as_str(), ended.replaced),
+        ("a\u{7ea2}red\u{fffd}\n", 1)
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let waits = Command {
+        folder: Some(folder.path().to_str().unwrap().into()),
+        ..shell("echo first; while [ ! -e go ]; do sleep 0.01; done; echo second")
+    };
+    let agent = Agent::start(&waits, String::new(), AgentSettings::default()).await;
+    let mut agent = agent.expect("it starts");
+    assert_eq!(agent.next().await.as_deref(), Some("first\n"));
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    assert_eq!(heard(agent).await.0, "second\n");
+}
+
+#[tokio::test]
+async fn exit_codes_signals_and_stderr() {
+    for (script, code, detail) in [
+        ("exit 7", "agent_exit", "it ended with exit code 7"),
+        ("kill -9 $$", "agent_signal", "signal 9 ended it"),
+        (
+            "printf '\\033[31mno key\\033[0m\\n' >&2; exit 1",
+            "agent_exit",
+            "it ended with exit code 1; it told: no key",
+        ),
+    ] {
+        let error = answer(&shell(script), "").await.1.error.unwrap();
+        assert_eq!(
+            (error.code, &*error.detail, error.cut),
+            (code, detail, Cut::Failed)
+        );
+    }
+    let (_, ended) = answer(&shell("echo careful >&2"), "").await;
+    assert_eq!((ended.error, &*ended.stderr), (None, "careful"));
+    let flood =
+        "i=0; while [ $i -lt 3000 ]; do echo \"line $i of stderr é\" >&2; i=$((i+1)); done; exit 1";
+    let (_, ended) = answer(&shell(flood), "").await;
+    assert!(ended.stderr.len() <= 4 << 10 && ended.stderr.ends_with("line 2999 of stderr é"));
+}
+
+#[tokio::test]
+async fn what_does_not_start_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("text"), "no program").unwrap();
+    std::fs::write(path("script"), "#!/no/such/interpreter\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(path("script"), mode).unwrap();
+    let elsewhere = Command {
+        folder: Some("/no/such/folder".into()),
+        ..shell("true")
+    };
+    for (agent, told) in [
+        (command("no-such-program", &[]), "install it"),
+        (command("claude -p", &[]), "arguments go into args"),
+        (command(&path("missing"), &[]), "install it"),
+        (command(&path("text"), &[]), "may not be run"),
+        (command(&path("script"), &[]), "interpreter"),
+        (elsewhere, "its folder \"/no/such/folder\" is not there"),
+    ] {
+        let error = refused(&agent, "prompt").await;
+        assert!(error.detail.contains(told), "{error:?}");
+    }
+    assert!(Path::new("/bin/sh").exists());
+}
+
+#[tokio::test]
+async fn time_that_is_up() {
+    let agent = Command {
+        timeout: Duration::from_millis(300),
+        ..shell("echo begun; sleep 1000")
+    };
+    let (said, ended) = answer(&agent, "").await;
+    assert_eq!(said, "begun\n");
+    assert_eq!(ended.error.unwrap().code, "agent_timeout");
+    let closed = Command {
+        timeout: Duration::from_millis(300),
+        ..shell("exec >&-; sleep 1000")
+    };
+    assert_eq!(
+        answer(&closed, "").await.1.error.unwrap().code,
+        "agent_timeout"
+    );
+    let for_ever = Command {
+        timeout: Duration::MAX,
+        ..shell("echo ok")
+    };
+    assert_eq!(answer(&for_ever, "").await, ("ok\n".into(), well()));
+}
+
+fn well() -> Ended {
+    Ended {
+        error: None,
+        replaced: 0,
+        stderr: "".into(),
+    }
+}

@@ -1,0 +1,176 @@
+//! Nothing of an agent lives on.
+
+use std::io::{BufRead as _, Write as _};
+use std::process::Stdio;
+use std::time::Duration;
+
+use filrouge_team::agent::{Agent, AgentSettings};
+use filrouge_team::team::Command;
+
+use crate::agent::{heard, shell};
+use crate::talk::{runs, wait_for};
+
+async fn start(command: &Command) -> (Agent, Vec<u32>) {
+    let mut agent = Agent::start(command, String::new(), AgentSettings::default())
+        .await
+        .unwrap();
+    let line = agent.next().await.expect("it tells its processes");
+    let pids = line.split_whitespace().map(|pid| pid.parse().unwrap());
+    let pids: Vec<u32> = pids.collect();
+    assert!(pids.iter().all(|pid| runs(*pid)));
+    (agent, pids)
+}
+
+/// Itself, a child and a grandchild.
+const FAMILY: &str = "sh -c 'sleep 1000 & echo $PPID $$ $!; wait' & wait";
+
+fn gone(pids: &[u32]) -> bool {
+    pids.iter().all(|pid| !runs(*pid))
+}
+
+#[tokio::test]
+async fn killed_with_all_that_it_started() {
+    let (agent, pids) = start(&shell(FAMILY)).await;
+    assert_eq!(pids.len(), 3);
+    assert_eq!(agent.kill().await.error, None);
+    wait_for("the family to end", || gone(&pids).then_some(())).await;
+}
+
+#[tokio::test]
+async fn dropped_with_all_that_it_started() {
+    let (agent, pids) = start(&shell(FAMILY)).await;
+    drop(agent);
+    wait_for("the family to end", || gone(&pids).then_some(())).await;
+}
+
+#[tokio::test]
+async fn asked_before_it_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = Command {
+        folder: Some(folder.path().to_str().unwrap().into()),
+        ..shell("trap 'echo bye > bye; exit 0' TERM; echo $$; sleep 1000 & wait")
+    };
+    let (agent, _) = start(&agent).await;
+    agent.kill().await;
+    assert_eq!(
+        std::fs::read_to_string(folder.path().join("bye")).unwrap(),
+        "bye\n"
+    );
+}
+
+#[tokio::test]
+async fn killed_although_it_does_not_listen_or_is_stopped() {
+    for script in [
+        "trap '' TERM INT HUP; echo $$; sleep 1000; sleep 1000",
+        "echo $$; kill -STOP $$; sleep 1000",
+    ] {
+        let command = shell(script);
+        let settings = AgentSettings {
+            grace: Duration::from_millis(100),
+            ..AgentSettings::default()
+        };
+        let mut agent = Agent::start(&command, String::new(), settings)
+            .await
+            .unwrap();
+        let pid: u32 = agent.next().await.unwrap().trim().parse().unwrap();
+        assert_eq!(agent.pid(), Some(pid));
+        agent.kill().await;
+        assert!(!runs(pid), "{script}");
+    }
+}
+
+#[tokio::test]
+async fn what_holds_the_output_open_is_not_waited_for() {
+    let settings = AgentSettings {
+        linger: Duration::from_millis(200),
+        ..AgentSettings::default()
+    };
+    let command = shell("sleep 1000 & echo $!");
+    let agent = Agent::start(&command, String::new(), settings)
+        .await
+        .unwrap();
+    let (said, ended) = heard(agent).await;
+    assert_eq!(ended.error, None);
+    let pid = said.trim().parse().unwrap();
+    wait_for("the grandchild to end", || gone(&[pid]).then_some(())).await;
+}
+
+#[tokio::test]
+async fn the_last_words_of_a_grandchild_are_heard() {
+    let command = shell("(sleep 0.1; echo late) & echo early");
+    let agent = Agent::start(&command, String::new(), AgentSettings::default()).await;
+    assert_eq!(heard(agent.unwrap()).await.0, "early\nlate\n");
+}
+
+#[tokio::test]
+async fn no_zombie_stays() {
+    for script in ["echo $$", "exit 3", "sleep 1000 & echo $!"] {
+        let settings = AgentSettings {
+            linger: Duration::from_millis(50),
+            ..AgentSettings::default()
+        };
+        let agent = Agent::start(&shell(script), String::new(), settings)
+            .await
+            .unwrap();
+        let pid = agent.pid().unwrap();
+        heard(agent).await;
+        let stat = std::process::Command::new("ps")
+            .args(["-o", "stat=", "-p", &pid.to_string()])
+            .output();
+        assert!(stat.unwrap().stdout.is_empty(), "{script}");
+    }
+    drop(
+        Agent::start(
+            &shell("sleep 1000"),
+            String::new(),
+            AgentSettings::default(),
+        )
+        .await
+        .unwrap(),
+    );
+    let own = std::process::id().to_string();
+    wait_for("children to be waited for", || {
+        let children = std::process::Command::new("ps")
+            .args(["-o", "stat=", "--ppid", &own])
+            .output();
+        let children = String::from_utf8(children.unwrap().stdout).unwrap();
+        (!children.lines().any(|stat| stat.starts_with('Z'))).then_some(())
+    })
+    .await;
+}
+
+const DOOMED: &str = "agent_group::a_process_that_is_killed";
+
+/// Run by [`an_agent_does_not_outlive_a_process_that_is_killed`] in a process of its own.
+#[tokio::test]
+#[ignore = "it waits to be killed"]
+async fn a_process_that_is_killed() {
+    let (_agent, pids) = start(&shell(FAMILY)).await;
+    let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
+    writeln!(std::io::stderr(), "family {}", pids.join(" ")).unwrap();
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn an_agent_does_not_outlive_a_process_that_is_killed() {
+    let mut doomed = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([DOOMED, "--exact", "--ignored", "--nocapture"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stderr = std::io::BufReader::new(doomed.stderr.take().unwrap());
+    let family = stderr.lines().map_while(Result::ok).find_map(|line| {
+        let pids = line
+            .strip_prefix("family ")?
+            .split(' ')
+            .map(|pid| pid.parse().unwrap());
+        Some(pids.collect::<Vec<u32>>())
+    });
+    let family = family.expect("it starts an agent");
+    assert_eq!(family.len(), 3);
+    assert!(family.iter().all(|pid| runs(*pid)));
+    doomed.kill().unwrap();
+    doomed.wait().unwrap();
+    wait_for("the family to end", || gone(&family).then_some(())).await;
+}

@@ -1,0 +1,69 @@
+//! The examples load, and those that can run do.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use filrouge_team::coordinator::{Coordinator, Settings};
+use filrouge_team::team::Team;
+use filrouge_types::FixedClock;
+
+use crate::kept::Memory;
+use crate::talk::Talk;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/teams")
+}
+
+#[test]
+fn all_load_and_are_in_the_readme() {
+    let readme = std::fs::read_to_string(folder().join("README.md")).unwrap();
+    let mut loaded = Vec::new();
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension == "md") {
+            continue;
+        }
+        let team = Team::read(&path).unwrap_or_else(|failure| panic!("{failure}"));
+        assert!(team.first_human().is_some() && team.first_agent().is_some());
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        assert_eq!(*team.name, *name.split('.').next().unwrap());
+        assert!(readme.contains(&format!("[{name}]({name})")), "{name}");
+        loaded.push(name);
+    }
+    loaded.sort();
+    let all = [
+        "bridge.toml",
+        "claude.toml",
+        "codex.toml",
+        "gemini.toml",
+        "mixed.json",
+        "opencode.toml",
+    ];
+    assert_eq!(loaded, all);
+}
+
+#[tokio::test]
+async fn the_bridge_is_talked_about() {
+    let team = Team::read(&folder().join("bridge.toml")).unwrap();
+    let (coordinator, events) = Coordinator::new(Arc::new(FixedClock::at(0)), Settings::default());
+    let folder = tempfile::tempdir().unwrap();
+    let mut talk = Talk {
+        coordinator,
+        events,
+        record: Memory::default(),
+        folder,
+    };
+    talk.begin(team, None).unwrap();
+    talk.listen().await;
+    let (said, floor) = talk.said("We need a bridge.").await;
+    let plan = "Planner: Here is a plan for \"We need a bridge.\":\n1. We measure the brook.\n2. We look for wood.\n3. We build.";
+    let review = "Reviewer: The plan does not say what happens when it floods.\n\
+                  And our task is still: Decide what the bridge is built of, and who builds it.\nWhat do you think?";
+    assert_eq!(said, ["You: We need a bridge.", plan, review]);
+    assert!(floor.starts_with("you-"), "{floor}");
+    let (said, _) = talk.said("[NEXT: planner] Of stone, then.").await;
+    assert!(
+        said[1].ends_with("I have read the 3 messages before yours."),
+        "{said:?}"
+    );
+}

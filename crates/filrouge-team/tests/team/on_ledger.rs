@@ -1,0 +1,131 @@
+//! A conversation that a ledger keeps, and that goes on in another process.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use filrouge_engine::Engine;
+use filrouge_sqlite::{Options, SqliteLedger};
+use filrouge_store::{Keyring, Ledger, OsEntropy, Scope, Viewer};
+use filrouge_team::context::Context;
+use filrouge_team::coordinator::{Coordinator, Settings, TeamEvent};
+use filrouge_team::ledger::{OpenOptions, Opened, open_existing, open_new};
+use filrouge_team::message::Cut;
+use filrouge_team::record::Record as _;
+use filrouge_team::team::Team;
+use filrouge_types::{SystemClock, TenantId};
+
+use crate::kept::Memory;
+use crate::talk::{Talk, team};
+
+const AGENTS: [(&str, &str); 4] = [
+    (
+        "bob",
+        "cat > /dev/null; printf 'Carol knows.\\n[NEXT: carol]\\n'",
+    ),
+    (
+        "carol",
+        "cat > prompt; echo 'It is 42, `[NEXT: bob]` says.'",
+    ),
+    ("mute", "cat > /dev/null"),
+    ("slow", "cat > /dev/null; echo begun; sleep 1000"),
+];
+
+async fn engine(folder: &Path) -> (Arc<Engine>, Arc<dyn Ledger>) {
+    let clock = Arc::new(SystemClock);
+    let keyring = Arc::new(Keyring::single([7; 32]));
+    let path = folder.join("filrouge.db");
+    let options = Options::new(&path, keyring, Arc::new(OsEntropy), clock.clone());
+    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::open(options).unwrap());
+    let settings = filrouge_engine::Settings::default();
+    let engine = Engine::new(ledger.clone(), Arc::new(OsEntropy), clock, settings);
+    (Arc::new(engine), ledger)
+}
+
+fn scope() -> Scope {
+    Scope::new(TenantId::default_tenant(), Viewer::EndUser(None))
+}
+
+/// A talk that a ledger keeps, new or gone on with.
+async fn talk(folder: tempfile::TempDir, session: Option<&str>) -> (Talk, Arc<dyn Ledger>, String) {
+    let (engine, ledger) = engine(folder.path()).await;
+    let team: Team = team(folder.path(), "task = \"count\"", &AGENTS);
+    let options = OpenOptions::new("ada@desk");
+    let opened: Opened = match session {
+        None => open_new(engine, scope(), &team, options).await.unwrap(),
+        Some(id) => open_existing(engine, scope(), &team, id, options)
+            .await
+            .unwrap(),
+    };
+    let (coordinator, events) = Coordinator::new(Arc::new(SystemClock), Settings::default());
+    let record = Memory::default();
+    let mut talk = Talk {
+        coordinator,
+        events,
+        record,
+        folder,
+    };
+    let id = opened.record.session_id().to_owned();
+    let restored = session.map(|_| opened.restored);
+    let drift = talk
+        .coordinator
+        .set_team(team, Arc::new(opened.record), restored)
+        .unwrap();
+    assert!(drift.is_empty());
+    talk.coordinator.start().unwrap();
+    talk.until_handed_over().await;
+    (talk, ledger, id)
+}
+
+async fn restored(talk: Talk, ledger: Arc<dyn Ledger>, id: &str) -> (Talk, Context, Context) {
+    let before = talk.coordinator.export_snapshot();
+    talk.coordinator.leave().await.unwrap();
+    drop((talk.coordinator, talk.events));
+    ledger.close().await;
+    let (again, ..) = self::talk(talk.folder, Some(id)).await;
+    let after = again.coordinator.export_snapshot();
+    (again, before, after)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_goes_on_where_it_was_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut talk, ledger, id) = talk(folder, None).await;
+    let (said, _) = talk.said("What is it?").await;
+    assert_eq!(said.len(), 3);
+    // A message of markers alone, an answer without a word, and a task in between.
+    talk.said("[NEXT: mute, nobody]").await;
+    talk.said("[TEAM_TASK: count on] @mute?").await;
+    // A human speaks while an agent does, and cancels it.
+    talk.coordinator.say("@slow").await.unwrap();
+    while !matches!(talk.event().await, TeamEvent::Text { .. }) {}
+    talk.coordinator.say("@carol, go on").await.unwrap();
+    talk.coordinator.cancel().await.unwrap();
+    talk.until_handed_over().await;
+    let failed = talk.events.try_recv();
+    assert!(failed.is_err(), "{failed:?}");
+
+    let (mut talk, before, after) = restored(talk, ledger, &id).await;
+    assert_eq!(before.messages.len(), 10);
+    assert_eq!(
+        before
+            .messages
+            .iter()
+            .filter(|m| m.cut == Some(Cut::Cancelled))
+            .count(),
+        1
+    );
+    assert_eq!(after, before);
+    assert_eq!(after.team_task.as_deref(), Some("count on"));
+    talk.said("@carol, where were we?").await;
+    let prompt = std::fs::read_to_string(talk.path("prompt")).unwrap();
+    for part in [
+        "# Team task\n\n  count on\n",
+        "[msg-1] ada (human):\n  What is it?\n",
+        "[msg-3] carol (agent), answering msg-2:\n  It is 42, `[NEXT: bob]` says.\n",
+        "  begun\n  (cut short: it was cancelled)\n",
+        "[msg-5] mute (agent), answering msg-4:\n  (nothing)\n",
+        "[msg-11] ada (human) to carol, answering msg-9:",
+    ] {
+        assert!(prompt.contains(part), "{part} is not in {prompt}");
+    }
+}

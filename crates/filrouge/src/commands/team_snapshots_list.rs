@@ -1,0 +1,124 @@
+//! `filrouge team snapshots list [--team FILE]`
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use filrouge_team::snapshot::{SnapshotFile, SnapshotWarning, Snapshots};
+use serde_json::json;
+
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::output::{document, first_line, printable, say, second, stdout};
+use crate::team::{read_team, snapshots};
+
+/// A team's id with its files.
+type OfTeam = (String, Vec<SnapshotFile>);
+
+pub(super) fn run(config: &Config, team: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let snapshots = snapshots(config)?.ok_or_else(no_folder)?;
+    let teams = match team {
+        Some(file) => vec![read_team(file)?.id.into()],
+        None => teams(&snapshots)?,
+    };
+    let (mut found, mut unreadable): (Vec<OfTeam>, Vec<SnapshotWarning>) = Default::default();
+    for team in teams {
+        match snapshots.list(&team) {
+            Ok((files, warnings)) => {
+                found.push((team, files));
+                unreadable.extend(warnings);
+            }
+            Err(folder) => unreadable.push(folder),
+        }
+    }
+    if config.json {
+        json(&found, &unreadable)?;
+    } else {
+        text(&found, &unreadable)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// No folder is configured.
+pub(super) fn no_folder() -> Usage {
+    Usage::new("there is no folder of snapshot files")
+        .with_hint("set team.snapshots_dir, or FILROUGE_TEAM_SNAPSHOTS_DIR")
+}
+
+/// The teams that have a folder: it is called as their id.
+fn teams(snapshots: &Snapshots) -> anyhow::Result<Vec<String>> {
+    let mut teams = Vec::new();
+    let entries = match std::fs::read_dir(snapshots.folder()) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(teams),
+        Err(e) => anyhow::bail!("{}: {e}", snapshots.folder().display()),
+    };
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type()?.is_dir()
+            && let Ok(name) = entry.file_name().into_string()
+        {
+            teams.push(name);
+        }
+    }
+    teams.sort();
+    Ok(teams)
+}
+
+fn json(found: &[OfTeam], unreadable: &[SnapshotWarning]) -> anyhow::Result<()> {
+    let files = found.iter().flat_map(|(team, files)| {
+        files.iter().map(move |file| {
+            json!({
+                "team_id": team,
+                "session_id": file.session_id,
+                "path": file.path.display().to_string(),
+                "created_at": file.created_at,
+                "updated_at": file.updated_at,
+                "message_count": file.message_count,
+                "first_words": file.first_words,
+                "last_speaker": file.last_speaker,
+                "outdated": file.is_outdated,
+            })
+        })
+    });
+    let unreadable = unreadable.iter().map(|warning| {
+        json!({
+            "path": warning.path.display().to_string(),
+            "code": warning.what.code(),
+            "detail": warning.what.to_string(),
+        })
+    });
+    document(&json!({
+        "snapshots": files.collect::<Vec<_>>(),
+        "unreadable": unreadable.collect::<Vec<_>>(),
+    }))
+}
+
+fn text(found: &[OfTeam], unreadable: &[SnapshotWarning]) -> anyhow::Result<()> {
+    let mut out = stdout();
+    for (team, files) in found {
+        for file in files {
+            let words = file.first_words.as_deref().unwrap_or("");
+            let old = if file.is_outdated { "  (outdated)" } else { "" };
+            writeln!(
+                out,
+                "{}  {}  {}  {} messages  {}{old}\n  {}",
+                printable(team),
+                first_line(&file.session_id, 256),
+                second(file.updated_at),
+                file.message_count,
+                first_line(words, 80),
+                printable(&file.path.display().to_string()),
+            )?;
+        }
+    }
+    out.flush()?;
+    for warning in unreadable {
+        say(format_args!(
+            "warning[{}]: {}",
+            warning.what.code(),
+            printable(&warning.to_string())
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! `filrouge team snapshots show SNAPSHOT`
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use filrouge_team::snapshot::{Problem, SessionSnapshot, Snapshots};
+use serde_json::json;
+
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::output::{document, printable, second, stdout};
+use crate::team::{snapshots_in, told};
+
+pub(super) fn run(config: &Config, path: &Path) -> anyhow::Result<ExitCode> {
+    let snapshot = read(config, path)?;
+    if config.json {
+        let messages: Vec<_> = snapshot.messages.iter().map(|one| told(one)).collect();
+        document(&json!({
+            "team_id": snapshot.team_id,
+            "session_id": snapshot.session_id,
+            "created_at": snapshot.created_at,
+            "updated_at": snapshot.updated_at,
+            "task": snapshot.team_task,
+            "messages": messages,
+        }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut out = stdout();
+    writeln!(
+        out,
+        "{}  team {}  {}",
+        printable(&snapshot.session_id),
+        printable(&snapshot.team_id),
+        second(snapshot.created_at)
+    )?;
+    if let Some(task) = &snapshot.team_task {
+        writeln!(out, "task: {}", printable(task))?;
+    }
+    for message in &snapshot.messages {
+        let cut = message.cut.map_or("", |_| "  (cut)");
+        writeln!(
+            out,
+            "\n{}  {}  {}{cut}\n{}",
+            printable(&message.id),
+            printable(&message.speaker.name),
+            second(message.at),
+            printable(message.content.trim_end())
+        )?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a snapshot file, wherever it lies.
+///
+/// # Errors
+/// [`Usage`] for a file that is not there; what is wrong with it.
+pub(super) fn read(config: &Config, path: &Path) -> anyhow::Result<SessionSnapshot> {
+    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+    let snapshots: Snapshots = snapshots_in(config, folder)?;
+    snapshots.read(path).map_err(|what| match what {
+        Problem::Io(std::io::ErrorKind::NotFound, _) => {
+            Usage::new(format!("{}: {what}", path.display()))
+                .with_hint("`filrouge team snapshots list` names the files there are")
+                .into()
+        }
+        what => anyhow::anyhow!("{}: {what} [{}]", path.display(), what.code()),
+    })
+}

@@ -1,0 +1,22 @@
+//! Teams at a terminal (DESIGN §11): `filrouge team deploy`.
+
+mod age;
+mod choose;
+mod desk;
+mod editor;
+mod find;
+mod keys;
+mod lines;
+mod look;
+mod once;
+mod orders;
+mod passphrase;
+mod repl;
+mod screen;
+mod signals;
+mod words;
+
+pub(crate) use desk::{Desk, exit_code, read_team, snapshots, snapshots_in};
+pub(crate) use lines::told;
+pub(crate) use once::{Once, once};
+pub(crate) use repl::{Start, repl};

@@ -1,0 +1,232 @@
+//! What a deployment works with, and opening a session of it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use filrouge_store::Scope;
+use filrouge_team::coordinator::{Coordinator, Settings, TeamEvent};
+use filrouge_team::ledger::{
+    LedgerRecord, OpenOptions, Opened as OpenedSession, open_existing, open_new,
+};
+use filrouge_team::message::MessageId;
+use filrouge_team::record::Record;
+use filrouge_team::sessions::{TeamSession, sessions};
+use filrouge_team::snapshot::Snapshots;
+use filrouge_team::team::Team;
+use filrouge_types::{Clock, ErrorCode, Failure, SessionId, SystemClock, Timestamp};
+use jiff::tz::TimeZone;
+use tokio::sync::mpsc;
+
+use super::age::when;
+use super::words::{self, Words};
+use super::{look, passphrase};
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::open::{Opened, operator};
+
+/// The session is another team's.
+#[derive(Debug, thiserror::Error)]
+#[error("the session is another team's")]
+pub(crate) struct OtherTeam;
+
+/// What a deployment works with.
+pub(crate) struct Desk<'a> {
+    pub(crate) opened: &'a Opened,
+    pub(crate) scope: Scope,
+    pub(crate) words: &'static Words,
+    /// Whether a terminal is coloured.
+    pub(crate) is_coloured: bool,
+    pub(crate) snapshots: Option<Snapshots>,
+    pub(crate) zone: TimeZone,
+    options: OpenOptions,
+}
+
+/// A session that goes on.
+pub(crate) struct Session {
+    pub(crate) coordinator: Arc<Coordinator>,
+    pub(crate) events: mpsc::UnboundedReceiver<TeamEvent>,
+    pub(crate) record: Arc<LedgerRecord>,
+    /// Messages that were cut because filrouge ended.
+    pub(crate) interrupted: Vec<MessageId>,
+    /// Whether it was there before.
+    pub(crate) is_resumed: bool,
+}
+
+/// A team file; what is wrong with it is wrong usage.
+///
+/// # Errors
+/// [`Usage`]
+pub(crate) fn read_team(path: &Path) -> Result<Team, Usage> {
+    Team::read(path).map_err(|failure| {
+        let usage = Usage::new(failure.detail);
+        match failure.hint {
+            Some(hint) => usage.with_hint(hint),
+            None => usage,
+        }
+    })
+}
+
+/// Where snapshot files are written, if they are.
+///
+/// # Errors
+/// [`Usage`] when they are to be encrypted and cannot be.
+pub(crate) fn snapshots(config: &Config) -> anyhow::Result<Option<Snapshots>> {
+    let folder = config.team.snapshots_dir.value.clone();
+    folder
+        .map(|folder| snapshots_in(config, folder))
+        .transpose()
+}
+
+/// Snapshot files below this folder, encrypted as configured.
+///
+/// # Errors
+/// As [`snapshots`].
+pub(crate) fn snapshots_in(config: &Config, folder: PathBuf) -> anyhow::Result<Snapshots> {
+    let snapshots = Snapshots::new(folder);
+    Ok(match passphrase::seal(config)? {
+        Some(seal) => snapshots.sealed(seal),
+        None => snapshots,
+    })
+}
+
+/// Who opens a session, for whoever finds it held.
+fn holder() -> String {
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy().into_owned();
+    let user = variable("USER").unwrap_or_else(|| "somebody".to_owned());
+    format!("{user}@{host}, process {}", std::process::id())
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+impl<'a> Desk<'a> {
+    /// As configured; words and colours by the environment.
+    ///
+    /// # Errors
+    /// As [`snapshots`].
+    pub(crate) fn new(config: &Config, opened: &'a Opened) -> anyhow::Result<Self> {
+        let calls = config.settings().calls;
+        let snapshots = snapshots(config)?;
+        Ok(Self {
+            opened,
+            scope: operator(config),
+            words: words::of_locale(variable),
+            is_coloured: look::wants_colour(variable),
+            zone: TimeZone::system(),
+            options: OpenOptions {
+                ttl: calls.lease_ttl,
+                wait: calls.lease_wait,
+                snapshots: snapshots.clone(),
+                ..OpenOptions::new(holder())
+            },
+            snapshots,
+        })
+    }
+
+    pub(crate) fn options(&self) -> OpenOptions {
+        self.options.clone()
+    }
+
+    /// When something was, in words.
+    pub(crate) fn when(&self, at: Timestamp) -> String {
+        when(self.words, at, SystemClock.now(), &self.zone)
+    }
+
+    /// The team's sessions, newest first.
+    ///
+    /// # Errors
+    /// The ledger's.
+    pub(crate) async fn sessions(&self, team: &Team) -> Result<Vec<TeamSession>, Failure> {
+        let found = sessions(&self.opened.engine, &self.scope, &team.id).await?;
+        for (id, failure) in &found.unreadable {
+            tracing::warn!(session_id = %id, code = failure.code.as_str(), "a session cannot be read");
+        }
+        Ok(found.sessions)
+    }
+
+    /// Begins a session.
+    ///
+    /// # Errors
+    /// The ledger's.
+    pub(crate) async fn begin(&self, team: &Team) -> anyhow::Result<Session> {
+        let engine = self.opened.engine.clone();
+        let opened = open_new(engine, self.scope.clone(), team, self.options()).await?;
+        session(team, opened, false)
+    }
+
+    /// Goes on with exactly this session.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_erased`; [`OtherTeam`]; `lease_timeout`; the ledger's.
+    pub(crate) async fn resume(&self, team: &Team, id: &str) -> anyhow::Result<Session> {
+        self.check_team(team, id).await?;
+        let engine = self.opened.engine.clone();
+        let opened = open_existing(engine, self.scope.clone(), team, id, self.options()).await?;
+        session(team, opened, true)
+    }
+
+    async fn check_team(&self, team: &Team, id: &str) -> anyhow::Result<()> {
+        // What is no id is a session's that is not there.
+        let Ok(id) = SessionId::new(id) else {
+            return Ok(());
+        };
+        let found = self.opened.ledger.session(&self.scope, &id).await?;
+        if found.team_id.as_deref() == Some(&*team.id) {
+            return Ok(());
+        }
+        let of = match &found.team_id {
+            Some(other) => format!("of team {other:?}"),
+            None => "of no team".to_owned(),
+        };
+        let what = format!("session {:?} is {of}, not of {:?}", id.as_str(), team.id);
+        let hint = "deploy the file of that team, or start a new session";
+        let failure = Failure::new(ErrorCode::Invalid, what).with_hint(hint);
+        Err(anyhow::Error::new(failure).context(OtherTeam))
+    }
+}
+
+fn session(team: &Team, opened: OpenedSession, is_resumed: bool) -> anyhow::Result<Session> {
+    let OpenedSession {
+        record,
+        restored,
+        interrupted,
+        left_out,
+        ..
+    } = opened;
+    if left_out.foreign > 0 {
+        tracing::warn!(
+            session_id = record.session_id(),
+            items = left_out.foreign,
+            "others have written into the session; that is not part of the conversation"
+        );
+    }
+    let record = Arc::new(record);
+    let (mut coordinator, events) = Coordinator::new(Arc::new(SystemClock), Settings::default());
+    let restored = is_resumed.then_some(restored);
+    coordinator.set_team(team.clone(), record.clone(), restored)?;
+    coordinator.start()?;
+    Ok(Session {
+        coordinator: Arc::new(coordinator),
+        events,
+        record,
+        interrupted,
+        is_resumed,
+    })
+}
+
+/// The exit code of a deployment that failed, where it has one of its own.
+pub(crate) fn exit_code(error: &anyhow::Error) -> Option<u8> {
+    if error.is::<OtherTeam>() {
+        return Some(4);
+    }
+    match error.downcast_ref::<Failure>()?.code {
+        ErrorCode::SessionNotFound | ErrorCode::SessionErased => Some(3),
+        ErrorCode::LeaseTimeout
+        | ErrorCode::LeaseHeld
+        | ErrorCode::LeaseExpired
+        | ErrorCode::StaleFence => Some(5),
+        _ => None,
+    }
+}

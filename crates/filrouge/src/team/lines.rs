@@ -1,0 +1,143 @@
+//! What happens in a conversation, as JSON lines.
+
+use std::io::{self, Write};
+
+use filrouge_team::coordinator::{NotKept, TeamEvent, Warning};
+use filrouge_team::message::{Cut, Message, SpeakerKind};
+use filrouge_team::record::State;
+use filrouge_types::Failure;
+use serde_json::{Value, json};
+
+use super::desk::Session;
+use filrouge_team::record::Record as _;
+
+/// The first line: the session, and how much of it was there.
+pub(super) fn opened(out: &mut impl Write, session: &Session) -> io::Result<()> {
+    let team = session.coordinator.team().map(|team| team.id.clone());
+    line(
+        out,
+        &json!({
+            "event": "session",
+            "session_id": session.record.session_id(),
+            "team_id": team,
+            "resumed": session.is_resumed,
+            "message_count": session.coordinator.message_count(),
+            "interrupted": session.interrupted,
+            "task": session.coordinator.team_task(),
+        }),
+    )
+}
+
+/// A line for an event.
+pub(super) fn event(out: &mut impl Write, event: &TeamEvent) -> io::Result<()> {
+    line(out, &value(event))
+}
+
+/// A line for a snapshot file that was not written.
+pub(super) fn warning(out: &mut impl Write, code: &str, detail: &str) -> io::Result<()> {
+    line(
+        out,
+        &json!({ "event": "warning", "code": code, "detail": detail }),
+    )
+}
+
+fn line(out: &mut impl Write, value: &Value) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, value)?;
+    writeln!(out)?;
+    out.flush()
+}
+
+fn value(event: &TeamEvent) -> Value {
+    match event {
+        TeamEvent::Said(message) => json!({ "event": "said", "message": told(message) }),
+        TeamEvent::Began(message) => json!({ "event": "began", "message": told(message) }),
+        TeamEvent::Text { id, text } => json!({ "event": "text", "id": id, "text": text }),
+        TeamEvent::Ended { message, error } => json!({
+            "event": "ended",
+            "message": told(message),
+            "error": error.as_ref().map(|e| json!({ "code": e.code, "detail": e.detail })),
+        }),
+        TeamEvent::Queue(routes) => {
+            let waiting: Vec<_> = routes.iter().map(|route| &route.member_id).collect();
+            json!({ "event": "queue", "waiting": waiting })
+        }
+        TeamEvent::HandedOver(state) => standing("handed_over", state),
+        TeamEvent::Closed(state) => standing("closed", state),
+        TeamEvent::TaskSet { task, by } => json!({ "event": "task", "task": task, "by": by }),
+        TeamEvent::Warning(warning) => warned(warning),
+        TeamEvent::Drift(drift) => {
+            let gone = drift
+                .iter()
+                .map(|one| json!({ "id": one.id, "name": one.name }));
+            json!({ "event": "drift", "speakers": gone.collect::<Vec<_>>() })
+        }
+        TeamEvent::NotKept { what, failure } => {
+            let (what, id) = match what {
+                NotKept::Begin => ("begin", None),
+                NotKept::Message(id) => ("message", Some(id)),
+                NotKept::Note(id) => ("note", Some(id)),
+                NotKept::Task => ("task", None),
+                NotKept::HandOver => ("hand_over", None),
+            };
+            json!({ "event": "not_kept", "what": what, "id": id, "error": failed(failure) })
+        }
+    }
+}
+
+fn standing(event: &str, state: &State) -> Value {
+    json!({ "event": event, "waiting_for": state.waiting_for, "task": state.team_task })
+}
+
+fn failed(failure: &Failure) -> Value {
+    json!({ "code": failure.code.as_str(), "detail": failure.detail, "hint": failure.hint })
+}
+
+fn warned(warning: &Warning) -> Value {
+    match warning {
+        Warning::Unresolved {
+            id,
+            identifiers,
+            members,
+        } => json!({
+            "event": "warning", "code": "unresolved", "id": id, "identifiers": identifiers, "members": members,
+        }),
+        Warning::Malformed { id, replaced } => {
+            json!({ "event": "warning", "code": "malformed", "id": id, "replaced": replaced })
+        }
+        Warning::AgentTurns { limit } => {
+            json!({ "event": "warning", "code": "agent_turns", "limit": limit })
+        }
+        Warning::Dropped { count } => {
+            json!({ "event": "warning", "code": "dropped", "count": count })
+        }
+        Warning::TaskRefused(failure) => {
+            json!({ "event": "warning", "code": "task_refused", "error": failed(failure) })
+        }
+    }
+}
+
+/// A message, as lists and events show it.
+pub(crate) fn told(message: &Message) -> Value {
+    let kind = match message.speaker.kind {
+        SpeakerKind::Human => "human",
+        SpeakerKind::Agent => "agent",
+        SpeakerKind::System => "system",
+    };
+    let addressees = message.routing.addressees.iter();
+    let addressees: Vec<_> = addressees
+        .map(|one| json!({ "identifier": one.identifier, "member_id": one.member_id }))
+        .collect();
+    json!({
+        "id": message.id,
+        "at": message.at,
+        "speaker": { "id": message.speaker.id, "name": message.speaker.name, "kind": kind },
+        "content": message.content,
+        "parent": message.routing.parent,
+        "addressees": addressees,
+        "cut": message.cut.map(|cut| match cut {
+            Cut::Cancelled => "cancelled",
+            Cut::Failed => "failed",
+            Cut::Interrupted => "interrupted",
+        }),
+    })
+}

@@ -1,0 +1,140 @@
+//! A conversation at a terminal.
+
+mod obey;
+mod talk;
+
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use filrouge_team::snapshot::import;
+use filrouge_team::team::Team;
+use filrouge_types::{ErrorCode, Failure};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+
+use super::choose::{Chosen, choose};
+use super::desk::{Desk, Session, read_team};
+use super::editor::Editor;
+use super::signals::Signals;
+use super::words::fill;
+use crate::exit::Usage;
+use crate::output::{printable, say};
+use talk::{End, Talk};
+
+/// Which session is begun with.
+#[derive(Debug)]
+pub(crate) enum Start {
+    /// Whichever is chosen.
+    Ask,
+    /// A new one.
+    New,
+    /// The newest one.
+    Newest,
+    /// Exactly this one.
+    Session(String),
+}
+
+/// Talks with the team of a file, and with those that are deployed from there. Gives the exit code.
+///
+/// # Errors
+/// As [`Desk::resume`] and [`Desk::begin`]; the terminal's.
+pub(crate) async fn repl(desk: &Desk<'_>, file: PathBuf, start: Start) -> anyhow::Result<u8> {
+    let terminal = Terminal::found();
+    let mut signals = Signals::taken()?;
+    let mut next = (read_team(&file)?, start);
+    loop {
+        let (team, start) = next;
+        let session = match chosen(desk, &team, start, &mut signals).await? {
+            Ok(session) => session,
+            Err(code) => return Ok(code),
+        };
+        let editor = Editor::new()?;
+        let talk = Talk::new(desk, &team, session, editor);
+        let (end, kept) = talk.run(&mut signals).await;
+        terminal.restore();
+        kept?;
+        match end? {
+            End::Left => return Ok(0),
+            End::Signal(asked) => return Ok(asked.exit_code()),
+            End::Deploy(team) => next = (*team, Start::Ask),
+        }
+    }
+}
+
+/// The session that is begun with; else the exit code.
+async fn chosen(
+    desk: &Desk<'_>,
+    team: &Team,
+    start: Start,
+    signals: &mut Signals,
+) -> anyhow::Result<Result<Session, u8>> {
+    let chosen = match start {
+        Start::Ask => choose(desk, team, signals).await?,
+        Start::New => Chosen::New,
+        Start::Session(id) => Chosen::Session(id.into()),
+        Start::Newest => match desk.sessions(team).await?.into_iter().next() {
+            Some(newest) => Chosen::Session(newest.session_id),
+            None => {
+                let what = format!("team {:?} has no earlier session", team.name);
+                let hint = "leave --resume out to begin one";
+                return Err(Failure::new(ErrorCode::SessionNotFound, what)
+                    .with_hint(hint)
+                    .into());
+            }
+        },
+    };
+    Ok(match chosen {
+        Chosen::New => Ok(desk.begin(team).await?),
+        Chosen::Session(id) => Ok(desk.resume(team, &id).await?),
+        Chosen::File(path) => {
+            let id = taken_in(desk, team, path).await?;
+            Ok(desk.resume(team, &id).await?)
+        }
+        Chosen::Nothing => {
+            say(desk.words.nothing_begun);
+            Err(0)
+        }
+        Chosen::Signal(asked) => Err(asked.exit_code()),
+    })
+}
+
+/// Takes a snapshot file into the ledger; gives its session.
+async fn taken_in(desk: &Desk<'_>, team: &Team, path: PathBuf) -> anyhow::Result<Box<str>> {
+    let Some(snapshots) = desk.snapshots.clone() else {
+        return Err(Usage::new("no folder of snapshot files is configured").into());
+    };
+    let read = tokio::task::spawn_blocking(move || {
+        let read = snapshots.read(&path);
+        read.map_err(|what| Usage::new(format!("{}: {what}", path.display())))
+    });
+    let snapshot = read.await??;
+    let (engine, scope) = (desk.opened.engine.clone(), desk.scope.clone());
+    let brought = import(engine, scope, team, &snapshot, desk.options()).await?;
+    Ok(brought.session_id)
+}
+
+/// How the terminal was found, to leave it so: whoever types is left alone when a signal ends the program.
+struct Terminal(Option<Termios>);
+
+impl Terminal {
+    fn found() -> Self {
+        Self(tcgetattr(io::stdin().as_fd()).ok())
+    }
+
+    fn restore(&self) {
+        let Some(found) = &self.0 else { return };
+        // A terminal that is gone needs nothing.
+        let _ = tcsetattr(io::stdin().as_fd(), OptionalActions::Now, found);
+        let mut out = io::stdout().lock();
+        // The end of bracketed paste.
+        let _ = write!(out, "\u{1b}[?2004l").and_then(|()| out.flush());
+    }
+}
+
+/// What a session begins with, at a terminal.
+fn greeting(desk: &Desk<'_>, team: &Team, name: impl Fn(&str, &str) -> String) -> String {
+    let members = team.members.iter();
+    let members: Vec<_> = members.map(|one| name(&one.id, &one.name)).collect();
+    let (team, members) = (printable(&team.name), members.join(", "));
+    fill(desk.words.began, &[("team", &team), ("members", &members)])
+}

@@ -1,0 +1,20 @@
+//! `filrouge team` end to end: the built binary, at a terminal and without one, with agents that are shell scripts.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "tests fail by panicking, and tell where their world was left"
+)]
+
+mod choosing;
+mod commands;
+mod killed;
+mod once;
+mod refused;
+mod snapshots;
+mod terminal;
+mod turns;
+mod world;

@@ -1,0 +1,82 @@
+//! What is refused, and with which exit code.
+
+use crate::world::{HALTS, HEARS, World, until};
+
+#[test]
+fn wrong_usage_makes_nothing() {
+    let world = World::new(HEARS);
+    std::fs::write(world.path("odd.toml"), "name = \"x\"\nmember = 1\n").unwrap();
+    for arguments in [
+        &["team", "deploy"][..],
+        &["team", "deploy", "absent.toml", "--message", "x"],
+        &["team", "deploy", "odd.toml", "--message", "x"],
+        // Neither a terminal nor anything to say.
+        &["team", "deploy", "team.toml"],
+        &["team", "deploy", "team.toml", "--message", " "],
+        &["team", "deploy", "team.toml", "--resume=", "--message", "x"],
+        &[
+            "team",
+            "deploy",
+            "team.toml",
+            "--resume",
+            "--new",
+            "--message",
+            "x",
+        ],
+    ] {
+        let done = world.run(arguments);
+        assert_eq!(done.code, Some(2), "{arguments:?}: {done:?}");
+    }
+    assert!(!world.path(".local").exists(), "a store was made");
+}
+
+#[test]
+fn a_session_that_is_not_there() {
+    let world = World::new(HEARS);
+    let none = world.deploy(&["--resume", "--message", "x"]);
+    assert_eq!(none.code, Some(3), "{none:?}");
+    assert!(none.stderr.contains("hint: leave --resume out"), "{none:?}");
+    let id = world.say("Hello.", &[]).session();
+    let shorter = &id[..id.len() - 1];
+    for wrong in [shorter, &format!("{id}0"), "not an id", "../x"] {
+        let arguments = [&format!("--resume={wrong}"), "--message", "x"];
+        let done = world.deploy(&arguments);
+        assert_eq!(done.code, Some(3), "{wrong}: {done:?}");
+        assert!(done.stderr.contains("session_not_found"), "{done:?}");
+    }
+    assert_eq!(world.sessions(), 1);
+}
+
+#[test]
+fn a_session_of_another_team() {
+    let world = World::new(HEARS);
+    let id = world.say("Hello.", &[]).session();
+    world.team("team.toml", "other", "Bob", HEARS);
+    let exact = format!("--resume={id}");
+    let done = world.deploy(&[&exact, "--message", "x"]);
+    assert_eq!(done.code, Some(4), "{done:?}");
+    assert!(done.stderr.contains("crew") && done.stderr.contains("other"));
+    let newest = world.deploy(&["--resume", "--message", "x"]);
+    assert_eq!(newest.code, Some(3), "{newest:?}");
+}
+
+#[test]
+fn a_session_that_somebody_else_has_open() {
+    let world = World::new(HALTS);
+    std::fs::write(world.path("go"), "").unwrap();
+    let id = world.say("Hello.", &[]).session();
+    std::fs::remove_file(world.path("go")).unwrap();
+    std::fs::remove_file(world.path("child")).unwrap();
+    let exact = format!("--resume={id}");
+    let arguments = ["team", "deploy", "team.toml", &exact, "--message", "Go on."];
+    let mut holder = world.command(&arguments).spawn().unwrap();
+    until("an answer", || world.path("child").exists());
+    let refused = world.deploy(&[&exact, "--message", "Me too."]);
+    assert_eq!(refused.code, Some(5), "{refused:?}");
+    let process = format!("process {}", holder.id());
+    assert!(refused.stderr.contains(&process), "{refused:?}");
+    std::fs::write(world.path("go"), "").unwrap();
+    assert_eq!(holder.wait().unwrap().code(), Some(0));
+    let free = world.say("And I?", &[&exact]);
+    assert_eq!(free.lines()[0]["message_count"], 4);
+}

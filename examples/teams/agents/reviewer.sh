@@ -1,0 +1,10 @@
+#!/bin/sh
+# Asks the human for what the plan leaves open; a message without a marker would give them the floor as well.
+prompt=$(cat)
+task=$(printf '%s\n' "$prompt" | sed -n '/^# Team task$/,/^# /p' | sed -n '3p')
+
+printf 'The plan does not say what happens when it floods.\n'
+if [ -n "$task" ]; then
+    printf 'And our task is still: %s\n' "$(printf '%s' "$task" | sed 's/^ *//')"
+fi
+printf 'What do you think? [NEXT: You]\n'
