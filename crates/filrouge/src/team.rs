@@ -4,6 +4,7 @@ mod age;
 mod choose;
 mod desk;
 mod editor;
+mod files;
 mod find;
 mod keys;
 mod lines;
@@ -17,6 +18,7 @@ mod signals;
 mod words;
 
 pub(crate) use desk::{Desk, exit_code, read_team, snapshots, snapshots_in};
+pub(crate) use files::{but_files, forget, rewrite, teams};
 pub(crate) use lines::told;
 pub(crate) use once::{Once, once};
 pub(crate) use repl::{Start, repl};

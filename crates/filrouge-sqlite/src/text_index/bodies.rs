@@ -1,5 +1,7 @@
 //! Bodies: what is given back of a document, packed.
 
+use std::cell::Cell;
+
 use filrouge_store::text_index::DocumentNo;
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::Connection;
@@ -10,6 +12,11 @@ use crate::error::{failure, malformed};
 const ZSTD_LEVEL: i32 = 3;
 /// A body has at most so many bytes.
 const BODY_BYTES_MAX: u64 = 1 << 30;
+
+thread_local! {
+    /// What unpacks bodies on this thread: to make one takes as long as to unpack a small body.
+    static UNPACKER: Cell<Option<zstd::bulk::Decompressor<'static>>> = const { Cell::new(None) };
+}
 
 /// What packs bodies; made when the first one comes.
 #[derive(Default)]
@@ -75,10 +82,24 @@ pub(super) fn show(
     documents: &[DocumentNo],
     each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
 ) -> Result<(), Failure> {
+    // Taken out, so that `each` may ask for bodies itself.
+    let mut zstd = match UNPACKER.take() {
+        Some(zstd) => zstd,
+        None => zstd::bulk::Decompressor::new().map_err(packing)?,
+    };
+    let shown = show_by(conn, documents, &mut zstd, each);
+    UNPACKER.set(Some(zstd));
+    shown
+}
+
+fn show_by(
+    conn: &Connection,
+    documents: &[DocumentNo],
+    zstd: &mut zstd::bulk::Decompressor<'_>,
+    each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
+) -> Result<(), Failure> {
     let sql = "SELECT packed FROM body WHERE document = ?1";
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
-    let zstd = zstd::bulk::Decompressor::new();
-    let mut zstd = zstd.map_err(packing)?;
     let mut room = Vec::new();
     for document in documents {
         // A number beyond what the file can hold is of no document.
@@ -90,7 +111,7 @@ pub(super) fn show(
             continue;
         };
         let packed = row.get_ref(0).and_then(|v| Ok(v.as_blob()?));
-        let body = unpack(&mut zstd, packed.map_err(failure)?, &mut room)?;
+        let body = unpack(zstd, packed.map_err(failure)?, &mut room)?;
         if !each(*document, body) {
             return Ok(());
         }

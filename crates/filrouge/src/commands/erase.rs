@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::exit::Usage;
 use crate::open::{Index, Need, open_indexed, operator, refuse_unverified};
 use crate::output::say;
+use crate::team::{but_files, forget};
 
 /// What a list of sessions lacks when not all of them are durable.
 const NOT_LISTED: &str = "sessions without an identity that are in the hot store are not listed: erase them by their id, \
@@ -56,6 +57,7 @@ pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<ExitCo
         json: config.json,
         not_listed: is_partial.then_some(NOT_LISTED),
         failed: None,
+        sessions: Vec::new(),
     };
     let mut tell = |receipt: &ErasureReceipt| {
         receipts.tell(receipt);
@@ -73,7 +75,10 @@ pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<ExitCo
         What::Tenant(_) => opened.engine.erase_sessions(&scope, None, &mut tell).await,
     };
     opened.close().await;
+    let sessions = std::mem::take(&mut receipts.sessions);
+    let forgotten = forget(config, &sessions);
     let erased = erased?;
+    forgotten.map_err(|error| but_files("erased from the ledger", error))?;
     if let Some(error) = receipts.failed {
         return Err(error.into());
     }
@@ -113,10 +118,13 @@ struct Receipts {
     not_listed: Option<&'static str>,
     /// Why receipts cannot be written; erasing goes on, for half an erasure helps nobody.
     failed: Option<io::Error>,
+    /// What was erased.
+    sessions: Vec<SessionId>,
 }
 
 impl Receipts {
     fn tell(&mut self, receipt: &ErasureReceipt) {
+        self.sessions.push(receipt.session_id.clone());
         let line = if self.json {
             let mut told = json!(receipt);
             if let Some(not_listed) = self.not_listed {

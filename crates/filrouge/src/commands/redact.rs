@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::exit::Usage;
 use crate::open::{Index, Need, open_indexed, operator, refuse_unverified};
 use crate::output::{document, stdout};
+use crate::team::{but_files, rewrite};
 
 pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<ExitCode> {
     let usage = |e: IdError| Usage::new(e.to_string());
@@ -33,6 +34,10 @@ pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<ExitCo
         .redact(&scope, session.clone(), target, &what.reason)
         .await;
     let hot = opened.ledger.hot_receipt(&scope, &session);
+    let rewritten = match &redacted {
+        Ok(_) => rewrite(config, &opened, &session).await,
+        Err(_) => Ok(()),
+    };
     opened.close().await;
     let redacted = redacted?;
     let hot = hot.map(HotReceipt::as_str);
@@ -70,6 +75,7 @@ pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<ExitCo
         )?;
         out.flush()?;
     }
+    rewritten.map_err(|error| but_files("redacted in the ledger", error))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,13 +4,14 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use filrouge_team::snapshot::{SnapshotFile, SnapshotWarning, Snapshots};
+use anyhow::Context as _;
+use filrouge_team::snapshot::{SnapshotFile, SnapshotWarning};
 use serde_json::json;
 
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::output::{document, first_line, printable, say, second, stdout};
-use crate::team::{read_team, snapshots};
+use crate::team::{read_team, snapshots, teams};
 
 /// A team's id with its files.
 type OfTeam = (String, Vec<SnapshotFile>);
@@ -19,7 +20,7 @@ pub(super) fn run(config: &Config, team: Option<&Path>) -> anyhow::Result<ExitCo
     let snapshots = snapshots(config)?.ok_or_else(no_folder)?;
     let teams = match team {
         Some(file) => vec![read_team(file)?.id.into()],
-        None => teams(&snapshots)?,
+        None => teams(&snapshots).with_context(|| snapshots.folder().display().to_string())?,
     };
     let (mut found, mut unreadable): (Vec<OfTeam>, Vec<SnapshotWarning>) = Default::default();
     for team in teams {
@@ -43,26 +44,6 @@ pub(super) fn run(config: &Config, team: Option<&Path>) -> anyhow::Result<ExitCo
 pub(super) fn no_folder() -> Usage {
     Usage::new("there is no folder of snapshot files")
         .with_hint("set team.snapshots_dir, or FILROUGE_TEAM_SNAPSHOTS_DIR")
-}
-
-/// The teams that have a folder: it is called as their id.
-fn teams(snapshots: &Snapshots) -> anyhow::Result<Vec<String>> {
-    let mut teams = Vec::new();
-    let entries = match std::fs::read_dir(snapshots.folder()) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(teams),
-        Err(e) => anyhow::bail!("{}: {e}", snapshots.folder().display()),
-    };
-    for entry in entries {
-        let entry = entry?;
-        if entry.file_type()?.is_dir()
-            && let Ok(name) = entry.file_name().into_string()
-        {
-            teams.push(name);
-        }
-    }
-    teams.sort();
-    Ok(teams)
 }
 
 fn json(found: &[OfTeam], unreadable: &[SnapshotWarning]) -> anyhow::Result<()> {

@@ -57,11 +57,15 @@ pub(super) async fn choose(
         typed: String::new(),
     };
     let only = sessions.first().filter(|_| choices.choices.len() == 1);
-    show(desk, only, &choices)?;
+    // What is pressed while it is shown counts, too.
     let mut keys = Keys::taken()?;
+    show(desk, only, &choices)?;
     let chosen = loop {
         let key = tokio::select! {
-            asked = signals.next() => break Chosen::Signal(asked),
+            asked = signals.next() => break match asked {
+                Asked::Interrupt => Chosen::Nothing,
+                asked => Chosen::Signal(asked),
+            },
             key = keys.next() => key,
         };
         if let Some(chosen) = choices.press(key) {

@@ -103,6 +103,34 @@ fn a_file_that_cannot_be_written_stops_nothing() {
     assert!(!world.path(".agent-chatter").exists());
 }
 
+#[test]
+fn what_is_redacted_or_erased_is_in_no_file() {
+    let world = World::new(HEARS);
+    let id = world.say("We build of oak.", &[]).session();
+    let other = world.say("We build of beech.", &[]).session();
+    let all = || {
+        let files = world.snapshot_files("crew");
+        let texts = files.iter().map(|path| fs::read_to_string(path).unwrap());
+        texts.collect::<String>()
+    };
+    assert!(all().contains("oak") && all().contains("beech"));
+    let shown = world.json(&["sessions", "show", &id]);
+    let items = shown["items"].as_array().unwrap();
+    let said = items.iter().find(|item| item.to_string().contains("oak"));
+    let seq = said.unwrap()["seq"].to_string();
+    let redact = ["redact", &id, "--seq", &seq, "--reason", "secret"];
+    let done = world.run(&redact);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(!all().contains("oak") && all().contains("I hear you."));
+    let done = world.run(&["erase", "--session", &other, "--yes"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(!all().contains("beech"));
+    assert_eq!(world.snapshot_files("crew").len(), 1);
+    let next = world.say("Which wood?", &["--resume"]);
+    assert_eq!(next.session(), id);
+    assert!(!world.read("prompt").contains("oak") && !all().contains("oak"));
+}
+
 /// A program without the feature says so instead of writing what should be encrypted.
 #[cfg(not(feature = "age"))]
 #[test]
