@@ -16,9 +16,6 @@ pub(crate) struct Difference {
     pub(crate) whole: bool,
 }
 
-/// So many documents are put again at once only so that the index knows the new state of their messages.
-const RENEWED: usize = 64;
-
 /// Compares what was read of a session with the documents that are there; `None` when its record cannot be used.
 pub(crate) fn difference(
     header: &Header,
@@ -32,7 +29,10 @@ pub(crate) fn difference(
         there.remove(&**same);
     }
     let mut seen = HashSet::with_capacity(messages.len());
-    let (mut documents, mut renewed) = (Vec::new(), 0);
+    // A document whose message was written and says the same is put again, so that the index knows the new state and the
+    // message is not read again and again. Where that were most of them (files were copied, say), to read is cheaper.
+    let mut renewable = read.same.len();
+    let mut documents = Vec::new();
     // Two messages of one id are one document: then the session is looked through.
     let mut whole = read.whole;
     let said = messages.iter().map(Spoken::of);
@@ -42,10 +42,9 @@ pub(crate) fn difference(
         let state = read.states.get(&*spoken.id);
         let unit = state.map_or(0, |state| digest::unit(*state));
         let is_there = match there.remove(&*spoken.id) {
-            Some((old, of)) if old == digest && of != unit => {
-                // Its files were written, and say the same.
-                renewed += 1;
-                renewed > RENEWED
+            Some((old, of)) if old == digest && of != unit && renewable > 0 => {
+                renewable -= 1;
+                false
             }
             old => old.is_some_and(|(old, _)| old == digest),
         };

@@ -75,7 +75,7 @@ CREATE TABLE segment (
     documents INTEGER NOT NULL,
     target INTEGER,
     done INTEGER,
-    removal INTEGER
+    removal INTEGER NOT NULL
 );
 CREATE INDEX segment_shard ON segment (shard, level);
 CREATE TABLE posting (

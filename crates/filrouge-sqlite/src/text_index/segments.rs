@@ -42,8 +42,9 @@ impl Change<'_> {
         let segment = self.given.segment;
         let level = level_of(builder.text());
         let count = i64::try_from(builder.len()).unwrap_or(i64::MAX);
-        let sql = "INSERT INTO segment (id, shard, level, first, last, documents)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        // What this change itself has removed may be in it: that is not in the shard's row yet.
+        let sql = "INSERT INTO segment (id, shard, level, first, last, documents, removal)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, coalesce((SELECT removals FROM shard WHERE id = ?2), 0))";
         let [first, last] = [first, last].map(DocumentNo::cast_signed);
         run(self.conn, sql, [segment, shard, level, first, last, count])?;
         spellings::put(self.conn, [shard, level, segment], &builder.spelled())?;

@@ -94,8 +94,9 @@ fn begin(conn: &Connection) -> Result<Option<Merge>, Failure> {
             (shard, level, level + 1, sources)
         }
         None => {
+            // Only what it was not made without already: else it would be made again and again.
             let sql = "SELECT id, shard, level FROM segment s WHERE documents + 64 < 4 * (SELECT count(*) FROM gone g
-                WHERE g.shard = s.shard AND g.document BETWEEN s.first AND s.last) LIMIT 1";
+                WHERE g.shard = s.shard AND g.document BETWEEN s.first AND s.last AND g.removal > s.removal) LIMIT 1";
             let hollow = one(conn, sql, [], |row| {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?))
             })?;
@@ -245,13 +246,15 @@ impl Merge {
             "DELETE FROM segment WHERE shard = ?1 AND target = ?2",
             both,
         )?;
-        // What was gone before the first step is in none of its postings; it may be in those of another segment.
+        // What was gone before the first step is in none of its postings; it may be in those of a segment that was made
+        // before.
         let sql = "DELETE FROM gone WHERE shard = ?1 AND removal <= (SELECT removal FROM segment WHERE id = ?2)
             AND document BETWEEN (SELECT first FROM segment WHERE id = ?2) AND (SELECT last FROM segment WHERE id = ?2)
-            AND NOT EXISTS (SELECT 1 FROM segment s WHERE s.shard = ?1 AND s.id <> ?2
+            AND NOT EXISTS (SELECT 1 FROM segment s WHERE s.shard = ?1 AND s.removal < gone.removal
                 AND gone.document BETWEEN s.first AND s.last)";
         let purged = i64::try_from(run(conn, sql, both)?).unwrap_or(0);
-        let sql = "UPDATE segment SET documents = max(documents - ?2, 0), done = NULL, removal = NULL WHERE id = ?1";
+        let sql =
+            "UPDATE segment SET documents = max(documents - ?2, 0), done = NULL WHERE id = ?1";
         run(conn, sql, [self.target, purged]).map(|_| ())
     }
 }

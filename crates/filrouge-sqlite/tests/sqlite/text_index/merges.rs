@@ -86,3 +86,33 @@ fn numbers_of_what_is_gone_go_with_a_merge() {
     assert!(count(&path, "SELECT sum(length(documents)) FROM posting") < before * 3 / 2);
     assert_eq!(found(&index, &shard("r", "a"), &["apple"]).len(), 240);
 }
+
+#[test]
+fn what_lies_within_another_segment_is_tidied_up_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let a = shard("r", "a");
+    let index = on(&path);
+    fill(&index, 4);
+    // As much text that it is of the next level, between segments that become one around it.
+    let pad = "pear ".repeat(1_800);
+    let large: Vec<String> = (0..300).map(|n| format!("{n} {pad}")).collect();
+    let large: Vec<&str> = large.iter().map(String::as_str).collect();
+    index.apply(&[texts(&a, "large", &large)], None).unwrap();
+    for round in 4..8 {
+        let more: Vec<String> = (0..80).map(|n| format!("plum r{round}n{n}")).collect();
+        let more: Vec<&str> = more.iter().map(String::as_str).collect();
+        let update = texts(&a, &format!("more{round}"), &more);
+        index.apply(&[update], None).unwrap();
+    }
+    tidied(&index);
+    assert_eq!(count(&path, SEGMENTS), 2);
+    index
+        .apply(&[texts(&a, "large", &["pear alone"])], None)
+        .unwrap();
+    tidied(&index);
+    let steps = (0..50).take_while(|_| index.tidy().unwrap()).count();
+    assert_eq!(steps, 0);
+    assert_eq!(found(&index, &a, &["pear"]), ["0=pear alone"]);
+    assert_eq!(found(&index, &a, &["plum"]).len(), 320);
+}
