@@ -86,7 +86,7 @@ impl Ask {
             ("tool", &self.tool),
             ("source", &self.source),
         ];
-        let is_blank = |name: &Option<String>| name.as_ref().is_some_and(|n| n.trim().is_empty());
+        let is_blank = |name: &Option<String>| name.as_ref().is_some_and(|n| n.is_empty());
         let blank = names.into_iter().find(|(_, name)| is_blank(name));
         blank.map(|(what, _)| what)
     }

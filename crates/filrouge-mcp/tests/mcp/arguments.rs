@@ -64,7 +64,7 @@ async fn wrong_values_are_refused_in_words() {
         ),
         (
             "search_sessions",
-            json!({ "query": "a", "projectID": " " }),
+            json!({ "query": "a", "projectID": "" }),
             "project is empty",
         ),
         (

@@ -84,10 +84,13 @@ pub(super) struct SearchQuery {
     #[param(inline)]
     mode: By,
     /// Only what this agent has said and done.
+    #[param(min_length = 1)]
     agent: Option<String>,
     /// Only sessions of this project.
+    #[param(min_length = 1)]
     project_id: Option<String>,
     /// Only calls of this tool.
+    #[param(min_length = 1)]
     tool: Option<String>,
     /// Only messages of this role.
     #[param(inline)]

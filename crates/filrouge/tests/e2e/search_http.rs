@@ -265,7 +265,7 @@ fn what_is_wrong_is_pointed_at() {
         (&[("q", "gate"), ("since", "yesterday")], "since"),
         (&[("q", "gate"), ("limit", "501")], "limit"),
         (&[("q", "gate"), ("agent", "")], "agent is empty"),
-        (&[("q", "gate"), ("tool", " ")], "tool is empty"),
+        (&[("q", "gate"), ("tool", "")], "tool is empty"),
         (&[("q", "gate \"  \"")], "character 6"),
         (&[("q", "gate"), ("mode", "none")], "mode"),
         (&[("q", "gate"), ("verbose", "1")], "verbose"),
