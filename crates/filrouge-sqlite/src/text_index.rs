@@ -3,6 +3,7 @@
 
 mod apply;
 mod ask;
+mod blocks;
 mod bodies;
 mod builder;
 mod candidates;
@@ -10,15 +11,20 @@ mod counts;
 mod documents;
 mod files;
 mod forget;
+mod joined;
+mod junctions;
+mod lexicon;
 mod listed;
 mod literal;
 mod log;
 mod postings;
 mod rows;
 mod segments;
+mod sparse;
 mod spellings;
 mod tidy;
 mod vectors;
+mod vocabulary;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -157,8 +163,19 @@ fn apply(
 /// Deletes all rows; the counters stay.
 fn empty(tx: &Transaction<'_>) -> Result<(), Failure> {
     for table in [
-        "posting", "spelling", "body", "document", "pending", "gone", "segment", "vector",
-        "embedder", "session", "shard",
+        "spelling",
+        "posting",
+        "long_posting",
+        "junction",
+        "body",
+        "document",
+        "pending",
+        "gone",
+        "segment",
+        "vector",
+        "embedder",
+        "session",
+        "shard",
     ] {
         tx.execute(&format!("DELETE FROM {table}"), [])
             .map_err(failure)?;
@@ -240,6 +257,7 @@ impl TextIndex for SqliteIndex {
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
         self.with(|files| {
             let count = files.write(|tx| forget::forget(tx, realm, key))?;
+            files.forget();
             forget::erase(files)?;
             Ok(count)
         })
@@ -304,6 +322,7 @@ impl TextIndex for SqliteIndex {
     fn clear(&self) -> Result<(), Failure> {
         self.with(|files| {
             files.write(empty)?;
+            files.forget();
             forget::erase(files)
         })
     }

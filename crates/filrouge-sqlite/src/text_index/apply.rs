@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 use super::bodies::Packer;
 use super::builder::Builder;
 use super::counts::{Counts, Given};
-use super::rows::{all, base, run, session_of, shard_of};
+use super::rows::{all, run, session_of, shard_of};
 
 /// What comes at once for one shard and is more than this goes into postings at once.
 const BULK_DOCUMENTS: usize = 64;
@@ -18,7 +18,6 @@ const BULK_TEXT: usize = 256 << 10;
 /// A change that is being made.
 pub(super) struct Change<'a> {
     pub(super) conn: &'a Connection,
-    pub(super) base: u64,
     pub(super) given: Given,
     shards: HashMap<Shard, i64>,
     counts: HashMap<i64, Counts>,
@@ -32,7 +31,6 @@ impl<'a> Change<'a> {
     pub(super) fn begin(conn: &'a Connection) -> Result<Self, Failure> {
         Ok(Self {
             conn,
-            base: base(conn)?,
             given: Given::read(conn)?,
             shards: HashMap::new(),
             counts: HashMap::new(),

@@ -6,9 +6,11 @@ use filrouge_store::text_index::{CandidateQuery, DocumentNo};
 use filrouge_types::Failure;
 use rusqlite::Connection;
 
+use super::files::Files;
+use super::junctions;
 use super::literal::{Literal, Postings};
 use super::postings;
-use super::rows::{all, base};
+use super::segments::Segment;
 use super::spellings;
 use crate::error::failure;
 
@@ -45,17 +47,24 @@ impl Asked {
     }
 
     /// The documents of a shard, in their order.
-    pub(super) fn hits(&self, conn: &Connection, shard: i64) -> Result<Vec<Hit>, Failure> {
-        let mut hits = self.posted(conn, shard)?;
-        let sql = "SELECT document, words FROM pending WHERE shard = ?1 ORDER BY document";
+    pub(super) fn hits(
+        &self,
+        files: &Files,
+        conn: &Connection,
+        shard: i64,
+    ) -> Result<Vec<Hit>, Failure> {
+        let mut hits = self.posted(files, conn, shard)?;
+        let sql =
+            "SELECT document, words, junctions FROM pending WHERE shard = ?1 ORDER BY document";
         let mut statement = conn.prepare_cached(sql).map_err(failure)?;
         let mut rows = statement.query([shard]).map_err(failure)?;
         let mut sorted = true;
         while let Some(row) = rows.next().map_err(failure)? {
-            let list = row.get_ref(1).and_then(|v| Ok(v.as_blob()?));
-            let words = list.map_err(failure)?;
+            let blob = |at| row.get_ref(at).and_then(|v| Ok(v.as_blob()?));
+            let words = blob(1).map_err(failure)?;
+            let joined = blob(2).map_err(failure)?;
             let document: i64 = row.get(0).map_err(failure)?;
-            if let Some(hit) = self.weigh(document.cast_unsigned(), words) {
+            if let Some(hit) = self.weigh(document.cast_unsigned(), words, joined) {
                 sorted &= hits.last().is_none_or(|last| last.document < hit.document);
                 hits.push(hit);
             }
@@ -66,15 +75,19 @@ impl Asked {
         Ok(hits)
     }
 
-    /// What a document with these words may meet, if that is enough.
-    fn weigh(&self, document: DocumentNo, words: &[u8]) -> Option<Hit> {
+    /// What a document with these words and junctions may meet, if that is enough.
+    fn weigh(&self, document: DocumentNo, words: &[u8], joined: &[u8]) -> Option<Hit> {
         let mut hit = Hit {
             document,
             met: 0,
             count: 0,
             whole: false,
         };
-        let holds = |literal: &Literal| literal.listed.iter().all(|l| spellings::has(words, l));
+        let joined = |junction: &u16| junctions::unpacked(joined).any(|own| own == *junction);
+        let holds = |literal: &Literal| {
+            literal.listed.iter().all(|l| spellings::has(words, l))
+                && literal.junctions.iter().all(joined)
+        };
         for (at, term) in self.terms.iter().enumerate() {
             if term.iter().any(holds) {
                 hit.met |= bit(at);
@@ -86,17 +99,16 @@ impl Asked {
         (hit.count > 0).then_some(hit)
     }
 
-    fn posted(&self, conn: &Connection, shard: i64) -> Result<Vec<Hit>, Failure> {
-        let sql = "SELECT DISTINCT level FROM segment WHERE shard = ?1";
-        let levels = all(conn, sql, [shard], |row| row.get(0))?;
-        if levels.is_empty() {
+    fn posted(&self, files: &Files, conn: &Connection, shard: i64) -> Result<Vec<Hit>, Failure> {
+        let segments = Segment::all(conn, shard)?;
+        if segments.is_empty() {
             return Ok(Vec::new());
         }
         let postings = Postings {
+            files,
             conn,
-            base: base(conn)?,
             shard,
-            levels,
+            segments,
         };
         match self.any {
             true => self.some_met(&postings),
@@ -140,7 +152,7 @@ impl Asked {
         let mut words = Vec::new();
         for term in &self.terms {
             match term.as_slice() {
-                [literal] if !literal.whole.is_empty() => words.extend_from_slice(&literal.whole),
+                [literal] if !literal.whole.is_empty() => words.extend(&literal.whole),
                 _ => return Ok(Vec::new()),
             }
         }

@@ -5,8 +5,12 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use filrouge_store::text_index::DocumentNo;
 
-use super::spellings::Spelled;
+use super::joined::Pair;
+use super::junctions::{self, BUCKETS};
 use super::words::{each_word, number};
+
+/// Words with their numbers.
+type Spelled = Vec<(u64, Box<str>)>;
 
 /// Postings that are being made.
 #[derive(Default)]
@@ -22,6 +26,10 @@ pub(super) struct Builder {
     held: Vec<u32>,
     /// The documents in their order, and how many of `held` precede them.
     documents: Vec<(DocumentNo, usize)>,
+    /// The junctions of each document with its place.
+    joined: Vec<(u16, u32)>,
+    /// Those of the newest document.
+    junctions: Vec<u16>,
     text: usize,
 }
 
@@ -76,17 +84,23 @@ impl Builder {
     pub(super) fn add(&mut self, no: DocumentNo, folded: &str) {
         let place = self.begin(no, folded.len());
         each_word(folded, &mut |word| self.put(word, place));
+        junctions::of_text(folded, &mut self.junctions);
+        let own = self.junctions.iter().map(|junction| (*junction, place - 1));
+        self.joined.extend(own);
     }
 
-    /// As [`Self::add`], by its words.
+    /// As [`Self::add`], by its words and junctions.
     pub(super) fn add_words<'w>(
         &mut self,
         no: DocumentNo,
         words: impl Iterator<Item = &'w str>,
+        junctions: impl Iterator<Item = u16>,
         text: usize,
     ) {
         let place = self.begin(no, text);
         words.for_each(|word| self.put(word, place));
+        self.joined
+            .extend(junctions.map(|junction| (junction, place - 1)));
     }
 
     fn begin(&mut self, no: DocumentNo, text: usize) -> u32 {
@@ -113,7 +127,7 @@ impl Builder {
             return;
         };
         if self.words.get(slot.end - slot.len..slot.end) != Some(word) {
-            let other = (number, word.into());
+            let other = (slot.number, word.into());
             if !self.others.contains(&other) {
                 self.others.push(other);
             }
@@ -125,25 +139,70 @@ impl Builder {
         }
     }
 
-    /// The words in the order of their numbers.
-    pub(super) fn spelled(&mut self) -> Spelled {
-        let mut spelled = std::mem::take(&mut self.others);
-        let words = &self.words;
-        let own = self.slots.iter().map(|slot| {
-            let word = words.get(slot.end - slot.len..slot.end);
-            (slot.number, Box::from(word.unwrap_or_default()))
-        });
-        spelled.extend(own);
-        spelled.sort_unstable();
-        spelled
+    /// The junctions with the documents that have them, in order; they are taken out.
+    pub(super) fn joined(&mut self) -> Vec<Pair> {
+        let joined = std::mem::take(&mut self.joined);
+        // Where those of each junction begin; they come in the order of their documents.
+        let mut next = vec![0_usize; BUCKETS as usize + 1];
+        for (junction, _) in &joined {
+            if let Some(count) = next.get_mut(usize::from(*junction) + 1) {
+                *count += 1;
+            }
+        }
+        let mut sum = 0;
+        for count in &mut next {
+            sum += *count;
+            *count = sum;
+        }
+        let mut sorted = vec![(0, 0); joined.len()];
+        for (junction, place) in joined {
+            let document = self.documents.get(place as usize).map_or(0, |d| d.0);
+            let at = next.get_mut(usize::from(junction));
+            let free = at.and_then(|at| {
+                let free = sorted.get_mut(*at);
+                *at += 1;
+                free
+            });
+            if let Some(free) = free {
+                *free = (junction, document);
+            }
+        }
+        sorted
     }
 
-    /// Shows `each` the number of every word in order with its documents.
+    /// Shows `each` every word with its number, in the order of these, and its documents; words that share a number have
+    /// those of both.
     pub(super) fn finish<E>(
         self,
-        mut each: impl FnMut(u64, &[DocumentNo]) -> Result<(), E>,
+        mut each: impl FnMut(u64, &str, &[DocumentNo]) -> Result<(), E>,
     ) -> Result<(), E> {
-        // Where the places of each slot's documents begin.
+        let (places, starts) = self.places();
+        let mut order: Vec<(u64, usize)> = self.slots.iter().map(|s| s.number).zip(0..).collect();
+        order.sort_unstable();
+        let mut others = self.others;
+        others.sort_unstable();
+        let mut others = others.into_iter().peekable();
+        let mut numbers = Vec::new();
+        for (number, at) in order {
+            let (Some(slot), Some(start)) = (self.slots.get(at), starts.get(at)) else {
+                continue;
+            };
+            let places = places.get(*start..start + slot.count as usize);
+            let of = places.unwrap_or(&[]).iter();
+            let of = of.map(|place| self.documents.get(*place as usize));
+            numbers.clear();
+            numbers.extend(of.flatten().map(|d| d.0));
+            let word = self.words.get(slot.end - slot.len..slot.end);
+            each(number, word.unwrap_or_default(), &numbers)?;
+            while let Some((_, other)) = others.next_if(|(of, _)| *of == number) {
+                each(number, &other, &numbers)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The places of the documents of each slot, one slot after the other, and where each slot's begin.
+    fn places(&self) -> (Vec<u32>, Vec<usize>) {
         let mut next = Vec::with_capacity(self.slots.len());
         let mut sum = 0_usize;
         for slot in &self.slots {
@@ -164,24 +223,7 @@ impl Builder {
                 }
             }
         }
-        let mut order: Vec<(u64, usize, usize)> = self
-            .slots
-            .iter()
-            .zip(starts)
-            .map(|(slot, start)| (slot.number, start, slot.count as usize))
-            .collect();
-        order.sort_unstable();
-        let mut numbers = Vec::new();
-        for (word, start, count) in order {
-            let places = places.get(start..start + count).unwrap_or(&[]);
-            let of = places
-                .iter()
-                .map(|place| self.documents.get(*place as usize));
-            numbers.clear();
-            numbers.extend(of.flatten().map(|d| d.0));
-            each(word, &numbers)?;
-        }
-        Ok(())
+        (places, starts)
     }
 }
 
@@ -196,8 +238,8 @@ mod tests {
     proptest! {
         #[test]
         fn as_by_the_words_of_each(texts in proptest::collection::vec("[a-c中文é\u{1f} ]{0,12}", 0..12)) {
-            let mut expected: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-            let mut spelled: BTreeSet<(u64, Box<str>)> = BTreeSet::new();
+            let mut expected: BTreeMap<(u64, String), Vec<u64>> = BTreeMap::new();
+            let mut joined: BTreeSet<(u16, u64)> = BTreeSet::new();
             let mut builder = Builder::default();
             for (no, text) in (10_u64..).step_by(3).zip(&texts) {
                 let mut words = BTreeSet::new();
@@ -205,18 +247,21 @@ mod tests {
                     words.insert(word.to_owned());
                 });
                 for word in &words {
-                    expected.entry(number(word)).or_default().push(no);
-                    spelled.insert((number(word), word.as_str().into()));
+                    expected.entry((number(word), word.clone())).or_default().push(no);
                 }
+                let mut own = Vec::new();
+                junctions::of_text(text, &mut own);
+                joined.extend(own.iter().map(|junction| (*junction, no)));
+                let words = words.iter().map(String::as_str);
                 match no % 2 {
                     0 => builder.add(no, text),
-                    _ => builder.add_words(no, words.iter().map(String::as_str), text.len()),
+                    _ => builder.add_words(no, words, own.into_iter(), text.len()),
                 }
             }
-            prop_assert_eq!(builder.spelled(), spelled.into_iter().collect::<Vec<_>>());
+            prop_assert_eq!(builder.joined(), joined.into_iter().collect::<Vec<_>>());
             let mut made = Vec::new();
-            let done: Result<(), ()> = builder.finish(|word, numbers| {
-                made.push((word, numbers.to_vec()));
+            let done: Result<(), ()> = builder.finish(|number, word, numbers| {
+                made.push(((number, word.to_owned()), numbers.to_vec()));
                 Ok(())
             });
             prop_assert!(done.is_ok());
@@ -230,15 +275,14 @@ mod tests {
         builder.add(1, "one");
         builder.known.insert(number("two"), 0);
         builder.add(2, "two one two");
-        let spelled = builder.spelled();
-        assert_eq!(spelled.len(), 2);
-        assert!(spelled.contains(&(number("two"), "two".into())));
         let mut made = Vec::new();
-        let done: Result<(), ()> = builder.finish(|word, numbers| {
-            made.push((word, numbers.to_vec()));
+        let done: Result<(), ()> = builder.finish(|number, word, numbers| {
+            made.push((number, word.to_owned(), numbers.to_vec()));
             Ok(())
         });
         assert!(done.is_ok());
-        assert_eq!(made, [(number("one"), vec![1, 2])]);
+        let one = number("one");
+        let expected = ["one", "two"].map(|word| (one, word.to_owned(), vec![1, 2]));
+        assert_eq!(made, expected);
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn find(
     }
     let mut hits: Vec<Hit> = Vec::new();
     for shard in &within.shards {
-        hits.extend(asked.hits(conn, *shard)?);
+        hits.extend(asked.hits(files, conn, *shard)?);
     }
     if within.shards.len() > 1 {
         hits.sort_unstable_by_key(|hit| hit.document);

@@ -5,6 +5,7 @@ use filrouge_types::Failure;
 use rusqlite::{Row, params};
 
 use super::apply::Change;
+use super::junctions;
 use super::rows::{all, one, run};
 use super::spellings;
 
@@ -121,9 +122,11 @@ impl Change<'_> {
             return Ok(());
         }
         self.counts(shard)?.waits(size);
-        let words = spellings::list(&new.folded);
-        let sql = "INSERT INTO pending (shard, document, size, words) VALUES (?1, ?2, ?3, ?4)";
-        run(self.conn, sql, params![shard, no, size, words])?;
+        let (words, mut junctions) = (spellings::list(&new.folded), Vec::new());
+        junctions::of_text(&new.folded, &mut junctions);
+        let junctions = junctions::packed(&junctions);
+        let sql = "INSERT INTO pending (shard, document, size, words, junctions) VALUES (?1, ?2, ?3, ?4, ?5)";
+        run(self.conn, sql, params![shard, no, size, words, junctions])?;
         Ok(())
     }
 }

@@ -16,11 +16,12 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::listed::Listed;
 use super::log;
+use super::vocabulary::Vocabularies;
 use crate::error::failure;
 use crate::open::{check_version, connect, wal_mode};
 
 /// The version of the format.
-pub(super) const FORMAT: i64 = 3;
+pub(super) const FORMAT: i64 = 4;
 /// "fils" in ASCII.
 const APPLICATION_ID: i64 = 0x6669_6c73;
 /// Postings of more than a quarter of a page take whole pages of their own: with 4 KiB the file of 8,000 messages is a
@@ -40,6 +41,7 @@ pub(super) struct Files {
     readers: Mutex<Vec<Connection>>,
     /// What is remembered of it.
     pub(super) listed: Mutex<Listed>,
+    pub(super) vocabularies: Mutex<Vocabularies>,
 }
 
 /// Which file it is: its device and number.
@@ -109,6 +111,7 @@ impl Files {
             writer: Mutex::default(),
             readers: Mutex::new(reader.into_iter().collect()),
             listed: Mutex::default(),
+            vocabularies: Mutex::default(),
         })
     }
 
@@ -173,6 +176,11 @@ impl Files {
             none => none.insert(self::writer(&self.path, self.busy_timeout)?),
         };
         work(conn)
+    }
+
+    /// Forgets the words that are remembered.
+    pub(super) fn forget(&self) {
+        *lock(&self.vocabularies) = Vocabularies::default();
     }
 
     /// Bytes of the file and its log.
@@ -316,10 +324,10 @@ fn make(path: &Path, busy_timeout: Duration) -> Result<(), Failure> {
         .map_err(failure)?;
     // Other than what a file that was here before has counted to and given, as good as certainly. Numbers of documents
     // stay far below 2^52, which every reader of JSON takes.
-    let (forgotten, base) = (random()? >> 1, random()? >> 16);
+    let (forgotten, before) = (random()? >> 1, random()? >> 16);
     tx.execute(
-        "INSERT INTO state (one, forgotten, base, last_session, last_document) VALUES (1, ?1, ?2, ?2, ?2)",
-        [forgotten, base],
+        "INSERT INTO state (one, forgotten, last_session, last_document) VALUES (1, ?1, ?2, ?2)",
+        [forgotten, before],
     )
     .map_err(failure)?;
     tx.pragma_update(None, "application_id", APPLICATION_ID)

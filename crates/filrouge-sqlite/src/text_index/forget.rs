@@ -1,19 +1,20 @@
 //! Forgetting: rows are zeroed where they stood, numbers go out of postings, and the log is copied back and cut, so that
 //! no page of any file holds a trace.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use filrouge_store::text_index::DocumentNo;
 use filrouge_types::{ErrorCode, Failure};
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use super::apply::Change;
+use super::blocks;
 use super::files::Files;
+use super::joined;
 use super::log;
-use super::postings;
-use super::rows::{all, base, one, run, session_of};
-use super::spellings;
-use crate::error::failure;
+use super::rows::{all, one, run, session_of};
+use super::segments::Segment;
 
 /// How long readers of an older state are waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -71,78 +72,16 @@ pub(super) fn forget(conn: &Connection, realm: &[u8], key: &str) -> Result<u64, 
     Ok(count)
 }
 
-/// Takes numbers out of all postings of a shard.
-fn strike(conn: &Connection, shard: i64, numbers: &[u64]) -> Result<(), Failure> {
-    let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
+/// Takes documents, in order, out of all postings of a shard.
+fn strike(conn: &Connection, shard: i64, documents: &[DocumentNo]) -> Result<(), Failure> {
+    let (Some(first), Some(last)) = (documents.first(), documents.last()) else {
         return Ok(());
     };
-    let sql = "SELECT DISTINCT level FROM segment WHERE shard = ?1 AND first <= ?3 AND last >= ?2";
-    let range = [shard, first.cast_signed(), last.cast_signed()];
-    for level in all(conn, sql, range, |row| row.get::<_, i64>(0))? {
-        strike_level(conn, shard, level, numbers, *last)?;
-    }
-    Ok(())
-}
-
-fn strike_level(
-    conn: &Connection,
-    shard: i64,
-    level: i64,
-    numbers: &[u64],
-    last: u64,
-) -> Result<(), Failure> {
-    let base = base(conn)?;
-    let first = numbers.first().copied().unwrap_or(0);
-    // With what is left of each.
-    let mut changed: Vec<(i64, i64, Option<Vec<u8>>)> = Vec::new();
-    {
-        let sql = "SELECT word, segment, documents FROM posting WHERE shard = ?1 AND level = ?2";
-        let mut statement = conn.prepare_cached(sql).map_err(failure)?;
-        let mut rows = statement.query([shard, level]).map_err(failure)?;
-        let mut documents = Vec::new();
-        while let Some(row) = rows.next().map_err(failure)? {
-            let list = row
-                .get_ref(2)
-                .and_then(|v| Ok(v.as_blob()?))
-                .map_err(failure)?;
-            let mut hit = false;
-            postings::decode(base, list, |no| {
-                hit = no >= first && numbers.binary_search(&no).is_ok();
-                !hit && no < last
-            })?;
-            if hit {
-                documents.clear();
-                postings::read(base, list, &mut documents)?;
-                documents.retain(|no| numbers.binary_search(no).is_err());
-                let mut left = None;
-                if !documents.is_empty() {
-                    postings::encode(base, &documents, left.get_or_insert_default());
-                }
-                changed.push((
-                    row.get(0).map_err(failure)?,
-                    row.get(1).map_err(failure)?,
-                    left,
-                ));
-            }
+    for segment in Segment::all(conn, shard)? {
+        if segment.first <= *last && segment.last >= *first {
+            blocks::strike(conn, &segment, documents)?;
+            joined::strike(conn, &segment, documents)?;
         }
-    }
-    let mut struck: HashMap<i64, HashSet<u64>> = HashMap::new();
-    for (word, segment, left) in changed {
-        match left {
-            Some(left) => {
-                let sql = "UPDATE posting SET documents = ?5 WHERE shard = ?1 AND level = ?2 AND word = ?3 AND segment = ?4";
-                run(conn, sql, params![shard, level, word, segment, left])?;
-            }
-            None => {
-                let sql = "DELETE FROM posting WHERE shard = ?1 AND level = ?2 AND word = ?3 AND segment = ?4";
-                run(conn, sql, [shard, level, word, segment])?;
-                let of = struck.entry(segment).or_default();
-                of.insert(word.cast_unsigned());
-            }
-        }
-    }
-    for (segment, words) in struck {
-        spellings::strike(conn, [shard, level, segment], &words)?;
     }
     Ok(())
 }

@@ -1,17 +1,20 @@
-//! Which documents hold a literal, by the postings of the words that it is part of.
+//! Which documents hold a literal, by the postings of the words that it is part of, and by its junctions.
 
 use filrouge_store::text_index::DocumentNo;
 use filrouge_types::Failure;
 use rusqlite::Connection;
 
+use super::files::Files;
+use super::joined;
+use super::junctions;
+use super::lexicon::{self, Place};
 use super::postings;
 use super::rows::all;
-use super::spellings;
-use super::words::{WordPart, each_word, number, parts};
-use crate::error::failure;
+use super::segments::Segment;
+use super::words::{WordPart, each_word, parts};
 
 /// What more words have tells too little: to read all their postings takes as long as to look through documents.
-const WORDS_MAX: usize = 4_096;
+const WORDS_MAX: usize = 1 << 14;
 /// So many documents are looked through as fast as another part is read.
 const FEW: usize = 32;
 
@@ -20,28 +23,31 @@ pub(super) struct Literal {
     parts: Vec<WordPart>,
     /// The parts as they stand in lists of words.
     pub(super) listed: Vec<Vec<u8>>,
-    /// The numbers of the words it is made of.
-    pub(super) whole: Vec<u64>,
+    /// The words it is made of.
+    pub(super) whole: Vec<WordPart>,
+    /// Where two of its words stand side by side.
+    pub(super) junctions: Vec<u16>,
 }
 
 impl Literal {
     pub(super) fn of(literal: &str) -> Self {
         let (parts, mut whole) = (parts(literal), Vec::new());
-        each_word(literal, &mut |word| whole.push(number(word)));
+        each_word(literal, &mut |word| whole.push(WordPart::whole(word)));
         Self {
             whole,
             listed: parts.iter().map(WordPart::listed).collect(),
             parts,
+            junctions: junctions::of_literal(literal),
         }
     }
 }
 
 /// The postings of a shard.
 pub(super) struct Postings<'a> {
+    pub(super) files: &'a Files,
     pub(super) conn: &'a Connection,
-    pub(super) base: u64,
     pub(super) shard: i64,
-    pub(super) levels: Vec<i64>,
+    pub(super) segments: Vec<Segment>,
 }
 
 impl Postings<'_> {
@@ -58,11 +64,20 @@ impl Postings<'_> {
         Ok(Some(found))
     }
 
-    /// The documents that have words with all parts of a literal, or some more; `None` when that cannot be told.
+    /// The documents that have words with all parts of a literal and all its junctions, or some more; `None` when that
+    /// cannot be told.
     fn literal(&self, literal: &Literal) -> Result<Option<Vec<DocumentNo>>, Failure> {
+        let mut kept: Option<Vec<DocumentNo>> = None;
+        for junction in &literal.junctions {
+            let mut list = Vec::new();
+            self.joined(*junction, &mut list)?;
+            match &mut kept {
+                None => kept = Some(list),
+                Some(kept) => postings::intersect(kept, &list),
+            }
+        }
         let mut words = self.words(literal)?;
         words.sort_unstable_by_key(Vec::len);
-        let mut kept: Option<Vec<DocumentNo>> = None;
         let mut list = Vec::new();
         for words in &words {
             match &mut kept {
@@ -73,7 +88,7 @@ impl Postings<'_> {
                     kept = Some(first);
                 }
                 // To read what the words have takes longer than to look through what is left.
-                Some(kept) if kept.len() <= FEW || words.len() > kept.len() => break,
+                Some(kept) if kept.len() <= FEW || words.len() / 4 > kept.len() => break,
                 Some(kept) => {
                     list.clear();
                     self.read(words, &mut list)?;
@@ -84,15 +99,18 @@ impl Postings<'_> {
         Ok(kept)
     }
 
-    /// Of each part the numbers of the words that have it.
-    fn words(&self, literal: &Literal) -> Result<Vec<Vec<u64>>, Failure> {
+    /// Of each part the places of the words that have it.
+    fn words(&self, literal: &Literal) -> Result<Vec<Vec<Place>>, Failure> {
         let (whole, within): (Vec<&WordPart>, _) = literal.parts.iter().partition(|p| p.is_word());
-        let mut words: Vec<Vec<u64>> = whole.iter().map(|p| vec![number(&p.text)]).collect();
+        let mut words = Vec::with_capacity(literal.parts.len());
+        for part in whole {
+            words.push(lexicon::of_word(self.conn, &self.segments, part)?);
+        }
         if !within.is_empty() {
-            words.extend(spellings::with(
+            words.extend(lexicon::with(
+                self.files,
                 self.conn,
-                self.shard,
-                &self.levels,
+                &self.segments,
                 &within,
             )?);
         }
@@ -100,29 +118,26 @@ impl Postings<'_> {
     }
 
     /// Puts the documents of these words into `documents`, in order.
-    fn read(&self, words: &[u64], documents: &mut Vec<DocumentNo>) -> Result<(), Failure> {
-        let sql = "SELECT documents FROM posting WHERE shard = ?1 AND level = ?2 AND word = ?3";
-        let mut statement = self.conn.prepare_cached(sql).map_err(failure)?;
-        for level in &self.levels {
-            for word in words {
-                let key = [self.shard, *level, word.cast_signed()];
-                let mut rows = statement.query(key).map_err(failure)?;
-                while let Some(row) = rows.next().map_err(failure)? {
-                    let list = row.get_ref(0).and_then(|v| Ok(v.as_blob()?));
-                    postings::read(self.base, list.map_err(failure)?, documents)?;
-                }
-            }
+    fn read(&self, words: &[Place], documents: &mut Vec<DocumentNo>) -> Result<(), Failure> {
+        lexicon::read(self.conn, &self.segments, words, documents)
+    }
+
+    /// Puts the documents that may have a junction into `documents`, in order.
+    fn joined(&self, junction: u16, documents: &mut Vec<DocumentNo>) -> Result<(), Failure> {
+        for segment in &self.segments {
+            joined::read(self.conn, segment, junction, documents)?;
         }
         postings::settle(documents);
         Ok(())
     }
 
     /// The documents that have all of these words.
-    pub(super) fn all_of(&self, words: &[u64]) -> Result<Vec<DocumentNo>, Failure> {
+    pub(super) fn all_of(&self, words: &[&WordPart]) -> Result<Vec<DocumentNo>, Failure> {
         let (mut kept, mut list) = (Vec::new(), Vec::new());
         for (at, word) in words.iter().enumerate() {
             list.clear();
-            self.read(&[*word], &mut list)?;
+            let places = lexicon::of_word(self.conn, &self.segments, word)?;
+            self.read(&places, &mut list)?;
             match at {
                 0 => std::mem::swap(&mut kept, &mut list),
                 _ => postings::intersect(&mut kept, &list),

@@ -14,11 +14,7 @@ const BITS: u8 = 1;
 pub(super) fn encode(base: u64, numbers: &[u64], out: &mut Vec<u8>) {
     let begin = out.len();
     out.push(DISTANCES);
-    let mut before = base;
-    for number in numbers {
-        leb(number.wrapping_sub(before), out);
-        before = *number;
-    }
+    distances(base, numbers, out);
     let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
         return;
     };
@@ -40,6 +36,15 @@ pub(super) fn encode(base: u64, numbers: &[u64], out: &mut Vec<u8>) {
     }
 }
 
+/// Puts the distances of ascending numbers from `base` on behind what is in `out`.
+pub(super) fn distances(base: u64, numbers: &[u64], out: &mut Vec<u8>) {
+    let mut before = base;
+    for number in numbers {
+        leb(number.wrapping_sub(before), out);
+        before = *number;
+    }
+}
+
 fn leb(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push((number & 0x7F) as u8 | 0x80);
@@ -55,14 +60,14 @@ pub(super) fn decode(
     mut each: impl FnMut(u64) -> bool,
 ) -> Result<(), Failure> {
     match list.split_first() {
-        Some((&DISTANCES, list)) => distances(base, list, each),
+        Some((&DISTANCES, list)) => each_distance(base, list, each),
         Some((&BITS, list)) => {
             // The first number ends with the first byte that has no eighth bit.
             let end = list.iter().position(|byte| *byte < 0x80);
             let split = end.and_then(|end| list.split_at_checked(end + 1));
             let (start, bits) = split.ok_or_else(|| malformed("posting"))?;
             let mut first = base;
-            distances(base, start, |number| {
+            each_distance(base, start, |number| {
                 first = number;
                 true
             })?;
@@ -84,7 +89,12 @@ pub(super) fn decode(
     }
 }
 
-fn distances(base: u64, list: &[u8], mut each: impl FnMut(u64) -> bool) -> Result<(), Failure> {
+/// Shows `each` the numbers of distances until it says no.
+pub(super) fn each_distance(
+    base: u64,
+    list: &[u8],
+    mut each: impl FnMut(u64) -> bool,
+) -> Result<(), Failure> {
     let (mut number, mut distance, mut shift) = (base, 0_u64, 0_u32);
     for byte in list {
         if *byte < 0x80 && shift == 0 {
@@ -112,6 +122,14 @@ fn distances(base: u64, list: &[u8], mut each: impl FnMut(u64) -> bool) -> Resul
 /// Puts the numbers of a list behind what is in `out`.
 pub(super) fn read(base: u64, list: &[u8], out: &mut Vec<u64>) -> Result<(), Failure> {
     decode(base, list, |number| {
+        out.push(number);
+        true
+    })
+}
+
+/// Puts the numbers of distances behind what is in `out`.
+pub(super) fn read_distances(base: u64, list: &[u8], out: &mut Vec<u64>) -> Result<(), Failure> {
+    each_distance(base, list, |number| {
         out.push(number);
         true
     })

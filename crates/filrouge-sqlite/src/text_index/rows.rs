@@ -4,7 +4,7 @@ use filrouge_store::text_index::{IndexedSession, SessionEntry, Shard};
 use filrouge_types::Failure;
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 
-use crate::error::{failure, malformed};
+use crate::error::failure;
 
 pub(super) fn run(conn: &Connection, sql: &str, values: impl Params) -> Result<usize, Failure> {
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
@@ -30,15 +30,6 @@ pub(super) fn one<T>(
 ) -> Result<Option<T>, Failure> {
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
     statement.query_row(values, of).optional().map_err(failure)
-}
-
-/// The number below which no document's or session's is; lists of documents count from it.
-pub(super) fn base(conn: &Connection) -> Result<u64, Failure> {
-    let base = one(conn, "SELECT base FROM state", [], |row| {
-        row.get::<_, i64>(0)
-    })?;
-    base.map(i64::cast_unsigned)
-        .ok_or_else(|| malformed("state"))
 }
 
 /// A shard's number.

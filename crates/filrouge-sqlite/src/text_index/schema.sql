@@ -3,7 +3,6 @@ CREATE TABLE state (
     position BLOB,
     forgotten INTEGER NOT NULL,
     erasing INTEGER NOT NULL DEFAULT 0,
-    base INTEGER NOT NULL,
     last_shard INTEGER NOT NULL DEFAULT 0,
     last_session INTEGER NOT NULL,
     last_document INTEGER NOT NULL,
@@ -56,6 +55,7 @@ CREATE TABLE pending (
     document INTEGER NOT NULL,
     size INTEGER NOT NULL,
     words BLOB NOT NULL,
+    junctions BLOB NOT NULL,
     PRIMARY KEY (shard, document)
 ) WITHOUT ROWID;
 CREATE TABLE gone (
@@ -74,25 +74,37 @@ CREATE TABLE segment (
     last INTEGER NOT NULL,
     documents INTEGER NOT NULL,
     target INTEGER,
-    done INTEGER,
+    made INTEGER NOT NULL DEFAULT 1,
     removal INTEGER NOT NULL
 );
 CREATE INDEX segment_shard ON segment (shard, level);
-CREATE TABLE posting (
-    shard INTEGER NOT NULL,
-    level INTEGER NOT NULL,
-    word INTEGER NOT NULL,
-    segment INTEGER NOT NULL,
-    documents BLOB NOT NULL,
-    PRIMARY KEY (shard, level, word, segment)
-) WITHOUT ROWID;
 CREATE TABLE spelling (
     shard INTEGER NOT NULL,
-    level INTEGER NOT NULL,
     segment INTEGER NOT NULL,
     first INTEGER NOT NULL,
     words BLOB NOT NULL,
-    PRIMARY KEY (shard, level, segment, first)
+    PRIMARY KEY (shard, segment, first)
+) WITHOUT ROWID;
+CREATE TABLE posting (
+    shard INTEGER NOT NULL,
+    segment INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    lists BLOB NOT NULL,
+    PRIMARY KEY (shard, segment, first)
+) WITHOUT ROWID;
+CREATE TABLE long_posting (
+    shard INTEGER NOT NULL,
+    segment INTEGER NOT NULL,
+    word INTEGER NOT NULL,
+    documents BLOB NOT NULL,
+    PRIMARY KEY (shard, segment, word)
+) WITHOUT ROWID;
+CREATE TABLE junction (
+    shard INTEGER NOT NULL,
+    segment INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    pairs BLOB NOT NULL,
+    PRIMARY KEY (shard, segment, first)
 ) WITHOUT ROWID;
 CREATE TABLE embedder (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, documents INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE vector (

@@ -2,22 +2,55 @@
 
 use filrouge_store::text_index::DocumentNo;
 use filrouge_types::Failure;
-use rusqlite::params;
+use rusqlite::{Connection, Row};
 
 use super::apply::Change;
+use super::blocks::Writer;
 use super::builder::Builder;
-use super::postings;
-use super::rows::run;
+use super::joined;
+use super::junctions;
+use super::rows::{all, run};
 use super::spellings;
 use crate::error::failure;
+
+/// A set of postings of one shard.
+pub(super) struct Segment {
+    pub(super) shard: i64,
+    pub(super) id: i64,
+    /// The least and the greatest document that it was made of.
+    pub(super) first: DocumentNo,
+    pub(super) last: DocumentNo,
+    /// Whether nothing is moved into it or out of it.
+    pub(super) settled: bool,
+}
+
+impl Segment {
+    /// The columns that [`Self::of_row`] reads.
+    pub(super) const COLUMNS: &str = "id, shard, first, last, made AND target IS NULL";
+
+    pub(super) fn of_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            shard: row.get(1)?,
+            first: row.get::<_, i64>(2)?.cast_unsigned(),
+            last: row.get::<_, i64>(3)?.cast_unsigned(),
+            settled: row.get(4)?,
+        })
+    }
+
+    /// All of a shard, also those that are being made.
+    pub(super) fn all(conn: &Connection, shard: i64) -> Result<Vec<Self>, Failure> {
+        let sql = format!("SELECT {} FROM segment WHERE shard = ?1", Self::COLUMNS);
+        all(conn, &sql, [shard], Self::of_row)
+    }
+}
 
 impl Change<'_> {
     /// Puts the documents of a shard that wait into postings.
     pub(super) fn flush(&mut self, shard: i64) -> Result<(), Failure> {
         let mut builder = Builder::default();
         {
-            let sql =
-                "SELECT document, size, words FROM pending WHERE shard = ?1 ORDER BY document";
+            let sql = "SELECT document, size, words, junctions FROM pending WHERE shard = ?1 ORDER BY document";
             let mut statement = self.conn.prepare_cached(sql).map_err(failure)?;
             let mut rows = statement.query([shard]).map_err(failure)?;
             while let Some(row) = rows.next().map_err(failure)? {
@@ -26,7 +59,9 @@ impl Change<'_> {
                 let list = row.get_ref(2).and_then(|v| Ok(v.as_blob()?));
                 let size = usize::try_from(size).unwrap_or(0);
                 let words = spellings::read(list.map_err(failure)?);
-                builder.add_words(no.cast_unsigned(), words, size);
+                let joined = row.get_ref(3).and_then(|v| Ok(v.as_blob()?));
+                let joined = junctions::unpacked(joined.map_err(failure)?);
+                builder.add_words(no.cast_unsigned(), words, joined, size);
             }
         }
         run(self.conn, "DELETE FROM pending WHERE shard = ?1", [shard])?;
@@ -45,18 +80,23 @@ impl Change<'_> {
         // What this change itself has removed may be in it: that is not in the shard's row yet.
         let sql = "INSERT INTO segment (id, shard, level, first, last, documents, removal)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, coalesce((SELECT removals FROM shard WHERE id = ?2), 0))";
-        let [first, last] = [first, last].map(DocumentNo::cast_signed);
-        run(self.conn, sql, [segment, shard, level, first, last, count])?;
-        spellings::put(self.conn, [shard, level, segment], &builder.spelled())?;
-        let sql = "INSERT INTO posting (shard, level, word, segment, documents) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let mut statement = self.conn.prepare_cached(sql).map_err(failure)?;
-        let mut list = Vec::new();
-        builder.finish(|word, documents| {
-            list.clear();
-            postings::encode(self.base, documents, &mut list);
-            let row = params![shard, level, word.cast_signed(), segment, list];
-            statement.execute(row).map(|_| ()).map_err(failure)
-        })
+        let row = [first, last].map(DocumentNo::cast_signed);
+        run(
+            self.conn,
+            sql,
+            [segment, shard, level, row[0], row[1], count],
+        )?;
+        let of = Segment {
+            shard,
+            id: segment,
+            first,
+            last,
+            settled: true,
+        };
+        joined::put(self.conn, &of, builder.joined().into_iter())?;
+        let mut writer = Writer::new(self.conn, &of);
+        builder.finish(|number, word, documents| writer.add(number, word, documents))?;
+        writer.finish()
     }
 }
 

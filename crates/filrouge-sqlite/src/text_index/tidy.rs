@@ -1,41 +1,38 @@
 //! Small steps that keep questions fast: what waits goes into postings, and small postings into larger ones.
 //!
-//! Eight segments of a level become one of the next. Word by word: what a step has taken out of the eight stands in the
-//! one, in one transaction, so that whoever asks finds each document in one of them, and a step that was cut short is
+//! Eight segments of a level become one of the next. Some words or junctions after the other: what a step has taken out of
+//! the eight stands in the one, in one transaction, so that whoever asks finds each document in one of them, and a step that was cut short is
 //! taken again. Documents that are gone are left behind.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
 
+use filrouge_store::text_index::DocumentNo;
 use filrouge_types::Failure;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use super::apply::Change;
+use super::blocks::{self, Entry, List, Writer};
+use super::joined;
+use super::junctions::BUCKETS;
 use super::postings;
-use super::rows::{all, base, one, run};
-use super::spellings;
-use crate::error::failure;
+use super::rows::{all, one, run};
+use super::segments::Segment;
 
 /// What waits is put into postings from here on…
 const READY_DOCUMENTS: i64 = 32;
 const READY_TEXT: i64 = 128 << 10;
 /// …and so many segments of one level become one.
 const SEGMENTS: i64 = 8;
-/// A step takes at most so many rows and bytes, and stops after this time.
-const STEP_ROWS: usize = 4096;
-const STEP_BYTES: usize = 1 << 20;
-const STEP_TIME: Duration = Duration::from_millis(15);
+/// A step takes about so many blocks of words, or pairs of junctions and documents.
+const BLOCKS: usize = 16;
+const PAIRS: u64 = 1 << 15;
 
 /// A merge that has begun.
 struct Merge {
-    base: u64,
-    target: i64,
-    shard: i64,
-    to: i64,
-    done: i64,
-    /// The level of what is merged.
-    from: i64,
-    sources: Vec<i64>,
+    into: Segment,
+    /// How many documents it is made of.
+    documents: u64,
+    sources: Vec<Segment>,
 }
 
 /// Does one step; whether there may be more.
@@ -58,25 +55,20 @@ pub(super) fn step(conn: &Connection) -> Result<bool, Failure> {
 }
 
 fn begun(conn: &Connection) -> Result<Option<Merge>, Failure> {
-    let sql = "SELECT id, shard, level, done FROM segment WHERE done IS NOT NULL LIMIT 1";
-    let found = one(conn, sql, [], |row| {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+    let columns = Segment::COLUMNS;
+    let sql = format!("SELECT {columns}, documents FROM segment WHERE made = 0 LIMIT 1");
+    let begun = one(conn, &sql, [], |row| {
+        Ok((Segment::of_row(row)?, row.get::<_, i64>(5)?))
     })?;
-    let Some((target, shard, to, done)) = found else {
+    let Some((into, documents)) = begun else {
         return Ok(None);
     };
-    let sql = "SELECT id, level FROM segment WHERE target = ?1 AND shard = ?2";
-    let sources: Vec<(i64, i64)> = all(conn, sql, [target, shard], |row| {
-        Ok((row.get(0)?, row.get(1)?))
-    })?;
+    let sql = format!("SELECT {columns} FROM segment WHERE shard = ?1 AND target = ?2");
+    let sources = all(conn, &sql, [into.shard, into.id], Segment::of_row)?;
     Ok(Some(Merge {
-        base: base(conn)?,
-        target,
-        shard,
-        to,
-        done,
-        from: sources.first().map_or(to, |s| s.1),
-        sources: sources.into_iter().map(|s| s.0).collect(),
+        into,
+        documents: documents.cast_unsigned(),
+        sources,
     }))
 }
 
@@ -85,13 +77,13 @@ fn begin(conn: &Connection) -> Result<Option<Merge>, Failure> {
     let sql =
         "SELECT shard, level FROM segment GROUP BY shard, level HAVING count(*) >= ?1 LIMIT 1";
     let many = one(conn, sql, [SEGMENTS], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let (shard, from, to, sources) = match many {
+    let (shard, level, sources) = match many {
         Some((shard, level)) => {
             let sql = "SELECT id FROM segment WHERE shard = ?1 AND level = ?2 ORDER BY id LIMIT ?3";
             let sources = all(conn, sql, [shard, level, SEGMENTS], |row| {
                 row.get::<_, i64>(0)
             })?;
-            (shard, level, level + 1, sources)
+            (shard, level + 1, sources)
         }
         None => {
             // Only what it was not made without already: else it would be made again and again.
@@ -103,7 +95,7 @@ fn begin(conn: &Connection) -> Result<Option<Merge>, Failure> {
             let Some((segment, shard, level)) = hollow else {
                 return Ok(None);
             };
-            (shard, level, level, vec![segment])
+            (shard, level, vec![segment])
         }
     };
     run(conn, "UPDATE state SET last_segment = last_segment + 1", [])?;
@@ -116,131 +108,140 @@ fn begin(conn: &Connection) -> Result<Option<Merge>, Failure> {
             [*source, target],
         )?;
     }
-    let sql = "INSERT INTO segment (id, shard, level, first, last, documents, done, removal)
-        SELECT ?1, ?2, ?3, min(first), max(last), sum(documents), -1, (SELECT removals FROM shard WHERE id = ?2)
+    let sql = "INSERT INTO segment (id, shard, level, first, last, documents, made, removal)
+        SELECT ?1, ?2, ?3, min(first), max(last), sum(documents), 0, (SELECT removals FROM shard WHERE id = ?2)
         FROM segment WHERE target = ?1 AND shard = ?2";
-    run(conn, sql, [target, shard, to])?;
-    let done = -1;
-    Ok(Some(Merge {
-        base: base(conn)?,
-        target,
-        shard,
-        to,
-        done,
-        from,
-        sources,
-    }))
+    run(conn, sql, [target, shard, level])?;
+    begun(conn)
 }
-
-type Taken = Vec<(i64, Vec<i64>, Vec<u64>)>;
 
 impl Merge {
     fn step(&self, conn: &Connection) -> Result<(), Failure> {
-        let sql = "SELECT document FROM gone WHERE shard = ?1
-            AND document BETWEEN (SELECT first FROM segment WHERE id = ?2) AND (SELECT last FROM segment WHERE id = ?2)";
-        let gone = all(conn, sql, [self.shard, self.target], |row| {
+        let gone = self.gone(conn)?;
+        if self.words(conn, &gone)? || self.junctions(conn, &gone)? {
+            return Ok(());
+        }
+        self.end(conn)
+    }
+
+    /// The documents that are left behind.
+    fn gone(&self, conn: &Connection) -> Result<HashSet<u64>, Failure> {
+        let sql = "SELECT document FROM gone WHERE shard = ?1 AND document BETWEEN ?2 AND ?3";
+        let [first, last] = [self.into.first, self.into.last].map(DocumentNo::cast_signed);
+        let gone = all(conn, sql, [self.into.shard, first, last], |row| {
             row.get::<_, i64>(0)
         })?;
-        let gone: HashSet<u64> = gone.into_iter().map(i64::cast_unsigned).collect();
-        let (taken, more) = self.taken(conn)?;
-        let mut delete = conn
-            .prepare_cached(
-                "DELETE FROM posting WHERE shard = ?1 AND level = ?2 AND word = ?3 AND segment = ?4",
-            )
-            .map_err(failure)?;
-        let mut insert = conn
-            .prepare_cached("INSERT INTO posting (shard, level, word, segment, documents) VALUES (?1, ?2, ?3, ?4, ?5)")
-            .map_err(failure)?;
-        let mut list = Vec::new();
-        let mut left = HashSet::new();
-        for (word, segments, mut documents) in taken {
-            for segment in segments {
-                delete
-                    .execute([self.shard, self.from, word, segment])
-                    .map_err(failure)?;
+        Ok(gone.into_iter().map(i64::cast_unsigned).collect())
+    }
+
+    /// Moves the next words; whether there were some.
+    fn words(&self, conn: &Connection, gone: &HashSet<u64>) -> Result<bool, Failure> {
+        let mut loaded = Vec::with_capacity(self.sources.len());
+        for source in &self.sources {
+            let most = BLOCKS / self.sources.len().max(1) + 1;
+            loaded.push((source, blocks::load(conn, source, most + 1)?, most));
+        }
+        let (mut words, mut bound) = (Vec::new(), u64::MAX);
+        for (source, blocks, most) in &mut loaded {
+            // Of a source that has more, words up to those in front of the rest.
+            if blocks.len() > *most
+                && let Some(next) = blocks.pop()
+            {
+                bound = bound.min(next.first.cast_unsigned());
             }
-            postings::settle(&mut documents);
+            for block in blocks.iter() {
+                blocks::delete(conn, source, block.first)?;
+                for entry in block.entries()? {
+                    words.push((entry, *source));
+                }
+            }
+        }
+        if words.is_empty() {
+            return Ok(false);
+        }
+        words.sort_by(|(a, _), (b, _)| (a.number, a.word).cmp(&(b.number, b.word)));
+        let split = words.partition_point(|(entry, _)| entry.number < bound);
+        let (taken, left) = words.split_at(split);
+        self.put(conn, taken, gone)?;
+        for source in &self.sources {
+            let mut back = Writer::new(conn, source);
+            for (entry, _) in left.iter().filter(|(_, of)| of.id == source.id) {
+                back.keep(entry.number, entry.word, entry.list)?;
+            }
+            back.finish()?;
+        }
+        Ok(true)
+    }
+
+    /// Writes words, in order, with all that their segments have of each.
+    fn put(
+        &self,
+        conn: &Connection,
+        taken: &[(Entry<'_>, &Segment)],
+        gone: &HashSet<u64>,
+    ) -> Result<(), Failure> {
+        let mut writer = Writer::new(conn, &self.into);
+        let mut documents = Vec::new();
+        for same in taken.chunk_by(|(a, _), (b, _)| a.number == b.number) {
+            documents.clear();
+            let mut long = Vec::new();
+            for (entry, source) in same {
+                match entry.list {
+                    List::Short(list) => {
+                        postings::read_distances(source.first, list, &mut documents)?;
+                    }
+                    // Words that share a number share it.
+                    List::Long if long.contains(&source.id) => {}
+                    List::Long => {
+                        blocks::long(conn, source, entry.number, &mut documents)?;
+                        blocks::delete_long(conn, source, entry.number)?;
+                        long.push(source.id);
+                    }
+                }
+            }
+            documents.sort_unstable();
+            documents.dedup();
             if !gone.is_empty() {
                 documents.retain(|no| !gone.contains(no));
             }
-            if !documents.is_empty() {
-                left.insert(word.cast_unsigned());
-                list.clear();
-                postings::encode(self.base, &documents, &mut list);
-                insert
-                    .execute(params![self.shard, self.to, word, self.target, list])
-                    .map_err(failure)?;
-            }
-        }
-        self.spell(conn, more.unwrap_or(i64::MAX), &left)?;
-        match more {
-            Some(done) => run(
-                conn,
-                "UPDATE segment SET done = ?2 WHERE id = ?1",
-                [self.target, done],
-            )
-            .map(|_| ()),
-            None => self.end(conn),
-        }
-    }
-
-    /// Moves the spellings of words up to the number `last`, of which those in `left` still have postings.
-    fn spell(&self, conn: &Connection, last: i64, left: &HashSet<u64>) -> Result<(), Failure> {
-        let mut words = Vec::new();
-        for source in &self.sources {
-            spellings::take(conn, [self.shard, self.from, *source], last, &mut words)?;
-        }
-        words.retain(|(number, _)| left.contains(number));
-        words.sort_unstable();
-        words.dedup();
-        spellings::put(conn, [self.shard, self.to, self.target], &words)
-    }
-
-    /// The next words with the segments that have them and all their documents, and up to which word; nothing when it
-    /// is up to the end.
-    fn taken(&self, conn: &Connection) -> Result<(Taken, Option<i64>), Failure> {
-        let begun = Instant::now();
-        let sql = "SELECT word, segment, documents FROM posting WHERE shard = ?1 AND level = ?2 AND word > ?3
-            ORDER BY word, segment";
-        let mut statement = conn.prepare_cached(sql).map_err(failure)?;
-        let mut rows = statement
-            .query([self.shard, self.from, self.done])
-            .map_err(failure)?;
-        let mut taken: Taken = Vec::new();
-        let (mut count, mut bytes, mut at) = (0, 0, self.done);
-        while let Some(row) = rows.next().map_err(failure)? {
-            let word: i64 = row.get(0).map_err(failure)?;
-            let full = count >= STEP_ROWS || bytes >= STEP_BYTES || begun.elapsed() >= STEP_TIME;
-            if word != at && count > 0 && full {
-                return Ok((taken, Some(at)));
-            }
-            (at, count) = (word, count + 1);
-            let segment: i64 = row.get(1).map_err(failure)?;
-            if !self.sources.contains(&segment) {
+            if documents.is_empty() {
                 continue;
             }
-            let list = row
-                .get_ref(2)
-                .and_then(|v| Ok(v.as_blob()?))
-                .map_err(failure)?;
-            bytes += list.len();
-            match taken.last_mut() {
-                Some((last, segments, documents)) if *last == word => {
-                    segments.push(segment);
-                    postings::read(self.base, list, documents)?;
-                }
-                _ => {
-                    let mut documents = Vec::new();
-                    postings::read(self.base, list, &mut documents)?;
-                    taken.push((word, vec![segment], documents));
+            for word in same.chunk_by(|(a, _), (b, _)| a.word == b.word) {
+                if let Some((entry, _)) = word.first() {
+                    writer.add(entry.number, entry.word, &documents)?;
                 }
             }
         }
-        Ok((taken, None))
+        writer.finish()
+    }
+
+    /// Moves the next junctions; whether there were some.
+    fn junctions(&self, conn: &Connection, gone: &HashSet<u64>) -> Result<bool, Failure> {
+        let mut least: Option<u16> = None;
+        for source in &self.sources {
+            if let Some(own) = joined::least(conn, source)? {
+                least = Some(least.map_or(own, |other| other.min(own)));
+            }
+        }
+        let Some(least) = least else {
+            return Ok(false);
+        };
+        // A document has some hundreds.
+        let of_each = self.documents * 512 / BUCKETS;
+        let end = u64::from(least) + (PAIRS / of_each.max(1)).max(1);
+        let mut pairs = Vec::new();
+        for source in &self.sources {
+            joined::take(conn, source, end, &mut pairs)?;
+        }
+        pairs.sort_unstable();
+        pairs.retain(|(_, document)| !gone.contains(document));
+        joined::put(conn, &self.into, pairs.into_iter())?;
+        Ok(true)
     }
 
     fn end(&self, conn: &Connection) -> Result<(), Failure> {
-        let both = [self.shard, self.target];
+        let both = [self.into.shard, self.into.id];
         run(
             conn,
             "DELETE FROM segment WHERE shard = ?1 AND target = ?2",
@@ -253,8 +254,7 @@ impl Merge {
             AND NOT EXISTS (SELECT 1 FROM segment s WHERE s.shard = ?1 AND s.removal < gone.removal
                 AND gone.document BETWEEN s.first AND s.last)";
         let purged = i64::try_from(run(conn, sql, both)?).unwrap_or(0);
-        let sql =
-            "UPDATE segment SET documents = max(documents - ?2, 0), done = NULL WHERE id = ?1";
-        run(conn, sql, [self.target, purged]).map(|_| ())
+        let sql = "UPDATE segment SET documents = max(documents - ?2, 0), made = 1 WHERE id = ?1";
+        run(conn, sql, [self.into.id, purged]).map(|_| ())
     }
 }

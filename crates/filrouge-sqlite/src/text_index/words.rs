@@ -14,8 +14,9 @@ const WORD: usize = 64;
 /// whole in one of them.
 const COMMON: usize = 16;
 
+/// What characters of a run are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Class {
+pub(super) enum Class {
     Space,
     Letters,
     Signs,
@@ -35,7 +36,7 @@ fn class(c: char) -> Class {
 }
 
 /// Shows `each` the longest runs of a class, with where they stand; white space is none.
-fn each_run(text: &str, each: &mut impl FnMut(Class, Range<usize>)) {
+pub(super) fn each_run(text: &str, each: &mut impl FnMut(Class, Range<usize>)) {
     let (mut start, mut now) = (0, Class::Space);
     for (at, c) in text.char_indices() {
         let next = class(c);
@@ -120,6 +121,11 @@ impl WordPart {
             begins,
             ends,
         }
+    }
+
+    /// A word.
+    pub(super) fn whole(word: &str) -> Self {
+        Self::new(word, true, true)
     }
 
     /// Whether it is all of the word.

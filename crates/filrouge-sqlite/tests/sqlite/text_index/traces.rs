@@ -1,6 +1,5 @@
 //! No page of any file holds a trace of what was forgotten.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use filrouge_store::contract::text_index::{
@@ -9,6 +8,7 @@ use filrouge_store::contract::text_index::{
 use filrouge_store::text_index::{Gone, IndexUpdate, Reach, TextIndex};
 use rusqlite::Connection;
 
+use super::decoded::{Decoded, decoded};
 use super::on;
 
 const SECRET: &str = "xylophonequartz";
@@ -39,68 +39,6 @@ fn told(path: &Path, word: &str) -> bool {
         });
         holds(&bytes, word) || unpacked.any(|text| holds(&text, word))
     })
-}
-
-fn distance(list: &mut &[u8]) -> u64 {
-    let (mut distance, mut shift) = (0, 0);
-    loop {
-        let (byte, rest) = list.split_first().unwrap();
-        *list = rest;
-        distance |= u64::from(byte & 0x7F) << shift;
-        shift += 7;
-        if *byte < 0x80 {
-            return distance;
-        }
-    }
-}
-
-/// All numbers of documents that any posting has, and all words of which there are any, of which each is spelled where it
-/// has a posting and nowhere else.
-fn posted(path: &Path) -> (Vec<u64>, Vec<String>) {
-    let raw = Connection::open(path).unwrap();
-    let base = raw.query_row("SELECT base FROM state", [], |row| row.get::<_, i64>(0));
-    let base = base.unwrap().cast_unsigned();
-    let mut statement = raw
-        .prepare("SELECT segment, documents FROM posting")
-        .unwrap();
-    let rows = statement.query_map([], |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
-    });
-    let (mut numbers, mut postings) = (Vec::new(), BTreeMap::<i64, usize>::new());
-    for row in rows.unwrap() {
-        let (segment, list) = row.unwrap();
-        *postings.entry(segment).or_default() += 1;
-        let (form, mut list) = list.split_first().unwrap();
-        let mut number = base + distance(&mut list);
-        numbers.push(number);
-        match form {
-            0 => {
-                while !list.is_empty() {
-                    number += distance(&mut list);
-                    numbers.push(number);
-                }
-            }
-            1 => {
-                let bits = (0..list.len() * 8).filter(|bit| list[bit / 8] >> (bit % 8) & 1 == 1);
-                numbers.extend(bits.map(|bit| number + bit as u64));
-            }
-            form => panic!("a list of form {form}"),
-        }
-    }
-    let mut statement = raw.prepare("SELECT segment, words FROM spelling").unwrap();
-    let rows = statement.query_map([], |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
-    });
-    let (mut words, mut spelled) = (Vec::new(), BTreeMap::<i64, usize>::new());
-    for row in rows.unwrap() {
-        let (segment, list) = row.unwrap();
-        let list = String::from_utf8(list).unwrap();
-        let list = list.strip_prefix('\n').unwrap().lines();
-        words.extend(list.clone().map(str::to_owned));
-        *spelled.entry(segment).or_default() += list.count();
-    }
-    assert_eq!(spelled, postings);
-    (numbers, words)
 }
 
 #[test]
@@ -169,10 +107,10 @@ fn nothing_is_left_of_what_was_forgotten() {
             .find(|f| f.to_string_lossy().ends_with("-wal"));
         let wal = wal.map(|wal| std::fs::read(wal).unwrap());
         assert!(!wal.is_some_and(|wal| holds(&wal, SECRET)));
-        let (numbers, held) = posted(&path);
+        let Decoded { numbers, words } = decoded(&path);
         assert!(!numbers.is_empty());
         assert_eq!(numbers.iter().find(|no| gone.contains(no)), None);
-        let left = held.iter().find(|word| word.contains(SECRET));
+        let left = words.iter().find(|word| word.contains(SECRET));
         assert_eq!(left, None);
         let raw = Connection::open(&path).unwrap();
         for (table, column) in [
@@ -214,8 +152,8 @@ fn a_session_that_went_before_it_was_forgotten() {
         .unwrap();
     assert_eq!(index.forget(b"r", "s").unwrap(), 0);
     assert!(!told(&path, SECRET));
-    let (numbers, held) = posted(&path);
-    assert!(!held.iter().any(|word| word.contains(SECRET)));
+    let Decoded { numbers, words } = decoded(&path);
+    assert!(!words.iter().any(|word| word.contains(SECRET)));
     assert_eq!(numbers.iter().max(), numbers.iter().min());
 }
 

@@ -1,0 +1,141 @@
+//! What the postings of an index hold, decoded from its tables as docs/format.md says, without the code that wrote them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rusqlite::Connection;
+
+/// Every number of a document in any list or set, and every word that is spelled.
+pub(super) struct Decoded {
+    pub(super) numbers: Vec<u64>,
+    pub(super) words: Vec<String>,
+}
+
+fn distance(list: &mut &[u8]) -> u64 {
+    let (mut distance, mut shift) = (0, 0);
+    loop {
+        let (byte, rest) = list.split_first().unwrap();
+        *list = rest;
+        distance |= u64::from(byte & 0x7F) << shift;
+        shift += 7;
+        if *byte < 0x80 {
+            return distance;
+        }
+    }
+}
+
+fn distances(mut number: u64, mut list: &[u8], numbers: &mut Vec<u64>) {
+    while !list.is_empty() {
+        number += distance(&mut list);
+        numbers.push(number);
+    }
+}
+
+fn long_list(first: u64, list: &[u8], numbers: &mut Vec<u64>) {
+    let (form, mut list) = list.split_first().unwrap();
+    match form {
+        0 => distances(first, list, numbers),
+        1 => {
+            let from = first + distance(&mut list);
+            let bits = (0..list.len() * 8).filter(|bit| list[bit / 8] >> (bit % 8) & 1 == 1);
+            numbers.extend(bits.map(|bit| from + bit as u64));
+        }
+        form => panic!("a list of form {form}"),
+    }
+}
+
+/// The numbers of a set.
+fn set(mut number: u64, set: &[u8]) -> Vec<u64> {
+    let count = u16::from_le_bytes([set[1], set[2]]);
+    let mut bits = (0..(set.len() - 3) * 8).map(|at| set[3 + at / 8] >> (at % 8) & 1 == 1);
+    let mut numbers = vec![number];
+    for _ in 1..count {
+        let mut take = |count: u8| {
+            (0..count).fold(0_u64, |all, at| all | u64::from(bits.next().unwrap()) << at)
+        };
+        let mut ones = 0;
+        while ones < 32 && take(1) == 1 {
+            ones += 1;
+        }
+        let distance = match ones {
+            32 => take(64),
+            ones => ones << set[0] | take(set[0]),
+        };
+        number += distance + 1;
+        numbers.push(number);
+    }
+    numbers
+}
+
+/// Decodes all; each word has documents, each long list a word, each number lies within its segment.
+pub(super) fn decoded(path: &Path) -> Decoded {
+    let raw = Connection::open(path).unwrap();
+    let rows = |sql: &str| {
+        let mut statement = raw.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| {
+            let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
+            Ok((number(0)?, number(1)?, number(2)?, number(3)?, row.get(4)?))
+        });
+        let rows: Vec<(u64, u64, u64, u64, Vec<u8>)> = rows.unwrap().map(Result::unwrap).collect();
+        rows
+    };
+    let (mut all, mut words) = (Vec::new(), Vec::new());
+    let mut long = BTreeSet::new();
+    let of = "JOIN segment g ON g.shard = t.shard AND g.id = t.segment";
+    let sql = format!("SELECT g.id, g.first, g.last, t.word, t.documents FROM long_posting t {of}");
+    for (segment, first, last, word, list) in rows(&sql) {
+        let mut numbers = Vec::new();
+        long_list(first, &list, &mut numbers);
+        assert!(numbers.iter().all(|no| (first..=last).contains(no)));
+        all.extend(numbers);
+        long.insert((segment, word));
+    }
+    let mut spelled = 0;
+    let sql = format!(
+        "SELECT g.id, g.first, g.last, t.first, t.words FROM spelling t {of} ORDER BY t.shard, t.segment, t.first"
+    );
+    let blocks = rows(&sql);
+    let sql = format!(
+        "SELECT g.id, g.first, g.last, t.first, t.lists FROM posting t {of} ORDER BY t.shard, t.segment, t.first"
+    );
+    let lists = rows(&sql);
+    assert_eq!(blocks.len(), lists.len());
+    for (block, (segment, first, last, begin, lists)) in blocks.iter().zip(lists) {
+        assert_eq!((block.0, block.3), (segment, begin));
+        let own = std::str::from_utf8(&block.4).unwrap();
+        let mut lists = lists.as_slice();
+        for word in own.strip_prefix('\n').unwrap().lines() {
+            let (len, rest) = lists.split_first().unwrap();
+            let (list, rest) = rest.split_at(usize::from(*len));
+            lists = rest;
+            spelled += usize::from(list.is_empty());
+            let mut numbers = Vec::new();
+            distances(first, list, &mut numbers);
+            assert!(numbers.iter().all(|no| (first..=last).contains(no)));
+            all.extend(numbers);
+            words.push(word.to_owned());
+        }
+        assert!(lists.is_empty());
+    }
+    assert_eq!(
+        spelled,
+        long.len(),
+        "a long list for each word without a short one"
+    );
+    let sql = format!("SELECT g.id, g.first, g.last, t.first, t.pairs FROM junction t {of}");
+    for (_, first, last, begin, pairs) in rows(&sql) {
+        let span = last - first + 1;
+        all.extend(set(begin, &pairs).iter().map(|pair| first + pair % span));
+    }
+    for table in ["long_posting", "spelling", "posting", "junction"] {
+        let sql = format!(
+            "SELECT count(*) FROM {table} WHERE (shard, segment) NOT IN (SELECT shard, id FROM segment)"
+        );
+        let orphans: i64 = raw.query_row(&sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(orphans, 0, "{table}");
+    }
+    Decoded {
+        numbers: all,
+        words,
+    }
+}
