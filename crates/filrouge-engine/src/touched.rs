@@ -7,7 +7,7 @@ use filrouge_store::ledger::Position;
 use filrouge_store::read::{Gone, Loaded, Sight, in_session};
 use filrouge_store::rows::{Change, LogEntry, LogRow, SessionPk, View};
 use filrouge_store::{MAC_BYTES, Scope, Viewer};
-use filrouge_types::{ErrorCode, Failure, SessionId, TenantId, Timestamp, Turn, TurnId};
+use filrouge_types::{ErrorCode, Failure, ItemId, SessionId, TenantId, Timestamp, Turn, TurnId};
 
 use crate::conversation::{self, CONTENTS_MAX, Conversation};
 use crate::engine::Engine;
@@ -113,20 +113,29 @@ impl Engine {
         asked.await
     }
 
-    /// The seq of the item that a caller has given this key, in a session that `scope` sees.
+    /// Of each of these, keys that callers may have given an item: the seq of the item that has the first of them that
+    /// there is, in a session that `scope` sees.
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error`, and the ledger's.
-    pub async fn seq_of_item(
+    pub async fn seqs_of_items(
         &self,
         scope: &Scope,
         session: &SessionId,
-        item: filrouge_types::ItemId,
-    ) -> Result<Option<u64>, Failure> {
+        items: Vec<Vec<ItemId>>,
+    ) -> Result<Vec<Option<u64>>, Failure> {
         let (viewer, id) = (scope.clone(), session.clone());
         let asked = move |sight: &Sight<'_, dyn View + '_>| {
             let loaded = sight.get(&viewer, &id)?;
-            sight.view.item_seq(loaded.pk, &item)
+            let first = |keys: &Vec<ItemId>| {
+                for key in keys {
+                    if let Some(seq) = sight.view.item_seq(loaded.pk, key)? {
+                        return Ok(Some(seq));
+                    }
+                }
+                Ok(None)
+            };
+            items.iter().map(first).collect()
         };
         self.ledger.ask_in(scope, session, asked).await
     }

@@ -9,6 +9,7 @@ use crate::cutting;
 use crate::fields::Field;
 use crate::matcher::Matcher;
 use crate::spoken::{Piece, Spoken};
+use crate::term::Folding;
 use crate::view::View;
 
 /// Makes excerpts.
@@ -94,10 +95,14 @@ impl Cutter<'_> {
 
     /// Cuttings of a text as it is written, or as it reads.
     fn cut(&self, written: &str, view: Option<&View>, left: &mut u64) -> Vec<(usize, String)> {
-        let text = view.map_or(written, |view| &view.text);
-        let sought = (0..u64::BITS).filter(|bit| *left >> bit & 1 == 1);
+        let text = Folding::of(view.map_or(written, |view| &view.text));
+        let may = self.matcher.may_hold(&text, *left);
+        if may == 0 {
+            return Vec::new();
+        }
+        let sought = (0..u64::BITS).filter(|bit| may >> bit & 1 == 1);
         let hidden = self.matcher.hidden(written, view);
-        let hits = sought.filter_map(|bit| Some((self.matcher.place(bit, text, &hidden)?, bit)));
+        let hits = sought.filter_map(|bit| Some((self.matcher.place(bit, &text, &hidden)?, bit)));
         let mut hits: Vec<(Range<usize>, u32)> = hits.collect();
         hits.sort_by_key(|(hit, _)| hit.start);
         let (mut cuts, mut shown) = (Vec::new(), 0);
@@ -108,7 +113,7 @@ impl Cutter<'_> {
             }
             let start = view.map_or(hit.start, |view| view.written(hit.start));
             let before = written.get(..start).unwrap_or_default();
-            let (cut, end) = cutting::around(text, hit, &hidden);
+            let (cut, end) = cutting::around(text.text, hit, &hidden);
             cuts.push((before.chars().count(), cut));
             shown = end;
         }

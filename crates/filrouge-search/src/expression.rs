@@ -28,6 +28,8 @@ pub(crate) struct Expression {
     states: NFA,
     /// One of them is in whatever matches; none when nothing is known.
     needles: Vec<Needle>,
+    /// Whether it depends on what stands beside it whether something matches.
+    looks: bool,
     at_a_stretch: usize,
 }
 
@@ -43,6 +45,7 @@ impl Expression {
             regex,
             states,
             needles: runs.iter().map(Needle::new).collect(),
+            looks: !hir.properties().look_set().is_empty(),
             at_a_stretch: AT_A_STRETCH,
         })
     }
@@ -69,7 +72,13 @@ impl Expression {
         text.len().saturating_mul(self.states.states().len()) <= self.at_a_stretch
     }
 
-    fn may_be_in(&self, text: &str) -> bool {
+    /// Whether what is in a piece of a text is in the text as well.
+    pub(crate) const fn is_in_whole(&self) -> bool {
+        !self.looks
+    }
+
+    /// Whether it may be in a piece of a text, by what whatever matches holds.
+    pub(crate) fn may_be_in(&self, text: &str) -> bool {
         let mut needles = self.needles.iter();
         self.needles.is_empty() || needles.any(|needle| needle.is_in(text.as_bytes()))
     }

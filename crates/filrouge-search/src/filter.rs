@@ -109,6 +109,17 @@ impl<'a> Filter<'a> {
         self.conditions.iter().all(|one| one.lets(header))
     }
 
+    /// Whether something of every session may pass.
+    pub(crate) fn lets_all_sessions(&self) -> bool {
+        let mut all = self.conditions.iter();
+        all.all(|one| {
+            !matches!(
+                one.what,
+                What::Source(_) | What::Session(_) | What::Project(_)
+            )
+        })
+    }
+
     /// Whether messages of a role may pass.
     pub(crate) fn lets_role(&self, role: Role) -> bool {
         self.conditions.iter().all(|one| match one.what {

@@ -18,6 +18,7 @@ mod filter;
 #[cfg(test)]
 mod filtered;
 mod find;
+mod index_terms;
 pub mod ledger;
 mod literals;
 mod matcher;

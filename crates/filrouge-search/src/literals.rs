@@ -1,9 +1,6 @@
 //! What every match of a regular expression must hold: runs of characters that stand in JSON as they are.
 
-use filrouge_store::text_index::fold;
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
-
-use crate::spoken::folded_literal;
 
 /// Characters that stand behind each other in whatever matches, each in any case.
 pub(crate) type Run = Vec<char>;
@@ -25,29 +22,6 @@ pub(crate) fn longest(folded: &str) -> Option<Run> {
         .map(|run| run.chars().collect());
     let longest = runs.max_by_key(Run::len);
     longest.filter(|run| !run.is_empty())
-}
-
-/// The longest piece of a run that stands in the folded form of every text in which the run stands in any case; empty
-/// when there is none. Where characters of some scripts meet their marks they become others.
-pub(crate) fn certain(run: &Run) -> String {
-    let pieces = run.split(|c| !is_certain(*c));
-    let longest = pieces.max_by_key(|piece| piece.len());
-    let longest: String = longest.unwrap_or_default().iter().collect();
-    folded_literal(&longest)
-}
-
-/// Whether a character folds alike in every case, whatever stands beside it.
-fn is_certain(c: char) -> bool {
-    if c.is_ascii() {
-        return true;
-    }
-    let folded = |c: char| fold(&c.to_string()).into_owned();
-    if cases(c).iter().any(|other| folded(*other) != folded(c)) {
-        return false;
-    }
-    let latin = matches!(c, ..'\u{483}' | '\u{1e00}'..'\u{2000}');
-    let ideograph = matches!(c, '\u{3400}'..'\u{4dc0}' | '\u{4e00}'..'\u{a000}');
-    (latin || ideograph) && !matches!(c, '\u{300}'..='\u{36f}')
 }
 
 /// Whether a character stands in JSON as itself, unless it is spelled `\u…`. The replacement character does not: it
@@ -177,17 +151,6 @@ mod tests {
         assert_eq!(of("ab/xyz\"q"), Some("xyz".to_owned()));
         assert_eq!(of("to be it"), Some("it".to_owned()));
         assert_eq!(of("//"), None);
-    }
-
-    #[test]
-    fn what_stands_in_every_folded_text() {
-        let of = |run: &str| certain(&run.chars().collect());
-        assert_eq!(of("Été_x"), "ete_x");
-        assert_eq!(of("日本が"), "日本");
-        assert_eq!(of("e\u{301}xyz"), "xyz");
-        assert_eq!(of("한국"), "");
-        // Two letters of which simple folding makes one.
-        assert_eq!(of("µs5"), "s5");
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //!
 //! Words and phrases are looked for in folded text, regular expressions in the text as it stands.
 
-use std::cell::OnceCell;
 use std::ops::Range;
 
 use filrouge_engine::credentials;
@@ -15,7 +14,7 @@ use crate::fields::Field;
 use crate::literals::Run;
 use crate::query::{Kind, Query, Wrong};
 use crate::spoken::{Piece, Spoken};
-use crate::term::{Compiled, Sought};
+use crate::term::{Compiled, Folding, Sought};
 use crate::view::View;
 
 /// All terms of a query.
@@ -31,6 +30,8 @@ pub(crate) struct Matcher<'s> {
     results: Vec<bool>,
     /// Whether texts are compared folded: there is no regular expression.
     folds: bool,
+    /// Whether what pieces of a text hold the text holds: [`Compiled::is_in_whole`].
+    in_whole: bool,
     /// Whether nothing is found in what has the form of a credential.
     mask: bool,
     /// Nothing more is found once it says so: whoever asks has to ask it, too.
@@ -61,9 +62,11 @@ impl<'s> Matcher<'s> {
             matches!(one.what, What::Role(Speaker::Tool)).then_some(one.excluded)
         });
         let terms = query.terms.iter().map(Compiled::of);
+        let terms: Vec<Compiled> = terms.collect::<Result<_, _>>()?;
         let is_regex = |kind| matches!(kind, Kind::Regex(_));
         Ok(Self {
-            terms: terms.collect::<Result<_, _>>()?,
+            in_whole: terms.iter().all(Compiled::is_in_whole),
+            terms,
             wanted,
             refused,
             tools: tools.collect(),
@@ -82,12 +85,11 @@ impl<'s> Matcher<'s> {
         wanted.map(|(bit, term)| (1 << bit, term.runs.as_slice()))
     }
 
-    /// Of each wanted term literals of which [`Spoken::folded`] of whatever holds the term has one; a term of which
-    /// nothing is known is left out.
+    /// What [`Spoken::folded`] of whatever holds all wanted terms meets: each by one of its literals.
     pub(crate) fn literals(&self) -> Vec<Vec<String>> {
         let bits = self.terms.iter().enumerate();
         let wanted = bits.filter(|(bit, _)| self.wanted >> bit & 1 == 1);
-        wanted.filter_map(|(_, term)| term.literals()).collect()
+        wanted.flat_map(|(_, term)| term.literals.clone()).collect()
     }
 
     /// Whether texts are compared folded.
@@ -106,69 +108,74 @@ impl<'s> Matcher<'s> {
     }
 
     /// Which of the terms in `sought` a text holds.
-    pub(crate) fn of_text(&self, field: Field, text: &str, sought: u64) -> u64 {
+    pub(crate) fn of_text(&self, field: Field, text: &Folding<'_>, sought: u64) -> u64 {
         let sought = sought & (self.wanted | self.refused);
-        let found = self.of_one(text, None, sought);
+        let found = self.of_one(text, text.text, None, sought);
         let left = sought & !found;
         if left == 0 || !field.is_json() {
             return found;
         }
-        match View::of(text) {
-            Some(view) => found | self.of_one(text, Some(&view), left),
+        match View::of(text.text) {
+            Some(view) => {
+                let read = Folding::of(&view.text);
+                found | self.of_one(&read, text.text, Some(&view), left)
+            }
             None => found,
         }
     }
 
     /// Which of the terms in `sought` a text holds as it is written, or as it reads.
-    fn of_one(&self, written: &str, view: Option<&View>, sought: u64) -> u64 {
-        let text = view.map_or(written, |view| &view.text);
-        // What stands nowhere stands in no piece: where credentials are need not be known. An expression may be met by
-        // the end of a piece.
-        let sought = if self.folds {
-            self.holds(text, &[], sought)
-        } else {
-            sought
-        };
+    fn of_one(&self, text: &Folding<'_>, written: &str, view: Option<&View>, sought: u64) -> u64 {
+        let sought = self.may_hold(text, sought);
         if sought == 0 {
             return 0;
         }
         let hidden = self.hidden(written, view);
-        if hidden.is_empty() && self.folds {
-            return sought;
+        match hidden.is_empty() {
+            true if self.in_whole => sought,
+            true => self.holds(text, sought),
+            false => open(text.text, &hidden).fold(0, |found, (_, piece)| {
+                found | self.holds(&Folding::of(piece), sought & !found)
+            }),
         }
-        self.holds(text, &hidden, sought)
     }
 
-    fn holds(&self, text: &str, hidden: &[Range<usize>], sought: u64) -> u64 {
-        let mut found = 0;
-        for (_, piece) in open(text, hidden) {
-            let cell = OnceCell::new();
-            let folded = || -> &str { cell.get_or_init(|| fold(piece)) };
-            for (bit, term) in self.terms.iter().enumerate() {
-                if (sought & !found) >> bit & 1 == 1 && term.is_in(piece, &folded, self.stopped) {
-                    found |= 1 << bit;
-                }
-            }
-            if found == sought {
-                break;
-            }
-        }
-        found
+    /// Which of the terms in `sought` may stand in pieces of a text. What stands nowhere stands in no piece: where
+    /// credentials are need not be known.
+    pub(crate) fn may_hold(&self, text: &Folding<'_>, sought: u64) -> u64 {
+        self.which(sought, |term| term.may_be_in(text, self.stopped))
+    }
+
+    fn holds(&self, piece: &Folding<'_>, sought: u64) -> u64 {
+        self.which(sought, |term| term.is_in(piece, self.stopped))
+    }
+
+    fn which(&self, sought: u64, holds: impl Fn(&Compiled) -> bool) -> u64 {
+        let terms = self.terms.iter().enumerate();
+        let found = terms.filter(|(bit, term)| sought >> bit & 1 == 1 && holds(term));
+        found.fold(0, |found, (bit, _)| found | 1 << bit)
     }
 
     /// The first place in a text of a term, outside of what is hidden: whole characters with their marks.
     pub(crate) fn place(
         &self,
         term: u32,
-        text: &str,
+        text: &Folding<'_>,
         hidden: &[Range<usize>],
     ) -> Option<Range<usize>> {
         let term = self.terms.get(usize::try_from(term).ok()?)?;
-        open(text, hidden).find_map(|(start, piece)| {
-            let found = match &term.sought {
-                sought @ Sought::Regex(_) => sought.find(piece, self.stopped)?,
-                sought => place(piece, sought.find(&fold(piece), self.stopped)?),
-            };
+        let found = |piece: &Folding<'_>| match &term.sought {
+            sought @ Sought::Regex(_) => sought.find(piece.text, self.stopped),
+            sought => Some(place(
+                piece.text,
+                sought.find(piece.folded(), self.stopped)?,
+            )),
+        };
+        if hidden.is_empty() {
+            return found(text);
+        }
+        open(text.text, hidden).find_map(|(start, piece)| {
+            let found = found(&Folding::of(piece))?;
             Some(start + found.start..start + found.end)
         })
     }
@@ -200,19 +207,19 @@ impl<'s> Matcher<'s> {
             && self.results.iter().all(|excluded| is_result != *excluded)
     }
 
-    /// Which terms a text of a message holds; wanted ones only where they are looked for.
-    fn of_field(&self, field: Field, tool: Option<&str>, text: &str, left: u64) -> u64 {
-        let looked_for = if self.looks_in(field, tool) {
+    /// As [`Matcher::of_piece`]; `text` is the piece's.
+    pub(crate) fn of_field(&self, piece: &Piece<'_>, text: &Folding<'_>, sought: u64) -> u64 {
+        let looked_for = if self.looks_in(piece.field, piece.tool.as_deref()) {
             self.wanted | self.refused
         } else {
             self.refused
         };
-        self.of_text(field, text, left & looked_for)
+        self.of_text(piece.field, text, sought & looked_for)
     }
 
     /// Which of the terms in `sought` a piece holds; wanted ones only where they are looked for.
     pub(crate) fn of_piece(&self, piece: &Piece<'_>, sought: u64) -> u64 {
-        self.of_field(piece.field, piece.tool.as_deref(), &piece.text, sought)
+        self.of_field(piece, &Folding::of(&piece.text), sought)
     }
 
     /// Which of these, each folded words of which any will do, stand in a message outside of what is hidden.
@@ -259,9 +266,10 @@ impl<'s> Matcher<'s> {
 
     /// Which terms a message or a title holds; wanted ones only where they are looked for.
     fn of_spoken(&self, spoken: &Spoken<'_>) -> u64 {
-        spoken.pieces.iter().fold(0, |found, piece| {
-            found | self.of_field(piece.field, piece.tool.as_deref(), &piece.text, !found)
-        })
+        spoken
+            .pieces
+            .iter()
+            .fold(0, |found, piece| found | self.of_piece(piece, !found))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::view::View;
 /// The version of the encoded form.
 const VERSION: u8 = 1;
 /// Stands between pieces where nothing may be found across them.
-const SEPARATOR: char = '\u{1F}';
+pub(crate) const SEPARATOR: char = '\u{1F}';
 
 /// A message or a title with its texts.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! One term, made ready to be looked for.
 
+use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use filrouge_store::text_index::fold;
@@ -9,6 +11,7 @@ use regex_syntax::hir::Hir;
 use regex_syntax::{Parser, ParserBuilder};
 
 use crate::expression::{Expression, Stopped};
+use crate::index_terms;
 use crate::literals::{self, Run};
 use crate::query::{Flags, Kind, Term, Wrong};
 use crate::spoken::folded_literal;
@@ -25,8 +28,27 @@ pub(crate) struct Compiled {
     pub(crate) sought: Sought,
     /// Runs of which whatever holds the term holds one: folded, but for those of an expression.
     pub(crate) runs: Vec<Run>,
-    /// The folded term, with one space for white space; of an expression nothing.
-    folded: String,
+    /// What [`crate::Spoken::folded`] of whatever holds the term meets: each by one of its literals.
+    pub(crate) literals: Vec<index_terms::Term>,
+}
+
+/// A text, and its folded form once somebody has asked for it.
+pub(crate) struct Folding<'t> {
+    pub(crate) text: &'t str,
+    folded: OnceCell<Cow<'t, str>>,
+}
+
+impl<'t> Folding<'t> {
+    pub(crate) const fn of(text: &'t str) -> Self {
+        Self {
+            text,
+            folded: OnceCell::new(),
+        }
+    }
+
+    pub(crate) fn folded(&self) -> &str {
+        self.folded.get_or_init(|| fold(self.text))
+    }
 }
 
 /// How a term is looked for.
@@ -61,27 +83,30 @@ impl Compiled {
         }
     }
 
-    /// Whether a text holds it; `folded` is the folded text.
-    pub(crate) fn is_in<'t>(
-        &self,
-        text: &str,
-        folded: &impl Fn() -> &'t str,
-        stopped: Stopped<'_>,
-    ) -> bool {
+    /// Whether a text holds it.
+    pub(crate) fn is_in(&self, text: &Folding<'_>, stopped: Stopped<'_>) -> bool {
         match &self.sought {
-            Sought::Word(word) => word.find(folded().as_bytes()).is_some(),
-            Sought::Spaced(regex) => regex.is_match(folded()),
-            Sought::Regex(expression) => expression.is_in(text, stopped),
+            Sought::Regex(expression) => expression.is_in(text.text, stopped),
+            sought => sought.find(text.folded(), stopped).is_some(),
         }
     }
 
-    /// Literals of which the folded form of whatever holds it has one; `None` when nothing is known.
-    pub(crate) fn literals(&self) -> Option<Vec<String>> {
-        if !matches!(self.sought, Sought::Regex(_)) {
-            return Some(vec![self.folded.clone()]);
+    /// Whether what a piece of a text holds the text holds, too. An expression may be met by the end of a piece.
+    pub(crate) const fn is_in_whole(&self) -> bool {
+        match &self.sought {
+            Sought::Regex(expression) => expression.is_in_whole(),
+            _ => true,
         }
-        let certain: Vec<String> = self.runs.iter().map(literals::certain).collect();
-        (!certain.is_empty() && certain.iter().all(|one| !one.is_empty())).then_some(certain)
+    }
+
+    /// Whether a piece of a text may hold it.
+    pub(crate) fn may_be_in(&self, text: &Folding<'_>, stopped: Stopped<'_>) -> bool {
+        match &self.sought {
+            Sought::Regex(expression) if !expression.is_in_whole() => {
+                expression.may_be_in(text.text)
+            }
+            _ => self.is_in(text, stopped),
+        }
     }
 
     fn of_words(term: &Term) -> Result<Self, Wrong> {
@@ -100,7 +125,7 @@ impl Compiled {
         Ok(Self {
             sought,
             runs: literals::longest(&folded).into_iter().collect(),
-            folded: folded_literal(&term.text),
+            literals: vec![vec![folded_literal(&term.text)]],
         })
     }
 
@@ -118,7 +143,7 @@ impl Compiled {
         Ok(Self {
             sought: Sought::Regex(Box::new(expression.map_err(|_| too_large(term))?)),
             runs,
-            folded: String::new(),
+            literals: index_terms::terms(&hir),
         })
     }
 }

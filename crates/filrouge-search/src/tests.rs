@@ -5,6 +5,7 @@
 mod indexed;
 mod plainly;
 mod spelled;
+mod terms;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use crate::find::EXCERPTS;
 use crate::literals;
 use crate::matcher::Matcher;
 use crate::spoken::Spoken;
+use crate::term::Folding;
 use filrouge_sources::library::{Library, made};
 use filrouge_sources::{Conversation, Header, Message, MessageError, PartKind, Role};
 use filrouge_store::text_index::fold;
@@ -216,7 +218,7 @@ proptest! {
         let query = query::parse(REGEXES[pattern], &Ask::default().here()).unwrap();
         let matcher = Matcher::new(&query, &[], false, &|| false).unwrap();
         let input = format!("{{\"q\":{}}}", spell(&text, &mut dice));
-        let matches = matcher.of_text(Field::ToolInput, &input, u64::MAX) != 0;
+        let matches = matcher.of_text(Field::ToolInput, &Folding::of(&input), u64::MAX) != 0;
         let record = match dice.roll(2) {
             0 => format!("{{\"input\":{input}}}"),
             _ => format!("{{\"input\":{}}}", spell(&input, &mut dice)),

@@ -88,6 +88,24 @@ impl Source for Later {
         }
     }
 
+    fn list_within(&self, max_age: Duration) -> Result<(Instant, Arc<Listing>), SourceError> {
+        match self.source()? {
+            Some(source) => source.list_within(max_age),
+            None => Ok((Instant::now(), self.nothing.clone())),
+        }
+    }
+
+    fn recall(&self, notes: &[u8]) {
+        // What cannot be opened is told by who lists it.
+        if let Ok(Some(source)) = self.source() {
+            source.recall(notes);
+        }
+    }
+
+    fn notes(&self) -> Option<Vec<u8>> {
+        self.source().ok()??.notes()
+    }
+
     fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
         self.found()?.stamp(id)
     }

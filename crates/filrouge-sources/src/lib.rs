@@ -20,6 +20,7 @@ pub mod ledger;
 pub mod library;
 mod object;
 pub mod opencode;
+mod recent;
 mod skip;
 mod source;
 mod turns_of;

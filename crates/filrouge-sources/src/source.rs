@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -185,6 +186,25 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// [`SourceError`] when the history as a whole has become unreadable.
     fn list(&self) -> Result<Arc<Listing>, SourceError>;
+
+    /// As [`Source::list`], with when it was made; one that was made less than `max_age` ago may be told again.
+    ///
+    /// # Errors
+    /// As [`Source::list`].
+    fn list_within(&self, _max_age: Duration) -> Result<(Instant, Arc<Listing>), SourceError> {
+        let began = Instant::now();
+        self.list().map(|listing| (began, listing))
+    }
+
+    /// What saves another process from reading what this one has read to list it, once that is worth being written: to be
+    /// kept as private as the history. It holds for as long as the files it was read from are as they were.
+    fn notes(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Takes what [`Source::notes`] gave in another process. What is of another history, of another version or damaged, is
+    /// worth nothing. Given before the first listing, it saves time.
+    fn recall(&self, _notes: &[u8]) {}
 
     /// The mark of a session's present state; `None` when it must not be kept in a cache.
     ///

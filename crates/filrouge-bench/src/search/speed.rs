@@ -21,6 +21,8 @@ const SIZE: [usize; 3] = [400, 8000, 40_000];
 const TINY: [usize; 3] = [40, 400, 2000];
 /// How many queries of a class are asked of a plain scan.
 const SCANNED: usize = 6;
+/// So many queries are named that took longest.
+const NAMED: usize = 5;
 /// How long a file's time can be the same though it was written again: nothing is kept of what is younger.
 const SETTLE: Duration = Duration::from_millis(2500);
 
@@ -123,7 +125,7 @@ impl Bench<'_> {
         classes: &[Class],
     ) -> Result<()> {
         let rounds = self.setup.size(2 + self.setup.pairs, 1);
-        let mut narrow = Vec::new();
+        let (mut narrow, mut slowest) = (Vec::new(), Vec::new());
         for class in classes {
             // Once unmeasured: what it needs is in memory then.
             asked(indexed, &class.queries)?;
@@ -155,9 +157,18 @@ impl Bench<'_> {
             series.legs.push(leg);
             self.section.series.push(series);
             if class.narrow {
+                let of_each = |at| took.iter().skip(at).step_by(class.queries.len()).copied();
+                let queries = class.queries.iter().enumerate();
+                slowest.extend(queries.map(|(at, query)| (median(of_each(at)), query)));
                 narrow.extend(took);
             }
         }
+        slowest.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        let named = slowest.iter().take(NAMED);
+        let named = named.map(|(micros, query)| format!("{query} {:.1} ms", micros / 1000.0));
+        let note = named.collect::<Vec<_>>().join(", ");
+        let note = format!("{}: longest took {note}", name(self.history));
+        self.section.notes.push(note);
         let all = Leg::new(narrow, Duration::from_secs(1));
         for (what, micros, most) in [("p50", all.p50, 5.0), ("p99", all.p99, 25.0)] {
             let what = format!("words, phrases, regexes with a literal: {what}, ms");

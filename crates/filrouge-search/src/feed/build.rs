@@ -74,6 +74,7 @@ impl SourceIndex {
                 self.changed();
                 self.brought_in(&checked, round?);
             }
+            self.write_notes(self.source.notes());
         }
         // What is left beside: marks.
         for _ in 0..ROUNDS {

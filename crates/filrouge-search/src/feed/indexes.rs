@@ -11,8 +11,8 @@ use filrouge_sources::Source;
 use filrouge_store::text_index::{IndexStatus, TextIndex};
 use filrouge_types::{ErrorCode, Failure};
 
-use super::digest;
 use super::source_index::{Known, SourceIndex, locked};
+use super::{digest, notes};
 
 /// What cannot be opened is tried again after this time.
 const AGAIN: Duration = Duration::from_secs(30);
@@ -70,12 +70,19 @@ pub fn file_name(source: &dyn Source) -> Option<String> {
 
 impl Indexes {
     /// The indexes of `sources` in the folder `dir`, by their places in the library. With `makes`, one that is not there is
-    /// made as soon as its source has a session; else there is none then.
+    /// made as soon as its source has a session; else there is none then. Sources are given what is noted beside their
+    /// indexes.
     #[must_use]
     pub fn new(sources: &[Arc<dyn Source>], dir: &Path, makes: bool, open: OpenIndex) -> Self {
-        let slot = |source: &Arc<dyn Source>| Slot {
-            named: file_name(&**source).map(|name| (source.clone(), dir.join(name))),
-            ..Slot::default()
+        let slot = |source: &Arc<dyn Source>| {
+            let file = file_name(&**source).map(|name| dir.join(name));
+            if let Some(file) = &file {
+                notes::recall(&**source, file);
+            }
+            Slot {
+                named: file.map(|file| (source.clone(), file)),
+                ..Slot::default()
+            }
         };
         Self {
             dir: dir.to_owned(),

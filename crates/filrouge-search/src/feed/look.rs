@@ -167,16 +167,18 @@ impl SourceIndex {
     }
 
     fn try_remember(&self) -> Result<(), Failure> {
-        let Some(checked) = self.last() else {
+        let Some(checked) = self.last().filter(|_| self.source.overlooks()) else {
             return Ok(());
         };
-        let Some(position) = self
-            .position(&checked.noted)
-            .filter(|_| self.source.overlooks())
-        else {
+        let (notes, position) = (self.source.notes(), self.position(&checked.noted));
+        if notes.is_none() && position.is_none() {
+            return Ok(());
+        }
+        let Some(_feeding) = self.feeding()? else {
             return Ok(());
         };
-        if let Some(_feeding) = self.feeding()? {
+        self.write_notes(notes);
+        if let Some(position) = position {
             let noted = self.index.apply(&[], Some(&position));
             self.changed();
             noted?;

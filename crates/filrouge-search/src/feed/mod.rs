@@ -12,6 +12,7 @@ mod indexer;
 mod indexes;
 mod lock;
 mod look;
+mod notes;
 mod rounds;
 mod source_index;
 mod step;

@@ -10,6 +10,7 @@ use filrouge_store::text_index::{
 };
 use filrouge_types::{ErrorCode, Failure};
 
+use super::look::Due;
 use super::source_index::{SourceIndex, locked};
 use super::validate::{Checked, NOT_WHOLE, Todo};
 use super::{digest, documents, shard};
@@ -56,7 +57,10 @@ impl SourceIndex {
         let Some(_feeding) = self.feeding()? else {
             return Ok(Step::Elsewhere);
         };
-        let checked = self.checked(CHECKED)?;
+        let mut checked = self.checked(CHECKED)?;
+        if !checked.is_now && (!checked.gone.is_empty() || checked.whole.is_some()) {
+            checked = self.look_again(Due::Answer)?;
+        }
         let mut batch = beside(&checked);
         let began = Instant::now();
         let (mut bytes, mut taken) = (0, 0);
@@ -92,6 +96,7 @@ impl SourceIndex {
         let applied = self.index.apply(&batch, position.as_deref());
         self.changed();
         applied?;
+        self.write_notes(self.source.notes());
         self.brought_in(&checked, taken);
         Ok(Step::Done(left))
     }

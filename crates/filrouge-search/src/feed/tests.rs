@@ -14,6 +14,7 @@ use super::*;
 use crate::spoken::Spoken;
 
 mod closely;
+mod news;
 mod only;
 
 /// The bodies of documents by session and key.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use filrouge_sources::{Header, Listing, Since, SourceError, Stamp};
 use filrouge_store::text_index::{IndexedSession, SessionNo};
@@ -31,6 +31,9 @@ pub(super) struct Checked {
     pub(super) gone: Vec<Box<str>>,
     /// The mark of the whole history, if it is another than the index notes.
     pub(super) whole: Option<Stamp>,
+    /// Whether the sessions were listed for it, behind the mark: only then it can be told what has gone, and noted that all
+    /// is known.
+    pub(super) is_now: bool,
     /// [`Looked::owed`].
     pub(super) owed: Vec<usize>,
     /// What the index notes of close looks.
@@ -56,15 +59,19 @@ enum Held<'a> {
 type Found<'f, 'a> = [(&'f Arc<Header>, Option<&'a IndexedSession>)];
 
 impl SourceIndex {
-    /// Compares the index with the source.
-    pub(super) fn check(&self, due: Due) -> Result<Checked, Failure> {
-        let as_of = self.clock.now();
+    /// Compares the index with the source, by a listing that was made less than `max_age` ago; of when that is.
+    pub(super) fn check(&self, due: Due, max_age: Duration) -> Result<(Instant, Checked), Failure> {
+        let now = self.clock.now();
         // Before everything else: what changes meanwhile has another mark then.
+        let asked = Instant::now();
         let whole = self.source.whole();
-        let listing = self.source.list().map_err(|why| unlisted(&why))?;
+        let listed = self.source.list_within(max_age);
+        let (began, listing) = listed.map_err(|why| unlisted(&why))?;
+        let is_now = began >= asked;
+        let as_of = earlier(now, began.elapsed());
         let position = self.index.position()?;
         let noted = Rounds::read(position.as_deref());
-        locked(&self.rounds).merge(&noted, as_of);
+        locked(&self.rounds).merge(&noted, now);
         let sessions = self.index.sessions(&reach())?;
         let mut there: HashMap<&str, &IndexedSession> =
             sessions.iter().map(|s| (&*s.entry.key, s)).collect();
@@ -82,7 +89,7 @@ impl SourceIndex {
                 found.iter().map(|(_, own)| same(*own)).collect(),
                 Vec::new(),
             ),
-            false => self.compared(&found, due, as_of)?,
+            false => self.compared(&found, due, now)?,
         };
         let mut checked = Checked {
             known: Arc::new(Known {
@@ -96,11 +103,12 @@ impl SourceIndex {
             renewed: Vec::new(),
             gone: there.into_keys().map(Into::into).collect(),
             whole: whole.filter(|_| !is_same),
+            is_now,
             owed,
             noted,
         };
         checked.sort_out(&listing, held, as_of, |id| self.is_unmarked(id));
-        Ok(checked)
+        Ok((began, checked))
     }
 
     /// What has become of each session, and [`Looked::owed`].
@@ -191,6 +199,12 @@ impl Checked {
             failed: None,
         });
     }
+}
+
+/// That much before a moment.
+fn earlier(now: Timestamp, age: Duration) -> Timestamp {
+    let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+    Timestamp::from_millis(now.as_millis().saturating_sub(age)).unwrap_or(now)
 }
 
 /// A history that cannot be listed.

@@ -1,10 +1,13 @@
 //! One index, asked: the documents that may hold what is looked for, and of those the ones that do.
 //!
-//! Few candidates are all looked through. Of many, some of every session are, the likeliest sessions first; how many of
+//! Few candidates are all looked through. Of many, a few of each session are, the likeliest sessions first; how many of
 //! the others hold it is estimated from those, and said so. Whoever shows a session looks through what is left of it, so
 //! that nothing is shown that does not hold it, and everything is shown in the end.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
 
 use filrouge_store::text_index::{
     Candidate, CandidateQuery, DocumentNo, Reach, SessionNo, TITLE, TextIndex, narrows,
@@ -12,13 +15,15 @@ use filrouge_store::text_index::{
 use filrouge_types::{ErrorCode, Failure};
 
 use super::Asked;
-use super::rank::Evidence;
+use super::inside::{InSession, Shares};
 use crate::spoken::Spoken;
 
 /// More candidates than these are not all looked through before an answer, unless [`super::Searcher`] is told otherwise.
 pub(super) const LOOKED_THROUGH: usize = 300;
-/// Where there are more, so many of a session are looked through at first, and none when so many were found to hold it.
-const IN_A_ROW: usize = 4;
+/// Where there are more, so many are enough if so many sessions were found to hold it: they fill a page.
+const SAMPLE: (usize, usize) = (100, 20);
+/// So many of a session are looked through at first, and none when so many were found to hold it.
+const OF_SESSION: (usize, usize) = (2, 4);
 
 /// What is looked for in one index.
 pub(super) struct Look<'a> {
@@ -33,62 +38,16 @@ pub(super) struct Look<'a> {
     pub(super) most: usize,
 }
 
-/// What one session holds.
-#[derive(Debug)]
-pub(super) struct InSession {
-    /// Its number in the index.
-    pub(super) session: SessionNo,
-    pub(super) evidence: Evidence,
-    /// The documents that hold it: the title, then in the order they were said.
-    pub(super) held: Vec<DocumentNo>,
-    /// Those that may hold it and were not looked through, in the same order and behind the others.
-    pub(super) open: Vec<DocumentNo>,
-    /// How many hold it in all, those of `open` estimated.
-    pub(super) about: f64,
-    /// How likely it is that one does, from 0 to 1.
-    pub(super) likely: f64,
-    /// Those that mean the like, the nearest first; shown when none holds it.
-    pub(super) near: Vec<DocumentNo>,
-}
-
-impl InSession {
-    /// One of which nothing is known.
-    pub(super) const fn of(session: SessionNo) -> Self {
-        Self {
-            session,
-            evidence: Evidence::NONE,
-            held: Vec::new(),
-            open: Vec::new(),
-            about: 0.0,
-            likely: 1.0,
-            near: Vec::new(),
-        }
-    }
-
-    /// Sums up what was found; of `open` that share holds it.
-    fn sum_up(&mut self, share: f64) {
-        #[allow(clippy::cast_precision_loss)]
-        let (held, open) = (self.held.len() as f64, self.open.len() as f64);
-        self.about = open.mul_add(share, held);
-        self.likely = match self.held.is_empty() {
-            true => 1.0 - (-self.about).exp(),
-            false => 1.0,
-        };
-        self.evidence.exact = self.open.is_empty();
-        self.evidence.matches = whole(self.about);
-    }
-}
-
-/// The nearest whole number.
-pub(super) fn whole(about: f64) -> usize {
-    // `as` keeps within the bounds.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let whole = about.round() as usize;
-    whole
-}
-
-/// Some of the next documents of some sessions, by the places of these.
+/// Documents by the places of their sessions, and their own among the candidates of these.
 type Turn = Vec<(usize, usize)>;
+
+/// Goes round the sessions, a few documents of each at a time.
+struct Round {
+    /// The place of the session that comes next.
+    next: usize,
+    /// How many of each.
+    row: usize,
+}
 
 impl Look<'_> {
     /// The sessions that hold it, or may.
@@ -103,66 +62,60 @@ impl Look<'_> {
         if total <= self.most || alone {
             sessions = by_session(candidates, false);
             let all = sessions.iter().enumerate();
-            let all = all.map(|(at, one)| (at, one.open.len())).collect();
+            let all =
+                all.flat_map(|(place, one)| (0..one.candidates().len()).map(move |at| (place, at)));
+            let all = all.collect();
             self.look_through(&mut sessions, &all)?;
-            sessions.iter_mut().for_each(|one| one.sum_up(0.0));
+            let none = Shares::default();
+            sessions.iter_mut().for_each(|one| one.sum_up(&none));
         } else {
             sessions = by_session(candidates, true);
             self.sample(&mut sessions)?;
         }
-        sessions.retain(|one| !one.held.is_empty() || !one.open.is_empty());
+        sessions.retain(InSession::may_hold);
         Ok(sessions)
     }
 
     /// Looks through some of each session until enough was looked through, and estimates the rest.
     fn sample(&self, sessions: &mut [InSession]) -> Result<(), Failure> {
-        let (mut looked, mut row) = (0, IN_A_ROW);
+        let (enough, page) = SAMPLE;
+        let (mut looked, mut round) = (0, Round::new());
         while looked < self.most && !(self.asked.stopped)() {
-            let turn = turn(sessions, row, self.most - looked);
+            let holding = sessions.iter().filter(|one| one.holds());
+            let most = match looked < enough {
+                true => self.most.min(enough),
+                false if holding.count() >= page => break,
+                false => self.most,
+            };
+            let turn = round.turn(sessions, most - looked);
             if turn.is_empty() {
                 break;
             }
             looked += self.look_through(sessions, &turn)?;
-            row *= 2;
         }
-        let held: usize = sessions.iter().map(|one| one.held.len()).sum();
-        // One more that half holds it: what was found nowhere may still be somewhere.
-        #[allow(clippy::cast_precision_loss)]
-        let share = (held as f64 + 0.5) / (looked as f64 + 1.0);
-        sessions.iter_mut().for_each(|one| one.sum_up(share));
+        let shares = Shares::of(sessions);
+        sessions.iter_mut().for_each(|one| one.sum_up(&shares));
         Ok(())
     }
 
     /// Looks through a turn; how many documents were still there.
     fn look_through(&self, sessions: &mut [InSession], turn: &Turn) -> Result<usize, Failure> {
-        let (mut numbers, mut owners, mut agents) = (Vec::new(), Vec::new(), Vec::new());
-        for (place, count) in turn {
-            let Some(one) = sessions.get_mut(*place) else {
-                continue;
-            };
-            let next = one.open.drain(..(*count).min(one.open.len()));
-            numbers.extend(next);
-            owners.resize(numbers.len(), (*place, agents.len()));
-            agents.push((self.agent)(one.session));
-        }
-        let mut all = numbers.iter().zip(&owners);
-        let (mut looked, mut malformed) = (0, false);
+        let document =
+            |(place, at): &(usize, usize)| sessions.get(*place)?.candidates().get(*at).copied();
+        let numbers: Vec<DocumentNo> = turn.iter().filter_map(document).collect();
+        let agents = self.agents(sessions, turn);
+        let mut all = numbers.iter().zip(turn);
+        let (mut seen, mut malformed) = (Vec::with_capacity(turn.len()), false);
         self.index.bodies(&numbers, &mut |document, body| {
-            // What went meanwhile is left out.
-            let Some((_, (place, agent))) = all.find(|(no, _)| **no == document) else {
+            let Some((_, one)) = all.find(|(no, _)| **no == document) else {
                 return false;
             };
-            looked += 1;
-            let agent = agents.get(*agent).and_then(Option::as_deref);
+            let agent = agents.get(&one.0).and_then(Option::as_deref);
             let Ok(spoken) = Spoken::decode(body) else {
                 malformed = true;
                 return false;
             };
-            let evidence = self.asked.weigh(agent, &spoken);
-            if let (Some(evidence), Some(one)) = (evidence, sessions.get_mut(*place)) {
-                one.evidence.add(evidence);
-                one.held.push(document);
-            }
+            seen.push((*one, self.asked.weigh(agent, &spoken)));
             !(self.asked.stopped)()
         })?;
         if malformed {
@@ -170,7 +123,29 @@ impl Look<'_> {
             let what = "the search index holds a document that cannot be read: rebuild it";
             return Err(Failure::new(ErrorCode::Internal, what));
         }
+        let looked = seen.len();
+        let mut seen = seen.into_iter().peekable();
+        for (place, at) in turn {
+            let evidence = seen.next_if(|(one, _)| *one == (*place, *at));
+            if let Some(one) = sessions.get_mut(*place) {
+                one.look(*at, evidence.map(|(_, evidence)| evidence));
+            }
+        }
         Ok(looked)
+    }
+
+    /// The agents of the sessions of a turn, where somebody asks for agents.
+    fn agents(&self, sessions: &[InSession], turn: &Turn) -> HashMap<usize, Option<Box<str>>> {
+        let mut agents = HashMap::new();
+        if self.asked.filter.asks_agent() {
+            for (place, _) in turn {
+                if let Some(one) = sessions.get(*place) {
+                    let agent = || (self.agent)(one.session);
+                    agents.entry(*place).or_insert_with(agent);
+                }
+            }
+        }
+        agents
     }
 
     fn candidates(&self) -> Result<Vec<Candidate>, Failure> {
@@ -187,20 +162,41 @@ impl Look<'_> {
     }
 }
 
-/// The next `row` documents of each session that is not known to hold enough, `room` in all.
-fn turn(sessions: &[InSession], row: usize, mut room: usize) -> Turn {
-    let mut turn = Turn::new();
-    for (place, one) in sessions.iter().enumerate() {
-        if room == 0 {
-            break;
-        }
-        let count = row.min(one.open.len()).min(room);
-        if count > 0 && one.held.len() < IN_A_ROW {
-            turn.push((place, count));
-            room -= count;
-        }
+impl Round {
+    const fn new() -> Self {
+        let (row, _) = OF_SESSION;
+        Self { next: 0, row }
     }
-    turn
+
+    /// The next documents of the sessions that come next and are not known to hold enough, `room` in all; none when there
+    /// are none any more.
+    fn turn(&mut self, sessions: &[InSession], room: usize) -> Turn {
+        let mut turn = self.rest_of_it(sessions, room);
+        if turn.is_empty() {
+            *self = Self {
+                next: 0,
+                row: self.row * 2,
+            };
+            turn = self.rest_of_it(sessions, room);
+        }
+        turn
+    }
+
+    fn rest_of_it(&mut self, sessions: &[InSession], mut room: usize) -> Turn {
+        let (mut turn, (_, enough)) = (Turn::new(), OF_SESSION);
+        for (place, one) in sessions.iter().enumerate().skip(self.next) {
+            if room == 0 {
+                break;
+            }
+            self.next = place + 1;
+            if one.is_open() && one.holding() < enough {
+                let next = one.next(self.row.min(room));
+                room -= next.len();
+                turn.extend(next.into_iter().map(|at| (place, at)));
+            }
+        }
+        turn
+    }
 }
 
 /// The terms that an index can narrow by.
@@ -216,18 +212,28 @@ fn by_session(mut candidates: Vec<Candidate>, likely: bool) -> Vec<InSession> {
     // They come the newest number first, and numbers mostly follow the order that is wanted.
     candidates.reverse();
     candidates.sort_by_key(|c| (c.session, c.kind != TITLE, c.created, c.document));
-    let mut own: Vec<&[Candidate]> = candidates.chunk_by(|a, b| a.session == b.session).collect();
+    let all: Arc<[DocumentNo]> = candidates.iter().map(|c| c.document).collect();
+    let mut end = 0;
+    let own = candidates.chunk_by(|a, b| a.session == b.session);
+    let own = own.map(|own| {
+        end += own.len();
+        (own, end - own.len()..end)
+    });
+    let mut own: Vec<(&[Candidate], Range<usize>)> = own.collect();
     if likely {
-        own.sort_by_cached_key(|own| {
+        own.sort_by_cached_key(|(own, _)| {
             let (first, last) = (own.first(), own.last());
             let titled = first.is_some_and(|c| c.kind == TITLE);
             let whole = own.iter().any(|c| c.whole);
             Reverse((titled, whole, last.map(|c| (c.created, c.session))))
         });
     }
-    let one = |own: &[Candidate]| InSession {
-        open: own.iter().map(|c| c.document).collect(),
-        ..InSession::of(own.first().map_or(0, |c| c.session))
+    let one = |(own, at): (&[Candidate], Range<usize>)| {
+        let session = own.first().map_or(0, |c| c.session);
+        InSession::of(session, (all.clone(), at))
     };
     own.into_iter().map(one).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 //! The owner stands in every statement that the index is asked with: what others have said is neither read nor counted.
 //! Whoever is shown a session is asked for once more, by the ledger.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use tokio::runtime::Handle;
 use super::indexed::Look;
 use super::{Asked, At, Everything, Found, Searcher};
 use crate::answer::Excerpt;
-use crate::ledger::{LedgerFeed, reach_of, realm_of, seq_of};
+use crate::ledger::{LedgerFeed, place, reach_of, realm_of};
 
 /// What the ledger is called among the sources.
 pub(super) const NAME: &str = "ledger";
@@ -83,13 +84,8 @@ impl LedgerSearch {
         let Ok(session) = session.parse::<SessionId>() else {
             return Ok(());
         };
-        for excerpt in excerpts {
-            if let Some(id) = excerpt.told_by() {
-                let seq = seq_of(&self.engine, &self.scope, &session, id);
-                excerpt.seq = self.runtime.block_on(seq)?;
-            }
-        }
-        Ok(())
+        let placed = place(&self.engine, &self.scope, &session, excerpts);
+        self.runtime.block_on(placed)
     }
 
     pub(super) fn reach(&self) -> Reach {
@@ -227,7 +223,7 @@ impl Searcher {
                 all.sessions.push(Found {
                     evidence: inside.evidence,
                     updated: session.entry.updated,
-                    id: session.entry.key,
+                    id: Cow::Owned(session.entry.key.into_string()),
                     score: 0,
                     at: At::Ledger(inside),
                 });

@@ -3,7 +3,9 @@
 //! Up to three lists are made one by their ranks: sessions that hold all words, messages that share the rarest of them,
 //! and messages whose meaning is nearest.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use filrouge_sources::library::{Catalog, LibraryError};
 use filrouge_types::{ErrorCode, Failure};
@@ -86,7 +88,7 @@ impl Searcher {
     pub(super) fn by_meaning<'c>(
         &self,
         asked: &Asked<'_>,
-        catalog: &'c Catalog,
+        catalog: &'c Arc<Catalog>,
         ledger: Option<Only>,
         all: &mut Everything<'c>,
     ) -> Result<(), LibraryError> {
@@ -114,20 +116,20 @@ impl Searcher {
     fn places<'q, 'c>(
         &'q self,
         asked: &Asked<'_>,
-        catalog: &'c Catalog,
+        catalog: &'c Arc<Catalog>,
         only: Option<Only>,
         told: &mut Told,
     ) -> Vec<Place<'q, 'c>> {
         let mut places = Vec::new();
         for source in 0..self.library.sources().len() {
-            if let Some((index, known)) = self.known(asked, catalog, source)
-                && !known.by_no.is_empty()
+            if let Some((index, mut known)) = self.known(asked, catalog, source)
+                && !known.is_empty()
             {
                 told.known_at(known.as_of);
                 places.push(Place {
                     reach: reach(),
-                    only: known.only(),
-                    whose: Whose::Source(index, known.by_no),
+                    only: known.only.take(),
+                    whose: Whose::Source(index, known),
                 });
             }
         }
@@ -166,7 +168,7 @@ impl Asked<'_> {
         let mut worths: Vec<f64> = ranks.map(|rank| ALL_WORDS * worth(rank)).collect();
         // Where the sessions of the lists are among all.
         let ids = lists.iter().flatten().map(|near| (near.id.clone(), None));
-        let mut places: HashMap<Box<str>, Option<usize>> = ids.collect();
+        let mut places: HashMap<Cow<'c, str>, Option<usize>> = ids.collect();
         for (at, found) in all.sessions.iter().enumerate() {
             if let Some(place) = places.get_mut(&found.id) {
                 *place = Some(at);

@@ -5,6 +5,7 @@ mod answered;
 mod bodies;
 mod cursor;
 mod indexed;
+mod inside;
 mod ledger;
 mod meaning;
 mod near;
@@ -14,6 +15,7 @@ mod show;
 mod sources;
 pub(crate) mod weigh;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +32,7 @@ use crate::question::Question;
 use crate::spoken::Spoken;
 use cursor::Cursor;
 pub use cursor::begun;
-use indexed::InSession;
+use inside::InSession;
 pub use ledger::LedgerSearch;
 use meaning::Meant;
 use page::Page;
@@ -54,6 +56,9 @@ pub struct Searcher {
     clock: Arc<dyn Clock>,
     /// How many candidates of an index are looked through.
     most: usize,
+    /// How long what an index or a listing tells is used without another look.
+    fresh: Duration,
+    memory: Arc<sources::Memory>,
 }
 
 /// A question, ready to be answered.
@@ -71,7 +76,7 @@ struct Asked<'a> {
 
 /// A session in which something was found.
 struct Found<'c> {
-    id: Box<str>,
+    id: Cow<'c, str>,
     updated: i64,
     evidence: Evidence,
     score: i64,
@@ -135,6 +140,8 @@ impl Searcher {
             embedder: None,
             clock: Arc::new(SystemClock),
             most: indexed::LOOKED_THROUGH,
+            fresh: FRESH,
+            memory: Arc::default(),
         }
     }
 
@@ -168,10 +175,18 @@ impl Searcher {
     }
 
     /// Looks through at most so many candidates of an index before it answers, and estimates how many of the others hold
-    /// what is looked for; 300 unless told. What is shown is never estimated.
+    /// what is looked for; 300 unless told, of more 100 where these fill a page. What is shown is never estimated.
     #[must_use]
     pub const fn looking_through(mut self, candidates: usize) -> Self {
         self.most = candidates;
+        self
+    }
+
+    /// Believes for so long what was found out of histories with indexes: which sessions there are and what has become of
+    /// them; one second unless told. No time: looks again for each answer.
+    #[must_use]
+    pub const fn believing_for(mut self, fresh: Duration) -> Self {
+        self.fresh = fresh;
         self
     }
 
@@ -267,7 +282,10 @@ impl Searcher {
         page: &Page<'_>,
         told: Told,
     ) -> Result<Results, LibraryError> {
-        let catalog = self.library.catalog();
+        let catalog = match self.indexes {
+            Some(_) => self.library.catalog_within(self.fresh),
+            None => self.library.catalog(),
+        };
         let mut all = Everything {
             sessions: Vec::new(),
             told,
@@ -283,7 +301,7 @@ impl Searcher {
     fn everything<'c>(
         &self,
         asked: &Asked<'_>,
-        catalog: &'c Catalog,
+        catalog: &'c Arc<Catalog>,
         all: &mut Everything<'c>,
     ) -> Result<(), LibraryError> {
         let ledger = self.ledger_asked(asked, catalog)?;
@@ -322,6 +340,11 @@ impl Asked<'_> {
         passes
             .then(|| weigh(&self.question.matcher, self.words, spoken))
             .flatten()
+    }
+
+    /// Whether a message or a title of a session whose agent is `agent` is one that is looked for.
+    fn holds(&self, agent: Option<&str>, spoken: &Spoken<'_>) -> bool {
+        self.filter.lets_spoken(agent, spoken) && self.question.matcher.is_in(spoken)
     }
 
     fn order(&self, found: &mut [Found<'_>]) {

@@ -1,6 +1,7 @@
 //! Messages of one index that may mean the like of a question: those whose meaning is nearest, and those that share its
 //! rarest words. Only what people and agents have said is among them, and titles; not what tools print.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use super::bodies::documents;
 use super::ledger::LedgerSearch;
 use super::meaning::Meant;
 use super::rank::rounded;
+use super::sources::Known;
 use super::{Asked, Found};
 use crate::feed::SourceIndex;
 use crate::spoken::{folded_literal, kind};
@@ -32,7 +34,7 @@ pub(super) struct Near<'c> {
     /// How near it is; greater is nearer, within lists of one kind.
     pub(super) score: i64,
     /// Its session.
-    pub(super) id: Box<str>,
+    pub(super) id: Cow<'c, str>,
     pub(super) updated: i64,
     /// `None`: the ledger's.
     pub(super) entry: Option<&'c Entry>,
@@ -43,7 +45,7 @@ pub(super) struct Near<'c> {
 /// Whose an index is.
 pub(super) enum Whose<'q, 'c> {
     /// A source's, with the sessions that it knows as they are.
-    Source(Arc<SourceIndex>, HashMap<SessionNo, &'c Entry>),
+    Source(Arc<SourceIndex>, Known<'c>),
     Ledger(&'q LedgerSearch),
 }
 
@@ -56,7 +58,7 @@ pub(super) struct Place<'q, 'c> {
 
 /// A session of an index.
 struct Session<'c> {
-    id: Box<str>,
+    id: Cow<'c, str>,
     updated: i64,
     entry: Option<&'c Entry>,
     /// Of its messages that name none; where somebody asks for it.
@@ -188,9 +190,9 @@ impl<'c> Place<'_, 'c> {
         numbers.dedup();
         let mut sessions = HashMap::with_capacity(numbers.len());
         match &self.whose {
-            Whose::Source(_, entries) => {
+            Whose::Source(_, known) => {
                 for no in numbers {
-                    if let Some(entry) = entries.get(&no) {
+                    if let Some(entry) = known.entry(no) {
                         sessions.insert(no, Session::of(entry));
                     }
                 }
@@ -200,7 +202,7 @@ impl<'c> Place<'_, 'c> {
                     if asked.is_shown_from_ledger(catalog, &session.entry.key) {
                         let agent = ledger.agent(asked, &session.entry.key)?;
                         let one = Session {
-                            id: session.entry.key,
+                            id: Cow::Owned(session.entry.key.into_string()),
                             updated: session.entry.updated,
                             entry: None,
                             agent,
@@ -243,7 +245,7 @@ impl<'c> Place<'_, 'c> {
 impl<'c> Session<'c> {
     fn of(entry: &'c Entry) -> Self {
         Self {
-            id: entry.header.id.clone(),
+            id: Cow::Borrowed(&entry.header.id),
             updated: entry.header.updated,
             entry: Some(entry),
             agent: entry.header.agent.clone(),
@@ -253,8 +255,7 @@ impl<'c> Session<'c> {
 
 impl<'c> From<Near<'c>> for Found<'c> {
     fn from(near: Near<'c>) -> Self {
-        let mut inside = super::InSession::of(near.session);
-        inside.near.push(near.document);
+        let inside = super::InSession::near(near.session, near.document);
         let at = match near.entry {
             Some(entry) => super::At::Indexed(entry, inside),
             None => super::At::Ledger(inside),

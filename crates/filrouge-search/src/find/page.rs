@@ -4,7 +4,7 @@ use filrouge_sources::library::list::Row;
 use filrouge_sources::library::{Catalog, LibraryError};
 
 use super::cursor::Cursor;
-use super::indexed::whole;
+use super::inside::whole;
 use super::show::{EXCERPTS, EXCERPTS_MAX, Shown};
 use super::{Asked, At, Everything, Found, Searcher, Told};
 use crate::answer::{Hit, Results};
@@ -75,7 +75,7 @@ impl Found<'_> {
         match &self.at {
             At::Scanned(_) => true,
             At::Indexed(_, inside) | At::Ledger(inside) => {
-                !inside.held.is_empty() || !inside.near.is_empty()
+                inside.holds() || !inside.near.is_empty()
             }
         }
     }

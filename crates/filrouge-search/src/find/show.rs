@@ -109,7 +109,7 @@ impl Searcher {
                     }
                     *shown = Shown::behind(shown.skip, shown.most);
                     // Its source still does, but for what only an index finds.
-                    if !inside.held.is_empty() || !inside.open.is_empty() {
+                    if inside.may_hold() {
                         self.scanned(asked, entry, shown);
                     }
                     true
@@ -162,8 +162,8 @@ fn cutter<'a>(asked: &'a Asked<'_>) -> Cutter<'a> {
     }
 }
 
-/// Excerpts of the documents of an index: those known to hold it, then those of the rest that do; where there are none,
-/// those that mean the like. Whether there are some that hold it.
+/// Excerpts of the documents of an index that hold it; where there are none, those that mean the like. Whether there are
+/// some that hold it.
 fn indexed(
     within: Within<'_>,
     asked: &Asked<'_>,
@@ -171,19 +171,17 @@ fn indexed(
     inside: &InSession,
     shown: &mut Shown,
 ) -> Result<bool, Failure> {
-    let (index, cutter) = (within.0, cutter(asked));
-    let mut full = false;
-    let mut show = |numbers: &[DocumentNo], sure: bool, shown: &mut Shown| {
-        documents(index, numbers, &mut |_, spoken| {
-            let holds = || asked.weigh(header.agent.as_deref(), spoken).is_some();
-            full = (sure || holds()) && shown.take(|| cutter.of(&header.id, spoken));
-            !full && !(asked.stopped)()
-        })?;
-        Ok::<bool, Failure>(full)
-    };
-    if !show(&inside.held, true, shown)? {
-        show(&inside.open, false, shown)?;
-    }
+    let cutter = cutter(asked);
+    let all: Vec<(DocumentNo, bool)> = inside.documents().collect();
+    let numbers: Vec<DocumentNo> = all.iter().map(|(document, _)| *document).collect();
+    let mut all = all.into_iter();
+    documents(within.0, &numbers, &mut |document, spoken| {
+        let sure = all.find(|(no, _)| *no == document);
+        let sure = sure.is_some_and(|(_, sure)| sure);
+        let holds = || asked.holds(header.agent.as_deref(), spoken);
+        let full = (sure || holds()) && shown.take(|| cutter.of(&header.id, spoken));
+        !full && !(asked.stopped)()
+    })?;
     if shown.seen > 0 || inside.near.is_empty() {
         return Ok(true);
     }

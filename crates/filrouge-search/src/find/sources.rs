@@ -1,7 +1,8 @@
 //! What foreign histories hold: told by an index where it knows a session as it is now, by its source otherwise.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use filrouge_sources::library::{Catalog, Entry};
 use filrouge_store::text_index::SessionNo;
@@ -9,45 +10,131 @@ use filrouge_types::Failure;
 
 use super::indexed::Look;
 use super::rank::Evidence;
-use super::{Asked, At, Everything, FRESH, Found, Searcher};
+use super::{Asked, At, Everything, Found, Searcher};
 use crate::collect::{Collected, Search};
-use crate::feed::{SourceIndex, reach};
+use crate::feed::{self, SourceIndex, reach};
 
-/// The sessions of one source that its index knows as they are now.
-pub(super) struct Known<'c> {
-    pub(super) by_no: HashMap<SessionNo, &'c Entry>,
-    /// Those that it does not.
-    pub(super) stale: Vec<&'c Entry>,
-    pub(super) as_of: i64,
-    /// Why it knows nothing.
-    failed: Option<Failure>,
+/// The sessions of one source by what its index knows of them.
+struct Sessions {
+    /// Those that it knows as they are now, by their numbers, with their places in the catalog.
+    fresh: Vec<(SessionNo, usize)>,
+    /// The places of those that it does not.
+    stale: Vec<usize>,
     /// Whether it knows no others.
     is_all: bool,
 }
 
-impl<'c> Known<'c> {
-    fn of(index: &SourceIndex, own: &[&'c Entry]) -> Self {
-        let known = index.known(FRESH);
-        let mut this = Self {
-            by_no: HashMap::with_capacity(own.len()),
-            stale: Vec::new(),
-            as_of: known.as_of.as_millis(),
-            failed: known.failed.clone(),
-            is_all: false,
-        };
-        for entry in own {
-            match known.fresh.get(&entry.header.id) {
-                Some(no) => drop(this.by_no.insert(*no, entry)),
-                None => this.stale.push(entry),
+impl Sessions {
+    fn of(known: &feed::Known, catalog: &Catalog, source: usize) -> Self {
+        let (mut fresh, mut stale) = (Vec::with_capacity(known.fresh.len()), Vec::new());
+        for (place, entry) in catalog.entries.iter().enumerate() {
+            if entry.source == source {
+                match known.fresh.get(&entry.header.id) {
+                    Some(no) => fresh.push((*no, place)),
+                    None => stale.push(place),
+                }
             }
         }
-        this.is_all = known.stale.is_empty() && this.by_no.len() == known.fresh.len();
-        this
+        fresh.sort_unstable();
+        Self {
+            is_all: known.stale.is_empty() && fresh.len() == known.fresh.len(),
+            fresh,
+            stale,
+        }
+    }
+}
+
+/// What was found out last of each source: it holds as long as neither the catalog nor what its index knows is another.
+#[derive(Default)]
+pub(super) struct Memory(Mutex<HashMap<usize, Remembered>>);
+
+struct Remembered {
+    catalog: Weak<Catalog>,
+    known: Weak<feed::Known>,
+    sessions: Arc<Sessions>,
+}
+
+impl Memory {
+    fn sessions(
+        &self,
+        known: &Arc<feed::Known>,
+        catalog: &Arc<Catalog>,
+        source: usize,
+    ) -> Arc<Sessions> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // What a weak pointer leads to is in no other's place.
+        let last = all.get(&source).filter(|last| {
+            last.catalog.as_ptr() == Arc::as_ptr(catalog)
+                && last.known.as_ptr() == Arc::as_ptr(known)
+        });
+        if let Some(last) = last {
+            return last.sessions.clone();
+        }
+        let sessions = Arc::new(Sessions::of(known, catalog, source));
+        let remembered = Remembered {
+            catalog: Arc::downgrade(catalog),
+            known: Arc::downgrade(known),
+            sessions: sessions.clone(),
+        };
+        all.insert(source, remembered);
+        sessions
+    }
+}
+
+/// The sessions of one source that its index knows as they are now, and of those the ones that pass the filters.
+pub(super) struct Known<'c> {
+    catalog: &'c Catalog,
+    sessions: Arc<Sessions>,
+    /// The numbers of those that are asked, where not all sessions of the index are.
+    pub(super) only: Option<Vec<SessionNo>>,
+    /// Those that it does not know and that pass.
+    stale: Vec<&'c Entry>,
+    pub(super) as_of: i64,
+    /// Why it knows nothing.
+    failed: Option<Failure>,
+}
+
+impl<'c> Known<'c> {
+    fn of(
+        asked: &Asked<'_>,
+        known: &feed::Known,
+        catalog: &'c Catalog,
+        sessions: Arc<Sessions>,
+    ) -> Self {
+        let all = asked.filter.lets_all_sessions();
+        let passes = |place: &usize| {
+            let entry = catalog.entries.get(*place);
+            entry.filter(|entry| all || asked.filter.lets(&entry.header))
+        };
+        let only = (!all || !sessions.is_all).then(|| {
+            let some = sessions
+                .fresh
+                .iter()
+                .filter(|(_, place)| passes(place).is_some());
+            some.map(|(no, _)| *no).collect::<Vec<_>>()
+        });
+        let is_all = |only: &Vec<_>| sessions.is_all && only.len() == sessions.fresh.len();
+        Self {
+            catalog,
+            only: only.filter(|only| !is_all(only)),
+            stale: sessions.stale.iter().filter_map(passes).collect(),
+            as_of: known.as_of.as_millis(),
+            failed: known.failed.clone(),
+            sessions,
+        }
     }
 
-    /// The numbers, where not all sessions of the index are asked for.
-    pub(super) fn only(&self) -> Option<Vec<SessionNo>> {
-        (!self.is_all).then(|| self.by_no.keys().copied().collect())
+    /// A session that it knows, by its number.
+    pub(super) fn entry(&self, no: SessionNo) -> Option<&'c Entry> {
+        let fresh = &self.sessions.fresh;
+        let at = fresh.binary_search_by_key(&no, |(no, _)| *no).ok()?;
+        self.catalog.entries.get(fresh.get(at)?.1)
+    }
+
+    /// Whether none is asked.
+    pub(super) fn is_empty(&self) -> bool {
+        let asked = self.only.as_ref().map(Vec::len);
+        asked.unwrap_or(self.sessions.fresh.len()) == 0
     }
 }
 
@@ -68,19 +155,20 @@ impl Searcher {
     pub(super) fn known<'c>(
         &self,
         asked: &Asked<'_>,
-        catalog: &'c Catalog,
+        catalog: &'c Arc<Catalog>,
         source: usize,
     ) -> Option<(Arc<SourceIndex>, Known<'c>)> {
         let index = self.index(source)?;
-        let own = Self::own(asked, catalog, source);
-        let known = Known::of(&index, &own);
+        let known = index.known_with_news(self.fresh);
+        let sessions = self.memory.sessions(&known, catalog, source);
+        let known = Known::of(asked, &known, catalog, sessions);
         Some((index, known))
     }
 
     pub(super) fn in_sources<'c>(
         &self,
         asked: &Asked<'_>,
-        catalog: &'c Catalog,
+        catalog: &'c Arc<Catalog>,
         all: &mut Everything<'c>,
     ) {
         let mut scanned = Vec::new();
@@ -116,18 +204,17 @@ impl Searcher {
         known: &Known<'c>,
         all: &mut Everything<'c>,
     ) -> Result<(), Failure> {
-        let only = known.only();
         let look = Look {
             index: &**index.index(),
             reach: &reach(),
-            sessions: only.as_deref(),
+            sessions: known.only.as_deref(),
             asked,
-            agent: &|no| known.by_no.get(&no)?.header.agent.clone(),
+            agent: &|no| known.entry(no)?.header.agent.clone(),
             most: self.most,
         };
         for inside in look.find()? {
             // What is not among them is not there any more, or another source's.
-            if let Some(entry) = known.by_no.get(&inside.session) {
+            if let Some(entry) = known.entry(inside.session) {
                 let evidence = inside.evidence;
                 let at = At::Indexed(entry, inside);
                 all.sessions.push(found(entry, evidence, at));
@@ -167,7 +254,7 @@ impl Asked<'_> {
 
 fn found<'c>(entry: &'c Entry, evidence: Evidence, at: At<'c>) -> Found<'c> {
     Found {
-        id: entry.header.id.clone(),
+        id: Cow::Borrowed(&entry.header.id),
         updated: entry.header.updated,
         evidence,
         score: 0,

@@ -1,21 +1,31 @@
 //! What speaks for one message: where in it stands what is looked for, and how.
 
 use filrouge_sources::Role;
-use filrouge_store::text_index::fold;
+use memchr::memmem::Finder;
 
 use super::rank::{Evidence, Weight};
 use crate::matcher::Matcher;
-use crate::query::{Kind, Term};
+use crate::query::Kind;
 use crate::question::Question;
 use crate::spoken::{Piece, Spoken, folded_literal};
+use crate::term::Folding;
 
 /// The words of a question as they are looked at closely.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
-    /// Each, folded, with its bit among the terms.
-    each: Vec<(u64, String)>,
+    each: Vec<Word>,
     /// All side by side in the order they were asked for; of one word nothing.
-    together: Option<String>,
+    together: Option<Finder<'static>>,
+}
+
+/// A word, folded.
+#[derive(Debug)]
+struct Word {
+    /// Its bit among the terms.
+    bit: u64,
+    finder: Finder<'static>,
+    /// Whether it begins, and ends, with a letter or a digit.
+    letters: (bool, bool),
 }
 
 impl Words {
@@ -23,17 +33,22 @@ impl Words {
         let terms = question.terms().iter().enumerate();
         let words =
             terms.filter(|(_, term)| !term.excluded && !matches!(term.kind, Kind::Regex(_)));
-        let word = |(bit, term): (usize, &Term)| (1 << bit, folded_literal(&term.text));
-        let each: Vec<(u64, String)> = words.map(word).collect();
-        let together = (each.len() > 1).then(|| {
-            let words: Vec<&str> = each.iter().map(|(_, word)| word.as_str()).collect();
-            words.join(" ")
+        let words: Vec<(u64, String)> = words
+            .map(|(bit, term)| (1 << bit, folded_literal(&term.text)))
+            .collect();
+        let together = (words.len() > 1).then(|| {
+            let words: Vec<&str> = words.iter().map(|(_, word)| word.as_str()).collect();
+            Finder::new(&words.join(" ")).into_owned()
         });
-        Self { each, together }
+        let each = words.iter().map(|(bit, word)| Word::of(*bit, word));
+        Self {
+            each: each.collect(),
+            together,
+        }
     }
 
     fn bits(&self) -> u64 {
-        self.each.iter().fold(0, |all, (bit, _)| all | bit)
+        self.each.iter().fold(0, |all, word| all | word.bit)
     }
 }
 
@@ -56,23 +71,22 @@ impl Seen {
         piece: &Piece<'_>,
         role: Option<Role>,
     ) {
-        let bits = matcher.of_piece(piece, u64::MAX);
+        let text = Folding::of(&piece.text);
+        let bits = matcher.of_field(piece, &text, u64::MAX);
         if let Some(known) = self.bits.get_mut(Weight::of(piece.field, role) as usize) {
             *known |= bits;
         }
         if bits & words.bits() == 0 {
             return;
         }
-        let text = fold(&piece.text);
         let left = bits & !self.whole;
-        let whole = |(bit, _): &&(u64, String)| left & bit != 0;
-        for (bit, word) in words.each.iter().filter(whole) {
-            if stands_whole(&text, word) {
-                self.whole |= bit;
+        for word in words.each.iter().filter(|word| left & word.bit != 0) {
+            if word.stands_whole(text.folded()) {
+                self.whole |= word.bit;
             }
         }
         let together = words.together.as_ref().filter(|_| !self.near);
-        self.near |= together.is_some_and(|all| text.contains(all.as_str()));
+        self.near |= together.is_some_and(|all| all.find(text.folded().as_bytes()).is_some());
     }
 
     /// Adds what was seen of other texts of it.
@@ -114,7 +128,7 @@ impl Seen {
 
 /// What speaks for a message or a title; `None` when it is none that is looked for.
 pub(crate) fn weigh(matcher: &Matcher, words: &Words, spoken: &Spoken<'_>) -> Option<Evidence> {
-    if !matcher.is_in(spoken) {
+    if !matcher.looks_into(spoken) {
         return None;
     }
     let mut seen = Seen::default();
@@ -128,20 +142,41 @@ pub(crate) fn weigh(matcher: &Matcher, words: &Words, spoken: &Spoken<'_>) -> Op
     })
 }
 
-/// Whether a word stands somewhere with no letter or digit right before or behind it.
-fn stands_whole(text: &str, word: &str) -> bool {
-    let letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-    let (first, last) = (word.chars().next(), word.chars().next_back());
-    text.match_indices(word).any(|(at, _)| {
-        let before = text.get(..at).and_then(|t| t.chars().next_back());
-        let behind = text.get(at + word.len()..).and_then(|t| t.chars().next());
-        !(letter(before) && letter(first) || letter(behind) && letter(last))
-    })
+impl Word {
+    fn of(bit: u64, word: &str) -> Self {
+        let mut chars = word.chars();
+        let first = chars.next();
+        Self {
+            bit,
+            finder: Finder::new(word).into_owned(),
+            letters: (is_letter(first), is_letter(chars.next_back().or(first))),
+        }
+    }
+
+    /// Whether it stands somewhere in a folded text with no letter or digit right before or behind it.
+    fn stands_whole(&self, text: &str) -> bool {
+        let (first, last) = self.letters;
+        let mut places = self.finder.find_iter(text.as_bytes());
+        places.any(|at| {
+            let before = text.get(..at).and_then(|t| t.chars().next_back());
+            let behind = at + self.finder.needle().len();
+            let behind = text.get(behind..).and_then(|t| t.chars().next());
+            !(first && is_letter(before) || last && is_letter(behind))
+        })
+    }
+}
+
+fn is_letter(c: Option<char>) -> bool {
+    c.is_some_and(char::is_alphanumeric)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn stands_whole(text: &str, word: &str) -> bool {
+        Word::of(1, word).stands_whole(text)
+    }
 
     #[test]
     fn words_stand_whole_between_what_is_no_letter() {

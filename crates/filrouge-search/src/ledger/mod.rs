@@ -17,6 +17,6 @@ mod shard;
 pub use counts::FeedCounts;
 pub use documents::TITLE_UNIT;
 pub use feed::{Effort, LedgerFeed, Step};
-pub use place::seq_of;
+pub use place::{place, seqs_of};
 pub use progress::Progress;
 pub use shard::{reach_of, realm_of, shard_of};

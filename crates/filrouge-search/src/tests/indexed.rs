@@ -2,6 +2,7 @@
 //! is the same, and so is its order.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use filrouge_sources::Source;
 use filrouge_sources::library::made::Made;
@@ -78,6 +79,7 @@ impl Kept {
     fn searcher(&self) -> Searcher {
         self.scanning()
             .with_indexes(self.indexes())
+            .believing_for(Duration::ZERO)
             .looking_through(self.most)
     }
 
@@ -117,6 +119,20 @@ impl Kept {
             self.update();
         }
         now
+    }
+}
+
+impl Kept {
+    /// One session goes, and another comes.
+    fn exchange(&self, now: &mut Sessions, others: &Sessions) {
+        if !now.is_empty() {
+            let gone = now.remove(0).0;
+            self.made.sessions.lock().unwrap().remove(&gone.id);
+        }
+        let mut come = others[0].clone();
+        Arc::make_mut(&mut come.0).id = "ses_come".into();
+        self.put(std::slice::from_ref(&come));
+        now.push(come);
     }
 }
 
@@ -247,10 +263,14 @@ fn finds_all(
     state: State,
 ) -> Result<(), TestCaseError> {
     let kept = Kept::new(in_file);
-    let now = kept.come_to(state, sessions, others);
+    let mut now = kept.come_to(state, sessions, others);
     let mut dice = Dice(seed);
     let (indexed, scanning) = (kept.searcher(), kept.scanning());
-    for _ in 0..12 {
+    for turn in 0..12 {
+        if turn == 8 {
+            // What the same searcher has found out does not hold any more.
+            kept.exchange(&mut now, others);
+        }
         let Some(mut ask) = anything(sessions, &mut dice) else {
             continue;
         };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
-use filrouge_search::ledger::seq_of;
+use filrouge_search::ledger;
 use filrouge_search::{Ask, Excerpt, Hit, Mode, Order, Results};
 use filrouge_sources::{LibraryError, Role};
 use filrouge_store::Scope;
@@ -228,12 +228,7 @@ async fn place_all(app: &App, scope: &Scope, found: &mut Results) -> Result<(), 
         let Ok(session) = hit.session.id.parse::<SessionId>() else {
             continue;
         };
-        for excerpt in &mut hit.excerpts {
-            let id = excerpt.told_by().filter(|_| excerpt.seq.is_none());
-            if let Some(id) = id {
-                excerpt.seq = seq_of(app.engine(), scope, &session, id).await?;
-            }
-        }
+        ledger::place(app.engine(), scope, &session, &mut hit.excerpts).await?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::LibraryError;
 use crate::{Header, Listing, Skipped, Source};
@@ -69,8 +70,9 @@ struct Remembered {
 }
 
 impl Memory {
-    pub(super) fn catalog(&self, sources: &[Arc<dyn Source>]) -> Arc<Catalog> {
-        let listings: Vec<_> = sources.iter().map(listing).collect();
+    /// Of listings that were made less than `max_age` ago.
+    pub(super) fn catalog(&self, sources: &[Arc<dyn Source>], max_age: Duration) -> Arc<Catalog> {
+        let listings: Vec<_> = sources.iter().map(|one| listing(one, max_age)).collect();
         let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = remembered.as_ref()
             && same(&known.listings, &listings)
@@ -86,9 +88,13 @@ impl Memory {
     }
 }
 
-fn listing(source: &Arc<dyn Source>) -> Result<Arc<Listing>, String> {
+fn listing(source: &Arc<dyn Source>, max_age: Duration) -> Result<Arc<Listing>, String> {
     let named = |why| format!("{} ({}): {why}", source.name(), source.generation());
-    source.list().map_err(named)
+    let listed = match max_age {
+        Duration::ZERO => source.list(),
+        _ => source.list_within(max_age).map(|(_, listing)| listing),
+    };
+    listed.map_err(named)
 }
 
 fn same(old: &[Result<Arc<Listing>, String>], new: &[Result<Arc<Listing>, String>]) -> bool {

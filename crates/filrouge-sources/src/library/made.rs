@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use crate::{
     Conversation, Found, Header, Listing, LoadedSession, Look, Message, Part, PartKind, ReadError,
@@ -37,6 +38,12 @@ pub struct Made {
     pub messages: AtomicUsize,
     /// Whether it cannot be listed.
     pub broken: bool,
+    /// What it notes for other processes.
+    pub noted: Mutex<Option<Vec<u8>>>,
+    /// The notes that it was given.
+    pub recalled: Mutex<Vec<Vec<u8>>>,
+    /// The last listing, told again to who asks for no newer one.
+    pub recent: Mutex<Option<(Instant, Arc<Listing>)>>,
 }
 
 impl Made {
@@ -189,12 +196,31 @@ impl Source for Made {
                 path,
             });
         }
+        let began = Instant::now();
         let sessions = self.sessions.lock().unwrap();
-        Ok(Arc::new(Listing {
+        let listing = Arc::new(Listing {
             headers: sessions.values().map(|s| s.0.clone()).collect(),
             skipped: Vec::new(),
             truncated: false,
-        }))
+        });
+        *self.recent.lock().unwrap() = Some((began, listing.clone()));
+        Ok(listing)
+    }
+
+    fn list_within(&self, max_age: Duration) -> Result<(Instant, Arc<Listing>), SourceError> {
+        let recent = self.recent.lock().unwrap().clone();
+        match recent.filter(|(at, _)| at.elapsed() < max_age) {
+            Some(recent) => Ok(recent),
+            None => self.list().map(|listing| (Instant::now(), listing)),
+        }
+    }
+
+    fn notes(&self) -> Option<Vec<u8>> {
+        self.noted.lock().unwrap().take()
+    }
+
+    fn recall(&self, notes: &[u8]) {
+        self.recalled.lock().unwrap().push(notes.to_vec());
     }
 
     fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError> {

@@ -23,6 +23,7 @@ pub mod stats;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use filrouge_types::Failure;
 
@@ -145,7 +146,14 @@ impl Library {
     /// All sessions of all sources, each id once. A source that cannot be listed is named in it.
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
-        let catalog = || self.memory.catalog(&self.sources);
+        self.catalog_within(Duration::ZERO)
+    }
+
+    /// As [`Library::catalog`], of listings that may have been made up to `max_age` ago: who asks again and again lists
+    /// nothing again meanwhile.
+    #[must_use]
+    pub fn catalog_within(&self, max_age: Duration) -> Arc<Catalog> {
+        let catalog = || self.memory.catalog(&self.sources, max_age);
         match &self.once {
             Some(once) => once.catalog.get_or_init(catalog).clone(),
             None => catalog(),

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 
 use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, Mark, Reader, SchemaMark, Value};
 
+use super::database_headers::Headers;
 use super::database_lasting::Held;
 use super::generation::SessionText;
 use super::open::is_usual_database;
@@ -180,6 +181,7 @@ pub(super) struct Database {
     /// Agents that only first messages name; they do not change.
     agents: Mutex<HashMap<Box<str>, Box<str>>>,
     stamps: Mutex<HashMap<Box<str>, (Mark, Stamp)>>,
+    pub(super) headers: Headers,
     /// What all sessions hold, as of a mark.
     pub(super) held: Mutex<Option<(Mark, Arc<Held>)>>,
 }
@@ -193,6 +195,7 @@ impl Database {
             listed: Mutex::default(),
             agents: Mutex::default(),
             stamps: Mutex::default(),
+            headers: Headers::default(),
             held: Mutex::default(),
         }
     }

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use filrouge_sqlite::foreign::{ForeignError, Reader};
+use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, Reader, Value};
 use filrouge_types::{Clock, SystemClock};
 
 use super::database::{Database, hashed, read_error, sums};
 use super::session_rows::Schema;
 use super::stored::Kind;
 use super::tree::lock;
+use super::tree_lasting::by_two;
 use crate::{ReadError, Since, Stamp};
 
 /// The tables of what was said.
@@ -22,7 +23,13 @@ const TABLES: [&str; 3] = ["message", "part", "session_message"];
 pub(super) struct Held(HashMap<Kind, HashMap<Box<str>, Stamp>>);
 
 /// How many rows of a table a session has, when the newest was written, and how large they are together.
-type Sums = [(i64, i64, i64); TABLES.len()];
+type Sums = [Sum; TABLES.len()];
+type Sum = (i64, i64, i64);
+
+/// Ranges that the rows of a table are cut into: enough that two threads end together.
+const RANGES: i64 = 16;
+/// Fewer rows than this are looked at by one thread.
+const ROWS_PER_THREAD: i64 = 4_000;
 
 fn mark(text: &str, sums: &Sums) -> Stamp {
     hashed(&("session", text, sums))
@@ -86,7 +93,7 @@ impl Database {
             return Ok(held.clone());
         }
         let schema = self.schema()?;
-        let sums = self.foreign.read(|reader| all_sums(reader, &schema))?;
+        let sums = all_sums(&self.foreign, &schema)?;
         // Of a later moment than the sums, if anything: then the mark is of no state there was, and the session is read
         // once more.
         let listed = self.listed()?;
@@ -106,36 +113,85 @@ impl Database {
     }
 }
 
-/// What each session has in each table. In the order of the rows: by session each would be looked up by itself, which takes
-/// twice as long.
-fn all_sums(reader: &Reader<'_>, schema: &Schema) -> Result<HashMap<Box<str>, Sums>, ForeignError> {
+/// Rows of one session that stand together, and what they hold.
+type Runs = Vec<(Box<str>, Sum)>;
+
+fn add(sum: &mut Sum, (count, newest, bytes): Sum) {
+    sum.1 = if sum.0 == 0 {
+        newest
+    } else {
+        newest.max(sum.1)
+    };
+    sum.0 += count;
+    sum.2 = sum.2.saturating_add(bytes);
+}
+
+/// What each session has in each table, looked at by two threads.
+fn all_sums(
+    database: &ForeignDatabase,
+    schema: &Schema,
+) -> Result<HashMap<Box<str>, Sums>, ForeignError> {
     let mut all: HashMap<Box<str>, Sums> = HashMap::new();
     for (at, table) in TABLES.iter().enumerate() {
         if !schema.has(table) {
             continue;
         }
-        let sql =
-            format!("SELECT session_id, time_updated, octet_length(data) FROM {table} NOT INDEXED");
-        reader.query(&sql, &[], |row| {
-            let Some(id) = row.text(0) else {
-                return ControlFlow::Continue(());
-            };
-            if !all.contains_key(id) {
-                all.insert(id.into(), Sums::default());
+        let ranges = ranges(database, table)?;
+        let runs = by_two(&ranges, 1, |range| {
+            database.read(|reader| runs(reader, table, *range))
+        });
+        for run in runs {
+            for (id, sum) in run? {
+                if let Some(slot) = all.entry(id).or_default().get_mut(at) {
+                    add(slot, sum);
+                }
             }
-            if let Some((count, newest, bytes)) = all.get_mut(id).and_then(|sums| sums.get_mut(at))
-            {
-                let updated = row.integer(1).unwrap_or(0);
-                *newest = if *count == 0 {
-                    updated
-                } else {
-                    updated.max(*newest)
-                };
-                *count += 1;
-                *bytes = bytes.saturating_add(row.integer(2).unwrap_or(0));
-            }
-            ControlFlow::Continue(())
-        })?;
+        }
     }
     Ok(all)
+}
+
+/// The first and the last rows of parts of a table.
+fn ranges(database: &ForeignDatabase, table: &str) -> Result<Vec<(i64, i64)>, ForeignError> {
+    let sql = format!("SELECT min(rowid), max(rowid) FROM {table}");
+    let mut ends = None;
+    database.read(|reader| {
+        reader.query(&sql, &[], |row| {
+            ends = row.integer(0).zip(row.integer(1));
+            ControlFlow::Continue(())
+        })
+    })?;
+    let Some((first, last)) = ends else {
+        return Ok(Vec::new());
+    };
+    if last.saturating_sub(first) < ROWS_PER_THREAD {
+        return Ok(vec![(first, last)]);
+    }
+    let step = (last.saturating_sub(first) / RANGES).saturating_add(1);
+    let from = (0..=RANGES).map(|at| first.saturating_add(at.saturating_mul(step)));
+    let from = from.take_while(|from| *from <= last);
+    Ok(from
+        .map(|from| (from, from.saturating_add(step - 1).min(last)))
+        .collect())
+}
+
+/// In the order of the rows: by session each would be looked up by itself, which takes twice as long.
+fn runs(reader: &Reader<'_>, table: &str, (from, to): (i64, i64)) -> Result<Runs, ForeignError> {
+    let sql = format!(
+        "SELECT session_id, time_updated, octet_length(data) FROM {table} NOT INDEXED \
+         WHERE rowid >= ?1 AND rowid <= ?2"
+    );
+    let mut runs: Runs = Vec::new();
+    reader.query(&sql, &[Value::Integer(from), Value::Integer(to)], |row| {
+        let Some(id) = row.text(0) else {
+            return ControlFlow::Continue(());
+        };
+        let one = (1, row.integer(1).unwrap_or(0), row.integer(2).unwrap_or(0));
+        match runs.last_mut() {
+            Some((last, sum)) if **last == *id => add(sum, one),
+            _ => runs.push((id.into(), one)),
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(runs)
 }

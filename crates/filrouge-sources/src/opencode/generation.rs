@@ -9,17 +9,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::object::Writer;
-use crate::{Look, ReadError, Role, Scan, Since, Skipped, SourceError, Stamp};
+use crate::{Header, Look, ReadError, Role, Scan, Since, Skipped, SourceError, Stamp};
 
 /// What a storage knows of a project.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Hash)]
 pub(super) struct Project {
     pub(super) name: Option<Box<str>>,
     pub(super) worktree: Option<Box<str>>,
 }
 
 /// A session's own record.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub(super) struct SessionText {
     pub(super) id: Box<str>,
     /// The key of its project: the folder the record lies in, or the column.
@@ -40,10 +40,10 @@ pub(super) struct SessionText {
     pub(super) fork_of: Option<Box<str>>,
 }
 
-/// All sessions, with a cheap mark of what they were read from.
+/// The headers of all sessions, with a cheap mark of what they were read from.
 pub(super) struct Listed {
     pub(super) mark: Stamp,
-    pub(super) sessions: Vec<SessionText>,
+    pub(super) headers: Vec<Arc<Header>>,
 }
 
 /// A part of a message: a JSON object as in section "part types" of 1.x.
@@ -116,6 +116,14 @@ pub(super) trait Generation: Send + Sync {
         known: Option<Stamp>,
         skipped: &mut Vec<Skipped>,
     ) -> Result<Option<Listed>, SourceError>;
+
+    /// [`crate::Source::recall`].
+    fn recall(&self, _notes: &[u8]) {}
+
+    /// [`crate::Source::notes`].
+    fn notes(&self) -> Option<Vec<u8>> {
+        None
+    }
 
     /// One session, as it is now.
     ///

@@ -5,12 +5,14 @@
 //! import in `items.rs` (messages), `parts.rs` and `turns.rs`.
 
 mod database;
+mod database_headers;
 mod database_lasting;
 mod database_scan;
 mod generation;
 mod items;
 mod json_tree;
 mod legacy_tree;
+mod merged;
 mod message;
 mod neutral;
 mod neutral_fields;
@@ -30,9 +32,11 @@ mod stored;
 mod talk;
 mod tree;
 mod tree_first;
+mod tree_known;
 mod tree_lasting;
 mod tree_listing;
 mod tree_messages;
+mod tree_notes;
 mod tree_scan;
 mod tree_since;
 mod tree_stamp;
@@ -43,10 +47,12 @@ mod watched;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 pub use open::{is_usual_database, open, open_and_watch, open_at, watch, watch_at};
 
 use crate::files::canonical;
+use crate::recent::Recent;
 use crate::{
     Conversation, Found, Header, Listing, LoadedSession, Look, MessageError, Part, ReadError,
     ReadMessages, Scan, Since, Skipped, Source, SourceError, Stamp,
@@ -61,6 +67,7 @@ struct OpenCode {
     at: PathBuf,
     /// The listing with the mark it was read under.
     listed: Mutex<Option<(Stamp, Arc<Listing>)>>,
+    recent: Recent,
 }
 
 impl OpenCode {
@@ -69,6 +76,7 @@ impl OpenCode {
             generation,
             at: canonical(at),
             listed: Mutex::default(),
+            recent: Recent::default(),
         }
     }
 
@@ -78,16 +86,25 @@ impl OpenCode {
         let Some(listed) = self.generation.news(known, &mut listing.skipped)? else {
             return Ok(None);
         };
-        for text in listed.sessions {
-            match session::header(self.generation.name(), &text) {
-                Ok(header) => listing.headers.push(Arc::new(header)),
-                Err(why) => listing.skipped.push(why),
-            }
-        }
+        listing.headers = listed.headers;
         let by_place = |a: &Arc<Header>, b: &Arc<Header>| a.place().cmp(&b.place());
         listing.headers.sort_unstable_by(by_place);
         listing.skipped.sort();
         Ok(Some((listed.mark, listing)))
+    }
+
+    fn list_now(&self) -> Result<Arc<Listing>, SourceError> {
+        let old = lock(&self.listed).clone();
+        let known = old.as_ref().map(|(mark, _)| *mark);
+        match (self.read_listing(known)?, old) {
+            (None, Some((_, listing))) => Ok(listing),
+            (None, None) => Ok(Arc::default()),
+            (Some((mark, listing)), _) => {
+                let listing = Arc::new(listing);
+                *lock(&self.listed) = Some((mark, listing.clone()));
+                Ok(listing)
+            }
+        }
     }
 }
 
@@ -101,17 +118,19 @@ impl Source for OpenCode {
     }
 
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
-        let old = lock(&self.listed).clone();
-        let known = old.as_ref().map(|(mark, _)| *mark);
-        match (self.read_listing(known)?, old) {
-            (None, Some((_, listing))) => Ok(listing),
-            (None, None) => Ok(Arc::default()),
-            (Some((mark, listing)), _) => {
-                let listing = Arc::new(listing);
-                *lock(&self.listed) = Some((mark, listing.clone()));
-                Ok(listing)
-            }
-        }
+        self.recent.list(|| self.list_now())
+    }
+
+    fn list_within(&self, max_age: Duration) -> Result<(Instant, Arc<Listing>), SourceError> {
+        self.recent.within(max_age, || self.list_now())
+    }
+
+    fn recall(&self, notes: &[u8]) {
+        self.generation.recall(notes);
+    }
+
+    fn notes(&self) -> Option<Vec<u8>> {
+        self.generation.notes()
     }
 
     fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError> {

@@ -110,12 +110,15 @@ impl Generation for Stored {
         let mine = listed.skipped.iter().filter(|(kind, _)| *kind == self.kind);
         skipped.extend(mine.map(|(_, why)| why.clone()));
         let mut seen = HashSet::new();
-        let mut found = Vec::new();
+        let mut headers = Vec::new();
         for (_, row) in listed.rows.iter().filter(|(kind, _)| *kind == self.kind) {
+            let at = &row.session.place;
             if seen.insert(&*row.session.id) {
-                found.push(row.session.clone());
+                match self.database.headers.of(self.kind, self.name(), row) {
+                    Ok(header) => headers.push(header),
+                    Err(why) => skipped.push(why),
+                }
             } else {
-                let at = &row.session.place;
                 skipped.push(Skipped::new(
                     at,
                     SkipReason::DuplicateId,
@@ -123,8 +126,9 @@ impl Generation for Stored {
                 ));
             }
         }
-        let sessions = found;
-        Ok(Some(Listed { mark, sessions }))
+        let headers_of = &self.database.headers;
+        headers_of.retain(self.kind, |id| seen.contains(id));
+        Ok(Some(Listed { mark, headers }))
     }
 
     fn session(&self, id: &str) -> Result<SessionText, ReadError> {

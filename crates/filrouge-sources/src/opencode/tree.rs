@@ -2,19 +2,25 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use filrouge_types::Clock;
 
 use super::generation::{Generation, Listed, MessageText, Project, ReadSince, Record, SessionText};
-use super::tree_listing::Known;
+use super::tree_known::Known;
+use super::tree_listing::Folders;
 use super::tree_messages::{Piece, Reader};
+use super::tree_notes::{self, Key, Noted};
 use super::tree_stamp::{Full, Stamps};
 use super::tree_state::{FileMark, Marks};
 use super::{tree_messages, tree_scan};
-use crate::files::{Files, Folder};
+use crate::files::{Files, Folder, canonical};
 use crate::object::{Refusal, Writer};
 use crate::{Look, ReadError, Scan, Since, SkipReason, Skipped, SourceError, Stamp};
+
+/// Fewer files than this are sooner read again by each process than noted again and again.
+const NEWS_MIN: usize = 8;
 
 /// Where one generation keeps things; paths are below the root. All names given to it come from its own listings.
 pub(super) trait Layout: Send + Sync {
@@ -66,9 +72,13 @@ pub(super) trait Layout: Send + Sync {
 pub(super) struct FileTree<L> {
     pub(super) layout: L,
     /// The session files as they were read last, by project and id.
-    pub(super) known: Mutex<HashMap<(String, String), Known>>,
+    pub(super) known: Mutex<HashMap<Key, Known>>,
     /// The project of each session that was listed last.
-    pub(super) folders: Mutex<HashMap<Box<str>, Box<str>>>,
+    pub(super) folders: Mutex<Folders>,
+    /// What another process has noted of session files, until the first listing.
+    pub(super) noted: Mutex<HashMap<Key, Noted>>,
+    /// Whether there are notes of session files that have gone.
+    pub(super) notes_gone: AtomicBool,
     pub(super) stamps: Stamps,
 }
 
@@ -78,8 +88,17 @@ impl<L: Layout> FileTree<L> {
             layout,
             known: Mutex::default(),
             folders: Mutex::default(),
+            noted: Mutex::default(),
+            notes_gone: AtomicBool::new(false),
             stamps: Stamps::new(clock),
         }
+    }
+
+    /// Where it lies, as notes tell it.
+    fn shown(&self) -> String {
+        canonical(&self.layout.files().root)
+            .to_string_lossy()
+            .into_owned()
     }
 
     pub(super) fn folder(&self, path: &Path) -> Result<Option<Folder>, Skipped> {
@@ -123,6 +142,29 @@ impl<L: Layout> Generation for FileTree<L> {
         skipped: &mut Vec<Skipped>,
     ) -> Result<Option<Listed>, SourceError> {
         self.listed(known, skipped)
+    }
+
+    fn recall(&self, notes: &[u8]) {
+        let noted = tree_notes::read(notes, &self.shown(), self.layout.name());
+        *lock(&self.noted) = noted;
+    }
+
+    fn notes(&self) -> Option<Vec<u8>> {
+        let mut known = lock(&self.known);
+        let news = known.values().filter(|known| known.is_news()).count();
+        if news <= NEWS_MIN && !self.notes_gone.swap(false, Ordering::Relaxed) {
+            return None;
+        }
+        let noted: Vec<_> = known
+            .iter_mut()
+            .filter_map(|(key, known)| {
+                let noted = known.noted()?;
+                known.note();
+                Some((key, noted))
+            })
+            .collect();
+        let all = noted.iter().map(|(key, noted)| (*key, noted));
+        Some(tree_notes::write(&self.shown(), self.layout.name(), all))
     }
 
     fn session(&self, id: &str) -> Result<SessionText, ReadError> {

@@ -180,7 +180,11 @@ impl<L: Layout> FileTree<L> {
 }
 
 /// Does something with each, by two threads where there is enough to do: each takes the next one.
-fn by_two<T: Sync, R: Send>(all: &[T], enough: usize, each: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub(super) fn by_two<T: Sync, R: Send>(
+    all: &[T],
+    enough: usize,
+    each: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
     if all.len() < 2 * enough {
         return all.iter().map(each).collect();
     }

@@ -3,26 +3,23 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::generation::{Listed, Project, SessionText};
 use super::session;
 use super::tree::{FileTree, Layout, lock, orphans};
 use super::tree_first::{First, first};
+use super::tree_known::Known;
+use super::tree_lasting::by_two;
+use super::tree_notes::{Beside, Key, Noted};
 use super::tree_state::{FileMark, Marks};
 use crate::files::Folder;
-use crate::{ReadError, SkipReason, Skipped, SourceError, Stamp};
+use crate::{Header, ReadError, SkipReason, Skipped, SourceError, Stamp};
 
 /// Fewer files than this are read by one thread.
 const FILES_PER_THREAD: usize = 24;
-
-/// A session file that was read.
-pub(super) struct Known {
-    mark: FileMark,
-    session: SessionText,
-    /// The state of its folder of messages before it was read, where no agent is known: the first message may still
-    /// come.
-    waits: Option<Option<FileMark>>,
-}
+/// Fewer files than this are looked at by one thread.
+const LOOKED_PER_THREAD: usize = 128;
 
 /// A session file that was seen.
 struct Seen {
@@ -64,9 +61,11 @@ impl<L: Layout> FileTree<L> {
                 if let Some(stat) = dir.own_stat() {
                     marks.add(&stat);
                 }
-                for id in dir.ids(skipped) {
+                let ids = dir.ids(skipped);
+                let looked = by_two(&ids, LOOKED_PER_THREAD, |id| dir.stat(id));
+                for (id, stat) in ids.into_iter().zip(looked) {
                     // One that has gone since the folder was listed is not there.
-                    if let Some(stat) = dir.stat(&id) {
+                    if let Some(stat) = stat {
                         let mark = FileMark::of(&stat);
                         marks.put(&id);
                         marks.put(&mark);
@@ -133,6 +132,7 @@ impl<L: Layout> FileTree<L> {
         last: Option<Stamp>,
         skipped: &mut Vec<Skipped>,
     ) -> Result<Option<Listed>, SourceError> {
+        let began = self.stamps.now();
         let walk = self.walk(skipped)?;
         let now = self.mark(walk.marks.clone(), |key, _| self.messages_mark(key));
         if last == Some(now) {
@@ -160,11 +160,17 @@ impl<L: Layout> FileTree<L> {
                 }),
             }
         }
-        for (fresh, read) in self.read_many(fresh, &walk.shelves) {
+        let mut noted = std::mem::take(&mut *lock(&self.noted));
+        let (read, fresh) = self.read_many(fresh, &walk.shelves, &noted, began);
+        for (fresh, read) in fresh.into_iter().zip(read) {
+            noted.remove(&fresh.key);
             match read {
                 Ok(known) => drop(kept.insert(fresh.key, known)),
                 Err(why) => skipped.push(why),
             }
+        }
+        if !noted.is_empty() || known.values().any(Known::is_noted) {
+            self.notes_gone.store(true, Ordering::Relaxed);
         }
         let by_folder: HashMap<&str, &Project> = walk
             .shelves
@@ -172,24 +178,17 @@ impl<L: Layout> FileTree<L> {
             .map(|shelf| &*shelf.project)
             .zip(&projects)
             .collect();
-        let mut sessions = Vec::with_capacity(kept.len());
-        for known in kept.values_mut() {
-            if let Some(project) = by_folder.get(&*known.session.folder) {
-                known.session.project.name.clone_from(&project.name);
-                if project.worktree.is_some() {
-                    known.session.project.worktree.clone_from(&project.worktree);
-                }
+        for ((folder, _), known) in &mut kept {
+            if let Some(project) = by_folder.get(&**folder) {
+                known.belong(project);
             }
-            sessions.push(known.session.clone());
         }
+        let (headers, folders) = self.once_each(&kept, skipped);
         *lock(&self.known) = kept;
         let mark = self.mark(walk.marks, |_, before| before);
-        let sessions = once_each(sessions, skipped);
-        let folders = sessions.iter().map(|s| (s.id.clone(), s.folder.clone()));
-        let folders: HashMap<_, _> = folders.collect();
         self.stamps.retain(|id| folders.contains_key(id));
         *lock(&self.folders) = folders;
-        Ok(Some(Listed { mark, sessions }))
+        Ok(Some(Listed { mark, headers }))
     }
 
     /// A project file that cannot be used costs no session.
@@ -201,7 +200,13 @@ impl<L: Layout> FileTree<L> {
     }
 
     /// Reads session files on two threads where there are many.
-    fn read_many(&self, fresh: Vec<Fresh>, shelves: &[Shelf]) -> Vec<(Fresh, Read)> {
+    fn read_many(
+        &self,
+        fresh: Vec<Fresh>,
+        shelves: &[Shelf],
+        noted: &HashMap<Key, Noted>,
+        now: i64,
+    ) -> (Vec<Read<Known>>, Vec<Fresh>) {
         // One folder for all projects, or one each.
         let messages: Vec<_> = shelves
             .iter()
@@ -212,20 +217,14 @@ impl<L: Layout> FileTree<L> {
             let at = fresh.project;
             let sessions = shelves.get(at).and_then(|shelf| shelf.sessions.as_ref());
             let messages = messages.get(at).and_then(Option::as_ref);
-            self.known_of(fresh, sessions, messages)
+            match noted.get(&fresh.key) {
+                Some(noted) if noted.holds(fresh.mark, messages, &fresh.key.1) => {
+                    Ok(Known::recalled(noted))
+                }
+                _ => self.known_of(fresh, sessions, messages, now),
+            }
         };
-        let (left, right) = fresh.split_at(fresh.len() / 2);
-        let read: Vec<Read> = match fresh.len() < 2 * FILES_PER_THREAD {
-            true => fresh.iter().map(one).collect(),
-            false => std::thread::scope(|scope| {
-                let right = scope.spawn(|| right.iter().map(one).collect::<Vec<_>>());
-                let mut all: Vec<Read> = left.iter().map(one).collect();
-                // A thread that panicked has told so; its half is missing as if unlisted.
-                all.extend(right.join().unwrap_or_default());
-                all
-            }),
-        };
-        fresh.into_iter().zip(read).collect()
+        (by_two(&fresh, FILES_PER_THREAD, one), fresh)
     }
 
     fn known_of(
@@ -233,18 +232,30 @@ impl<L: Layout> FileTree<L> {
         fresh: &Fresh,
         sessions: Option<&Folder>,
         messages: Option<&Folder>,
-    ) -> Read {
+        now: i64,
+    ) -> Read<Known> {
         let (folder, id) = &fresh.key;
         let before = || Some(FileMark::of(&messages?.stat_of(id)?));
         let before = before();
-        let session = match sessions {
+        let (session, first) = match sessions {
             Some(sessions) => self.read_in(sessions, messages, folder, id)?,
             None => self.read(folder, id)?,
         };
+        let beside = before.map(|folder| Beside {
+            folder,
+            messages: first,
+        });
+        let beside = beside.filter(|beside| {
+            session.agent.is_some() && fresh.mark.settles() <= now && beside.is_settled(now)
+        });
         Ok(Known {
             mark: fresh.mark,
             waits: session.agent.is_none().then_some(before),
-            session,
+            header: session::header(self.layout.name(), &session).map(Arc::new),
+            root: session.project.worktree.clone(),
+            session: Some(session),
+            beside,
+            is_news: true,
         })
     }
 
@@ -261,10 +272,11 @@ impl<L: Layout> FileTree<L> {
         let key = (folder.to_owned(), id.to_owned());
         if let Some(known) = lock(&self.known).get(&key)
             && known.mark == FileMark::of(&stat)
+            && let Some(session) = &known.session
         {
-            return Ok(Some(known.session.clone()));
+            return Ok(Some(session.clone()));
         }
-        let mut session = self.read(folder, id)?;
+        let (mut session, _) = self.read(folder, id)?;
         if let Ok(project) = self.layout.project(folder) {
             session.project.name = project.name;
             session.project.worktree = project.worktree.or(session.project.worktree);
@@ -272,7 +284,7 @@ impl<L: Layout> FileTree<L> {
         Ok(Some(session))
     }
 
-    fn read(&self, folder: &str, id: &str) -> Result<SessionText, Skipped> {
+    fn read(&self, folder: &str, id: &str) -> Read<(SessionText, FirstRead)> {
         let below = self.layout.session_dir(folder);
         let gone = || {
             let place = self.layout.files().root.join(&below);
@@ -290,10 +302,10 @@ impl<L: Layout> FileTree<L> {
         messages: Option<&Folder>,
         folder: &str,
         id: &str,
-    ) -> Result<SessionText, Skipped> {
+    ) -> Read<(SessionText, FirstRead)> {
         let text = sessions.text(id)?;
         let first = messages.map_or_else(First::default, |messages| first(messages, id));
-        Ok(SessionText {
+        let session = SessionText {
             id: id.into(),
             folder: folder.into(),
             place: sessions.file(id),
@@ -305,12 +317,51 @@ impl<L: Layout> FileTree<L> {
             agent: first.agent,
             directory: first.cwd,
             fork_of: None,
-        })
+        };
+        Ok((session, first.read))
+    }
+
+    /// The headers, one of each id: the last changed; of two alike, the first by folder. Which folders they are of.
+    fn once_each(
+        &self,
+        known: &HashMap<Key, Known>,
+        skipped: &mut Vec<Skipped>,
+    ) -> (Vec<Arc<Header>>, Folders) {
+        let mut all: Vec<(&Key, &Known)> = known.iter().collect();
+        all.sort_unstable_by(|((a, one), _), ((b, other), _)| (one, a).cmp(&(other, b)));
+        let place = |(folder, id): &Key| {
+            let below = self.layout.session_dir(folder).join(format!("{id}.json"));
+            self.layout.files().root.join(below)
+        };
+        let (mut headers, mut folders) = (Vec::with_capacity(all.len()), Folders::new());
+        for same in all.chunk_by(|((_, one), _), ((_, other), _)| one == other) {
+            let updated = |known: &Known| known.header.as_ref().map(|header| header.updated).ok();
+            let newest = same.iter().map(|(_, known)| updated(known)).max().flatten();
+            let winner = same.iter().find(|(_, known)| updated(known) == newest);
+            let Some((winner, _)) = winner else {
+                continue;
+            };
+            folders.insert(winner.1.as_str().into(), winner.0.as_str().into());
+            for (key, known) in same {
+                match &known.header {
+                    Ok(header) if key == winner => headers.push(header.clone()),
+                    Ok(_) => {
+                        let detail = format!("read from {}", place(winner).display());
+                        let reason = SkipReason::DuplicateId;
+                        skipped.push(Skipped::new(&place(key), reason, detail));
+                    }
+                    Err(why) => skipped.push(why.clone()),
+                }
+            }
+        }
+        (headers, folders)
     }
 }
 
-type Key = (String, String);
-type Read = Result<Known, Skipped>;
+type Read<T> = Result<T, Skipped>;
+/// The project folders of sessions.
+pub(super) type Folders = HashMap<Box<str>, Box<str>>;
+type FirstRead = Vec<(Box<str>, FileMark)>;
 
 /// A session file that is to be read.
 struct Fresh {
@@ -318,31 +369,4 @@ struct Fresh {
     key: Key,
     mark: FileMark,
     project: usize,
-}
-
-/// Keeps one session of each id, the last changed; of two alike, the first by folder.
-fn once_each(mut sessions: Vec<SessionText>, skipped: &mut Vec<Skipped>) -> Vec<SessionText> {
-    sessions.sort_by(|a, b| (&a.id, &a.folder).cmp(&(&b.id, &b.folder)));
-    let mut kept: Vec<SessionText> = Vec::with_capacity(sessions.len());
-    for session in sessions {
-        let Some(other) = kept.last_mut().filter(|other| other.id == session.id) else {
-            kept.push(session);
-            continue;
-        };
-        let updated = |s: &SessionText| session::header("", s).map(|header| header.updated);
-        let (winner, loser) = match (updated(other), updated(&session)) {
-            (_, Err(_)) => (other.clone(), session),
-            (Ok(there), Ok(here)) if here <= there => (other.clone(), session),
-            _ => (session, other.clone()),
-        };
-        skipped.push(match session::header("", &loser) {
-            Ok(_) => {
-                let detail = format!("read from {}", winner.place.display());
-                Skipped::new(&loser.place, SkipReason::DuplicateId, detail)
-            }
-            Err(why) => why,
-        });
-        *other = winner;
-    }
-    kept
 }

@@ -17,25 +17,28 @@ impl<L: Layout> FileTree<L> {
         id: &str,
         known: &HashMap<&str, u64>,
     ) -> Result<ReadSince, ReadError> {
-        let (read, settles) = self.read_now(id, known)?;
-        // Something was written just now: a moment later it can be told from what may still be written.
-        match State::wait(settles, self.stamps.now()) {
-            Some(wait) => {
-                std::thread::sleep(Duration::from_millis(wait));
-                self.read_now(id, known).map(|(read, _)| read)
-            }
-            None => Ok(read),
+        let began = self.stamps.now();
+        let (read, settles) = self.read_now(id, known, began)?;
+        if State::wait(settles, began).is_none() {
+            return Ok(read);
         }
+        // Something was written just now: a moment later it can be told from what may still be written. That moment may
+        // have gone by while it was read.
+        if let Some(wait) = State::wait(settles, self.stamps.now()) {
+            std::thread::sleep(Duration::from_millis(wait));
+        }
+        let now = self.stamps.now();
+        self.read_now(id, known, now).map(|(read, _)| read)
     }
 
-    /// What is another, and when all files are settled.
+    /// What is another, and when all files are settled. All states are of the moment `now` or a later one, and of before
+    /// what they stand for was read.
     fn read_now(
         &self,
         id: &str,
         known: &HashMap<&str, u64>,
+        now: i64,
     ) -> Result<(ReadSince, i64), ReadError> {
-        // All states are of this moment or a later one, and of before what they stand for was read.
-        let now = self.stamps.now();
         let (folder, outer) = self.placed(id)?;
         let session = match self.session(id) {
             Ok(session) => Some(session),

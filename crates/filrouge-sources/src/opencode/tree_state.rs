@@ -37,8 +37,33 @@ impl FileMark {
         }
     }
 
+    /// As numbers, to be kept.
+    pub(super) const fn numbers(&self) -> [u64; 6] {
+        let (seconds, nanos) = self.changed;
+        [
+            self.inode,
+            self.bytes.cast_unsigned(),
+            self.seconds.cast_unsigned(),
+            self.nanos,
+            seconds.cast_unsigned(),
+            nanos,
+        ]
+    }
+
+    /// What [`FileMark::numbers`] gave.
+    pub(super) const fn of_numbers(numbers: [u64; 6]) -> Self {
+        let [inode, bytes, seconds, nanos, changed, changed_nanos] = numbers;
+        Self {
+            inode,
+            bytes: bytes.cast_signed(),
+            seconds: seconds.cast_signed(),
+            nanos,
+            changed: (changed.cast_signed(), changed_nanos),
+        }
+    }
+
     /// From when on whatever is written leaves another state, milliseconds since 1970.
-    const fn settles(&self) -> i64 {
+    pub(super) const fn settles(&self) -> i64 {
         let (seconds, nanos) = self.changed;
         let tick = match nanos {
             0 => COARSE_TICK_MS,

@@ -6,11 +6,12 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use filrouge_types::Clock;
 
 use super::database::{self, Database};
+use super::merged::{Merged, Told};
 use super::open::{Lying, Tree};
 use super::stored::Kind;
 use super::tree::lock;
@@ -18,6 +19,7 @@ use super::tree_state::Marks;
 use super::{Generation, OpenCode};
 use crate::files::canonical;
 use crate::later::LOOK_AGAIN;
+use crate::recent::Recent;
 use crate::{
     Conversation, Listing, LoadedSession, Look, ReadError, ReadMessages, Scan, Since, SkipReason,
     Skipped, Source, SourceError, Stamp,
@@ -48,6 +50,7 @@ pub(super) fn all(path: &Path, clock: Arc<dyn Clock>) -> Vec<Arc<dyn Source>> {
             generation,
             place: place.clone(),
             merged: Mutex::default(),
+            recent: Recent::default(),
         }) as Arc<dyn Source>
     };
     GENERATIONS.map(source).into()
@@ -165,59 +168,7 @@ struct Watched {
     place: Arc<Place>,
     /// The last listing, and what it was made of.
     merged: Mutex<Option<(Vec<Told>, Arc<Merged>)>>,
-}
-
-/// What one storage has told.
-enum Told {
-    Listing(Arc<Listing>),
-    Not(Skipped),
-}
-
-impl PartialEq for Told {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Listing(one), Self::Listing(other)) => Arc::ptr_eq(one, other),
-            (Self::Not(one), Self::Not(other)) => one == other,
-            _ => false,
-        }
-    }
-}
-
-/// The listings of several storages as one.
-#[derive(Default)]
-struct Merged {
-    listing: Arc<Listing>,
-    /// Which of the storages has a session.
-    owners: HashMap<Box<str>, usize>,
-}
-
-impl Merged {
-    fn of(told: &[Told]) -> Self {
-        let mut all = Listing::default();
-        let mut owners = HashMap::new();
-        for (number, one) in told.iter().enumerate() {
-            let listing = match one {
-                Told::Listing(listing) => listing,
-                Told::Not(why) => {
-                    all.skipped.push(why.clone());
-                    continue;
-                }
-            };
-            all.skipped.extend_from_slice(&listing.skipped);
-            all.truncated |= listing.truncated;
-            for header in &listing.headers {
-                // Of two channels' databases the first by name is read, as generations are: the newest.
-                if !owners.contains_key(&header.id) {
-                    owners.insert(header.id.clone(), number);
-                    all.headers.push(header.clone());
-                }
-            }
-        }
-        all.headers.sort_by(|a, b| a.place().cmp(&b.place()));
-        all.skipped.sort();
-        let listing = Arc::new(all);
-        Self { listing, owners }
-    }
+    recent: Recent,
 }
 
 impl Watched {
@@ -261,7 +212,9 @@ impl Watched {
         // The only one knows best.
         if storages.len() > 1 {
             let (now, merged) = self.now().map_err(unavailable)?;
-            let owner = merged.owners.get(id).ok_or(ReadError::Gone)?;
+            let owners = merged.owners.as_ref();
+            let owner = owners.and_then(|owners| owners.get(id));
+            let owner = owner.ok_or(ReadError::Gone)?;
             storages = now.into_iter().skip(*owner).take(1).collect();
         }
         let first = storages.into_iter().next();
@@ -279,7 +232,28 @@ impl Source for Watched {
     }
 
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
-        Ok(self.now()?.1.listing.clone())
+        let now = || Ok(self.now()?.1.listing.clone());
+        self.recent.list(now)
+    }
+
+    fn list_within(&self, max_age: Duration) -> Result<(Instant, Arc<Listing>), SourceError> {
+        let now = || Ok(self.now()?.1.listing.clone());
+        self.recent.within(max_age, now)
+    }
+
+    fn recall(&self, notes: &[u8]) {
+        // What cannot be looked at is told by who lists it.
+        if let Ok((storages, _)) = self.place.storages(self.generation) {
+            storages.iter().for_each(|one| one.source.recall(notes));
+        }
+    }
+
+    fn notes(&self) -> Option<Vec<u8>> {
+        let (storages, _) = self.place.storages(self.generation).ok()?;
+        match storages.as_slice() {
+            [one] => one.source.notes(),
+            _ => None,
+        }
     }
 
     fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError> {
@@ -295,14 +269,14 @@ impl Source for Watched {
     }
 
     fn since(&self, known: &[(&str, Stamp)], look: Look) -> Result<Vec<Since>, SourceError> {
-        let (storages, merged) = self.now()?;
+        let (storages, _) = self.place.storages(self.generation)?;
         if let [one] = storages.as_slice() {
             return one.source.since(known, look);
         }
+        let (storages, merged) = self.now()?;
         let mut all = vec![Since::Changed; known.len()];
         for (number, storage) in storages.iter().enumerate() {
-            let own =
-                |(_, (id, _)): &(usize, &(&str, Stamp))| merged.owners.get(*id) == Some(&number);
+            let own = |(_, (id, _)): &(usize, &(&str, Stamp))| merged.is_in(id, number);
             let (places, own): (Vec<_>, Vec<_>) = known.iter().enumerate().filter(own).unzip();
             let own: Vec<_> = own.into_iter().copied().collect();
             if own.is_empty() {
@@ -323,7 +297,7 @@ impl Source for Watched {
     }
 
     fn whole(&self) -> Option<Stamp> {
-        let (storages, _) = self.now().ok()?;
+        let (storages, _) = self.place.storages(self.generation).ok()?;
         let mut marks = Marks::default();
         for storage in &storages {
             marks.put(&storage.source.place());
@@ -345,7 +319,7 @@ impl Source for Watched {
         let (storages, merged) = self.now()?;
         let mut outcome = Ok(());
         for (number, storage) in storages.iter().enumerate() {
-            let own = |id: &str| merged.owners.get(id) == Some(&number);
+            let own = |id: &str| merged.is_in(id, number);
             let mine = Scan {
                 wanted: &|id| own(id) && (scan.wanted)(id),
                 ..*scan

@@ -23,6 +23,7 @@ mod neutral;
 mod newer_kind;
 mod oracle_databases;
 mod oracle_files;
+mod tree_notes;
 mod tree_since;
 mod trees;
 mod watched;

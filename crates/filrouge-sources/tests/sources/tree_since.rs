@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use filrouge_sources::{Look, Message, ReadError, ReadMessages, Since, Source, Stamp, opencode};
-use filrouge_types::FixedClock;
+use filrouge_types::{Clock, FixedClock, SystemClock, Timestamp};
 use proptest::prelude::*;
 
 use crate::live_tree::{Later, age};
@@ -112,6 +113,35 @@ fn of_many_sessions_at_work_a_quick_look_sees_those_last_written_to() {
     };
     assert_eq!(changed(Look::Quick), (0..32).collect::<Vec<_>>());
     assert_eq!(changed(Look::Close), (0..40).collect::<Vec<_>>());
+}
+
+/// A clock by which a second goes by whenever it is asked, once that is wished.
+#[derive(Default)]
+struct Hurried(AtomicBool, AtomicI64);
+
+impl Clock for Hurried {
+    fn now(&self) -> Timestamp {
+        let ahead = match self.0.load(Ordering::SeqCst) {
+            true => self.1.fetch_add(1_000, Ordering::SeqCst),
+            false => 0,
+        };
+        let millis = SystemClock.now().as_millis() + ahead;
+        Timestamp::from_millis(millis).unwrap()
+    }
+}
+
+#[test]
+fn what_settles_while_it_is_read_has_a_mark_that_lasts() {
+    let made = made();
+    let clock = Arc::new(Hurried::default());
+    let source = opencode::open_at(made.path(), clock.clone())
+        .unwrap()
+        .remove(0);
+    source.list().unwrap();
+    said(&made, "m1", "m1p1", "in place");
+    clock.0.store(true, Ordering::SeqCst);
+    let read = source.read_since("s1", &HashMap::new()).unwrap();
+    assert_eq!(read.mark, Some(mark(&*source)));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What commands with `--source` share: the library they ask, how its refusals are told, and words of its answers.
 
+use std::time::Duration;
+
 use filrouge_sources::{Library, LibraryError, Role};
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 
@@ -9,6 +11,9 @@ use crate::config::{Config, SourceName};
 use crate::exit::Usage;
 use crate::open::Index;
 use crate::output::{first_line, printable, say};
+
+/// What an answer went by is not listed again to tell what could not be.
+const ANSWERED: Duration = Duration::from_secs(60);
 
 /// Where was looked, and what was answered.
 pub(super) struct Reply<T> {
@@ -56,7 +61,7 @@ pub(super) struct Unlisted {
 }
 
 pub(super) fn unlisted(library: &Library) -> Unlisted {
-    let catalog = library.catalog();
+    let catalog = library.catalog_within(ANSWERED);
     let why = catalog.unavailable.clone();
     let is_all = !why.is_empty() && catalog.entries.is_empty();
     Unlisted { why, is_all }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_engine::scopes::{DurablePolicy, ScopeOptions, TwoScopes};
-use filrouge_search::ledger::{Effort, LedgerFeed, Step, seq_of};
+use filrouge_search::ledger::{Effort, LedgerFeed, Step, seqs_of};
 use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::hot::{HotBounds, MemoryHot};
 use filrouge_store::memory::MemoryLedger;
@@ -298,8 +298,9 @@ fn a_hit_tells_the_seq_of_its_item() {
     );
     let (scope, session) = (operator(), id("s"));
     let seq = |id: &str| {
-        let found = seq_of(&world.engine, &scope, &session, id);
-        world.runtime.block_on(found).unwrap()
+        let ids = [id];
+        let found = seqs_of(&world.engine, &scope, &session, &ids);
+        world.runtime.block_on(found).unwrap()[0]
     };
     for (id, is) in [
         ("seq-1", Some(1)),
