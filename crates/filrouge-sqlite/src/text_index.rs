@@ -48,6 +48,9 @@ use crate::error::{failure, malformed};
 /// How long another process's change is waited for.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// So many sessions are not read one by one.
+const MANY: usize = 64;
+
 /// A search index in a SQLite file. It may be open in several processes at once.
 pub struct SqliteIndex {
     path: PathBuf,
@@ -208,6 +211,22 @@ impl TextIndex for SqliteIndex {
             }
             Ok(found)
         })
+    }
+
+    fn sessions_within(
+        &self,
+        reach: &Reach,
+        numbers: &[SessionNo],
+    ) -> Result<Vec<IndexedSession>, Failure> {
+        if numbers.len() < MANY {
+            return self.sessions_by_no(numbers);
+        }
+        let all = self.sessions(reach)?;
+        let own = |no: &SessionNo| {
+            let at = all.binary_search_by_key(no, |session| session.no).ok()?;
+            all.get(at).cloned()
+        };
+        Ok(numbers.iter().filter_map(own).collect())
     }
 
     fn documents(&self, session: SessionNo) -> Result<Vec<KnownDocument>, Failure> {

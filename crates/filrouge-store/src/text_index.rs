@@ -237,6 +237,19 @@ pub trait TextIndex: Send + Sync {
     /// As the trait says.
     fn sessions_by_no(&self, numbers: &[SessionNo]) -> Result<Vec<IndexedSession>, Failure>;
 
+    /// As [`TextIndex::sessions_by_no`], of sessions within reach: an index that remembers these need not read many one by
+    /// one. In any order.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn sessions_within(
+        &self,
+        _reach: &Reach,
+        numbers: &[SessionNo],
+    ) -> Result<Vec<IndexedSession>, Failure> {
+        self.sessions_by_no(numbers)
+    }
+
     /// The documents of a session.
     ///
     /// # Errors

@@ -183,32 +183,31 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// One new message in the largest session: found at once, and brought in.
+    /// One new message in the largest session: found at once; and one that nobody asks about, brought in.
     fn changes(&mut self, indexes: &[Arc<SourceIndex>], indexed: &Searcher) -> Result<()> {
         let session = self.history.truth.largest.id.clone();
         let (mut found, mut brought_in) = (Vec::new(), Vec::new());
+        let said = |word: &str| {
+            change::say(self.history, &session, SystemClock.now().as_millis(), word)?;
+            anyhow::Ok(word.to_owned())
+        };
         for n in 0..self.setup.size(self.setup.pairs, 1) {
-            let word = format!("nouveaute-{n}-{}", "x".repeat(n + 3));
-            change::say(self.history, &session, SystemClock.now().as_millis(), &word)?;
+            let word = said(&format!("nouveaute-{n}-{}", "x".repeat(n + 3)))?;
             // What an index is told of its source is believed for a second.
             std::thread::sleep(Duration::from_millis(1100));
             let call = Instant::now();
             is_found(indexed, &word, &session)?;
             found.push(micros(call) / 1000.0);
             std::thread::sleep(SETTLE);
+            all_in(indexes)?;
+            let word = said(&format!("inattendu-{n}-{}", "y".repeat(n + 3)))?;
+            std::thread::sleep(SETTLE);
             let call = Instant::now();
             for index in indexes {
                 bring_in(index)?;
             }
             brought_in.push(micros(call) / 1000.0);
-            for index in indexes {
-                let known = index.known(Duration::ZERO);
-                ensure!(
-                    known.stale.is_empty(),
-                    "{} are not brought in",
-                    known.stale.len()
-                );
-            }
+            all_in(indexes)?;
             is_found(indexed, &word, &session)?;
         }
         let millis = median(found);
@@ -224,6 +223,17 @@ impl Bench<'_> {
         );
         Ok(())
     }
+}
+
+/// Brings everything in; nothing is left then.
+fn all_in(indexes: &[Arc<SourceIndex>]) -> Result<()> {
+    for index in indexes {
+        bring_in(index)?;
+        let known = index.known(Duration::ZERO);
+        let left = known.stale.len();
+        ensure!(left == 0, "{left} are not brought in");
+    }
+    Ok(())
 }
 
 fn bring_in(index: &SourceIndex) -> Result<()> {

@@ -213,7 +213,8 @@ impl Searcher {
         let find = || {
             let inside = look.find()?;
             let numbers: Vec<SessionNo> = inside.iter().map(|one| one.session).collect();
-            Ok((inside, ledger.index().sessions_by_no(&numbers)?))
+            let sessions = ledger.index().sessions_within(look.reach, &numbers)?;
+            Ok((inside, sessions))
         };
         let (inside, sessions) = find().map_err(unanswered)?;
         let mut inside: HashMap<_, _> = inside.into_iter().map(|one| (one.session, one)).collect();

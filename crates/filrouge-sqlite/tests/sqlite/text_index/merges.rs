@@ -153,3 +153,34 @@ fn what_is_remembered_is_what_is_there() {
     fill(&changing, 1);
     asked("ppl", 80);
 }
+
+#[test]
+fn many_sessions_are_told_as_few_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let (asking, changing) = (on(&path), on(&path));
+    let a = shard("r", "a");
+    let put = |from: u32, to: u32| {
+        let updates: Vec<_> = (from..to)
+            .map(|n| texts(&a, &format!("s{n}"), &["word"]))
+            .collect();
+        changing.apply(&updates, None).unwrap();
+    };
+    let reach = Reach::Shard(a.clone());
+    for (from, to) in [(0, 100), (100, 150)] {
+        put(from, to);
+        let numbers: Vec<_> = changing
+            .sessions(&reach)
+            .unwrap()
+            .iter()
+            .map(|s| s.no)
+            .collect();
+        assert_eq!(numbers.len(), to as usize);
+        let told = asking.sessions_within(&reach, &numbers).unwrap();
+        assert_eq!(told, asking.sessions_by_no(&numbers).unwrap());
+        assert_eq!(
+            asking.sessions_within(&reach, &numbers[..3]).unwrap(),
+            told[..3]
+        );
+    }
+}
