@@ -210,6 +210,13 @@ impl SourceIndex {
         self.check_into(&mut last, Due::Answer, max_age)
     }
 
+    /// What was found out at most `max_age` ago, without another look.
+    pub(super) fn last_within(&self, max_age: Duration) -> Option<Arc<Checked>> {
+        let last = locked(&self.checked);
+        let (_, checked) = last.as_ref().filter(|(at, _)| at.elapsed() < max_age)?;
+        Some(checked.clone())
+    }
+
     /// What is so now.
     pub(super) fn look_again(&self, due: Due) -> Result<Arc<Checked>, Failure> {
         self.check_into(&mut locked(&self.checked), due, Duration::ZERO)

@@ -57,10 +57,13 @@ impl SourceIndex {
         let Some(_feeding) = self.feeding()? else {
             return Ok(Step::Elsewhere);
         };
-        let mut checked = self.checked(CHECKED)?;
-        if !checked.is_now && (!checked.gone.is_empty() || checked.whole.is_some()) {
-            checked = self.look_again(Due::Answer)?;
-        }
+        let is_enough = |checked: &Checked| {
+            checked.is_now || (checked.gone.is_empty() && checked.whole.is_none())
+        };
+        let checked = match self.last_within(CHECKED).filter(|last| is_enough(last)) {
+            Some(checked) => checked,
+            None => self.look_again(Due::Answer)?,
+        };
         let mut batch = beside(&checked);
         let began = Instant::now();
         let (mut bytes, mut taken) = (0, 0);

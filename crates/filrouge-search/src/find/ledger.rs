@@ -14,12 +14,13 @@ use filrouge_sources::library::{Catalog, Library, LibraryError};
 use filrouge_sources::{Header, Source};
 use filrouge_store::Scope;
 use filrouge_store::text_index::{Reach, SessionNo, TextIndex};
-use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
+use filrouge_types::{ErrorCode, Failure, Session, SessionId, Timestamp};
 use tokio::runtime::Handle;
+use tokio::task::JoinSet;
 
 use super::indexed::Look;
 use super::{Asked, At, Everything, Found, Searcher};
-use crate::answer::Excerpt;
+use crate::answer::Hit;
 use crate::ledger::{LedgerFeed, place, reach_of, realm_of};
 
 /// What the ledger is called among the sources.
@@ -63,12 +64,7 @@ impl LedgerSearch {
             return Ok(None);
         };
         let read = self.engine.ledger().session(&self.scope, &id);
-        match self.runtime.block_on(read) {
-            Ok(session) => Ok(Some(header(&session))),
-            // A store that does not answer tells nothing of the session.
-            Err(why) if why.code.retry() => Err(why),
-            Err(_) => Ok(None),
-        }
+        seen(self.runtime.block_on(read))
     }
 
     /// The agent of a session's messages that name none, where somebody asks for agents.
@@ -79,13 +75,60 @@ impl LedgerSearch {
         Ok(self.header(id)?.and_then(|header| header.agent))
     }
 
-    /// Names the items of excerpts.
-    pub(super) fn place(&self, session: &str, excerpts: &mut [Excerpt]) -> Result<(), Failure> {
-        let Ok(session) = session.parse::<SessionId>() else {
-            return Ok(());
-        };
-        let placed = place(&self.engine, &self.scope, &session, excerpts);
-        self.runtime.block_on(placed)
+    /// [`LedgerSearch::header`] of several sessions, read side by side.
+    pub(super) fn headers(&self, ids: &[&str]) -> Headers {
+        let mut reads = JoinSet::new();
+        let mut headers = Headers::new();
+        self.runtime.block_on(async {
+            for id in ids {
+                let id: Box<str> = Box::from(*id);
+                let Ok(session) = id.parse::<SessionId>() else {
+                    headers.insert(id, Ok(None));
+                    continue;
+                };
+                let (engine, scope) = (self.engine.clone(), self.scope.clone());
+                reads.spawn(async move {
+                    let read = engine.ledger().session(&scope, &session).await;
+                    (id, seen(read))
+                });
+            }
+            while let Some(read) = reads.join_next().await {
+                headers.extend(read);
+            }
+        });
+        headers
+    }
+
+    /// Names the items of the excerpts of these sessions, side by side.
+    pub(super) fn place(&self, hits: &mut [Hit]) -> Result<(), Failure> {
+        let mut reads = JoinSet::new();
+        self.runtime.block_on(async {
+            for (at, hit) in hits.iter_mut().enumerate() {
+                let Ok(session) = hit.session.id.parse::<SessionId>() else {
+                    continue;
+                };
+                if hit.session.source != NAME {
+                    continue;
+                }
+                let (engine, scope) = (self.engine.clone(), self.scope.clone());
+                let mut excerpts = std::mem::take(&mut hit.excerpts);
+                reads.spawn(async move {
+                    let placed = place(&engine, &scope, &session, &mut excerpts).await;
+                    (at, excerpts, placed)
+                });
+            }
+            let mut placed = Ok(());
+            while let Some(read) = reads.join_next().await {
+                let (at, excerpts, told) = read.map_err(|why| {
+                    Failure::new(ErrorCode::Internal, format!("an item was not named: {why}"))
+                })?;
+                if let Some(hit) = hits.get_mut(at) {
+                    hit.excerpts = excerpts;
+                }
+                placed = placed.and(told);
+            }
+            placed
+        })
     }
 
     pub(super) fn reach(&self) -> Reach {
@@ -117,6 +160,18 @@ impl LedgerSearch {
     fn knows_all(&self) -> Result<bool, Failure> {
         let sessions = self.index().sessions(&self.reach())?;
         Ok(sessions.iter().all(|session| session.entry.stamp != [0, 0]))
+    }
+}
+
+/// Sessions by their ids, as far as the caller may see them.
+pub(super) type Headers = HashMap<Box<str>, Result<Option<Header>, Failure>>;
+
+fn seen(read: Result<Session, Failure>) -> Result<Option<Header>, Failure> {
+    match read {
+        Ok(session) => Ok(Some(header(&session))),
+        // A store that does not answer tells nothing of the session.
+        Err(why) if why.code.retry() => Err(why),
+        Err(_) => Ok(None),
     }
 }
 

@@ -1,10 +1,15 @@
 //! One page of what was found, and the totals.
 
+use std::sync::Arc;
+
+use filrouge_sources::Header;
 use filrouge_sources::library::list::Row;
 use filrouge_sources::library::{Catalog, LibraryError};
+use filrouge_types::{ErrorCode, Failure};
 
 use super::cursor::Cursor;
 use super::inside::whole;
+use super::ledger::{Headers, unanswered};
 use super::show::{EXCERPTS, EXCERPTS_MAX, Shown};
 use super::{Asked, At, Everything, Found, Searcher, Told};
 use crate::answer::{Hit, Results};
@@ -120,9 +125,12 @@ impl<'a> Page<'a> {
         };
         let mut rest = all.iter().filter(is_new);
         let (mut sessions, mut next) = (Vec::new(), None);
+        let mut headers = Headers::new();
         while sessions.len() < self.limit {
+            let ahead = rest.clone().take(self.limit - sessions.len());
             let Some(found) = rest.next() else { break };
-            let shown = self.hit(searcher, asked, found, &mut told)?;
+            let header = searcher.header(found, ahead, &mut headers)?;
+            let shown = self.hit(searcher, asked, (found, header), &mut told)?;
             totals.know(found, shown.as_ref().map(|(hit, _)| hit));
             if let Some((hit, end)) = shown {
                 next = Some(self.behind(asked, found, end));
@@ -132,11 +140,17 @@ impl<'a> Page<'a> {
         let mut more = next.as_ref().is_some_and(|c| c.shown > 0);
         // A page that is said to follow has something to show.
         while let Some(found) = rest.next().filter(|_| !more) {
-            more = found.is_sure() || self.hit(searcher, asked, found, &mut told)?.is_some();
+            more = found.is_sure();
+            if !more {
+                let header = searcher.header(found, std::iter::once(found), &mut headers)?;
+                let shown = self.hit(searcher, asked, (found, header), &mut told)?;
+                more = shown.is_some();
+            }
             if !more {
                 totals.know(found, None);
             }
         }
+        searcher.place(&mut sessions)?;
         Ok(Results {
             total_sessions: whole(totals.sessions).max(sessions.len()),
             total_matches: whole(totals.matches),
@@ -166,13 +180,13 @@ impl<'a> Page<'a> {
         &self,
         searcher: &Searcher,
         asked: &Asked<'_>,
-        found: &Found<'_>,
+        (found, header): (&Found<'_>, Option<Arc<Header>>),
         told: &mut Told,
     ) -> Result<Option<(Hit, usize)>, LibraryError> {
         if (asked.stopped)() {
             return Err(LibraryError::GivenUp);
         }
-        let Some(header) = searcher.header(found)? else {
+        let Some(header) = header else {
             return Ok(None);
         };
         let here = self.cursor.filter(|c| *c.id == *found.id);
@@ -194,6 +208,41 @@ impl<'a> Page<'a> {
             excerpts: shown.excerpts,
         };
         Ok(Some((hit, shown.end)))
+    }
+}
+
+impl Searcher {
+    /// The header of a session that was found; `None` when it has gone, or is not the caller's to see. Of the ledger it is
+    /// read together with those `ahead`.
+    fn header<'f>(
+        &self,
+        found: &Found<'_>,
+        ahead: impl Iterator<Item = &'f Found<'f>>,
+        headers: &mut Headers,
+    ) -> Result<Option<Arc<Header>>, LibraryError> {
+        let ledger = match (&found.at, &self.ledger) {
+            (At::Scanned(entry) | At::Indexed(entry, _), _) => {
+                return Ok(Some(entry.header.clone()));
+            }
+            (At::Ledger(_), Some(ledger)) => ledger,
+            (At::Ledger(_), None) => return Ok(None),
+        };
+        if !headers.contains_key(&*found.id) {
+            let own = ahead.filter(|one| matches!(one.at, At::Ledger(_)));
+            let ids: Vec<&str> = own.map(|one| &*one.id).collect();
+            headers.extend(ledger.headers(&ids));
+        }
+        let unread = || Err(Failure::new(ErrorCode::Internal, "a session was not read"));
+        let header = headers.remove(&*found.id).unwrap_or_else(unread);
+        Ok(header.map_err(unanswered)?.map(Arc::new))
+    }
+
+    /// Names the items of the ledger.
+    fn place(&self, sessions: &mut [Hit]) -> Result<(), LibraryError> {
+        match &self.ledger {
+            Some(ledger) => ledger.place(sessions).map_err(unanswered),
+            None => Ok(()),
+        }
     }
 }
 

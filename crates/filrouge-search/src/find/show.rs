@@ -1,7 +1,5 @@
 //! Excerpts of one session.
 
-use std::sync::Arc;
-
 use filrouge_sources::Header;
 use filrouge_sources::library::{Entry, LibraryError};
 use filrouge_store::text_index::{DocumentNo, Reach, TextIndex};
@@ -9,7 +7,7 @@ use filrouge_types::Failure;
 
 use super::answered::{Question, answer_to};
 use super::bodies::documents;
-use super::ledger::{NAME, unanswered};
+use super::ledger::unanswered;
 use super::{Asked, At, Found, InSession, Searcher, Told};
 use crate::answer::Excerpt;
 use crate::excerpt::Cutter;
@@ -68,18 +66,6 @@ impl Shown {
 type Within<'i> = (&'i dyn TextIndex, &'i Reach);
 
 impl Searcher {
-    /// The header of a session that was found; `None` when it has gone, or is not the caller's to see.
-    pub(super) fn header(&self, found: &Found<'_>) -> Result<Option<Arc<Header>>, LibraryError> {
-        match (&found.at, &self.ledger) {
-            (At::Scanned(entry) | At::Indexed(entry, _), _) => Ok(Some(entry.header.clone())),
-            (At::Ledger(_), Some(ledger)) => {
-                let header = ledger.header(&found.id).map_err(unanswered)?;
-                Ok(header.map(Arc::new))
-            }
-            (At::Ledger(_), None) => Ok(None),
-        }
-    }
-
     /// Shows what was found in a session; whether by its words, not by its meaning alone.
     pub(super) fn show(
         &self,
@@ -92,9 +78,6 @@ impl Searcher {
         match &found.at {
             At::Scanned(entry) => {
                 self.scanned(asked, entry, shown);
-                if entry.header.source == NAME {
-                    self.place(header, shown)?;
-                }
                 Ok(true)
             }
             At::Indexed(entry, inside) => {
@@ -120,20 +103,9 @@ impl Searcher {
                     return Ok(true);
                 };
                 let within = (ledger.index(), &ledger.reach());
-                let by_words = indexed(within, asked, header, inside, shown).map_err(unanswered)?;
-                self.place(header, shown)?;
-                Ok(by_words)
+                indexed(within, asked, header, inside, shown).map_err(unanswered)
             }
         }
-    }
-
-    /// Names the items of the ledger.
-    fn place(&self, header: &Header, shown: &mut Shown) -> Result<(), LibraryError> {
-        let Some(ledger) = &self.ledger else {
-            return Ok(());
-        };
-        let placed = ledger.place(&header.id, &mut shown.excerpts);
-        placed.map_err(unanswered)
     }
 
     /// Excerpts of a session that is looked through in its source. One that has gone since has none.

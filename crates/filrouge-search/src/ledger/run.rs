@@ -10,8 +10,9 @@ use super::feed::{Effort, LedgerFeed, Step};
 
 /// Commits that follow each other quicker than this are looked at together.
 const GATHER: Duration = Duration::from_millis(100);
-/// A pause is so many times as long as the step before it.
+/// A pause is so many times as long as the step before it; while commits come, which need the machine more, longer.
 const EASE: u32 = 4;
+const EASE_BUSY: u32 = 12;
 /// The shortest and the longest pause between two steps.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 /// How long is waited after a failure, and how often is looked for what other processes have left to be read.
@@ -59,13 +60,13 @@ impl LedgerFeed {
         commits: &mut watch::Receiver<u64>,
     ) {
         match step {
-            Ok(Step::More) => sleep((took * EASE).clamp(PAUSE.0, PAUSE.1)).await,
+            Ok(Step::More) => sleep(pause(took, commits)).await,
             Err(_) => sleep(LOOK).await,
             Ok(Step::Done) => {
                 self.tidy(commits).await;
                 tokio::select! {
                     changed = commits.changed() => match changed {
-                        Ok(()) => sleep(GATHER).await,
+                        Ok(()) => sleep((took * EASE_BUSY).clamp(GATHER, PAUSE.1)).await,
                         // A ledger that is gone has no more commits.
                         Err(_) => std::future::pending::<()>().await,
                     },
@@ -84,7 +85,7 @@ impl LedgerFeed {
                 more => more,
             };
             match more {
-                Ok(true) => sleep((began.elapsed() * EASE).clamp(PAUSE.0, PAUSE.1)).await,
+                Ok(true) => sleep(pause(began.elapsed(), commits)).await,
                 Ok(false) => return,
                 Err(error) => {
                     tracing::warn!(%error, "the search index cannot be tidied up");
@@ -93,6 +94,15 @@ impl LedgerFeed {
             }
         }
     }
+}
+
+/// The pause behind a step.
+fn pause(took: Duration, commits: &watch::Receiver<u64>) -> Duration {
+    let ease = match commits.has_changed() {
+        Ok(true) => EASE_BUSY,
+        Ok(false) | Err(_) => EASE,
+    };
+    (took * ease).clamp(PAUSE.0, PAUSE.1)
 }
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
