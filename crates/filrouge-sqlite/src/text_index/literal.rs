@@ -76,6 +76,9 @@ impl Postings<'_> {
                 Some(kept) => postings::intersect(kept, &list),
             }
         }
+        if kept.as_ref().is_some_and(|kept| kept.len() <= FEW) {
+            return Ok(kept);
+        }
         let mut words = self.words(literal)?;
         words.sort_unstable_by_key(Vec::len);
         let mut list = Vec::new();
