@@ -1,8 +1,8 @@
 //! Who calls, and what that lets them do (DESIGN §8): API keys, tokens, roles, and this machine alone without keys.
 
-use axum::body::{Body, HttpBody};
+use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Response, header};
+use axum::http::Response;
 use axum::middleware::Next;
 use axum::response::IntoResponse;
 
@@ -55,16 +55,6 @@ pub(crate) async fn authenticate(
             request.extensions_mut().insert(principal);
             next.run(request).await
         }
-        Err(problem) => unread(request.body(), problem.into_response()),
+        Err(problem) => problem.into_response(),
     }
-}
-
-/// A body that is not read is in the way of the next request: the client is told not to send one after it.
-fn unread(body: &Body, mut response: Response<Body>) -> Response<Body> {
-    if !body.is_end_stream() {
-        response
-            .headers_mut()
-            .insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    response
 }

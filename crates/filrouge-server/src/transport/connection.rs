@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use hyper::body::Incoming;
+use hyper::header::{CONNECTION, EXPECT, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -23,6 +24,7 @@ use super::socket::Socket;
 const HEAD_MAX: usize = 32 << 10;
 /// Most headers of a request.
 const HEADERS_MAX: usize = 100;
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
 /// The slowest that an answer may be taken, after a grace of twice the time that a write may stall: what is not
 /// taken is held.
 const BYTES_PER_SECOND: u64 = 64 << 10;
@@ -45,11 +47,17 @@ pub(super) async fn serve(stream: TcpStream, transport: &Transport) {
     let write_stall = transport.settings.write_stall;
     let service = service_fn(|request: Request<Incoming>| {
         phase.begin();
-        let asked = request.map(|body| Body::new(Asked::new(body, phase.clone())));
+        let awaits_continue = request.headers().contains_key(EXPECT);
+        let (head, body) = request.into_parts();
+        let (asked, rest) = Asked::new(body, phase.clone());
+        let asked = Request::from_parts(head, Body::new(asked));
         let mut router = transport.router.clone();
         let phase = phase.clone();
         async move {
-            let response: Response<Body> = router.call(asked).await?;
+            let mut response: Response<Body> = router.call(asked).await?;
+            if !rest.read_away(awaits_continue).await {
+                response.headers_mut().insert(CONNECTION, CLOSE);
+            }
             if let Some(time) = out_within(response.body(), write_stall) {
                 phase.out_within(time);
             }

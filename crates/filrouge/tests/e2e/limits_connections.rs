@@ -272,3 +272,48 @@ fn a_body_with_two_lengths_is_the_last_of_its_connection() {
     }
     server.stop();
 }
+
+#[test]
+fn a_body_behind_a_refusal_is_not_in_the_way_of_the_next_request() {
+    // Refused for its query, before anything looks at its body.
+    let refused = |headers: &str| {
+        format!(
+            "POST /api/v1/sessions?dry_run=true HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{headers}\r\n"
+        )
+    };
+    let next = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let world = World::new();
+    let server = limited(&world, "");
+    let body = format!("{{\"session_id\":\"{}\"}}", "s".repeat(100_000));
+    let length = format!("content-length: {}\r\n", body.len());
+    let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    for (headers, body) in [
+        (length.as_str(), &body),
+        ("transfer-encoding: chunked\r\n", &chunked),
+    ] {
+        let mut stream = connect(&server);
+        stream.write_all(refused(headers).as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        stream.write_all(body.as_bytes()).unwrap();
+        stream.write_all(next.as_bytes()).unwrap();
+        let answers = rest(&mut stream);
+        let (first, second) = answers.split_at(answers.rfind("HTTP/1.1 ").unwrap());
+        let first = parse(first);
+        first.fails(422, "invalid");
+        assert_eq!(first.header("connection"), None, "{first:?}");
+        assert_eq!(parse(second).status, 200);
+    }
+    // One that would have to be waited for, or is large, is not: the client is told to send nothing after it.
+    for headers in [
+        "content-length: 9\r\nexpect: 100-continue\r\n",
+        "content-length: 9\r\n",
+        "content-length: 300000\r\n",
+    ] {
+        let mut stream = connect(&server);
+        stream.write_all(refused(headers).as_bytes()).unwrap();
+        let reply = parse(&rest(&mut stream));
+        reply.fails(422, "invalid");
+        assert_eq!(reply.header("connection"), Some("close"), "{reply:?}");
+    }
+    server.stop();
+}
