@@ -9,6 +9,7 @@
 //! Absent on purpose: nothing here writes into a source, prints, reads the environment or a home folder, follows a
 //! symbolic link below the opened folder, or builds a path from an identifier found inside a file.
 
+mod by_two;
 pub mod claude_code;
 pub mod codex;
 mod conversation;
@@ -25,6 +26,7 @@ mod skip;
 mod source;
 mod turns_of;
 
+pub use by_two::by_two;
 pub use conversation::{
     Boundary, Changes, Conversation, Message, MessageError, Part, PartKind, Role, TokenRule,
     Tokens, Tool, ToolStatus,

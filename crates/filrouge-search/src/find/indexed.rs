@@ -9,14 +9,16 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use filrouge_sources::by_two;
 use filrouge_store::text_index::{
     Candidate, CandidateQuery, DocumentNo, Reach, SessionNo, TITLE, TextIndex, narrows,
 };
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::Failure;
 
 use super::Asked;
+use super::bodies::documents;
 use super::inside::{InSession, Shares};
-use crate::spoken::Spoken;
+use super::rank::Evidence;
 
 /// More candidates than these are not all looked through before an answer, unless [`super::Searcher`] is told otherwise.
 pub(super) const LOOKED_THROUGH: usize = 300;
@@ -33,13 +35,20 @@ pub(super) struct Look<'a> {
     pub(super) sessions: Option<&'a [SessionNo]>,
     pub(super) asked: &'a Asked<'a>,
     /// Of a session: the agent of its messages that name none.
-    pub(super) agent: &'a dyn Fn(SessionNo) -> Option<Box<str>>,
+    pub(super) agent: &'a (dyn Fn(SessionNo) -> Option<Box<str>> + Sync),
     /// More candidates are not all looked through, but for those of one session that is searched alone.
     pub(super) most: usize,
 }
 
+/// So many documents are read together: a thread takes the next ones.
+const PIECE: usize = 32;
+
 /// Documents by the places of their sessions, and their own among the candidates of these.
 type Turn = Vec<(usize, usize)>;
+/// The agents of sessions, by their places.
+type Agents = HashMap<usize, Option<Box<str>>>;
+/// What speaks for documents, by the same places.
+type Weighed = Vec<((usize, usize), Option<Evidence>)>;
 
 /// Goes round the sessions, a few documents of each at a time.
 struct Round {
@@ -100,28 +109,12 @@ impl Look<'_> {
 
     /// Looks through a turn; how many documents were still there.
     fn look_through(&self, sessions: &mut [InSession], turn: &Turn) -> Result<usize, Failure> {
-        let document =
-            |(place, at): &(usize, usize)| sessions.get(*place)?.candidates().get(*at).copied();
-        let numbers: Vec<DocumentNo> = turn.iter().filter_map(document).collect();
         let agents = self.agents(sessions, turn);
-        let mut all = numbers.iter().zip(turn);
-        let (mut seen, mut malformed) = (Vec::with_capacity(turn.len()), false);
-        self.index.bodies(&numbers, &mut |document, body| {
-            let Some((_, one)) = all.find(|(no, _)| **no == document) else {
-                return false;
-            };
-            let agent = agents.get(&one.0).and_then(Option::as_deref);
-            let Ok(spoken) = Spoken::decode(body) else {
-                malformed = true;
-                return false;
-            };
-            seen.push((*one, self.asked.weigh(agent, &spoken)));
-            !(self.asked.stopped)()
-        })?;
-        if malformed {
-            // Whoever asks looks through everything instead, and says so: nothing is missed for a damaged index.
-            let what = "the search index holds a document that cannot be read: rebuild it";
-            return Err(Failure::new(ErrorCode::Internal, what));
+        let pieces: Vec<&[(usize, usize)]> = turn.chunks(PIECE).collect();
+        let weighed = by_two(&pieces, 1, |piece| self.weighed(sessions, piece, &agents));
+        let mut seen = Vec::with_capacity(turn.len());
+        for piece in weighed {
+            seen.extend(piece?);
         }
         let looked = seen.len();
         let mut seen = seen.into_iter().peekable();
@@ -134,9 +127,32 @@ impl Look<'_> {
         Ok(looked)
     }
 
+    /// What speaks for those documents that are still there.
+    fn weighed(
+        &self,
+        sessions: &[InSession],
+        piece: &[(usize, usize)],
+        agents: &Agents,
+    ) -> Result<Weighed, Failure> {
+        let document =
+            |(place, at): &(usize, usize)| sessions.get(*place)?.candidates().get(*at).copied();
+        let numbers: Vec<DocumentNo> = piece.iter().filter_map(document).collect();
+        let mut all = numbers.iter().zip(piece);
+        let mut weighed = Weighed::with_capacity(piece.len());
+        documents(self.index, &numbers, &mut |document, spoken| {
+            let Some((_, one)) = all.find(|(no, _)| **no == document) else {
+                return false;
+            };
+            let agent = agents.get(&one.0).and_then(Option::as_deref);
+            weighed.push((*one, self.asked.weigh(agent, spoken)));
+            !(self.asked.stopped)()
+        })?;
+        Ok(weighed)
+    }
+
     /// The agents of the sessions of a turn, where somebody asks for agents.
-    fn agents(&self, sessions: &[InSession], turn: &Turn) -> HashMap<usize, Option<Box<str>>> {
-        let mut agents = HashMap::new();
+    fn agents(&self, sessions: &[InSession], turn: &Turn) -> Agents {
+        let mut agents = Agents::new();
         if self.asked.filter.asks_agent() {
             for (place, _) in turn {
                 if let Some(one) = sessions.get(*place) {

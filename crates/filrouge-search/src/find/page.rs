@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use filrouge_sources::Header;
 use filrouge_sources::library::list::Row;
 use filrouge_sources::library::{Catalog, LibraryError};
+use filrouge_sources::{Header, by_two};
 use filrouge_types::{ErrorCode, Failure};
 
 use super::cursor::Cursor;
 use super::inside::whole;
 use super::ledger::{Headers, unanswered};
-use super::show::{EXCERPTS, EXCERPTS_MAX, Shown};
+use super::show::{By, EXCERPTS, EXCERPTS_MAX, Shown};
 use super::{Asked, At, Everything, Found, Searcher, Told};
 use crate::answer::{Hit, Results};
 use crate::ask::Ask;
@@ -19,6 +19,10 @@ use crate::filter::Filter;
 /// How many sessions a page has when no limit is given, and at most.
 const LIMIT: usize = 20;
 const LIMIT_MAX: usize = 500;
+/// So many sessions are looked at together when a page lacks less: at first, and at most, twice as many each time.
+const AHEAD: (usize, usize) = (2, 64);
+/// Fewer sessions are looked at by one thread.
+const SESSIONS_PER_THREAD: usize = 4;
 
 /// How much is shown at once, and behind what.
 pub(super) struct Page<'a> {
@@ -28,6 +32,9 @@ pub(super) struct Page<'a> {
     excerpts: usize,
     cursor: Option<&'a Cursor>,
 }
+
+/// Sessions, with what each has to show and how many of its matches were shown then.
+type Hits<'f, 'c> = Vec<(&'f Found<'c>, Option<(Hit, usize)>)>;
 
 /// What all pages come to: counted where it is known, estimated where it is not.
 struct Totals {
@@ -123,32 +130,36 @@ impl<'a> Page<'a> {
             let behind = |c: &Cursor| c.is_behind(found.score, found.updated, &found.id);
             !self.cursor.is_some_and(behind)
         };
-        let mut rest = all.iter().filter(is_new);
-        let (mut sessions, mut next) = (Vec::new(), None);
-        let mut headers = Headers::new();
-        while sessions.len() < self.limit {
-            let ahead = rest.clone().take(self.limit - sessions.len());
-            let Some(found) = rest.next() else { break };
-            let header = searcher.header(found, ahead, &mut headers)?;
-            let shown = self.hit(searcher, asked, (found, header), &mut told)?;
-            totals.know(found, shown.as_ref().map(|(hit, _)| hit));
-            if let Some((hit, end)) = shown {
-                next = Some(self.behind(asked, found, end));
-                sessions.push(hit);
+        let new: Vec<&Found<'_>> = all.iter().filter(is_new).collect();
+        let mut rest = new.as_slice();
+        let (mut sessions, mut next, mut more) = (Vec::new(), None, false);
+        let mut least = AHEAD.0;
+        while sessions.len() < self.limit && !rest.is_empty() {
+            let wanted = least.max(self.limit - sessions.len());
+            let (ahead, behind) = rest.split_at(wanted.min(rest.len()));
+            for (found, hit) in self.hits(searcher, asked, ahead, &mut told)? {
+                totals.know(found, hit.as_ref().map(|(hit, _)| hit));
+                let Some((hit, end)) = hit else { continue };
+                if sessions.len() == self.limit {
+                    more = true;
+                } else {
+                    next = Some(self.behind(asked, found, end));
+                    sessions.push(hit);
+                }
             }
+            (rest, least) = (behind, AHEAD.1.min(2 * least));
         }
-        let mut more = next.as_ref().is_some_and(|c| c.shown > 0);
+        more |= next.as_ref().is_some_and(|c| c.shown > 0);
         // A page that is said to follow has something to show.
-        while let Some(found) = rest.next().filter(|_| !more) {
-            more = found.is_sure();
-            if !more {
-                let header = searcher.header(found, std::iter::once(found), &mut headers)?;
-                let shown = self.hit(searcher, asked, (found, header), &mut told)?;
-                more = shown.is_some();
+        while !more && !rest.is_empty() {
+            let unsure = rest.iter().take_while(|found| !found.is_sure());
+            let (ahead, behind) = rest.split_at(unsure.take(least).count());
+            more = ahead.is_empty();
+            for (found, hit) in self.hits(searcher, asked, ahead, &mut told)? {
+                more |= hit.is_some();
+                totals.know(found, hit.as_ref().map(|(hit, _)| hit));
             }
-            if !more {
-                totals.know(found, None);
-            }
+            (rest, least) = (behind, AHEAD.1.min(2 * least));
         }
         searcher.place(&mut sessions)?;
         Ok(Results {
@@ -174,67 +185,105 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// A session with excerpts of what was not shown yet, and how many matches were shown then, 0 for all; `None` when it
-    /// does not hold what is looked for after all, or has gone.
-    fn hit(
+    /// Sessions with excerpts of what was not shown yet, and how many matches of each were shown then, 0 for all; `None` of
+    /// one that does not hold what is looked for after all, or has gone.
+    fn hits<'f, 'c>(
         &self,
         searcher: &Searcher,
         asked: &Asked<'_>,
-        (found, header): (&Found<'_>, Option<Arc<Header>>),
+        ahead: &[&'f Found<'c>],
         told: &mut Told,
-    ) -> Result<Option<(Hit, usize)>, LibraryError> {
+    ) -> Result<Hits<'f, 'c>, LibraryError> {
+        let looked = by_two(ahead, SESSIONS_PER_THREAD, |found| {
+            self.look(searcher, asked, found)
+        });
+        let mut seen = Vec::with_capacity(ahead.len());
+        for (found, looked) in ahead.iter().zip(looked) {
+            let (shown, by) = looked?;
+            if let By::Source(Some(why)) = &by {
+                told.unanswered(why);
+            }
+            let is_there = shown.seen > 0 || matches!(found.at, At::Scanned(_));
+            seen.push((*found, is_there.then_some((shown, by))));
+        }
+        let there = seen.iter().filter(|(_, seen)| seen.is_some());
+        let mut headers = searcher.headers(there.map(|(found, _)| *found));
+        let hit = |(found, seen): (&'f Found<'c>, Option<(Shown, By)>)| {
+            let hit = match seen {
+                Some((shown, by)) => {
+                    let header = Searcher::header(found, &mut headers)?;
+                    header.map(|header| Self::hit(asked, found, &header, shown, &by))
+                }
+                None => None,
+            };
+            Ok((found, hit))
+        };
+        seen.into_iter().map(hit).collect()
+    }
+
+    /// What a session has to show.
+    fn look(
+        &self,
+        searcher: &Searcher,
+        asked: &Asked<'_>,
+        found: &Found<'_>,
+    ) -> Result<(Shown, By), LibraryError> {
         if (asked.stopped)() {
             return Err(LibraryError::GivenUp);
         }
-        let Some(header) = header else {
-            return Ok(None);
-        };
         let here = self.cursor.filter(|c| *c.id == *found.id);
         let mut shown = Shown::behind(here.map_or(0, |c| c.shown), self.excerpts);
-        let by_words = searcher.show(asked, found, &header, &mut shown, told)?;
-        if shown.seen == 0 && !matches!(found.at, At::Scanned(_)) {
-            return Ok(None);
-        }
-        let (matches, exact) = match (by_words, found.evidence.exact) {
-            (false, _) => (0, true),
-            (true, true) => (found.evidence.matches, true),
-            (true, false) if shown.end == 0 => (shown.seen, true),
-            (true, false) => (found.evidence.matches.max(shown.seen), false),
+        let by = searcher.show(asked, found, &mut shown)?;
+        Ok((shown, by))
+    }
+
+    fn hit(
+        asked: &Asked<'_>,
+        found: &Found<'_>,
+        header: &Header,
+        shown: Shown,
+        by: &By,
+    ) -> (Hit, usize) {
+        let (matches, exact) = match (by, found.evidence.exact) {
+            (By::Meaning, _) => (0, true),
+            (_, true) => (found.evidence.matches, true),
+            (_, false) if shown.end == 0 => (shown.seen, true),
+            (_, false) => (found.evidence.matches.max(shown.seen), false),
         };
         let hit = Hit {
-            session: Row::of(&header).masked(asked.ask.mask),
+            session: Row::of(header).masked(asked.ask.mask),
             matches,
             exact,
             excerpts: shown.excerpts,
         };
-        Ok(Some((hit, shown.end)))
+        (hit, shown.end)
     }
 }
 
 impl Searcher {
-    /// The header of a session that was found; `None` when it has gone, or is not the caller's to see. Of the ledger it is
-    /// read together with those `ahead`.
-    fn header<'f>(
-        &self,
+    /// The headers of those of the ledger, read together.
+    fn headers<'f, 'c: 'f>(&self, found: impl Iterator<Item = &'f Found<'c>>) -> Headers {
+        let own = found.filter(|one| matches!(one.at, At::Ledger(_)));
+        let ids: Vec<&str> = own.map(|one| &*one.id).collect();
+        match &self.ledger {
+            Some(ledger) if !ids.is_empty() => ledger.headers(&ids),
+            _ => Headers::new(),
+        }
+    }
+
+    /// The header of a session that was found; `None` when it has gone, or is not the caller's to see.
+    fn header(
         found: &Found<'_>,
-        ahead: impl Iterator<Item = &'f Found<'f>>,
         headers: &mut Headers,
     ) -> Result<Option<Arc<Header>>, LibraryError> {
-        let ledger = match (&found.at, &self.ledger) {
-            (At::Scanned(entry) | At::Indexed(entry, _), _) => {
-                return Ok(Some(entry.header.clone()));
+        match &found.at {
+            At::Scanned(entry) | At::Indexed(entry, _) => Ok(Some(entry.header.clone())),
+            At::Ledger(_) => {
+                let unread = || Err(Failure::new(ErrorCode::Internal, "a session was not read"));
+                let header = headers.remove(&*found.id).unwrap_or_else(unread);
+                Ok(header.map_err(unanswered)?.map(Arc::new))
             }
-            (At::Ledger(_), Some(ledger)) => ledger,
-            (At::Ledger(_), None) => return Ok(None),
-        };
-        if !headers.contains_key(&*found.id) {
-            let own = ahead.filter(|one| matches!(one.at, At::Ledger(_)));
-            let ids: Vec<&str> = own.map(|one| &*one.id).collect();
-            headers.extend(ledger.headers(&ids));
         }
-        let unread = || Err(Failure::new(ErrorCode::Internal, "a session was not read"));
-        let header = headers.remove(&*found.id).unwrap_or_else(unread);
-        Ok(header.map_err(unanswered)?.map(Arc::new))
     }
 
     /// Names the items of the ledger.

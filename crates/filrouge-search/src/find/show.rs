@@ -1,6 +1,5 @@
 //! Excerpts of one session.
 
-use filrouge_sources::Header;
 use filrouge_sources::library::{Entry, LibraryError};
 use filrouge_store::text_index::{DocumentNo, Reach, TextIndex};
 use filrouge_types::Failure;
@@ -8,7 +7,7 @@ use filrouge_types::Failure;
 use super::answered::{Question, answer_to};
 use super::bodies::documents;
 use super::ledger::unanswered;
-use super::{Asked, At, Found, InSession, Searcher, Told};
+use super::{Asked, At, Found, InSession, Searcher};
 use crate::answer::Excerpt;
 use crate::excerpt::Cutter;
 use crate::feed::reach;
@@ -62,8 +61,20 @@ impl Shown {
     }
 }
 
+/// How a session came to be shown.
+pub(super) enum By {
+    /// It holds the words.
+    Words,
+    /// It means the like.
+    Meaning,
+    /// Its source was looked through, since its index is not there any more, or fails.
+    Source(Option<Failure>),
+}
+
 /// An index with whose documents are asked.
 type Within<'i> = (&'i dyn TextIndex, &'i Reach);
+/// The id of a session, and the agent of its messages that name none.
+type Of<'s> = (&'s str, Option<&'s str>);
 
 impl Searcher {
     /// Shows what was found in a session; whether by its words, not by its meaning alone.
@@ -71,39 +82,37 @@ impl Searcher {
         &self,
         asked: &Asked<'_>,
         found: &Found<'_>,
-        header: &Header,
         shown: &mut Shown,
-        told: &mut Told,
-    ) -> Result<bool, LibraryError> {
+    ) -> Result<By, LibraryError> {
         match &found.at {
             At::Scanned(entry) => {
                 self.scanned(asked, entry, shown);
-                Ok(true)
+                Ok(By::Words)
             }
             At::Indexed(entry, inside) => {
                 let index = self.index(entry.source);
-                let by_words = index.ok_or(None).and_then(|index| {
+                let shows = index.ok_or(None).and_then(|index| {
                     let within = (&**index.index(), &reach());
-                    indexed(within, asked, header, inside, shown).map_err(Some)
+                    let of = (&*found.id, entry.header.agent.as_deref());
+                    indexed(within, asked, of, inside, shown).map_err(Some)
                 });
-                Ok(by_words.unwrap_or_else(|why| {
-                    if let Some(why) = why {
-                        told.unanswered(&why);
-                    }
+                Ok(shows.unwrap_or_else(|why| {
                     *shown = Shown::behind(shown.skip, shown.most);
                     // Its source still does, but for what only an index finds.
                     if inside.may_hold() {
                         self.scanned(asked, entry, shown);
                     }
-                    true
+                    By::Source(why)
                 }))
             }
             At::Ledger(inside) => {
                 let Some(ledger) = &self.ledger else {
-                    return Ok(true);
+                    return Ok(By::Words);
                 };
+                let agent = ledger.agent(asked, &found.id).map_err(unanswered)?;
                 let within = (ledger.index(), &ledger.reach());
-                indexed(within, asked, header, inside, shown).map_err(unanswered)
+                let of = (&*found.id, agent.as_deref());
+                indexed(within, asked, of, inside, shown).map_err(unanswered)
             }
         }
     }
@@ -134,15 +143,14 @@ fn cutter<'a>(asked: &'a Asked<'_>) -> Cutter<'a> {
     }
 }
 
-/// Excerpts of the documents of an index that hold it; where there are none, those that mean the like. Whether there are
-/// some that hold it.
+/// Excerpts of the documents of an index that hold it; where there are none, those that mean the like.
 fn indexed(
     within: Within<'_>,
     asked: &Asked<'_>,
-    header: &Header,
+    of: Of<'_>,
     inside: &InSession,
     shown: &mut Shown,
-) -> Result<bool, Failure> {
+) -> Result<By, Failure> {
     let cutter = cutter(asked);
     let all: Vec<(DocumentNo, bool)> = inside.documents().collect();
     let numbers: Vec<DocumentNo> = all.iter().map(|(document, _)| *document).collect();
@@ -150,22 +158,22 @@ fn indexed(
     documents(within.0, &numbers, &mut |document, spoken| {
         let sure = all.find(|(no, _)| *no == document);
         let sure = sure.is_some_and(|(_, sure)| sure);
-        let holds = || asked.holds(header.agent.as_deref(), spoken);
-        let full = (sure || holds()) && shown.take(|| cutter.of(&header.id, spoken));
+        let holds = || asked.holds(of.1, spoken);
+        let full = (sure || holds()) && shown.take(|| cutter.of(of.0, spoken));
         !full && !(asked.stopped)()
     })?;
     if shown.seen > 0 || inside.near.is_empty() {
-        return Ok(true);
+        return Ok(By::Words);
     }
-    near(within, asked, header, inside, shown)?;
-    Ok(false)
+    near(within, asked, of.0, inside, shown)?;
+    Ok(By::Meaning)
 }
 
 /// Excerpts of messages that mean the like; of questions with what was answered behind each.
 fn near(
     within: Within<'_>,
     asked: &Asked<'_>,
-    header: &Header,
+    id: &str,
     inside: &InSession,
     shown: &mut Shown,
 ) -> Result<(), Failure> {
@@ -176,7 +184,7 @@ fn near(
             document,
             created: spoken.created,
         };
-        found.push((question, cutter.near(&header.id, spoken)));
+        found.push((question, cutter.near(id, spoken)));
         true
     })?;
     if asked.ask.similar.is_some() {
@@ -186,7 +194,7 @@ fn near(
     for (question, mut excerpts) in found {
         if asked.ask.similar.is_some() && shown.takes_next() {
             excerpts.truncate(1);
-            let answer = |answer: &Spoken<'_>| cutter.said(&header.id, answer);
+            let answer = |answer: &Spoken<'_>| cutter.said(id, answer);
             excerpts.extend(answer_to(within, &question, answer)?);
         }
         if shown.take(|| excerpts) {

@@ -12,7 +12,7 @@ use super::database::{Database, hashed, read_error, sums};
 use super::session_rows::Schema;
 use super::stored::Kind;
 use super::tree::lock;
-use super::tree_lasting::by_two;
+use crate::by_two::by_two;
 use crate::{ReadError, Since, Stamp};
 
 /// The tables of what was said.

@@ -8,12 +8,12 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::tree::{FileTree, Layout, lock};
 use super::tree_messages::{self, States};
 use super::tree_stamp::{Full, is_quiet};
 use super::tree_state::{Marks, State, of_all};
+use crate::by_two::by_two;
 use crate::files::Folder;
 use crate::{Look, ReadError, Since, Stamp};
 
@@ -23,7 +23,7 @@ const SESSIONS_PER_THREAD: usize = 48;
 const WHOLE_PER_THREAD: usize = 2;
 /// So many sessions at work a quick look looks at wholly, those last written to. More are not worked on at once: they were
 /// copied.
-const AT_WORK_MAX: usize = 32;
+const AT_WORK_MAX: usize = 16;
 
 /// The folders of one project.
 pub(super) struct Shelf {
@@ -177,37 +177,4 @@ impl<L: Layout> FileTree<L> {
         });
         found.collect()
     }
-}
-
-/// Does something with each, by two threads where there is enough to do: each takes the next one.
-pub(super) fn by_two<T: Sync, R: Send>(
-    all: &[T],
-    enough: usize,
-    each: impl Fn(&T) -> R + Sync,
-) -> Vec<R> {
-    if all.len() < 2 * enough {
-        return all.iter().map(each).collect();
-    }
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::with_capacity(all.len() / 2);
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(one) = all.get(at) else {
-                return done;
-            };
-            done.push((at, each(one)));
-        }
-    };
-    let mut done = std::thread::scope(|threads| {
-        let other = threads.spawn(work);
-        let mut done = work();
-        match other.join() {
-            Ok(mut rest) => done.append(&mut rest),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-        done
-    });
-    done.sort_unstable_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, one)| one).collect()
 }

@@ -10,9 +10,9 @@ use super::session;
 use super::tree::{FileTree, Layout, lock, orphans};
 use super::tree_first::{First, first};
 use super::tree_known::Known;
-use super::tree_lasting::by_two;
 use super::tree_notes::{Beside, Key, Noted};
 use super::tree_state::{FileMark, Marks};
+use crate::by_two::by_two;
 use crate::files::Folder;
 use crate::{Header, ReadError, SkipReason, Skipped, SourceError, Stamp};
 

@@ -111,7 +111,7 @@ fn of_many_sessions_at_work_a_quick_look_sees_those_last_written_to() {
             .filter(|(_, since)| *since == Since::Changed);
         changed.map(|(at, _)| at).collect::<Vec<_>>()
     };
-    assert_eq!(changed(Look::Quick), (0..32).collect::<Vec<_>>());
+    assert_eq!(changed(Look::Quick), (0..16).collect::<Vec<_>>());
     assert_eq!(changed(Look::Close), (0..40).collect::<Vec<_>>());
 }
 

@@ -14,7 +14,7 @@ use super::*;
 use crate::ask::Ask;
 use crate::fields::Field;
 use crate::question::Question;
-use crate::spoken::Piece;
+use crate::spoken::{Piece, Spoken};
 
 const SESSIONS: usize = 100;
 const DOCUMENTS: usize = 8;
