@@ -15,9 +15,9 @@ use crate::report::{Line, Section, Target};
 use crate::stats::{Leg, Series, micros};
 use crate::workload::{Turns, requests, session};
 
-/// Turns of a leg: to one session, and to each of 32.
-const ALONE: (usize, usize) = (1500, 20);
-const EACH: (usize, usize) = (150, 4);
+/// Turns of a leg: to one session, and to each of 32. Some seconds of them: a feed takes a step about once a second.
+const ALONE: (usize, usize) = (12_000, 20);
+const EACH: (usize, usize) = (1_200, 4);
 
 /// Turns a second while a feed is at work and while there is none, in turns.
 pub(super) async fn measure(

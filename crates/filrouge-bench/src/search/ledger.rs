@@ -51,9 +51,19 @@ pub(super) async fn measure(setup: &Setup, section: &mut Section) -> Result<()> 
             history: &history,
             section,
         };
-        bench.in_process(dir.path(), &classes, times == 1).await?;
+        bench.in_process(dir.path(), &classes).await?;
         bench.over_http(dir, &classes).await?;
     }
+    beside_appends(setup, section).await
+}
+
+/// Appends to a store of their own.
+async fn beside_appends(setup: &Setup, section: &mut Section) -> Result<()> {
+    let dir = setup.dir()?;
+    let product = Product::open(dir.path(), true).await?;
+    let fed = Fed::over(&product, dir.path())?;
+    appends::measure(setup, "ledger", &product, &fed, section).await?;
+    product.close().await;
     Ok(())
 }
 
@@ -138,7 +148,7 @@ impl Bench<'_> {
             .push(Line::number(&what, value, target, shown));
     }
 
-    async fn in_process(&mut self, dir: &Path, classes: &[Class], appends: bool) -> Result<()> {
+    async fn in_process(&mut self, dir: &Path, classes: &[Class]) -> Result<()> {
         let product = Product::open(dir, true).await?;
         let fed = Fed::over(&product, dir)?;
         let began = Instant::now();
@@ -170,9 +180,6 @@ impl Bench<'_> {
         let searcher = Searcher::new(Library::new(Vec::new(), 0));
         let searcher = searcher.with_ledger(search);
         tokio::task::block_in_place(|| self.searches(&searcher, classes))?;
-        if appends {
-            appends::measure(self.setup, &self.name, &product, &fed, self.section).await?;
-        }
         product.close().await;
         Ok(())
     }
@@ -254,6 +261,7 @@ impl Bench<'_> {
             Target::Shown,
             shown,
         );
+        rests(&server).await?;
         let queries = narrow(classes);
         for query in &queries {
             caller.search(query, 20).await?;
@@ -268,6 +276,24 @@ impl Bench<'_> {
         }
         self.latencies("searches over HTTP", took, began.elapsed());
         Ok(())
+    }
+}
+
+/// Waits until a server tidies nothing up any more.
+async fn rests(server: &Server) -> Result<()> {
+    let began = Instant::now();
+    let mut before = server.cpu_seconds()?;
+    loop {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let now = server.cpu_seconds()?;
+        if now - before < 0.05 {
+            return Ok(());
+        }
+        ensure!(
+            began.elapsed() < PATIENCE,
+            "the server does not come to rest"
+        );
+        before = now;
     }
 }
 

@@ -12,7 +12,7 @@ use super::feed::{Effort, LedgerFeed, Step};
 const GATHER: Duration = Duration::from_millis(100);
 /// A pause is so many times as long as the step before it; while commits come, which need the machine more, longer.
 const EASE: u32 = 4;
-const EASE_BUSY: u32 = 12;
+const EASE_BUSY: u32 = 24;
 /// The shortest and the longest pause between two steps.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 /// How long is waited after a failure, and how often is looked for what other processes have left to be read.
