@@ -94,10 +94,11 @@ fn spelled(raw: &str) -> JsonText {
     JsonText::from_plain(&sound(raw))
 }
 
-/// Whether all parts of an item are of type `text`.
+/// Whether all parts of an item are of type `text`, and have one.
 pub(super) fn is_text(json: &RawJson) -> bool {
     let list: Option<Vec<Members<'_>>> = serde_json::from_str(json.as_str()).ok();
-    list.is_some_and(|list| list.iter().all(|m| m.is("type", "\"text\"")))
+    let has_one = |m: &Members<'_>| m.get("text").is_some_and(|text| text.starts_with('"'));
+    list.is_some_and(|list| list.iter().all(|m| m.is("type", "\"text\"") && has_one(m)))
 }
 
 /// The texts of those items that say one text and nothing else, taken out of them without copying; their parts are

@@ -368,24 +368,26 @@ fn a_finalized_turn_may_have_no_text_at_all() {
 
 #[test]
 fn pairs_are_texts_as_they_were_recorded() {
-    let j = Journal::new();
-    let mut start = asking("a", "q");
-    start.question_neutral = Some(
-        filrouge_types::JsonText::from_raw(filrouge_types::RawJson::parse(r#""q\ud800""#).unwrap())
+    for rest in [
+        json!({"type": "code", "code": "x"}),
+        json!({"type": "text", "text": ["x"]}),
+    ] {
+        let j = Journal::new();
+        let mut start = asking("a", "q");
+        start.question_neutral = Some(
+            filrouge_types::JsonText::from_raw(
+                filrouge_types::RawJson::parse(r#""q\ud800""#).unwrap(),
+            )
             .unwrap(),
-    );
-    j.try_start(start).unwrap();
-    let parts = json!([{"type": "text", "text": "a"}, {"type": "code", "code": "x"}]);
-    j.append("a", vec![item(Role::Assistant, "final", parts)]);
-    j.try_finalize("a", None, None).unwrap();
-    let lines = [r"pair: q\ud800 / a"];
-    restored(
-        &j,
-        pairs(),
-        &lines,
-        &[(3, "not_in_format")],
-        &[(2, "not_in_format")],
-    );
+        );
+        j.try_start(start).unwrap();
+        let parts = json!([{"type": "text", "text": "a"}, rest]);
+        j.append("a", vec![item(Role::Assistant, "final", parts)]);
+        j.try_finalize("a", None, None).unwrap();
+        let lines = [r"pair: q\ud800 / a"];
+        let (dropped, adapted) = ([(3, "not_in_format")], [(2, "not_in_format")]);
+        restored(&j, pairs(), &lines, &dropped, &adapted);
+    }
 }
 
 #[test]

@@ -216,6 +216,12 @@ impl World {
         self.start(self.command(&[&serve, arguments].concat()), arguments)
     }
 
+    /// A server, or what one that does not start has said.
+    #[allow(dead_code, reason = "other tests share this file")]
+    pub(crate) fn try_serve(&self) -> Result<Server, String> {
+        self.try_start(self.command(&["serve", "--listen", "127.0.0.1:0"]), &[])
+    }
+
     /// A server that is told where to listen, and more, by its environment.
     pub(crate) fn serve_where(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Server {
         let mut command = self.command(&[&["serve"], arguments].concat());
@@ -230,7 +236,12 @@ impl World {
         self.start(self.command(&[&listen, arguments].concat()), arguments)
     }
 
-    fn start(&self, mut command: Command, arguments: &[&str]) -> Server {
+    fn start(&self, command: Command, arguments: &[&str]) -> Server {
+        self.try_start(command, arguments)
+            .unwrap_or_else(|log| panic!("the server does not start: {log}"))
+    }
+
+    fn try_start(&self, mut command: Command, arguments: &[&str]) -> Result<Server, String> {
         // Whatever other store they name is flushed.
         let named = arguments.contains(&"--store");
         let durability = if named { "flushed" } else { self.durability };
@@ -294,7 +305,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    fn start(mut command: Command, log: PathBuf, durability: &'static str) -> Self {
+    fn start(mut command: Command, log: PathBuf, durability: &'static str) -> Result<Self, String> {
         let mut child = command.spawn().expect("start the server");
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (tell, told) = mpsc::channel();
@@ -307,18 +318,15 @@ impl Server {
         let Ok(line) = told.recv_timeout(START_LIMIT) else {
             child.kill().ok();
             child.wait().ok();
-            panic!(
-                "the server does not start: {}",
-                fs::read_to_string(&log).unwrap_or_default()
-            );
+            return Err(fs::read_to_string(&log).unwrap_or_default());
         };
         let origin = line.strip_prefix("listening on ").unwrap().to_owned();
-        Self {
+        Ok(Self {
             child,
             origin,
             log,
             durability,
-        }
+        })
     }
 
     /// `http://HOST:PORT`.
