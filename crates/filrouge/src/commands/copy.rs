@@ -12,6 +12,7 @@ use filrouge_sqlite::{Options, SqliteIntake, SqliteLedger};
 use filrouge_store::copy::{Copied, Intake, copy, vouched_for};
 use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{ErrorCode, Failure, SystemClock};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{Config, StoreUrl};
 use crate::exit::{Usage, report};
@@ -151,7 +152,7 @@ async fn refuse_rolled_back(
     }
 }
 
-/// Copies; `None` when Ctrl-C has ended it.
+/// Copies; `None` when Ctrl-C or SIGTERM has ended it.
 async fn copied(
     config: &Config,
     source: Arc<dyn Ledger>,
@@ -164,6 +165,9 @@ async fn copied(
     let stop = Arc::new(AtomicBool::new(false));
     let anchors = config.anchor.value.clone();
     let mut progress = Progress::new(stop.clone(), anchors, keyring, told.clone());
+    // Asked for before the copy begins: a signal that nobody waits for ends the process at once.
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
     let id = source.store_id().to_owned();
     let work = async move {
         let copied = source.ask(move |sight| copy(sight, &id, &mut target, &mut progress));
@@ -173,13 +177,12 @@ async fn copied(
     let result = loop {
         tokio::select! {
             result = &mut work => break result?,
-            pressed = tokio::signal::ctrl_c() => {
-                pressed?;
-                if stop.swap(true, Ordering::Relaxed) {
-                    // Whoever presses it twice does not wait for what is under way; a kill leaves nothing worse.
-                    std::process::exit(1);
-                }
-            }
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        if stop.swap(true, Ordering::Relaxed) {
+            // Whoever asks twice does not wait for what is under way; a kill leaves nothing worse.
+            std::process::exit(1);
         }
     };
     match result {
