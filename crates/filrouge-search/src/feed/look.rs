@@ -159,7 +159,8 @@ impl SourceIndex {
             .inspect_err(|why| self.note(why))
     }
 
-    /// Notes for other processes what was looked at closely, unless one of them feeds the index.
+    /// Notes for other processes what was found out, unless one of them feeds the index: of when the last close looks are,
+    /// and, of a history with a mark of the whole, that nothing has changed up to there.
     pub fn remember(&self) {
         if let Err(why) = self.try_remember() {
             self.note(&why);
@@ -167,9 +168,15 @@ impl SourceIndex {
     }
 
     fn try_remember(&self) -> Result<(), Failure> {
-        let Some(checked) = self.last().filter(|_| self.source.overlooks()) else {
+        let Some(checked) = self.last() else {
             return Ok(());
         };
+        if checked.whole.is_some() && checked.todo.is_empty() {
+            return self.try_step(&|| false).map(drop);
+        }
+        if !self.source.overlooks() {
+            return Ok(());
+        }
         let (notes, position) = (self.source.notes(), self.position(&checked.noted));
         if notes.is_none() && position.is_none() {
             return Ok(());

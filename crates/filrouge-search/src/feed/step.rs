@@ -53,7 +53,7 @@ impl SourceIndex {
         self.try_step(stopped).inspect_err(|why| self.note(why))
     }
 
-    fn try_step(&self, stopped: &dyn Fn() -> bool) -> Result<Step, Failure> {
+    pub(super) fn try_step(&self, stopped: &dyn Fn() -> bool) -> Result<Step, Failure> {
         let Some(_feeding) = self.feeding()? else {
             return Ok(Step::Elsewhere);
         };

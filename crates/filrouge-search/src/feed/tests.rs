@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use filrouge_sources::library::made::{Made, conversation, header, message, text, torn};
-use filrouge_sources::{Role, Source};
+use filrouge_sources::{Role, Source, Stamp};
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{CandidateQuery, TextIndex};
 use proptest::prelude::*;

@@ -36,6 +36,10 @@ pub struct Made {
     pub closely: AtomicUsize,
     /// Messages that were read for an index.
     pub messages: AtomicUsize,
+    /// The mark of the whole history, where it has one.
+    pub mark: Mutex<Option<Stamp>>,
+    /// Sessions that were compared with what is known of them.
+    pub compared: AtomicUsize,
     /// Whether it cannot be listed.
     pub broken: bool,
     /// What it notes for other processes.
@@ -233,7 +237,12 @@ impl Source for Made {
         Some(Path::new("/made"))
     }
 
+    fn whole(&self) -> Option<Stamp> {
+        *self.mark.lock().unwrap()
+    }
+
     fn since(&self, known: &[(&str, Stamp)], look: Look) -> Result<Vec<Since>, SourceError> {
+        self.compared.fetch_add(known.len(), Ordering::SeqCst);
         if look == Look::Close {
             self.closely.fetch_add(known.len(), Ordering::SeqCst);
         }

@@ -172,3 +172,37 @@ fn who_may_not_bring_it_in_is_told_what_is_known() {
     assert_eq!((known.fresh.len(), known.pending), (1, 0));
     assert_eq!(held(&*shared, &known), said(&*made));
 }
+
+#[test]
+fn a_history_that_was_touched_and_says_the_same_is_compared_once() {
+    let made = Arc::new(Made::default());
+    let mark = |mark| *made.mark.lock().unwrap() = Some(Stamp(mark, mark));
+    mark(1);
+    for id in ["a", "b", "c"] {
+        put(&made, id, 1, &one(1));
+    }
+    let shared: Arc<dyn TextIndex> = Arc::new(MemoryIndex::default());
+    // As a process that has just started, answers a question and ends.
+    let process = || {
+        let index = SourceIndex::new(made.clone(), shared.clone(), None);
+        // The sessions were listed before it is asked what is known of them.
+        made.list().unwrap();
+        assert_eq!(index.known_with_news(LONG).fresh.len(), 3);
+        index.remember();
+        made.compared.swap(0, Ordering::SeqCst)
+    };
+    update(&SourceIndex::new(made.clone(), shared.clone(), None));
+    made.compared.store(0, Ordering::SeqCst);
+    assert_eq!(process(), 0);
+    mark(2);
+    assert!(process() > 0);
+    assert_eq!(process(), 0);
+    // What is new is brought in by the answer, and that nothing else is, noted behind it.
+    put(&made, "b", 2, &one(2));
+    mark(3);
+    assert!(process() > 0);
+    assert_eq!(process(), 0);
+    // As long as it is being written to it has none, and is compared each time.
+    *made.mark.lock().unwrap() = None;
+    assert_eq!((process(), process()), (3, 3));
+}
