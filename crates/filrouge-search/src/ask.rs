@@ -29,6 +29,28 @@ pub enum Order {
     Newest,
 }
 
+/// Where days begin and end.
+#[derive(Debug, Clone, Default)]
+pub enum Zone {
+    /// In UTC.
+    #[default]
+    Utc,
+    /// Where this machine is. It is found out for a question with a date alone: that takes longer than many a search.
+    System,
+    /// There.
+    Of(TimeZone),
+}
+
+impl Zone {
+    pub(crate) fn get(&self) -> TimeZone {
+        match self {
+            Self::Utc => TimeZone::UTC,
+            Self::System => TimeZone::system(),
+            Self::Of(zone) => zone.clone(),
+        }
+    }
+}
+
 /// What is asked for. Times are milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
 pub struct Ask {
@@ -44,8 +66,8 @@ pub struct Ask {
     pub mode: Mode,
     /// What comes first.
     pub order: Order,
-    /// Where the days of the query's dates begin and end; `None`: in UTC.
-    pub zone: Option<TimeZone>,
+    /// Where the days of the query's dates begin and end.
+    pub zone: Zone,
     /// When it is asked: what `today` and `7d` in the query count from; `None`: now.
     pub now: Option<i64>,
     /// Only messages of this agent; one that names none is of its session's.
@@ -96,7 +118,7 @@ impl Ask {
         let now = self.now.and_then(Timestamp::from_millis);
         Here {
             now: now.unwrap_or_else(|| SystemClock.now()),
-            zone: self.zone.clone().unwrap_or(TimeZone::UTC),
+            zone: self.zone.clone(),
         }
     }
 

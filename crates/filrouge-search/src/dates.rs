@@ -7,7 +7,8 @@ use filrouge_store::text_index::fold;
 use filrouge_types::{Moment, Timestamp};
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Weekday};
-use jiff::tz::TimeZone;
+
+use crate::ask::Zone;
 
 /// What can be written, to tell whoever has written something else.
 pub(crate) const FORMS: &str = "give a day such as 2025-12-28, 28-december, 28-dec-2025, monday, today or yesterday, a \
@@ -27,7 +28,7 @@ pub(crate) struct Stretch {
 #[derive(Debug, Clone)]
 pub(crate) struct Here {
     pub(crate) now: Timestamp,
-    pub(crate) zone: TimeZone,
+    pub(crate) zone: Zone,
 }
 
 impl Here {
@@ -51,7 +52,7 @@ impl Here {
     pub(crate) fn whole_days(&self, stretch: Stretch) -> Option<Stretch> {
         let day = |millis| {
             let at = jiff::Timestamp::from_millisecond(millis).ok()?;
-            Some(at.to_zoned(self.zone.clone()).date())
+            Some(at.to_zoned(self.zone.get()).date())
         };
         let last = stretch.until.max(stretch.since.saturating_add(1)) - 1;
         self.days(day(stretch.since)?, day(last)?)
@@ -59,7 +60,7 @@ impl Here {
 
     fn today(&self) -> Option<Date> {
         let now = jiff::Timestamp::from_microsecond(self.now.as_micros()).ok()?;
-        Some(now.to_zoned(self.zone.clone()).date())
+        Some(now.to_zoned(self.zone.get()).date())
     }
 
     fn days(&self, first: Date, last: Date) -> Option<Stretch> {
@@ -76,7 +77,7 @@ impl Here {
     }
 
     fn at(&self, civil: DateTime) -> Option<i64> {
-        let zoned = civil.to_zoned(self.zone.clone()).ok()?;
+        let zoned = civil.to_zoned(self.zone.get()).ok()?;
         Some(zoned.timestamp().as_millisecond())
     }
 
@@ -213,13 +214,15 @@ fn weekday(name: &str) -> Option<Weekday> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::tz::TimeZone;
+
     use super::*;
 
     /// Saturday, 21 November 2026, 22:30 in UTC; Sunday already two hours further east.
     fn here(hours: i8) -> Here {
         Here {
             now: Timestamp::from_millis(1_795_300_200_000).unwrap(),
-            zone: TimeZone::fixed(jiff::tz::offset(hours)),
+            zone: Zone::Of(TimeZone::fixed(jiff::tz::offset(hours))),
         }
     }
 
@@ -227,7 +230,7 @@ mod tests {
         let stretch = here(hours).stretch(text)?;
         let at = |millis| {
             let at = jiff::Timestamp::from_millisecond(millis).unwrap();
-            at.to_zoned(here(hours).zone)
+            at.to_zoned(here(hours).zone.get())
                 .strftime("%F %H:%M")
                 .to_string()
         };
@@ -311,7 +314,7 @@ mod tests {
     fn where_clocks_are_changed_days_are_shorter() {
         // Daylight saving begins on the last Sunday of March at 2:00.
         let rule = "CET-1CEST,M3.5.0,M10.5.0/3";
-        let zone = TimeZone::posix(rule).unwrap();
+        let zone = Zone::Of(TimeZone::posix(rule).unwrap());
         let here = Here { zone, ..here(0) };
         let day = here.stretch("2026-03-29").unwrap();
         assert_eq!(day.until - day.since, 23 * 3_600_000);

@@ -159,7 +159,7 @@ fn filters_of_the_query_and_those_beside_it_both_hold() {
 fn days_are_those_of_the_zone() {
     let zone = TimeZone::fixed(jiff::tz::offset(-2));
     let zoned = Ask {
-        zone: Some(zone),
+        zone: Zone::Of(zone),
         ..ask("quince on:yesterday session:s1")
     };
     let found = search(&library(), &zoned).unwrap();

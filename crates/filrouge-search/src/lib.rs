@@ -35,7 +35,7 @@ mod tests;
 mod view;
 
 pub use answer::{Excerpt, Hit, Results};
-pub use ask::{Ask, Mode, Order};
+pub use ask::{Ask, Mode, Order, Zone};
 pub use fields::Field;
 pub use find::{LedgerSearch, Searcher, begun, search, search_until};
 pub use jiff::tz::TimeZone;

@@ -174,10 +174,11 @@ impl SourceIndex {
         if checked.whole.is_some() && checked.todo.is_empty() {
             return self.try_step(&|| false).map(drop);
         }
-        if !self.source.overlooks() {
-            return Ok(());
-        }
-        let (notes, position) = (self.source.notes(), self.position(&checked.noted));
+        let notes = self.source.notes();
+        let position = match self.source.overlooks() {
+            true => self.position(&checked.noted),
+            false => None,
+        };
         if notes.is_none() && position.is_none() {
             return Ok(());
         }

@@ -4,16 +4,16 @@
 
 use filrouge_sources::Role;
 use filrouge_types::Timestamp;
-use jiff::tz::TimeZone;
 
 use super::*;
+use crate::ask::Zone;
 use crate::condition::{Speaker, What};
 
 /// Saturday, 21 November 2026.
 fn here() -> Here {
     Here {
         now: Timestamp::from_millis(1_795_300_200_000).unwrap(),
-        zone: TimeZone::UTC,
+        zone: Zone::Utc,
     }
 }
 

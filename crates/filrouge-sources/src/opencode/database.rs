@@ -16,9 +16,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, Mark, Reader, SchemaMark, Value};
+use filrouge_types::Clock;
 
 use super::database_headers::Headers;
 use super::database_lasting::Held;
+use super::database_notes::NotedByKind;
 use super::generation::SessionText;
 use super::open::is_usual_database;
 use super::session_rows::{self, Schema, SessionRow};
@@ -88,7 +90,7 @@ pub(super) fn read_error(why: ForeignError) -> ReadError {
 ///
 /// # Errors
 /// [`SourceError`] when the folder or the file cannot be read, or the file is no history.
-pub(super) fn open(path: &Path) -> Result<Vec<Stored>, SourceError> {
+pub(super) fn open(path: &Path, clock: &Arc<dyn Clock>) -> Result<Vec<Stored>, SourceError> {
     let alone = !path.is_dir();
     let files = match alone {
         true => vec![path.to_owned()],
@@ -97,7 +99,7 @@ pub(super) fn open(path: &Path) -> Result<Vec<Stored>, SourceError> {
     let mut found: Vec<(Kind, Arc<Database>)> = Vec::new();
     for file in files {
         let database = match ForeignDatabase::open(&file) {
-            Ok(foreign) => Arc::new(Database::new(file, foreign)),
+            Ok(foreign) => Arc::new(Database::new(file, foreign, clock.clone())),
             Err(_) if !alone => continue,
             Err(why) => return Err(source_error(why)),
         };
@@ -154,9 +156,12 @@ pub(super) fn files(folder: &Path) -> Result<(Vec<PathBuf>, Vec<Skipped>), Sourc
 ///
 /// # Errors
 /// [`SourceError`] when there is no such file.
-pub(super) fn all_of(file: &Path) -> Result<(Arc<Database>, Vec<Stored>), SourceError> {
+pub(super) fn all_of(
+    file: &Path,
+    clock: Arc<dyn Clock>,
+) -> Result<(Arc<Database>, Vec<Stored>), SourceError> {
     let foreign = ForeignDatabase::open(file).map_err(source_error)?;
-    let database = Arc::new(Database::new(file.to_owned(), foreign));
+    let database = Arc::new(Database::new(file.to_owned(), foreign, clock));
     let stored = Kind::ALL.map(|kind| Stored {
         kind,
         database: database.clone(),
@@ -167,6 +172,8 @@ pub(super) fn all_of(file: &Path) -> Result<(Arc<Database>, Vec<Stored>), Source
 /// All sessions of a database.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
+    /// [`Database::whole`] before they were read.
+    pub(super) whole: Option<Stamp>,
     pub(super) rows: Vec<(Kind, SessionRow)>,
     pub(super) skipped: Vec<(Kind, Skipped)>,
 }
@@ -176,26 +183,30 @@ pub(super) struct Database {
     /// As it was found.
     pub(super) shown: PathBuf,
     pub(super) foreign: ForeignDatabase,
+    pub(super) clock: Arc<dyn Clock>,
     schema: Mutex<Option<(SchemaMark, Arc<Schema>)>>,
-    listed: Mutex<Option<(Mark, Arc<Listed>)>>,
+    pub(super) listed: Mutex<Option<(Mark, Arc<Listed>)>>,
     /// Agents that only first messages name; they do not change.
     agents: Mutex<HashMap<Box<str>, Box<str>>>,
     stamps: Mutex<HashMap<Box<str>, (Mark, Stamp)>>,
     pub(super) headers: Headers,
+    pub(super) noted: NotedByKind,
     /// What all sessions hold, as of a mark.
     pub(super) held: Mutex<Option<(Mark, Arc<Held>)>>,
 }
 
 impl Database {
-    fn new(shown: PathBuf, foreign: ForeignDatabase) -> Self {
+    fn new(shown: PathBuf, foreign: ForeignDatabase, clock: Arc<dyn Clock>) -> Self {
         Self {
             shown,
             foreign,
+            clock,
             schema: Mutex::default(),
             listed: Mutex::default(),
             agents: Mutex::default(),
             stamps: Mutex::default(),
             headers: Headers::default(),
+            noted: NotedByKind::default(),
             held: Mutex::default(),
         }
     }
@@ -244,8 +255,10 @@ impl Database {
         {
             return Ok(listed.clone());
         }
+        let whole = self.whole();
         let schema = self.schema()?;
-        let listed = self.foreign.read(|reader| self.list(reader, &schema))?;
+        let mut listed = self.foreign.read(|reader| self.list(reader, &schema))?;
+        listed.whole = whole;
         let ids: HashSet<&str> = listed
             .rows
             .iter()

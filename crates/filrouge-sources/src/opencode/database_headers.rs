@@ -18,13 +18,8 @@ type OfKind = HashMap<Box<str>, (Stamp, Arc<Header>)>;
 pub(super) struct Headers(Mutex<HashMap<Kind, OfKind>>);
 
 impl Headers {
-    /// The header of a session of the generation `name`.
-    pub(super) fn of(
-        &self,
-        kind: Kind,
-        name: &'static str,
-        row: &SessionRow,
-    ) -> Result<Arc<Header>, Skipped> {
+    /// The header of a session.
+    pub(super) fn of(&self, kind: Kind, row: &SessionRow) -> Result<Arc<Header>, Skipped> {
         let mut headers = lock(&self.0);
         let of_kind = headers.entry(kind).or_default();
         let (id, mark) = (&row.session.id, hashed(&row.session));
@@ -33,7 +28,7 @@ impl Headers {
         {
             return Ok(header.clone());
         }
-        let header = session::header(name, &row.session).map(Arc::new)?;
+        let header = session::header(kind.name(), &row.session).map(Arc::new)?;
         of_kind.insert(id.clone(), (mark, header.clone()));
         Ok(header)
     }

@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, Reader, Value};
-use filrouge_types::{Clock, SystemClock};
 
 use super::database::{Database, hashed, read_error, sums};
 use super::session_rows::Schema;
@@ -80,7 +79,7 @@ impl Database {
 
     /// [`crate::Source::whole`].
     pub(super) fn whole(&self) -> Option<Stamp> {
-        let settled = self.foreign.settled(SystemClock.now());
+        let settled = self.foreign.settled(self.clock.now());
         settled.ok().flatten().map(|of| hashed(&of))
     }
 

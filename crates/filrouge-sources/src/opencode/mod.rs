@@ -7,6 +7,7 @@
 mod database;
 mod database_headers;
 mod database_lasting;
+mod database_notes;
 mod database_scan;
 mod generation;
 mod items;
@@ -20,6 +21,7 @@ mod neutral_message;
 mod neutral_part;
 mod newer_form;
 mod newer_tool;
+mod notes;
 mod open;
 mod order;
 mod parts;

@@ -35,7 +35,7 @@ pub fn open_at(path: &Path, clock: Arc<dyn Clock>) -> Result<Vec<Arc<dyn Source>
     let meta = fs::metadata(path).map_err(|e| failed(path, &e))?;
     let mut generations: Vec<OpenCode> = Vec::new();
     if meta.is_dir() || is_database(path) {
-        let stored = database::open(path)?.into_iter().map(|stored| {
+        let stored = database::open(path, &clock)?.into_iter().map(|stored| {
             let at = stored.database.shown.clone();
             OpenCode::new(Box::new(stored), &at)
         });

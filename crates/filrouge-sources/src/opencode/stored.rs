@@ -63,6 +63,15 @@ impl Kind {
         }
     }
 
+    /// The generation's name.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::SessionV2 => "session_v2",
+            Self::SessionMessage => "session_message",
+            Self::Sqlite => "sqlite",
+        }
+    }
+
     const fn table(self) -> &'static str {
         match self {
             Self::SessionV2 => session_v2::TABLE,
@@ -79,11 +88,7 @@ pub(super) struct Stored {
 
 impl Generation for Stored {
     fn name(&self) -> &'static str {
-        match self.kind {
-            Kind::SessionV2 => "session_v2",
-            Kind::SessionMessage => "session_message",
-            Kind::Sqlite => "sqlite",
-        }
+        self.kind.name()
     }
 
     fn news(
@@ -95,6 +100,9 @@ impl Generation for Stored {
         let mark = self.database.mark().map_err(source_error)?;
         if known == Some(mark) {
             return Ok(None);
+        }
+        if let Some(headers) = self.database.noted_headers(self.kind) {
+            return Ok(Some(Listed { mark, headers }));
         }
         let schema = self.database.schema().map_err(source_error)?;
         if self.kind == Kind::Sqlite && !schema.has(sqlite::TABLE) && !schema.has(session_v2::TABLE)
@@ -114,7 +122,7 @@ impl Generation for Stored {
         for (_, row) in listed.rows.iter().filter(|(kind, _)| *kind == self.kind) {
             let at = &row.session.place;
             if seen.insert(&*row.session.id) {
-                match self.database.headers.of(self.kind, self.name(), row) {
+                match self.database.headers.of(self.kind, row) {
                     Ok(header) => headers.push(header),
                     Err(why) => skipped.push(why),
                 }
@@ -129,6 +137,14 @@ impl Generation for Stored {
         let headers_of = &self.database.headers;
         headers_of.retain(self.kind, |id| seen.contains(id));
         Ok(Some(Listed { mark, headers }))
+    }
+
+    fn recall(&self, notes: &[u8]) {
+        self.database.recall(self.kind, notes);
+    }
+
+    fn notes(&self) -> Option<Vec<u8>> {
+        self.database.notes(self.kind)
     }
 
     fn session(&self, id: &str) -> Result<SessionText, ReadError> {

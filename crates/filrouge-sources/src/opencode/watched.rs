@@ -130,7 +130,7 @@ impl Place {
             if seen.databases.contains(&file) {
                 continue;
             }
-            match database::all_of(&file) {
+            match database::all_of(&file, self.clock.clone()) {
                 Ok((database, stored)) => {
                     seen.storages.extend(stored.into_iter().map(|stored| {
                         let within = Some((stored.kind, database.clone()));

@@ -7,6 +7,7 @@ mod claude_code;
 mod codex;
 mod damage;
 mod damaged_databases;
+mod database_notes;
 mod databases;
 mod fuzz;
 mod golden;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use filrouge_search::feed::Indexes;
-use filrouge_search::{Ask, Excerpt, Hit, Mode, Order, Results, begun};
+use filrouge_search::{Ask, Excerpt, Hit, Mode, Order, Results, Zone, begun};
 use filrouge_sources::Role;
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
@@ -114,7 +114,7 @@ fn question(asked: &Search) -> Result<Ask, Usage> {
             SearchOrder::Best => Order::Best,
             SearchOrder::Newest => Order::Newest,
         },
-        zone: Some(jiff::tz::TimeZone::system()),
+        zone: Zone::System,
         now: Some(now.as_millis()),
         agent: asked.agent.clone(),
         project_id: asked.project.clone(),

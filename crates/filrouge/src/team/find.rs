@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use filrouge_search::{Ask, Hit, Searcher};
+use filrouge_search::{Ask, Hit, Searcher, Zone};
 use filrouge_sources::Library;
 use filrouge_sources::ledger::LedgerSource;
 use filrouge_team::team::Team;
@@ -31,7 +31,7 @@ pub(super) async fn find(desk: &Desk<'_>, team: &Team, words: &str) -> anyhow::R
         for session in sessions {
             let ask = Ask {
                 query: query.clone(),
-                zone: Some(zone.clone()),
+                zone: Zone::Of(zone.clone()),
                 session_id: Some(session.session_id.into()),
                 ..Ask::default()
             };
