@@ -13,6 +13,7 @@ struct Stat {
     place: (u64, u64),
     bytes: u64,
     modified: (i64, i64),
+    /// Of the database alone.
     changed: (i64, i64),
 }
 
@@ -54,7 +55,11 @@ impl Files {
     /// Looks at them. The log is looked at first: what leaves it goes into the database.
     pub(super) fn now(path: &Path, wal: &Path) -> io::Result<Self> {
         let wal = match fs::metadata(wal) {
-            Ok(meta) => Some(stat(&meta)),
+            // When root opens a log, SQLite gives it to the database's owner, whose it is already: that is a change, too.
+            Ok(meta) => Some(Stat {
+                changed: (0, 0),
+                ..stat(&meta)
+            }),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(e),
         };
