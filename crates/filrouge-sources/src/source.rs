@@ -228,6 +228,7 @@ pub trait Source: Send + Sync {
     }
 
     /// What has become of sessions since they had these lasting marks, in their order. Cheaper than asking for each.
+    /// Who asks first behind a listing, within a second, may be told what was so as it was made.
     ///
     /// # Errors
     /// [`SourceError`] when the history as a whole has become unreadable.

@@ -4,12 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use filrouge_types::Clock;
 
 use super::generation::{Generation, Listed, MessageText, Project, ReadSince, Record, SessionText};
 use super::tree_known::Known;
-use super::tree_listing::Folders;
+use super::tree_listing::Places;
 use super::tree_messages::{Piece, Reader};
 use super::tree_notes::{self, Key, Noted};
 use super::tree_stamp::{Full, Stamps};
@@ -73,8 +74,11 @@ pub(super) struct FileTree<L> {
     pub(super) layout: L,
     /// The session files as they were read last, by project and id.
     pub(super) known: Mutex<HashMap<Key, Known>>,
-    /// The project of each session that was listed last.
-    pub(super) folders: Mutex<Folders>,
+    /// Where each session is that was listed last.
+    pub(super) places: Mutex<Arc<Places>>,
+    /// When the last listing looked at the states in [`Self::places`]. It is gone with the next one, and with whoever goes
+    /// by it.
+    pub(super) looked: Mutex<Option<Instant>>,
     /// What another process has noted of session files, until the first listing.
     pub(super) noted: Mutex<HashMap<Key, Noted>>,
     /// Whether there are notes of session files that have gone.
@@ -87,7 +91,8 @@ impl<L: Layout> FileTree<L> {
         Self {
             layout,
             known: Mutex::default(),
-            folders: Mutex::default(),
+            places: Mutex::default(),
+            looked: Mutex::default(),
             noted: Mutex::default(),
             notes_gone: AtomicBool::new(false),
             stamps: Stamps::new(clock),
@@ -120,9 +125,14 @@ impl<L: Layout> FileTree<L> {
         })
     }
 
+    /// A session is not where it was.
+    pub(super) fn forget_place(&self, id: &str) {
+        Arc::make_mut(&mut lock(&self.places)).remove(id);
+    }
+
     /// The project folder of a session, which may be new.
     pub(super) fn folder_of(&self, id: &str) -> Result<Box<str>, ReadError> {
-        let known = |tree: &Self| lock(&tree.folders).get(id).cloned();
+        let known = |tree: &Self| lock(&tree.places).get(id).map(|place| place.folder.clone());
         if let Some(folder) = known(self) {
             return Ok(folder);
         }
@@ -173,7 +183,7 @@ impl<L: Layout> Generation for FileTree<L> {
             return Ok(session);
         }
         // It may have been moved to another project.
-        lock(&self.folders).remove(id);
+        self.forget_place(id);
         let folder = self.folder_of(id)?;
         self.read_session(&folder, id)?.ok_or(ReadError::Gone)
     }
@@ -216,7 +226,7 @@ impl<L: Layout> Generation for FileTree<L> {
         let mut marks = Marks::default();
         let dir = self.folder(&self.layout.session_dir(&folder))?;
         let own = dir.and_then(|dir| dir.stat(id)).ok_or_else(|| {
-            lock(&self.folders).remove(id);
+            self.forget_place(id);
             ReadError::Gone
         })?;
         marks.add(&own);

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::generation::{Project, SessionText};
+use super::tree_lasting::outer_of;
 use super::tree_notes::{Beside, Noted};
-use super::tree_state::FileMark;
+use super::tree_state::{FileMark, State};
 use crate::{Header, Skipped};
 
 /// A session file that was read, here or in another process.
@@ -23,6 +24,8 @@ pub(super) struct Known {
     pub(super) beside: Option<Beside>,
     /// Whether that was not noted yet.
     pub(super) is_news: bool,
+    /// The state of the file and the folder of messages, as the last listing has found them, if it has looked at both.
+    pub(super) outer: Option<State>,
 }
 
 impl Known {
@@ -36,6 +39,7 @@ impl Known {
             waits: None,
             beside: Some(noted.beside.clone()),
             is_news: false,
+            outer: Some(outer_of(&noted.mark, Some(&noted.beside.folder))),
         }
     }
 

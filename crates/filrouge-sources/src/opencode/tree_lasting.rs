@@ -8,11 +8,13 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::tree::{FileTree, Layout, lock};
+use super::tree_listing::Place;
 use super::tree_messages::{self, States};
 use super::tree_stamp::{Full, is_quiet};
-use super::tree_state::{Marks, State, of_all};
+use super::tree_state::{FileMark, Marks, State, of_all};
 use crate::by_two::by_two;
 use crate::files::Folder;
 use crate::{Look, ReadError, Since, Stamp};
@@ -25,6 +27,9 @@ const WHOLE_PER_THREAD: usize = 2;
 /// copied.
 const AT_WORK_MAX: usize = 16;
 
+/// What a listing has looked at is not looked at again within this time.
+const JUST: Duration = Duration::from_secs(1);
+
 /// The folders of one project.
 pub(super) struct Shelf {
     sessions: Option<Folder>,
@@ -34,14 +39,21 @@ pub(super) struct Shelf {
 impl Shelf {
     /// The state of a session's record and its folder of messages; `None` when it is not there.
     pub(super) fn outer(&self, id: &str) -> Option<State> {
-        let mut marks = Marks::default();
-        marks.add(&self.sessions.as_ref()?.stat(id)?);
-        let messages = self.messages.as_ref();
-        if let Some(stat) = messages.and_then(|messages| messages.stat_of(id)) {
-            marks.add(&stat);
-        }
-        Some(marks.state())
+        let session = self.sessions.as_ref()?.stat(id)?;
+        let messages = self.messages.as_ref().and_then(|root| root.stat_of(id));
+        let messages = messages.map(|stat| FileMark::of(&stat));
+        Some(outer_of(&FileMark::of(&session), messages.as_ref()))
     }
+}
+
+/// The state of a record and a folder of messages.
+pub(super) fn outer_of(session: &FileMark, messages: Option<&FileMark>) -> State {
+    let mut marks = Marks::default();
+    marks.add_mark(session);
+    if let Some(messages) = messages {
+        marks.add_mark(messages);
+    }
+    marks.state()
 }
 
 /// The second number of a mark.
@@ -93,7 +105,7 @@ impl<L: Layout> FileTree<L> {
     pub(super) fn placed(&self, id: &str) -> Result<(Box<str>, State), ReadError> {
         let folder = self.folder_of(id)?;
         let outer = self.shelf(&folder).outer(id).ok_or_else(|| {
-            lock(&self.folders).remove(id);
+            self.forget_place(id);
             ReadError::Gone
         })?;
         Ok((folder, outer))
@@ -147,16 +159,24 @@ impl<L: Layout> FileTree<L> {
 
     /// The sessions whose record and folder of messages are as they were.
     fn found<'a>(&self, known: &[(&'a str, Stamp)], now: i64) -> Vec<Found<'a>> {
-        let folders = lock(&self.folders).clone();
+        let just_looked = lock(&self.looked).take();
+        let just_looked = just_looked.is_some_and(|at| at.elapsed() < JUST);
+        let places = lock(&self.places).clone();
+        let looked = |place: &Place| place.outer.filter(|_| just_looked);
         let mut shelves = HashMap::new();
-        for folder in known.iter().filter_map(|(id, _)| folders.get(*id)) {
-            if !shelves.contains_key(&**folder) {
-                shelves.insert(&**folder, self.shelf(folder));
+        let own = known.iter().filter_map(|(id, _)| places.get(*id));
+        for place in own.filter(|place| looked(place).is_none()) {
+            let folder = &*place.folder;
+            if !shelves.contains_key(folder) {
+                shelves.insert(folder, self.shelf(folder));
             }
         }
         // What was not listed is asked for by itself.
-        let place = |id: &str| match folders.get(id) {
-            Some(folder) => Some((folder.clone(), shelves.get(&**folder)?.outer(id)?)),
+        let place = |id: &str| match places.get(id) {
+            Some(place) => {
+                let outer = || shelves.get(&*place.folder)?.outer(id);
+                Some((place.folder.clone(), looked(place).or_else(outer)?))
+            }
             None => self.placed(id).ok(),
         };
         let one = |(id, mark): &(&'a str, Stamp)| {

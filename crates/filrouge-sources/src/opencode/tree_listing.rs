@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::generation::{Listed, Project, SessionText};
 use super::session;
@@ -11,7 +12,7 @@ use super::tree::{FileTree, Layout, lock, orphans};
 use super::tree_first::{First, first};
 use super::tree_known::Known;
 use super::tree_notes::{Beside, Key, Noted};
-use super::tree_state::{FileMark, Marks};
+use super::tree_state::{FileMark, Marks, State};
 use crate::by_two::by_two;
 use crate::files::Folder;
 use crate::{Header, ReadError, SkipReason, Skipped, SourceError, Stamp};
@@ -49,6 +50,7 @@ impl<L: Layout> FileTree<L> {
         self.check_root()?;
         let mut walk = Walk::default();
         let marks = &mut walk.marks;
+        let mut ids = Vec::new();
         for (project, name) in self.layout.folders(skipped).into_iter().enumerate() {
             marks.put(&name);
             marks.put(&self.layout.project_mark(&name));
@@ -61,22 +63,24 @@ impl<L: Layout> FileTree<L> {
                 if let Some(stat) = dir.own_stat() {
                     marks.add(&stat);
                 }
-                let ids = dir.ids(skipped);
-                let looked = by_two(&ids, LOOKED_PER_THREAD, |id| dir.stat(id));
-                for (id, stat) in ids.into_iter().zip(looked) {
-                    // One that has gone since the folder was listed is not there.
-                    if let Some(stat) = stat {
-                        let mark = FileMark::of(&stat);
-                        marks.put(&id);
-                        marks.put(&mark);
-                        walk.seen.push(Seen { project, id, mark });
-                    }
-                }
+                ids.extend(dir.ids(skipped).into_iter().map(|id| (project, id)));
             }
             walk.shelves.push(Shelf {
                 project: name,
                 sessions,
             });
+        }
+        let looked = by_two(&ids, LOOKED_PER_THREAD, |(project, id)| {
+            walk.shelves.get(*project)?.sessions.as_ref()?.stat(id)
+        });
+        for ((project, id), stat) in ids.into_iter().zip(looked) {
+            // One that has gone since the folder was listed is not there.
+            if let Some(stat) = stat {
+                let mark = FileMark::of(&stat);
+                marks.put(&id);
+                marks.put(&mark);
+                walk.seen.push(Seen { project, id, mark });
+            }
         }
         for root in self.message_roots(&walk.shelves) {
             // A folder of messages that has come or gone.
@@ -132,7 +136,8 @@ impl<L: Layout> FileTree<L> {
         last: Option<Stamp>,
         skipped: &mut Vec<Skipped>,
     ) -> Result<Option<Listed>, SourceError> {
-        let began = self.stamps.now();
+        let (began, asked) = (self.stamps.now(), Instant::now());
+        *lock(&self.looked) = None;
         let walk = self.walk(skipped)?;
         let now = self.mark(walk.marks.clone(), |key, _| self.messages_mark(key));
         if last == Some(now) {
@@ -150,7 +155,8 @@ impl<L: Layout> FileTree<L> {
             };
             let key = (shelf.project.clone(), seen.id);
             match known.remove(&key) {
-                Some(old) if old.mark == seen.mark && old.waits.is_none() => {
+                Some(mut old) if old.mark == seen.mark && old.waits.is_none() => {
+                    old.outer = None;
                     kept.insert(key, old);
                 }
                 _ => fresh.push(Fresh {
@@ -183,11 +189,12 @@ impl<L: Layout> FileTree<L> {
                 known.belong(project);
             }
         }
-        let (headers, folders) = self.once_each(&kept, skipped);
+        let (headers, places) = self.once_each(&kept, skipped);
         *lock(&self.known) = kept;
         let mark = self.mark(walk.marks, |_, before| before);
-        self.stamps.retain(|id| folders.contains_key(id));
-        *lock(&self.folders) = folders;
+        self.stamps.retain(|id| places.contains_key(id));
+        *lock(&self.places) = Arc::new(places);
+        *lock(&self.looked) = Some(asked);
         Ok(Some(Listed { mark, headers }))
     }
 
@@ -256,6 +263,7 @@ impl<L: Layout> FileTree<L> {
             session: Some(session),
             beside,
             is_news: true,
+            outer: None,
         })
     }
 
@@ -321,46 +329,60 @@ impl<L: Layout> FileTree<L> {
         Ok((session, first.read))
     }
 
-    /// The headers, one of each id: the last changed; of two alike, the first by folder. Which folders they are of.
+    /// The headers, one of each id: the last changed; of two alike, the first by folder. Where they are.
     fn once_each(
         &self,
         known: &HashMap<Key, Known>,
         skipped: &mut Vec<Skipped>,
-    ) -> (Vec<Arc<Header>>, Folders) {
+    ) -> (Vec<Arc<Header>>, Places) {
         let mut all: Vec<(&Key, &Known)> = known.iter().collect();
         all.sort_unstable_by(|((a, one), _), ((b, other), _)| (one, a).cmp(&(other, b)));
-        let place = |(folder, id): &Key| {
+        let path = |(folder, id): &Key| {
             let below = self.layout.session_dir(folder).join(format!("{id}.json"));
             self.layout.files().root.join(below)
         };
-        let (mut headers, mut folders) = (Vec::with_capacity(all.len()), Folders::new());
+        let (mut headers, mut places) = (Vec::with_capacity(all.len()), Places::new());
         for same in all.chunk_by(|((_, one), _), ((_, other), _)| one == other) {
             let updated = |known: &Known| known.header.as_ref().map(|header| header.updated).ok();
             let newest = same.iter().map(|(_, known)| updated(known)).max().flatten();
             let winner = same.iter().find(|(_, known)| updated(known) == newest);
-            let Some((winner, _)) = winner else {
+            let Some((winner, known)) = winner else {
                 continue;
             };
-            folders.insert(winner.1.as_str().into(), winner.0.as_str().into());
+            let place = Place {
+                folder: winner.0.as_str().into(),
+                outer: known.outer,
+            };
+            places.insert(winner.1.as_str().into(), place);
             for (key, known) in same {
                 match &known.header {
                     Ok(header) if key == winner => headers.push(header.clone()),
                     Ok(_) => {
-                        let detail = format!("read from {}", place(winner).display());
+                        let detail = format!("read from {}", path(winner).display());
                         let reason = SkipReason::DuplicateId;
-                        skipped.push(Skipped::new(&place(key), reason, detail));
+                        skipped.push(Skipped::new(&path(key), reason, detail));
                     }
                     Err(why) => skipped.push(why.clone()),
                 }
             }
         }
-        (headers, folders)
+        (headers, places)
     }
 }
 
+/// Sessions by their ids.
+pub(super) type Places = HashMap<Box<str>, Place>;
+
+/// Where a session is.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    /// Its project's folder.
+    pub(super) folder: Box<str>,
+    /// [`Known::outer`].
+    pub(super) outer: Option<State>,
+}
+
 type Read<T> = Result<T, Skipped>;
-/// The project folders of sessions.
-pub(super) type Folders = HashMap<Box<str>, Box<str>>;
 type FirstRead = Vec<(Box<str>, FileMark)>;
 
 /// A session file that is to be read.

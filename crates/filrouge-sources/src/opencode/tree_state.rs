@@ -87,10 +87,13 @@ pub(super) struct Marks {
 
 impl Marks {
     pub(super) fn add(&mut self, stat: &Stat) {
-        let mark = FileMark::of(stat);
+        self.add_mark(&FileMark::of(stat));
+    }
+
+    pub(super) fn add_mark(&mut self, mark: &FileMark) {
         self.newest = self.newest.max(mark.seconds.saturating_mul(1000));
         self.settles = self.settles.max(mark.settles());
-        self.put(&mark);
+        self.put(mark);
     }
 
     pub(super) fn put(&mut self, value: &impl Hash) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use filrouge_sources::{Header, Library, Skipped, Source, opencode};
+use filrouge_sources::{Header, Library, Look, Since, Skipped, Source, opencode};
 
 use crate::live_tree::Later;
 use crate::{Made, named, put};
@@ -301,4 +301,33 @@ fn a_listing_of_a_moment_ago_is_told_again_to_who_asks_for_no_newer_one() {
     assert_eq!(within(), 3);
     assert!(!library.catalog().unavailable.is_empty());
     assert_eq!(within(), 0);
+}
+
+#[test]
+fn what_a_listing_has_just_looked_at_is_looked_at_once() {
+    let made = made();
+    let (noted, ids) = (notes(made.path()), ["t03", "t04"]);
+    let known = ids.map(|id| (id, opened(made.path()).lasting(id).unwrap().unwrap()));
+    let listed = || {
+        let source = opened(made.path());
+        source.recall(&noted);
+        source.list().unwrap();
+        source
+    };
+    let since = |source: &Arc<dyn Source>| source.since(&known, Look::Quick).unwrap();
+    let source = listed();
+    assert_eq!(since(&source), [Since::Same, Since::Same]);
+    // What comes between is of a later moment than the listing, and for the next one who asks.
+    let (source, other) = (listed(), listed());
+    said(made.path(), "t03", "m6", "build");
+    assert_eq!(since(&source), [Since::Same, Since::Same]);
+    assert_eq!(since(&source), [Since::Changed, Since::Same]);
+    other.list().unwrap();
+    assert_eq!(since(&other), [Since::Changed, Since::Same]);
+    // Nobody goes by a listing of long ago.
+    fs::remove_file(made.path().join("storage/message/t03/m6.json")).unwrap();
+    let source = listed();
+    said(made.path(), "t04", "m6", "build");
+    std::thread::sleep(Duration::from_millis(1_100));
+    assert_eq!(since(&source)[1], Since::Changed);
 }
