@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::Setup;
 use crate::append::{library_many, library_one};
 use crate::report::{Line, Section, Target, load_average};
-use crate::stats::{Leg, Series};
+use crate::stats::{Leg, Series, cpu_seconds};
 
 /// Cores of the server and of whoever calls it.
 const SERVER: &str = "0";
@@ -118,13 +118,7 @@ impl Server {
 
     /// Processor time that it has taken so far, seconds.
     pub(crate) fn cpu_seconds(&self) -> Result<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name before may hold anything but a line's end.
-        let (_, rest) = stat.rsplit_once(") ").context("stat")?;
-        let ticks = rest.split(' ').skip(11).take(2);
-        let ticks: Vec<f64> = ticks.map(str::parse).collect::<Result<_, _>>()?;
-        // Linux counts a hundredth of a second each, whatever the machine.
-        Ok(ticks.iter().sum::<f64>() / 100.0)
+        cpu_seconds(self.child.id())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use filrouge_engine::scopes::{DurablePolicy, TwoScopes};
 use filrouge_engine::{Engine, FinalizeTurn, StartTurn};
 use filrouge_store::hot::{HotKey, HotStore};
@@ -16,7 +16,7 @@ use super::TASKS;
 use crate::Setup;
 use crate::product::Product;
 use crate::report::{Line, Target};
-use crate::stats::{Leg, Series, median, micros};
+use crate::stats::{Leg, Series, cpu_seconds, median, micros};
 use crate::workload::{Turns, requests, session};
 
 /// What stands in front of SQLite.
@@ -161,11 +161,7 @@ async fn leg(
 
 /// µs that this process and Redis have kept processors busy.
 fn busy(redis: &Redis) -> Result<f64> {
-    let text = std::fs::read_to_string("/proc/self/stat")?;
-    let (_, rest) = text.rsplit_once(") ").context("no /proc/self/stat")?;
-    // User and system time are the 14th and 15th of all fields, in hundredths of a second.
-    let ticks = rest.split(' ').skip(11).take(2).map(str::parse::<f64>);
-    let own: f64 = ticks.sum::<Result<f64, _>>()?;
+    let own = cpu_seconds(std::process::id())?;
     let told = redis.cli(&["INFO", "cpu"]);
     let used = told
         .lines()
@@ -174,7 +170,7 @@ fn busy(redis: &Redis) -> Result<f64> {
     let theirs: f64 = used
         .map(|n| n.trim().parse::<f64>())
         .sum::<Result<_, _>>()?;
-    Ok(own * 1e4 + theirs * 1e6)
+    Ok((own + theirs) * 1e6)
 }
 
 impl Measured {

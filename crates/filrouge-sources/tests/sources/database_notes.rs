@@ -10,6 +10,7 @@ use filrouge_sources::{Header, Skipped, Source, opencode};
 
 use crate::databases::{database_of, of, python};
 use crate::live_tree::Later;
+use crate::newer_kind;
 
 const HOUR: i64 = 60 * 60 * 1000;
 
@@ -57,7 +58,7 @@ fn noted(sources: &[Arc<dyn Source>], kind: &str) -> Option<Vec<u8>> {
 struct Locked(Child);
 
 impl Locked {
-    fn on(dir: &Path) -> Self {
+    fn on(file: &Path) -> Self {
         let script = "import sqlite3, sys, time\n\
                       c = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
                       c.execute('BEGIN EXCLUSIVE')\n\
@@ -65,7 +66,7 @@ impl Locked {
                       time.sleep(60)\n";
         let mut child = Command::new("python3")
             .args(["-c", script])
-            .arg(dir.join("opencode.db"))
+            .arg(file)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -101,7 +102,7 @@ fn what_was_noted_is_not_read_again() {
     for (kind, notes) in [("sqlite", &notes), ("session_message", &others)] {
         let later = opened(dir.path());
         of(&later, kind).recall(notes);
-        let locked = Locked::on(dir.path());
+        let locked = Locked::on(&dir.path().join("opencode.db"));
         assert_eq!(told(&later), all);
         assert!(told(&opened(dir.path())).iter().any(Result::is_err));
         drop(locked);
@@ -119,6 +120,31 @@ fn what_was_noted_is_not_read_again() {
             }
         }
     }
+}
+
+#[test]
+fn all_that_a_header_tells_is_noted() {
+    let dir = newer_kind::made(
+        "for n in range(40):\n    session(f'ses_{n}', n, fork_session_id='ses_all', parent_id='ses_child', \
+         title=f'été {n}', agent='plan', summary_additions=n, summary_files=2, time_archived=n + 7)\n\
+         c.execute('PRAGMA journal_mode = DELETE')\n",
+    );
+    let sources = opened(dir.path());
+    let all = told(&sources);
+    let notes = of(&sources, "session_v2").notes().unwrap();
+    let later = opened(dir.path());
+    of(&later, "session_v2").recall(&notes);
+    let _locked = Locked::on(&dir.path().join("opencode-next.db"));
+    assert_eq!(told(&later), all);
+    let one = of(&later, "session_v2").list().unwrap();
+    let one = one.headers.iter().find(|header| &*header.id == "ses_9");
+    let one = one.unwrap();
+    assert_eq!(one.fork_of.as_deref(), Some("ses_all"));
+    assert_eq!(one.project_name.as_deref(), Some("Atelier"));
+    assert_eq!(
+        (one.archived, one.changes.unwrap().additions),
+        (Some(16), 9)
+    );
 }
 
 #[test]

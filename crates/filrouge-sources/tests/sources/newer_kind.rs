@@ -133,7 +133,7 @@ message('ses_fork', 'user', 1000, text='do it')
 message('ses_fork', 'user', 2001, text='do it otherwise')
 "#;
 
-fn made(script: &str) -> tempfile::TempDir {
+pub(crate) fn made(script: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     python(
         &dir.path().join("opencode-next.db"),
