@@ -262,13 +262,19 @@ async fn what_adds_nothing_is_not_bounded() {
         for write in ["link", "redact", "event", "erase"] {
             let who = anyone();
             let words = |n: u64| "word ".repeat(100) + &n.to_string();
+            // Salts are packed with what they are of, and others may take a byte more: both stores are given the same ones.
+            let turns: Vec<_> = (0..fills)
+                .map(|n| {
+                    let (request, words) = (format!("r{n}"), words(n));
+                    start_with(&who, "s0", &request, "q", Some(&words), |_, _| {})
+                })
+                .collect();
             // So large as the session is when it has these turns.
             let mut roomy = Store::roomy();
-            // Salts are packed with what they are of: others may take a byte more.
             roomy.entropy = Arc::new(SameEntropy);
             let f = roomy.fixture();
-            for n in 0..fills {
-                f.whole(&who, "s0", &format!("r{n}"), &words(n)).await;
+            for turn in &turns {
+                f.try_start(&who, turn.clone()).await.unwrap();
             }
             let loaded = roomy.hot.load(&roomy.key("s0")).await.unwrap().unwrap();
             let bytes = loaded.fields.iter().map(|f| f.value.len() as u64).sum();
@@ -280,8 +286,8 @@ async fn what_adds_nothing_is_not_bounded() {
             store.entropy = Arc::new(SameEntropy);
             let (process, f) = store.both();
             let mut made = Vec::new();
-            for n in 0..fills {
-                made.push(f.whole(&who, "s0", &format!("r{n}"), &words(n)).await);
+            for turn in turns {
+                made.push(f.try_start(&who, turn).await.unwrap());
             }
             let last = made[made.len() - 1].turn_id;
             match write {
