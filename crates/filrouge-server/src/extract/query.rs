@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use filrouge_types::{ErrorCode, Timestamp};
+use percent_encoding::percent_decode_str;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -23,6 +24,9 @@ impl<T: DeserializeOwned + IntoParams> FromRequestParts<App> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        if let Some(pair) = parts.uri.query().and_then(first_without_text) {
+            return Err(without_text(pair));
+        }
         let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
             .map_err(|e| Problem::new(ErrorCode::Invalid, e.body_text()))?;
         read(&pairs.0).map(Self).map_err(|refusal| {
@@ -31,6 +35,21 @@ impl<T: DeserializeOwned + IntoParams> FromRequestParts<App> for Query<T> {
             problem
         })
     }
+}
+
+/// The first parameter whose percent signs stand for bytes that are no text: read all the same, it would ask for something
+/// else.
+fn first_without_text(query: &str) -> Option<&str> {
+    let is_text = |pair: &&str| percent_decode_str(pair).decode_utf8().is_ok();
+    query.split('&').find(|pair| !is_text(pair))
+}
+
+fn without_text(pair: &str) -> Problem {
+    let name = pair.split('=').next().unwrap_or_default();
+    let what = format!("the parameter `{name}` is not UTF-8 behind its percent signs");
+    let mut problem = Problem::new(ErrorCode::Invalid, what);
+    problem.0.hint = Some("percent-encode the bytes of UTF-8: é is %C3%A9".to_owned());
+    problem
 }
 
 fn hint<T: IntoParams>(refusal: Refusal) -> String {
@@ -244,6 +263,25 @@ mod tests {
             (Some(7), Limit(50), true)
         );
         assert!(matches!(asked.format, Format::Html));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_found() {
+        for (query, found) in [
+            ("q=%C3%A9&x=%25ff&y=%zz&z=%f", None),
+            ("q=a&x=%ff&y=%fe", Some("x=%ff")),
+            ("q=%C3&x=%A9", Some("q=%C3")),
+            ("%ff=1", Some("%ff=1")),
+            ("%ED%A0%80", Some("%ED%A0%80")),
+        ] {
+            assert_eq!(first_without_text(query), found, "{query}");
+        }
+        let failure = without_text("x=%ff").0;
+        assert_eq!(failure.code, ErrorCode::Invalid);
+        assert_eq!(
+            failure.detail,
+            "the parameter `x` is not UTF-8 behind its percent signs"
+        );
     }
 
     #[test]

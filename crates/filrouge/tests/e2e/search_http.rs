@@ -275,6 +275,12 @@ fn what_is_wrong_is_pointed_at() {
         let detail = told["detail"].as_str().unwrap();
         assert!(detail.contains(tells), "{asked:?}: {detail}");
     }
+    // Latin-1, as some programs still encode it.
+    let told = client
+        .get("/api/v1/search?limit=1&q=caf%E9")
+        .fails(422, "invalid");
+    let detail = told["detail"].as_str().unwrap();
+    assert!(detail.contains("`q` is not UTF-8"), "{detail}");
     // A cursor that somebody has made is answered, or refused: it is no fault of the server's.
     let words: Vec<&str> = cursor.splitn(7, '.').collect();
     for place in 2..6 {
