@@ -28,6 +28,7 @@ pub fn by_two<T: Sync, R: Send>(all: &[T], enough: usize, each: impl Fn(&T) -> R
         }
         done
     });
-    done.sort_unstable_by_key(|(at, _)| *at);
+    // Two runs in order: the stable sort merges them.
+    done.sort_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, one)| one).collect()
 }

@@ -242,7 +242,7 @@ impl Folder {
 
     /// The state of the file `<id>.json`, of a link itself; `None` when there is none.
     pub(crate) fn stat(&self, id: &str) -> Option<Stat> {
-        self.stat_of(&format!("{id}.json"))
+        self.stat_of(&[id, ".json"].concat())
     }
 
     /// The state of what is called `name`.

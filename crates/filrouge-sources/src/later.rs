@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::files::canonical;
 use crate::{
-    Conversation, Listing, LoadedSession, Look, ReadError, ReadMessages, Scan, Since, Skipped,
-    Source, SourceError, Stamp,
+    Conversation, Listing, LoadedSession, Look, Overlooks, ReadError, ReadMessages, Scan, Since,
+    Skipped, Source, SourceError, Stamp,
 };
 
 /// A place is looked at again after this time at the earliest; new data is to be seen within a second.
@@ -129,9 +129,10 @@ impl Source for Later {
         self.source().ok()??.whole()
     }
 
-    fn overlooks(&self) -> bool {
+    fn overlooks(&self) -> Overlooks {
         let source = self.source();
-        source.is_ok_and(|source| source.is_some_and(|source| source.overlooks()))
+        let source = source.ok().flatten();
+        source.map_or(Overlooks::Nothing, |source| source.overlooks())
     }
 
     fn conversation(&self, id: &str) -> Result<Conversation, ReadError> {

@@ -35,6 +35,6 @@ pub use import::{ForeignSession, ForeignTurn, LoadedSession, Outcome};
 pub use library::{Library, LibraryError};
 pub use skip::{SkipReason, Skipped, count_by_reason};
 pub use source::{
-    Found, Header, Listing, Look, Origin, ReadError, ReadMessages, Scan, Since, Source,
+    Found, Header, Listing, Look, Origin, Overlooks, ReadError, ReadMessages, Scan, Since, Source,
     SourceError, Stamp,
 };

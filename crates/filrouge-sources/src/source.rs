@@ -89,6 +89,17 @@ pub enum Look {
     Close,
 }
 
+/// What a quick look may overlook, and how close looks are best taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Overlooks {
+    /// Nothing: both looks are the same.
+    Nothing,
+    /// What was written over in a session; each is looked at closely by itself.
+    BySession,
+    /// The same; to look closely at one takes as long as to look at all.
+    Together,
+}
+
 /// What [`Source::read_since`] has read of a session.
 #[derive(Debug, Clone, Default)]
 pub struct ReadMessages {
@@ -247,9 +258,9 @@ pub trait Source: Send + Sync {
     }
 
     /// Whether a quick look may take a session for the same in which something was changed: whoever goes by it looks closely
-    /// now and then.
-    fn overlooks(&self) -> bool {
-        false
+    /// now and then, and behind a close look alone [`Source::whole`] stands for everything.
+    fn overlooks(&self) -> Overlooks {
+        Overlooks::Nothing
     }
 
     /// Reads of a session what is not as it was `known`: the states of its messages, by their ids, as this has told them.

@@ -388,6 +388,18 @@ impl Reader<'_> {
         )
     }
 
+    /// The index of a table that begins with a column and has the fewest others; none that leaves rows out.
+    ///
+    /// # Errors
+    /// [`ForeignError`]
+    pub fn index_by(&self, table: &str, column: &str) -> Result<Option<String>, ForeignError> {
+        let sql = "SELECT list.name FROM pragma_index_list(?1) list, pragma_index_info(list.name) info \
+                   WHERE list.partial = 0 GROUP BY list.name HAVING max(info.seqno = 0 AND info.name = ?2) \
+                   ORDER BY count(*), list.name LIMIT 1";
+        let values = [Value::Text(table), Value::Text(column)];
+        Ok(self.names(sql, &values)?.pop())
+    }
+
     fn names(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<String>, ForeignError> {
         let mut names = Vec::new();
         self.query(sql, values, |row| {

@@ -1,6 +1,7 @@
 //! The search index in a file of its own (DESIGN §10; docs/format.md, "The search index"): postings of words, and the
 //! bodies of documents, by whose they are. It is derived: whoever loses it makes it again.
 
+mod answered;
 mod apply;
 mod ask;
 mod blocks;

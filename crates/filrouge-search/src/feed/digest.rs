@@ -69,9 +69,12 @@ pub(crate) const fn unit(state: u64) -> u64 {
     state ^ MADE.wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
-/// What is kept of the mark of a whole history.
-pub(crate) fn position(whole: Stamp) -> [u8; 24] {
-    let mut bytes = [0; 24];
+/// Bytes of [`whole`].
+pub(crate) const WHOLE_BYTES: usize = 24;
+
+/// What is kept of the mark of a whole history: it is met again only where documents are made in the same way.
+pub(crate) fn whole(whole: Stamp) -> [u8; WHOLE_BYTES] {
+    let mut bytes = [0; WHOLE_BYTES];
     let numbers = [MADE, whole.0, whole.1];
     for (to, number) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
         *to = number.to_le_bytes();

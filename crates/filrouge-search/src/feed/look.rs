@@ -1,11 +1,14 @@
 //! What has become of the sessions of an index: a quick look at all, a close one at those that had none for a while.
+//! Where a close look at one takes as long as at all, all are looked at.
 
 use std::time::{Duration, Instant};
 
-use filrouge_sources::{Look, Since, Stamp};
+use filrouge_sources::{Look, Overlooks, Since, Stamp};
 use filrouge_types::{Failure, Timestamp};
 
-use super::rounds::{AGAIN, CLOSE, GROUPS, Rounds, group};
+use super::digest;
+use super::position::Position;
+use super::rounds::{AGAIN, CLOSE, GROUPS, group};
 use super::source_index::{SourceIndex, locked};
 use super::step::STEP;
 use super::validate::{Checked, unlisted};
@@ -42,6 +45,8 @@ pub(super) struct Looked {
     /// The groups that were looked at closely and in which something had changed: they are as the index has them once it
     /// was brought in.
     pub(super) owed: Vec<usize>,
+    /// Whether all sessions were looked at closely.
+    pub(super) closely: bool,
 }
 
 impl SourceIndex {
@@ -52,23 +57,29 @@ impl SourceIndex {
         due: Due,
         now: Timestamp,
     ) -> Result<Looked, Failure> {
-        if !self.source.overlooks() {
+        let overlooks = self.source.overlooks();
+        if overlooks == Overlooks::Nothing {
             let since = self.since(known, Look::Quick)?;
             return Ok(Looked {
                 since,
                 owed: Vec::new(),
+                closely: true,
             });
         }
-        let groups = locked(&self.rounds).due(now, due.age());
+        let mut groups = locked(&self.rounds).due(now, due.age());
+        if overlooks == Overlooks::Together && !groups.is_empty() {
+            groups = (0..GROUPS).collect();
+        }
         let mut all: Vec<Option<Since>> = vec![None; known.len()];
         let mut owed = Vec::new();
         let began = Instant::now();
-        let together = match due {
-            Due::Round => TOGETHER,
-            Due::Answer | Due::All => groups.len().max(1),
+        let is_round = due == Due::Round && overlooks == Overlooks::BySession;
+        let together = match is_round {
+            true => TOGETHER,
+            false => groups.len().max(1),
         };
         for some in groups.chunks(together) {
-            if due == Due::Round && began.elapsed() >= STEP {
+            if is_round && began.elapsed() >= STEP {
                 break;
             }
             owed.extend(self.look_closely(known, some, &mut all, now)?);
@@ -80,7 +91,12 @@ impl SourceIndex {
             .into_iter()
             .map(|since| since.or_else(|| quick.next()).unwrap_or(Since::Changed))
             .collect();
-        Ok(Looked { since, owed })
+        let closely = groups.len() == GROUPS && !is_round;
+        Ok(Looked {
+            since,
+            owed,
+            closely,
+        })
     }
 
     /// Looks at the sessions of some groups; which groups have changed. The others are noted.
@@ -140,9 +156,19 @@ impl SourceIndex {
     }
 
     /// The position that the index is to note, if there is another one.
-    pub(super) fn position(&self, noted: &Rounds) -> Option<Vec<u8>> {
-        let rounds = locked(&self.rounds);
-        rounds.is_news(noted).then(|| rounds.position())
+    pub(super) fn position(&self, checked: &Checked) -> Option<Vec<u8>> {
+        if checked.is_held {
+            return None;
+        }
+        let whole = checked.whole.filter(|_| checked.is_all_known());
+        let rounds = locked(&self.rounds).clone();
+        if whole.is_none()
+            && (self.source.overlooks() == Overlooks::Nothing || !rounds.is_news(&checked.noted))
+        {
+            return None;
+        }
+        let whole = whole.map(digest::whole);
+        Some(Position { whole, rounds }.write())
     }
 
     /// Looks closely at some of the sessions that had no close look for a while, in a step; whether there were some.
@@ -151,7 +177,9 @@ impl SourceIndex {
     /// Of the index, and of a source that cannot be listed or does not answer.
     pub fn go_round(&self) -> Result<bool, Failure> {
         let now = self.clock.now();
-        if !self.source.overlooks() || locked(&self.rounds).due(now, Due::Round.age()).is_empty() {
+        if self.source.overlooks() == Overlooks::Nothing
+            || locked(&self.rounds).due(now, Due::Round.age()).is_empty()
+        {
             return Ok(false);
         }
         self.look_again(Due::Round)
@@ -171,14 +199,11 @@ impl SourceIndex {
         let Some(checked) = self.last() else {
             return Ok(());
         };
-        if checked.whole.is_some() && checked.todo.is_empty() {
+        if checked.is_whole_to_note() {
             return self.try_step(&|| false).map(drop);
         }
         let notes = self.source.notes();
-        let position = match self.source.overlooks() {
-            true => self.position(&checked.noted),
-            false => None,
-        };
+        let position = self.position(&checked);
         if notes.is_none() && position.is_none() {
             return Ok(());
         }

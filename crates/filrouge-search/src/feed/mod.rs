@@ -13,6 +13,7 @@ mod indexes;
 mod lock;
 mod look;
 mod notes;
+mod position;
 mod rounds;
 mod source_index;
 mod step;

@@ -1,8 +1,8 @@
 //! When the sessions of an index were last looked at closely.
 //!
 //! A quick look may overlook what was written in place ([`filrouge_sources::Source::overlooks`]). So every session is
-//! looked at closely again and again, and what was found to be as the index has it is noted, in the position of the index:
-//! every process goes by it. Sessions are noted in groups, by their ids; a session that was read later than its group was
+//! looked at closely again and again, and what was found to be as the index has it is noted, in the position of the index
+//! (`position.rs`): every process goes by it. Sessions are noted in groups, by their ids; a session that was read later than its group was
 //! noted is known the better for it.
 
 use std::time::Duration;
@@ -19,9 +19,6 @@ pub(super) const AGAIN: Duration = Duration::from_secs(5 * 60 / 2);
 const NOTED: u32 = 60;
 
 pub(super) const GROUPS: usize = 256;
-/// Tells the notes from other positions, and from those of other versions.
-const HEAD: [u8; 8] = *b"looked01";
-
 /// When each group was last found to be as the index has it: seconds since 1970, 0 for never.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rounds([u32; GROUPS]);
@@ -39,23 +36,19 @@ fn seconds(at: Timestamp) -> u32 {
 impl Rounds {
     pub(super) const NONE: Self = Self([0; GROUPS]);
 
-    /// What a position notes; nothing for one that is something else.
-    pub(super) fn read(position: Option<&[u8]>) -> Self {
+    /// What [`Rounds::write`] wrote; `None` for anything of another length.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let (groups, rest) = bytes.as_chunks();
+        let is_whole = groups.len() == GROUPS && rest.is_empty();
         let mut rounds = Self::NONE;
-        let groups = position.and_then(|bytes| bytes.strip_prefix(&HEAD));
-        if let Some(groups) = groups.filter(|groups| groups.len() == 4 * GROUPS) {
-            for (to, bytes) in rounds.0.iter_mut().zip(groups.as_chunks().0) {
-                *to = u32::from_le_bytes(*bytes);
-            }
+        for (to, bytes) in rounds.0.iter_mut().zip(groups) {
+            *to = u32::from_le_bytes(*bytes);
         }
-        rounds
+        is_whole.then_some(rounds)
     }
 
-    /// As a position.
-    pub(super) fn position(&self) -> Vec<u8> {
-        let mut bytes = HEAD.to_vec();
+    pub(super) fn write(&self, bytes: &mut Vec<u8>) {
         bytes.extend(self.0.iter().flat_map(|at| at.to_le_bytes()));
-        bytes
     }
 
     /// The later of both for each group. A time to come is that of a clock that went wrong, and is worth nothing.
@@ -76,6 +69,11 @@ impl Rounds {
         let mut due: Vec<_> = all.filter(|(_, at)| !known(*at)).collect();
         due.sort_by_key(|(_, at)| *at);
         due.into_iter().map(|(group, _)| group).collect()
+    }
+
+    /// All groups were found to be as the index has them.
+    pub(super) fn found_all(&mut self, at: Timestamp) {
+        self.0 = [seconds(at); GROUPS];
     }
 
     /// A group was found to be as the index has it.
@@ -101,17 +99,11 @@ mod tests {
     }
 
     #[test]
-    fn notes_are_read_as_they_were_written() {
+    fn the_later_of_both_counts() {
         let mut rounds = Rounds::NONE;
         rounds.found(0, at(1_700_000_000));
         rounds.found(255, at(1_800_000_000));
         rounds.found(256, at(1));
-        let position = rounds.position();
-        assert_eq!(Rounds::read(Some(&position)), rounds);
-        let other = digest::position(filrouge_sources::Stamp(1, 2));
-        for nothing in [None, Some(&b""[..]), Some(&other), position.get(1..)] {
-            assert_eq!(Rounds::read(nothing), Rounds::NONE);
-        }
         let mut all = Rounds::NONE;
         all.found(0, at(1_900_000_000));
         let later = at(2_000_000_000);

@@ -60,10 +60,13 @@ impl SourceIndex {
         let is_enough = |checked: &Checked| {
             checked.is_now || (checked.gone.is_empty() && checked.whole.is_none())
         };
-        let checked = match self.last_within(CHECKED).filter(|last| is_enough(last)) {
+        let mut checked = match self.last_within(CHECKED).filter(|last| is_enough(last)) {
             Some(checked) => checked,
             None => self.look_again(Due::Answer)?,
         };
+        if checked.is_whole_to_note() && !checked.is_all_known() {
+            checked = self.look_again(Due::All)?;
+        }
         let mut batch = beside(&checked);
         let began = Instant::now();
         let (mut bytes, mut taken) = (0, 0);
@@ -79,13 +82,7 @@ impl SourceIndex {
             }
         }
         let left = checked.todo.len() - taken;
-        // Only when everything there is, is known, the mark of the whole stands for it.
-        let whole = checked.whole.filter(|_| checked.todo.is_empty());
-        let position = match whole {
-            Some(whole) => Some(digest::position(whole).to_vec()),
-            None if self.source.overlooks() => self.position(&checked.noted),
-            None => None,
-        };
+        let position = self.position(&checked);
         if batch.is_empty() && position.is_none() {
             if taken > 0 {
                 self.brought_in(&checked, taken);

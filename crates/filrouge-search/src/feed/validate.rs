@@ -8,7 +8,8 @@ use filrouge_sources::{Header, Listing, Since, SourceError, Stamp};
 use filrouge_store::text_index::{IndexedSession, SessionNo};
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 
-use super::look::{Due, Looked};
+use super::look::Due;
+use super::position::Position;
 use super::rounds::{Rounds, group};
 use super::source_index::{Known, SourceIndex, locked};
 use super::{digest, reach};
@@ -31,6 +32,10 @@ pub(super) struct Checked {
     pub(super) gone: Vec<Box<str>>,
     /// The mark of the whole history, if it is another than the index notes.
     pub(super) whole: Option<Stamp>,
+    /// Whether the index notes it: then nothing at all has changed.
+    pub(super) is_held: bool,
+    /// [`Looked::closely`].
+    pub(super) closely: bool,
     /// Whether the sessions were listed for it, behind the mark: only then it can be told what has gone, and noted that all
     /// is known.
     pub(super) is_now: bool,
@@ -70,8 +75,8 @@ impl SourceIndex {
         let is_now = began >= asked;
         let as_of = earlier(now, began.elapsed());
         let position = self.index.position()?;
-        let noted = Rounds::read(position.as_deref());
-        locked(&self.rounds).merge(&noted, now);
+        let noted = Position::read(position.as_deref());
+        locked(&self.rounds).merge(&noted.rounds, now);
         let sessions = self.index.sessions(&reach())?;
         let mut there: HashMap<&str, &IndexedSession> =
             sessions.iter().map(|s| (&*s.entry.key, s)).collect();
@@ -80,15 +85,13 @@ impl SourceIndex {
             .iter()
             .map(|header| (header, there.remove(&*header.id)))
             .collect();
-        let is_same = match whole {
-            Some(whole) => position.as_deref() == Some(&digest::position(whole)),
-            None => false,
-        };
-        let (held, owed) = match is_same {
-            true => (
-                found.iter().map(|(_, own)| same(*own)).collect(),
-                Vec::new(),
-            ),
+        let is_held = whole.is_some_and(|whole| noted.holds(whole));
+        let (held, owed, closely) = match is_held {
+            true => {
+                locked(&self.rounds).found_all(now);
+                let held = found.iter().map(|(_, own)| same(*own)).collect();
+                (held, Vec::new(), true)
+            }
             false => self.compared(&found, due, now)?,
         };
         let mut checked = Checked {
@@ -102,22 +105,24 @@ impl SourceIndex {
             todo: Vec::new(),
             renewed: Vec::new(),
             gone: there.into_keys().map(Into::into).collect(),
-            whole: whole.filter(|_| !is_same),
+            whole: whole.filter(|_| !is_held),
+            is_held,
+            closely,
             is_now,
             owed,
-            noted,
+            noted: noted.rounds,
         };
         checked.sort_out(&listing, held, as_of, |id| self.is_unmarked(id));
         Ok((began, checked))
     }
 
-    /// What has become of each session, and [`Looked::owed`].
+    /// What has become of each session, [`Looked::owed`] and [`Looked::closely`].
     fn compared<'a>(
         &self,
         found: &Found<'_, 'a>,
         due: Due,
         now: Timestamp,
-    ) -> Result<(Vec<Held<'a>>, Vec<usize>), Failure> {
+    ) -> Result<(Vec<Held<'a>>, Vec<usize>, bool), Failure> {
         let known: Vec<(&str, Stamp)> = found
             .iter()
             .filter_map(|(header, own)| {
@@ -125,15 +130,16 @@ impl SourceIndex {
                 Some((&*header.id, digest::unseal(own.entry.stamp, header)))
             })
             .collect();
-        let Looked { since, owed } = self.look(&known, due, now)?;
-        let mut since = since.into_iter();
+        let looked = self.look(&known, due, now)?;
+        let mut since = looked.since.into_iter();
         let held = |(_, own): &(&Arc<Header>, Option<&'a IndexedSession>)| match own {
             Some(own) if own.entry.stamp != [0, 0] => {
                 Held::As(own, since.next().unwrap_or(Since::Changed))
             }
             own => Held::Not(own.map(|own| own.no)),
         };
-        Ok((found.iter().map(held).collect(), owed))
+        let held = found.iter().map(held).collect();
+        Ok((held, looked.owed, looked.closely))
     }
 
     pub(super) fn is_unmarked(&self, id: &str) -> bool {
@@ -151,6 +157,16 @@ fn same(own: Option<&IndexedSession>) -> Held<'_> {
 }
 
 impl Checked {
+    /// Whether the mark of the whole is to be noted, once everything is known to be as the index has it.
+    pub(super) fn is_whole_to_note(&self) -> bool {
+        self.whole.is_some() && self.todo.is_empty()
+    }
+
+    /// Whether everything there is, is known: then the mark of the whole stands for it.
+    pub(super) fn is_all_known(&self) -> bool {
+        self.closely && self.todo.is_empty()
+    }
+
     fn sort_out(
         &mut self,
         listing: &Listing,

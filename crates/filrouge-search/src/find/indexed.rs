@@ -164,7 +164,8 @@ impl Look<'_> {
         agents
     }
 
-    fn candidates(&self) -> Result<Vec<Candidate>, Failure> {
+    /// The documents that may hold it.
+    pub(super) fn candidates(&self) -> Result<Vec<Candidate>, Failure> {
         let filter = self.asked.filter;
         self.index.candidates(&CandidateQuery {
             reach: self.reach,

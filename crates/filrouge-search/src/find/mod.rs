@@ -1,6 +1,7 @@
 //! One question put to everything: foreign histories and the ledger, by their indexes where these know them as they are,
 //! by looking through the rest.
 
+mod ahead;
 mod answered;
 mod bodies;
 mod cursor;
@@ -58,6 +59,8 @@ pub struct Searcher {
     most: usize,
     /// How long what an index or a listing tells is used without another look.
     fresh: Duration,
+    /// Whether the indexes are opened while the histories are listed.
+    looks_ahead: bool,
     memory: Arc<sources::Memory>,
 }
 
@@ -141,6 +144,7 @@ impl Searcher {
             clock: Arc::new(SystemClock),
             most: indexed::LOOKED_THROUGH,
             fresh: FRESH,
+            looks_ahead: false,
             memory: Arc::default(),
         }
     }
@@ -282,10 +286,10 @@ impl Searcher {
         page: &Page<'_>,
         told: Told,
     ) -> Result<Results, LibraryError> {
-        let catalog = match self.indexes {
+        let catalog = self.meanwhile(asked, || match self.indexes {
             Some(_) => self.library.catalog_within(self.fresh),
             None => self.library.catalog(),
-        };
+        });
         let mut all = Everything {
             sessions: Vec::new(),
             told,

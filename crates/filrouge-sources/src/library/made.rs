@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::{
-    Conversation, Found, Header, Listing, LoadedSession, Look, Message, Part, PartKind, ReadError,
-    ReadMessages, Role, Scan, Since, SkipReason, Skipped, Source, SourceError, Stamp, TokenRule,
-    Tool, ToolStatus,
+    Conversation, Found, Header, Listing, LoadedSession, Look, Message, Overlooks, Part, PartKind,
+    ReadError, ReadMessages, Role, Scan, Since, SkipReason, Skipped, Source, SourceError, Stamp,
+    TokenRule, Tool, ToolStatus,
 };
 
 /// What a session is now, and how often it has changed.
@@ -32,6 +32,8 @@ pub struct Made {
     pub unstamped: bool,
     /// Sessions of which a quick look overlooks what has changed; `None`: it overlooks nothing.
     pub overlooked: Option<Mutex<BTreeSet<Box<str>>>>,
+    /// Whether close looks are taken at all sessions together.
+    pub together: bool,
     /// Sessions that were looked at closely.
     pub closely: AtomicUsize,
     /// Messages that were read for an index.
@@ -258,8 +260,12 @@ impl Source for Made {
         Ok(known.iter().map(one).collect())
     }
 
-    fn overlooks(&self) -> bool {
-        self.overlooked.is_some()
+    fn overlooks(&self) -> Overlooks {
+        match self.overlooked {
+            None => Overlooks::Nothing,
+            Some(_) if self.together => Overlooks::Together,
+            Some(_) => Overlooks::BySession,
+        }
     }
 
     fn read_since(&self, id: &str, known: &HashMap<&str, u64>) -> Result<ReadMessages, ReadError> {

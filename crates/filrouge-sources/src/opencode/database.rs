@@ -11,16 +11,16 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, Mark, Reader, SchemaMark, Value};
+use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, Mark, Reader, SchemaMark};
 use filrouge_types::Clock;
 
 use super::database_headers::Headers;
-use super::database_lasting::Held;
+use super::database_lasting::{Counted, Held};
 use super::database_notes::NotedByKind;
+use super::database_sums;
 use super::generation::SessionText;
 use super::open::is_usual_database;
 use super::session_rows::{self, Schema, SessionRow};
@@ -193,6 +193,8 @@ pub(super) struct Database {
     pub(super) noted: NotedByKind,
     /// What all sessions hold, as of a mark.
     pub(super) held: Mutex<Option<(Mark, Arc<Held>)>>,
+    /// What a quick look at them compares, as of a mark.
+    pub(super) counted: Mutex<Option<(Mark, Arc<Counted>)>>,
 }
 
 impl Database {
@@ -208,6 +210,7 @@ impl Database {
             headers: Headers::default(),
             noted: NotedByKind::default(),
             held: Mutex::default(),
+            counted: Mutex::default(),
         }
     }
 
@@ -289,7 +292,7 @@ impl Database {
     }
 
     /// The rows of a table of sessions; `id` for one alone.
-    fn rows(
+    pub(super) fn rows(
         &self,
         reader: &Reader<'_>,
         schema: &Schema,
@@ -381,35 +384,14 @@ impl Database {
         }
         let row = self.row(table, id)?;
         let schema = self.schema().map_err(read_error)?;
-        let sums = self.foreign.read(|reader| sums(reader, &schema, &row));
+        let sums = self
+            .foreign
+            .read(|reader| database_sums::of_one(reader, &schema, id));
         let sums = sums.map_err(read_error)?;
         let stamp = hashed(&(&*row.session.text, sums));
         lock(&self.stamps).insert(id.into(), (mark, stamp));
         Ok(stamp)
     }
-}
-
-/// How many rows a session has, how large they are, and when the newest was written.
-pub(super) fn sums(
-    reader: &Reader<'_>,
-    schema: &Schema,
-    row: &SessionRow,
-) -> Result<Vec<Option<i64>>, ForeignError> {
-    let mut sums = Vec::new();
-    for table in ["message", "part", "session_message"] {
-        if !schema.has(table) {
-            continue;
-        }
-        let sql = format!(
-            "SELECT count(*), max(time_updated), sum(octet_length(data)) FROM {table} \
-             WHERE session_id = ?1"
-        );
-        reader.query(&sql, &[Value::Text(&row.session.id)], |row| {
-            sums.extend((0..3).map(|column| row.integer(column)));
-            ControlFlow::Continue(())
-        })?;
-    }
-    Ok(sums)
 }
 
 pub(super) fn hashed(value: &impl Hash) -> Stamp {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::object::Writer;
-use crate::{Header, Look, ReadError, Role, Scan, Since, Skipped, SourceError, Stamp};
+use crate::{Header, Look, Overlooks, ReadError, Role, Scan, Since, Skipped, SourceError, Stamp};
 
 /// What a storage knows of a project.
 #[derive(Debug, Clone, Default, Hash)]
@@ -167,8 +167,8 @@ pub(super) trait Generation: Send + Sync {
     fn since(&self, known: &[(&str, Stamp)], look: Look) -> Result<Vec<Since>, SourceError>;
 
     /// [`crate::Source::overlooks`].
-    fn overlooks(&self) -> bool {
-        false
+    fn overlooks(&self) -> Overlooks {
+        Overlooks::Nothing
     }
 
     /// What [`crate::Source::read_since`] is made of; `None` where a session is read as a whole.

@@ -9,6 +9,8 @@ mod database_headers;
 mod database_lasting;
 mod database_notes;
 mod database_scan;
+mod database_since;
+mod database_sums;
 mod generation;
 mod items;
 mod json_tree;
@@ -56,8 +58,8 @@ pub use open::{is_usual_database, open, open_and_watch, open_at, watch, watch_at
 use crate::files::canonical;
 use crate::recent::Recent;
 use crate::{
-    Conversation, Found, Header, Listing, LoadedSession, Look, MessageError, Part, ReadError,
-    ReadMessages, Scan, Since, Skipped, Source, SourceError, Stamp,
+    Conversation, Found, Header, Listing, LoadedSession, Look, MessageError, Overlooks, Part,
+    ReadError, ReadMessages, Scan, Since, Skipped, Source, SourceError, Stamp,
 };
 use generation::{Generation, Record};
 use tree::lock;
@@ -151,7 +153,7 @@ impl Source for OpenCode {
         self.generation.since(known, look)
     }
 
-    fn overlooks(&self) -> bool {
+    fn overlooks(&self) -> Overlooks {
         self.generation.overlooks()
     }
 

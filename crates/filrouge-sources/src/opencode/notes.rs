@@ -12,6 +12,9 @@ pub(super) type Head = [u8; 8];
 const DIGEST: usize = 8;
 /// The length of a text that is not there.
 const NONE: u32 = u32::MAX;
+/// What a header has.
+const HEADER_TEXTS: usize = 6;
+const HEADER_NUMBERS: usize = 8;
 
 fn digest(bytes: &[u8]) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
@@ -101,8 +104,24 @@ impl<'a> In<'a> {
         is_own.then_some(rest)
     }
 
+    /// What is left from a place on, of notes that [`In::of`] took.
+    pub(super) const fn from(rest: &'a [u8]) -> Self {
+        Self(rest)
+    }
+
     pub(super) const fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Bytes that are left.
+    pub(super) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Passes over so many bytes.
+    pub(super) fn pass(&mut self, bytes: usize) -> Option<()> {
+        self.0 = self.0.get(bytes..)?;
+        Some(())
     }
 
     pub(super) fn number(&mut self) -> Option<u64> {
@@ -164,6 +183,17 @@ impl<'a> In<'a> {
                 _ => Some(self.changes()?),
             },
         })
+    }
+
+    /// Passes over what [`Out::header`] wrote.
+    pub(super) fn pass_header(&mut self) -> Option<()> {
+        for _ in 0..HEADER_TEXTS {
+            let length = self.length()?;
+            if length != NONE {
+                self.pass(usize::try_from(length).ok()?)?;
+            }
+        }
+        self.pass(HEADER_NUMBERS * 8)
     }
 
     fn counted(&mut self) -> Option<Option<u64>> {

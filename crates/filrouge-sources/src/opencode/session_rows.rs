@@ -84,12 +84,14 @@ pub(super) struct SessionRow {
 #[derive(Debug, Default)]
 pub(super) struct Schema {
     columns: HashMap<String, Vec<String>>,
+    /// By table, an index in which rows of one session stand together.
+    by_session: HashMap<String, String>,
 }
 
 impl Schema {
     /// Looks. Only tables that conversations are read from: never `event`, `account`, `credential`.
     pub(super) fn read(reader: &Reader<'_>) -> Result<Self, ForeignError> {
-        let mut columns = HashMap::new();
+        let (mut columns, mut by_session) = (HashMap::new(), HashMap::new());
         for table in reader.tables()? {
             let known = [
                 "session",
@@ -102,10 +104,21 @@ impl Schema {
             ];
             if known.contains(&table.as_str()) {
                 let of_table = reader.columns(&table)?;
+                if let Some(index) = reader.index_by(&table, "session_id")? {
+                    by_session.insert(table.clone(), index);
+                }
                 columns.insert(table, of_table);
             }
         }
-        Ok(Self { columns })
+        Ok(Self {
+            columns,
+            by_session,
+        })
+    }
+
+    /// An index of a table in which rows of one session stand together.
+    pub(super) fn by_session(&self, table: &str) -> Option<&str> {
+        self.by_session.get(table).map(String::as_str)
     }
 
     /// Whether there is such a table.

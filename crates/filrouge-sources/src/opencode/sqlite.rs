@@ -59,40 +59,66 @@ pub(super) fn read(
     session: &str,
     talk: &mut Talk,
 ) -> Result<(), ForeignError> {
-    let id = &[Value::Text(session)];
-    let sql = format!(
-        "SELECT id, {}, time_created, time_updated FROM message WHERE session_id = ?1",
-        data_columns("message")
-    );
-    let asked = reader.query(&sql, id, |row| {
-        let created = row.integer(3).unwrap_or(i64::MAX);
-        let updated = row.integer(4).unwrap_or(created).max(created);
-        let (from, to) = talk.span.unwrap_or((created, updated));
-        talk.span = Some((from.min(created), to.max(updated)));
-        match row_text(row, place, "message", (0, 1)) {
-            Ok((id, _)) if talk.has(id) => {
-                let at = place.of("message", id);
-                let why = Skipped::new(&at, SkipReason::DuplicateId, "another row has this id");
-                talk.skipped.push(why);
-            }
-            Ok((id, text)) => talk.add(
-                MessageText {
-                    id: id.into(),
-                    text: text.into(),
-                    seq: None,
-                    copied: false,
-                    parts: Vec::new(),
-                },
-                created,
-            ),
-            Err(why) => talk.skipped.push(why),
-        }
+    let sql = format!("{} WHERE session_id = ?1", messages());
+    let asked = reader.query(&sql, &[Value::Text(session)], |row| {
+        add_message(row, place, talk);
         ControlFlow::Continue(())
     });
     tolerate(asked, &place.of("message", session), &mut talk.skipped)?;
     match schema.has("part") {
         true => parts(reader, place, session, talk),
         false => Ok(()),
+    }
+}
+
+/// Reads one message of a session, with its parts.
+pub(super) fn read_one(
+    reader: &Reader<'_>,
+    schema: &Schema,
+    place: Place<'_>,
+    (session, id): (&str, &str),
+    talk: &mut Talk,
+) -> Result<(), ForeignError> {
+    let sql = format!("{} WHERE id = ?1 AND session_id = ?2", messages());
+    let values = [Value::Text(id), Value::Text(session)];
+    reader.query(&sql, &values, |row| {
+        add_message(row, place, talk);
+        ControlFlow::Continue(())
+    })?;
+    match schema.has("part") {
+        true => parts_of_one(reader, place, id, talk),
+        false => Ok(()),
+    }
+}
+
+/// The question for messages.
+fn messages() -> String {
+    let data = data_columns("message");
+    format!("SELECT id, {data}, time_created, time_updated FROM message")
+}
+
+fn add_message(row: &Row<'_>, place: Place<'_>, talk: &mut Talk) {
+    let created = row.integer(3).unwrap_or(i64::MAX);
+    let updated = row.integer(4).unwrap_or(created).max(created);
+    let (from, to) = talk.span.unwrap_or((created, updated));
+    talk.span = Some((from.min(created), to.max(updated)));
+    match row_text(row, place, "message", (0, 1)) {
+        Ok((id, _)) if talk.has(id) => {
+            let at = place.of("message", id);
+            let why = Skipped::new(&at, SkipReason::DuplicateId, "another row has this id");
+            talk.skipped.push(why);
+        }
+        Ok((id, text)) => talk.add(
+            MessageText {
+                id: id.into(),
+                text: text.into(),
+                seq: None,
+                copied: false,
+                parts: Vec::new(),
+            },
+            created,
+        ),
+        Err(why) => talk.skipped.push(why),
     }
 }
 
@@ -124,18 +150,27 @@ fn parts(
         "a page of a database is damaged; reading message by message"
     );
     talk.forget_parts();
+    for id in ids {
+        let asked = parts_of_one(reader, place, &id, talk);
+        tolerate(asked, &place.of("message", &id), &mut talk.skipped)?;
+    }
+    Ok(())
+}
+
+fn parts_of_one(
+    reader: &Reader<'_>,
+    place: Place<'_>,
+    message: &str,
+    talk: &mut Talk,
+) -> Result<(), ForeignError> {
     let sql = format!(
         "SELECT part.message_id, part.id, {} FROM part WHERE part.message_id = ?1 ORDER BY part.id",
         data_columns("part")
     );
-    for id in ids {
-        let asked = reader.query(&sql, &[Value::Text(&id)], |row| {
-            add_part(row, place, talk);
-            ControlFlow::Continue(())
-        });
-        tolerate(asked, &place.of("message", &id), &mut talk.skipped)?;
-    }
-    Ok(())
+    reader.query(&sql, &[Value::Text(message)], |row| {
+        add_part(row, place, talk);
+        ControlFlow::Continue(())
+    })
 }
 
 fn add_part(row: &Row<'_>, place: Place<'_>, talk: &mut Talk) {

@@ -1,6 +1,6 @@
 //! The three generations that a database can hold, as [`Generation`]s.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use filrouge_sqlite::foreign::{ForeignError, Reader, Value};
 
 use super::database::{Database, Place, read_error, source_error, tolerate};
 use super::database_scan::{Rows, has_error, role_of, scan};
-use super::generation::{Generation, Listed, MessageText, Record, SessionText};
+use super::generation::{Generation, Listed, MessageText, ReadSince, Record, SessionText};
 use super::session_rows::{Schema, SessionRow};
 use super::tree::skip;
 use super::{session_message, session_v2, sqlite};
 use crate::files::{Files, Folder};
 use crate::object::{Writer, check_value};
-use crate::{Look, ReadError, Scan, Since, SkipReason, Skipped, SourceError, Stamp};
+use crate::{Look, Overlooks, ReadError, Scan, Since, SkipReason, Skipped, SourceError, Stamp};
 
 /// Differences of this size and more are noted, not copied.
 const DIFF_BYTES_MAX: i64 = 1 << 20;
@@ -72,7 +72,7 @@ impl Kind {
         }
     }
 
-    const fn table(self) -> &'static str {
+    pub(super) const fn table(self) -> &'static str {
         match self {
             Self::SessionV2 => session_v2::TABLE,
             Self::SessionMessage | Self::Sqlite => sqlite::TABLE,
@@ -210,8 +210,24 @@ impl Generation for Stored {
         self.database.lasting(self.kind.table(), id).map(Some)
     }
 
-    fn since(&self, known: &[(&str, Stamp)], _look: Look) -> Result<Vec<Since>, SourceError> {
-        self.database.since(self.kind, known).map_err(source_error)
+    fn since(&self, known: &[(&str, Stamp)], look: Look) -> Result<Vec<Since>, SourceError> {
+        let since = self.database.since(self.kind, known, look);
+        since.map_err(source_error)
+    }
+
+    fn overlooks(&self) -> Overlooks {
+        Overlooks::Together
+    }
+
+    fn read_since(
+        &self,
+        id: &str,
+        known: &HashMap<&str, u64>,
+    ) -> Result<Option<ReadSince>, ReadError> {
+        match self.kind {
+            Kind::Sqlite => self.database.read_since(id, known),
+            Kind::SessionV2 | Kind::SessionMessage => Ok(None),
+        }
     }
 
     fn whole(&self) -> Option<Stamp> {

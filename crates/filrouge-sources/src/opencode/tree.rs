@@ -1,6 +1,8 @@
 //! What the two file storages of OpenCode have in common: a [`Layout`] tells where things lie, [`FileTree`] reads them.
 
+use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,13 +14,13 @@ use super::generation::{Generation, Listed, MessageText, Project, ReadSince, Rec
 use super::tree_known::Known;
 use super::tree_listing::Places;
 use super::tree_messages::{Piece, Reader};
-use super::tree_notes::{self, Key, Noted};
+use super::tree_notes::{self, Key, Notes};
 use super::tree_stamp::{Full, Stamps};
 use super::tree_state::{FileMark, Marks};
 use super::{tree_messages, tree_scan};
 use crate::files::{Files, Folder, canonical};
 use crate::object::{Refusal, Writer};
-use crate::{Look, ReadError, Scan, Since, SkipReason, Skipped, SourceError, Stamp};
+use crate::{Look, Overlooks, ReadError, Scan, Since, SkipReason, Skipped, SourceError, Stamp};
 
 /// Fewer files than this are sooner read again by each process than noted again and again.
 const NEWS_MIN: usize = 8;
@@ -73,14 +75,14 @@ pub(super) trait Layout: Send + Sync {
 pub(super) struct FileTree<L> {
     pub(super) layout: L,
     /// The session files as they were read last, by project and id.
-    pub(super) known: Mutex<HashMap<Key, Known>>,
+    pub(super) known: Mutex<HashMap<Key, Box<Known>>>,
     /// Where each session is that was listed last.
     pub(super) places: Mutex<Arc<Places>>,
     /// When the last listing looked at the states in [`Self::places`]. It is gone with the next one, and with whoever goes
     /// by it.
     pub(super) looked: Mutex<Option<Instant>>,
     /// What another process has noted of session files, until the first listing.
-    pub(super) noted: Mutex<HashMap<Key, Noted>>,
+    pub(super) noted: Mutex<Notes>,
     /// Whether there are notes of session files that have gone.
     pub(super) notes_gone: AtomicBool,
     pub(super) stamps: Stamps,
@@ -155,7 +157,7 @@ impl<L: Layout> Generation for FileTree<L> {
     }
 
     fn recall(&self, notes: &[u8]) {
-        let noted = tree_notes::read(notes, &self.shown(), self.layout.name());
+        let noted = Notes::read(notes, &self.shown(), self.layout.name());
         *lock(&self.noted) = noted;
     }
 
@@ -250,8 +252,8 @@ impl<L: Layout> Generation for FileTree<L> {
         Ok(self.marks_since(known, look))
     }
 
-    fn overlooks(&self) -> bool {
-        true
+    fn overlooks(&self) -> Overlooks {
+        Overlooks::BySession
     }
 
     fn read_since(
@@ -297,10 +299,10 @@ pub(super) fn skip(path: &Path, (reason, detail): Refusal) -> Skipped {
 
 /// Names the folders in `dir` whose owner is not among `known`, and gives all folders. What is odd
 /// about a known owner's folder is told when that session is read.
-pub(super) fn orphans(
+pub(super) fn orphans<Id: Borrow<str> + Eq + Hash>(
     files: &Files,
     dir: &Path,
-    known: &HashSet<String>,
+    known: &HashSet<Id>,
     reason: SkipReason,
     skipped: &mut Vec<Skipped>,
 ) -> Vec<String> {
@@ -310,8 +312,11 @@ pub(super) fn orphans(
         let name = s.path.file_name().and_then(|n| n.to_str());
         name.map(str::to_owned)
     };
-    odd.retain(|s| owner(s).is_none_or(|name| !known.contains(&name)));
-    for folder in folders.iter().filter(|folder| !known.contains(*folder)) {
+    odd.retain(|s| owner(s).is_none_or(|name| !known.contains(&*name)));
+    for folder in folders
+        .iter()
+        .filter(|folder| !known.contains(folder.as_str()))
+    {
         let count = files.ids(&dir.join(folder), &mut Vec::new()).len();
         let detail = format!("{count} files, and none for what they belong to");
         let path = files.root.join(dir).join(folder);

@@ -30,16 +30,16 @@ pub(super) struct Known {
 
 impl Known {
     /// As it was noted.
-    pub(super) fn recalled(noted: &Noted) -> Self {
+    pub(super) fn recalled(noted: Noted) -> Self {
         Self {
             mark: noted.mark,
             session: None,
             root: noted.header.worktree.clone(),
-            header: Ok(noted.header.clone()),
+            header: Ok(noted.header),
             waits: None,
-            beside: Some(noted.beside.clone()),
-            is_news: false,
             outer: Some(outer_of(&noted.mark, Some(&noted.beside.folder))),
+            beside: Some(noted.beside),
+            is_news: false,
         }
     }
 

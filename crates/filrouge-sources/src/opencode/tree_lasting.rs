@@ -25,7 +25,7 @@ const SESSIONS_PER_THREAD: usize = 48;
 const WHOLE_PER_THREAD: usize = 2;
 /// So many sessions at work a quick look looks at wholly, those last written to. More are not worked on at once: they were
 /// copied.
-const AT_WORK_MAX: usize = 16;
+pub(super) const AT_WORK_MAX: usize = 16;
 
 /// What a listing has looked at is not looked at again within this time.
 const JUST: Duration = Duration::from_secs(1);

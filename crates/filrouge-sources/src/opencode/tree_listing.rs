@@ -11,7 +11,7 @@ use super::session;
 use super::tree::{FileTree, Layout, lock, orphans};
 use super::tree_first::{First, first};
 use super::tree_known::Known;
-use super::tree_notes::{Beside, Key, Noted};
+use super::tree_notes::{Beside, Key, Notes};
 use super::tree_state::{FileMark, Marks, State};
 use crate::by_two::by_two;
 use crate::files::Folder;
@@ -71,12 +71,12 @@ impl<L: Layout> FileTree<L> {
             });
         }
         let looked = by_two(&ids, LOOKED_PER_THREAD, |(project, id)| {
-            walk.shelves.get(*project)?.sessions.as_ref()?.stat(id)
+            let sessions = walk.shelves.get(*project)?.sessions.as_ref()?;
+            sessions.stat(id).map(|stat| FileMark::of(&stat))
         });
-        for ((project, id), stat) in ids.into_iter().zip(looked) {
+        for ((project, id), mark) in ids.into_iter().zip(looked) {
             // One that has gone since the folder was listed is not there.
-            if let Some(stat) = stat {
-                let mark = FileMark::of(&stat);
+            if let Some(mark) = mark {
                 marks.put(&id);
                 marks.put(&mark);
                 walk.seen.push(Seen { project, id, mark });
@@ -98,7 +98,7 @@ impl<L: Layout> FileTree<L> {
 
     /// Names the folders of messages whose session has no file, not even one that cannot be read.
     fn name_orphans(&self, walk: &Walk, skipped: &mut Vec<Skipped>) {
-        let ids: HashSet<String> = walk.seen.iter().map(|seen| seen.id.clone()).collect();
+        let ids: HashSet<&str> = walk.seen.iter().map(|seen| &*seen.id).collect();
         for root in self.message_roots(&walk.shelves) {
             let reason = SkipReason::OrphanMessages;
             orphans(self.layout.files(), &root, &ids, reason, skipped);
@@ -166,17 +166,17 @@ impl<L: Layout> FileTree<L> {
                 }),
             }
         }
-        let mut noted = std::mem::take(&mut *lock(&self.noted));
+        let noted = std::mem::take(&mut *lock(&self.noted));
         let (read, fresh) = self.read_many(fresh, &walk.shelves, &noted, began);
+        let there = fresh.iter().filter(|fresh| noted.has(&fresh.key)).count();
+        if there < noted.len() || known.values().any(|known| known.is_noted()) {
+            self.notes_gone.store(true, Ordering::Relaxed);
+        }
         for (fresh, read) in fresh.into_iter().zip(read) {
-            noted.remove(&fresh.key);
             match read {
                 Ok(known) => drop(kept.insert(fresh.key, known)),
                 Err(why) => skipped.push(why),
             }
-        }
-        if !noted.is_empty() || known.values().any(Known::is_noted) {
-            self.notes_gone.store(true, Ordering::Relaxed);
         }
         let by_folder: HashMap<&str, &Project> = walk
             .shelves
@@ -211,9 +211,9 @@ impl<L: Layout> FileTree<L> {
         &self,
         fresh: Vec<Fresh>,
         shelves: &[Shelf],
-        noted: &HashMap<Key, Noted>,
+        noted: &Notes,
         now: i64,
-    ) -> (Vec<Read<Known>>, Vec<Fresh>) {
+    ) -> (Vec<Read<Box<Known>>>, Vec<Fresh>) {
         // One folder for all projects, or one each.
         let messages: Vec<_> = shelves
             .iter()
@@ -224,12 +224,13 @@ impl<L: Layout> FileTree<L> {
             let at = fresh.project;
             let sessions = shelves.get(at).and_then(|shelf| shelf.sessions.as_ref());
             let messages = messages.get(at).and_then(Option::as_ref);
-            match noted.get(&fresh.key) {
+            let known = match noted.of(&fresh.key) {
                 Some(noted) if noted.holds(fresh.mark, messages, &fresh.key.1) => {
-                    Ok(Known::recalled(noted))
+                    Known::recalled(noted)
                 }
-                _ => self.known_of(fresh, sessions, messages, now),
-            }
+                _ => self.known_of(fresh, sessions, messages, now)?,
+            };
+            Ok(Box::new(known))
         };
         (by_two(&fresh, FILES_PER_THREAD, one), fresh)
     }
@@ -332,10 +333,10 @@ impl<L: Layout> FileTree<L> {
     /// The headers, one of each id: the last changed; of two alike, the first by folder. Where they are.
     fn once_each(
         &self,
-        known: &HashMap<Key, Known>,
+        known: &HashMap<Key, Box<Known>>,
         skipped: &mut Vec<Skipped>,
     ) -> (Vec<Arc<Header>>, Places) {
-        let mut all: Vec<(&Key, &Known)> = known.iter().collect();
+        let mut all: Vec<(&Key, &Known)> = known.iter().map(|(key, one)| (key, &**one)).collect();
         all.sort_unstable_by(|((a, one), _), ((b, other), _)| (one, a).cmp(&(other, b)));
         let path = |(folder, id): &Key| {
             let below = self.layout.session_dir(folder).join(format!("{id}.json"));

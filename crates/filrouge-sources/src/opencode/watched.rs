@@ -21,8 +21,8 @@ use crate::files::canonical;
 use crate::later::LOOK_AGAIN;
 use crate::recent::Recent;
 use crate::{
-    Conversation, Listing, LoadedSession, Look, ReadError, ReadMessages, Scan, Since, SkipReason,
-    Skipped, Source, SourceError, Stamp,
+    Conversation, Listing, LoadedSession, Look, Overlooks, ReadError, ReadMessages, Scan, Since,
+    SkipReason, Skipped, Source, SourceError, Stamp,
 };
 
 /// The generations there can be, the newest first.
@@ -291,9 +291,11 @@ impl Source for Watched {
         Ok(all)
     }
 
-    fn overlooks(&self) -> bool {
+    fn overlooks(&self) -> Overlooks {
         let storages = self.place.storages(self.generation);
-        storages.is_ok_and(|(all, _)| all.iter().any(|one| one.source.overlooks()))
+        let all = storages.into_iter().flat_map(|(all, _)| all);
+        let most = all.map(|one| one.source.overlooks()).max();
+        most.unwrap_or(Overlooks::Nothing)
     }
 
     fn whole(&self) -> Option<Stamp> {

@@ -1,6 +1,6 @@
 //! Databases that are written while they are read.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,20 +9,23 @@ use filrouge_sources::{Library, PartKind, Source, opencode};
 
 use crate::databases::{database_of, of, python};
 
-/// Adds a part to a session every 20 ms, as OpenCode does while a model answers; prints its number.
+/// Adds a part to a session every 20 ms, as OpenCode does while a model answers, or whenever it is told a line; prints its
+/// number.
 const WRITER: &str = r#"
 import sqlite3, sys, time
 c = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)
 c.execute('PRAGMA journal_mode = WAL')
 s, m = c.execute("SELECT session_id, id FROM message ORDER BY time_created DESC LIMIT 1").fetchone()
+told = len(sys.argv) > 2
 for n in range(100000):
+    if told: sys.stdin.readline()
     now = int(time.time() * 1000)
     c.execute('BEGIN IMMEDIATE')
     c.execute("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)", ('prt_zz%06d' % n, m, s, now, now, '{"type":"text","text":"live %d"}' % n))
     c.execute("UPDATE session SET time_updated = ? WHERE id = ?", (now, s))
     c.execute('COMMIT')
     print(s, n, flush=True)
-    time.sleep(0.02)
+    if not told: time.sleep(0.02)
 "#;
 
 struct Writer {
@@ -32,18 +35,27 @@ struct Writer {
 
 impl Writer {
     fn on(path: &Path) -> Self {
-        let mut child = Command::new("python3")
-            .args(["-c", WRITER])
-            .arg(path)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::start(Command::new("python3").args(["-c", WRITER]).arg(path))
+    }
+
+    /// One that writes when it is asked for the next commit, and never else.
+    fn told(path: &Path) -> Self {
+        let mut command = Command::new("python3");
+        let command = command.args(["-c", WRITER]).arg(path).arg("told");
+        Self::start(command.stdin(Stdio::piped()))
+    }
+
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         Self { child, lines }
     }
 
     /// Waits for the next commit: its session and number.
     fn next(&mut self) -> (String, String) {
+        if let Some(told) = &mut self.child.stdin {
+            told.write_all(b"\n").unwrap();
+        }
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         let (session, number) = line.trim().split_once(' ').unwrap();
@@ -71,7 +83,7 @@ fn what_is_committed_is_seen_at_once() {
     let sources = opencode::open(&path).unwrap();
     let source = of(&sources, "sqlite");
     source.list().unwrap();
-    let mut writer = Writer::on(&path);
+    let mut writer = Writer::told(&path);
     let mut last = None;
     for _ in 0..20 {
         let (session, number) = writer.next();

@@ -8,6 +8,7 @@ mod codex;
 mod damage;
 mod damaged_databases;
 mod database_notes;
+mod database_since;
 mod databases;
 mod fuzz;
 mod golden;

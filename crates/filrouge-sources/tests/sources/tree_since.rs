@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use filrouge_sources::{Look, Message, ReadError, ReadMessages, Since, Source, Stamp, opencode};
+use filrouge_sources::{
+    Look, Message, Overlooks, ReadError, ReadMessages, Since, Source, Stamp, opencode,
+};
 use filrouge_types::{Clock, FixedClock, SystemClock, Timestamp};
 use proptest::prelude::*;
 
@@ -50,7 +52,7 @@ fn a_quick_look_sees_what_is_at_work_and_a_close_one_everything() {
     let made = made();
     // It was written to this minute: each file is looked at.
     let at_work = opened(made.path(), 1_000);
-    assert!(at_work.overlooks());
+    assert_eq!(at_work.overlooks(), Overlooks::BySession);
     let first = mark(&*at_work);
     assert_eq!(since(&*at_work, first), [Since::Same; 2]);
     said(&made, "m1", "m1p1", "in place");

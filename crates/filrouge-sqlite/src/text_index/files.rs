@@ -14,6 +14,7 @@ use filrouge_store::{Entropy, OsEntropy};
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use super::answered::Answered;
 use super::listed::Listed;
 use super::log;
 use super::vocabulary::Vocabularies;
@@ -28,7 +29,7 @@ const APPLICATION_ID: i64 = 0x6669_6c73;
 /// third larger.
 const PAGE_BYTES: i64 = 16_384;
 /// What a connection keeps of the file, in KiB.
-const CACHE_KIB: i64 = 16_384;
+pub(super) const CACHE_KIB: i64 = 16_384;
 /// Read connections that are kept.
 const READERS: usize = 4;
 
@@ -42,6 +43,7 @@ pub(super) struct Files {
     /// What is remembered of it.
     pub(super) listed: Mutex<Listed>,
     pub(super) vocabularies: Mutex<Vocabularies>,
+    pub(super) answered: Mutex<Option<Answered>>,
 }
 
 /// Which file it is: its device and number.
@@ -112,6 +114,7 @@ impl Files {
             readers: Mutex::new(reader.into_iter().collect()),
             listed: Mutex::default(),
             vocabularies: Mutex::default(),
+            answered: Mutex::default(),
         })
     }
 
@@ -181,6 +184,7 @@ impl Files {
     /// Forgets the words that are remembered.
     pub(super) fn forget(&self) {
         *lock(&self.vocabularies) = Vocabularies::default();
+        *lock(&self.answered) = None;
     }
 
     /// Bytes of the file and its log.
@@ -231,7 +235,13 @@ fn reader(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
 
 fn only_read(conn: &Connection) -> Result<(), Failure> {
     conn.pragma_update(None, "query_only", true)
-        .and_then(|()| conn.pragma_update(None, "cache_size", -CACHE_KIB))
+        .map_err(failure)?;
+    keep(conn, CACHE_KIB)
+}
+
+/// How much a connection keeps of the file.
+pub(super) fn keep(conn: &Connection, kib: i64) -> Result<(), Failure> {
+    conn.pragma_update(None, "cache_size", -kib)
         .map_err(failure)
 }
 

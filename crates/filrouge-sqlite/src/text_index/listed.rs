@@ -11,7 +11,7 @@ use filrouge_types::Failure;
 use rusqlite::{Connection, Row};
 
 use super::files::{Files, lock};
-use super::rows::{SESSION, all, indexed, one, shard_of};
+use super::rows::{all, of_shard, one, shard_of};
 
 /// So many documents are remembered at most: 32 bytes each.
 const DOCUMENTS_MAX: usize = 2 << 20;
@@ -102,8 +102,9 @@ pub(super) struct Within {
     touched: i64,
 }
 
+/// What tells whether a reach has other documents.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Counts {
+pub(super) struct Counts {
     /// The least number of a shard: after the index was emptied, shards have others.
     shard: i64,
     removals: i64,
@@ -143,6 +144,11 @@ impl Within {
             }
         }
         Ok(within)
+    }
+
+    /// Another one as soon as anything within it has changed.
+    pub(super) const fn state(&self) -> (Counts, i64) {
+        (self.counts, self.touched)
     }
 
     /// All documents within it.
@@ -205,10 +211,9 @@ impl Within {
         if let Some(known) = of(&lock(&files.listed)) {
             return Ok(known);
         }
-        let sql = format!("{SESSION} WHERE s.shard = ?1");
         let mut sessions = Vec::new();
         for shard in &self.shards {
-            sessions.extend(all(conn, &sql, [*shard], indexed)?);
+            sessions.extend(of_shard(conn, *shard)?);
         }
         sessions.sort_unstable_by_key(|s| s.no);
         let sessions = Arc::new(sessions);

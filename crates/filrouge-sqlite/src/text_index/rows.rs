@@ -59,18 +59,50 @@ pub(super) const SESSION: &str =
 
 pub(super) fn indexed(row: &Row<'_>) -> rusqlite::Result<IndexedSession> {
     let blob = |at| row.get::<_, Vec<u8>>(at).map(Vec::into_boxed_slice);
-    let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
     Ok(IndexedSession {
-        no: number(0)?,
+        no: row.get::<_, i64>(0)?.cast_unsigned(),
         shard: Shard {
             realm: blob(1)?,
             owner: blob(2)?,
         },
-        entry: SessionEntry {
-            key: row.get::<_, String>(3)?.into(),
-            stamp: [number(4)?, number(5)?],
-            updated: row.get(6)?,
-            project: row.get::<_, Option<String>>(7)?.map(Into::into),
+        entry: entry(row, 3)?,
+    })
+}
+
+/// What an index notes of a session, from a column on.
+fn entry(row: &Row<'_>, at: usize) -> rusqlite::Result<SessionEntry> {
+    let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
+    Ok(SessionEntry {
+        key: row.get_ref(at)?.as_str()?.into(),
+        stamp: [number(at + 1)?, number(at + 2)?],
+        updated: row.get(at + 3)?,
+        project: row.get_ref(at + 4)?.as_str_or_null()?.map(Into::into),
+    })
+}
+
+/// All sessions of a shard.
+pub(super) fn of_shard(conn: &Connection, shard: i64) -> Result<Vec<IndexedSession>, Failure> {
+    let whose = one(
+        conn,
+        "SELECT realm, owner FROM shard WHERE id = ?1",
+        [shard],
+        |row| {
+            let blob = |at| row.get::<_, Vec<u8>>(at).map(Vec::into_boxed_slice);
+            Ok(Shard {
+                realm: blob(0)?,
+                owner: blob(1)?,
+            })
         },
+    )?;
+    let Some(whose) = whose else {
+        return Ok(Vec::new());
+    };
+    let sql = "SELECT id, key, stamp_a, stamp_b, updated, project FROM session WHERE shard = ?1";
+    all(conn, sql, [shard], |row| {
+        Ok(IndexedSession {
+            no: row.get::<_, i64>(0)?.cast_unsigned(),
+            shard: whose.clone(),
+            entry: entry(row, 1)?,
+        })
     })
 }

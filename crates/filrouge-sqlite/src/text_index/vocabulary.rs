@@ -9,7 +9,7 @@ use filrouge_types::Failure;
 use memchr::{memchr_iter, memmem};
 use rusqlite::Connection;
 
-use super::files::{Files, lock};
+use super::files::{CACHE_KIB, Files, keep, lock};
 use super::rows::one;
 use super::segments::Segment;
 use super::spellings::each_with;
@@ -19,6 +19,9 @@ use crate::error::{failure, malformed};
 const BYTES_MAX: usize = 32 << 20;
 /// So many segments are known to have been asked.
 const ASKED_MAX: usize = 256;
+
+/// So much of the file is kept while words are gone through.
+const PASSING_KIB: i64 = 1024;
 
 /// A segment, and how often something was forgotten.
 type Key = (i64, i64);
@@ -124,8 +127,20 @@ impl Vocabulary {
     }
 }
 
-/// Shows `each` the blocks of a segment with their numbers.
+/// Shows `each` the blocks of a segment with their numbers. They are gone through once: what is read of them is not kept,
+/// and takes the same memory again and again.
 pub(super) fn each_block(
+    conn: &Connection,
+    of: &Segment,
+    each: &mut dyn FnMut(i64, &[u8]),
+) -> Result<(), Failure> {
+    keep(conn, PASSING_KIB)?;
+    let shown = show_blocks(conn, of, each);
+    keep(conn, CACHE_KIB)?;
+    shown
+}
+
+fn show_blocks(
     conn: &Connection,
     of: &Segment,
     each: &mut dyn FnMut(i64, &[u8]),

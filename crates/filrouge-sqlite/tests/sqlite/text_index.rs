@@ -6,6 +6,7 @@ use std::sync::Arc;
 use filrouge_sqlite::text_index::SqliteIndex;
 use filrouge_store::contract::text_index::IndexFixture;
 
+mod answered;
 mod decoded;
 mod file;
 mod killed;

@@ -177,6 +177,78 @@ fn a_process_that_keeps_indexes_in_step_goes_round_by_itself() {
     drop(indexer);
 }
 
+/// A source with a mark of the whole, of which a quick look overlooks everything in these sessions.
+fn overlooking_with_a_mark(ids: &[&str]) -> Arc<Made> {
+    let mut made = Arc::into_inner(overlooking(ids)).unwrap();
+    made.together = true;
+    Arc::new(made)
+}
+
+fn set(made: &Made, mark: Option<u64>) {
+    *made.mark.lock().unwrap() = mark.map(|mark| Stamp(mark, mark));
+}
+
+#[test]
+fn the_mark_of_the_whole_stands_for_it_behind_a_close_look_alone() {
+    let (made, clock) = (overlooking_with_a_mark(&["a"]), Hand::new());
+    let shared: Arc<dyn TextIndex> = Arc::new(MemoryIndex::default());
+    let open = || opened(&made, &shared, &clock);
+    put(&made, "a", 1, &word(1));
+    put(&made, "b", 1, &word(1));
+    set(&made, Some(1));
+    update(&open());
+    let closely = || made.closely.swap(0, Ordering::SeqCst);
+    closely();
+    // While it is the same, nobody looks at anything, however long that is.
+    clock.pass(2 * CLOSE);
+    made.compared.store(0, Ordering::SeqCst);
+    open().remember();
+    assert_eq!(now(&open()).pending, 0);
+    assert_eq!((closely(), made.compared.load(Ordering::SeqCst)), (0, 0));
+    // What is overlooked is not taken for what is known.
+    put(&made, "a", 1, &word(2));
+    set(&made, Some(2));
+    let index = open();
+    for step in [Step::Done(0), Step::Done(0), Step::Idle] {
+        assert_eq!(index.step(&|| false).unwrap(), step);
+    }
+    assert!(closely() > 0);
+    let known = now(&open());
+    assert_eq!(held(&*shared, &known), said(&*made));
+    assert_eq!(known.pending, 0);
+    assert_eq!(closely(), 0);
+    // An answer does not wait for it; what looks behind it finds it.
+    put(&made, "a", 1, &word(3));
+    set(&made, Some(3));
+    let index = open();
+    assert_eq!((now(&index).pending, closely()), (0, 0));
+    index.remember();
+    assert!(closely() > 0);
+    assert_eq!(held(&*shared, &now(&index)), said(&*made));
+}
+
+#[test]
+fn what_was_looked_at_is_noted_with_the_mark_of_the_whole() {
+    let (made, clock) = (overlooking_with_a_mark(&["a"]), Hand::new());
+    let shared: Arc<dyn TextIndex> = Arc::new(MemoryIndex::default());
+    put(&made, "a", 1, &word(1));
+    set(&made, Some(1));
+    update(&opened(&made, &shared, &clock));
+    made.closely.store(0, Ordering::SeqCst);
+    // It is written to all the time: a quick look is enough, until the last close one is too old.
+    set(&made, None);
+    clock.pass(CLOSE - Duration::from_secs(2));
+    now(&opened(&made, &shared, &clock));
+    assert_eq!(made.closely.load(Ordering::SeqCst), 0);
+    clock.pass(Duration::from_secs(2));
+    let index = opened(&made, &shared, &clock);
+    now(&index);
+    index.remember();
+    assert_eq!(made.closely.swap(0, Ordering::SeqCst), 1);
+    now(&opened(&made, &shared, &clock));
+    assert_eq!(made.closely.load(Ordering::SeqCst), 0);
+}
+
 #[derive(Debug, Clone)]
 enum Move {
     Say(u8, u8, u8),
@@ -204,22 +276,36 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
     /// Whatever is overlooked: nothing that an index tells is older than it may be, in whichever process.
     #[test]
-    fn nothing_is_overlooked_for_longer_than_that(moves in proptest::collection::vec(moves(), 1..60)) {
-        let (made, clock) = (overlooking(&["s0", "s1", "s2"]), Hand::new());
+    fn nothing_is_overlooked_for_longer_than_that(
+        marked in any::<bool>(),
+        moves in proptest::collection::vec(moves(), 1..60),
+    ) {
+        let made = match marked {
+            true => overlooking_with_a_mark(&["s0", "s1", "s2"]),
+            false => overlooking(&["s0", "s1", "s2"]),
+        };
+        let clock = Hand::new();
         let shared: Arc<dyn TextIndex> = Arc::new(MemoryIndex::default());
         let mut index = opened(&made, &shared, &clock);
         let mut model: BTreeMap<u8, BTreeMap<u8, u8>> = BTreeMap::new();
         // Since when a session is another than the index has it.
         let mut other: BTreeMap<String, i64> = BTreeMap::new();
-        for one in moves {
+        for (count, one) in (1..).zip(moves) {
             match one {
                 Move::Say(s, m, w) => {
+                    // It has none while it may still be written to.
+                    set(&made, None);
                     let words = model.entry(s).or_default();
                     words.insert(m, w);
                     put(&made, &format!("s{s}"), 1, words);
                     other.entry(format!("s{s}")).or_insert_with(|| clock.millis());
                 }
-                Move::Pass(seconds) => clock.pass(Duration::from_secs(seconds.into())),
+                Move::Pass(seconds) => {
+                    clock.pass(Duration::from_secs(seconds.into()));
+                    if marked && made.mark.lock().unwrap().is_none() {
+                        set(&made, Some(count));
+                    }
+                }
                 Move::Restart => index = opened(&made, &shared, &clock),
                 Move::Step => drop(index.step(&|| false).unwrap()),
                 Move::Round => drop(index.go_round().unwrap()),

@@ -1,0 +1,81 @@
+//! Questions that are asked again: the answer is that of now, whoever has changed the index meanwhile.
+
+use filrouge_store::contract::text_index::{all_of, found, query, shard, shown, texts, tidied};
+use filrouge_store::text_index::{Reach, TextIndex};
+
+use super::on;
+
+#[test]
+fn what_is_asked_again_is_answered_as_it_is_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let (a, asked, other) = (shard("r", "a"), on(&path), on(&path));
+    let apples = |expected: &[&str]| {
+        for _ in 0..2 {
+            assert_eq!(found(&asked, &a, &["apple"]), expected);
+        }
+    };
+    apples(&[]);
+    other.apply(&[texts(&a, "s", &["apple"])], None).unwrap();
+    apples(&["0=apple"]);
+    other
+        .apply(&[texts(&a, "s", &["pear", "an apple"])], None)
+        .unwrap();
+    apples(&["1=an apple"]);
+    other.apply(&[texts(&a, "t", &["apples"])], None).unwrap();
+    tidied(&other);
+    apples(&["0=apples", "1=an apple"]);
+    other.forget(b"r", "s").unwrap();
+    apples(&["0=apples"]);
+    other.clear().unwrap();
+    apples(&[]);
+}
+
+#[test]
+fn an_answer_is_that_to_its_own_question() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = on(&folder.path().join("index.db"));
+    let (a, b) = (shard("r", "a"), shard("r", "b"));
+    index
+        .apply(
+            &[
+                texts(&a, "s", &["apple pear"]),
+                texts(&a, "t", &["apple"]),
+                texts(&b, "u", &["apple plum"]),
+            ],
+            None,
+        )
+        .unwrap();
+    let (of_a, of_b, of_r) = (
+        Reach::Shard(a),
+        Reach::Shard(b),
+        Reach::Realm((*b"r").into()),
+    );
+    let (apple, both) = (all_of(&["apple"]), all_of(&["apple", "pear"]));
+    let own = [index.session(b"r", "t").unwrap().unwrap().no];
+    let (whole, two) = (query(&of_a, &apple), query(&of_a, &both));
+    let mut only = query(&of_a, &apple);
+    only.sessions = Some(&own);
+    let mut any = two.clone();
+    any.any = true;
+    let mut late = whole.clone();
+    late.since = Some(2000);
+    let mut other_kinds = whole.clone();
+    other_kinds.kinds = 1;
+    let others = [
+        (&only, &["0=apple"][..]),
+        (&two, &["0=apple pear"]),
+        (&any, &["0=apple pear", "0=apple"]),
+        (&late, &[]),
+        (&other_kinds, &[]),
+        (&query(&of_b, &apple), &["0=apple plum"]),
+        (
+            &query(&of_r, &apple),
+            &["0=apple plum", "0=apple", "0=apple pear"],
+        ),
+    ];
+    for (other, expected) in others {
+        assert_eq!(shown(&index, &whole), ["0=apple", "0=apple pear"]);
+        assert_eq!(shown(&index, other), expected);
+    }
+}
