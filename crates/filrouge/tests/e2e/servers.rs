@@ -34,13 +34,14 @@ fn a_stop_keeps_what_was_acknowledged() {
                     }
                 });
             }
-            std::thread::sleep(Duration::from_millis(300));
+            let count = || acknowledged.lock().unwrap().len();
+            until("writers write", || count() > 8);
+            std::thread::sleep(Duration::from_millis(100));
             server.ask_to_stop();
         });
         let log = server.ended();
         assert!(!log.contains("cut off"), "{log}");
         let acknowledged = acknowledged.into_inner().unwrap();
-        assert!(acknowledged.len() > 8, "{}", acknowledged.len());
         let server = world.serve();
         let client = server.client();
         let there: BTreeSet<(String, String)> = (0..8)
