@@ -215,7 +215,10 @@ impl Database {
             .collect();
         ids.sort_unstable();
         let counts = match database_sums::counts(&self.foreign, &schema, &ids) {
-            Err(ForeignError::Corrupt { .. }) => None,
+            Err(why @ ForeignError::Corrupt { .. }) => {
+                tracing::debug!(%why, "an index of a database is damaged; all rows are summed up");
+                None
+            }
             counts => counts?,
         };
         let Some(counts) = counts else {

@@ -42,7 +42,10 @@ impl Database {
             .read(|reader| self.moment(reader, &schema, id, known));
         let read = match read {
             // Damage costs the rows behind it, where it is read as a whole.
-            Err(ForeignError::Corrupt { .. } | ForeignError::TooLarge { .. }) => None,
+            Err(why @ (ForeignError::Corrupt { .. } | ForeignError::TooLarge { .. })) => {
+                tracing::debug!(%why, "a session is read as a whole");
+                None
+            }
             read => read.map_err(read_error)?,
         };
         Ok(read.map(|mut read| {
