@@ -23,6 +23,7 @@ const REFERENCE: &[&str] = &[
     "docs/capacity.md",
     "docs/context.md",
     "docs/format.md",
+    "docs/glossary.md",
     "docs/history-contract.md",
     "docs/postgresql.md",
     "docs/spool.md",
