@@ -7,6 +7,7 @@ pub mod anchor;
 pub mod api_keys;
 pub mod audit;
 pub mod bundle;
+pub mod caller;
 pub mod diagnosis;
 pub mod history;
 pub mod keyfile;

@@ -14,13 +14,12 @@ mod cache;
 mod jwks;
 mod jwt;
 mod loopback;
-mod permission;
 mod principal;
 mod session_token;
 
 pub use authority::{AccessSettings, Authority};
+pub(crate) use filrouge_engine::caller::{Needs, Permission, may};
 pub use jwt::{JwksSource, JwtAlgorithm, JwtError, JwtSettings};
-pub(crate) use permission::{Needs, Permission, may};
 pub(crate) use principal::Principal;
 pub(crate) use session_token::{FreshToken, shown as shown_session_token};
 

@@ -8,4 +8,4 @@ mod words;
 
 pub(crate) use body::{Body, OptionalBody, RawBody};
 pub(crate) use query::{Cursor, LIMIT_MAX, Limit, NoParameters, Query, WAIT_MAX_MS, wait};
-pub(crate) use scope::{Caller, InSession, InTurn};
+pub(crate) use scope::{InSession, InTenant, InTurn};

@@ -15,7 +15,7 @@ use filrouge_sources::ledger::LedgerSource;
 use tokio::runtime::Handle;
 
 use crate::access::may;
-use crate::extract::Caller;
+use crate::extract::InTenant;
 use crate::serve::App;
 
 mod alone;
@@ -69,7 +69,7 @@ impl Mounted {
 /// Answers one message of the protocol for its caller.
 pub(crate) async fn call(
     State(app): State<App>,
-    caller: Caller<may::Read>,
+    caller: InTenant<may::Read>,
     mut request: Request,
 ) -> Response<Body> {
     let mounted = app.mcp();

@@ -8,13 +8,13 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use filrouge_engine::Engine;
 use filrouge_engine::api_keys::{self, ApiKey, ApiKeys, PresentedKey};
+use filrouge_engine::caller::{Holder, Permission};
 use filrouge_types::{Clock, ErrorCode, Failure, TenantId, Timestamp};
 use tokio::sync::watch;
 
 use super::bearer::credentials;
 use super::jwt::{JwtError, JwtSettings, Verifier};
 use super::loopback;
-use super::permission::{Holder, Permission};
 use super::principal::{Credential, Principal, Subject};
 use crate::problem::Problem;
 
@@ -225,7 +225,7 @@ impl Authority {
         match self.authenticate(headers).await {
             Ok(principal) => principal
                 .acts_for(headers)
-                .is_ok_and(|identity| principal.has(Permission::Observe, identity.is_some())),
+                .is_ok_and(|identity| principal.caller(identity).may(Permission::Observe)),
             Err(_) => false,
         }
     }
@@ -238,9 +238,9 @@ impl Authority {
         match (&credential.subject, self.0.keys().as_ref()) {
             (Subject::Local, _) => !self.requires_credentials(),
             (Subject::Token(_), _) => true,
-            (Subject::Key(id), Keys::Read { by_id, .. }) => {
-                by_id.get(id).is_some_and(|known| known.key.is_valid(now))
-            }
+            (Subject::Key(id), Keys::Read { by_id, .. }) => by_id
+                .get(&**id)
+                .is_some_and(|known| known.key.is_valid(now)),
             (Subject::Key(_), Keys::Unread(_)) => false,
         }
     }

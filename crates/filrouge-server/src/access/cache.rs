@@ -48,9 +48,9 @@ impl Cache {
 mod tests {
     use filrouge_types::TenantId;
 
-    use super::super::permission::Holder;
     use super::super::principal::Subject;
     use super::*;
+    use filrouge_engine::caller::Holder;
 
     #[test]
     fn what_is_used_stays_and_the_size_is_bounded() {

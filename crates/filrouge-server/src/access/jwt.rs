@@ -9,6 +9,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use filrouge_engine::api_keys::Role;
+use filrouge_engine::caller::Holder;
 use filrouge_types::{IdentityId, TenantId, Timestamp};
 use jsonwebtoken::{Algorithm, Validation};
 use serde::Deserialize;
@@ -19,7 +20,6 @@ use tokio::time::Instant;
 use super::cache::{Cache, TokenHash};
 use super::jwks::{Fetcher, KeySet};
 pub use super::jwks::{JwksSource, JwtError};
-use super::permission::Holder;
 use super::principal::{Credential, Subject};
 
 /// The issuer is not asked again before so long.

@@ -4,12 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use filrouge_store::command::SessionToken;
-use filrouge_store::{Scope, Viewer};
+use filrouge_engine::caller::{Caller, Holder};
 use filrouge_types::{ErrorCode, IdentityId, TenantId, Timestamp};
 
 use super::authority::Authority;
-use super::permission::{Holder, Permission, Refused};
 use crate::problem::Problem;
 
 /// What names the holder of valid credentials.
@@ -18,9 +16,9 @@ pub(super) enum Subject {
     /// Whoever reaches a server without keys.
     Local,
     /// The id of an API key.
-    Key(Box<str>),
+    Key(Arc<str>),
     /// Tenant and subject of a token.
-    Token(Box<str>),
+    Token(Arc<str>),
 }
 
 /// What valid credentials stand for; made when they are first seen, shared by all requests that bear them.
@@ -97,13 +95,6 @@ impl Principal {
         Some(Duration::from_micros(u64::try_from(left).unwrap_or(0)))
     }
 
-    /// Whether the caller has a permission, `for_identity` saying that it acts for an end user.
-    pub(super) fn has(&self, permission: Permission, for_identity: bool) -> bool {
-        permission
-            .check(self.credential.holder, for_identity)
-            .is_ok()
-    }
-
     /// Whom the request is for: the end user of the header, or the one that the caller is.
     ///
     /// # Errors
@@ -120,49 +111,15 @@ impl Principal {
         }
     }
 
-    /// What the caller sees when it acts for `identity` and needs `permission`.
-    ///
-    /// # Errors
-    /// `forbidden` when it does not have the permission.
-    pub(crate) fn scope(
-        &self,
-        permission: Permission,
-        identity: Option<IdentityId>,
-        token: Option<SessionToken>,
-    ) -> Result<Scope, Problem> {
-        let holder = self.credential.holder;
-        permission
-            .check(holder, identity.is_some())
-            .map_err(|refused| refusal(permission, holder, refused))?;
-        let viewer = match identity {
-            Some(identity) => Viewer::EndUser(Some(identity)),
-            None if holder.sees_the_tenant() || permission.spans_identities() => Viewer::Operator,
-            None => Viewer::EndUser(None),
+    /// The caller of services, who acts for `identity`.
+    pub(crate) fn caller(&self, identity: Option<IdentityId>) -> Caller {
+        let credential = &self.credential;
+        let name = match &credential.subject {
+            Subject::Local => None,
+            Subject::Key(name) | Subject::Token(name) => Some(name.clone()),
         };
-        Ok(Scope {
-            tenant: self.credential.tenant.clone(),
-            viewer,
-            token,
-            hold: None,
-        })
+        Caller::new(credential.tenant.clone(), credential.holder, identity).with_name(name)
     }
-}
-
-fn refusal(permission: Permission, holder: Holder, refused: Refused) -> Problem {
-    let (word, holder) = (permission.as_str(), holder.as_str());
-    let (detail, hint) = match refused {
-        Refused::Role => (
-            format!("the role {holder} does not have the permission {word}"),
-            "docs/access.md shows what each role may do",
-        ),
-        Refused::ForIdentity => (
-            format!("the permission {word} is not given on behalf of an end user"),
-            "leave the header Filrouge-Identity out",
-        ),
-    };
-    let mut problem = Problem::new(ErrorCode::Forbidden, detail);
-    problem.0.hint = Some(hint.to_owned());
-    problem
 }
 
 fn identity_header(headers: &HeaderMap) -> Result<Option<IdentityId>, Problem> {

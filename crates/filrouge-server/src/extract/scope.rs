@@ -1,7 +1,7 @@
 //! Whose request it is, what it may do, and what its path names.
 //!
-//! A scope, without which nothing of the store can be asked, is only to be had with the permission that the route
-//! states in its signature: `InSession<may::Read>`.
+//! A route states its permission in its signature, `InSession<may::Read>`, so that a request without it is refused before
+//! its body is read. The service that it calls checks again.
 
 use std::marker::PhantomData;
 
@@ -9,11 +9,12 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use filrouge_engine::caller::Caller;
 use filrouge_store::command::Hold;
 use filrouge_store::{OsEntropy, Scope, Viewer};
 use filrouge_types::{ErrorCode, IdError, IdentityId, SessionId, TurnId};
 
-use crate::access::{FreshToken, Needs, Permission, Principal, shown_session_token};
+use crate::access::{FreshToken, Needs, Principal, shown_session_token};
 use crate::limits::RateSubject;
 use crate::problem::Problem;
 use crate::serve::App;
@@ -21,8 +22,9 @@ use crate::serve::App;
 /// Names the lease that a write is made under.
 const FENCE: &str = "filrouge-fence";
 
-/// On whose behalf the request comes.
-pub(crate) struct Caller<P> {
+/// A request about the tenant.
+pub(crate) struct InTenant<P> {
+    pub(crate) caller: Caller,
     pub(crate) scope: Scope,
     pub(crate) principal: Principal,
     needs: PhantomData<P>,
@@ -30,6 +32,7 @@ pub(crate) struct Caller<P> {
 
 /// The session of the path.
 pub(crate) struct InSession<P> {
+    pub(crate) caller: Caller,
     pub(crate) scope: Scope,
     pub(crate) session: SessionId,
     pub(crate) principal: Principal,
@@ -63,8 +66,8 @@ fn turn_id(text: &str) -> Result<TurnId, Problem> {
     })
 }
 
-/// Principal and scope of a request that needs `P`.
-fn scope<P: Needs>(parts: &Parts, state: &App) -> Result<(Principal, Scope), Problem> {
+/// Who makes a request that needs `P`.
+fn caller<P: Needs>(parts: &Parts, state: &App) -> Result<(Principal, Caller, Scope), Problem> {
     // Every route that is not public is behind the layer that puts the principal here.
     let principal = parts.extensions.get::<Principal>().ok_or_else(|| {
         Problem::new(
@@ -75,9 +78,12 @@ fn scope<P: Needs>(parts: &Parts, state: &App) -> Result<(Principal, Scope), Pro
     let keyring = state.engine().ledger().keyring();
     let token = shown_session_token(&parts.headers)?.map(|text| keyring.session_token(text));
     let identity = principal.acts_for(&parts.headers)?;
-    let scope = principal.scope(P::PERMISSION, identity, token)?;
-    let scope = scope.with_hold(fence(&parts.headers)?.map(Hold::by));
-    Ok((principal.clone(), scope))
+    let caller = principal.caller(identity).with_token(token);
+    // What the caller may not do at all is reported before a fence that cannot be read.
+    caller.scope(P::PERMISSION)?;
+    let caller = caller.with_hold(fence(&parts.headers)?.map(Hold::by));
+    let scope = caller.scope(P::PERMISSION)?;
+    Ok((principal.clone(), caller, scope))
 }
 
 /// The fence that a write is made under (DESIGN §6); one in the body must be the same.
@@ -101,38 +107,34 @@ fn fence(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
 
 /// Counts a request for its caller and for the session as this caller sees it: what strangers send must neither
 /// lock the owner out nor tell that there is a session. `session` is as given, so that bad ids are counted, too.
-fn count(
-    state: &App,
-    principal: &Principal,
-    scope: &Scope,
-    session: Option<&str>,
-) -> Result<(), Problem> {
+fn count(state: &App, caller: &Caller, session: Option<&str>) -> Result<(), Problem> {
     if !state.limits().counts() {
         return Ok(());
     }
     // Another tenant may use the same ids; none holds NUL.
-    let in_tenant = |id: &str| format!("{}\0{id}", scope.tenant);
-    let identity = scope.viewer.identity().map(|id| in_tenant(id.as_str()));
-    let viewer = match (scope.viewer.identity(), principal.name()) {
+    let in_tenant = |id: &str| format!("{}\0{id}", caller.tenant());
+    let identity = caller.identity().map(|id| in_tenant(id.as_str()));
+    let viewer = match (caller.identity(), caller.name()) {
         (Some(identity), _) => format!("identity\0{identity}"),
         (None, name) => format!("caller\0{}", name.unwrap_or_default()),
     };
     let session = session.map(|id| in_tenant(&format!("{viewer}\0{id}")));
     state.limits().check(&RateSubject {
-        key: principal.name(),
+        key: caller.name(),
         identity: identity.as_deref(),
         session: session.as_deref(),
     })?;
     Ok(())
 }
 
-impl<P: Needs> FromRequestParts<App> for Caller<P> {
+impl<P: Needs> FromRequestParts<App> for InTenant<P> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
-        let (principal, scope) = scope::<P>(parts, state)?;
-        count(state, &principal, &scope, None)?;
+        let (principal, caller, scope) = caller::<P>(parts, state)?;
+        count(state, &caller, None)?;
         Ok(Self {
+            caller,
             scope,
             principal,
             needs: PhantomData,
@@ -144,15 +146,16 @@ impl<P: Needs> FromRequestParts<App> for InSession<P> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
-        let (principal, scope) = scope::<P>(parts, state)?;
+        let (principal, caller, scope) = caller::<P>(parts, state)?;
         let path = Path::<String>::from_request_parts(parts, state)
             .await
             .map_err(path_rejection);
         let given = path.as_ref().ok().map(|Path(session)| session.as_str());
-        count(state, &principal, &scope, given)?;
+        count(state, &caller, given)?;
         let Path(session) = path?;
         let session = SessionId::new(session).map_err(id_problem)?;
         Ok(Self {
+            caller,
             scope,
             session,
             principal,
@@ -165,13 +168,13 @@ impl<P: Needs> FromRequestParts<App> for InTurn<P> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
-        let (principal, scope) = scope::<P>(parts, state)?;
+        let (principal, caller, scope) = caller::<P>(parts, state)?;
         let path = Path::<(String, String)>::from_request_parts(parts, state)
             .await
             .map_err(path_rejection);
         let given = path.as_ref().ok();
         let given = given.map(|Path((session, _))| session.as_str());
-        count(state, &principal, &scope, given)?;
+        count(state, &caller, given)?;
         let Path((session, turn)) = path?;
         let session = SessionId::new(session).map_err(id_problem)?;
         let turn = turn_id(&turn)?;
@@ -190,7 +193,7 @@ fn fresh_token(app: &App, scope: &mut Scope) -> Result<Option<FreshToken>, Probl
     FreshToken::for_new_session(app, &OsEntropy, scope)
 }
 
-impl<P: Needs> Caller<P> {
+impl<P: Needs> InTenant<P> {
     /// Puts a secret into the scope when the session that may be made needs one; it is told to the caller when
     /// the session was made.
     ///
@@ -202,7 +205,7 @@ impl<P: Needs> Caller<P> {
 }
 
 impl<P: Needs> InSession<P> {
-    /// As [`Caller::fresh_token`], for a write that makes the session when there is none.
+    /// As [`InTenant::fresh_token`], for a write that makes the session when there is none.
     ///
     /// # Errors
     /// `internal` when there is no randomness.
@@ -228,15 +231,6 @@ impl<P: Needs> InSession<P> {
                 Ok(_) => true,
                 Err(failure) => failure.code != ErrorCode::SessionNotFound,
             }
-    }
-
-    /// What the caller sees with one more permission.
-    ///
-    /// # Errors
-    /// `forbidden` when the caller does not have it.
-    pub(crate) fn with(&self, permission: Permission) -> Result<Scope, Problem> {
-        let identity = self.scope.viewer.identity().cloned();
-        self.principal.scope(permission, identity, self.scope.token)
     }
 
     /// Refuses a request of an end user for somebody else, as when linking a session.

@@ -15,7 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::access::{Principal, may};
 use crate::answer::{Page, json};
-use crate::extract::{Caller, LIMIT_MAX, Limit, Query};
+use crate::extract::{InTenant, LIMIT_MAX, Limit, Query};
 use crate::openapi::{Called, InSessionAsked, Problems, Stored, Tabled};
 use crate::problem::Problem;
 use crate::serve::App;
@@ -115,7 +115,7 @@ pub(super) struct ListQuery {
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    caller: Caller<may::Audit>,
+    caller: InTenant<may::Audit>,
     headers: HeaderMap,
     Query(query): Query<ListQuery>,
 ) -> Result<Response<HttpBody>, Problem> {

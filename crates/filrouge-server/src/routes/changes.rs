@@ -5,16 +5,17 @@ use std::time::Duration;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
+use filrouge_engine::caller::Caller;
 use filrouge_store::Scope;
 use filrouge_store::read::{ChangeCursor, ChangeKind, ChangePage, SessionChange};
-use filrouge_types::{ErrorCode, SessionId, Timestamp};
+use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, timeout_at};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::access::{Permission, Principal, may};
 use crate::answer::json;
-use crate::extract::{Caller, Limit, Query, wait};
+use crate::extract::{InTenant, Limit, Query, wait};
 use crate::openapi::{Called, Problems, Shown, Stored};
 use crate::problem::Problem;
 use crate::serve::App;
@@ -124,13 +125,11 @@ fn after(query: &ListQuery) -> Result<ChangeCursor, Problem> {
 }
 
 /// On behalf of an end user what is theirs, otherwise the whole tenant.
-fn visible(caller: &Caller<may::Read>) -> Result<Scope, Problem> {
-    match caller.scope.viewer.identity() {
-        Some(_) => Ok(caller.scope.clone()),
-        None => caller
-            .principal
-            .scope(Permission::ReadTenant, None, caller.scope.token),
-    }
+fn visible(caller: &Caller) -> Result<Scope, Failure> {
+    caller.scope(match caller.identity() {
+        Some(_) => Permission::Read,
+        None => Permission::ReadTenant,
+    })
 }
 
 /// Lists what happened in sessions, in the order of commits; none can be skipped.
@@ -147,10 +146,10 @@ fn visible(caller: &Caller<may::Read>) -> Result<Scope, Problem> {
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    caller: Caller<may::Read>,
+    caller: InTenant<may::Read>,
     Query(query): Query<ListQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let scope = visible(&caller)?;
+    let scope = visible(&caller.caller)?;
     let (after, limit, wait) = (after(&query)?, query.limit.into(), wait(query.wait)?);
     let ledger = app.engine().ledger();
     let page = if wait.is_zero() {

@@ -4,14 +4,14 @@ use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use filrouge_engine::IdentityTurns;
-use filrouge_store::{Scope, Viewer};
+use filrouge_store::Scope;
 use filrouge_types::{IdentityId, Turn, TurnStatus};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::access::{Permission, may};
 use crate::answer::{Page, json};
-use crate::extract::{Caller, Cursor, Limit, Query};
+use crate::extract::{Cursor, InTenant, Limit, Query};
 use crate::openapi::{Called, Listed, Problems, Stored};
 use crate::problem::Problem;
 use crate::serve::App;
@@ -47,7 +47,7 @@ pub(super) struct ListQuery {
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    caller: Caller<may::Read>,
+    caller: InTenant<may::Read>,
     Query(query): Query<ListQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
     let query = IdentityTurns {
@@ -62,11 +62,10 @@ pub(super) async fn list(
 }
 
 /// Who acts for no end user sees every identity of the tenant, if it may; else what it sees anyway.
-fn scope(caller: Caller<may::Read>) -> Scope {
-    if caller.scope.viewer != Viewer::EndUser(None) {
-        return caller.scope;
+fn scope(called: InTenant<may::Read>) -> Scope {
+    let caller = called.caller;
+    match caller.identity() {
+        None => caller.scope(Permission::ReadTenant).unwrap_or(called.scope),
+        Some(_) => called.scope,
     }
-    let token = caller.scope.token;
-    let tenant = caller.principal.scope(Permission::ReadTenant, None, token);
-    tenant.unwrap_or(caller.scope)
 }

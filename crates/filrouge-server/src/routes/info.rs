@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::access::may;
 use crate::answer::json;
-use crate::extract::{Caller, NoParameters, Query};
+use crate::extract::{InTenant, NoParameters, Query};
 use crate::openapi::{Called, Problems, Shown};
 use crate::problem::Problem;
 use crate::serve::App;
@@ -96,7 +96,7 @@ struct Bounds {
 )]
 pub(super) async fn show(
     State(app): State<App>,
-    caller: Caller<may::Read>,
+    caller: InTenant<may::Read>,
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {
     let limits = app.engine().limits();

@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::technical_status::{Named, own};
 use crate::access::may;
 use crate::answer::json;
-use crate::extract::{Caller, Query};
+use crate::extract::{InTenant, Query};
 use crate::openapi::{Called, Large, OfTenant, Problems, Stored, TenantPath};
 use crate::problem::Problem;
 use crate::serve::App;
@@ -61,7 +61,7 @@ pub(super) struct ShowQuery {
 )]
 pub(super) async fn show(
     State(app): State<App>,
-    caller: Caller<may::Administer>,
+    caller: InTenant<may::Administer>,
     tenant: Named,
     Query(query): Query<ShowQuery>,
 ) -> Result<Response<HttpBody>, Problem> {

@@ -6,7 +6,7 @@ use axum::http::{HeaderValue, Response, header};
 use filrouge_types::ErrorCode;
 
 use crate::access::may;
-use crate::extract::Caller;
+use crate::extract::InTenant;
 use crate::metrics::{HotState, SearchState, StoreState};
 use crate::openapi::{Called, Problems};
 use crate::problem::Problem;
@@ -57,7 +57,7 @@ fn search(app: &App) -> SearchState {
 )]
 pub(super) async fn show(
     State(app): State<App>,
-    _: Caller<may::Observe>,
+    _: InTenant<may::Observe>,
 ) -> Result<Response<HttpBody>, Problem> {
     let ledger = app.engine().ledger();
     let health = ledger.health();

@@ -16,7 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::access::may;
 use crate::answer::json;
-use crate::extract::{Caller, Limit, Query};
+use crate::extract::{InTenant, Limit, Query};
 use crate::openapi::{Called, InSessionAsked, Problems, Shown, Stored};
 use crate::problem::Problem;
 use crate::serve::App;
@@ -190,7 +190,7 @@ struct PlaceFound {
 )]
 pub(super) async fn find(
     State(app): State<App>,
-    caller: Caller<may::Read>,
+    caller: InTenant<may::Read>,
     Query(query): Query<SearchQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
     let ask = ask(query)?;

@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 
 use crate::access::may;
 use crate::answer::{Page, created, json, written};
-use crate::extract::{Caller, Cursor, InSession, Limit, NoParameters, OptionalBody, Query};
+use crate::extract::{Cursor, InSession, InTenant, Limit, NoParameters, OptionalBody, Query};
 use crate::openapi::{
     Called, InLedger, Listed, Made, MakingSession, OfSession, Problems, SessionPath, Shown, Stored,
     Tagged, VerifyReport, WithBody, Writing,
@@ -34,7 +34,7 @@ use crate::serve::App;
 )]
 pub(super) async fn create(
     State(app): State<App>,
-    mut caller: Caller<may::Write>,
+    mut caller: InTenant<may::Write>,
     _: Query<NoParameters>,
     OptionalBody(request): OptionalBody<CreateSession>,
 ) -> Result<Response<HttpBody>, Problem> {
@@ -89,7 +89,7 @@ pub(super) struct ListQuery {
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    caller: Caller<may::Read>,
+    caller: InTenant<may::Read>,
     Query(query): Query<ListQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
     let filter = SessionFilter {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::access::may;
 use crate::answer::json;
-use crate::extract::{Caller, NoParameters, Query};
+use crate::extract::{InTenant, NoParameters, Query};
 use crate::openapi::{Called, Large, OfTenant, Problems, Shown, Stored, TenantPath};
 use crate::problem::Problem;
 use crate::serve::App;
@@ -101,7 +101,7 @@ pub(super) fn own(scope: &Scope, named: Named) -> Result<(), Problem> {
 )]
 pub(super) async fn show(
     State(app): State<App>,
-    caller: Caller<may::Administer>,
+    caller: InTenant<may::Administer>,
     tenant: Named,
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {

@@ -111,7 +111,7 @@ pub(super) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
     if query.include_redacted {
-        at.scope = at.with(Permission::IncludeRedacted)?;
+        at.scope = at.caller.scope(Permission::IncludeRedacted)?;
     }
     let limit = query.limit.into();
     let ledger = app.engine().ledger();

@@ -1,10 +1,10 @@
-//! Who may do what: one table, which routes enforce and `docs/access.md` shows.
+//! Who may do what: one table, which services enforce and `docs/access.md` shows.
 
-use filrouge_engine::api_keys::Role;
+use crate::api_keys::Role;
 
 /// What a caller is: the role of its key or token, or nobody in particular on a server without keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Holder {
+pub enum Holder {
     /// The holder of a key or token.
     Role(Role),
     /// Whoever reaches a server that has no keys.
@@ -23,11 +23,11 @@ impl Holder {
     }
 
     /// Whether it sees the whole tenant when it acts for no end user.
-    pub(crate) const fn sees_the_tenant(self) -> bool {
+    pub(super) const fn sees_the_tenant(self) -> bool {
         matches!(self, Self::Role(Role::Auditor | Role::Admin))
     }
 
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Role(role) => role.as_str(),
             Self::Local => "local",
@@ -44,8 +44,9 @@ enum Grant {
     Alone,
 }
 
-/// A permission as a type, so that a route states it in its signature.
-pub(crate) trait Needs: Send + Sync + 'static {
+/// A permission as a type, so that a route can refuse a request before it reads the body.
+pub trait Needs: Send + Sync + 'static {
+    /// The permission.
     const PERMISSION: Permission;
 }
 
@@ -53,11 +54,13 @@ macro_rules! permissions {
     ($($name:ident $word:literal $covers:literal $service:ident $user:ident $auditor:ident $admin:ident $local:ident;)+) => {
         /// What a request may need.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum Permission { $($name),+ }
+        pub enum Permission {
+            $(#[doc = $covers] $name),+
+        }
 
         impl Permission {
             #[cfg(test)]
-            pub(crate) const ALL: &'static [Self] = &[$(Self::$name),+];
+            const ALL: &'static [Self] = &[$(Self::$name),+];
 
             const fn row(self) -> [Grant; 5] {
                 match self {
@@ -65,7 +68,9 @@ macro_rules! permissions {
                 }
             }
 
-            pub(crate) const fn as_str(self) -> &'static str {
+            /// The permission's word.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $word),+ }
             }
 
@@ -76,11 +81,11 @@ macro_rules! permissions {
         }
 
         /// The permissions as types.
-        pub(crate) mod may {
+        pub mod may {
             $(
                 #[doc = $covers]
-                #[allow(dead_code, reason = "a permission may be asked for as a value alone")]
-                pub(crate) struct $name;
+                #[derive(Debug)]
+                pub struct $name;
                 impl super::Needs for $name {
                     const PERMISSION: super::Permission = super::Permission::$name;
                 }
@@ -105,7 +110,7 @@ permissions! {
 
 /// Why a permission is not given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(super) enum Refused {
     /// The role does not have it.
     Role,
     /// The role has it, but not on behalf of an end user.
@@ -114,7 +119,7 @@ pub(crate) enum Refused {
 
 impl Permission {
     /// Whether `holder` has it, `for_identity` saying that it acts for an end user.
-    pub(crate) const fn check(self, holder: Holder, for_identity: bool) -> Result<(), Refused> {
+    pub(super) const fn check(self, holder: Holder, for_identity: bool) -> Result<(), Refused> {
         match self.row()[holder.column()] {
             Grant::Yes => Ok(()),
             Grant::Alone if !for_identity => Ok(()),
@@ -124,7 +129,7 @@ impl Permission {
     }
 
     /// Whether it is about the tenant and not about what one caller owns.
-    pub(crate) const fn spans_identities(self) -> bool {
+    pub(super) const fn spans_identities(self) -> bool {
         matches!(
             self,
             Self::IncludeRedacted
