@@ -105,7 +105,7 @@ async fn checkpoint(
     };
     let engine = &product.engine;
     let saved = engine.put_checkpoint(scope, session, request).await?;
-    Ok(saved.checkpoint.seq)
+    Ok(saved.seq)
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use crate::calls::held;
 use crate::engine::{Engine, unexpected};
 use crate::record_policy::{LeftOut, kept_items};
 use crate::requests::AppendItems;
-use crate::secrets::Recorded;
 use crate::validate::Author;
+use crate::written::Written;
 
 /// Where appended items stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +19,6 @@ pub struct Appended {
     pub first_seq: u64,
     /// The last one's seq.
     pub last_seq: u64,
-    /// Whether this repeats an earlier answer.
-    pub replayed: bool,
     /// How many of the items are not recorded because conversations alone are (DESIGN §7); of those alone, none stands
     /// anywhere, and `last_seq` is the session's newest.
     pub not_recorded: u64,
@@ -38,7 +36,7 @@ impl Engine {
         session_id: SessionId,
         turn_id: TurnId,
         request: AppendItems,
-    ) -> Result<Recorded<Appended>, Failure> {
+    ) -> Result<Written<Appended>, Failure> {
         if request.items.is_empty() {
             return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
         }
@@ -49,15 +47,15 @@ impl Engine {
         let mut left = LeftOut::default();
         let items = kept_items(keep.record, request.items, &mut left);
         if items.is_empty() {
-            let value = self
+            let done = self
                 .append_nothing(scope, &session_id, turn_id, request.expected_seq, named)
                 .await?;
-            self.left_out(&left, value.replayed);
-            let value = Appended {
-                not_recorded: left.items(),
-                ..value
-            };
-            return Ok(Recorded { value, masked: 0 });
+            self.left_out(&left, done.replayed);
+            let not_recorded = left.items();
+            return Ok(done.map(|appended| Appended {
+                not_recorded,
+                ..appended
+            }));
         }
         let items = self.hashed_items(&scope.tenant, items);
         let sieve = self.sieve(self.secrets_of(turn_id));
@@ -70,7 +68,8 @@ impl Engine {
             expected_seq: request.expected_seq,
             progress: None,
         };
-        match self.write(scope, Write::Append(Box::new(append))).await? {
+        let stored = self.write(scope, Write::Append(Box::new(append))).await?;
+        match stored.outcome {
             Outcome::Appended {
                 first_seq,
                 last_seq,
@@ -81,10 +80,10 @@ impl Engine {
                 let appended = Appended {
                     first_seq,
                     last_seq,
-                    replayed,
                     not_recorded: left.items(),
                 };
-                Ok(self.recorded(appended, &masked, replayed))
+                let written = Written::new(appended, replayed, stored.durability);
+                Ok(self.counted(written, &masked))
             }
             _ => Err(unexpected()),
         }
@@ -100,7 +99,7 @@ impl Engine {
         turn_id: TurnId,
         expected_seq: Option<u64>,
         named: bool,
-    ) -> Result<Appended, Failure> {
+    ) -> Result<Written<Appended>, Failure> {
         let (viewer, id, now) = (scope.clone(), session_id.clone(), self.clock.now());
         let (turn, last_seq, may) = self
             .ledger
@@ -122,14 +121,17 @@ impl Engine {
             let redacted = turn.deleted_at.is_some();
             return Err(turn_closed(&turn_id, turn.status, redacted));
         }
-        if let Some(hold) = scope.hold.filter(|hold| hold.release) {
-            self.release_held(scope, session_id, hold.fence).await?;
-        }
-        Ok(Appended {
+        let released = match scope.hold.filter(|hold| hold.release) {
+            Some(hold) => self.release_held(scope, session_id, hold.fence).await?,
+            None => None,
+        };
+        let appended = Appended {
             first_seq: last_seq + 1,
             last_seq,
-            replayed: closed,
             not_recorded: 0,
-        })
+        };
+        // Of an ephemeral session everything is recorded.
+        let durability = released.unwrap_or(self.ledger.backend().durability);
+        Ok(Written::new(appended, closed, durability))
     }
 }

@@ -17,7 +17,6 @@ mod unclaimed;
 mod words;
 
 pub use busy::OnBusy;
-pub use checkpoint::Saved;
 pub(crate) use counters::CallCounters;
 pub use counters::CallCounts;
 pub use enter::{Entered, Webhook};

@@ -11,7 +11,8 @@ use crate::calls::held;
 use crate::engine::{Engine, optional_bytes, text_item};
 use crate::record_policy::{LeftOut, kept_metadata};
 use crate::requests::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn};
-use crate::secrets::{Masked, Recorded};
+use crate::secrets::Masked;
+use crate::written::Written;
 
 impl Engine {
     /// Ends a turn with an answer.
@@ -24,7 +25,7 @@ impl Engine {
         session_id: SessionId,
         turn_id: TurnId,
         mut request: FinalizeTurn,
-    ) -> Result<Recorded<Turn>, Failure> {
+    ) -> Result<Written<Turn>, Failure> {
         self.settings
             .limits
             .metadata(request.metadata.as_ref(), "metadata")?;
@@ -73,7 +74,7 @@ impl Engine {
         session_id: SessionId,
         turn_id: TurnId,
         request: FailTurn,
-    ) -> Result<Recorded<Turn>, Failure> {
+    ) -> Result<Written<Turn>, Failure> {
         self.settings
             .limits
             .text(request.error.message.as_ref(), "error.message")?;
@@ -115,7 +116,7 @@ impl Engine {
         session_id: SessionId,
         turn_id: TurnId,
         request: CancelTurn,
-    ) -> Result<Recorded<Turn>, Failure> {
+    ) -> Result<Written<Turn>, Failure> {
         self.settings
             .limits
             .text(request.partial_text.as_ref(), "partial_text")?;
@@ -145,13 +146,12 @@ impl Engine {
         scope: &Scope,
         close: Close,
         masked: &Masked,
-    ) -> Result<Recorded<Turn>, Failure> {
+    ) -> Result<Written<Turn>, Failure> {
         let turn = self
-            .write_turn(scope, Write::Close(Box::new(close)))
+            .write_turn(scope, Write::Close(Box::new(close)), masked)
             .await?;
         self.secrets().forget(turn.turn_id, self.clock.now());
-        let replayed = turn.replayed;
-        Ok(self.recorded(turn, masked, replayed))
+        Ok(turn)
     }
 }
 

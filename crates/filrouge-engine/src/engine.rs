@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use filrouge_store::command::{Command, ConcurrentTurns, Outcome, Scope, Write};
-use filrouge_store::{Entropy, Ledger};
+use filrouge_store::{Durability, Entropy, Ledger, Stored};
 use filrouge_types::{
     Channel, Clock, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, Turn, Variant,
 };
@@ -15,10 +15,12 @@ use crate::claim::Claim;
 use crate::indexing::Indexing;
 use crate::metadata::MetadataPolicy;
 use crate::record_policy::{Omissions, RecordPolicies};
-use crate::secrets::{Counters, CredentialPolicy, Registry};
-use crate::spool::note_spooled;
+use crate::scopes::TwoScopes;
+use crate::secrets::{Counters, CredentialPolicy, Masked, Registry};
+use crate::spool::Spooling;
 use crate::trace::Trace;
 use crate::validate::Limits;
+use crate::written::Written;
 
 /// How the engine behaves.
 #[derive(Debug, Clone)]
@@ -80,6 +82,8 @@ pub struct Engine {
     pub(crate) runtime_context_dropped: AtomicU64,
     pub(crate) counts: CallCounters,
     pub(crate) index: Option<Indexing>,
+    pub(crate) tiers: Option<Arc<TwoScopes>>,
+    pub(crate) spool: Option<Arc<Spooling>>,
     links_refused: AtomicU64,
 }
 
@@ -123,6 +127,8 @@ impl Engine {
             runtime_context_dropped: AtomicU64::new(0),
             counts: CallCounters::default(),
             index: None,
+            tiers: None,
+            spool: None,
             links_refused: AtomicU64::new(0),
         }
     }
@@ -157,14 +163,14 @@ impl Engine {
         self.links_refused.load(Ordering::Relaxed)
     }
 
-    pub(crate) async fn write(&self, scope: &Scope, write: Write) -> Result<Outcome, Failure> {
+    pub(crate) async fn write(&self, scope: &Scope, write: Write) -> Result<Stored, Failure> {
         match &self.index {
             Some(indexing) => self.write_and_forget(indexing, scope, write).await,
             None => self.put(scope, write).await,
         }
     }
 
-    pub(crate) async fn put(&self, scope: &Scope, write: Write) -> Result<Outcome, Failure> {
+    pub(crate) async fn put(&self, scope: &Scope, write: Write) -> Result<Stored, Failure> {
         let trace = Trace::begin(scope, &write);
         let claim = Claim::of(scope, &write);
         let journaled = Journaled::of(scope, &write);
@@ -178,26 +184,34 @@ impl Engine {
         if let Err(failure) = &written {
             self.counts.refused(failure.code);
         }
-        let outcome = match written? {
+        let stored = written?;
+        if stored.durability == Durability::Spooled {
             // Its lines follow once it is durable in the ledger.
-            Outcome::Spooled(outcome) => {
-                note_spooled();
-                return Ok(*outcome);
-            }
-            outcome => outcome,
-        };
+            return Ok(stored);
+        }
         if let Some(trace) = trace {
-            trace.done(&outcome);
+            trace.done(&stored.outcome);
         }
         if let Some(journaled) = journaled {
-            journaled.done(&outcome);
+            journaled.done(&stored.outcome);
         }
-        Ok(outcome)
+        Ok(stored)
     }
 
-    pub(crate) async fn write_turn(&self, scope: &Scope, write: Write) -> Result<Turn, Failure> {
-        match self.write(scope, write).await? {
-            Outcome::Turn(turn, _) => Ok(*turn),
+    /// A write that answers with a turn; what was `masked` in it counts unless it is a replay.
+    pub(crate) async fn write_turn(
+        &self,
+        scope: &Scope,
+        write: Write,
+        masked: &Masked,
+    ) -> Result<Written<Turn>, Failure> {
+        let stored = self.write(scope, write).await?;
+        match stored.outcome {
+            Outcome::Turn(turn, _) => {
+                let replayed = turn.replayed;
+                let written = Written::new(*turn, replayed, stored.durability);
+                Ok(self.counted(written, masked))
+            }
             _ => Err(unexpected()),
         }
     }

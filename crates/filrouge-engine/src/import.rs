@@ -9,7 +9,7 @@ use filrouge_types::{
 };
 
 use crate::engine::Engine;
-use crate::secrets::Recorded;
+use crate::written::Written;
 
 /// Items read at once.
 const PAGE: usize = 500;
@@ -49,7 +49,7 @@ impl Engine {
         scope: &Scope,
         session: &SessionId,
         turn: ImportedTurn,
-    ) -> Result<Recorded<RecordedTurn>, Failure> {
+    ) -> Result<Written<RecordedTurn>, Failure> {
         if turn.items.is_empty() || turn.status == TurnStatus::Open {
             return Err(Failure::new(
                 ErrorCode::Invalid,
@@ -60,10 +60,10 @@ impl Engine {
         let first = self
             .record_version(scope, session, &turn, mark, None)
             .await?;
-        let outcome = |value, masked| Ok(Recorded { value, masked });
         if !first.replayed {
-            return outcome(RecordedTurn::Added, first.masked);
+            return Ok(first.map(|_| RecordedTurn::Added));
         }
+        let known = Written::new(RecordedTurn::Known, true, first.durability);
         let prefix = format!("{}~", turn.request_id);
         let mut unchanged = !first.differs;
         let mut versions = vec![first.into_value()];
@@ -77,7 +77,7 @@ impl Engine {
         }
         // What was redacted is never brought in again, whatever becomes of the source.
         if unchanged || self.redacted(scope, session, &versions).await? {
-            return outcome(RecordedTurn::Known, 0);
+            return Ok(known);
         }
         let version = versions.len() as u64 + 1;
         let changed = versioned(turn, &version_suffix(mark, version))?;
@@ -85,11 +85,9 @@ impl Engine {
             .record_version(scope, session, &changed, mark, versions.last())
             .await;
         match replaced {
-            Ok(new) => outcome(RecordedTurn::Replaced, new.masked),
+            Ok(new) => Ok(new.map(|_| RecordedTurn::Replaced)),
             // It was redacted in between.
-            Err(failure) if failure.code == ErrorCode::TurnRedacted => {
-                outcome(RecordedTurn::Known, 0)
-            }
+            Err(failure) if failure.code == ErrorCode::TurnRedacted => Ok(known),
             Err(failure) => Err(failure),
         }
     }
@@ -128,7 +126,7 @@ impl Engine {
         turn: &ImportedTurn,
         mark: [u8; 16],
         replaces: Option<&Turn>,
-    ) -> Result<Recorded<Turn>, Failure> {
+    ) -> Result<Written<Turn>, Failure> {
         let event = StartEvent {
             request_id: turn.request_id.clone(),
             identity_id: None,
@@ -153,11 +151,8 @@ impl Engine {
         let items = self.hashed_items(&scope.tenant, turn.items.clone());
         let (items, masked) = self.sift(self.sieve(None), |sieve| sieve.items(items))?;
         let start = self.seal_start(session, event, items, turn.status, Some(last), false)?;
-        let recorded = self
-            .write_turn(scope, Write::Start(Box::new(start)))
-            .await?;
-        let replayed = recorded.replayed;
-        Ok(self.recorded(recorded, &masked, replayed))
+        self.write_turn(scope, Write::Start(Box::new(start)), &masked)
+            .await
     }
 }
 

@@ -95,7 +95,7 @@ impl Engine {
         indexing: &Indexing,
         scope: &Scope,
         write: Write,
-    ) -> Result<filrouge_store::Outcome, Failure> {
+    ) -> Result<filrouge_store::Stored, Failure> {
         let Some(session) = taken_away(&write).cloned() else {
             return self.put(scope, write).await;
         };

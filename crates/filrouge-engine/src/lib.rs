@@ -40,14 +40,16 @@ mod sessions;
 mod start;
 mod stats;
 mod sweep;
+mod tiers;
 mod touched;
 mod trace;
 mod validate;
+mod written;
 
 pub use append::Appended;
 pub use calls::{
     AcquireLease, CallCounts, CallSettings, CheckpointPolicy, Entered, Fallback, Journal, OnBusy,
-    RenewLease, ResumeSession, Resumed, SaveCheckpoint, Saved, Webhook,
+    RenewLease, ResumeSession, Resumed, SaveCheckpoint, Webhook,
 };
 pub use conversation::Conversation;
 pub use engine::{Engine, Settings};
@@ -61,10 +63,11 @@ pub use requests::{
     LinkSession, PatchSession, RecordEvent, RedactTurn, ReplaceTurn, StartTurn,
 };
 pub use secrets::{
-    CredentialPolicy, MaskStream, Masked, Recorded, SecretStream, TurnSecrets, UnknownPolicy,
-    credentials, mask_json, mask_text,
+    CredentialPolicy, MaskStream, Masked, SecretStream, TurnSecrets, UnknownPolicy, credentials,
+    mask_json, mask_text,
 };
 pub use sessions::{ErasureReceipt, StoreReceipt};
 pub use stats::{SessionStatistics, Statistics, Tokens, TurnsByStatus, usage_tokens};
 pub use touched::{Extent, Standing, Touched, Touches};
 pub use validate::Limits;
+pub use written::Written;

@@ -67,13 +67,14 @@ impl Live {
     /// `session_not_found`, `session_erased`, and the ledger's.
     pub async fn follow(
         &self,
-        ledger: &dyn Ledger,
+        engine: &Engine,
         scope: &Scope,
         session: &SessionId,
     ) -> Result<Follower, Failure> {
-        let looking = ledger.in_hot(scope, session).await?;
+        let looking = engine.in_hot(scope, session).await?;
         let (viewer, id) = (scope.clone(), session.clone());
-        let pk = ledger
+        let pk = engine
+            .ledger()
             .ask_in(scope, session, move |sight| Ok(sight.get(&viewer, &id)?.pk))
             .await?;
         if looking {
@@ -204,7 +205,7 @@ impl Engine {
         until: Instant,
         wanted: impl Fn(TurnStatus) -> bool,
     ) -> Result<Turn, Failure> {
-        let mut follower = match live.follow(self.ledger(), scope, session).await {
+        let mut follower = match live.follow(self, scope, session).await {
             // Of a turn that is not kept any more more is told than of its session.
             Err(failure) if failure.code == ErrorCode::SessionNotFound => {
                 return self.ledger().turn(scope, session, id).await;

@@ -133,7 +133,7 @@ impl Engine {
     /// What is kept of a write to this session: all, while it is in the hot store alone.
     pub(crate) async fn keep(&self, scope: &Scope, session: &SessionId) -> Result<Keep, Failure> {
         let keep = self.settings.keep(&scope.tenant);
-        if keep == Keep::default() || self.ledger.is_ephemeral(scope, session).await? {
+        if keep == Keep::default() || self.is_ephemeral(scope, session).await? {
             return Ok(Keep::default());
         }
         Ok(keep)

@@ -6,6 +6,7 @@ use filrouge_types::{ErrorCode, Failure, SessionId, Turn, TurnId};
 
 use crate::engine::{Engine, unexpected};
 use crate::requests::RedactTurn;
+use crate::written::Written;
 
 impl Engine {
     /// Erases the contents of a turn that has ended, with all it replaced and all that replaces it. Doing it again
@@ -20,10 +21,13 @@ impl Engine {
         session: SessionId,
         turn: TurnId,
         request: RedactTurn,
-    ) -> Result<Turn, Failure> {
+    ) -> Result<Written<Turn>, Failure> {
         let target = Target::Turn(turn);
         let redacted = self.redact(scope, session, target, &request.reason).await?;
-        redacted.turn.map(|turn| *turn).ok_or_else(unexpected)
+        let durability = redacted.durability;
+        let turn = redacted.into_value().turn.ok_or_else(unexpected)?;
+        let replayed = turn.replayed;
+        Ok(Written::new(*turn, replayed, durability))
     }
 
     /// Erases the contents of items, also of a turn that is open.
@@ -36,7 +40,7 @@ impl Engine {
         session: SessionId,
         seqs: Seqs,
         reason: &str,
-    ) -> Result<Redacted, Failure> {
+    ) -> Result<Written<Redacted>, Failure> {
         self.redact(scope, session, Target::Items(seqs), reason)
             .await
     }
@@ -51,7 +55,7 @@ impl Engine {
         session_id: SessionId,
         target: Target,
         reason: &str,
-    ) -> Result<Redacted, Failure> {
+    ) -> Result<Written<Redacted>, Failure> {
         if reason.trim().is_empty() {
             return Err(Failure::new(
                 ErrorCode::Invalid,
@@ -71,7 +75,8 @@ impl Engine {
             session_id,
         };
         let session_id = redact.session_id.clone();
-        match self.write(scope, Write::Redact(redact)).await? {
+        let stored = self.write(scope, Write::Redact(redact)).await?;
+        match stored.outcome {
             Outcome::Redacted(redacted) => {
                 tracing::info!(
                     %session_id,
@@ -80,7 +85,8 @@ impl Engine {
                     replayed = redacted.replayed,
                     "[SESSIONS][REDACT]"
                 );
-                Ok(redacted)
+                let replayed = redacted.replayed;
+                Ok(Written::new(redacted, replayed, stored.durability))
             }
             _ => Err(unexpected()),
         }

@@ -19,9 +19,8 @@ use std::time::Duration;
 
 use filrouge_store::command::{Command, Outcome, Scope, Write};
 use filrouge_store::hot::{AsOf, Edition, EphemeralSessions, HotKey, HotStore};
-use filrouge_store::ledger::ScopeCounts;
 use filrouge_store::read::session_conflict;
-use filrouge_store::{Entropy, Keyring, Ledger};
+use filrouge_store::{Durability, Entropy, Keyring, Ledger, Stored};
 use filrouge_types::{Clock, ErrorCode, Failure, IdentityId, SessionId, TenantId};
 use tokio::sync::RwLock;
 use tracing::Instrument;
@@ -41,8 +40,11 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod verified;
+mod view;
 
 pub use options::{DurablePolicy, ScopeOptions};
+pub(crate) use view::session_ephemeral;
+pub use view::{HotReceipt, HotState, HotView, RecentTurns, ScopeCounts};
 
 use copies::{Begun, Copies, Removal};
 use gate::LedgerGate;
@@ -149,7 +151,7 @@ impl TwoScopes {
     }
 
     /// A write where its session is.
-    async fn written(&self, command: Command) -> Result<Outcome, Failure> {
+    async fn written(&self, command: Command) -> Result<Stored, Failure> {
         match self.place_of_write(&command).await? {
             Place::Ledger => self.write_durable(command).await,
             Place::Hot => self.write_ephemeral(command).await,
@@ -158,7 +160,7 @@ impl TwoScopes {
 
     /// A write that takes something away from both stores: it goes on to its end when whoever asked for it has hung up,
     /// for half of it would leave what has to be gone.
-    async fn written_to_the_end(&self, command: Command) -> Result<Outcome, Failure> {
+    async fn written_to_the_end(&self, command: Command) -> Result<Stored, Failure> {
         let ended = |what: String| Failure::new(ErrorCode::Internal, what);
         let Some(scopes) = self.this.upgrade() else {
             return Err(ended("the stores are being closed".to_owned()));
@@ -173,7 +175,7 @@ impl TwoScopes {
     }
 
     /// A write to the ledger, and what it means to the session's copy.
-    async fn put(&self, command: Command) -> Result<Outcome, Failure> {
+    async fn put(&self, command: Command) -> Result<Stored, Failure> {
         let Some(session) = command.write.session_id() else {
             return self.ledger.write(command).await;
         };
@@ -181,10 +183,10 @@ impl TwoScopes {
         let scope = command.scope.clone();
         let begun = (kind == Kind::Clears).then(|| self.copies.begin(key));
         let written = self.ledger.write(command).await;
-        let outcome = match (written, begun) {
-            (Ok(outcome), Some(begun)) => {
-                self.cleared(key, &scope, &outcome, begun).await;
-                return Ok(outcome);
+        let stored = match (written, begun) {
+            (Ok(stored), Some(begun)) => {
+                self.cleared(key, &scope, &stored.outcome, begun).await;
+                return Ok(stored);
             }
             (Err(failure), Some(begun)) => {
                 if failure.code.retry() {
@@ -197,9 +199,9 @@ impl TwoScopes {
             }
             (written, None) => written?,
         };
-        self.saw_put(key, &scope, &outcome);
-        self.tell(key, kind, &outcome);
-        Ok(outcome)
+        self.saw_put(key, &scope, &stored.outcome);
+        self.tell(key, kind, &stored.outcome);
+        Ok(stored)
     }
 
     /// Has the copy go with what a write has taken away.
@@ -249,9 +251,9 @@ impl TwoScopes {
     }
 
     /// A write to a durable session; of the first one of an identity in this process, what the hot store may have left.
-    async fn write_durable(&self, command: Command) -> Result<Outcome, Failure> {
+    async fn write_durable(&self, command: Command) -> Result<Stored, Failure> {
         let searched = self.unsearched(&command);
-        let outcome = self.put(command).await?;
+        let stored = self.put(command).await?;
         if let Some((scope, session, identity)) = searched {
             let key = self.key(&scope, &session);
             if !self.known.get(&key).is_some_and(|known| known.searched) {
@@ -260,7 +262,7 @@ impl TwoScopes {
                 self.search(&scope, &session, &identity).await;
             }
         }
-        Ok(outcome)
+        Ok(stored)
     }
 
     fn unsearched(&self, command: &Command) -> Option<(Scope, SessionId, IdentityId)> {
@@ -273,12 +275,16 @@ impl TwoScopes {
     }
 
     /// A write to an ephemeral session.
-    async fn write_ephemeral(&self, command: Command) -> Result<Outcome, Failure> {
+    async fn write_ephemeral(&self, command: Command) -> Result<Stored, Failure> {
         let written = self.ephemeral.write(&command).await;
         let (outcome, edition) = self.tally.noted(written)?;
+        let stored = Stored {
+            outcome,
+            durability: Durability::Ephemeral,
+        };
         let tenant = &command.scope.tenant;
         let Some(session) = command.write.session_id() else {
-            return Ok(outcome);
+            return Ok(stored);
         };
         if matches!(command.write, Write::Redact(_) | Write::Erase(_)) {
             self.gate.raise(tenant, session, edition).await?;
@@ -295,7 +301,7 @@ impl TwoScopes {
             }
             self.alone.put(key, edition.incarnation);
         }
-        Ok(outcome)
+        Ok(stored)
     }
 
     /// Ends an ephemeral session that nobody would see, unless somebody else has written to it since: they look as well.

@@ -23,7 +23,6 @@ mod turn;
 
 pub use json::mask_json;
 pub use mask::{CredentialPolicy, Masked, UnknownPolicy, credentials, mask_text};
-pub use requests::Recorded;
 pub use stream::MaskStream;
 pub use turn::{SecretStream, TurnSecrets};
 

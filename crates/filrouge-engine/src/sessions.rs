@@ -4,7 +4,6 @@ use filrouge_store::command::{
     CloseSession, Erase, Erased, Link, NewEvent, NewSession, Outcome, Patch, Scope, SessionFilter,
     SessionPatch, Viewer, Write,
 };
-use filrouge_store::ledger::HotReceipt;
 use filrouge_types::{
     ErrorCode, EventKey, Failure, IdentityId, OWN_EVENTS, RawJson, Session, SessionEvent,
     SessionId, Timestamp, TurnId,
@@ -15,6 +14,8 @@ use serde::Serialize;
 use crate::calls::held;
 use crate::engine::{Engine, unexpected};
 use crate::requests::{CloseSession as CloseRequest, CreateSession, PatchSession, RecordEvent};
+use crate::scopes::HotReceipt;
+use crate::written::Written;
 
 /// Sessions erased by one look at a list.
 const ERASED_AT_ONCE: usize = 100;
@@ -68,7 +69,7 @@ impl ErasureReceipt {
 }
 
 impl Engine {
-    /// Makes a session; one that is the caller's already is given back (`false`).
+    /// Makes a session; one that is the caller's already is given back as a replay.
     ///
     /// # Errors
     /// `session_conflict` when the id is somebody else's, `invalid`, and the ledger's.
@@ -76,7 +77,7 @@ impl Engine {
         &self,
         scope: &Scope,
         request: CreateSession,
-    ) -> Result<(Session, bool), Failure> {
+    ) -> Result<Written<Session>, Failure> {
         self.settings
             .limits
             .metadata(request.metadata.as_ref(), "metadata")?;
@@ -100,10 +101,11 @@ impl Engine {
                 .hashed(&scope.tenant, request.metadata)
                 .unwrap_or_else(|| RawJson::from_checked("{}")),
         };
-        match self.write(scope, Write::CreateSession(new)).await? {
+        let stored = self.write(scope, Write::CreateSession(new)).await?;
+        match stored.outcome {
             Outcome::Session {
                 session, created, ..
-            } => Ok((*session, created)),
+            } => Ok(Written::new(*session, !created, stored.durability)),
             _ => Err(unexpected()),
         }
     }
@@ -128,7 +130,7 @@ impl Engine {
         session_id: SessionId,
         request: PatchSession,
         versions: Option<Vec<[u8; 16]>>,
-    ) -> Result<Session, Failure> {
+    ) -> Result<Written<Session>, Failure> {
         let limits = &self.settings.limits;
         let text = |field: &Option<Option<Box<str>>>| field.clone().flatten();
         let scope = &held(scope, request.fence, request.release)?;
@@ -162,7 +164,7 @@ impl Engine {
         scope: &Scope,
         session_id: SessionId,
         request: CloseRequest,
-    ) -> Result<Session, Failure> {
+    ) -> Result<Written<Session>, Failure> {
         let reason = request.reason;
         self.settings.limits.label(reason.as_deref(), "reason")?;
         let scope = &held(scope, request.fence, request.release)?;
@@ -179,7 +181,7 @@ impl Engine {
         scope: &Scope,
         session_id: SessionId,
         identity_id: IdentityId,
-    ) -> Result<Session, Failure> {
+    ) -> Result<Written<Session>, Failure> {
         let link = Link {
             session_id,
             identity_id,
@@ -196,16 +198,18 @@ impl Engine {
         &self,
         scope: &Scope,
         session_id: SessionId,
-    ) -> Result<ErasureReceipt, Failure> {
+    ) -> Result<Written<ErasureReceipt>, Failure> {
         let erase = Erase {
             session_id: session_id.clone(),
         };
-        match self.write(scope, Write::Erase(erase)).await? {
+        let stored = self.write(scope, Write::Erase(erase)).await?;
+        match stored.outcome {
             Outcome::Erased(erased) => {
                 let (items, turns) = (erased.items, erased.turns);
                 tracing::info!(%session_id, items, turns, "[SESSIONS][ERASE]");
-                let hot = self.ledger.hot_receipt(scope, &session_id);
-                Ok(ErasureReceipt::new(session_id, erased, hot))
+                let hot = self.tiers().map(|tiers| tiers.receipt(scope, &session_id));
+                let receipt = ErasureReceipt::new(session_id, erased, hot);
+                Ok(Written::new(receipt, false, stored.durability))
             }
             _ => Err(unexpected()),
         }
@@ -249,7 +253,7 @@ impl Engine {
         }
     }
 
-    /// Records an event of a session, once for each key; the event as it stands, and whether it is new.
+    /// Records an event of a session, once for each key.
     ///
     /// # Errors
     /// `idempotency_mismatch`, `session_not_found`, `invalid`, also for a key that filrouge's own events have,
@@ -259,7 +263,7 @@ impl Engine {
         scope: &Scope,
         session_id: SessionId,
         request: RecordEvent,
-    ) -> Result<(SessionEvent, bool), Failure> {
+    ) -> Result<Written<SessionEvent>, Failure> {
         if request.key.is_own() {
             let what = format!("keys that begin with {OWN_EVENTS:?} are filrouge's own");
             return Err(Failure::new(ErrorCode::Invalid, what).with_hint("give it another key"));
@@ -294,7 +298,7 @@ impl Engine {
         scope: &Scope,
         session_id: SessionId,
         request: RecordEvent,
-    ) -> Result<(SessionEvent, bool), Failure> {
+    ) -> Result<Written<SessionEvent>, Failure> {
         let own = request.key.is_own();
         let scope = &match own {
             true => scope.clone().with_hold(None),
@@ -313,18 +317,27 @@ impl Engine {
             at: request.at,
             detail: self.hashed(&scope.tenant, request.detail),
         };
-        match self
+        let stored = self
             .write(scope, Write::RecordEvent(Box::new(event)))
-            .await?
-        {
-            Outcome::Event { event, created } => Ok((*event, created)),
+            .await?;
+        match stored.outcome {
+            Outcome::Event { event, created } => {
+                Ok(Written::new(*event, !created, stored.durability))
+            }
             _ => Err(unexpected()),
         }
     }
 
-    async fn write_session(&self, scope: &Scope, write: Write) -> Result<Session, Failure> {
-        match self.write(scope, write).await? {
-            Outcome::Session { session, .. } => Ok(*session),
+    async fn write_session(
+        &self,
+        scope: &Scope,
+        write: Write,
+    ) -> Result<Written<Session>, Failure> {
+        let stored = self.write(scope, write).await?;
+        match stored.outcome {
+            Outcome::Session { session, .. } => {
+                Ok(Written::new(*session, false, stored.durability))
+            }
             _ => Err(unexpected()),
         }
     }

@@ -16,8 +16,9 @@ use filrouge_types::{
 pub use utterance::{TurnEnd, Unfinished, Utterance, UtteranceHead, mark_of};
 
 use crate::engine::{Engine, unexpected};
-use crate::secrets::{Masked, Recorded};
+use crate::secrets::Masked;
 use crate::validate::Author;
+use crate::written::Written;
 
 /// A turn that begins with items of the caller's own.
 #[derive(Debug, Clone)]
@@ -47,7 +48,7 @@ impl Engine {
         scope: &Scope,
         session: SessionId,
         request: OpenTurn,
-    ) -> Result<Recorded<Turn>, Failure> {
+    ) -> Result<Written<Turn>, Failure> {
         if request.items.is_empty() {
             return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
         }
@@ -68,11 +69,8 @@ impl Engine {
         };
         let session = NewSession::bare(session);
         let start = self.seal_start(session, event, items, TurnStatus::Open, None, false)?;
-        let turn = self
-            .write_turn(scope, Write::Start(Box::new(start)))
-            .await?;
-        let replayed = turn.replayed;
-        Ok(self.recorded(turn, &masked, replayed))
+        self.write_turn(scope, Write::Start(Box::new(start)), &masked)
+            .await
     }
 
     /// Ends a turn as interrupted that was left open by who held the session before the caller, who holds it now; what
@@ -92,7 +90,11 @@ impl Engine {
             before: SINCE_EVER,
             stream: None,
         };
-        match self.write(scope, Write::Interrupt(interrupt)).await? {
+        match self
+            .write(scope, Write::Interrupt(interrupt))
+            .await?
+            .outcome
+        {
             Outcome::Interrupted(put) => Ok(put.is_some()),
             _ => Err(unexpected()),
         }

@@ -8,7 +8,6 @@
 //!
 //! A session of which writes wait goes on here until they are drained. What the ledger refuses then is kept as a dead letter.
 
-use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,9 +32,11 @@ mod settle;
 mod state;
 #[cfg(test)]
 mod tests;
+mod view;
 mod write;
 
 pub use letters::{Letters, Line, LineState};
+pub use view::{SpoolCounts, SpoolView, Waiting};
 
 use files::Files;
 use probe::Probe;
@@ -174,24 +175,4 @@ fn unusable(options: &SpoolOptions, e: &std::io::Error) -> Failure {
     let what = format!("the spool {}: {e}", options.directory.display());
     Failure::new(ErrorCode::StoreUnavailable, what)
         .with_hint("check that the folder may be written, or name another one in `spool.dir`")
-}
-
-tokio::task_local! {
-    static SPOOLED: Cell<bool>;
-}
-
-/// Runs `request`, in which [`was_spooled`] tells whether a write of it waits in the spool.
-pub async fn noting<F: Future>(request: F) -> F::Output {
-    SPOOLED.scope(Cell::new(false), request).await
-}
-
-/// Whether a write of the request that this runs in, as [`noting`] began it, waits in the spool.
-#[must_use]
-pub fn was_spooled() -> bool {
-    SPOOLED.try_with(Cell::get).unwrap_or(false)
-}
-
-pub(crate) fn note_spooled() {
-    // Whoever does not ask runs in no such request.
-    let _ = SPOOLED.try_with(|spooled| spooled.set(true));
 }

@@ -18,8 +18,9 @@ use crate::close::finalize_fingerprint;
 use crate::engine::{Engine, optional_bytes, text_item, unexpected};
 use crate::record_policy::{LeftOut, kept_items, kept_metadata};
 use crate::requests::{FinalizeTurn, ReplaceTurn, StartTurn};
-use crate::secrets::{Masked, Recorded, TurnSecrets};
+use crate::secrets::{Masked, TurnSecrets};
 use crate::validate::Author;
+use crate::written::Written;
 
 /// Where a start comes from.
 #[derive(Default)]
@@ -59,7 +60,7 @@ impl Engine {
         scope: &Scope,
         session: SessionId,
         request: StartTurn,
-    ) -> Result<Recorded<Turn>, Failure> {
+    ) -> Result<Written<Turn>, Failure> {
         let (turn, _) = self.start_or_find(scope, session, request).await?;
         Ok(turn)
     }
@@ -71,7 +72,7 @@ impl Engine {
         scope: &Scope,
         session: SessionId,
         request: StartTurn,
-    ) -> Result<(Recorded<Turn>, bool), Failure> {
+    ) -> Result<(Written<Turn>, bool), Failure> {
         let scope = &held(scope, request.fence, request.release)?;
         let keep = self.keep(scope, &session).await?;
         let origin = Origin {
@@ -89,7 +90,7 @@ impl Engine {
         session: SessionId,
         request: StartTurn,
         told: Told,
-    ) -> Result<Recorded<Turn>, Failure> {
+    ) -> Result<Written<Turn>, Failure> {
         let origin = Origin {
             replaces: None,
             keep: self.keep(scope, &session).await?,
@@ -104,9 +105,10 @@ impl Engine {
         &self,
         scope: &Scope,
         started: Started,
-    ) -> Result<(Recorded<Turn>, bool), Failure> {
+    ) -> Result<(Written<Turn>, bool), Failure> {
         let write = Write::Start(Box::new(started.start));
-        let (turn, put) = match self.write(scope, write).await? {
+        let stored = self.write(scope, write).await?;
+        let (turn, put) = match stored.outcome {
             Outcome::Turn(turn, put) => (*turn, put),
             _ => return Err(unexpected()),
         };
@@ -120,7 +122,8 @@ impl Engine {
         }
         let replayed = turn.replayed;
         self.left_out(&started.left, replayed);
-        let turn = self.recorded(turn, &started.masked, replayed);
+        let written = Written::new(turn, replayed, stored.durability);
+        let turn = self.counted(written, &started.masked);
         Ok((turn, put.is_some()))
     }
 
@@ -134,7 +137,7 @@ impl Engine {
         session: SessionId,
         old: TurnId,
         request: ReplaceTurn,
-    ) -> Result<Recorded<Turn>, Failure> {
+    ) -> Result<Written<Turn>, Failure> {
         if request.answer_neutral.is_none() {
             return Err(Failure::new(
                 ErrorCode::AnswerMissing,

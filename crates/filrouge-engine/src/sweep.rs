@@ -105,7 +105,7 @@ impl Engine {
             let scope = Scope::new(tenant, Viewer::Operator);
             let write = Write::Interrupt(interrupt);
             let turn_id = draft.turn_id;
-            match self.write(&scope, write).await {
+            match self.write(&scope, write).await.map(|s| s.outcome) {
                 Ok(Outcome::Interrupted(put)) => {
                     let done = put.is_some();
                     tracing::info!(%session_id, %turn_id, stream = %draft.stream, gone, done, "a stream that nobody records was ended");
@@ -136,7 +136,11 @@ impl Engine {
             before,
             stream: None,
         };
-        match self.write(&scope, Write::Interrupt(interrupt)).await? {
+        match self
+            .write(&scope, Write::Interrupt(interrupt))
+            .await?
+            .outcome
+        {
             Outcome::Interrupted(put) => Ok(put.is_some()),
             _ => Err(unexpected()),
         }

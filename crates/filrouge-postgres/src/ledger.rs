@@ -8,9 +8,9 @@ use filrouge_store::ledger::Inspect;
 use filrouge_store::random_id;
 use filrouge_store::verify::Suspects;
 use filrouge_store::{
-    Command, Durability, Health, Keyring, Ledger, Load, Outcome, Position, Scope,
+    About, Backend, Command, Durability, Health, Keyring, Ledger, Load, Position, Stored,
 };
-use filrouge_types::{Clock, ErrorCode, Failure, SessionId};
+use filrouge_types::{Clock, ErrorCode, Failure};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::DatabaseClock;
@@ -263,7 +263,7 @@ fn closed() -> Failure {
 
 #[async_trait]
 impl Ledger for PostgresLedger {
-    async fn write(&self, command: Command) -> Result<Outcome, Failure> {
+    async fn write(&self, command: Command) -> Result<Stored, Failure> {
         let (reply, answer) = oneshot::channel();
         let sender = self.sender().ok_or_else(closed)?;
         sender
@@ -271,40 +271,33 @@ impl Ledger for PostgresLedger {
             .await
             .map_err(|_| closed())?;
         drop(sender);
-        answer.await.map_err(|_| {
+        let outcome = answer.await.map_err(|_| {
             unavailable("the writer stopped before it answered")
                 .with_hint("retry with the same key: what was written is found again")
-        })?
+        })??;
+        Ok(Stored {
+            outcome,
+            durability: self.durability,
+        })
     }
 
-    async fn inspect(&self, question: Inspect) -> Result<(), Failure> {
-        self.readers.inspect(None, question).await
+    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
+        match about {
+            About::Store => self.readers.inspect(None, question).await,
+            About::Apart => self.apart.inspect(None, question).await,
+            About::Session(scope, session) => {
+                let about = Asked::by(&scope.tenant, session, Some(scope));
+                self.readers.inspect(Some(about), question).await
+            }
+        }
     }
 
-    async fn inspect_apart(&self, question: Inspect) -> Result<(), Failure> {
-        self.apart.inspect(None, question).await
-    }
-
-    async fn inspect_in(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        question: Inspect,
-    ) -> Result<(), Failure> {
-        let about = Asked::by(&scope.tenant, session, Some(scope));
-        self.readers.inspect(Some(about), question).await
-    }
-
-    fn durability(&self) -> Durability {
-        self.durability
-    }
-
-    fn kind(&self) -> &'static str {
-        "pg"
-    }
-
-    fn version(&self) -> Option<String> {
-        Some(self.version.clone())
+    fn backend(&self) -> Backend {
+        Backend {
+            kind: "pg",
+            version: Some(self.version.clone()),
+            durability: self.durability,
+        }
     }
 
     fn commits(&self) -> watch::Receiver<u64> {
@@ -321,6 +314,11 @@ impl Ledger for PostgresLedger {
 
     fn writer(&self) -> String {
         self.name.clone()
+    }
+
+    /// What other machines run is not known here.
+    fn is_gone(&self, _: &str) -> bool {
+        false
     }
 
     fn store_id(&self) -> &str {

@@ -2,13 +2,12 @@
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
-use filrouge_engine::spool::was_spooled;
-use filrouge_store::{Durability, Scope};
-use filrouge_types::{ErrorCode, SessionId};
+use filrouge_engine::Written;
+use filrouge_store::Durability;
+use filrouge_types::ErrorCode;
 use serde::Serialize;
 
 use crate::problem::Problem;
-use crate::serve::App;
 
 pub(crate) const DURABILITY: HeaderName = HeaderName::from_static("filrouge-durability");
 /// How many credentials were masked in what was written (DESIGN §8).
@@ -49,27 +48,23 @@ pub(crate) fn json_text(status: StatusCode, text: Vec<u8>) -> Response<Body> {
     response
 }
 
-/// The answer of a write to a session, with what it has survived: 201 when it changed something, 200 when it repeats an
-/// answer, 202 when it waits in the spool.
-pub(crate) async fn written<T: Serialize>(
-    app: &App,
-    scope: &Scope,
-    session: &SessionId,
+/// The answer of a write: where it went (P1), and how many credentials were masked in it, if there were any. 202 when it
+/// waits in the spool: nothing of it is in the ledger yet, and what the answer does not know is null.
+pub(crate) fn written<T: Serialize>(
     status: StatusCode,
-    value: &T,
+    written: &Written<T>,
 ) -> Result<Response<Body>, Problem> {
-    let (status, durability) = match was_spooled() {
-        // Nothing of it is in the ledger yet: what the answer does not know is null.
-        true => (StatusCode::ACCEPTED, Durability::Spooled),
-        false => {
-            let ledger = app.engine().ledger();
-            (status, ledger.durability_in(scope, session).await)
-        }
+    let status = match written.durability {
+        Durability::Spooled => StatusCode::ACCEPTED,
+        _ => status,
     };
-    let mut response = json(status, value)?;
-    response
-        .headers_mut()
-        .insert(DURABILITY, HeaderValue::from_static(durability.as_str()));
+    let mut response = json(status, &written.value)?;
+    let headers = response.headers_mut();
+    let durability = written.durability.as_str();
+    headers.insert(DURABILITY, HeaderValue::from_static(durability));
+    if written.masked > 0 {
+        headers.insert(MASKED, HeaderValue::from(written.masked));
+    }
     Ok(response)
 }
 
@@ -78,16 +73,6 @@ pub(crate) fn as_of(mut response: Response<Body>, seq: u64) -> Response<Body> {
     let headers = response.headers_mut();
     headers.insert(SOURCE, HeaderValue::from_static("hot"));
     headers.insert(AS_OF_SEQ, HeaderValue::from(seq));
-    response
-}
-
-/// The answer of a write in which credentials may have been masked: it tells how many, if there were any.
-pub(crate) fn masked(mut response: Response<Body>, count: u64) -> Response<Body> {
-    if count > 0 {
-        response
-            .headers_mut()
-            .insert(MASKED, HeaderValue::from(count));
-    }
     response
 }
 

@@ -6,12 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::Request;
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use filrouge_engine::Engine;
 use filrouge_engine::anchor::AnchorKeeper;
 use filrouge_engine::live::Live;
-use filrouge_engine::spool::noting;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -227,8 +225,7 @@ pub async fn serve(
 /// All routes, each request observed and bounded.
 fn observed(app: &App) -> Router {
     let layer = from_fn_with_state(app.clone(), observe::request);
-    let noting = from_fn(|request: Request, next: Next| noting(next.run(request)));
-    router(app.clone()).layer(noting).layer(layer)
+    router(app.clone()).layer(layer)
 }
 
 async fn forget(app: App) {

@@ -10,7 +10,9 @@ use filrouge_store::ledger::Inspect;
 use filrouge_store::read::Sight;
 use filrouge_store::record::Check;
 use filrouge_store::verify::Suspects;
-use filrouge_store::{Command, Health, Keyring, Ledger, Load, Outcome, Position};
+use filrouge_store::{
+    About, Backend, Command, Durability, Health, Keyring, Ledger, Load, Position, Stored,
+};
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -245,7 +247,7 @@ impl Shared {
 
 #[async_trait]
 impl Ledger for SqliteLedger {
-    async fn write(&self, command: Command) -> Result<Outcome, Failure> {
+    async fn write(&self, command: Command) -> Result<Stored, Failure> {
         let (reply, answer) = oneshot::channel();
         let sender = self.sender().ok_or_else(closed)?;
         sender
@@ -253,29 +255,33 @@ impl Ledger for SqliteLedger {
             .await
             .map_err(|_| closed())?;
         drop(sender);
-        answer.await.map_err(|_| {
+        let outcome = answer.await.map_err(|_| {
             Failure::new(
                 ErrorCode::StoreUnavailable,
                 "the writer stopped before it answered",
             )
             .with_hint("retry with the same key: what was written is found again")
-        })?
+        })??;
+        Ok(Stored {
+            outcome,
+            durability: Durability::Flushed,
+        })
     }
 
-    async fn inspect(&self, question: Inspect) -> Result<(), Failure> {
-        self.put(self.slots.clone(), question).await
+    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
+        let slots = match about {
+            About::Apart => &self.slot_apart,
+            About::Store | About::Session(..) => &self.slots,
+        };
+        self.put(slots.clone(), question).await
     }
 
-    async fn inspect_apart(&self, question: Inspect) -> Result<(), Failure> {
-        self.put(self.slot_apart.clone(), question).await
-    }
-
-    fn kind(&self) -> &'static str {
-        "sqlite"
-    }
-
-    fn version(&self) -> Option<String> {
-        Some(format!("SQLite {}", rusqlite::version()))
+    fn backend(&self) -> Backend {
+        Backend {
+            kind: "sqlite",
+            version: Some(format!("SQLite {}", rusqlite::version())),
+            durability: Durability::Flushed,
+        }
     }
 
     fn commits(&self) -> watch::Receiver<u64> {

@@ -30,5 +30,5 @@ pub use command::{Command, NewSession, Outcome, Scope, Viewer};
 pub use keyring::{
     Domain, Entropy, KeyId, Keyring, KeyringError, MAC_BYTES, OsEntropy, equal_macs, random_id,
 };
-pub use ledger::{Durability, Health, Ledger, Load, Note, Position};
+pub use ledger::{About, Backend, Durability, Health, Ledger, Load, Note, Position, Stored};
 pub use rows::{Tx, View};

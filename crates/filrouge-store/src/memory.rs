@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use filrouge_types::{Clock, Failure};
 use tokio::sync::watch;
 
-use crate::command::{Command, Outcome};
+use crate::command::Command;
 use crate::keyring::{Entropy, Keyring};
-use crate::ledger::{Durability, Health, Inspect, Ledger, Position};
+use crate::ledger::{About, Backend, Durability, Health, Inspect, Ledger, Load, Position, Stored};
 use crate::read::Sight;
 use crate::record::Check;
 use crate::rules::{self, Context, Group};
@@ -60,7 +60,7 @@ impl MemoryLedger {
 
 #[async_trait]
 impl Ledger for MemoryLedger {
-    async fn write(&self, command: Command) -> Result<Outcome, Failure> {
+    async fn write(&self, command: Command) -> Result<Stored, Failure> {
         let mut rows = locked(&self.rows);
         let suspects = locked(&self.suspects).clone();
         let ctx = Context {
@@ -74,10 +74,13 @@ impl Ledger for MemoryLedger {
         if let Some(row) = group.finish(&mut *rows, &ctx)? {
             self.commits.send_replace(row.commit_no);
         }
-        Ok(outcome)
+        Ok(Stored {
+            outcome,
+            durability: Durability::Ephemeral,
+        })
     }
 
-    async fn inspect(&self, question: Inspect) -> Result<(), Failure> {
+    async fn inspect(&self, _: About<'_>, question: Inspect) -> Result<(), Failure> {
         let rows = locked(&self.rows);
         let suspects = locked(&self.suspects).clone();
         question(&Sight {
@@ -107,8 +110,28 @@ impl Ledger for MemoryLedger {
         self.commits.subscribe()
     }
 
-    fn durability(&self) -> Durability {
-        Durability::Ephemeral
+    fn backend(&self) -> Backend {
+        Backend {
+            kind: "memory",
+            version: None,
+            durability: Durability::Ephemeral,
+        }
+    }
+
+    fn witnessed(&self) -> Position {
+        self.position()
+    }
+
+    fn writer(&self) -> String {
+        String::new()
+    }
+
+    fn is_gone(&self, _: &str) -> bool {
+        false
+    }
+
+    fn load(&self) -> Load {
+        Load::default()
     }
 
     fn store_id(&self) -> &str {

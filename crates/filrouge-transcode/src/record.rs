@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_engine::Engine;
-use filrouge_engine::Recorded;
+use filrouge_engine::Written;
 use filrouge_engine::stream::{Ended, RecordSettings, Recording, StreamError, StreamErrorSource};
 use filrouge_store::Scope;
 use filrouge_store::draft::StreamId;
@@ -79,14 +79,14 @@ pub enum Step {
     /// It is over.
     Ended {
         /// The turn as it stands.
-        turn: Box<Recorded<Turn>>,
+        turn: Box<Written<Turn>>,
         /// Whether it is over because the stream has told its end.
         told: bool,
     },
 }
 
 impl Step {
-    fn ended(turn: Recorded<Turn>, told: bool) -> Self {
+    fn ended(turn: Written<Turn>, told: bool) -> Self {
         let turn = Box::new(turn);
         Self::Ended { turn, told }
     }
@@ -194,7 +194,7 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`Recording::refused`].
-    pub async fn end(mut self) -> Result<Recorded<Turn>, Failure> {
+    pub async fn end(mut self) -> Result<Written<Turn>, Failure> {
         self.decoder.end();
         self.recording.end(self.decoder.transcript_mut()).await
     }
@@ -203,7 +203,7 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`Recording::refused`].
-    pub async fn give_up(mut self, why: GiveUp) -> Result<Recorded<Turn>, Failure> {
+    pub async fn give_up(mut self, why: GiveUp) -> Result<Written<Turn>, Failure> {
         let ended = match why {
             GiveUp::Interrupted if !self.has_ended() => {
                 let transcript = self.decoder.transcript_mut();
@@ -287,7 +287,7 @@ pub async fn record<S, B, E>(
     what: RecordStream,
     body: S,
     give_up: impl Future<Output = GiveUp>,
-) -> Result<Recorded<Turn>, Failure>
+) -> Result<Written<Turn>, Failure>
 where
     S: Stream<Item = Result<B, E>>,
     B: AsRef<[u8]>,

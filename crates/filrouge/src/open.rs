@@ -247,15 +247,14 @@ fn scopes(
     ledger: Arc<dyn Ledger>,
     keyring: Arc<Keyring>,
     clock: Arc<dyn Clock>,
-) -> anyhow::Result<Arc<dyn Ledger>> {
+) -> anyhow::Result<Option<Arc<TwoScopes>>> {
     let Some(hot) = hot_store(config, process, &clock)? else {
-        return Ok(ledger);
+        return Ok(None);
     };
     let options = config.scopes();
     let entropy = Arc::new(OsEntropy);
-    Ok(TwoScopes::new(
-        ledger, hot, keyring, entropy, clock, options,
-    ))
+    let tiers = TwoScopes::new(ledger, hot, keyring, entropy, clock, options);
+    Ok(Some(tiers))
 }
 
 /// The ledger, with a spool for live calls behind it in a server (DESIGN §6). One in memory is never away.
@@ -265,13 +264,12 @@ fn spooling(
     ledger: Arc<dyn Ledger>,
     keyring: Arc<Keyring>,
     clock: Arc<dyn Clock>,
-) -> anyhow::Result<Arc<dyn Ledger>> {
+) -> anyhow::Result<Option<Arc<Spooling>>> {
     let in_memory = config.store.value == StoreUrl::Memory;
     let options = config.spool.options().filter(|_| !in_memory);
-    Ok(match options.filter(|_| process == Process::Server) {
-        Some(options) => Spooling::open(ledger, keyring, Arc::new(OsEntropy), clock, options)?,
-        None => ledger,
-    })
+    let options = options.filter(|_| process == Process::Server);
+    let open = |options| Spooling::open(ledger, keyring, Arc::new(OsEntropy), clock, options);
+    Ok(options.map(open).transpose()?)
 }
 
 /// Opens the store, compares it with its anchor, and keeps the anchor close behind from now on.
@@ -338,20 +336,26 @@ async fn open_in(
         standing = Some(found);
     }
     // The anchor witnesses the ledger itself; everybody else asks both scopes.
-    let ledger = match config.unverified {
-        true => ledger,
-        false => {
-            let (keys, time) = (keyring.clone(), clock.clone());
-            let scopes = scopes(config, process, ledger, keyring, clock.clone())?;
-            spooling(config, process, scopes, keys, time)?
-        }
-    };
+    let (mut ledger, mut tiers, mut spool) = (ledger, None, None);
+    if !config.unverified {
+        let (keys, time) = (keyring.clone(), clock.clone());
+        tiers = scopes(config, process, ledger.clone(), keys, time)?;
+        ledger = tiers
+            .clone()
+            .map_or(ledger, |tiers| tiers as Arc<dyn Ledger>);
+        spool = spooling(config, process, ledger.clone(), keyring, clock.clone())?;
+        ledger = spool
+            .clone()
+            .map_or(ledger, |spool| spool as Arc<dyn Ledger>);
+    }
     let mut engine = Engine::new(
         ledger.clone(),
         Arc::new(OsEntropy),
         clock,
         config.settings(),
-    );
+    )
+    .with_tiers(tiers)
+    .with_spool(spool);
     if index != Index::Unused
         && !config.unverified
         && let Some(index) = ledger_index::open(config, index == Index::Made).await?

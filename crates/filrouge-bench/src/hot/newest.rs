@@ -157,7 +157,7 @@ impl Bed {
         for n in 0..tasks {
             let id = session(n)?;
             let (product, redis, memory) = (&self.product, self.redis.clone(), self.memory.clone());
-            let (ledger, scope) = (product.ledger.clone(), product.scope.clone());
+            let (scopes, scope) = (self.scopes.clone(), product.scope.clone());
             let (key, mut list) = (key(product, &id), Listed::new(&self.list, &id));
             running.push(tokio::spawn(async move {
                 let mut latencies = Vec::with_capacity(calls);
@@ -167,7 +167,7 @@ impl Bed {
                         What::Hot => redis.recent(&key, NEWEST).await?.map(|r| r.turns.len()),
                         What::List => Some(list.newest().await?),
                         What::Ledger => {
-                            let recent = ledger.recent(&scope, &id, NEWEST).await?;
+                            let recent = scopes.recent_turns(&scope, &id, NEWEST).await?;
                             recent.map(|r| black_box(r).turns.len())
                         }
                         What::Memory => memory.recent(&key, NEWEST).await?.map(|r| r.turns.len()),

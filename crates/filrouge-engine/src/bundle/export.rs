@@ -46,7 +46,7 @@ impl Engine {
         session: &SessionId,
         mut sink: Sink,
     ) -> Result<(), Failure> {
-        self.ledger.check_in_ledger(scope, session).await?;
+        self.check_in_ledger(scope, session).await?;
         let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
             .ask_in(scope, session, move |sight| {

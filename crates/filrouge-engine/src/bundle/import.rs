@@ -34,7 +34,8 @@ impl Engine {
         let Checked {
             adopt, signed_by, ..
         } = check(bundle, key).await.map_err(failure)?;
-        match self.write(scope, Write::Adopt(Box::new(adopt))).await? {
+        let stored = self.write(scope, Write::Adopt(Box::new(adopt))).await?;
+        match stored.outcome {
             Outcome::Session {
                 session, created, ..
             } => Ok(ImportedBundle {

@@ -240,7 +240,7 @@ pub(super) async fn rebuild(adopt: &Adopt) -> Result<(Session, Vec<Turn>), Failu
         scope: scope.clone(),
         write: Write::Adopt(Box::new(adopt.clone())),
     };
-    let Outcome::Session { session, .. } = ledger.write(command).await? else {
+    let Outcome::Session { session, .. } = ledger.write(command).await?.outcome else {
         return Err(Failure::new(
             ErrorCode::Internal,
             "another outcome than a session",

@@ -10,7 +10,7 @@ use super::lease::held;
 use crate::engine::Engine;
 use crate::live::Live;
 use crate::requests::StartTurn;
-use crate::secrets::Recorded;
+use crate::written::Written;
 
 /// What a caller wants when its request is being worked at already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Engine {
         session: SessionId,
         request: StartTurn,
         on_busy: OnBusy,
-    ) -> Result<Option<Recorded<Turn>>, Failure> {
+    ) -> Result<Option<Written<Turn>>, Failure> {
         let until = match on_busy {
             OnBusy::Wait(wait) => Instant::now() + wait,
             OnBusy::Reject | OnBusy::NoContent => Instant::now(),
@@ -68,6 +68,7 @@ impl Engine {
             if !ended.status.is_closed() {
                 return Err(busy(&ended));
             }
+            turn.replayed = true;
             turn.value = Turn {
                 replayed: true,
                 differs: turn.value.differs,
@@ -87,7 +88,7 @@ impl Engine {
     ) -> Result<bool, Failure> {
         let scope = held(scope, fence, false)?;
         // Of what waits for the ledger it is not known who else was at it.
-        let away = self.ledger.waiting(&scope, session).is_some_and(|w| w.down);
+        let away = self.away(&scope, session).is_some();
         if scope.hold.is_none() || away {
             return Ok(false);
         }

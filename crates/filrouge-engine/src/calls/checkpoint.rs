@@ -8,19 +8,11 @@ use super::lease::held;
 use super::requests::SaveCheckpoint;
 use super::words::{word, word_of};
 use crate::engine::{Engine, unexpected};
-use crate::secrets::{Masked, Recorded};
+use crate::secrets::Masked;
+use crate::written::Written;
 
 /// A checkpoint's label and state.
 type Told = (Option<Box<str>>, RawJson);
-
-/// A checkpoint that was put.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Saved {
-    /// The checkpoint as it stands.
-    pub checkpoint: Checkpoint,
-    /// Whether it is new.
-    pub created: bool,
-}
 
 impl Engine {
     /// Puts a checkpoint, once for each seq; its label becomes the session's state. The same one again changes nothing.
@@ -34,7 +26,7 @@ impl Engine {
         scope: &Scope,
         session: &SessionId,
         request: SaveCheckpoint,
-    ) -> Result<Recorded<Saved>, Failure> {
+    ) -> Result<Written<Checkpoint>, Failure> {
         self.check_journal()?;
         let scope = held(scope, request.fence, request.release)?;
         self.settings
@@ -61,10 +53,10 @@ impl Engine {
             state,
             keep: self.settings.calls.checkpoints_kept,
         };
-        match self
+        let stored = self
             .write(&scope, Write::PutCheckpoint(Box::new(put)))
-            .await?
-        {
+            .await?;
+        match stored.outcome {
             Outcome::Checkpoint {
                 checkpoint,
                 created,
@@ -81,11 +73,8 @@ impl Engine {
                     tracing::info!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), seq,
                         state = %word_of(checkpoint.label.as_deref()), "[CHECKPOINT]");
                 }
-                let saved = Saved {
-                    checkpoint: *checkpoint,
-                    created,
-                };
-                Ok(self.recorded(saved, &masked, !created))
+                let written = Written::new(*checkpoint, !created, stored.durability);
+                Ok(self.counted(written, &masked))
             }
             _ => Err(unexpected()),
         }

@@ -15,6 +15,7 @@ use super::unclaimed::Unclaimed;
 use super::words::word;
 use crate::engine::Engine;
 use crate::live::Live;
+use crate::written::Written;
 
 /// A webhook of a call.
 #[derive(Debug, Clone)]
@@ -113,14 +114,14 @@ impl Engine {
         scope: &Scope,
         session: &SessionId,
         request: &RequestId,
-        (resumed, unclaimed): (Resumed, Unclaimed),
+        (resumed, unclaimed): (Written<Resumed>, Unclaimed),
     ) -> Result<Entered, Failure> {
         let Some(turn) = self.answered(scope, session, request).await? else {
             unclaimed.claim();
-            return Ok(Entered::Work(Box::new(resumed)));
+            return Ok(Entered::Work(Box::new(resumed.into_value())));
         };
         if unclaimed.is_new() {
-            let Resumed { holder, fence, .. } = &resumed;
+            let Resumed { holder, fence, .. } = &resumed.value;
             match self.release_lease(scope, session, holder, *fence).await {
                 Ok(_) => unclaimed.claim(),
                 // The answer is there. The lease is tried once more, and ends by itself when its time is up.
@@ -185,7 +186,7 @@ impl Engine {
         session: &SessionId,
         request: &RequestId,
     ) -> Result<Option<Turn>, Failure> {
-        if let Some(waiting) = self.ledger.waiting(scope, session).filter(|w| w.down) {
+        if let Some(waiting) = self.away(scope, session) {
             let mut turns = waiting.turns.into_iter();
             return Ok(turns.find(|turn| turn.request_id == *request));
         }

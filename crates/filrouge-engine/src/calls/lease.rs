@@ -5,17 +5,18 @@ use std::time::Duration;
 use filrouge_store::command::{
     Acquire, Hold, LeaseAsk, NewSession, Outcome, Scope, TakeLease, Write,
 };
+use filrouge_store::{Durability, Stored};
 use filrouge_types::{ErrorCode, Failure, Lease, SessionId};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::requests::{AcquireLease, RenewLease};
 use super::settings::Journal;
-use super::unclaimed::{self, Unclaimed, held_now};
+use super::unclaimed::{self, Holds, Unclaimed};
 use super::words::{word, word_of};
 use crate::engine::{Engine, unexpected};
 use crate::hex::to_hex;
-use crate::spool::note_spooled;
+use crate::written::Written;
 
 /// How often who waits looks for itself: of a session that is not in the ledger no commit tells.
 const LOOK: Duration = Duration::from_millis(100);
@@ -58,8 +59,16 @@ pub(super) struct Taken {
     pub(super) new: bool,
     pub(super) created: bool,
     pub(super) resumed: bool,
+    pub(super) durability: Durability,
     /// Given free unless it is claimed.
     pub(super) unclaimed: Unclaimed,
+}
+
+impl Taken {
+    /// What the lease was taken for.
+    pub(super) const fn written<T>(&self, value: T) -> Written<T> {
+        Written::new(value, !self.new, self.durability)
+    }
 }
 
 /// How a lease is to be taken.
@@ -70,8 +79,8 @@ pub(super) struct Taking<'a> {
 }
 
 impl Engine {
-    /// Takes the lease of a session, waiting while somebody else holds it; and whether it is a new one. Who holds it
-    /// already keeps the fence, for longer.
+    /// Takes the lease of a session, waiting while somebody else holds it. Who holds it already keeps the fence, for
+    /// longer: that counts as a replay.
     ///
     /// # Errors
     /// `lease_timeout` when it was held all the time: the failure names the holder, and an event tells of it;
@@ -81,7 +90,7 @@ impl Engine {
         scope: &Scope,
         session: &SessionId,
         request: AcquireLease,
-    ) -> Result<(Lease, bool), Failure> {
+    ) -> Result<Written<Lease>, Failure> {
         let taking = Taking {
             holder: &request.holder,
             wait: self.lease_wait(request.wait_ms)?,
@@ -90,8 +99,9 @@ impl Engine {
         let waited = !taking.wait.is_zero();
         match self.take_lease(scope, session, taking).await {
             Ok(taken) => {
+                let written = Written::new(taken.lease, !taken.new, taken.durability);
                 taken.unclaimed.claim();
-                Ok((taken.lease, taken.new))
+                Ok(written)
             }
             Err(failure) => {
                 let refused = (&*request.holder, waited, &failure);
@@ -110,7 +120,7 @@ impl Engine {
         scope: &Scope,
         session: &SessionId,
         request: RenewLease,
-    ) -> Result<Lease, Failure> {
+    ) -> Result<Written<Lease>, Failure> {
         self.check_journal()?;
         let Some(hold) = held(scope, request.fence, false)?.hold else {
             return Err(Failure::new(ErrorCode::Invalid, "fence is missing")
@@ -120,8 +130,8 @@ impl Engine {
             fence: hold.fence,
             ttl: self.lease_ttl(request.ttl_ms)?,
         };
-        let lease = self.ask_lease(scope, session, request.holder, ask).await?;
-        Ok(lease.lease)
+        let taken = self.ask_lease(scope, session, request.holder, ask).await?;
+        Ok(Written::new(taken.lease, false, taken.durability))
     }
 
     /// Releases a lease; one that was taken over or has expired is free already. Gives the lease as it stands.
@@ -134,24 +144,26 @@ impl Engine {
         session: &SessionId,
         holder: &str,
         fence: u64,
-    ) -> Result<Lease, Failure> {
+    ) -> Result<Written<Lease>, Failure> {
         let ask = LeaseAsk::Release { fence };
-        let lease = self.ask_lease(scope, session, holder.into(), ask).await?;
-        Ok(lease.lease)
+        let taken = self.ask_lease(scope, session, holder.into(), ask).await?;
+        Ok(Written::new(taken.lease, false, taken.durability))
     }
 
-    /// Gives a session free that is held under this fence, whoever holds it; one that is not held so stays as it is.
+    /// Gives a session free that is held under this fence, whoever holds it; `None` for one that is not held so, which
+    /// stays as it is.
     pub(crate) async fn release_held(
         &self,
         scope: &Scope,
         session: &SessionId,
         fence: u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Durability>, Failure> {
         let lease = self.lease(scope, session).await?;
-        if let Some(holder) = lease.holder.filter(|_| lease.fence == fence) {
-            self.release_lease(scope, session, &holder, fence).await?;
-        }
-        Ok(())
+        let Some(holder) = lease.holder.filter(|_| lease.fence == fence) else {
+            return Ok(None);
+        };
+        let released = self.release_lease(scope, session, &holder, fence).await?;
+        Ok(Some(released.durability))
     }
 
     /// Who holds a session; also where the journal of live calls is off.
@@ -159,8 +171,7 @@ impl Engine {
     /// # Errors
     /// `session_not_found`, and the ledger's.
     pub async fn lease(&self, scope: &Scope, session: &SessionId) -> Result<Lease, Failure> {
-        let (ledger, clock) = (self.ledger.as_ref(), self.clock.as_ref());
-        held_now(ledger, clock, scope, session).await
+        Holds::of(self).lease(scope, session).await
     }
 
     pub(super) fn check_journal(&self) -> Result<(), Failure> {
@@ -319,8 +330,8 @@ impl Engine {
             holder,
             ask,
         };
-        let (outcome, unclaimed) = self.lease_outcome(scope, take).await?;
-        match outcome {
+        let (stored, unclaimed) = self.lease_outcome(scope, take).await?;
+        match stored.outcome {
             Outcome::Lease {
                 lease,
                 taken,
@@ -331,6 +342,7 @@ impl Engine {
                 new: taken,
                 created,
                 resumed,
+                durability: stored.durability,
                 unclaimed,
             }),
             _ => Err(unexpected()),
@@ -342,22 +354,13 @@ impl Engine {
         &self,
         scope: &Scope,
         take: TakeLease,
-    ) -> Result<(Outcome, Unclaimed), Failure> {
+    ) -> Result<(Stored, Unclaimed), Failure> {
         if !matches!(take.ask, LeaseAsk::Acquire(_)) {
-            let outcome = self.write(scope, Write::Lease(Box::new(take))).await?;
-            return Ok((outcome, Unclaimed::default()));
+            let stored = self.write(scope, Write::Lease(Box::new(take))).await?;
+            return Ok((stored, Unclaimed::default()));
         }
-        let (ledger, clock) = (self.ledger.clone(), self.clock.clone());
-        let asked = unclaimed::asked(ledger, clock, scope.clone(), take).await;
-        let (outcome, unclaimed) =
-            asked.inspect_err(|failure| self.counts.refused(failure.code))?;
-        Ok(match outcome {
-            Outcome::Spooled(outcome) => {
-                note_spooled();
-                (*outcome, unclaimed)
-            }
-            outcome => (outcome, unclaimed),
-        })
+        let asked = unclaimed::asked(Holds::of(self), scope.clone(), take).await;
+        asked.inspect_err(|failure| self.counts.refused(failure.code))
     }
 }
 

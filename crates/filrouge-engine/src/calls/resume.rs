@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use filrouge_store::command::{NewSession, Scope};
-use filrouge_store::ledger::Waiting;
 use filrouge_store::read::NewestCheckpoint;
 use filrouge_types::{
     Checkpoint, ErrorCode, Failure, Item, RawJson, SessionId, Timestamp, UNPLACED,
@@ -17,6 +16,8 @@ use super::settings::Journal;
 use super::unclaimed::Unclaimed;
 use super::words::{word, word_of};
 use crate::engine::Engine;
+use crate::spool::Waiting;
+use crate::written::Written;
 
 /// How often is looked whether what waits was drained.
 const LOOK: Duration = Duration::from_millis(10);
@@ -101,7 +102,7 @@ impl Engine {
         scope: &Scope,
         session: &SessionId,
         request: ResumeSession,
-    ) -> Result<Resumed, Failure> {
+    ) -> Result<Written<Resumed>, Failure> {
         let waited = !self.lease_wait(request.wait_ms)?.is_zero();
         match self.resume_unclaimed(scope, session, &request).await {
             Ok((resumed, unclaimed)) => {
@@ -123,7 +124,7 @@ impl Engine {
         scope: &Scope,
         session: &SessionId,
         request: &ResumeSession,
-    ) -> Result<(Resumed, Unclaimed), Failure> {
+    ) -> Result<(Written<Resumed>, Unclaimed), Failure> {
         let resumed = self.resumed(scope, session, request).await;
         match &resumed {
             Ok((resumed, _)) => {
@@ -146,7 +147,7 @@ impl Engine {
         scope: &Scope,
         session: &SessionId,
         request: &ResumeSession,
-    ) -> Result<(Resumed, Unclaimed), Failure> {
+    ) -> Result<(Written<Resumed>, Unclaimed), Failure> {
         let reads = self.settings.calls.journal == Journal::On;
         let create = request.create.then(|| NewSession::bare(session.clone()));
         let taking = Taking {
@@ -158,13 +159,13 @@ impl Engine {
         let taken = self.take_lease(scope, session, taking).await?;
         if let Some(waiting) = self.waiting(scope, session, wait).await? {
             let resumed = spooled(request, &taken, waiting, reads);
-            return Ok((resumed, taken.unclaimed));
+            return Ok((taken.written(resumed), taken.unclaimed));
         }
         let found = self.found(scope, session, taken.lease.fence).await?;
         let source = match self.settings.calls.journal {
             Journal::Shadow => "shadow",
-            _ if self.ledger.in_hot(scope, session).await? => "hot",
-            _ => self.ledger.kind(),
+            _ if self.in_hot(scope, session).await? => "hot",
+            _ => self.ledger.backend().kind,
         };
         let resumed = given(request, &taken, found, source, reads);
         if reads && resumed.0 {
@@ -172,9 +173,10 @@ impl Engine {
         }
         let resumed = resumed.1;
         let (checkpoint, state) = (resumed.checkpoint.as_ref(), resumed.state.as_deref());
-        self.ledger
-            .resumed(scope, session, checkpoint, resumed.last_seq, state);
-        Ok((resumed, taken.unclaimed))
+        if let Some(spool) = self.spool() {
+            spool.resumed(scope, session, checkpoint, resumed.last_seq, state);
+        }
+        Ok((taken.written(resumed), taken.unclaimed))
     }
 
     /// The session as it is known here, when the ledger does not answer. Once that is back, what waits is drained first:
@@ -185,13 +187,16 @@ impl Engine {
         session: &SessionId,
         wait: Duration,
     ) -> Result<Option<Waiting>, Failure> {
+        let Some(spool) = self.spool() else {
+            return Ok(None);
+        };
         let until = Instant::now() + wait;
         loop {
-            match self.ledger.waiting(scope, session) {
+            match spool.waiting(scope, session) {
                 None => return Ok(None),
                 Some(waiting) if waiting.down => {
                     let most = self.settings.calls.tail_items;
-                    let tail = self.ledger.waiting_tail(scope, session, most);
+                    let tail = spool.waiting_tail(scope, session, most);
                     let Some(waiting) = tail.filter(|w| w.down) else {
                         // It has come back in between.
                         continue;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use filrouge_store::command::{Command, LeaseAsk, Outcome, Scope, Viewer, Write};
-use filrouge_store::ledger::{Health, Inspect};
+use filrouge_store::command::{Command, LeaseAsk, Scope, Viewer, Write};
+use filrouge_store::ledger::{About, Backend, Health, Inspect, Load, Stored};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::{Keyring, Ledger, OsEntropy, Position};
 use filrouge_types::{
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use super::resume::is_trimmed;
 use super::*;
 use crate::live::Live;
-use crate::{Engine, FinalizeTurn, RecordEvent, Settings, StartTurn};
+use crate::{Engine, FinalizeTurn, RecordEvent, Settings, StartTurn, Written};
 
 /// A ledger whose answers are kept back, or that fails, when it is told to.
 struct Gated {
@@ -38,7 +38,7 @@ fn away() -> Failure {
 
 #[async_trait]
 impl Ledger for Gated {
-    async fn write(&self, command: Command) -> Result<Outcome, Failure> {
+    async fn write(&self, command: Command) -> Result<Stored, Failure> {
         let ask = match &command.write {
             Write::Lease(take) => Some(take.ask.clone()),
             _ => None,
@@ -57,15 +57,35 @@ impl Ledger for Gated {
         written
     }
 
-    async fn inspect(&self, question: Inspect) -> Result<(), Failure> {
+    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
         let less = |n: u64| n.checked_sub(1);
         let fails = self
             .unread
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
         match fails {
             Ok(_) => Err(away()),
-            Err(_) => self.inner.inspect(question).await,
+            Err(_) => self.inner.inspect(about, question).await,
         }
+    }
+
+    fn backend(&self) -> Backend {
+        self.inner.backend()
+    }
+
+    fn witnessed(&self) -> Position {
+        self.inner.witnessed()
+    }
+
+    fn writer(&self) -> String {
+        self.inner.writer()
+    }
+
+    fn is_gone(&self, writer: &str) -> bool {
+        self.inner.is_gone(writer)
+    }
+
+    fn load(&self) -> Load {
+        self.inner.load()
     }
 
     fn position(&self) -> Position {
@@ -144,7 +164,7 @@ impl World {
         self.engine.lease(&scope(), &sid()).await.unwrap()
     }
 
-    async fn resume(&self, holder: &str) -> Result<Resumed, Failure> {
+    async fn resume(&self, holder: &str) -> Result<Written<Resumed>, Failure> {
         self.engine.resume(&scope(), &sid(), by(holder, 0)).await
     }
 
@@ -407,5 +427,5 @@ async fn filrouge_leaves_room_for_the_events_of_the_application() {
     assert_eq!(world.engine.call_counts().events_dropped, 1);
     let last = event(9_000);
     let recorded = world.engine.record_event(&scope(), sid(), last).await;
-    assert!(recorded.unwrap().1);
+    assert!(!recorded.unwrap().replayed);
 }

@@ -3,23 +3,32 @@
 
 use std::sync::Arc;
 
-use filrouge_store::Ledger;
 use filrouge_store::command::{Command, LeaseAsk, Outcome, Scope, TakeLease, Write};
+use filrouge_store::{Durability, Ledger, Stored};
 use filrouge_types::{Clock, ErrorCode, Failure, Lease, SessionId};
 use tokio::runtime::Handle;
 use tracing::Instrument;
 
 use super::words::word;
+use crate::engine::Engine;
+use crate::spool::Spooling;
 
 /// A lease that was just taken; given free when this is dropped, unless it was claimed. One that its holder had before is
 /// nobody's to give free.
 #[derive(Default)]
 pub(super) struct Unclaimed(Option<Given>);
 
+/// What it takes to find out who holds a session.
+#[derive(Clone)]
+pub(super) struct Holds {
+    ledger: Arc<dyn Ledger>,
+    spool: Option<Arc<Spooling>>,
+    clock: Arc<dyn Clock>,
+}
+
 /// A lease as it was given.
 struct Given {
-    ledger: Arc<dyn Ledger>,
-    clock: Arc<dyn Clock>,
+    holds: Holds,
     runtime: Handle,
     scope: Scope,
     take: TakeLease,
@@ -54,36 +63,30 @@ impl Drop for Unclaimed {
 /// # Errors
 /// Those of the rules and of the ledger.
 pub(super) async fn asked(
-    ledger: Arc<dyn Ledger>,
-    clock: Arc<dyn Clock>,
+    holds: Holds,
     scope: Scope,
     take: TakeLease,
-) -> Result<(Outcome, Unclaimed), Failure> {
+) -> Result<(Stored, Unclaimed), Failure> {
     let asking = async move {
         let command = Command {
             scope: scope.clone(),
             write: Write::Lease(Box::new(take.clone())),
         };
-        let outcome = ledger.write(command).await?;
-        let (told, spooled) = match &outcome {
-            Outcome::Spooled(told) => (&**told, true),
-            told => (told, false),
-        };
-        let given = match told {
+        let stored = holds.ledger.write(command).await?;
+        let given = match &stored.outcome {
             Outcome::Lease {
                 lease, taken: true, ..
             } => Some(Given {
                 lease: lease.clone(),
                 runtime: Handle::current(),
                 scope: scope.with_hold(None),
-                ledger,
-                clock,
+                holds,
                 take,
-                spooled,
+                spooled: stored.durability == Durability::Spooled,
             }),
             _ => None,
         };
-        Ok((outcome, Unclaimed(given)))
+        Ok((stored, Unclaimed(given)))
     };
     // Once nobody waits for it any more, what it gives is dropped.
     let asked = tokio::spawn(asking.in_current_span()).await;
@@ -113,13 +116,7 @@ impl Given {
     /// Gives the lease free; `false` when it is not what was given any more, as when the same holder has asked again.
     async fn released(&self) -> Result<bool, Failure> {
         let session = &self.take.session_id;
-        let now = held_now(
-            self.ledger.as_ref(),
-            self.clock.as_ref(),
-            &self.scope,
-            session,
-        )
-        .await?;
+        let now = self.holds.lease(&self.scope, session).await?;
         let same = now.fence == self.lease.fence
             && now.holder.as_deref() == Some(&*self.take.holder)
             && (self.spooled || now.expires_at == self.lease.expires_at);
@@ -134,25 +131,31 @@ impl Given {
             scope: self.scope.clone(),
             write: Write::Lease(Box::new(release)),
         };
-        self.ledger.write(command).await.map(|_| true)
+        self.holds.ledger.write(command).await.map(|_| true)
     }
 }
 
-/// The lease of a session as it stands; as it is known here while the ledger does not answer.
-///
-/// # Errors
-/// `session_not_found`, and the ledger's.
-pub(super) async fn held_now(
-    ledger: &dyn Ledger,
-    clock: &dyn Clock,
-    scope: &Scope,
-    session: &SessionId,
-) -> Result<Lease, Failure> {
-    if let Some(waiting) = ledger.waiting(scope, session).filter(|w| w.down) {
-        return Ok(waiting.lease);
+impl Holds {
+    pub(super) fn of(engine: &Engine) -> Self {
+        Self {
+            ledger: engine.ledger.clone(),
+            spool: engine.spool.clone(),
+            clock: engine.clock.clone(),
+        }
     }
-    let (viewer, id, now) = (scope.clone(), session.clone(), clock.now());
-    ledger
-        .ask_in(scope, session, move |sight| sight.lease(&viewer, &id, now))
-        .await
+
+    /// The lease of a session as it stands; as it is known here while the ledger does not answer.
+    ///
+    /// # Errors
+    /// `session_not_found`, and the ledger's.
+    pub(super) async fn lease(&self, scope: &Scope, session: &SessionId) -> Result<Lease, Failure> {
+        let waiting = self.spool.as_ref().and_then(|s| s.waiting(scope, session));
+        if let Some(waiting) = waiting.filter(|w| w.down) {
+            return Ok(waiting.lease);
+        }
+        let (viewer, id, now) = (scope.clone(), session.clone(), self.clock.now());
+        self.ledger
+            .ask_in(scope, session, move |sight| sight.lease(&viewer, &id, now))
+            .await
+    }
 }

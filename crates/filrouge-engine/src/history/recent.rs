@@ -33,7 +33,7 @@ async fn newest(
     limit: usize,
 ) -> Result<Vec<Turn>, Failure> {
     let ledger = engine.ledger();
-    let (mut turns, mut cursor) = match ledger.recent(scope, session, limit).await? {
+    let (mut turns, mut cursor) = match engine.recent_turns(scope, session, limit).await? {
         None => ledger.turns(scope, session, page(limit, None)).await?,
         Some(copy) => {
             if let Some(as_of_seq) = copy.as_of_seq {

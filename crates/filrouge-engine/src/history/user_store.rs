@@ -111,7 +111,7 @@ impl UserConversationStore for EngineUserStore {
             ..CreateSession::default()
         };
         match self.engine.create_session(&scope, new).await {
-            Ok((session, _)) if session.identity_id.is_some() => Ok(()),
+            Ok(session) if session.identity_id.is_some() => Ok(()),
             // Somebody has made it meanwhile.
             Ok(_) => link().await.map(|_| ()),
             Err(failure) if failure.code == ErrorCode::SessionConflict => link().await.map(|_| ()),

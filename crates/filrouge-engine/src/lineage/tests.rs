@@ -47,7 +47,7 @@ fn make(engine: &Engine, scope: &Scope, id: &str, parent: Option<&str>) {
         parent_session_id: parent.map(|p| p.parse().unwrap()),
         ..CreateSession::default()
     };
-    let (_, new) = run(engine.create_session(scope, request)).unwrap();
+    let new = !run(engine.create_session(scope, request)).unwrap().replayed;
     assert!(new, "{id}");
 }
 

@@ -205,7 +205,7 @@ async fn what_is_left_out_whole_is_refused_as_if_it_were_not() {
         let done = engine
             .append_items(scope, session(), turn, thought(expected))
             .await;
-        done.map(super::super::secrets::Recorded::into_value)
+        done.map(crate::Written::into_value)
     };
     let done = append(&scope, turn.turn_id, Some(1)).await.unwrap();
     assert_eq!(
@@ -263,7 +263,7 @@ async fn a_retry_of_what_is_left_out_whole() {
     }
     let append = async |batch: &AppendItems| {
         let done = engine.append_items(&scope, session(), turn.turn_id, batch.clone());
-        done.await.map(super::super::secrets::Recorded::into_value)
+        done.await
     };
     assert_eq!(append(&batch).await.unwrap().not_recorded, 2);
     let cancel = engine.cancel_turn(&scope, session(), turn.turn_id, CancelTurn::default());

@@ -92,7 +92,7 @@ impl TwoScopes {
             scope: owner.clone(),
             write: Write::Start(Box::new(start)),
         });
-        match put.await? {
+        match put.await?.outcome {
             Outcome::Turn(..) => Ok(()),
             _ => Err(crate::engine::unexpected()),
         }

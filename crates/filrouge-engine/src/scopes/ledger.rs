@@ -4,16 +4,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use filrouge_store::command::{Command, Outcome, Scope, Viewer};
+use filrouge_store::command::{Command, Scope, Viewer};
 use filrouge_store::hot::HotHealth;
-use filrouge_store::ledger::{Health, HotReceipt, HotState, HotView, Inspect, RecentTurns};
-use filrouge_store::{Durability, Keyring, Ledger, Load, Position};
+use filrouge_store::ledger::{About, Backend, Health, Inspect};
+use filrouge_store::{Keyring, Ledger, Load, Position, Stored};
 use filrouge_types::{Failure, SessionId};
 use tokio::sync::watch;
 
 use super::TwoScopes;
 use super::step::Kind;
 use super::tally::is_hot;
+use super::view::{HotReceipt, HotView};
 
 /// How long closing waits for what the hot store is still to be told.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -34,24 +35,52 @@ fn lent(question: Inspect) -> (Inspect, impl FnOnce() -> Option<Inspect>) {
     (put, move || take(&kept))
 }
 
-#[async_trait]
-impl Ledger for TwoScopes {
-    async fn write(&self, command: Command) -> Result<Outcome, Failure> {
-        if Kind::of(&command.write) == Kind::Clears {
-            return self.written_to_the_end(command).await;
+impl TwoScopes {
+    /// Whether a write to this session, asked now, goes to the hot store and nowhere else.
+    ///
+    /// # Errors
+    /// The stores'.
+    pub async fn is_ephemeral(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
+        match &scope.viewer {
+            _ if !self.has_scopes() => Ok(false),
+            Viewer::EndUser(None) => Ok(self.in_ledger(scope, session).await?.is_none()),
+            Viewer::EndUser(Some(_)) => Ok(false),
+            Viewer::Operator => match self.in_hot(scope, session).await {
+                // As its write would go: to the ledger, or nowhere.
+                Err(failure) if is_hot(&failure) => Ok(false),
+                found => found,
+            },
         }
-        self.written(command).await
     }
 
-    async fn inspect(&self, question: Inspect) -> Result<(), Failure> {
-        self.ledger.inspect(question).await
+    /// The hot store as this process uses it; asks nothing.
+    #[must_use]
+    pub fn view(&self) -> HotView {
+        HotView {
+            kind: self.hot.kind(),
+            bounds: self.hot.bounds(),
+            durable: self.options.durable.as_str(),
+            failure: self.hot.failure(),
+            counts: self.counts(),
+        }
     }
 
-    async fn inspect_apart(&self, question: Inspect) -> Result<(), Failure> {
-        self.ledger.inspect_apart(question).await
+    /// How the hot store is: asks it.
+    pub async fn hot_health(&self) -> HotHealth {
+        self.hot.health().await
     }
 
-    async fn inspect_in(
+    /// Once a redaction or an erasure is answered: what has become of the session's copy in the hot store.
+    #[must_use]
+    pub fn receipt(&self, scope: &Scope, session: &SessionId) -> HotReceipt {
+        match self.copies.is_unremoved(&self.key(scope, session)) {
+            true => HotReceipt::Unreachable,
+            false => HotReceipt::Erased,
+        }
+    }
+
+    /// A question about one session, put where the session is.
+    async fn inspect_session(
         &self,
         scope: &Scope,
         session: &SessionId,
@@ -68,89 +97,33 @@ impl Ledger for TwoScopes {
                 self.ephemeral.inspect_absent(question);
                 Ok(())
             }
-            Some(question) if !answered => self.ledger.inspect_in(scope, session, question).await,
+            Some(question) if !answered => {
+                let about = About::Session(scope, session);
+                self.ledger.inspect(about, question).await
+            }
             _ => Ok(()),
         }
     }
+}
 
-    async fn recent(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        limit: usize,
-    ) -> Result<Option<RecentTurns>, Failure> {
-        self.recent_turns(scope, session, limit).await
+#[async_trait]
+impl Ledger for TwoScopes {
+    async fn write(&self, command: Command) -> Result<Stored, Failure> {
+        if Kind::of(&command.write) == Kind::Clears {
+            return self.written_to_the_end(command).await;
+        }
+        self.written(command).await
     }
 
-    async fn durability_in(&self, scope: &Scope, session: &SessionId) -> Durability {
-        let unknown = self.has_scopes() && self.known.get(&self.key(scope, session)).is_none();
-        let ephemeral = match &scope.viewer {
-            Viewer::EndUser(None) => unknown,
-            Viewer::EndUser(Some(_)) => false,
-            // What cannot be found out was not answered by the hot store.
-            Viewer::Operator => unknown && self.only_in_hot(scope, session).await.unwrap_or(false),
-        };
-        if ephemeral {
-            Durability::Ephemeral
-        } else {
-            self.ledger.durability()
+    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
+        match about {
+            About::Session(scope, session) => self.inspect_session(scope, session, question).await,
+            about => self.ledger.inspect(about, question).await,
         }
     }
 
-    async fn is_ephemeral(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
-        match &scope.viewer {
-            _ if !self.has_scopes() => Ok(false),
-            Viewer::EndUser(None) => Ok(self.in_ledger(scope, session).await?.is_none()),
-            Viewer::EndUser(Some(_)) => Ok(false),
-            Viewer::Operator => match self.only_in_hot(scope, session).await {
-                // As its write would go: to the ledger, or nowhere.
-                Err(failure) if is_hot(&failure) => Ok(false),
-                found => found,
-            },
-        }
-    }
-
-    async fn in_hot(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
-        self.only_in_hot(scope, session).await
-    }
-
-    fn hot(&self) -> Option<HotView> {
-        Some(HotView {
-            kind: self.hot.kind(),
-            bounds: self.hot.bounds(),
-            durable: self.options.durable.as_str(),
-            failure: self.hot.failure(),
-            counts: self.counts(),
-        })
-    }
-
-    async fn hot_health(&self) -> Option<HotHealth> {
-        Some(self.hot.health().await)
-    }
-
-    fn hot_receipt(&self, scope: &Scope, session: &SessionId) -> Option<HotReceipt> {
-        let key = self.key(scope, session);
-        Some(if self.copies.is_unremoved(&key) {
-            HotReceipt::Unreachable
-        } else {
-            HotReceipt::Erased
-        })
-    }
-
-    async fn compare_hot(&self, scope: &Scope, session: &SessionId) -> Result<HotState, Failure> {
-        self.compare(scope, session).await
-    }
-
-    fn durability(&self) -> Durability {
-        self.ledger.durability()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.ledger.kind()
-    }
-
-    fn version(&self) -> Option<String> {
-        self.ledger.version()
+    fn backend(&self) -> Backend {
+        self.ledger.backend()
     }
 
     fn position(&self) -> Position {

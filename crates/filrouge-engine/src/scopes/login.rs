@@ -173,7 +173,7 @@ impl TwoScopes {
             scope: owner.clone(),
             write,
         });
-        match put.await {
+        match put.await.map(|stored| stored.outcome) {
             Ok(Outcome::Session {
                 session, created, ..
             }) => {

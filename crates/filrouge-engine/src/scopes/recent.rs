@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use filrouge_store::command::{Scope, Viewer};
 use filrouge_store::hot::{AsOf, Fill, HotKey, HotStore, HotTurn, Recent};
-use filrouge_store::ledger::{HotState, RecentTurns};
 use filrouge_store::read::{Sight, TurnOrder, TurnQuery};
 use filrouge_store::rows::RECORDS_BYTES;
 use filrouge_store::{Ledger, View};
@@ -18,6 +17,7 @@ use filrouge_types::{ErrorCode, Failure, SessionId, TurnStatus};
 use super::step::hot_turn;
 use super::tally::Tally;
 use super::verified::Verified;
+use super::view::{HotState, RecentTurns};
 use super::{DurablePolicy, TwoScopes, sealed};
 
 /// Fewest turns that a copy is made with.
@@ -96,7 +96,12 @@ pub(super) fn is_silent(failure: &Failure) -> bool {
 }
 
 impl TwoScopes {
-    pub(super) async fn recent_turns(
+    /// The newest finalized turns of a session that are shown, when a copy of them is at hand that is known to be what
+    /// the ledger would answer; `None` sends to the ledger.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`, and the ledger's.
+    pub async fn recent_turns(
         &self,
         scope: &Scope,
         session: &SessionId,
@@ -268,11 +273,11 @@ impl TwoScopes {
         });
     }
 
-    pub(super) async fn compare(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-    ) -> Result<HotState, Failure> {
+    /// Compares a session's copy in the hot store with the ledger: asks both.
+    ///
+    /// # Errors
+    /// `session_not_found`, `hot_unavailable`, and the ledger's.
+    pub async fn compare(&self, scope: &Scope, session: &SessionId) -> Result<HotState, Failure> {
         let key = self.key(scope, session);
         // The ledger last: what is written in between makes the copy look older, never newer.
         let copy = self.tally.noted(self.hot.recent(&key, 1).await)?;

@@ -138,12 +138,11 @@ impl TwoScopes {
         }
     }
 
-    /// Whether the session is in the hot store and nowhere else.
-    pub(super) async fn only_in_hot(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-    ) -> Result<bool, Failure> {
+    /// Whether the session is in the hot store and nowhere else. No commit of the ledger concerns it then.
+    ///
+    /// # Errors
+    /// The stores'.
+    pub async fn in_hot(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
         if !self.has_scopes() || self.in_ledger(scope, session).await?.is_some() {
             return Ok(false);
         }

@@ -45,7 +45,6 @@ pub(super) const fn put_of(outcome: &Outcome) -> Option<Put> {
         | Outcome::Drafted
         | Outcome::Lease { .. }
         | Outcome::Checkpoint { .. }
-        | Outcome::Spooled(_)
         | Outcome::Note(_) => None,
     }
 }

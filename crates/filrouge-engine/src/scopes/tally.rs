@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use filrouge_store::hot::EphemeralCounts;
-use filrouge_store::ledger::ScopeCounts;
 use filrouge_types::Failure;
+
+use super::view::ScopeCounts;
 
 /// A counter.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use filrouge_store::command::{Scope, SessionToken, Viewer};
 use filrouge_store::hot::{AsOf, HotKey};
-use filrouge_store::ledger::Inspect;
+use filrouge_store::ledger::{About, Inspect};
 use filrouge_types::{ErrorCode, Failure, SessionId};
 
 use super::TwoScopes;
@@ -108,7 +108,10 @@ impl TwoScopes {
         // To strangers a session that is known costs as much as one that never was (P6).
         let is_theirs = scope.viewer == Viewer::Operator || self.verified.of(&key, scope).is_some();
         if !is_theirs || !self.verified.knows(&key) {
-            return self.ledger.inspect_in(scope, session, question).await;
+            return self
+                .ledger
+                .inspect(About::Session(scope, session), question)
+                .await;
         }
         let shown = Arc::new(Mutex::new(None));
         let (told, viewer, of) = (shown.clone(), scope.clone(), session.clone());
@@ -117,7 +120,10 @@ impl TwoScopes {
             *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(head);
             question(sight);
         });
-        let answered = self.ledger.inspect_in(scope, session, both).await;
+        let answered = self
+            .ledger
+            .inspect(About::Session(scope, session), both)
+            .await;
         let head = shown.lock().unwrap_or_else(PoisonError::into_inner).take();
         match head {
             Some(Ok(head)) => self.verified.saw(key, scope, head.as_of, head.owned),

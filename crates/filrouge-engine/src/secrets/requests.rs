@@ -1,7 +1,7 @@
 //! Requests without the credentials that they hold.
 
 use std::collections::BTreeMap;
-use std::ops::{Deref, Range};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use filrouge_types::{
@@ -16,30 +16,7 @@ use super::turn::TurnSecrets;
 use super::{mask_json, registry::Registry};
 use crate::engine::Engine;
 use crate::requests::{CancelTurn, FailTurn, FinalizeTurn, StartTurn};
-
-/// What a write gives, and how many credentials were masked in it. It can be read like the value itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recorded<T> {
-    /// What was written.
-    pub value: T,
-    /// Credentials and values of `runtime_context` that were masked.
-    pub masked: u64,
-}
-
-impl<T> Deref for Recorded<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.value
-    }
-}
-
-impl<T> Recorded<T> {
-    /// The value alone.
-    pub fn into_value(self) -> T {
-        self.value
-    }
-}
+use crate::written::Written;
 
 /// How many credentials were masked and refused, by shape.
 #[derive(Debug, Default)]
@@ -146,14 +123,18 @@ impl Engine {
         taken.map(|taken| (taken, sieve.masked))
     }
 
+    pub(crate) fn count_masked(&self, masked: &Masked) {
+        count(&self.credentials.masked, masked);
+    }
+
     /// A write was done: what was masked in it counts, unless it had been done before.
-    pub(crate) fn recorded<T>(&self, value: T, masked: &Masked, replayed: bool) -> Recorded<T> {
-        if !replayed {
-            count(&self.credentials.masked, masked);
+    pub(crate) fn counted<T>(&self, written: Written<T>, masked: &Masked) -> Written<T> {
+        if !written.replayed {
+            self.count_masked(masked);
         }
-        Recorded {
-            value,
+        Written {
             masked: masked.count,
+            ..written
         }
     }
 }

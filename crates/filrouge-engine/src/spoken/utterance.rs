@@ -14,7 +14,7 @@ use crate::append::Appended;
 use crate::close::error_parts;
 use crate::engine::{Engine, unexpected};
 use crate::requests::ErrorBody;
-use crate::secrets::Recorded;
+use crate::written::Written;
 
 /// Where an utterance stands in the draft: all of it becomes one item.
 const NUMBER: u64 = 0;
@@ -253,7 +253,7 @@ impl Utterance {
             deltas,
         };
         let write = Write::PutDraft(Box::new(draft));
-        match self.engine.write(scope, write).await? {
+        match self.engine.write(scope, write).await?.outcome {
             Outcome::Drafted => {
                 self.chunk = number;
                 Ok(())
@@ -270,7 +270,7 @@ impl Utterance {
         &mut self,
         scope: &Scope,
         items: Vec<NewItem>,
-    ) -> Result<Recorded<Appended>, Failure> {
+    ) -> Result<Written<Appended>, Failure> {
         let (items, masked) = self.engine.own_items(scope, items)?;
         let entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
         let append = Append {
@@ -286,7 +286,8 @@ impl Utterance {
             }),
         };
         let write = Write::Append(Box::new(append));
-        match self.engine.write(scope, write).await? {
+        let stored = self.engine.write(scope, write).await?;
+        match stored.outcome {
             Outcome::Appended {
                 first_seq,
                 last_seq,
@@ -296,10 +297,10 @@ impl Utterance {
                 let appended = Appended {
                     first_seq,
                     last_seq,
-                    replayed,
                     not_recorded: 0,
                 };
-                Ok(self.engine.recorded(appended, &masked, replayed))
+                let written = Written::new(appended, replayed, stored.durability);
+                Ok(self.engine.counted(written, &masked))
             }
             _ => Err(unexpected()),
         }
@@ -314,7 +315,7 @@ impl Utterance {
         scope: &Scope,
         items: Vec<NewItem>,
         end: TurnEnd,
-    ) -> Result<Recorded<Turn>, Failure> {
+    ) -> Result<Written<Turn>, Failure> {
         let answers = items.iter().any(|item| item.channel == Channel::Final);
         let (items, masked) = self.engine.own_items(scope, items)?;
         let mut entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
@@ -347,11 +348,8 @@ impl Utterance {
                 .keyed(fingerprint(&[b"utterance", &self.stream.0])),
             stream: Some(self.stream),
         };
-        let turn = self
-            .engine
-            .write_turn(scope, Write::Close(Box::new(close)))
-            .await?;
-        let replayed = turn.replayed;
-        Ok(self.engine.recorded(turn, &masked, replayed))
+        self.engine
+            .write_turn(scope, Write::Close(Box::new(close)), &masked)
+            .await
     }
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use filrouge_store::command::{Command, Outcome, Write};
+use filrouge_store::Stored;
+use filrouge_store::command::{Command, Write};
 use filrouge_types::{ErrorCode, Failure};
 use tracing::Instrument;
 
@@ -16,7 +17,7 @@ impl Core {
         self: &Arc<Self>,
         key: &Key,
         command: Command,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Stored, Failure> {
         // What is erased need not be drained first: its first write may never be taken.
         let erases = matches!(command.write, Write::Erase(_));
         let settled = self.wait_settled(key);
@@ -34,7 +35,7 @@ impl Core {
         cleared.map_err(|e| Failure::new(ErrorCode::Internal, format!("a write was ended: {e}")))?
     }
 
-    async fn clear(self: Arc<Self>, key: Key, command: Command) -> Result<Outcome, Failure> {
+    async fn clear(self: Arc<Self>, key: Key, command: Command) -> Result<Stored, Failure> {
         let links = matches!(command.write, Write::Link(_));
         let erases = matches!(command.write, Write::Erase(_));
         let outcome = self.inner.write(command).await;

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use filrouge_store::Ledger;
 use filrouge_store::command::{Command, Outcome};
+use filrouge_store::{Ledger, Stored};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
@@ -217,7 +217,7 @@ struct Head {
 
 /// What the ledger has said to an entry.
 pub(super) struct Done {
-    pub(super) answer: Result<Outcome, Failure>,
+    pub(super) answer: Result<Stored, Failure>,
     /// Nothing, when the entry holds none.
     pub(super) command: Option<Command>,
 }
@@ -299,11 +299,13 @@ impl Core {
             Some(attempt) => self.ended(attempt).await,
             None => None,
         };
-        if let (Some(given), Some(Ok(Outcome::Lease { lease, .. }))) = (&entry.lease, &first_try) {
+        if let (Some(given), Some(Ok(stored))) = (&entry.lease, &first_try)
+            && let Outcome::Lease { lease, .. } = &stored.outcome
+        {
             self.give_back(given, &command, lease).await;
         }
         let answer = match first_try {
-            Some(Ok(outcome)) if entry.lease.is_none() => Ok(outcome),
+            Some(Ok(stored)) if entry.lease.is_none() => Ok(stored),
             // Nobody knows, or it was refused as a write that did not wait: again, which changes nothing if it was done.
             _ => self.put_into_ledger(key, entry, &command).await,
         };
@@ -314,7 +316,7 @@ impl Core {
     }
 
     /// How a try has ended; `None` when it goes on for too long.
-    async fn ended(&self, attempt: Attempt) -> Option<Result<Outcome, Failure>> {
+    async fn ended(&self, attempt: Attempt) -> Option<Result<Stored, Failure>> {
         tokio::time::timeout(TRY, attempt).await.ok()?.ok()
     }
 
@@ -334,29 +336,30 @@ impl Core {
         key: &Key,
         entry: &Entry,
         command: &Command,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Stored, Failure> {
         if let Some(lease) = &entry.lease {
             return self.tell_lease(lease, command).await;
         }
         let trace = Trace::begin(&command.scope, &command.write);
         let journaled = Journaled::of(&command.scope, &command.write);
-        let outcome = self.inner.write(command.clone()).await?;
+        let stored = self.inner.write(command.clone()).await?;
+        let outcome = &stored.outcome;
         if let Some(trace) = trace {
-            trace.done(&outcome);
+            trace.done(outcome);
         }
         if let Some(journaled) = journaled {
-            journaled.done(&outcome);
+            journaled.done(outcome);
         }
         if let Outcome::Checkpoint {
             checkpoint,
             created: true,
             ..
-        } = &outcome
+        } = outcome
         {
             let state = word_of(checkpoint.label.as_deref());
             tracing::info!(tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), seq = checkpoint.seq, state = %state, "[CHECKPOINT]");
         }
-        Ok(outcome)
+        Ok(stored)
     }
 
     /// Whether a write that failed waits on: what fails for good is refused, so that it does not hold up its session.

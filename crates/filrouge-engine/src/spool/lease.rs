@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use filrouge_store::Stored;
 use filrouge_store::command::{Command, Hold, LeaseAsk, Outcome, TakeLease, Write};
 use filrouge_store::rules::tenure::{Tenure, end_of};
 use filrouge_types::{ErrorCode, Failure, Lease, Timestamp};
@@ -11,7 +12,7 @@ use filrouge_types::{ErrorCode, Failure, Lease, Timestamp};
 use super::Core;
 use super::frame::LeaseNow;
 use super::known::{Held, Key, Known};
-use super::queue::Queueing;
+use super::queue::{Queueing, spooled};
 use super::state::Attempt;
 use super::write::unavailable;
 
@@ -24,7 +25,7 @@ impl Core {
         command: Command,
         attempt: Option<Attempt>,
         is_away: bool,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Stored, Failure> {
         // Given here only while the ledger is away: one whose try has just shown that is queued without another.
         if !is_away && !self.state().is_down() {
             match self.wait_settled(key).await {
@@ -69,7 +70,7 @@ impl Core {
             };
             self.enqueue(key, queueing).await?;
         }
-        Ok(Outcome::Spooled(Box::new(outcome)))
+        Ok(spooled(outcome))
     }
 
     /// Tells the ledger what was done with the lease here: the fence that was given, to whom, and until when.
@@ -77,7 +78,7 @@ impl Core {
         &self,
         now_held: &LeaseNow,
         command: &Command,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Stored, Failure> {
         let mut command = command.clone();
         let fence = now_held.fence;
         let hold = Hold {

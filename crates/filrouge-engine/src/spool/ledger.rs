@@ -1,98 +1,21 @@
 //! A ledger with a spool, as a ledger.
 
 use async_trait::async_trait;
-use filrouge_store::command::{Command, Outcome, Scope};
-use filrouge_store::hot::HotHealth;
-use filrouge_store::ledger::{
-    Health, HotReceipt, HotState, HotView, Inspect, RecentTurns, SpoolView, Waiting,
-};
-use filrouge_store::{Durability, Keyring, Ledger, Load, Position};
-use filrouge_types::{Checkpoint, ErrorCode, Failure, SessionId};
+use filrouge_store::command::{Command, Scope};
+use filrouge_store::ledger::{About, Backend, Health, Inspect};
+use filrouge_store::{Keyring, Ledger, Load, Position, Stored};
+use filrouge_types::{Checkpoint, Failure, SessionId};
 use tokio::sync::watch;
 
 use super::Spooling;
 use super::state::tail;
+use super::view::{SpoolView, Waiting};
 
-#[async_trait]
-impl Ledger for Spooling {
-    async fn write(&self, command: Command) -> Result<Outcome, Failure> {
-        self.core.written(command).await
-    }
-
-    async fn inspect(&self, question: Inspect) -> Result<(), Failure> {
-        self.core.inner.inspect(question).await
-    }
-
-    async fn inspect_apart(&self, question: Inspect) -> Result<(), Failure> {
-        self.core.inner.inspect_apart(question).await
-    }
-
-    async fn inspect_in(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        question: Inspect,
-    ) -> Result<(), Failure> {
-        self.core.inner.inspect_in(scope, session, question).await
-    }
-
-    async fn recent(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        limit: usize,
-    ) -> Result<Option<RecentTurns>, Failure> {
-        self.core.inner.recent(scope, session, limit).await
-    }
-
-    async fn durability_in(&self, scope: &Scope, session: &SessionId) -> Durability {
-        self.core.inner.durability_in(scope, session).await
-    }
-
-    async fn is_ephemeral(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
-        let key = (scope.tenant.clone(), session.clone());
-        let known = {
-            let state = self.core.state();
-            let here = state.is_queued(&key) || state.is_down();
-            state
-                .known(&key)
-                .is_some_and(|k| k.sees(scope))
-                .then_some(here)
-        };
-        let asked = self.core.inner.is_ephemeral(scope, session);
-        match known {
-            None => asked.await,
-            // What is known here is in the ledger.
-            Some(true) => Ok(false),
-            Some(false) => match tokio::time::timeout(self.core.options.after, asked).await {
-                Ok(Err(failure)) if failure.code == ErrorCode::StoreUnavailable => Ok(false),
-                Ok(answer) => answer,
-                Err(_) => Ok(false),
-            },
-        }
-    }
-
-    async fn in_hot(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
-        self.core.inner.in_hot(scope, session).await
-    }
-
-    fn hot(&self) -> Option<HotView> {
-        self.core.inner.hot()
-    }
-
-    async fn hot_health(&self) -> Option<HotHealth> {
-        self.core.inner.hot_health().await
-    }
-
-    fn hot_receipt(&self, scope: &Scope, session: &SessionId) -> Option<HotReceipt> {
-        self.core.inner.hot_receipt(scope, session)
-    }
-
-    async fn compare_hot(&self, scope: &Scope, session: &SessionId) -> Result<HotState, Failure> {
-        self.core.inner.compare_hot(scope, session).await
-    }
-
-    fn waiting(&self, scope: &Scope, session: &SessionId) -> Option<Waiting> {
+impl Spooling {
+    /// What is known of a session whose writes wait for a ledger that does not answer, without its contents; `None` when
+    /// none do, and for who may not see it.
+    #[must_use]
+    pub fn waiting(&self, scope: &Scope, session: &SessionId) -> Option<Waiting> {
         let key = (scope.tenant.clone(), session.clone());
         let now = self.core.clock.now();
         let state = self.core.state();
@@ -100,7 +23,9 @@ impl Ledger for Spooling {
         state.waiting(&key, now)
     }
 
-    fn waiting_tail(&self, scope: &Scope, session: &SessionId, most: usize) -> Option<Waiting> {
+    /// As [`Self::waiting`], with the newest checkpoint and at most `most` of the items that wait behind it: the newest.
+    #[must_use]
+    pub fn waiting_tail(&self, scope: &Scope, session: &SessionId, most: usize) -> Option<Waiting> {
         let key = (scope.tenant.clone(), session.clone());
         let (now, core) = (self.core.clock.now(), &self.core);
         let (mut waiting, writes) = {
@@ -115,7 +40,9 @@ impl Ledger for Spooling {
         Some(waiting)
     }
 
-    fn resumed(
+    /// Reports a session that somebody goes on with under a lease, as it was read: what is known then is enough to go on
+    /// while the ledger does not answer.
+    pub fn resumed(
         &self,
         scope: &Scope,
         session: &SessionId,
@@ -138,20 +65,32 @@ impl Ledger for Spooling {
         });
     }
 
-    fn spool(&self) -> Option<SpoolView> {
-        Some(self.core.state().view(self.core.options.bytes))
+    /// What waits, and what has happened in this process; asks nothing.
+    #[must_use]
+    pub fn view(&self) -> SpoolView {
+        self.core.state().view(self.core.options.bytes)
     }
 
-    fn durability(&self) -> Durability {
-        self.core.inner.durability()
+    /// Whether a session is known well enough to go on without the ledger: such a one is in the ledger.
+    pub(crate) fn knows(&self, scope: &Scope, session: &SessionId) -> bool {
+        let key = (scope.tenant.clone(), session.clone());
+        let state = self.core.state();
+        state.known(&key).is_some_and(|known| known.sees(scope))
+    }
+}
+
+#[async_trait]
+impl Ledger for Spooling {
+    async fn write(&self, command: Command) -> Result<Stored, Failure> {
+        self.core.written(command).await
     }
 
-    fn kind(&self) -> &'static str {
-        self.core.inner.kind()
+    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
+        self.core.inner.inspect(about, question).await
     }
 
-    fn version(&self) -> Option<String> {
-        self.core.inner.version()
+    fn backend(&self) -> Backend {
+        self.core.inner.backend()
     }
 
     fn position(&self) -> Position {

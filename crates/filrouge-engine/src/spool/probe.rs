@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use filrouge_store::Ledger;
+use filrouge_store::{About, Ledger};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::Mutex;
 
@@ -35,7 +35,7 @@ impl Probe {
             tracing::trace!(ago = ?ended.elapsed(), "[SPOOL] probed for another write");
             return answer.clone();
         }
-        let nothing = self.inner.inspect_apart(Box::new(|_| {}));
+        let nothing = self.inner.inspect(About::Apart, Box::new(|_| {}));
         let answer = match tokio::time::timeout(self.within, nothing).await {
             Ok(Err(failure)) if failure.code == ErrorCode::StoreUnavailable => Err(failure),
             // Another failure is an answer as well.

@@ -7,6 +7,7 @@ use filrouge_store::command::{Command, Outcome, Write};
 use filrouge_store::rows::HeadLease;
 use filrouge_store::rules::refusal;
 use filrouge_store::rules::tenure::Tenure;
+use filrouge_store::{Durability, Stored};
 use filrouge_types::{ErrorCode, Failure, TurnStatus, UNPLACED};
 
 use super::Core;
@@ -34,7 +35,7 @@ impl Core {
         command: Command,
         attempt: Option<Attempt>,
         failure: Option<Failure>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Stored, Failure> {
         let command = provisional::keyed(command, self.entropy.as_ref())?;
         let known = self.state().known(key).cloned();
         let known = known.ok_or_else(|| unavailable("the session is not known here any more"))?;
@@ -48,7 +49,7 @@ impl Core {
         }
         self.check_fence(key, &command, &known)?;
         if let Some(outcome) = self.repeated(key, &command, &known)? {
-            return Ok(Outcome::Spooled(Box::new(outcome)));
+            return Ok(spooled(outcome));
         }
         if let Write::PutCheckpoint(put) = &command.write
             && put.seq.is_some_and(|seq| seq > known.last_seq)
@@ -68,7 +69,7 @@ impl Core {
             attempt,
         };
         self.enqueue(key, queueing).await?;
-        Ok(Outcome::Spooled(Box::new(outcome)))
+        Ok(spooled(outcome))
     }
 
     /// As the rules would, by the lease as it is known here.
@@ -307,6 +308,14 @@ impl Core {
             }
             _ => unavailable(&what),
         }
+    }
+}
+
+/// The answer to a write that waits.
+pub(super) const fn spooled(outcome: Outcome) -> Stored {
+    Stored {
+        outcome,
+        durability: Durability::Spooled,
     }
 }
 

@@ -68,9 +68,9 @@ impl Core {
         let mut state = self.state();
         state.pop(key, id);
         match (&done.answer, &done.command) {
-            (Ok(outcome), Some(command)) if entry.lease.is_none() => {
+            (Ok(stored), Some(command)) if entry.lease.is_none() => {
                 state.counts.drained += 1;
-                state.change(key, |known| known.drained(command, outcome));
+                state.change(key, |known| known.drained(command, &stored.outcome));
             }
             (Ok(_), _) => state.counts.drained += 1,
             // Somebody else has the session: what is known of it is of no use any more.

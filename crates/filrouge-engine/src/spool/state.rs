@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use filrouge_store::command::{Command, Outcome};
-use filrouge_store::ledger::{SpoolCounts, SpoolView, Waiting};
-use filrouge_store::{Entropy, Keyring};
+use filrouge_store::{Entropy, Keyring, Stored};
 use filrouge_types::{Checkpoint, Failure, Item, SessionId, TenantId, Timestamp};
 use tokio::task::JoinHandle;
 
@@ -14,9 +13,10 @@ use super::folder::{Dead, Entry};
 use super::frame::Refusal;
 use super::known::{Held, Key, Known, Sessions};
 use super::provisional;
+use super::view::{SpoolCounts, SpoolView, Waiting};
 
 /// A write that is under way at the ledger.
-pub(super) type Attempt = JoinHandle<Result<Outcome, Failure>>;
+pub(super) type Attempt = JoinHandle<Result<Stored, Failure>>;
 
 /// An entry that waits.
 pub(super) struct Waits {
@@ -278,7 +278,6 @@ impl Known {
             }
         }
         match outcome {
-            Outcome::Spooled(outcome) => self.learn(command, outcome, now),
             Outcome::Lease { lease, .. } => {
                 let released = matches!(&command.write,
                     Write::Lease(take) if matches!(take.ask, LeaseAsk::Release { .. }));
@@ -364,7 +363,6 @@ impl Known {
             Outcome::Turn(_, put) => put.is_some() && command.scope.hold.is_some(),
             Outcome::Appended { replayed, .. } => !replayed && command.scope.hold.is_some(),
             Outcome::Checkpoint { created, .. } => *created && command.scope.hold.is_some(),
-            Outcome::Spooled(outcome) => Self::is_held_by(command, outcome),
             _ => false,
         }
     }

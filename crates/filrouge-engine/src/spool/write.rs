@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use filrouge_store::Durability;
-use filrouge_store::command::{Command, Outcome, Scope, Write};
+use filrouge_store::command::{Command, Scope, Write};
+use filrouge_store::{Durability, Stored};
 use filrouge_types::{ErrorCode, Failure};
 use tracing::Instrument;
 
@@ -29,7 +29,7 @@ enum Standing {
 
 /// How a first try has come out.
 enum Tried {
-    Answered(Box<Result<Outcome, Failure>>),
+    Answered(Box<Result<Stored, Failure>>),
     /// The ledger is away, or slow with this write.
     NotYet(Failure),
 }
@@ -44,7 +44,7 @@ struct First {
 
 impl First {
     /// The answer, when it comes within this time.
-    async fn answer(&mut self, within: Duration) -> Option<Result<Outcome, Failure>> {
+    async fn answer(&mut self, within: Duration) -> Option<Result<Stored, Failure>> {
         let attempt = self.attempt.as_mut()?;
         let ended = tokio::time::timeout(within, attempt).await.ok()?;
         self.attempt = None;
@@ -79,7 +79,7 @@ const fn clears(write: &Write) -> bool {
 }
 
 impl Core {
-    pub(super) async fn written(self: &Arc<Self>, command: Command) -> Result<Outcome, Failure> {
+    pub(super) async fn written(self: &Arc<Self>, command: Command) -> Result<Stored, Failure> {
         let Some(key) = self.key(&command) else {
             return self.inner.write(command).await;
         };
@@ -89,12 +89,12 @@ impl Core {
         if !may_wait(&command) {
             self.wait_settled(&key).await?;
             let changes = matches!(command.write, Write::Patch(_) | Write::CloseSession(_));
-            let outcome = self.inner.write(command).await?;
+            let stored = self.inner.write(command).await?;
             if changes {
                 // Its state and whether it goes on are not what was known of it: the next write under its fence tells.
                 self.state().known.forget(&key);
             }
-            return Ok(outcome);
+            return Ok(stored);
         }
         match self.standing(&key, &command.scope) {
             Standing::Unknown => {
@@ -121,23 +121,23 @@ impl Core {
     }
 
     /// A write of a session that is not known to be one that goes on here.
-    async fn passed(&self, key: &Key, command: Command) -> Result<Outcome, Failure> {
+    async fn passed(&self, key: &Key, command: Command) -> Result<Stored, Failure> {
         let tells = command.scope.hold.is_some() || matches!(command.write, Write::Lease(_));
         let asked = tells.then(|| command.clone());
-        let outcome = self.inner.write(command).await?;
+        let stored = self.inner.write(command).await?;
         if let Some(asked) = asked {
-            self.learn(key, &asked, &outcome).await;
+            self.learn(key, &asked, &stored);
         }
-        Ok(outcome)
+        Ok(stored)
     }
 
     /// What an answer of the ledger tells of the session; nothing is kept of one that is to be on no disk.
-    async fn learn(&self, key: &Key, asked: &Command, outcome: &Outcome) {
+    fn learn(&self, key: &Key, asked: &Command, stored: &Stored) {
+        let outcome = &stored.outcome;
         let is_new = self.state().known(key).is_none();
         if is_new {
             let holds = Known::is_held_by(asked, outcome);
-            let durability = self.inner.durability_in(&asked.scope, &key.1);
-            if !holds || durability.await == Durability::Ephemeral {
+            if !holds || stored.durability == Durability::Ephemeral {
                 return;
             }
         }
@@ -156,7 +156,7 @@ impl Core {
     }
 
     /// A write of a session that goes on also without the ledger, which is asked first, and not for long.
-    async fn tried(self: &Arc<Self>, key: &Key, command: Command) -> Result<Outcome, Failure> {
+    async fn tried(self: &Arc<Self>, key: &Key, command: Command) -> Result<Stored, Failure> {
         let command = provisional::keyed(command, self.entropy.as_ref())?;
         let mut first = self.try_first(key, &command);
         let failure = match self.tried_first(key, &command, &mut first).await {
@@ -182,7 +182,7 @@ impl Core {
             if !by_drain.load(Ordering::SeqCst)
                 && let Some(core) = core.upgrade()
             {
-                core.heard(&of, &asked, &answer).await;
+                core.heard(&of, &asked, &answer);
             }
             answer
         };
@@ -226,7 +226,7 @@ impl Core {
         Tried::Answered(Box::new(Err(self.slow())))
     }
 
-    fn judged(&self, answer: Result<Outcome, Failure>) -> Tried {
+    fn judged(&self, answer: Result<Stored, Failure>) -> Tried {
         match answer {
             Err(failure) if failure.code == ErrorCode::StoreUnavailable => {
                 self.went_down(&failure);
@@ -252,11 +252,11 @@ impl Core {
     }
 
     /// What the ledger has answered to a first try.
-    async fn heard(&self, key: &Key, asked: &Command, answer: &Result<Outcome, Failure>) {
+    fn heard(&self, key: &Key, asked: &Command, answer: &Result<Stored, Failure>) {
         match answer {
-            Ok(outcome) => {
+            Ok(stored) => {
                 self.nothing_known();
-                self.learn(key, asked, outcome).await;
+                self.learn(key, asked, stored);
             }
             Err(failure) if failure.code == ErrorCode::StaleFence => {
                 let fence = asked.scope.hold.map_or(0, |hold| hold.fence);

@@ -13,8 +13,8 @@ use super::recording::Recording;
 use super::transcript::Transcript;
 use crate::engine::unexpected;
 use crate::record_policy::LeftOut;
-use crate::secrets::Recorded;
 use crate::trace::millis;
+use crate::written::Written;
 
 impl Recording {
     /// Writes what the transcript's end asks for: the answer, or what was shown and the error. Gives the turn as it
@@ -22,7 +22,7 @@ impl Recording {
     ///
     /// # Errors
     /// As [`Self::refused`].
-    pub async fn end(mut self, transcript: &mut Transcript) -> Result<Recorded<Turn>, Failure> {
+    pub async fn end(mut self, transcript: &mut Transcript) -> Result<Written<Turn>, Failure> {
         let latency = self.began.elapsed().as_millis().to_string();
         transcript.tell("latency_ms", &latency);
         let (events, unknown) = transcript.events();
@@ -51,14 +51,14 @@ impl Recording {
     }
 
     /// The turn as it stands, with how much was masked.
-    fn told(&self, turn: Turn) -> Recorded<Turn> {
+    fn told(&self, turn: Turn) -> Written<Turn> {
         if turn.status != TurnStatus::Open {
             let now = self.engine.clock.now();
             self.engine.secrets().forget(self.turn_id, now);
         }
-        Recorded {
-            value: turn,
+        Written {
             masked: self.masked,
+            ..Written::new(turn, false, self.durability)
         }
     }
 
@@ -214,7 +214,7 @@ impl Recording {
         mut self,
         transcript: &Transcript,
         failure: Failure,
-    ) -> Result<Recorded<Turn>, Failure> {
+    ) -> Result<Written<Turn>, Failure> {
         let failure = match failure.code {
             ErrorCode::LimitExceeded => match self.fail(transcript, &failure).await {
                 Err(failure) => failure,
@@ -250,7 +250,7 @@ impl Recording {
     pub async fn interrupt(
         mut self,
         transcript: &mut Transcript,
-    ) -> Result<Recorded<Turn>, Failure> {
+    ) -> Result<Written<Turn>, Failure> {
         match self.interrupted(transcript).await {
             Err(failure) => self.refused(transcript, failure).await,
             Ok(turn) => {
@@ -279,12 +279,16 @@ impl Recording {
         }
     }
 
-    async fn close(&self, ending: Ending) -> Result<Turn, Failure> {
+    async fn close(&mut self, ending: Ending) -> Result<Turn, Failure> {
         self.close_by(ending, Some(self.stream)).await
     }
 
     /// Closes the turn by the recording, which has given all that was shown, or by nobody: then the draft is kept.
-    async fn close_by(&self, ending: Ending, stream: Option<StreamId>) -> Result<Turn, Failure> {
+    async fn close_by(
+        &mut self,
+        ending: Ending,
+        stream: Option<StreamId>,
+    ) -> Result<Turn, Failure> {
         let body = fingerprint(&[b"stream", &self.stream.0]);
         let close = Close {
             session_id: self.session_id.clone(),
@@ -305,7 +309,7 @@ impl Recording {
     ///
     /// # Errors
     /// The ledger's.
-    pub async fn standing(&self) -> Result<Recorded<Turn>, Failure> {
+    pub async fn standing(&self) -> Result<Written<Turn>, Failure> {
         Ok(self.told(self.turn().await?))
     }
 

@@ -59,7 +59,8 @@ impl Recording {
         let items = self.engine.hashed_items(&self.scope.tenant, items);
         let sieve = self.engine.stream_sieve(self.secrets.clone());
         let (items, masked) = self.engine.sift(sieve, |sieve| sieve.items(items))?;
-        self.masked += self.engine.recorded((), &masked, false).masked;
+        self.engine.count_masked(&masked);
+        self.masked += masked.count;
         Ok(items.into_iter().map(Entry::from).collect())
     }
 

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use filrouge_store::Durability;
 use filrouge_store::command::{Append, Outcome, Progress, PutDraft, Scope, Viewer, Write};
 use filrouge_store::draft::{Delta, PieceHead, PieceKind, StreamId};
 use filrouge_store::hot::KeepItems;
@@ -58,6 +59,8 @@ pub struct Recording {
     /// What must not be recorded of the turn's runtime context.
     pub(super) secrets: Option<Arc<TurnSecrets>>,
     pub(super) masked: u64,
+    /// Where its newest write went.
+    pub(super) durability: Durability,
     pub(super) began: Instant,
     pub(super) written: Instant,
     pub(super) items: u64,
@@ -82,7 +85,8 @@ impl Engine {
             .label(settings.agent.as_deref(), "agent")?;
         // Whose turn it is, is asked now; what comes later belongs to it, also when the session gets an owner meanwhile.
         self.ledger.turn(scope, &session_id, turn_id).await?;
-        let recorder = if self.ledger.in_hot(scope, &session_id).await? {
+        let in_hot = self.in_hot(scope, &session_id).await?;
+        let recorder = if in_hot {
             // A login ends the stream: who records it may not write to the session any more.
             scope.clone()
         } else {
@@ -94,7 +98,7 @@ impl Engine {
             Failure::new(ErrorCode::Internal, what)
         })?;
         let now = Instant::now();
-        let recording = Recording {
+        let mut recording = Recording {
             engine: self.clone(),
             record: self.keep(scope, &session_id).await?.record,
             scope: recorder,
@@ -108,6 +112,7 @@ impl Engine {
             looked_at: 0,
             secrets: self.secrets_of(turn_id),
             masked: 0,
+            durability: self.ledger.backend().durability,
             began: now,
             written: now,
             items: 0,
@@ -201,7 +206,7 @@ impl Recording {
         Ok(())
     }
 
-    async fn put(&self, number: u64, deltas: Vec<Delta>, begins: bool) -> Result<(), Failure> {
+    async fn put(&mut self, number: u64, deltas: Vec<Delta>, begins: bool) -> Result<(), Failure> {
         let draft = PutDraft {
             session_id: self.session_id.clone(),
             turn_id: self.turn_id,
@@ -376,7 +381,7 @@ impl Recording {
     }
 
     /// Writes, and writes again while the ledger does not answer.
-    pub(super) async fn write(&self, write: Write) -> Result<Outcome, Failure> {
+    pub(super) async fn write(&mut self, write: Write) -> Result<Outcome, Failure> {
         let until = Instant::now() + OUTAGE;
         let mut pause = Duration::from_millis(50);
         loop {
@@ -386,7 +391,11 @@ impl Recording {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(1));
                 }
-                outcome => return outcome,
+                stored => {
+                    let stored = stored?;
+                    self.durability = stored.durability;
+                    return Ok(stored.outcome);
+                }
             }
         }
     }

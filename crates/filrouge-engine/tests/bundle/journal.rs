@@ -1,8 +1,8 @@
 //! Journals with all that can happen to a turn, and with contents that are hard to keep byte for byte.
 
 use filrouge_engine::{
-    AppendItems, CancelTurn, CreateSession, ErrorBody, FailTurn, FinalizeTurn, Recorded,
-    RedactTurn, StartTurn,
+    AppendItems, CancelTurn, CreateSession, ErrorBody, FailTurn, FinalizeTurn, RedactTurn,
+    StartTurn, Written,
 };
 use filrouge_store::record::Seqs;
 use filrouge_types::{
@@ -95,7 +95,7 @@ impl World {
         self.clock.advance(1_001);
         let owner = operator();
         let started = self.engine.start_turn(&owner, sid(id), request);
-        started.await.map(Recorded::into_value)
+        started.await.map(Written::into_value)
     }
 
     pub(crate) async fn append(
@@ -126,7 +126,7 @@ impl World {
         engine
             .finalize_turn(&operator(), session, id, request)
             .await
-            .map(Recorded::into_value)
+            .map(Written::into_value)
     }
 
     pub(crate) async fn fail(&self, turn: &Turn) -> Result<Turn, Failure> {
@@ -144,7 +144,7 @@ impl World {
         self.engine
             .fail_turn(&operator(), session, id, request)
             .await
-            .map(Recorded::into_value)
+            .map(Written::into_value)
     }
 
     pub(crate) async fn cancel(&self, turn: &Turn) -> Result<Turn, Failure> {
@@ -153,7 +153,7 @@ impl World {
         self.engine
             .cancel_turn(&operator(), session, id, request)
             .await
-            .map(Recorded::into_value)
+            .map(Written::into_value)
     }
 
     /// Lets so much time pass that every open turn is marked as interrupted.
@@ -167,7 +167,7 @@ impl World {
         self.engine
             .replace_turn(&operator(), session, id, request)
             .await
-            .map(Recorded::into_value)
+            .map(Written::into_value)
     }
 
     pub(crate) async fn redact_turn(&self, turn: &Turn) -> Result<Turn, Failure> {
@@ -177,6 +177,7 @@ impl World {
         self.engine
             .redact_turn(&operator(), session, id, request)
             .await
+            .map(Written::into_value)
     }
 
     pub(crate) async fn redact(&self, id: &str, ranges: &[(u64, u64)]) -> Result<u64, Failure> {

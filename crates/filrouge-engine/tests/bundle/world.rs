@@ -122,7 +122,7 @@ impl World {
             ..CreateSession::default()
         };
         let made = self.engine.create_session(&operator(), new).await;
-        assert!(made.unwrap().1);
+        assert!(!made.unwrap().replayed);
     }
 
     /// All turns, all versions.

@@ -56,7 +56,7 @@ impl Three {
         let command = cmd(who, write);
         let mut told = Vec::new();
         for f in &self.0 {
-            told.push(format!("{:?}", f.ledger.write(command.clone()).await));
+            told.push(format!("{:?}", f.ledger.put(command.clone()).await));
             f.clock.advance(11);
         }
         assert!(told[0].starts_with("Ok"), "{}", short(&told[0]));

@@ -41,7 +41,7 @@ pub(crate) async fn put(
     turn: TurnId,
     words: &str,
 ) -> Result<(u64, bool), Failure> {
-    match ledger.write(cmd(&anyone(), one(turn, words))).await? {
+    match ledger.put(cmd(&anyone(), one(turn, words))).await? {
         Outcome::Appended {
             first_seq,
             replayed,
@@ -220,7 +220,7 @@ fn a_server_that_would_answer_before_it_flushes_does_not() {
     let url = server.url(&server.database());
     wait(async {
         let ledger = open(of_its_own(&url));
-        assert_eq!(ledger.durability(), Durability::Flushed);
+        assert_eq!(ledger.backend().durability, Durability::Flushed);
         let turn = started(&*ledger, "s", "r").await.turn_id;
         for round in 0..4 {
             until_taken(&*ledger, turn, &format!("k{round}")).await;

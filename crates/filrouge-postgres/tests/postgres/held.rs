@@ -63,7 +63,7 @@ fn server(url: &str) -> Arc<dyn Ledger> {
 
 /// Writes as who holds the session, or as anybody.
 async fn write(by: &dyn Ledger, hold: Option<Hold>, write: Write) -> Result<Outcome, Failure> {
-    by.write(cmd(&anyone().with_hold(hold), write)).await
+    by.put(cmd(&anyone().with_hold(hold), write)).await
 }
 
 async fn acquired(by: &dyn Ledger, session: &str, holder: &str) -> Result<Lease, Failure> {

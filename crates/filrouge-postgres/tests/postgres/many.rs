@@ -54,7 +54,7 @@ pub(crate) async fn close(ledgers: Ledgers) {
 
 pub(crate) async fn started(ledger: &dyn Ledger, session: &str, request: &str) -> Turn {
     let write = Write::Start(Box::new(start(&anyone(), session, request, request)));
-    match ledger.write(cmd(&anyone(), write)).await.unwrap() {
+    match ledger.put(cmd(&anyone(), write)).await.unwrap() {
         Outcome::Turn(turn, _) => *turn,
         other => panic!("{other:?}"),
     }
@@ -185,7 +185,7 @@ async fn sweep(ledger: Arc<dyn Ledger>) -> usize {
     let mut marked = 0;
     for (session, turn) in found.await.unwrap() {
         let write = interrupt(session.as_str(), turn, later);
-        match ledger.write(cmd(&operator("t"), write)).await.unwrap() {
+        match ledger.put(cmd(&operator("t"), write)).await.unwrap() {
             Outcome::Interrupted(put) => marked += usize::from(put.is_some()),
             other => panic!("{other:?}"),
         }

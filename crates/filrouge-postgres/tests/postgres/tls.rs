@@ -117,10 +117,10 @@ fn everything_goes_over_tls() {
         let mut told = ledgers[1].commits();
         let turn = started(&*ledgers[0], "s", "r").await.turn_id;
         let write = append("s", turn, vec![keyed("k", "w")], None);
-        let outcome = ledgers[0].write(cmd(&anyone(), write)).await.unwrap();
+        let outcome = ledgers[0].put(cmd(&anyone(), write)).await.unwrap();
         assert!(matches!(outcome, Outcome::Appended { .. }), "{outcome:?}");
         let write = finalize("s", turn, Some("answer"));
-        ledgers[0].write(cmd(&anyone(), write)).await.unwrap();
+        ledgers[0].put(cmd(&anyone(), write)).await.unwrap();
         let newest = ledgers[0].position().commit_no;
         let told = told.wait_for(|number| *number >= newest);
         tokio::time::timeout(PATIENCE, told).await.unwrap().unwrap();

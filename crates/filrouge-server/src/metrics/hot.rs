@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use filrouge_store::ledger::ScopeCounts;
+use filrouge_engine::scopes::ScopeCounts;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

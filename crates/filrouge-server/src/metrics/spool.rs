@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use filrouge_store::ledger::SpoolView;
+use filrouge_engine::spool::SpoolView;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;

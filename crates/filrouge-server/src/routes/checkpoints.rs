@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::access::may;
-use crate::answer::{Page, created, json, masked, written};
+use crate::answer::{Page, created, json, written};
 use crate::extract::{Body, Cursor, InSession, Limit, NoParameters, Query};
 use crate::openapi::{
     Called, Created, Listed, OfCheckpoint, OfSession, Problems, PuttingCheckpoint, SessionPath,
@@ -40,9 +40,7 @@ pub(super) async fn put(
         .engine()
         .put_checkpoint(&at.scope, &at.session, request)
         .await?;
-    let status = created(saved.created);
-    let response = written(&app, &at.scope, &at.session, status, &saved.checkpoint).await?;
-    Ok(masked(response, saved.masked))
+    written(created(!saved.replayed), &saved)
 }
 
 /// A checkpoint in a list.

@@ -35,11 +35,11 @@ pub(super) async fn record(
     _: Query<NoParameters>,
     Body(request): Body<RecordEvent>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let (event, new) = app
+    let event = app
         .engine()
-        .record_event(&at.scope, at.session.clone(), request)
+        .record_event(&at.scope, at.session, request)
         .await?;
-    written(&app, &at.scope, &at.session, created(new), &event).await
+    written(created(!event.replayed), &event)
 }
 
 #[derive(Deserialize, IntoParams)]

@@ -6,8 +6,8 @@ use axum::Extension;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
+use filrouge_engine::spool::{SpoolView, Spooling};
 use filrouge_store::Ledger;
-use filrouge_store::ledger::SpoolView;
 use filrouge_types::{ErrorCode, Failure};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -126,7 +126,7 @@ pub(super) async fn ready(
 ) -> Result<Response<HttpBody>, Problem> {
     let ledger = app.engine().ledger();
     // The store is asked, so that one that does not answer is not called ready.
-    let spool = ledger.spool();
+    let spool = app.engine().spool().map(Spooling::view);
     let store = match asked(ledger, spool.is_some()).await {
         Ok(()) => None,
         // Live calls go on without it.
@@ -139,7 +139,11 @@ pub(super) async fn ready(
     let health = ledger.health();
     let anchor = app.anchor_failure();
     let issuer = app.authority().issuer_failure();
-    let hot = ledger.hot_health().await.and_then(|hot| {
+    let hot = match app.engine().tiers() {
+        Some(tiers) => Some(tiers.hot_health().await),
+        None => None,
+    };
+    let hot = hot.and_then(|hot| {
         let refuses = hot
             .refuses_writes
             .map(|why| format!("refuses writes: {why}"));

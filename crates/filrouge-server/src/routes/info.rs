@@ -3,6 +3,7 @@
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
+use filrouge_engine::scopes::TwoScopes;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -100,13 +101,13 @@ pub(super) async fn show(
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {
     let limits = app.engine().limits();
-    let hot = app.engine().ledger().hot();
+    let hot = app.engine().tiers().map(TwoScopes::view);
     let info = Info {
         name: "filrouge",
         version: env!("CARGO_PKG_VERSION"),
         tenant_id: caller.scope.tenant.to_string(),
         identity_id: caller.scope.viewer.identity().map(ToString::to_string),
-        durability: app.engine().ledger().durability().as_str(),
+        durability: app.engine().ledger().backend().durability.as_str(),
         hot: hot.as_ref().map(|hot| hot.kind),
         hot_bounds: hot.as_ref().map(|hot| HotBounds {
             ttl_s: hot.bounds.ttl.as_secs(),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::access::may;
-use crate::answer::{Page, created, json, masked, written};
+use crate::answer::{Page, created, json, written};
 use crate::extract::{Body, Cursor, InSession, InTurn, Limit, NoParameters, Query};
 use crate::openapi::{
     Appending, Called, Created, LastEventId, OfSession, OfTurn, Problems, SessionPath, Stored,
@@ -56,16 +56,14 @@ pub(super) async fn append(
 ) -> Result<Response<HttpBody>, Problem> {
     let done = app
         .engine()
-        .append_items(&at.scope, at.session.clone(), at.turn, request)
+        .append_items(&at.scope, at.session, at.turn, request)
         .await?;
-    let appended = Appended {
+    let done = done.map(|done| Appended {
         first_seq: done.first_seq,
         last_seq: done.last_seq,
         not_recorded: Some(done.not_recorded).filter(|n| *n > 0),
-    };
-    let status = created(!done.replayed);
-    let response = written(&app, &at.scope, &at.session, status, &appended).await?;
-    Ok(masked(response, done.masked))
+    });
+    written(created(!done.replayed), &done)
 }
 
 #[derive(Deserialize, IntoParams)]

@@ -42,7 +42,7 @@ pub(super) async fn take(
     let engine = app.engine();
     let taking = engine.acquire_lease(&at.scope, &at.session, request);
     match waited(&app, &at.principal, taking).await? {
-        Ok((lease, new)) => written(&app, &at.scope, &at.session, created(new), &lease).await,
+        Ok(lease) => written(created(!lease.replayed), &lease),
         Err(failure) => query.unless_held(failure).map(|()| no_content()),
     }
 }
@@ -67,7 +67,7 @@ pub(super) async fn renew(
         .engine()
         .renew_lease(&at.scope, &at.session, request)
         .await?;
-    written(&app, &at.scope, &at.session, StatusCode::OK, &lease).await
+    written(StatusCode::OK, &lease)
 }
 
 /// Gives the newest fence, and who holds the session now, if anybody does.
@@ -140,5 +140,5 @@ pub(super) async fn release(
         .engine()
         .release_lease(&at.scope, &at.session, &query.holder, fence)
         .await?;
-    written(&app, &at.scope, &at.session, StatusCode::OK, &lease).await
+    written(StatusCode::OK, &lease)
 }

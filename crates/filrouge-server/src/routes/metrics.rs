@@ -3,6 +3,8 @@
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{HeaderValue, Response, header};
+use filrouge_engine::scopes::TwoScopes;
+use filrouge_engine::spool::Spooling;
 use filrouge_types::ErrorCode;
 
 use crate::access::may;
@@ -16,12 +18,15 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// Asks the hot store, so that one that nobody has missed yet is not called up.
 async fn hot(app: &App) -> HotState {
-    let ledger = app.engine().ledger();
-    let health = ledger.hot_health().await;
+    let tiers = app.engine().tiers();
+    let up = match tiers {
+        Some(tiers) => tiers.hot_health().await.unavailable.is_none(),
+        None => false,
+    };
     HotState {
-        there: health.is_some(),
-        up: health.is_some_and(|health| health.unavailable.is_none()),
-        counts: ledger.hot().map(|hot| hot.counts).unwrap_or_default(),
+        there: tiers.is_some(),
+        up,
+        counts: tiers.map(TwoScopes::counts).unwrap_or_default(),
         links_refused: app.engine().links_refused(),
         metadata_dropped: app.engine().metadata_dropped(),
         items_not_recorded: app.engine().items_not_recorded(),
@@ -77,7 +82,7 @@ pub(super) async fn show(
         body_bytes: app.limits().body_bytes_in_flight(),
         hot: hot(&app).await,
         calls: app.engine().call_counts(),
-        spool: app.engine().ledger().spool().unwrap_or_default(),
+        spool: app.engine().spool().map(Spooling::view).unwrap_or_default(),
         search: search(&app),
     };
     let text = app

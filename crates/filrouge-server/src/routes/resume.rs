@@ -48,7 +48,7 @@ pub(super) async fn resume(
         Err(failure) => return query.unless_held(failure).map(|()| no_content()),
     };
     let new = resumed.created;
-    let mut response = written(&app, &at.scope, &at.session, created(new), &resumed).await?;
+    let mut response = written(created(new), &resumed)?;
     if let Some(fresh) = fresh
         && new
         && at.needs_token(&app).await

@@ -44,9 +44,7 @@ pub(super) async fn patch(
         .engine()
         .patch_session(&at.scope, at.session, request, versions)
         .await?;
-    let id = &session.session_id;
-    let response = written(&app, &at.scope, id, StatusCode::OK, &session).await?;
-    tagged(response, &session)
+    tagged(written(StatusCode::OK, &session)?, &session)
 }
 
 /// Ends a session: no turn begins in it any more, open ones may end.
@@ -71,9 +69,7 @@ pub(super) async fn close(
         .engine()
         .close_session(&at.scope, at.session, request)
         .await?;
-    let id = &session.session_id;
-    let response = written(&app, &at.scope, id, StatusCode::OK, &session).await?;
-    tagged(response, &session)
+    tagged(written(StatusCode::OK, &session)?, &session)
 }
 
 /// Gives an anonymous session its owner, once and for all.
@@ -100,9 +96,7 @@ pub(super) async fn link(
         .engine()
         .link_session(&at.scope, at.session, request.identity_id)
         .await?;
-    let id = &session.session_id;
-    let response = written(&app, &at.scope, id, StatusCode::OK, &session).await?;
-    tagged(response, &session)
+    tagged(written(StatusCode::OK, &session)?, &session)
 }
 
 /// Erases a session for good.
@@ -123,8 +117,7 @@ pub(super) async fn erase(
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {
     let receipt = app.engine().erase_session(&at.scope, at.session).await?;
-    let id = &receipt.session_id;
-    written(&app, &at.scope, id, StatusCode::OK, &receipt).await
+    written(StatusCode::OK, &receipt)
 }
 
 /// An answer that shows a session, with its `ETag`.

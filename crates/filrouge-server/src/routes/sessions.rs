@@ -39,9 +39,9 @@ pub(super) async fn create(
     OptionalBody(request): OptionalBody<CreateSession>,
 ) -> Result<Response<HttpBody>, Problem> {
     let fresh = caller.fresh_token(&app)?;
-    let (session, new) = app.engine().create_session(&caller.scope, request).await?;
-    let id = &session.session_id;
-    let response = written(&app, &caller.scope, id, created(new), &session).await?;
+    let session = app.engine().create_session(&caller.scope, request).await?;
+    let new = !session.replayed;
+    let response = written(created(new), &session)?;
     let mut response = tagged(response, &session)?;
     if let Some(fresh) = fresh.filter(|_| new) {
         fresh.tell(&mut response);
@@ -154,11 +154,7 @@ pub(super) async fn verify(
 ) -> Result<Response<HttpBody>, Problem> {
     // It reads a whole session or many: not too many of them at a time.
     let _leave = app.limits().large_answer().await?;
-    let report = app
-        .engine()
-        .ledger()
-        .verify(Some((at.scope, at.session)))
-        .await?;
+    let report = app.engine().verify(Some((at.scope, at.session))).await?;
     json(
         StatusCode::OK,
         &Verified {

@@ -14,7 +14,7 @@ use utoipa::IntoParams;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
 use crate::access::may;
-use crate::answer::{masked, written};
+use crate::answer::written;
 use crate::extract::{InTurn, Query, RawBody};
 use crate::openapi::{
     Called, OfSession, OfTurn, Problems, Stored, Streaming, TurnPath, UnderLease, Writing, Written,
@@ -104,7 +104,6 @@ pub(super) async fn record(
         finalize: query.finalize.unwrap_or(true),
         agent: query.agent,
     };
-    let session = what.session_id.clone();
     let recording = flow::Flow {
         app: app.clone(),
         scope: at.scope.clone(),
@@ -129,6 +128,5 @@ pub(super) async fn record(
             }
         },
     };
-    let response = written(&app, &at.scope, &session, StatusCode::OK, &turn.value).await?;
-    Ok(masked(response, turn.masked))
+    written(StatusCode::OK, &turn)
 }

@@ -68,7 +68,10 @@ pub(super) async fn open(
     let asked = last_event_id(headers)?.or(after);
     let slot = app.limits().stream(at.principal.name())?;
     let ledger = app.engine().ledger();
-    let follower = app.live().follow(ledger, &at.scope, &at.session).await?;
+    let follower = app
+        .live()
+        .follow(app.engine(), &at.scope, &at.session)
+        .await?;
     let position = match asked {
         Some(seq) => seq,
         None => ledger.session(&at.scope, &at.session).await?.last_seq,

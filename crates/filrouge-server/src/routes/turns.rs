@@ -3,8 +3,8 @@
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
+use filrouge_engine::scopes::RecentTurns;
 use filrouge_engine::{CancelTurn, FailTurn, FinalizeTurn, RedactTurn, ReplaceTurn, StartTurn};
-use filrouge_store::ledger::RecentTurns;
 use filrouge_store::read::{TurnOrder, TurnQuery};
 use filrouge_types::{ErrorCode, RequestId, Turn, TurnStatus};
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 
 use super::busy::{OnOpenTurn, waited};
 use crate::access::{Permission, Principal, may};
-use crate::answer::{Page, as_of, created, json, json_text, masked, no_content, written};
+use crate::answer::{Page, as_of, created, json, json_text, no_content, written};
 use crate::extract::{
     Body, Cursor, InSession, InTurn, Limit, NoParameters, OptionalBody, Query, wait,
 };
@@ -62,9 +62,7 @@ pub(super) async fn start(
             }
         }
     };
-    let status = created(!turn.replayed);
-    let response = written(&app, &at.scope, &at.session, status, &turn.value).await?;
-    let mut response = masked(response, turn.masked);
+    let mut response = written(created(!turn.replayed), &turn)?;
     if let Some(fresh) = fresh
         && turn.first_seq == 1
         && at.needs_token(&app).await
@@ -146,7 +144,12 @@ pub(super) async fn list(
         TurnOrder::Oldest
     };
     let newest = order == TurnOrder::Newest && query.cursor.is_none() && !query.include_redacted;
-    if newest && let Some(recent) = ledger.recent(&at.scope, &at.session, limit).await? {
+    if newest
+        && let Some(recent) = app
+            .engine()
+            .recent_turns(&at.scope, &at.session, limit)
+            .await?
+    {
         return copied(&recent);
     }
     let query = TurnQuery {
@@ -236,10 +239,9 @@ pub(super) async fn finalize(
 ) -> Result<Response<HttpBody>, Problem> {
     let turn = app
         .engine()
-        .finalize_turn(&at.scope, at.session.clone(), at.turn, request)
+        .finalize_turn(&at.scope, at.session, at.turn, request)
         .await?;
-    let response = written(&app, &at.scope, &at.session, StatusCode::OK, &turn.value).await?;
-    Ok(masked(response, turn.masked))
+    written(StatusCode::OK, &turn)
 }
 
 /// Before a turn is ended that is recorded here, what has come is written: for those alone whose turn it is.
@@ -271,10 +273,9 @@ pub(super) async fn fail(
     flush_recording(&app, &at).await;
     let turn = app
         .engine()
-        .fail_turn(&at.scope, at.session.clone(), at.turn, request)
+        .fail_turn(&at.scope, at.session, at.turn, request)
         .await?;
-    let response = written(&app, &at.scope, &at.session, StatusCode::OK, &turn.value).await?;
-    Ok(masked(response, turn.masked))
+    written(StatusCode::OK, &turn)
 }
 
 /// Ends a turn by the user's wish, after what was shown so far.
@@ -296,10 +297,9 @@ pub(super) async fn cancel(
     flush_recording(&app, &at).await;
     let turn = app
         .engine()
-        .cancel_turn(&at.scope, at.session.clone(), at.turn, request)
+        .cancel_turn(&at.scope, at.session, at.turn, request)
         .await?;
-    let response = written(&app, &at.scope, &at.session, StatusCode::OK, &turn.value).await?;
-    Ok(masked(response, turn.masked))
+    written(StatusCode::OK, &turn)
 }
 
 /// Erases the contents of a turn; that it was there, and who redacted it, stays.
@@ -320,9 +320,9 @@ pub(super) async fn redact(
 ) -> Result<Response<HttpBody>, Problem> {
     let turn = app
         .engine()
-        .redact_turn(&at.scope, at.session.clone(), at.turn, request)
+        .redact_turn(&at.scope, at.session, at.turn, request)
         .await?;
-    written(&app, &at.scope, &at.session, StatusCode::OK, &turn).await
+    written(StatusCode::OK, &turn)
 }
 
 /// Replaces a closed turn by a corrected one; nothing of the old one is edited.
@@ -343,9 +343,7 @@ pub(super) async fn replace(
 ) -> Result<Response<HttpBody>, Problem> {
     let turn = app
         .engine()
-        .replace_turn(&at.scope, at.session.clone(), at.turn, request)
+        .replace_turn(&at.scope, at.session, at.turn, request)
         .await?;
-    let status = created(!turn.replayed);
-    let response = written(&app, &at.scope, &at.session, status, &turn.value).await?;
-    Ok(masked(response, turn.masked))
+    written(created(!turn.replayed), &turn)
 }

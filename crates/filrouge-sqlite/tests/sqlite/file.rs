@@ -118,7 +118,13 @@ fn a_question_that_panics_costs_no_reader() {
     block_on(async {
         f.whole(&anyone(), "s", "r", "a").await;
         for _ in 0..20 {
-            let asked = f.ledger.inspect(Box::new(|_| panic!("on purpose"))).await;
+            let asked = f
+                .ledger
+                .inspect(
+                    filrouge_store::About::Store,
+                    Box::new(|_| panic!("on purpose")),
+                )
+                .await;
             assert_eq!(code(asked), ErrorCode::Internal);
         }
         for _ in 0..20 {

@@ -149,9 +149,6 @@ pub enum Outcome {
         /// The newest seq.
         last_seq: u64,
     },
-    /// The write waits in the spool for a store that does not answer; as far as the answer is known already. Seqs and
-    /// ordinals that are not given yet are [`filrouge_types::UNPLACED`], and so are those of `put` (DESIGN §6).
-    Spooled(Box<Self>),
     /// Whether the note was put: `false` when it is not at the version that was expected.
     Note(bool),
 }

@@ -140,7 +140,7 @@ pub async fn one_of_many_checkpoints_is_new(f: &Fixture) {
             let (ledger, who) = (f.ledger.clone(), who.clone());
             let state = format!(r#"{{"n":{}}}"#, n % states);
             let write = checkpoint("s", Some(seq), None, &state);
-            tasks.spawn(async move { ledger.write(cmd(&who, write)).await });
+            tasks.spawn(async move { ledger.put(cmd(&who, write)).await });
         }
         let (mut new, mut known, mut refused) = (0, 0, 0);
         for answer in tasks.join_all().await {
@@ -174,9 +174,9 @@ pub async fn checkpoints_beside_writers(f: &Fixture) {
                 let made =
                     super::fixture::start_with(&who, "s", &request, "q", Some("a"), |_, _| {});
                 let write = crate::command::Write::Start(Box::new(made));
-                ledger.write(cmd(&who, write)).await.unwrap();
+                ledger.put(cmd(&who, write)).await.unwrap();
                 let write = checkpoint("s", None, Some("L"), "{}");
-                match ledger.write(cmd(&who, write)).await.unwrap() {
+                match ledger.put(cmd(&who, write)).await.unwrap() {
                     Outcome::Checkpoint {
                         checkpoint,
                         last_seq,

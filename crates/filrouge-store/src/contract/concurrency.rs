@@ -19,7 +19,7 @@ pub async fn many_tasks_over_few_sessions(f: &Fixture) {
             let session = format!("s{}", task % 3);
             let made = start(&who, &session, &format!("r{task}"), "q");
             let made = ledger
-                .write(cmd(&who, Write::Start(Box::new(made))))
+                .put(cmd(&who, Write::Start(Box::new(made))))
                 .await
                 .unwrap();
             let Outcome::Turn(turn, _) = made else {
@@ -33,7 +33,7 @@ pub async fn many_tasks_over_few_sessions(f: &Fixture) {
                     first_seq,
                     last_seq,
                     ..
-                } = ledger.write(cmd(&who, write)).await.unwrap()
+                } = ledger.put(cmd(&who, write)).await.unwrap()
                 else {
                     panic!("a place")
                 };
@@ -41,7 +41,7 @@ pub async fn many_tasks_over_few_sessions(f: &Fixture) {
                 seqs.push(first_seq);
             }
             let write = finalize(&session, turn.turn_id, Some("a"));
-            ledger.write(cmd(&who, write)).await.unwrap();
+            ledger.put(cmd(&who, write)).await.unwrap();
             assert!(
                 seqs.is_sorted_by(|a, b| a < b),
                 "each caller's order is kept"
@@ -88,7 +88,7 @@ pub async fn all_writes_at_once_twice_have_one_effect(f: &Fixture) {
     for round in 0..4 {
         for command in history() {
             let ledger = f.ledger.clone();
-            tasks.spawn(async move { ledger.write(command).await.unwrap() });
+            tasks.spawn(async move { ledger.put(command).await.unwrap() });
         }
         for n in 0..10 {
             let (ledger, who) = (f.ledger.clone(), who.clone());
@@ -99,7 +99,7 @@ pub async fn all_writes_at_once_twice_have_one_effect(f: &Fixture) {
                 batch,
                 if round == 9 { Some(0) } else { None },
             );
-            tasks.spawn(async move { ledger.write(cmd(&who, write)).await.unwrap() });
+            tasks.spawn(async move { ledger.put(cmd(&who, write)).await.unwrap() });
         }
     }
     let outcomes = tasks.join_all().await;
@@ -126,7 +126,7 @@ pub async fn one_start_wins(f: &Fixture) {
         tasks.spawn(async move {
             let made = start(&who, "s", "r", &format!("body {}", n % 4));
             match ledger
-                .write(cmd(&who, Write::Start(Box::new(made))))
+                .put(cmd(&who, Write::Start(Box::new(made))))
                 .await
                 .unwrap()
             {
@@ -156,7 +156,7 @@ pub async fn one_close_wins(f: &Fixture) {
         let (ledger, who, wins) = (f.ledger.clone(), who.clone(), wins.clone());
         tasks.spawn(async move {
             let write = finalize("s", id, Some(&format!("answer {n}")));
-            if ledger.write(cmd(&who, write)).await.is_ok() {
+            if ledger.put(cmd(&who, write)).await.is_ok() {
                 wins.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             }
         });

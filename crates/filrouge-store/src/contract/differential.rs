@@ -182,7 +182,7 @@ pub async fn play(f: &Fixture, steps: &[Step], prefix: &str) -> Vec<String> {
 async fn play_commands(f: &Fixture, commands: &[Command]) -> Vec<String> {
     let mut told = Vec::new();
     for command in commands {
-        told.push(format!("{:?}", f.ledger.write(command.clone()).await));
+        told.push(format!("{:?}", f.ledger.put(command.clone()).await));
         f.clock.advance(7);
     }
     told

@@ -310,7 +310,7 @@ pub async fn late_writes_find_it_gone(f: &Fixture) {
                 12 => super::asks::erase("s"),
                 _ => append("s", id, vec![keyed(&format!("{n}"), "x")], None),
             };
-            ledger.write(cmd(&ann, write)).await
+            ledger.put(cmd(&ann, write)).await
         });
     }
     let (mut before, mut items) = (0, 0);

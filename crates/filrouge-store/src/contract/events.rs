@@ -155,7 +155,7 @@ pub async fn a_session_has_so_many_events(f: &Fixture) {
             for n in 0..200 {
                 let made = event("s", &format!("{task} {n}"), "kind");
                 let write = Write::RecordEvent(Box::new(made));
-                ledger.write(cmd(&who, write)).await.unwrap();
+                ledger.put(cmd(&who, write)).await.unwrap();
             }
         });
     }
@@ -175,7 +175,7 @@ pub async fn one_of_many_recordings_is_new(f: &Fixture) {
         let made = event("s", &format!("k{}", n % 6), "kind");
         tasks.spawn(async move {
             let write = Write::RecordEvent(Box::new(made));
-            ledger.write(cmd(&who, write)).await.unwrap()
+            ledger.put(cmd(&who, write)).await.unwrap()
         });
     }
     let all = tasks.join_all().await;

@@ -282,7 +282,8 @@ pub fn replacement(scope: &Scope, session: &str, request: &str, old: TurnId, wor
 
 impl Fixture {
     pub async fn write(&self, scope: &Scope, write: Write) -> Result<Outcome, Failure> {
-        self.ledger.write(cmd(scope, write)).await
+        let stored = self.ledger.write(cmd(scope, write)).await;
+        stored.map(|stored| stored.outcome)
     }
 
     pub async fn create(&self, scope: &Scope, session: &str) -> Result<Outcome, Failure> {

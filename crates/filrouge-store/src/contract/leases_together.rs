@@ -21,7 +21,7 @@ pub async fn one_of_many_takes_it(f: &Fixture) {
         for n in 0..32 {
             let ledger = f.ledger.clone();
             let write = acquire_new("s", &format!("h{n}"));
-            tasks.spawn(async move { (n, ledger.write(cmd(&anyone(), write)).await) });
+            tasks.spawn(async move { (n, ledger.put(cmd(&anyone(), write)).await) });
         }
         let (mut taken, mut made) = (Vec::new(), 0);
         for (n, answer) in tasks.join_all().await {
@@ -59,7 +59,7 @@ pub async fn everybody_gets_it_in_the_end(f: &Fixture) {
         tasks.spawn(async move {
             let fence = loop {
                 let asked = cmd(&who, acquire("s", &format!("h{n}")));
-                match ledger.write(asked).await {
+                match ledger.put(asked).await {
                     Ok(Outcome::Lease { lease, .. }) => break lease.fence,
                     Ok(other) => panic!("{other:?}"),
                     Err(failure) => assert_eq!(failure.code, ErrorCode::LeaseTimeout),
@@ -67,7 +67,7 @@ pub async fn everybody_gets_it_in_the_end(f: &Fixture) {
                 tokio::task::yield_now().await;
             };
             let held = cmd(&releasing(&who, fence), whole(&who, &format!("r{n}")));
-            match ledger.write(held).await.unwrap() {
+            match ledger.put(held).await.unwrap() {
                 Outcome::Turn(turn, _) => (fence, turn.ordinal),
                 other => panic!("{other:?}"),
             }
@@ -102,7 +102,7 @@ pub async fn who_was_overtaken_never_writes(f: &Fixture) {
                 let fence = overtaken.load(Ordering::SeqCst);
                 let request = format!("late {n} {}", tries.fetch_add(1, Ordering::SeqCst));
                 let late = cmd(&under(&who, fence), whole(&who, &request));
-                let refused = ledger.write(late).await.unwrap_err();
+                let refused = ledger.put(late).await.unwrap_err();
                 assert_eq!(refused.code, ErrorCode::StaleFence);
                 tokio::task::yield_now().await;
             }

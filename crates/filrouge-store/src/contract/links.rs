@@ -85,7 +85,7 @@ pub async fn one_of_many_logins_wins(f: &Fixture) {
             tasks.spawn(async move {
                 let name = format!("user{n}");
                 (
-                    ledger.write(cmd(&user(&name), link(&session, &name))).await,
+                    ledger.put(cmd(&user(&name), link(&session, &name))).await,
                     name,
                 )
             });

@@ -226,7 +226,7 @@ pub async fn one_of_many_patches_finds_its_version(f: &Fixture) {
             let (ledger, who) = (f.ledger.clone(), who.clone());
             let change = title(&format!("{round} {n}"));
             let write = patch_if("s", change, Some(vec![version]));
-            tasks.spawn(async move { ledger.write(cmd(&who, write)).await });
+            tasks.spawn(async move { ledger.put(cmd(&who, write)).await });
         }
         let (done, refused): (Vec<_>, Vec<_>) =
             tasks.join_all().await.into_iter().partition(Result::is_ok);

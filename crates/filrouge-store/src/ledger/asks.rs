@@ -7,7 +7,7 @@ use filrouge_types::{
     ErrorCode, Failure, Session, SessionEvent, SessionId, TenantId, Turn, TurnId,
 };
 
-use super::{Inspect, Ledger, Note, session_ephemeral};
+use super::{About, Inspect, Ledger, Note};
 use crate::command::{Command, Outcome, PutNote, Scope, SessionFilter, Viewer, Write};
 use crate::draft::StreamId;
 use crate::read::{
@@ -35,6 +35,14 @@ fn not_put() -> Failure {
 }
 
 impl dyn Ledger + '_ {
+    /// As [`Ledger::write`], for who need not know where the write went.
+    ///
+    /// # Errors
+    /// Those of the rules, and of the store.
+    pub async fn put(&self, command: Command) -> Result<Outcome, Failure> {
+        Ok(self.write(command).await?.outcome)
+    }
+
     /// Asks one consistent sight of the store.
     ///
     /// # Errors
@@ -45,7 +53,7 @@ impl dyn Ledger + '_ {
         F: for<'a> FnOnce(&Sight<'a, dyn View + 'a>) -> Result<R, Failure> + Send + 'static,
     {
         let (question, answer) = answered(question);
-        self.inspect(question).await?;
+        self.inspect(About::Store, question).await?;
         answer.try_recv().map_err(|_| not_put())?
     }
 
@@ -64,7 +72,8 @@ impl dyn Ledger + '_ {
         F: for<'a> FnOnce(&Sight<'a, dyn View + 'a>) -> Result<R, Failure> + Send + 'static,
     {
         let (question, answer) = answered(question);
-        self.inspect_in(scope, session, question).await?;
+        self.inspect(About::Session(scope, session), question)
+            .await?;
         answer.try_recv().map_err(|_| not_put())?
     }
 
@@ -78,7 +87,7 @@ impl dyn Ledger + '_ {
         F: for<'a> FnOnce(&Sight<'a, dyn View + 'a>) -> Result<R, Failure> + Send + 'static,
     {
         let (question, answer) = answered(question);
-        self.inspect_apart(question).await?;
+        self.inspect(About::Apart, question).await?;
         answer.try_recv().map_err(|_| not_put())?
     }
 
@@ -235,7 +244,7 @@ impl dyn Ledger + '_ {
         // A note is of no tenant; only the store's own code asks for it.
         let scope = Scope::new(TenantId::default_tenant(), Viewer::Operator);
         let write = Write::PutNote(note);
-        match self.write(Command { scope, write }).await? {
+        match self.put(Command { scope, write }).await? {
             Outcome::Note(put) => Ok(put),
             _ => Err(Failure::new(
                 ErrorCode::Internal,
@@ -244,25 +253,11 @@ impl dyn Ledger + '_ {
         }
     }
 
-    /// Refuses a session that is not in the ledger, for what needs its whole chain.
-    ///
-    /// # Errors
-    /// `session_ephemeral`, and the store's.
-    pub async fn check_in_ledger(&self, scope: &Scope, id: &SessionId) -> Result<(), Failure> {
-        if self.in_hot(scope, id).await? {
-            return Err(session_ephemeral(id));
-        }
-        Ok(())
-    }
-
     /// Verifies one session, or with `None` the whole store.
     ///
     /// # Errors
-    /// Only when the store does not answer, or the session is absent; `session_ephemeral`.
+    /// Only when the store does not answer, or the session is absent.
     pub async fn verify(&self, only: Option<(Scope, SessionId)>) -> Result<Report, Failure> {
-        if let Some((scope, id)) = &only {
-            self.check_in_ledger(scope, id).await?;
-        }
         self.ask(move |sight| sight.verify(only.as_ref().map(|(scope, id)| (scope, id))))
             .await
     }

@@ -122,7 +122,7 @@ fn as_if_one_had() {
                     "none is missing"
                 );
                 version = edition.version;
-                let expected = serial.ledger.write(command).await.unwrap();
+                let expected = serial.ledger.put(command).await.unwrap();
                 assert_eq!(outcome, expected);
             }
             let expected = session_readings(&serial).await;

@@ -77,14 +77,19 @@ async fn session_of(
         })
     };
     match engine.create_session(scope, new(own)?).await {
-        Ok((session, _)) if session.team_id.as_ref() == Some(&team.id) => return Ok(session),
+        Ok(session) if session.team_id.as_ref() == Some(&team.id) => {
+            return Ok(session.into_value());
+        }
         // Another team's, or somebody else's.
         Ok(_) => {}
         Err(failure) if failure.code == ErrorCode::SessionConflict => {}
         Err(failure) => return Err(failure),
     }
     let other = other_id(scope, &team.id, id)?;
-    let (session, _) = engine.create_session(scope, new(other)?).await?;
+    let session = engine
+        .create_session(scope, new(other)?)
+        .await?
+        .into_value();
     super::open::check_team(&session, &team.id)?;
     Ok(session)
 }

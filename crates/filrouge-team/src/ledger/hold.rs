@@ -99,7 +99,7 @@ impl Hold {
             ttl_ms: Some(millis(ttl)),
             wait_ms: Some(millis(wait)),
         };
-        let (lease, _) = engine.acquire_lease(scope, session, request).await?;
+        let lease = engine.acquire_lease(scope, session, request).await?;
         Ok(Self {
             engine: engine.clone(),
             scope: scope.clone().with_hold(None),
@@ -182,7 +182,7 @@ impl Hold {
         };
         let (scope, session) = (&self.scope, &self.session);
         let lease = match self.engine.acquire_lease(scope, session, request).await {
-            Ok((lease, _)) => lease,
+            Ok(lease) => lease.into_value(),
             Err(failure) if failure.code == ErrorCode::LeaseTimeout => {
                 let lease = failure.held.as_deref().cloned();
                 return Err(self.lose(lease.map_or(failure, |lease| self.taken_over(&lease))));

@@ -105,7 +105,7 @@ pub async fn open_new(
         title: Some(team.name.clone()),
         ..CreateSession::default()
     };
-    let (session, _) = engine.create_session(&scope, new).await?;
+    let session = engine.create_session(&scope, new).await?.into_value();
     let opened = open(engine, scope, team, session, options).await?;
     if let Some(task) = &team.task {
         use crate::record::Record as _;
@@ -198,6 +198,7 @@ pub(super) async fn open(
             engine
                 .patch_session(&scope, id.clone(), again, None)
                 .await?
+                .into_value()
         }
         SessionStatus::Active | SessionStatus::Paused => session,
     };

@@ -61,7 +61,7 @@ pub(crate) async fn recorded(
         End::Cancelled => recorder.give_up(GiveUp::Cancelled).await,
         End::Interrupted => recorder.give_up(GiveUp::Interrupted).await,
     };
-    turn.map(filrouge_engine::Recorded::into_value)
+    turn.map(filrouge_engine::Written::into_value)
 }
 
 /// What a whole stream ends as, and its items without what differs between two recordings.

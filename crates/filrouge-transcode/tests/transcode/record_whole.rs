@@ -65,7 +65,7 @@ async fn recorded(
 ) -> Result<Turn, Failure> {
     let what = what(j, StreamFormat::OpenaiChat);
     let recorded = record(&j.engine, &j.scope, what, body, give_up).await;
-    recorded.map(filrouge_engine::Recorded::into_value)
+    recorded.map(filrouge_engine::Written::into_value)
 }
 
 /// The channels of what is recorded behind the question, and the parts of the last item.

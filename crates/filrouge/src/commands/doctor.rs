@@ -145,7 +145,7 @@ async fn check_store(
         Ok(opened) => opened,
         Err(e) => return checks.push(failed("store", &e)),
     };
-    let version = opened.ledger.version().unwrap_or_default();
+    let version = opened.ledger.backend().version.unwrap_or_default();
     checks.push(passed(
         "store",
         format!(

@@ -1,9 +1,9 @@
 //! What `filrouge doctor` says of the hot store: whether it answers, and whether its copies are what the ledger has.
 
 use filrouge_engine::Engine;
+use filrouge_engine::scopes::{HotState, TwoScopes};
 use filrouge_store::command::SessionFilter;
 use filrouge_store::hot::HotHealth;
-use filrouge_store::ledger::HotState;
 use filrouge_store::read::{TurnOrder, TurnQuery};
 use filrouge_store::{Ledger, Scope};
 use filrouge_types::{ErrorCode, Failure, SessionId, TurnStatus};
@@ -71,15 +71,14 @@ impl HotStanding {
         if config.hot.url.value == HotUrl::Memory {
             return Ok(Some(Self::of(url, "memory", HotHealth::default())));
         }
-        let ledger = engine.ledger();
-        let (Some(view), Some(health)) = (ledger.hot(), ledger.hot_health().await) else {
+        let Some(tiers) = engine.tiers() else {
             return Ok(None);
         };
-        let mut standing = Self::of(url, view.kind, health);
+        let mut standing = Self::of(url, tiers.view().kind, tiers.hot_health().await);
         if !standing.answers() {
             return Ok(Some(standing));
         }
-        match compare(ledger, &operator(config), sessions).await {
+        match compare(tiers, &operator(config), sessions).await {
             Ok(copies) => standing.copies = Some(copies),
             Err(failure) if failure.code == ErrorCode::HotUnavailable => {
                 standing.unavailable = Some(failure.detail);
@@ -188,12 +187,13 @@ impl Copies {
     }
 }
 
-async fn compare(ledger: &dyn Ledger, scope: &Scope, most: usize) -> Result<Copies, Failure> {
+async fn compare(tiers: &TwoScopes, scope: &Scope, most: usize) -> Result<Copies, Failure> {
     let mut copies = Copies::default();
     let mut cursor = None;
     let mut left = most;
     while left > 0 {
         let filter = SessionFilter::default();
+        let ledger: &dyn Ledger = tiers;
         let page = ledger
             .sessions(scope, filter, cursor, left.min(PAGE))
             .await?;
@@ -201,7 +201,7 @@ async fn compare(ledger: &dyn Ledger, scope: &Scope, most: usize) -> Result<Copi
         left = left.saturating_sub(sessions.len());
         for session in sessions {
             copies.sessions += 1;
-            copies.take(ledger, scope, session.session_id).await?;
+            copies.take(tiers, scope, session.session_id).await?;
         }
         cursor = next;
         if cursor.is_none() {
@@ -214,11 +214,11 @@ async fn compare(ledger: &dyn Ledger, scope: &Scope, most: usize) -> Result<Copi
 impl Copies {
     async fn take(
         &mut self,
-        ledger: &dyn Ledger,
+        tiers: &TwoScopes,
         scope: &Scope,
         session: SessionId,
     ) -> Result<(), Failure> {
-        let state = match ledger.compare_hot(scope, &session).await {
+        let state = match tiers.compare(scope, &session).await {
             // Erased since it was listed.
             Err(failure)
                 if matches!(
@@ -231,8 +231,8 @@ impl Copies {
             state => state?,
         };
         match state {
-            HotState::None | HotState::Absent => self.absent += 1,
-            HotState::Same { .. } => match is_true(ledger, scope, &session).await? {
+            HotState::Absent => self.absent += 1,
+            HotState::Same { .. } => match is_true(tiers, scope, &session).await? {
                 true => self.fresh += 1,
                 false => self.different.push(session),
             },
@@ -247,11 +247,12 @@ impl Copies {
 }
 
 /// Whether a copy of the ledger's history holds what the ledger answers.
-async fn is_true(ledger: &dyn Ledger, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
-    let unreadable = || ledger.hot().map_or(0, |hot| hot.counts.recent_unreadable);
+async fn is_true(tiers: &TwoScopes, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
+    let ledger: &dyn Ledger = tiers;
+    let unreadable = || tiers.counts().recent_unreadable;
     for limit in TURNS {
         let before = unreadable();
-        let Some(copy) = ledger.recent(scope, session, limit).await? else {
+        let Some(copy) = tiers.recent_turns(scope, session, limit).await? else {
             if unreadable() > before {
                 return Ok(false);
             }
@@ -267,7 +268,7 @@ async fn is_true(ledger: &dyn Ledger, scope: &Scope, session: &SessionId) -> Res
         let turns: Result<Vec<_>, _> = turns.iter().map(serde_json::to_vec).collect();
         let turns = turns.map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
         // Somebody may have written in between; then it is not the same history any more.
-        let still = ledger.compare_hot(scope, session).await?;
+        let still = tiers.compare(scope, session).await?;
         return Ok(turns == copy.turns || !matches!(still, HotState::Same { .. }));
     }
     // It holds too little to be answered from.

@@ -225,9 +225,9 @@ async fn import_session(
         metadata: Some(origin(session, program)?),
     };
     match engine.create_session(scope, request).await {
-        Ok((_, created)) => {
+        Ok(session) => {
             summary.sessions += 1;
-            summary.sessions_added += u64::from(created);
+            summary.sessions_added += u64::from(!session.replayed);
             Ok(true)
         }
         Err(failure) => {

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use filrouge_engine::scopes::HotReceipt;
 use filrouge_store::command::Target;
-use filrouge_store::ledger::HotReceipt;
 use filrouge_store::record::Seqs;
 use filrouge_types::{IdError, SessionId, TurnId};
 use serde_json::json;
@@ -33,13 +33,14 @@ pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<ExitCo
         .engine
         .redact(&scope, session.clone(), target, &what.reason)
         .await;
-    let hot = opened.ledger.hot_receipt(&scope, &session);
+    let tiers = opened.engine.tiers();
+    let hot = tiers.map(|tiers| tiers.receipt(&scope, &session));
     let rewritten = match &redacted {
         Ok(_) => rewrite(config, &opened, &session).await,
         Err(_) => Ok(()),
     };
     opened.close().await;
-    let redacted = redacted?;
+    let redacted = redacted?.into_value();
     let hot = hot.map(HotReceipt::as_str);
     let ranges: Vec<_> = redacted.seqs.ranges().map(|(a, b)| [a, b]).collect();
     if config.json {

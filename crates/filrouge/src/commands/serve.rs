@@ -11,7 +11,7 @@ use filrouge_search::embed::Embedder;
 use filrouge_search::feed::Indexer;
 use filrouge_search::ledger::LedgerFeed;
 use filrouge_server::{App, Authority, ListenError, McpSettings, SearchSettings, bind, serve};
-use filrouge_store::{Durability, Ledger};
+use filrouge_store::Durability;
 use filrouge_types::SystemClock;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -54,13 +54,13 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     if let Some(integrity) = ledger.health().integrity {
         tracing::error!(%integrity, "the store is not what was written; what is concerned is refused");
     }
-    if ledger.durability() == Durability::Buffered {
+    if ledger.backend().durability == Durability::Buffered {
         tracing::warn!(
             "PostgreSQL runs with fsync=off: what is written does not survive a power cut"
         );
     }
     warn_of_memory(config);
-    warn_of_hot(config, ledger.as_ref()).await;
+    warn_of_hot(config, &engine).await;
     tracing::info!(store = %config.store.value, hot = %config.hot.url.value, %address, "ready");
     if let Err(error) = announce(address) {
         tracing::warn!(%error, "nobody reads stdout");
@@ -136,12 +136,13 @@ fn warn_of_memory(config: &Config) {
 }
 
 /// Asks a hot store elsewhere once: it is not needed to start, but whoever starts a server is there to read.
-async fn warn_of_hot(config: &Config, ledger: &dyn Ledger) {
+async fn warn_of_hot(config: &Config, engine: &Engine) {
+    let Some(tiers) = engine.tiers() else { return };
     if config.hot.url.value == HotUrl::Memory {
         return;
     }
-    let health = ledger.hot_health().await;
-    if let Some(why) = health.and_then(|hot| hot.unavailable.or(hot.refuses_writes)) {
+    let hot = tiers.hot_health().await;
+    if let Some(why) = hot.unavailable.or(hot.refuses_writes) {
         tracing::warn!(hot = %config.hot.url.value, why, "the hot store cannot be used at the moment; sessions in the ledger go on without it");
     }
 }

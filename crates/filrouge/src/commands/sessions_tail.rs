@@ -46,7 +46,7 @@ async fn follow(
 ) -> anyhow::Result<()> {
     let scope = operator(config);
     let ledger = opened.ledger.as_ref();
-    let mut follower = live.follow(ledger, &scope, id).await?;
+    let mut follower = live.follow(&opened.engine, &scope, id).await?;
     let after = match after {
         Some(after) => after,
         None => ledger.session(&scope, id).await?.last_seq,

@@ -25,7 +25,7 @@ pub(super) async fn run(config: &Config, id: Option<String>) -> anyhow::Result<E
         Err(error) => return cannot_tell(config, &error),
     };
     let only = only.map(|id| (operator(config), id));
-    let mut report = match opened.ledger.verify(only).await {
+    let mut report = match opened.engine.verify(only).await {
         Ok(report) => report,
         Err(failure) if failure.code == ErrorCode::SessionNotFound => return Err(failure.into()),
         Err(failure) => return cannot_tell(config, &failure.into()),

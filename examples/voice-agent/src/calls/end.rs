@@ -85,7 +85,9 @@ impl Calls {
         match self.engine.resume(&self.scope, call, resume).await {
             Ok(resumed) => {
                 let fence = resumed.fence;
-                let closed = self.close_held(call, reason, resumed, known).await;
+                let closed = self
+                    .close_held(call, reason, resumed.into_value(), known)
+                    .await;
                 self.cache.forget(call);
                 if closed.is_err() {
                     self.release(call, holder, fence).await;

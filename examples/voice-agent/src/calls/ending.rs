@@ -231,7 +231,7 @@ impl Calls {
 
     /// What waits for the database, and what it has refused; absent where there is no spool.
     pub(crate) fn spool(&self) -> Option<Value> {
-        let spool = self.engine.ledger().spool()?;
+        let spool = self.engine.spool()?.view();
         let (entries, dead_letters) = (spool.entries, spool.dead_letters);
         Some(json!({ "entries": entries, "dead_letters": dead_letters, "down": spool.down }))
     }

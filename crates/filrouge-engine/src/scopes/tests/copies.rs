@@ -13,8 +13,9 @@ async fn compare(world: &World, history: &History<'_>, what: &str) -> (u64, u64)
     let (mut asked, mut hits) = (0, 0);
     for limit in [1, 2, 3, 7, 40] {
         let expected = world.page(&history.scope, &history.session, limit).await;
-        let ledger = history.process.ledger();
-        let recent = ledger.recent(&history.scope, &history.session, limit).await;
+        let (scope, session) = (&history.scope, &history.session);
+        let recent = history.process.scopes.recent_turns(scope, session, limit);
+        let recent = recent.await;
         match (recent, expected) {
             (Ok(recent), Ok(expected)) => {
                 asked += 1;

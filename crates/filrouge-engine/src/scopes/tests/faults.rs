@@ -79,7 +79,7 @@ async fn answer(engine: &Engine, world: &World, scope: &Scope, s: &SessionId, as
                 engine
                     .create_session(scope, create)
                     .await
-                    .map(|(session, _)| session),
+                    .map(|session| session.value),
             )
         }
         Ask::Start(n) => told(
@@ -136,7 +136,8 @@ async fn answer(engine: &Engine, world: &World, scope: &Scope, s: &SessionId, as
         }
         Ask::Redact(n) => {
             let reason = RedactTurn { reason: "r".into() };
-            told(engine.redact_turn(scope, s.clone(), id(n), reason).await)
+            let redacted = engine.redact_turn(scope, s.clone(), id(n), reason).await;
+            told(redacted.map(|turn| turn.value))
         }
         Ask::Show(n) => told(engine.ledger().turn(scope, s, id(n)).await),
         Ask::List(limit) => list(engine, scope, s, *limit).await,
@@ -145,7 +146,7 @@ async fn answer(engine: &Engine, world: &World, scope: &Scope, s: &SessionId, as
 }
 
 async fn list(engine: &Engine, scope: &Scope, s: &SessionId, limit: usize) -> Answer {
-    let recent = engine.ledger().recent(scope, s, limit).await;
+    let recent = engine.recent_turns(scope, s, limit).await;
     if let Some(recent) = recent.map_err(|failure| failure.code)? {
         let (turns, next) = super::world::page_of(recent);
         return Ok(format!(

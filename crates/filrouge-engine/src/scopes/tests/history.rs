@@ -175,7 +175,7 @@ impl History<'_> {
                 if self.dice.throw(2) == 0 {
                     self.turns.remove(&turn);
                 }
-                Some(redacted)
+                Some(redacted.into_value())
             }
             (12, _, Some(turn), _) => {
                 ends = true;

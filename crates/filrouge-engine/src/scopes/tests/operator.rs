@@ -20,10 +20,9 @@ async fn the_operator_writes_to_nobodys_session() {
     let s = sid("s");
     let open = process.start(&nobody(), &s, "a").await.unwrap().turn_id;
     // No second session of that name.
-    let own = other.whole(&operator(), &s, "b").await.unwrap();
+    let own = other.written(&operator(), &s, "b").await.unwrap();
     assert_eq!(own.ordinal, 2);
-    let durability = other.ledger().durability_in(&operator(), &s).await;
-    assert_eq!(durability, Durability::Ephemeral);
+    assert_eq!(own.durability, Durability::Ephemeral);
     let closed = other.finalize(&operator(), &s, open, "c").await.unwrap();
     assert_eq!(closed.turn_id, open);
     assert_eq!(process.turns(&nobody(), &s).await.unwrap().len(), 2);
@@ -33,7 +32,7 @@ async fn the_operator_writes_to_nobodys_session() {
     );
     let redacted = other.redact(&operator(), &s, open).await.unwrap();
     assert!(redacted.deleted_at.is_some());
-    assert!(other.ledger().in_hot(&operator(), &s).await.unwrap());
+    assert!(other.scopes.in_hot(&operator(), &s).await.unwrap());
     other
         .engine
         .erase_session(&operator(), s.clone())

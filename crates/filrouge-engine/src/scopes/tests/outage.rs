@@ -21,7 +21,12 @@ async fn an_outage_of_the_ledger_is_bridged_for_those_who_were_seen() {
         for process in [&process, &other] {
             process.ledger_fate.down.store(true, Ordering::Relaxed);
         }
-        let recent = process.ledger().recent(&ada, &s, 2).await.unwrap().unwrap();
+        let recent = process
+            .scopes
+            .recent_turns(&ada, &s, 2)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(recent.as_of_seq, Some(seq));
         assert_eq!(page_of(recent), expected);
         for scope in [nobody(), user("bob"), operator()] {
@@ -38,7 +43,12 @@ async fn an_outage_of_the_ledger_is_bridged_for_those_who_were_seen() {
         );
         assert_eq!(process.scopes.counts().recent_as_of, 1);
         process.ledger_fate.down.store(false, Ordering::Relaxed);
-        let recent = process.ledger().recent(&ada, &s, 2).await.unwrap().unwrap();
+        let recent = process
+            .scopes
+            .recent_turns(&ada, &s, 2)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(recent.as_of_seq, None);
     }
 }
@@ -143,7 +153,12 @@ async fn an_older_copy_is_not_shown_after_a_newer_history() {
         process.page(&ada, &s, 5).await.unwrap();
         process.scopes.settle().await;
         process.ledger_fate.down.store(true, Ordering::Relaxed);
-        let recent = process.ledger().recent(&ada, &s, 5).await.unwrap().unwrap();
+        let recent = process
+            .scopes
+            .recent_turns(&ada, &s, 5)
+            .await
+            .unwrap()
+            .unwrap();
         assert!(recent.as_of_seq.is_some());
         process.ledger_fate.down.store(false, Ordering::Relaxed);
         // Somebody who knows nothing of the hot store.

@@ -1,9 +1,10 @@
 use std::sync::atomic::Ordering;
 
 use filrouge_store::hot::HotStore;
-use filrouge_store::ledger::HotReceipt;
 use filrouge_store::record::Seqs;
 use filrouge_types::ErrorCode;
+
+use crate::scopes::HotReceipt;
 
 use super::world::{World, code, nobody, operator, sid, until, user};
 use crate::scopes::DurablePolicy;
@@ -25,8 +26,8 @@ async fn what_is_redacted_is_gone_from_the_hot_store_at_once() {
     assert!(contains(&world.hot_bytes(&s).await, "is secret"));
     process.redact(&ada, &s, turn.turn_id).await.unwrap();
     assert!(!contains(&world.hot_bytes(&s).await, "is secret"));
-    let receipt = process.ledger().hot_receipt(&ada, &s);
-    assert_eq!(receipt, Some(HotReceipt::Erased));
+    let receipt = process.scopes.receipt(&ada, &s);
+    assert_eq!(receipt, HotReceipt::Erased);
     assert_eq!(
         process.page(&ada, &s, 5).await.unwrap(),
         world.page(&ada, &s, 5).await.unwrap()
@@ -57,8 +58,8 @@ async fn erasure_names_the_hot_store_in_its_receipt() {
     process.whole(&ada, &s, "secret").await.unwrap();
     process.scopes.settle().await;
     process.hot_fate.down.store(true, Ordering::Relaxed);
-    let stores = |receipt: crate::ErasureReceipt| {
-        let stores = receipt.stores.into_iter();
+    let stores = |receipt: crate::Written<crate::ErasureReceipt>| {
+        let stores = receipt.into_value().stores.into_iter();
         stores.map(|s| (s.store, s.status)).collect::<Vec<_>>()
     };
     let receipt = process.engine.erase_session(&ada, s.clone()).await.unwrap();

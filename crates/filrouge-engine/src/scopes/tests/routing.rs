@@ -11,12 +11,11 @@ async fn without_a_policy_all_is_in_the_ledger() {
     let world = World::new(DurablePolicy::All);
     let process = world.process();
     let s = sid("s");
-    process.whole(&nobody(), &s, "a").await.unwrap();
+    let written = process.written(&nobody(), &s, "a").await.unwrap();
+    assert_eq!(written.durability, Durability::Flushed);
     assert_eq!(world.page(&nobody(), &s, 5).await.unwrap().0.len(), 1);
-    assert!(!process.ledger().is_ephemeral(&nobody(), &s).await.unwrap());
-    assert!(!process.ledger().in_hot(&nobody(), &s).await.unwrap());
-    let durability = process.ledger().durability_in(&nobody(), &s).await;
-    assert_eq!(durability, Durability::Flushed);
+    assert!(!process.scopes.is_ephemeral(&nobody(), &s).await.unwrap());
+    assert!(!process.scopes.in_hot(&nobody(), &s).await.unwrap());
 }
 
 #[tokio::test]
@@ -24,7 +23,7 @@ async fn nobodys_sessions_are_in_the_hot_store_alone() {
     let world = World::new(DurablePolicy::Authenticated);
     let process = world.process();
     let s = sid("s");
-    assert!(process.ledger().is_ephemeral(&nobody(), &s).await.unwrap());
+    assert!(process.scopes.is_ephemeral(&nobody(), &s).await.unwrap());
     let turn = process.start(&nobody(), &s, "a").await.unwrap();
     process
         .finalize(&nobody(), &s, turn.turn_id, "b")
@@ -35,16 +34,16 @@ async fn nobodys_sessions_are_in_the_hot_store_alone() {
         ErrorCode::SessionNotFound
     );
     assert_eq!(process.page(&nobody(), &s, 5).await.unwrap().0.len(), 1);
-    assert!(process.ledger().in_hot(&nobody(), &s).await.unwrap());
-    let durability = process.ledger().durability_in(&nobody(), &s).await;
-    assert_eq!(durability, Durability::Ephemeral);
+    assert!(process.scopes.in_hot(&nobody(), &s).await.unwrap());
+    let written = process.written(&nobody(), &s, "b").await.unwrap();
+    assert_eq!(written.durability, Durability::Ephemeral);
     // Another process finds it as well, also for the operator.
     let other = world.process();
-    assert_eq!(other.turns(&nobody(), &s).await.unwrap().len(), 1);
-    assert_eq!(other.turns(&operator(), &s).await.unwrap().len(), 1);
+    assert_eq!(other.turns(&nobody(), &s).await.unwrap().len(), 2);
+    assert_eq!(other.turns(&operator(), &s).await.unwrap().len(), 2);
     // Who is somebody reads it, as nobody's session, without a login.
-    assert_eq!(other.turns(&user("ada"), &s).await.unwrap().len(), 1);
-    assert!(other.ledger().in_hot(&user("ada"), &s).await.unwrap());
+    assert_eq!(other.turns(&user("ada"), &s).await.unwrap().len(), 2);
+    assert!(other.scopes.in_hot(&user("ada"), &s).await.unwrap());
     assert_eq!(
         code(world.page(&operator(), &s, 5).await),
         ErrorCode::SessionNotFound
@@ -56,13 +55,10 @@ async fn somebodys_sessions_are_in_the_ledger() {
     let world = World::new(DurablePolicy::Authenticated);
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
-    assert!(!process.ledger().is_ephemeral(&ada, &s).await.unwrap());
-    process.whole(&ada, &s, "a").await.unwrap();
+    assert!(!process.scopes.is_ephemeral(&ada, &s).await.unwrap());
+    let written = process.written(&ada, &s, "a").await.unwrap();
+    assert_eq!(written.durability, Durability::Flushed);
     assert_eq!(world.page(&ada, &s, 5).await.unwrap().0.len(), 1);
-    assert_eq!(
-        process.ledger().durability_in(&ada, &s).await,
-        Durability::Flushed
-    );
     // To nobody it looks as it does without a hot store.
     assert_eq!(
         code(process.whole(&nobody(), &s, "b").await),
@@ -72,8 +68,8 @@ async fn somebodys_sessions_are_in_the_ledger() {
         code(process.turns(&nobody(), &s).await),
         ErrorCode::SessionNotFound
     );
-    assert!(!process.ledger().is_ephemeral(&nobody(), &s).await.unwrap());
-    assert!(!process.ledger().in_hot(&nobody(), &s).await.unwrap());
+    assert!(!process.scopes.is_ephemeral(&nobody(), &s).await.unwrap());
+    assert!(!process.scopes.in_hot(&nobody(), &s).await.unwrap());
 }
 
 #[tokio::test]
@@ -135,7 +131,7 @@ async fn what_needs_the_chain_in_the_ledger_is_refused() {
         process.engine.export_bundle(&anyone, &s, sink)
     };
     assert_eq!(code(export().await), ErrorCode::SessionEphemeral);
-    let verified = process.ledger().verify(Some((nobody(), s.clone()))).await;
+    let verified = process.engine.verify(Some((nobody(), s.clone()))).await;
     assert_eq!(code(verified), ErrorCode::SessionEphemeral);
     process.whole(&ada, &s, "b").await.unwrap();
     let verified = process
@@ -159,7 +155,8 @@ async fn everything_else_works_on_an_ephemeral_session() {
         title: Some("t".into()),
         ..CreateSession::default()
     };
-    let (_, created) = engine.create_session(&nobody(), create).await.unwrap();
+    let made = engine.create_session(&nobody(), create).await.unwrap();
+    let created = !made.replayed;
     assert!(created);
     let turn = process.whole(&nobody(), &s, "a").await.unwrap();
     let again = StartTurn {

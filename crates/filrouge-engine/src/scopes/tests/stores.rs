@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use filrouge_store::command::{Command, Outcome};
+use filrouge_store::command::Command;
 use filrouge_store::hot::{
     Change, Edition, Fill, HotBounds, HotHealth, HotKey, HotStore, Loaded, MemoryHot, Recent, Step,
 };
-use filrouge_store::ledger::{Durability, Health, Inspect};
+use filrouge_store::ledger::{About, Backend, Durability, Health, Inspect, Load, Stored};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::{Keyring, Ledger, Position};
 use filrouge_types::{ErrorCode, Failure};
@@ -129,14 +129,41 @@ pub(super) struct FatefulLedger {
 
 #[async_trait]
 impl Ledger for FatefulLedger {
-    async fn write(&self, command: Command) -> Result<Outcome, Failure> {
+    async fn write(&self, command: Command) -> Result<Stored, Failure> {
         let write = self.inner.write(command);
-        self.fate.judge(ErrorCode::StoreUnavailable, write).await
+        let written = self.fate.judge(ErrorCode::StoreUnavailable, write).await;
+        written.map(|stored| Stored {
+            durability: Durability::Flushed,
+            ..stored
+        })
     }
 
-    async fn inspect(&self, question: Inspect) -> Result<(), Failure> {
-        let inspect = self.inner.inspect(question);
+    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
+        let inspect = self.inner.inspect(about, question);
         self.fate.judge(ErrorCode::StoreUnavailable, inspect).await
+    }
+
+    fn backend(&self) -> Backend {
+        Backend {
+            durability: Durability::Flushed,
+            ..self.inner.backend()
+        }
+    }
+
+    fn witnessed(&self) -> Position {
+        self.inner.witnessed()
+    }
+
+    fn writer(&self) -> String {
+        self.inner.writer()
+    }
+
+    fn is_gone(&self, writer: &str) -> bool {
+        self.inner.is_gone(writer)
+    }
+
+    fn load(&self) -> Load {
+        self.inner.load()
     }
 
     fn position(&self) -> Position {
@@ -145,10 +172,6 @@ impl Ledger for FatefulLedger {
 
     fn commits(&self) -> watch::Receiver<u64> {
         self.inner.commits()
-    }
-
-    fn durability(&self) -> Durability {
-        Durability::Flushed
     }
 
     fn store_id(&self) -> &str {

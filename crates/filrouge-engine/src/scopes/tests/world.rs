@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::Written;
+use crate::scopes::RecentTurns;
 use filrouge_store::hot::{HotBounds, HotKey, HotStore, MemoryHot};
-use filrouge_store::ledger::RecentTurns;
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::read::{TurnOrder, TurnQuery};
 use filrouge_store::{Keyring, Ledger, OsEntropy, Scope, Viewer};
@@ -121,7 +122,7 @@ impl World {
             options,
         );
         Process {
-            engine: self.engine(scopes.clone()),
+            engine: self.engine(scopes.clone()).with_tiers(Some(scopes.clone())),
             scopes,
             ledger_fate,
             hot_fate,
@@ -199,13 +200,22 @@ impl Process {
         session: &SessionId,
         request: &str,
     ) -> Result<Turn, Failure> {
+        let written = self.written(scope, session, request).await;
+        written.map(Written::into_value)
+    }
+
+    pub(super) async fn written(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        request: &str,
+    ) -> Result<Written<Turn>, Failure> {
         let start = StartTurn {
             question_neutral: text(&format!("what is {request}")),
             answer_neutral: text(&format!("{request} it is")),
             ..StartTurn::new(request.parse().unwrap())
         };
-        let started = self.engine.start_turn(scope, session.clone(), start);
-        started.await.map(|turn| turn.value)
+        self.engine.start_turn(scope, session.clone(), start).await
     }
 
     pub(super) async fn finalize(
@@ -237,6 +247,7 @@ impl Process {
         self.engine
             .redact_turn(scope, session.clone(), turn, reason)
             .await
+            .map(Written::into_value)
     }
 
     /// The newest finalized turns as the server asks for them.
@@ -246,7 +257,7 @@ impl Process {
         session: &SessionId,
         limit: usize,
     ) -> Result<Page, Failure> {
-        if let Some(recent) = self.ledger().recent(scope, session, limit).await? {
+        if let Some(recent) = self.scopes.recent_turns(scope, session, limit).await? {
             return Ok(page_of(recent));
         }
         let (turns, next) = self.ledger().turns(scope, session, query(limit)).await?;

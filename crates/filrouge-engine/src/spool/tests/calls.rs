@@ -3,9 +3,11 @@
 use filrouge_store::Ledger;
 use filrouge_types::{ErrorCode, SessionStatus, UNPLACED};
 
-use super::super::{SpoolOptions, was_spooled};
+use filrouge_store::Durability;
+
+use super::super::SpoolOptions;
 use super::world::{Way, World, operator, sid, told, user};
-use crate::spool::{Letters, LineState, noting};
+use crate::spool::{Letters, LineState};
 use crate::{CloseSession, PatchSession, RedactTurn, StartTurn};
 
 /// The checkpoints of a session as (seq, label), oldest first.
@@ -46,7 +48,7 @@ async fn a_call_goes_on_while_the_ledger_is_away() {
         );
         let tail: Vec<_> = third.tail.iter().map(|item| item.seq).collect();
         assert_eq!(tail, [UNPLACED], "the answer behind the checkpoint");
-        let view = process.spool.spool().unwrap();
+        let view = process.spool.view();
         assert!(
             view.down.is_some() && view.sessions == 1 && view.entries >= 8,
             "{view:?}"
@@ -58,7 +60,7 @@ async fn a_call_goes_on_while_the_ledger_is_away() {
         let labels = [(2, "S0"), (5, "S1"), (8, "S2")];
         let labels = labels.map(|(seq, label)| (seq, label.to_owned()));
         assert_eq!(checkpoints(&process, "s").await, labels, "{way:?}");
-        let view = process.spool.spool().unwrap();
+        let view = process.spool.view();
         assert_eq!((view.dead_letters, view.down), (0, None));
         let lease = process.engine.lease(&operator(), &s).await.unwrap();
         assert_eq!(
@@ -82,14 +84,10 @@ async fn what_waits_is_told_and_has_no_seq() {
     process.webhook(&s, 0).await.unwrap();
     process.link.set(Way::Down);
     let fence = process.resume(&s, "h").await.unwrap().fence;
-    let (turn, spooled) = noting(async {
-        let turn = process.start(&s, "r1", fence).await;
-        (turn.unwrap(), was_spooled())
-    })
-    .await;
-    assert!(spooled);
+    let turn = process.start(&s, "r1", fence).await.unwrap();
+    assert_eq!(turn.durability, Durability::Spooled);
     assert_eq!((turn.ordinal, turn.first_seq), (UNPLACED, UNPLACED));
-    let json = serde_json::to_value(&turn).unwrap();
+    let json = serde_json::to_value(&turn.value).unwrap();
     assert!(json["first_seq"].is_null() && json["ordinal"].is_null());
     assert_eq!(json["question_neutral"], "r1 ask");
     assert_eq!(
@@ -191,7 +189,7 @@ async fn who_was_overtaken_finds_dead_letters() {
     first.drained().await;
     let telling = ["r0 ask", "r0 saw", "r0 said", "r2 ask", "r2 saw", "r2 said"];
     assert_eq!(world.texts(&s).await, telling);
-    assert_eq!(first.spool.spool().unwrap().dead_letters, 4);
+    assert_eq!(first.spool.view().dead_letters, 4);
     let letters = Letters::new(
         world.folder.path(),
         world.keyring.clone(),
@@ -253,7 +251,7 @@ async fn a_dead_letter_is_tried_again() {
     closed.await.unwrap();
     first.link.set(Way::Up);
     first.drained().await;
-    assert_eq!(first.spool.spool().unwrap().dead_letters, 1);
+    assert_eq!(first.spool.view().dead_letters, 1);
     first.killed().await;
     let patch = PatchSession {
         status: Some(SessionStatus::Active),
@@ -270,7 +268,7 @@ async fn a_dead_letter_is_tried_again() {
     again.drained().await;
     let texts = world.texts(&s).await;
     assert_eq!(texts.last().map(String::as_str), Some("r1 ask"));
-    assert_eq!(again.spool.spool().unwrap().dead_letters, 0);
+    assert_eq!(again.spool.view().dead_letters, 0);
 }
 
 #[tokio::test]
@@ -294,7 +292,7 @@ async fn a_full_spool_refuses_and_loses_nothing() {
         }
     };
     assert_eq!(refused.code, ErrorCode::SpoolFull);
-    assert!(taken.len() > 2 && process.spool.spool().unwrap().counts.full == 1);
+    assert!(taken.len() > 2 && process.spool.view().counts.full == 1);
     process.link.set(Way::Up);
     process.drained().await;
     let mut all = told(0..1);

@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::PathBuf;
 
-use filrouge_store::Ledger;
-
 use super::super::folder::folders;
 use super::world::{Way, World, sid, told};
 use crate::spool::Letters;
@@ -43,7 +41,7 @@ async fn a_folder_of_another_process_is_left_alone_until_it_is_gone() {
     first.link.set(Way::Down);
     first.webhook(&s, 1).await.unwrap();
     let second = world.process();
-    assert_eq!(second.spool.spool().unwrap().entries, 0);
+    assert_eq!(second.spool.view().entries, 0);
     second.killed().await;
     first.killed().await;
     let third = world.process();
@@ -69,7 +67,7 @@ async fn a_file_cut_anywhere_drains_as_far_as_it_goes() {
         let all = told(0..2);
         let texts = world.texts(&s).await;
         assert_eq!(texts, all[..texts.len()], "cut {cut}");
-        assert_eq!(next.spool.spool().unwrap().dead_letters, 0);
+        assert_eq!(next.spool.view().dead_letters, 0);
     }
 }
 
@@ -90,15 +88,15 @@ async fn a_changed_entry_is_a_dead_letter_and_the_rest_goes_on() {
     bytes[at] = b'F';
     fs::write(&path, bytes).unwrap();
     let next = world.process();
-    assert_eq!(next.spool.spool().unwrap().counts.unreadable, 1);
+    assert_eq!(next.spool.view().counts.unreadable, 1);
     next.drained().await;
     let mut all = told(0..1);
     all.extend(["r1 ask", "other"].map(str::to_owned));
     assert_eq!(world.texts(&s).await, all);
-    assert_eq!(next.spool.spool().unwrap().dead_letters, 1);
+    assert_eq!(next.spool.view().dead_letters, 1);
     // It stays where it is found, once.
     next.killed().await;
-    assert_eq!(world.process().spool.spool().unwrap().dead_letters, 1);
+    assert_eq!(world.process().spool.view().dead_letters, 1);
 }
 
 #[tokio::test]
@@ -107,7 +105,7 @@ async fn a_folder_that_cannot_be_used_is_left_and_told() {
     let broken = world.folder.path().join("store/broken");
     fs::create_dir_all(broken.join("lock")).unwrap();
     let process = world.process();
-    assert_eq!(process.spool.spool().unwrap().counts.unreadable, 1);
+    assert_eq!(process.spool.view().counts.unreadable, 1);
     process.webhook(&s, 0).await.unwrap();
     process.link.set(Way::Down);
     process.webhook(&s, 1).await.unwrap();
@@ -145,5 +143,5 @@ async fn giving_a_letter_up_keeps_what_is_unreadable() {
     assert_eq!(left[0].code.as_deref(), Some("integrity_error"));
     // The letters that are gone are no entries again.
     let again = world.process();
-    assert_eq!(again.spool.spool().unwrap().entries, 0);
+    assert_eq!(again.spool.view().entries, 0);
 }

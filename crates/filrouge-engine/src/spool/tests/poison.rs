@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use filrouge_store::Ledger;
 use filrouge_types::ErrorCode;
 
 use super::world::{Process, Way, World, operator, sid, told};
@@ -37,7 +36,7 @@ async fn a_session_that_is_not_taken_holds_up_no_other() {
         for s in sessions.iter().filter(|s| s.as_str() != "s7") {
             assert_eq!(world.texts(s).await, told(0..2), "{code}");
         }
-        assert_eq!(process.spool.spool().unwrap().dead_letters, 0);
+        assert_eq!(process.spool.view().dead_letters, 0);
         // Others that are queued meanwhile are drained.
         process.link.set(Way::Down);
         process.webhook(&sessions[3], 2).await.unwrap();
@@ -94,7 +93,7 @@ async fn what_fails_for_good_is_a_dead_letter() {
         process.link.set(Way::Up);
         process.drained().await;
         let after = process.link.asked.load(std::sync::atomic::Ordering::SeqCst);
-        let view = process.spool.spool().unwrap();
+        let view = process.spool.view();
         assert_eq!((view.dead_letters, view.down), (2, None), "{code}");
         if code == ErrorCode::Internal {
             assert!(after - before >= 10, "each is tried five times");
@@ -126,7 +125,7 @@ async fn erased(code: ErrorCode) {
     process.link.set(Way::Up);
     process.asked(2).await;
     erase().await.unwrap();
-    assert_eq!(process.spool.spool().unwrap().entries, 0);
+    assert_eq!(process.spool.view().entries, 0);
     let found = super::super::folder::folders(&world.folder.path().join("store")).unwrap();
     for folder in found {
         for name in ["queue", "dead"] {
@@ -146,7 +145,7 @@ async fn a_late_refusal_of_the_first_try_is_no_verdict() {
     *process.link.late.lock().unwrap() = Some(late);
     process.start(&s, "r1", fence).await.unwrap();
     process.drained().await;
-    let view = process.spool.spool().unwrap();
+    let view = process.spool.view();
     assert_eq!((view.counts.spooled, view.dead_letters), (1, 0));
     let texts = world.texts(&s).await;
     assert_eq!(texts.last().map(String::as_str), Some("r1 ask"));
@@ -160,7 +159,7 @@ async fn who_is_overtaken_on_a_full_disk_loses_nothing() {
         first.webhook(&s, 0).await.unwrap();
         first.link.set(Way::Down);
         first.webhook(&s, 1).await.unwrap();
-        let waits = first.spool.spool().unwrap().entries;
+        let waits = first.spool.view().entries;
         second.webhook(&s, 2).await.unwrap();
         let folder = |change: &dyn Fn(&mut super::super::folder::Folder)| {
             change(first.spool.core.files().own().unwrap());
@@ -168,10 +167,10 @@ async fn who_is_overtaken_on_a_full_disk_loses_nothing() {
         folder(&|folder| folder.fill(dead));
         first.link.set(Way::Up);
         first.asked(3).await;
-        assert_eq!(first.spool.spool().unwrap().entries, waits);
+        assert_eq!(first.spool.view().entries, waits);
         folder(&|folder| folder.unfill());
         first.drained().await;
-        assert_eq!(first.spool.spool().unwrap().dead_letters, 4);
+        assert_eq!(first.spool.view().dead_letters, 4);
         let lines = letters(&world).list(false).unwrap();
         assert_eq!(lines.len(), 4, "each once: {lines:?}");
         let told = told(0..1).into_iter().chain(told(2..3));

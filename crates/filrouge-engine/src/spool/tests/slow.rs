@@ -4,15 +4,13 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use filrouge_store::Ledger;
 use filrouge_store::command::{Command, Hold, PutCheckpoint, Write};
 use filrouge_types::ErrorCode;
 
 use super::super::queue::Queueing;
-use super::super::was_spooled;
 use super::world::{Process, Way, World, item, sid, state, user};
-use crate::spool::noting;
 use crate::{AppendItems, RenewLease};
+use filrouge_store::Durability;
 
 async fn append_all(
     process: &Process,
@@ -32,7 +30,7 @@ async fn append_all(
     let turn = process.turn_id(s, "r");
     let who = user("ada");
     let done = process.engine.append_items(&who, s.clone(), turn, append);
-    Ok(done.await?.value.replayed)
+    Ok(done.await?.replayed)
 }
 
 #[tokio::test]
@@ -42,31 +40,28 @@ async fn a_slow_write_makes_its_own_session_wait_alone() {
     let fence = process.resume(&s, "a").await.unwrap().fence;
     let other = process.resume(&t, "b").await.unwrap().fence;
     process.link.set(Way::Slow);
-    let (started, spooled) = noting(async {
-        let started = process.start(&s, "r", fence).await;
-        (started, was_spooled())
-    })
-    .await;
-    started.unwrap();
-    assert!(spooled);
+    let started = process.start(&s, "r", fence).await.unwrap();
+    assert_eq!(started.durability, Durability::Spooled);
     let who = user("ada");
     let renew = RenewLease {
         holder: "b".into(),
         fence: Some(other),
         ttl_ms: None,
     };
-    let renewed = noting(async {
-        let renewed = process.engine.renew_lease(&who, &t, renew).await;
-        (renewed, was_spooled())
-    });
+    let renewed = process.engine.renew_lease(&who, &t, renew);
     let later = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        assert_eq!(process.spool.spool().unwrap().down, None);
+        assert_eq!(process.spool.view().down, None);
         process.link.set(Way::Up);
     };
-    let ((renewed, spooled), ()) = tokio::join!(renewed, later);
-    assert_eq!(renewed.unwrap().fence, other);
-    assert!(!spooled, "the ledger answers: leases are its affair");
+    let (renewed, ()) = tokio::join!(renewed, later);
+    let renewed = renewed.unwrap();
+    assert_eq!(renewed.fence, other);
+    let flushed = Durability::Flushed;
+    assert_eq!(
+        renewed.durability, flushed,
+        "leases are the ledger's affair"
+    );
     process.drained().await;
     assert_eq!(world.texts(&s).await, ["r ask"]);
 }
@@ -97,7 +92,7 @@ async fn one_item_with_an_id_makes_its_batch_safe_to_repeat() {
     assert_eq!(mismatch.unwrap_err().code, ErrorCode::IdempotencyMismatch);
     process.checkpoint(&s, 1, fence).await.unwrap();
     process.checkpoint(&s, 1, fence).await.unwrap();
-    assert_eq!(process.spool.spool().unwrap().entries, 2);
+    assert_eq!(process.spool.view().entries, 2);
     process.finalize(&s, "r", fence).await.unwrap();
     let fence = process.resume(&s, "b").await.unwrap().fence;
     let closed = append_all(&process, &s, fence, [None, Some("c")]).await;
@@ -106,7 +101,7 @@ async fn one_item_with_an_id_makes_its_batch_safe_to_repeat() {
     process.drained().await;
     let texts = ["r ask", "one", "two", "one", "two", "r said"];
     assert_eq!(world.texts(&s).await, texts);
-    assert_eq!(process.spool.spool().unwrap().dead_letters, 0);
+    assert_eq!(process.spool.view().dead_letters, 0);
 }
 
 #[tokio::test]
@@ -121,7 +116,7 @@ async fn what_a_caller_left_behind_is_drained() {
         assert!(!polled.await, "it was to be given up before its answer");
         // Nothing else runs here meanwhile, but the thread that puts the entry on disk.
         std::thread::sleep(Duration::from_millis(20));
-        if process.spool.spool().unwrap().entries == 1 {
+        if process.spool.view().entries == 1 {
             break;
         }
         tokio::task::yield_now().await;

@@ -5,8 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use filrouge_store::command::{Command, Outcome, Scope, Viewer, Write};
-use filrouge_store::ledger::{Health, Inspect, SpoolView};
+use filrouge_store::command::{Command, Scope, Viewer, Write};
+use filrouge_store::ledger::{About, Backend, Durability, Health, Inspect, Load, Stored};
+
+use crate::Written;
+use crate::spool::SpoolView;
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::{Keyring, Ledger, OsEntropy, Position};
 use filrouge_types::{
@@ -70,9 +73,17 @@ fn away() -> Failure {
     Failure::new(ErrorCode::StoreUnavailable, "the ledger is away")
 }
 
+/// As a store on disk would answer.
+fn flushed(stored: Result<Stored, Failure>) -> Result<Stored, Failure> {
+    stored.map(|stored| Stored {
+        durability: Durability::Flushed,
+        ..stored
+    })
+}
+
 #[async_trait]
 impl Ledger for Link {
-    async fn write(&self, command: Command) -> Result<Outcome, Failure> {
+    async fn write(&self, command: Command) -> Result<Stored, Failure> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         let late = self.late.lock().unwrap().take();
         if let Some((after, code)) = late {
@@ -88,13 +99,13 @@ impl Ledger for Link {
             return Err(Failure::new(code, "poison"));
         }
         match self.way() {
-            0 => self.inner.write(command).await,
+            0 => flushed(self.inner.write(command).await),
             1 => Err(away()),
             5 => {
                 while self.way() == Way::Slow as u8 {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
-                self.inner.write(command).await
+                flushed(self.inner.write(command).await)
             }
             2 => {
                 // A refusal would have been lost as well.
@@ -110,12 +121,35 @@ impl Ledger for Link {
         }
     }
 
-    async fn inspect(&self, question: Inspect) -> Result<(), Failure> {
+    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
         match self.way() {
-            0 | 5 => self.inner.inspect(question).await,
+            0 | 5 => self.inner.inspect(about, question).await,
             3 => std::future::pending().await,
             _ => Err(away()),
         }
+    }
+
+    fn backend(&self) -> Backend {
+        Backend {
+            durability: Durability::Flushed,
+            ..self.inner.backend()
+        }
+    }
+
+    fn witnessed(&self) -> Position {
+        self.inner.witnessed()
+    }
+
+    fn writer(&self) -> String {
+        self.inner.writer()
+    }
+
+    fn is_gone(&self, writer: &str) -> bool {
+        self.inner.is_gone(writer)
+    }
+
+    fn load(&self) -> Load {
+        self.inner.load()
     }
 
     fn position(&self) -> Position {
@@ -199,6 +233,7 @@ impl World {
         let spool = Spooling::open(link.clone(), keyring, entropy, clock.clone(), options).unwrap();
         let entropy = Arc::new(OsEntropy);
         let engine = Engine::new(spool.clone(), entropy, clock, Settings::default());
+        let engine = engine.with_spool(Some(spool.clone()));
         Process {
             link,
             spool,
@@ -256,7 +291,8 @@ impl Process {
             wait_ms: Some(5_000),
             ..ResumeSession::new(holder)
         };
-        self.engine.resume(&user("ada"), s, request).await
+        let resumed = self.engine.resume(&user("ada"), s, request).await;
+        resumed.map(Written::into_value)
     }
 
     pub(super) async fn start(
@@ -264,17 +300,13 @@ impl Process {
         s: &SessionId,
         request: &str,
         fence: u64,
-    ) -> Result<filrouge_types::Turn, Failure> {
+    ) -> Result<Written<filrouge_types::Turn>, Failure> {
         let start = StartTurn {
             question_neutral: Some(JsonText::from_plain(&format!("{request} ask"))),
             fence: Some(fence),
             ..StartTurn::new(request.parse().unwrap())
         };
-        let turn = self
-            .engine
-            .start_turn(&user("ada"), s.clone(), start)
-            .await?;
-        Ok(turn.value)
+        self.engine.start_turn(&user("ada"), s.clone(), start).await
     }
 
     pub(super) async fn append(
@@ -358,12 +390,12 @@ impl Process {
 
     pub(super) async fn until(&self, is_so: impl Fn(&SpoolView) -> bool) {
         for _ in 0..60_000 {
-            if is_so(&self.spool.spool().unwrap()) {
+            if is_so(&self.spool.view()) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        panic!("it does not come to that: {:?}", self.spool.spool());
+        panic!("it does not come to that: {:?}", self.spool.view());
     }
 
     /// Until the ledger was asked some more writes.

@@ -161,7 +161,7 @@ impl Caller {
         let begun = Instant::now();
         loop {
             let ledger = self.any();
-            match ledger.write(cmd(&anyone(), order.write(session))).await {
+            match ledger.put(cmd(&anyone(), order.write(session))).await {
                 Ok(outcome) => return Some(answer(outcome)),
                 Err(failure) => {
                     assert!(failure.code.retry(), "{failure:?}");

@@ -4,7 +4,7 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use filrouge_engine::Recorded;
+use filrouge_engine::Written;
 use filrouge_engine::live::Follower;
 use filrouge_engine::stream::StreamError;
 use filrouge_store::Scope;
@@ -51,14 +51,14 @@ enum Heard {
 
 impl Flow {
     /// Records; gives the turn as it stands at the end.
-    pub(super) async fn run(self) -> Result<Recorded<Turn>, Failure> {
+    pub(super) async fn run(self) -> Result<Written<Turn>, Failure> {
         let (app, what) = (self.app, self.what);
         let mut under_way = app.recordings().begin();
-        let (scope, ledger) = (&self.scope, app.engine().ledger());
+        let (scope, engine) = (&self.scope, app.engine());
         let (format, turn_id) = (what.format.as_str(), what.turn_id);
         let begin = async {
-            let follower = app.live().follow(ledger, scope, &what.session_id).await?;
-            let recorder = Recorder::begin(app.engine(), scope, what).await?;
+            let follower = app.live().follow(engine, scope, &what.session_id).await?;
+            let recorder = Recorder::begin(engine, scope, what).await?;
             Ok::<_, Failure>((follower, Box::new(recorder)))
         };
         let mut body = self.body.body;
@@ -157,7 +157,7 @@ async fn flow(
     room: &Reservation,
     under_way: &mut UnderWay<'_>,
     mut gives_up: Pin<&mut impl Future<Output = GiveUp>>,
-) -> Result<(Recorded<Turn>, bool), Failure> {
+) -> Result<(Written<Turn>, bool), Failure> {
     loop {
         let heard = tokio::select! {
             why = gives_up.as_mut() => Heard::GiveUp(why),

@@ -1,34 +1,31 @@
 //! Ephemeral sessions as a ledger of their own: what concerns one session is answered, lists are empty.
 
 use async_trait::async_trait;
-use filrouge_types::{Failure, SessionId};
+use filrouge_types::Failure;
 use tokio::sync::watch;
 
 use super::{EphemeralSessions, locked};
-use crate::command::{Command, Outcome, Scope};
+use crate::command::Command;
 use crate::hot::rows::HeldRows;
 use crate::keyring::{Keyring, MAC_BYTES};
-use crate::ledger::{Durability, Health, Inspect, Ledger, Position};
+use crate::ledger::{About, Backend, Durability, Health, Inspect, Ledger, Load, Position, Stored};
 use crate::verify::Suspects;
 
 #[async_trait]
 impl Ledger for EphemeralSessions {
-    async fn write(&self, command: Command) -> Result<Outcome, Failure> {
+    async fn write(&self, command: Command) -> Result<Stored, Failure> {
         let (outcome, _) = Self::write(self, &command).await?;
-        Ok(outcome)
+        Ok(Stored {
+            outcome,
+            durability: Durability::Ephemeral,
+        })
     }
 
-    async fn inspect(&self, question: Inspect) -> Result<(), Failure> {
-        self.inspect_absent(question);
-        Ok(())
-    }
-
-    async fn inspect_in(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        question: Inspect,
-    ) -> Result<(), Failure> {
+    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
+        let About::Session(scope, session) = about else {
+            self.inspect_absent(question);
+            return Ok(());
+        };
         let suspects = self.suspects();
         let none = HeldRows::default();
         let put = |held: Option<&super::Held>| {
@@ -38,8 +35,28 @@ impl Ledger for EphemeralSessions {
         self.with(&scope.tenant, session, put).await
     }
 
-    fn durability(&self) -> Durability {
-        Durability::Ephemeral
+    fn backend(&self) -> Backend {
+        Backend {
+            kind: "memory",
+            version: None,
+            durability: Durability::Ephemeral,
+        }
+    }
+
+    fn witnessed(&self) -> Position {
+        self.position()
+    }
+
+    fn writer(&self) -> String {
+        String::new()
+    }
+
+    fn is_gone(&self, _: &str) -> bool {
+        false
+    }
+
+    fn load(&self) -> Load {
+        Load::default()
     }
 
     /// How many commits this process has made: there is no order of those of others among them, and no link.

@@ -1,4 +1,4 @@
-//! What a ledger with a spool tells of it (DESIGN §6, "Ledger down").
+//! What a ledger with a spool reports (DESIGN §6, "Ledger down").
 
 use std::time::Duration;
 

@@ -1,8 +1,7 @@
-//! What a ledger with a hot store in front tells of it (DESIGN §7).
+//! What a ledger with a hot store in front reports (DESIGN §7).
 
+use filrouge_store::hot::HotBounds;
 use filrouge_types::{ErrorCode, Failure, SessionId};
-
-use crate::hot::HotBounds;
 
 /// A hot store as the process that uses it sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,11 +85,20 @@ impl HotReceipt {
     }
 }
 
+/// The newest finalized turns of a session, out of a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecentTurns {
+    /// Their public records as JSON, oldest first.
+    pub turns: Vec<Vec<u8>>,
+    /// The cursor of the page before them; `None` when there is none.
+    pub next_cursor: Option<String>,
+    /// The seq that the copy stands at, when the ledger did not answer and could not say whether it still does.
+    pub as_of_seq: Option<u64>,
+}
+
 /// How a copy of recent turns stands to the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HotState {
-    /// There is no hot store.
-    None,
     /// There is no copy.
     Absent,
     /// It is a copy of what the ledger has.
@@ -116,7 +124,7 @@ pub enum HotState {
 
 /// What needs the ledger is refused for a session that is not there (DESIGN §7).
 #[must_use]
-pub fn session_ephemeral(id: &SessionId) -> Failure {
+pub(crate) fn session_ephemeral(id: &SessionId) -> Failure {
     let what = format!("session {:?} is not in the ledger", id.as_str());
     Failure::new(ErrorCode::SessionEphemeral, what)
         .with_hint("log in, which takes it there; or run with durable = all")

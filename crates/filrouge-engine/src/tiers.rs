@@ -1,0 +1,109 @@
+//! What is in front of the ledger and behind it: the hot store and the spool, for the few who ask more of them than a
+//! ledger answers.
+
+use std::sync::Arc;
+
+use filrouge_store::Scope;
+use filrouge_store::verify::Report;
+use filrouge_types::{Failure, SessionId};
+
+use crate::engine::Engine;
+use crate::scopes::{RecentTurns, TwoScopes, session_ephemeral};
+use crate::spool::{Spooling, Waiting};
+
+impl Engine {
+    /// The same engine, whose ledger has this hot store in front.
+    #[must_use]
+    pub fn with_tiers(mut self, tiers: Option<Arc<TwoScopes>>) -> Self {
+        self.tiers = tiers;
+        self
+    }
+
+    /// The same engine, whose ledger has this spool behind it.
+    #[must_use]
+    pub fn with_spool(mut self, spool: Option<Arc<Spooling>>) -> Self {
+        self.spool = spool;
+        self
+    }
+
+    /// The ledger with its hot store, if there is one.
+    #[must_use]
+    pub fn tiers(&self) -> Option<&TwoScopes> {
+        self.tiers.as_deref()
+    }
+
+    /// The ledger with its spool, if there is one.
+    #[must_use]
+    pub fn spool(&self) -> Option<&Spooling> {
+        self.spool.as_deref()
+    }
+
+    /// The newest finalized turns that are shown, from a copy that is known to be what the ledger would answer; `None`
+    /// sends to the ledger.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`, and the ledger's.
+    pub async fn recent_turns(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        limit: usize,
+    ) -> Result<Option<RecentTurns>, Failure> {
+        match &self.tiers {
+            Some(tiers) => tiers.recent_turns(scope, session, limit).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Verifies one session, or with `None` the whole ledger.
+    ///
+    /// # Errors
+    /// Only when the ledger does not answer, or the session is absent; `session_ephemeral`.
+    pub async fn verify(&self, only: Option<(Scope, SessionId)>) -> Result<Report, Failure> {
+        if let Some((scope, id)) = &only {
+            self.check_in_ledger(scope, id).await?;
+        }
+        self.ledger.verify(only).await
+    }
+
+    /// Refuses a session that is not in the ledger, for what needs its whole chain.
+    pub(crate) async fn check_in_ledger(
+        &self,
+        scope: &Scope,
+        id: &SessionId,
+    ) -> Result<(), Failure> {
+        match self.in_hot(scope, id).await? {
+            true => Err(session_ephemeral(id)),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the session is in the hot store and nowhere else. No commit of the ledger concerns it then.
+    pub(crate) async fn in_hot(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
+        match &self.tiers {
+            Some(tiers) => tiers.in_hot(scope, session).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Whether a write to this session, asked now, goes to the hot store and nowhere else. What the spool knows is in the
+    /// ledger.
+    pub(crate) async fn is_ephemeral(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+    ) -> Result<bool, Failure> {
+        match &self.tiers {
+            Some(tiers) if !self.spool().is_some_and(|s| s.knows(scope, session)) => {
+                tiers.is_ephemeral(scope, session).await
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// What is known of a session whose writes wait in the spool, if the ledger does not answer.
+    pub(crate) fn away(&self, scope: &Scope, session: &SessionId) -> Option<Waiting> {
+        let waiting = self.spool()?.waiting(scope, session)?;
+        waiting.down.then_some(waiting)
+    }
+}
