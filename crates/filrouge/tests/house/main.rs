@@ -1,6 +1,8 @@
 //! The house's rules about the repository itself (DESIGN §13).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod circles;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
