@@ -9,7 +9,7 @@ mod wire;
 use anyhow::Result;
 use filrouge_engine::{AppendItems, FinalizeTurn, SaveCheckpoint, StartTurn};
 use filrouge_store::Scope;
-use filrouge_types::{Channel, NewItem, RawJson, Role, SessionId};
+use filrouge_types::{Channel, ItemBody, RawJson, Role, SessionId};
 
 use crate::Setup;
 use crate::postgres::bed::Bed;
@@ -70,9 +70,9 @@ async fn fill(product: &Product, session: &SessionId, items: usize) -> Result<u6
     checkpoint(product, scope, session, None, false).await
 }
 
-fn said(text: &str) -> NewItem {
+fn said(text: &str) -> ItemBody {
     let parts = format!(r#"[{{"type":"text","text":"{text}"}}]"#);
-    NewItem::new(
+    ItemBody::new(
         Role::Assistant,
         Channel::Thought,
         RawJson::from_checked(parts),

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use filrouge_engine::{CreateSession, ImportedTurn};
 use filrouge_sources::{ForeignTurn, LoadedSession, Outcome, opencode};
-use filrouge_types::{NewItem, RawJson, SessionId, TurnStatus};
+use filrouge_types::{ItemBody, RawJson, SessionId, TurnStatus};
 
 use crate::Setup;
 use crate::product::Product;
@@ -34,7 +34,7 @@ fn length(json: Option<&RawJson>) -> u64 {
 }
 
 /// Content, metadata, usage and keys of an item; names of fields are not counted.
-fn item_bytes(item: &NewItem) -> u64 {
+fn item_bytes(item: &ItemBody) -> u64 {
     let text = |t: Option<&str>| t.map_or(0, |t| t.len() as u64);
     length(Some(&item.parts))
         + length(item.metadata.as_ref())
@@ -101,7 +101,7 @@ async fn import(product: &Product, prefix: &str, loaded: &LoadedSession) -> Resu
             metadata,
             ..
         } = turn.clone();
-        let items: Vec<NewItem> = question.into_iter().chain(items).collect();
+        let items: Vec<ItemBody> = question.into_iter().chain(items).collect();
         bytes += request_id.as_str().len() as u64 + length(Some(&metadata));
         bytes += items.iter().map(item_bytes).sum::<u64>();
         let turn = ImportedTurn {

@@ -117,9 +117,9 @@ async fn rows(product: &Product, id: &str, path: &Path) -> Result<Connection> {
         let (items, next) = page.await?;
         let mut insert = raw.prepare("INSERT INTO item VALUES (?1, ?2, ?3, ?4)")?;
         for item in &items {
-            let metadata = item.metadata.as_ref().map(|m| m.as_str().as_bytes());
+            let metadata = item.body.metadata.as_ref().map(|m| m.as_str().as_bytes());
             let at = item.created_at.as_micros();
-            let parts = item.parts.as_str().as_bytes();
+            let parts = item.body.parts.as_str().as_bytes();
             insert.execute(params![i64::try_from(item.seq)?, at, parts, metadata])?;
         }
         after = items.last().map_or(after, |item| item.seq);

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use filrouge_engine::StartTurn;
-use filrouge_types::{Channel, JsonText, NewItem, RawJson, RequestId, Role, SessionId};
+use filrouge_types::{Channel, ItemBody, JsonText, RawJson, RequestId, Role, SessionId};
 
 /// Words that texts are made of.
 const VOCABULARY: usize = 4000;
@@ -139,8 +139,8 @@ impl TurnText {
     pub(crate) fn request(&self) -> Result<StartTurn> {
         let [_, call, result, _] = self.parts();
         let items = vec![
-            NewItem::new(Role::Assistant, Channel::ToolCall, RawJson::parse(&call)?),
-            NewItem::new(Role::Tool, Channel::ToolResult, RawJson::parse(&result)?),
+            ItemBody::new(Role::Assistant, Channel::ToolCall, RawJson::parse(&call)?),
+            ItemBody::new(Role::Tool, Channel::ToolResult, RawJson::parse(&result)?),
         ];
         Ok(StartTurn {
             request_id: RequestId::new(self.request_id())?,

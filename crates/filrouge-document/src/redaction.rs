@@ -27,7 +27,7 @@ impl Redactions {
     /// channel says nothing.
     pub(crate) fn of(document: &Document<'_>) -> Self {
         let told = document.loose.iter();
-        let told = told.filter(|i| i.channel == Channel::Redaction);
+        let told = told.filter(|i| i.body.channel == Channel::Redaction);
         Self(told.flat_map(read).collect())
     }
 
@@ -43,7 +43,7 @@ impl Redactions {
 }
 
 fn read(item: &Item) -> Vec<Redaction> {
-    let json = heal(item.parts.as_str());
+    let json = heal(item.body.parts.as_str());
     let redaction = |kind| match kind {
         Kind::Redaction { seqs, reason, .. } => Some(Redaction {
             seqs,

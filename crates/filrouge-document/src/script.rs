@@ -49,7 +49,7 @@ pub(crate) struct Placed<'s, 'a> {
 
 /// The contents of items, with what no text can hold made U+FFFD.
 pub(crate) fn contents(items: &[Item]) -> Vec<Cow<'_, str>> {
-    items.iter().map(|i| heal(i.parts.as_str())).collect()
+    items.iter().map(|i| heal(i.body.parts.as_str())).collect()
 }
 
 impl<'a> Script<'a> {
@@ -73,7 +73,7 @@ impl<'a> Script<'a> {
         for (entry, _) in &moved {
             moved_of[*entry] += 1;
         }
-        let bilingual = items.iter().any(|i| i.variant == Variant::Translated);
+        let bilingual = items.iter().any(|i| i.body.variant == Variant::Translated);
         Self {
             entries,
             results,
@@ -108,7 +108,7 @@ impl<'a> Script<'a> {
     /// What an entry keeps the books of, type by type, when nothing in it is to be read.
     pub(crate) fn bookkeeping(&self, at: usize) -> Option<Vec<String>> {
         let entry = &self.entries[at];
-        if entry.item.channel != Channel::SystemNote
+        if entry.item.body.channel != Channel::SystemNote
             || entry.item.redacted
             || entry.parts.is_empty()
         {

@@ -45,7 +45,7 @@ pub(crate) fn facts(session: &Session) -> Vec<(&'static str, String)> {
 
 /// What an item is to a reader.
 pub(crate) fn channel(item: &Item) -> &str {
-    match &item.channel {
+    match &item.body.channel {
         Channel::Question => "Question",
         Channel::Final => "Answer",
         Channel::Partial => "Partial answer",
@@ -82,9 +82,9 @@ pub(crate) fn variant(item: &Item, bilingual: bool, turn: Option<&Turn>) -> Opti
     if !bilingual {
         return None;
     }
-    let copied =
-        turn.is_some_and(|t| t.answer_translated_is_fallback) && item.channel == Channel::Final;
-    Some(match item.variant {
+    let copied = turn.is_some_and(|t| t.answer_translated_is_fallback)
+        && item.body.channel == Channel::Final;
+    Some(match item.body.variant {
         Variant::Neutral => "neutral",
         Variant::Translated if copied => "translated, a copy of the neutral answer",
         Variant::Translated => "translated",
@@ -136,7 +136,7 @@ pub(crate) fn moment(time: Timestamp) -> String {
 
 /// When a turn was: the first of its items' own times if all have one, else the time of recording.
 pub(crate) fn began(turn: &Turn, items: &[Item]) -> Timestamp {
-    let own: Option<Vec<Timestamp>> = items.iter().map(|i| i.occurred_at).collect();
+    let own: Option<Vec<Timestamp>> = items.iter().map(|i| i.body.occurred_at).collect();
     own.and_then(|times| times.into_iter().min())
         .unwrap_or(turn.created_at)
 }
@@ -189,7 +189,7 @@ pub(crate) fn ranges(seqs: &[(u64, u64)]) -> String {
 
 /// The counts of a usage object, one after the other.
 pub(crate) fn usage(item: &Item) -> Option<String> {
-    let members: Members<'_> = serde_json::from_str(item.usage.as_ref()?.as_str()).ok()?;
+    let members: Members<'_> = serde_json::from_str(item.body.usage.as_ref()?.as_str()).ok()?;
     let told = members
         .0
         .iter()

@@ -4,7 +4,8 @@ use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{Close, Ending, Scope, Write};
 use filrouge_store::record::Entry;
 use filrouge_types::{
-    Channel, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, SessionId, Turn, TurnId, Variant,
+    Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, SessionId, Turn, TurnId,
+    Variant,
 };
 
 use crate::calls::held;
@@ -92,7 +93,7 @@ impl Engine {
         let (request, masked) = self.sift(sieve, |sieve| Ok(sieve.fail(request)))?;
         let parts = error_parts(&request.error)?;
         let mut entries = partial_entries(request.partial_text.as_ref());
-        entries.push(NewItem::new(Role::System, Channel::Error, parts).into());
+        entries.push(ItemBody::new(Role::System, Channel::Error, parts).into());
         let ending = Ending::Fail(entries);
         let close = Close {
             session_id,
@@ -127,7 +128,7 @@ impl Engine {
         let (request, masked) = self.sift(sieve, |sieve| Ok(sieve.cancel(request)))?;
         let mut entries = partial_entries(request.partial_text.as_ref());
         let parts = RawJson::from_checked(r#"[{"type":"turn_status","status":"cancelled"}]"#);
-        entries.push(NewItem::new(Role::User, Channel::Cancelled, parts).into());
+        entries.push(ItemBody::new(Role::User, Channel::Cancelled, parts).into());
         let ending = Ending::Cancel(entries);
         let close = Close {
             session_id,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use filrouge_store::command::{Command, ConcurrentTurns, Outcome, Scope, Write};
 use filrouge_store::{Durability, Entropy, Ledger, Stored};
 use filrouge_types::{
-    Channel, Clock, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, Turn, Variant,
+    Channel, Clock, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, Turn, Variant,
 };
 
 use crate::calls::{CallCounters, CallSettings, Journaled};
@@ -100,10 +100,10 @@ pub(crate) fn text_item(
     channel: Channel,
     variant: Variant,
     text: &JsonText,
-) -> NewItem {
-    NewItem {
+) -> ItemBody {
+    ItemBody {
         variant,
-        ..NewItem::new(role, channel, text_parts(text))
+        ..ItemBody::new(role, channel, text_parts(text))
     }
 }
 

@@ -5,7 +5,7 @@ use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{NewSession, Scope, Write};
 use filrouge_store::record::{CloseEvent, Event, StartEvent, item_fingerprint};
 use filrouge_types::{
-    ErrorCode, Failure, ItemId, NewItem, RawJson, RequestId, SessionId, Turn, TurnStatus,
+    ErrorCode, Failure, ItemBody, ItemId, RawJson, RequestId, SessionId, Turn, TurnStatus,
 };
 
 use crate::engine::Engine;
@@ -20,7 +20,7 @@ pub struct ImportedTurn {
     /// Its key, the same at every import.
     pub request_id: RequestId,
     /// Its items, the question first.
-    pub items: Vec<NewItem>,
+    pub items: Vec<ItemBody>,
     /// How it ended; a turn that did not end is interrupted.
     pub status: TurnStatus,
     /// The application's data, a JSON object.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use filrouge_store::Scope;
 use filrouge_store::hot::{Keep, KeepItems};
-use filrouge_types::{Channel, Failure, NewItem, RawJson, SessionId, TenantId};
+use filrouge_types::{Channel, Failure, ItemBody, RawJson, SessionId, TenantId};
 
 use crate::engine::{Engine, Settings};
 use crate::metadata::{Nulls, without_addresses};
@@ -99,9 +99,9 @@ impl LeftOut {
 /// The items that are kept.
 pub(crate) fn kept_items(
     record: KeepItems,
-    mut items: Vec<NewItem>,
+    mut items: Vec<ItemBody>,
     left: &mut LeftOut,
-) -> Vec<NewItem> {
+) -> Vec<ItemBody> {
     items.retain(|item| left.keeps(record, &item.channel));
     items
 }
@@ -151,7 +151,11 @@ impl Engine {
     }
 
     /// Items in whose metadata addresses are hashes.
-    pub(crate) fn hashed_items(&self, tenant: &TenantId, mut items: Vec<NewItem>) -> Vec<NewItem> {
+    pub(crate) fn hashed_items(
+        &self,
+        tenant: &TenantId,
+        mut items: Vec<ItemBody>,
+    ) -> Vec<ItemBody> {
         for item in &mut items {
             item.metadata = self.hashed(tenant, item.metadata.take());
         }

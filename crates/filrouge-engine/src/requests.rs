@@ -2,7 +2,7 @@
 
 use filrouge_store::rules::TURN_ITEMS_MAX;
 use filrouge_types::{
-    EventKey, IdentityId, JsonText, NewItem, ProjectId, RawJson, RequestId, SessionId,
+    EventKey, IdentityId, ItemBody, JsonText, ProjectId, RawJson, RequestId, SessionId,
     SessionStatus, Timestamp, object, objects,
 };
 use serde::{Deserialize, Deserializer};
@@ -72,7 +72,7 @@ pub struct StartTurn {
     pub runtime_context: Option<RawJson>,
     /// Items that stand behind the question.
     #[serde(default, deserialize_with = "items")]
-    pub items: Vec<NewItem>,
+    pub items: Vec<ItemBody>,
     /// The answer: closes the turn as finalized.
     #[serde(default)]
     pub answer_neutral: Option<JsonText>,
@@ -113,7 +113,7 @@ impl StartTurn {
 pub struct AppendItems {
     /// The items, in order.
     #[serde(deserialize_with = "items")]
-    pub items: Vec<NewItem>,
+    pub items: Vec<ItemBody>,
     /// The seq the session must stand at.
     #[serde(default)]
     pub expected_seq: Option<u64>,
@@ -128,7 +128,7 @@ pub struct AppendItems {
 impl AppendItems {
     /// These items, under no condition.
     #[must_use]
-    pub const fn new(items: Vec<NewItem>) -> Self {
+    pub const fn new(items: Vec<ItemBody>) -> Self {
         Self {
             items,
             expected_seq: None,
@@ -310,7 +310,7 @@ pub struct RecordEvent {
 }
 
 /// One more than a turn can hold, so that too many are still seen to be.
-fn items<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<NewItem>, D::Error> {
+fn items<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<ItemBody>, D::Error> {
     let most = usize::try_from(TURN_ITEMS_MAX).unwrap_or(usize::MAX);
     objects(d, most.saturating_add(1))
 }

@@ -10,7 +10,7 @@ use filrouge_store::command::{Interrupt, NewSession, Outcome, SINCE_EVER, Scope,
 use filrouge_store::hot::KeepItems;
 use filrouge_store::record::StartEvent;
 use filrouge_types::{
-    ErrorCode, Failure, NewItem, RawJson, RequestId, SessionId, TenantId, Turn, TurnId, TurnStatus,
+    ErrorCode, Failure, ItemBody, RawJson, RequestId, SessionId, TenantId, Turn, TurnId, TurnStatus,
 };
 
 pub use utterance::{TurnEnd, Unfinished, Utterance, UtteranceHead, mark_of};
@@ -26,7 +26,7 @@ pub struct OpenTurn {
     /// The caller's key of the turn.
     pub request_id: RequestId,
     /// Its first items, the question first.
-    pub items: Vec<NewItem>,
+    pub items: Vec<ItemBody>,
     /// The application's data, a JSON object.
     pub metadata: Option<RawJson>,
 }
@@ -104,15 +104,15 @@ impl Engine {
     pub(crate) fn own_items(
         &self,
         scope: &Scope,
-        items: Vec<NewItem>,
-    ) -> Result<(Vec<NewItem>, Masked), Failure> {
+        items: Vec<ItemBody>,
+    ) -> Result<(Vec<ItemBody>, Masked), Failure> {
         self.settings.limits.items(&items, Author::Caller)?;
         let items = self.hashed_items(&scope.tenant, items);
         self.sift(self.sieve(None), |sieve| sieve.items(items))
     }
 }
 
-fn items_fingerprint(kind: &[u8], items: &[NewItem]) -> [u8; 16] {
+fn items_fingerprint(kind: &[u8], items: &[ItemBody]) -> [u8; 16] {
     let pieces: Vec<[u8; 16]> = items
         .iter()
         .map(filrouge_store::record::item_fingerprint)

@@ -9,7 +9,7 @@ use filrouge_store::hot::Keep;
 use filrouge_store::read::merged;
 use filrouge_store::record::{Batch, CloseEvent, Entry, Event, StartEvent};
 use filrouge_types::{
-    Channel, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, SessionId, Timestamp, Turn,
+    Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, SessionId, Timestamp, Turn,
     TurnId, TurnStatus, Variant, select_members,
 };
 
@@ -179,7 +179,7 @@ impl Engine {
         &self,
         request: &StartTurn,
         metadata: &mut Option<RawJson>,
-    ) -> Result<Vec<NewItem>, Failure> {
+    ) -> Result<Vec<ItemBody>, Failure> {
         let question = match (&request.question_neutral, &request.question_translated) {
             (Some(neutral), _) => neutral,
             (None, Some(translated)) => {
@@ -195,7 +195,7 @@ impl Engine {
             }
         };
         let item = |variant, text| text_item(Role::User, Channel::Question, variant, text);
-        let mut items = vec![NewItem {
+        let mut items = vec![ItemBody {
             metadata: self.question_metadata(request.runtime_context.as_ref()),
             ..item(Variant::Neutral, question)
         }];
@@ -289,7 +289,7 @@ impl Engine {
         &self,
         session: NewSession,
         mut event: StartEvent,
-        items: Vec<NewItem>,
+        items: Vec<ItemBody>,
         status: TurnStatus,
         mut last: Option<Event>,
         reopen: bool,
@@ -333,9 +333,9 @@ impl Engine {
 }
 
 /// Adds the answer; whether its translation, where one is wanted, is a copy.
-fn add_answer(items: &mut Vec<NewItem>, answer: &JsonText, wants_translation: bool) -> bool {
+fn add_answer(items: &mut Vec<ItemBody>, answer: &JsonText, wants_translation: bool) -> bool {
     let is_translation =
-        |item: &NewItem| item.channel == Channel::Final && item.variant == Variant::Translated;
+        |item: &ItemBody| item.channel == Channel::Final && item.variant == Variant::Translated;
     let copies = wants_translation && !items.iter().any(is_translation);
     let item = |variant| text_item(Role::Assistant, Channel::Final, variant, answer);
     items.push(item(Variant::Neutral));

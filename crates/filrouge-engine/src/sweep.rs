@@ -162,7 +162,7 @@ impl Engine {
                 .iter()
                 .filter(|i| i.turn_id == Some(silent.turn.turn_id))
             {
-                match item.channel {
+                match item.body.channel {
                     Channel::HitlRequest => waits = true,
                     Channel::HitlResponse => waits = false,
                     _ => {}

@@ -4,7 +4,7 @@ use std::fmt;
 
 use filrouge_store::draft::{is_stream_key, raw_event};
 use filrouge_store::rules::TURN_ITEMS_MAX;
-use filrouge_types::{ErrorCode, Failure, JsonText, NewItem, Object, RawJson};
+use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, Object, RawJson};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -146,7 +146,7 @@ pub(crate) fn foreign_part(part: &str) -> String {
 
 impl Limits {
     /// Items that one turn can hold, each of them within the limits.
-    pub(crate) fn items(&self, items: &[NewItem], author: Author) -> Result<(), Failure> {
+    pub(crate) fn items(&self, items: &[ItemBody], author: Author) -> Result<(), Failure> {
         if items.len() as u64 > TURN_ITEMS_MAX {
             return Err(Failure::new(
                 ErrorCode::LimitExceeded,
@@ -160,7 +160,12 @@ impl Limits {
     }
 
     /// An item whose parts are an array of objects with a `type`, within the limits.
-    pub(crate) fn item(&self, item: &NewItem, index: usize, author: Author) -> Result<(), Failure> {
+    pub(crate) fn item(
+        &self,
+        item: &ItemBody,
+        index: usize,
+        author: Author,
+    ) -> Result<(), Failure> {
         check_parts(&item.parts, author).map_err(|failure| Failure {
             detail: format!("items[{index}].parts: {}", failure.detail),
             ..failure
@@ -249,7 +254,7 @@ mod tests {
 
     fn refused(parts: &str, author: Author) -> Option<Failure> {
         let parts = RawJson::parse(parts).unwrap();
-        let item = NewItem::new(Role::Assistant, Channel::ToolCall, parts);
+        let item = ItemBody::new(Role::Assistant, Channel::ToolCall, parts);
         Limits::default().item(&item, 3, author).err()
     }
 

@@ -1,6 +1,6 @@
 //! A foreign session as the turns and items that `filrouge import` records (DESIGN §10).
 
-use filrouge_types::{Channel, NewItem, ProjectId, RawJson, RequestId, SessionId, Timestamp};
+use filrouge_types::{Channel, ItemBody, ProjectId, RawJson, RequestId, SessionId, Timestamp};
 
 use crate::{MessageError, Skipped};
 
@@ -75,9 +75,9 @@ pub struct ForeignTurn {
     /// The id of the user message; for answers without one, of the first answer.
     pub request_id: RequestId,
     /// The items of the user message; not all are on channel `question`.
-    pub question: Vec<NewItem>,
+    pub question: Vec<ItemBody>,
     /// The items of the answers, in order.
-    pub items: Vec<NewItem>,
+    pub items: Vec<ItemBody>,
     /// How it ended.
     pub outcome: Outcome,
     /// When it was asked.
@@ -90,7 +90,7 @@ impl ForeignTurn {
     /// The item on channel `final`. A finalized turn can be without: a command the user ran
     /// himself, a compaction, an agent that only called tools.
     #[must_use]
-    pub fn answer(&self) -> Option<&NewItem> {
+    pub fn answer(&self) -> Option<&ItemBody> {
         self.items
             .iter()
             .rev()

@@ -2,7 +2,7 @@
 //!
 //! A [`Source`] reads one program's history in one form; [`opencode`], [`claude_code`] and [`codex`] open what lies at
 //! a path, all generations at once. What is read comes back in one neutral form: [`Header`], [`Conversation`]; for
-//! `filrouge import` as turns of `NewItem`. [`library`] puts sources together and answers questions: lists, histories,
+//! `filrouge import` as turns of `ItemBody`. [`library`] puts sources together and answers questions: lists, histories,
 //! lineage, statistics, search, documents. A record that cannot be used costs only itself: it is named in a
 //! [`Skipped`] and everything else is read.
 //!

@@ -21,7 +21,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use filrouge_types::{
-    Channel, ItemId, NewItem, ProjectId, RawJson, RequestId, SessionId, Timestamp,
+    Channel, ItemBody, ItemId, ProjectId, RawJson, RequestId, SessionId, Timestamp,
 };
 
 use crate::object::Writer;
@@ -194,7 +194,7 @@ fn turn(
     })
 }
 
-fn finish(made: Vec<Made>) -> Vec<NewItem> {
+fn finish(made: Vec<Made>) -> Vec<ItemBody> {
     made.into_iter().map(|made| made.item).collect()
 }
 

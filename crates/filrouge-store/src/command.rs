@@ -425,7 +425,7 @@ impl Write {
             },
             Self::Adopt(adopt) => {
                 let items = adopt.items.iter();
-                items.map(|i| i.item.parts.as_str().len()).sum()
+                items.map(|i| i.item.body.parts.as_str().len()).sum()
             }
             Self::PutCheckpoint(put) => put.state.as_str().len(),
             _ => 0,

@@ -119,7 +119,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 next = row.last_seq() + 1;
                 for (item, events) in &decoded.items {
                     report.items += 1;
-                    if let Some(id) = &item.item_id {
+                    if let Some(id) = &item.body.item_id {
                         rebuilt.keys += 1;
                         if self.view.item_seq(session.pk, id)? != Some(item.seq) {
                             return Err(session.broken(

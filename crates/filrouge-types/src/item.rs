@@ -203,8 +203,8 @@ fn neutral() -> Variant {
 /// An item as a caller gives it, before the store has given it a seq.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct NewItem {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = NewItem))]
+pub struct ItemBody {
     /// The caller's key, unique in the session; without one a retry is not promised to be safe.
     #[serde(default)]
     pub item_id: Option<ItemId>,
@@ -239,7 +239,7 @@ pub struct NewItem {
     pub occurred_at: Option<Timestamp>,
 }
 
-impl NewItem {
+impl ItemBody {
     /// An item with nothing but its content.
     #[must_use]
     pub fn new(role: Role, channel: Channel, parts: RawJson) -> Self {
@@ -258,60 +258,106 @@ impl NewItem {
     }
 }
 
-impl From<&Item> for NewItem {
-    /// The item as its caller gave it.
-    fn from(item: &Item) -> Self {
-        Self {
-            item_id: item.item_id.clone(),
-            role: item.role,
-            channel: item.channel.clone(),
-            variant: item.variant,
-            parts: item.parts.clone(),
-            agent: item.agent.clone(),
-            model: item.model.clone(),
-            usage: item.usage.clone(),
-            metadata: item.metadata.clone(),
-            occurred_at: item.occurred_at,
-        }
+/// An item as it stands in the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Position in the session: dense, from 1. [`crate::UNPLACED`] while the item waits for the ledger.
+    pub seq: u64,
+    /// The turn it belongs to.
+    pub turn_id: Option<TurnId>,
+    /// The store's time of the commit.
+    pub created_at: Timestamp,
+    /// Whether the content was redacted.
+    pub redacted: bool,
+    /// What the caller supplied; `parts` is an empty array once redacted.
+    pub body: ItemBody,
+}
+
+impl Item {
+    /// When the caller says it happened; else when it was committed.
+    #[must_use]
+    pub fn when(&self) -> Timestamp {
+        self.body.occurred_at.unwrap_or(self.created_at)
     }
 }
 
 // Field order is that of the public JSON (DESIGN §12).
 /// An item as it stands in the journal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Item {
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Item))]
+struct ItemJson<'a> {
     /// Position in the session: dense, from 1. Absent while the item waits for the ledger.
     #[serde(serialize_with = "crate::placed::serialize")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
-    pub seq: u64,
+    seq: u64,
     /// The caller's key.
-    pub item_id: Option<ItemId>,
+    item_id: &'a Option<ItemId>,
     /// The turn it belongs to.
-    pub turn_id: Option<TurnId>,
+    turn_id: Option<TurnId>,
     /// Who it comes from.
-    pub role: Role,
+    role: Role,
     /// What it is.
-    pub channel: Channel,
+    channel: &'a Channel,
     /// The language it is in.
-    pub variant: Variant,
+    variant: Variant,
     /// The content; an empty array once redacted.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Part>))]
-    pub parts: RawJson,
+    parts: &'a RawJson,
     /// The agent that spoke.
-    pub agent: Option<Box<str>>,
+    agent: &'a Option<Box<str>>,
     /// The model that wrote it.
-    pub model: Option<Box<str>>,
+    model: &'a Option<Box<str>>,
     /// Token counts and costs.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
-    pub usage: Option<RawJson>,
+    usage: &'a Option<RawJson>,
     /// Anything else.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
-    pub metadata: Option<RawJson>,
+    metadata: &'a Option<RawJson>,
     /// The caller's time of it.
-    pub occurred_at: Option<Timestamp>,
+    occurred_at: Option<Timestamp>,
     /// The store's time of the commit.
-    pub created_at: Timestamp,
+    created_at: Timestamp,
     /// Whether the content was redacted.
-    pub redacted: bool,
+    redacted: bool,
+}
+
+impl Serialize for Item {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let body = &self.body;
+        let json = ItemJson {
+            seq: self.seq,
+            item_id: &body.item_id,
+            turn_id: self.turn_id,
+            role: body.role,
+            channel: &body.channel,
+            variant: body.variant,
+            parts: &body.parts,
+            agent: &body.agent,
+            model: &body.model,
+            usage: &body.usage,
+            metadata: &body.metadata,
+            occurred_at: body.occurred_at,
+            created_at: self.created_at,
+            redacted: self.redacted,
+        };
+        json.serialize(s)
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for Item {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        ItemJson::schema()
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for Item {
+    fn name() -> std::borrow::Cow<'static, str> {
+        std::borrow::Cow::Borrowed("Item")
+    }
+
+    fn schemas(all: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>) {
+        ItemJson::schemas(all);
+    }
 }

@@ -23,7 +23,7 @@ pub use id::{
     EventKey, IdError, IdentityId, ItemId, OWN_EVENTS, ProjectId, RequestId, SessionId, TenantId,
     TurnId,
 };
-pub use item::{Channel, Item, NewItem, Role, UnknownName, Variant};
+pub use item::{Channel, Item, ItemBody, Role, UnknownName, Variant};
 pub use json::{JsonError, JsonText, MAX_NESTING, RawJson, check_nesting};
 pub use lease::{Checkpoint, Lease};
 pub use merge::{merge_objects, merge_patch, select_members, take_members};

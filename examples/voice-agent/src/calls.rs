@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use filrouge_engine::live::Live;
 use filrouge_engine::{CheckpointPolicy, Engine, Entered, OnBusy, Resumed, StartTurn, Webhook};
 use filrouge_store::{Scope, Viewer};
-use filrouge_types::{ErrorCode, Failure, JsonText, NewItem, RawJson, RequestId, SessionId, Turn};
+use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, RawJson, RequestId, SessionId, Turn};
 use serde::Serialize;
 
 use crate::agenda::Agenda;
@@ -276,7 +276,7 @@ impl Calls {
         call: &SessionId,
         held: &mut Held,
         heard: &Heard,
-    ) -> Result<(String, Vec<NewItem>), Failure> {
+    ) -> Result<(String, Vec<ItemBody>), Failure> {
         let mut items = Vec::new();
         let mut next = match held.lost {
             true => held.dialogue.transfer("unknown_state"),
@@ -289,7 +289,7 @@ impl Calls {
             };
             let told = self.ask_agenda(call, held.fence, &ask).await?;
             let pair = agenda_items(items.len() / 2 + 1, &ask, &told);
-            items.extend(pair.map(|(role, channel, parts)| NewItem::new(role, channel, parts)));
+            items.extend(pair.map(|(role, channel, parts)| ItemBody::new(role, channel, parts)));
             next = held.dialogue.told(&ask, told);
         }
     }

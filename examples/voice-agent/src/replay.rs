@@ -86,11 +86,14 @@ pub(crate) fn replay(dialogue: &mut Dialogue, items: &[Item]) -> Option<Replayed
 
 fn turn_of(items: &[Item]) -> Option<ToldTurn> {
     let mut turn = ToldTurn::default();
-    for item in items.iter().filter(|item| item.variant == Variant::Neutral) {
-        match item.channel {
+    for item in items
+        .iter()
+        .filter(|item| item.body.variant == Variant::Neutral)
+    {
+        match item.body.channel {
             Channel::Question => {
                 let mut heard: Heard =
-                    serde_json::from_str(item.metadata.as_ref()?.as_str()).ok()?;
+                    serde_json::from_str(item.body.metadata.as_ref()?.as_str()).ok()?;
                 heard.said = part(item)?.text;
                 turn.heard = Some(heard);
             }
@@ -103,6 +106,6 @@ fn turn_of(items: &[Item]) -> Option<ToldTurn> {
 }
 
 fn part(item: &Item) -> Option<Part> {
-    let parts: Vec<Part> = serde_json::from_str(item.parts.as_str()).ok()?;
+    let parts: Vec<Part> = serde_json::from_str(item.body.parts.as_str()).ok()?;
     parts.into_iter().next()
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use filrouge_engine::stream::{Block, Ended, ReadyItem, StreamError};
 use filrouge_store::draft::{Piece, PieceHead, PieceKind, StreamId, partial_entries};
 use filrouge_transcode::Decoder;
-use filrouge_types::{JsonText, NewItem, Object, RawJson};
+use filrouge_types::{ItemBody, JsonText, Object, RawJson};
 use serde::Deserialize;
 
 use super::input::Input;
@@ -148,7 +148,7 @@ fn recorded(items: &[ReadyItem]) -> Result<()> {
     Ok(())
 }
 
-fn item(item: &NewItem) -> Result<()> {
+fn item(item: &ItemBody) -> Result<()> {
     let parts = RawJson::parse(item.parts.as_str())?;
     let parts: Vec<Object<PartShape>> = serde_json::from_str(parts.as_str())?;
     ensure!(!parts.is_empty(), "no parts");

@@ -26,7 +26,7 @@ pub(super) fn entry(
     let label = format!(
         "Item {}: {}, {}",
         item.seq,
-        words::role(item.role),
+        words::role(item.body.role),
         words::channel(item)
     );
     let variant = words::variant(item, script.bilingual, turn);
@@ -34,10 +34,14 @@ pub(super) fn entry(
     let books = script.bookkeeping(at);
     // Calls name themselves; a line above each would double the length of a busy turn.
     let only_calls = !item.redacted && script.parts_of(at).all(|(p, _)| is_call(p));
-    let class = format!("item {} by-{}", class(&item.channel), item.role.as_str());
+    let class = format!(
+        "item {} by-{}",
+        class(&item.body.channel),
+        item.body.role.as_str()
+    );
     html! {
         article class=(class) id={ "seq-" (item.seq) } aria-label=(Shown(&label)) {
-            @if item.channel == Channel::ToolCall && only_calls {
+            @if item.body.channel == Channel::ToolCall && only_calls {
                 (body)
             } @else if folds(script, at, item) {
                 details.bookkeeping[books.is_some()] {
@@ -66,7 +70,7 @@ pub(super) fn seq_link(item: &Item) -> Markup {
 
 fn heading(item: &Item, variant: Option<&str>, began: Option<Timestamp>) -> Markup {
     html! {
-        span.role { (words::role(item.role)) } " "
+        span.role { (words::role(item.body.role)) } " "
         span.channel { bdi { (Shown(words::channel(item))) } } " "
         @if let Some(variant) = variant { span.pill { (variant) } " " }
         (facts(item, began)) " "
@@ -75,10 +79,10 @@ fn heading(item: &Item, variant: Option<&str>, began: Option<Timestamp>) -> Mark
 
 /// When, by whom and at what cost.
 pub(super) fn facts(item: &Item, began: Option<Timestamp>) -> Markup {
-    let named = [("agent", &item.agent), ("model", &item.model)];
+    let named = [("agent", &item.body.agent), ("model", &item.body.model)];
     html! {
         span.meta {
-            (clock(item.occurred_at.unwrap_or(item.created_at), began))
+            (clock(item.when(), began))
             @for (name, value) in named {
                 @if let Some(value) = value { " · " (name) " " bdi { (Shown(value)) } }
             }
@@ -120,7 +124,7 @@ fn is_call(part: &Part<'_>) -> bool {
 /// Whether an item is folded until it is asked for.
 fn folds(script: &Script<'_>, at: usize, item: &Item) -> bool {
     let unknown = |(p, _): (&Part<'_>, _)| matches!(p.kind, Kind::Other(_));
-    match item.channel {
+    match item.body.channel {
         _ if item.redacted => false,
         Channel::Thought | Channel::Plan => true,
         Channel::ToolResult => true,

@@ -31,7 +31,7 @@ fn further(part: &Part<'_>) -> Markup {
 
 fn kind(part: &Part<'_>, item: &Item) -> Markup {
     match &part.kind {
-        Kind::Text(text) if is_verbatim(item.role) => listing("", text),
+        Kind::Text(text) if is_verbatim(item.body.role) => listing("", text),
         Kind::Text(text) | Kind::Reasoning(text) => html! { (Rich(text)) },
         Kind::Code { language, text } => listing(language.as_deref().unwrap_or_default(), text),
         Kind::Image { url } => image(url),

@@ -25,7 +25,7 @@ pub(super) fn write_entry(
         out,
         "\n### {} · {} · {}",
         item.seq,
-        words::role(item.role),
+        words::role(item.body.role),
         plain(words::channel(item))
     )?;
     if let Some(variant) = words::variant(item, script.bilingual, turn) {
@@ -46,8 +46,8 @@ pub(super) fn write_entry(
 
 /// When, by whom and at what cost.
 fn facts(item: &Item) -> String {
-    let mut line = words::moment(item.occurred_at.unwrap_or(item.created_at));
-    let named = [("agent", &item.agent), ("model", &item.model)];
+    let mut line = words::moment(item.when());
+    let named = [("agent", &item.body.agent), ("model", &item.body.model)];
     for (name, value) in named {
         if let Some(value) = value {
             line.push_str(&format!(" · {name} {}", code(value)));
@@ -86,7 +86,7 @@ fn write_part(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Re
     out.write_char('\n')?;
     match &part.kind {
         // What a tool wrote is seldom Markdown.
-        Kind::Text(text) if item.role == Role::Tool => out.write_str(&fence("", text))?,
+        Kind::Text(text) if item.body.role == Role::Tool => out.write_str(&fence("", text))?,
         Kind::Text(text) | Kind::Reasoning(text) => out.write_str(&quote::block(text))?,
         Kind::Code { language, text } => {
             out.write_str(&fence(language.as_deref().unwrap_or(""), text))?;

@@ -161,7 +161,7 @@ fn imported_turns_tell_their_own_time() {
     let mut c = Conversation::new("t");
     let turn = c.turn(TurnStatus::Finalized);
     turn.finalized_at = Some(turn.created_at);
-    c.ask("q").occurred_at = Some(at(0));
+    c.ask("q").body.occurred_at = Some(at(0));
     let (md, html) = (c.markdown(), c.html());
     assert!(
         md.contains("finalized\n\n2026-11-21 09:00:00 UTC\n"),

@@ -98,7 +98,7 @@ pub(crate) fn conversation(texts: &[String]) -> Conversation {
     let mut c = Conversation::new(&texts[0]);
     for text in texts {
         c.turn(TurnStatus::Finalized).consultant = Some(text.as_str().into());
-        c.ask(text).agent = Some(text.as_str().into());
+        c.ask(text).body.agent = Some(text.as_str().into());
         c.say(
             Role::Assistant,
             Channel::ToolCall,
@@ -262,7 +262,7 @@ fn check_markdown(texts: &[String]) {
         wanted.extend(
             items
                 .iter()
-                .filter(|i| i.channel != Channel::ToolResult)
+                .filter(|i| i.body.channel != Channel::ToolResult)
                 .map(|i| (3, format!("### {} ·", i.seq))),
         );
     }

@@ -168,7 +168,7 @@ fn what_is_not_understood_is_shown_as_json() {
         r#"[{"type":"text","text":5},"bare",{"type":"text","text":"t","extra":[1.50]}]"#,
     );
     let odd = c.say(Role::Assistant, Channel::Final, &json!([]));
-    odd.parts = RawJson::from_checked("{torn");
+    odd.body.parts = RawJson::from_checked("{torn");
     for text in [c.markdown(), c.html()] {
         for word in ["1.50", "bare", "torn"] {
             assert!(text.contains(word), "{word} in {text}");
@@ -213,7 +213,7 @@ fn control_characters_are_visible() {
 fn changes_of_direction_end_with_the_words_that_make_them() {
     let mut c = Conversation::new("a\u{202E}b\u{2067}c");
     c.turn(TurnStatus::Open).consultant = Some("x\u{2069}y".into());
-    c.ask("q").agent = Some("m\u{2066}".into());
+    c.ask("q").body.agent = Some("m\u{2066}".into());
     for text in [c.markdown(), c.html()] {
         for word in [
             "a\u{202E}b\u{2067}c\u{2069}\u{202C}",

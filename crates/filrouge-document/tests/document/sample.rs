@@ -2,8 +2,8 @@
 
 use filrouge_document::{Document, html, markdown};
 use filrouge_types::{
-    Channel, IdentityId, Item, JsonText, ProjectId, RawJson, RequestId, Role, Session, SessionId,
-    SessionStatus, TenantId, Timestamp, Turn, TurnId, TurnStatus, Variant,
+    Channel, IdentityId, Item, ItemBody, JsonText, ProjectId, RawJson, RequestId, Role, Session,
+    SessionId, SessionStatus, TenantId, Timestamp, Turn, TurnId, TurnStatus, Variant,
 };
 use serde_json::json;
 
@@ -116,22 +116,13 @@ impl Conversation {
         self.session.last_seq = seq;
         let item = Item {
             seq,
-            item_id: None,
             turn_id: None,
-            role,
-            channel,
-            variant: Variant::Neutral,
-            parts: RawJson::parse(parts).unwrap(),
-            agent: None,
-            model: None,
-            usage: None,
-            metadata: None,
-            occurred_at: None,
             created_at: self.turns.last().map_or(at(800 + seq), |(turn, items)| {
                 let seconds = i64::try_from(items.len()).unwrap() * 2;
                 Timestamp::from_micros(turn.created_at.as_micros() + seconds * 1_000_000)
             }),
             redacted: false,
+            body: ItemBody::new(role, channel, RawJson::parse(parts).unwrap()),
         };
         let items = match self.turns.last_mut() {
             Some((_, items)) => items,
@@ -209,15 +200,15 @@ fn work(c: &mut Conversation) {
             {"type": "tool_call", "call_id": "call_2", "name": "bash", "args": {"command": "cargo test total"}},
         ]),
     );
-    call.agent = Some("researcher".into());
-    call.model = Some("model-large".into());
+    call.body.agent = Some("researcher".into());
+    call.body.model = Some("model-large".into());
     c.say(Role::Tool, Channel::ToolResult, &json!([{"type": "tool_result", "call_id": "call_1", "ok": true, "latency_ms": 12, "content": "pub fn total(lines: &[Line]) -> Cents {\n    lines.iter().map(|l| (l.price * l.count).round()).sum()\n}\n"}]));
     c.say(Role::Tool, Channel::ToolResult, &json!([{"type": "tool_result", "call_id": "call_2", "ok": false, "latency_ms": 3480, "content": "test total_is_exact ... FAILED\n\nleft: 1999\nright: 2000\n"}]));
     let note = "# Cause\n\nEach line is rounded **before** the sum:\n\n| line | exact | rounded |\n|:-----|------:|--------:|\n| a | 9.995 | 9.99 |\n| b | 10.005 | 10.00 |\n\n```rust\nlet sum: Decimal = lines.iter().map(Line::exact).sum();\nsum.round_dp(2)\n```\n\n- [x] found\n- [ ] fixed\n\nSee [the rounding rules](https://example.org/rounding?mode=half-even).";
     let answer = c.answer(note);
-    answer.agent = Some("researcher".into());
-    answer.model = Some("model-large".into());
-    answer.usage = Some(
+    answer.body.agent = Some("researcher".into());
+    answer.body.model = Some("model-large".into());
+    answer.body.usage = Some(
         RawJson::parse(r#"{"input_tokens":1834,"output_tokens":211,"cost_usd":0.0123}"#).unwrap(),
     );
 }
@@ -234,12 +225,13 @@ fn languages(c: &mut Conversation) {
     )
     .redacted = true;
     let items = &mut c.turns.last_mut().unwrap().1;
-    items.last_mut().unwrap().parts = RawJson::parse("[]").unwrap();
+    items.last_mut().unwrap().body.parts = RawJson::parse("[]").unwrap();
     c.say(
         Role::User,
         Channel::Question,
         &json!([{"type": "text", "text": "Et que montre la capture d'écran du client ?"}]),
     )
+    .body
     .variant = Variant::Translated;
     c.say(Role::User, Channel::Question, &json!([
         {"type": "image_url", "image_url": {"url": PICTURE, "detail": "low"}},
@@ -247,8 +239,11 @@ fn languages(c: &mut Conversation) {
     ]));
     c.answer("The same invoice, after a *refresh*.");
     c.answer("La même facture, après un *rafraîchissement*.")
+        .body
         .variant = Variant::Translated;
-    c.answer("الفاتورة نفسها بعد **تحديث** الصفحة.").variant = Variant::Translated;
+    c.answer("الفاتورة نفسها بعد **تحديث** الصفحة.")
+        .body
+        .variant = Variant::Translated;
 }
 
 fn endings(c: &mut Conversation) {
@@ -259,6 +254,7 @@ fn endings(c: &mut Conversation) {
         Channel::HitlRequest,
         &json!([{"type": "text", "text": "May I change `src/total.rs`?"}]),
     )
+    .body
     .agent = Some("coder".into());
     c.say(
         Role::User,

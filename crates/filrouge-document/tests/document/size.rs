@@ -56,7 +56,7 @@ fn five_thousand_turns_stream() {
         .turns
         .iter()
         .flat_map(|(_, items)| items)
-        .map(|i| i.parts.as_str().len())
+        .map(|i| i.body.parts.as_str().len())
         .sum();
     assert!(content > 11_000_000, "{content}");
     let (md_time, html_time, md, page) = timed(&c);

@@ -45,7 +45,7 @@ impl Calls {
 /// The tool of an item's last call with this id.
 pub(super) fn last_call(item: &Item, id: &str) -> Option<JsonText> {
     let of = |call: &Call| call.call_id.as_ref().is_some_and(|c| c.to_plain() == id);
-    let calls = parts(&item.parts).filter_map(|part| match part.told {
+    let calls = parts(&item.body.parts).filter_map(|part| match part.told {
         Told::Call(call) if of(&call) => call.tool,
         _ => None,
     });

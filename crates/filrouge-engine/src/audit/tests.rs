@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
-use filrouge_types::{Channel, FixedClock, JsonText, NewItem, RawJson, Role, TenantId, Turn};
+use filrouge_types::{Channel, FixedClock, ItemBody, JsonText, RawJson, Role, TenantId, Turn};
 
 use super::{AuditPage, AuditQuery, AuditRow};
 use crate::{AppendItems, Engine, Settings, StartTurn};
@@ -29,21 +29,21 @@ fn user(name: &str) -> Scope {
     Scope::new(TenantId::default_tenant(), viewer)
 }
 
-fn item(role: Role, channel: Channel, parts: &str) -> NewItem {
-    NewItem::new(role, channel, RawJson::parse(parts).unwrap())
+fn item(role: Role, channel: Channel, parts: &str) -> ItemBody {
+    ItemBody::new(role, channel, RawJson::parse(parts).unwrap())
 }
 
-fn call(id: &str, name: &str) -> NewItem {
+fn call(id: &str, name: &str) -> ItemBody {
     let parts = format!(r#"[{{"type":"tool_call","call_id":"{id}","name":"{name}","args":{{}}}}]"#);
     item(Role::Assistant, Channel::ToolCall, &parts)
 }
 
-fn result(id: &str) -> NewItem {
+fn result(id: &str) -> ItemBody {
     let parts = format!(r#"[{{"type":"tool_result","call_id":"{id}","ok":true,"content":"x"}}]"#);
     item(Role::Tool, Channel::ToolResult, &parts)
 }
 
-fn thought(text: &str) -> NewItem {
+fn thought(text: &str) -> ItemBody {
     let parts = format!(r#"[{{"type":"text","text":"{text}"}}]"#);
     item(Role::Assistant, Channel::Thought, &parts)
 }
@@ -85,7 +85,7 @@ impl World {
         started.await.unwrap().into_value()
     }
 
-    async fn append(&self, turn: &Turn, items: Vec<NewItem>) {
+    async fn append(&self, turn: &Turn, items: Vec<ItemBody>) {
         let append = AppendItems {
             items,
             expected_seq: None,

@@ -66,7 +66,7 @@ fn another_key_signs_well_and_is_told_from_the_true_one() {
     run(async {
         let honest = forged(&linked(journal()), 1).await;
         let mut other = journal();
-        other[1].0.item.parts = RawJson::from_checked(r#"[{"type":"text","text":"lies"}]"#);
+        other[1].0.item.body.parts = RawJson::from_checked(r#"[{"type":"text","text":"lies"}]"#);
         for (bundle, key) in [
             (honest.clone(), 1),
             (forged(&linked(other), 2).await, 2),
@@ -121,7 +121,7 @@ fn journals_that_cannot_be() {
     let (a, b, c) = (Some(turn(1)), Some(turn(2)), Some(turn(3)));
     let done = || close(TurnStatus::Finalized);
     let named = |id: &str, mut made: Made| {
-        made.0.item.item_id = Some(ItemId::new(id).unwrap());
+        made.0.item.body.item_id = Some(ItemId::new(id).unwrap());
         made
     };
     let erased = |by: u64, mut made: Made| {

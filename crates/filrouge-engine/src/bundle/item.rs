@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use filrouge_store::record::{ChainedItem, CloseEvent, Event, Proof, Seqs, StartEvent};
 use filrouge_types::{
-    Channel, IdentityId, Item, ItemId, RawJson, RequestId, Role, Timestamp, TurnId, TurnStatus,
-    Variant,
+    Channel, IdentityId, Item, ItemBody, ItemId, RawJson, RequestId, Role, Timestamp, TurnId,
+    TurnStatus, Variant,
 };
 use serde::{Deserialize, Serialize};
 
@@ -129,19 +129,21 @@ pub(super) fn read(json: &str) -> Result<ChainedItem, String> {
     Ok(ChainedItem {
         item: Item {
             seq: read.seq,
-            item_id: read.item_id,
             turn_id: read.turn_id,
-            role: read.role,
-            channel: read.channel,
-            variant: read.variant,
-            parts: read.parts,
-            agent: read.agent,
-            model: read.model,
-            usage: read.usage,
-            metadata: read.metadata,
-            occurred_at: read.occurred_at,
             created_at: read.created_at,
             redacted: read.redacted,
+            body: ItemBody {
+                item_id: read.item_id,
+                role: read.role,
+                channel: read.channel,
+                variant: read.variant,
+                parts: read.parts,
+                agent: read.agent,
+                model: read.model,
+                usage: read.usage,
+                metadata: read.metadata,
+                occurred_at: read.occurred_at,
+            },
         },
         events,
         proof,

@@ -83,7 +83,7 @@ impl Walk {
         let turn = item.turn_id;
         let watched = turn.and_then(|id| Some((id, *self.turns.get(&id)?)));
         if let Some((turn, status)) = watched.filter(|_| !item.redacted) {
-            match item.channel {
+            match item.body.channel {
                 Channel::HitlRequest => _ = self.waiting.insert(turn, true),
                 Channel::HitlResponse => _ = self.waiting.insert(turn, false),
                 _ => {}
@@ -163,13 +163,13 @@ fn shortened(item: Item) -> LastItem {
     let (text, cut) = short(&item);
     LastItem {
         seq: item.seq,
-        item_id: item.item_id,
+        item_id: item.body.item_id,
         turn_id: item.turn_id,
-        role: item.role,
-        channel: item.channel,
-        variant: item.variant,
-        agent: item.agent,
-        model: item.model,
+        role: item.body.role,
+        channel: item.body.channel,
+        variant: item.body.variant,
+        agent: item.body.agent,
+        model: item.body.model,
         created_at: item.created_at,
         redacted: item.redacted,
         text,

@@ -16,7 +16,7 @@ pub(super) struct Part<'a> {
 
 /// The parts of an item; what is no object is left out.
 pub(super) fn parts(item: &Item) -> Vec<Part<'_>> {
-    let all: Vec<&RawValue> = serde_json::from_str(item.parts.as_str()).unwrap_or_default();
+    let all: Vec<&RawValue> = serde_json::from_str(item.body.parts.as_str()).unwrap_or_default();
     all.into_iter()
         .filter_map(|raw| {
             Some(Part {

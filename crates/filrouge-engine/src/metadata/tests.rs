@@ -5,7 +5,7 @@ use std::sync::Arc;
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
 use filrouge_types::{
-    Channel, FixedClock, NewItem, RawJson, Role, SessionId, TenantId, TurnStatus,
+    Channel, FixedClock, ItemBody, RawJson, Role, SessionId, TenantId, TurnStatus,
 };
 
 use super::{Nulls, without_addresses};
@@ -231,7 +231,7 @@ async fn no_address_comes_in_with_an_imported_turn() {
     let session: SessionId = "s".parse().unwrap();
     let json = |text: &str| Some(RawJson::parse(text).unwrap());
     let parts = RawJson::from_checked(r#"[{"type":"text","text":"q"}]"#);
-    let mut item = NewItem::new(Role::User, Channel::Question, parts);
+    let mut item = ItemBody::new(Role::User, Channel::Question, parts);
     item.metadata = json(r#"{"from":{"remoteAddr":"192.0.2.1"}}"#);
     let turn = ImportedTurn {
         request_id: "r".parse().unwrap(),
@@ -249,7 +249,7 @@ async fn no_address_comes_in_with_an_imported_turn() {
         .items(&scope, &session, 0, 10)
         .await
         .unwrap();
-    let kept = items[0].metadata.as_ref().unwrap();
+    let kept = items[0].body.metadata.as_ref().unwrap();
     assert_eq!(kept.as_str(), format!(r#"{{"from":{hash}}}"#));
     let turn_id = items[0].turn_id.unwrap();
     let turn = engine.ledger().turn(&scope, &session, turn_id).await;

@@ -7,7 +7,7 @@ use filrouge_store::hot::KeepItems;
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
 use filrouge_types::{
-    Channel, ErrorCode, FixedClock, Item, JsonText, NewItem, RawJson, Role, SessionId, TenantId,
+    Channel, ErrorCode, FixedClock, Item, ItemBody, JsonText, RawJson, Role, SessionId, TenantId,
     Turn, TurnId,
 };
 
@@ -64,9 +64,9 @@ fn json(text: &str) -> Option<RawJson> {
     Some(RawJson::parse(text).unwrap())
 }
 
-fn item(channel: &str) -> NewItem {
+fn item(channel: &str) -> ItemBody {
     let parts = RawJson::from_checked(r#"[{"type":"text","text":"x"}]"#);
-    NewItem::new(Role::Assistant, Channel::from_word(channel), parts)
+    ItemBody::new(Role::Assistant, Channel::from_word(channel), parts)
 }
 
 fn items(channels: &[&str]) -> AppendItems {
@@ -92,7 +92,7 @@ async fn channels(engine: &Engine, scope: &Scope) -> Vec<String> {
     let items = stored(engine, scope).await;
     items
         .iter()
-        .map(|i| i.channel.as_str().to_owned())
+        .map(|i| i.body.channel.as_str().to_owned())
         .collect()
 }
 
@@ -401,7 +401,7 @@ async fn no_address_is_stored() {
         .address_hash(&scope.tenant, "198.51.100.7");
     assert!(turn.metadata.as_str().contains(&crate::hex::to_hex(&other)));
     let question = stored(&engine, &scope).await.remove(0);
-    let context = question.metadata.unwrap();
+    let context = question.body.metadata.unwrap();
     assert_eq!(context.as_str(), format!(r#"{{"ip_hash":"{hash}"}}"#));
     assert!(begun(&engine, &scope, request).await.replayed);
     let all: Vec<_> = stored(&engine, &scope).await;

@@ -105,9 +105,9 @@ pub(super) fn is_text(json: &RawJson) -> bool {
 /// gone then.
 pub(super) fn take_texts(items: &mut [Item]) -> Vec<Option<JsonText>> {
     let take = |item: &mut Item| {
-        let token = sole_text(item.parts.as_str())?;
+        let token = sole_text(item.body.parts.as_str())?;
         let nothing = RawJson::from_checked("");
-        JsonText::within(std::mem::replace(&mut item.parts, nothing), token).ok()
+        JsonText::within(std::mem::replace(&mut item.body.parts, nothing), token).ok()
     };
     items.iter_mut().map(take).collect()
 }

@@ -60,7 +60,7 @@ impl Atom {
 
 /// What a redacted item leaves behind: nothing to show, but what belongs to it goes as well.
 const fn redacted(item: &Item) -> Option<Piece> {
-    match (&item.channel, item.role) {
+    match (&item.body.channel, item.body.role) {
         (Channel::ToolCall, _) => Some(Piece::RedactedCall),
         (Channel::ToolResult, _) => Some(Piece::Answered),
         (_, Role::System) => None,
@@ -88,10 +88,10 @@ fn piece(part: Part, speaker: Speaker, item: &Item) -> Result<Piece, &'static st
     };
     match part {
         Part::Nothing(reason) => Err(reason),
-        Part::Content(Content::Text(text)) if item.channel == Channel::Thought => {
+        Part::Content(Content::Text(text)) if item.body.channel == Channel::Thought => {
             Ok(thought(Some(text), None))
         }
-        Part::Content(_) if item.channel == Channel::ToolResult => Err("orphan_result"),
+        Part::Content(_) if item.body.channel == Channel::ToolResult => Err("orphan_result"),
         Part::Content(content) => Ok(Piece::Said(speaker, content)),
         Part::Reasoning { .. } if speaker != Speaker::Assistant => Err("reasoning_alone"),
         Part::Reasoning { text, sealed } => Ok(thought(text, sealed)),
@@ -148,7 +148,7 @@ impl Shaper {
     ) {
         let at = self.fates.len();
         let mut fate = Fate::new(item.seq, 0, None);
-        if has_lone_surrogates(item.parts.as_str()) {
+        if has_lone_surrogates(item.body.parts.as_str()) {
             fate.change = Some("surrogates_replaced");
         }
         if item.redacted
@@ -159,7 +159,7 @@ impl Shaper {
         let read = read.and_then(|speaker| {
             let read = match text {
                 Some(text) => Some(vec![Part::Content(Content::Text(text))]),
-                None => parts(&item.parts, item.model.as_deref()),
+                None => parts(&item.body.parts, item.body.model.as_deref()),
             };
             read.map(|parts| (speaker, parts)).ok_or("malformed_parts")
         });

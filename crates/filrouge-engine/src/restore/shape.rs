@@ -78,7 +78,7 @@ pub(super) fn shape(
         if mark == Some(item.seq) {
             shaper.keep(item);
         } else {
-            shaper.take(item, text, item.variant != wanted, view.shown(item));
+            shaper.take(item, text, item.body.variant != wanted, view.shown(item));
         }
     }
     let (mut blocks, mut fates) = shaper.blocks(unanswered);
@@ -112,7 +112,7 @@ fn mark_item(status: TurnStatus, items: &[Item]) -> Option<u64> {
         TurnStatus::Interrupted => Channel::Interrupted,
         TurnStatus::Open | TurnStatus::Finalized => return None,
     };
-    let last = items.iter().rfind(|i| i.channel == channel)?;
+    let last = items.iter().rfind(|i| i.body.channel == channel)?;
     (!last.redacted).then_some(last.seq)
 }
 
@@ -127,14 +127,14 @@ const fn ending(status: TurnStatus) -> Option<Mark> {
 
 /// Who says what stands in a channel; `None` for channels that are not for a model.
 fn speaker(item: &Item) -> Result<Speaker, &'static str> {
-    let by_role = match item.role {
+    let by_role = match item.body.role {
         Role::User => Speaker::User,
         Role::Assistant => Speaker::Assistant,
         Role::System => Speaker::System,
         // What a tool says outside a result is something the agent was given to read.
         Role::Tool => Speaker::User,
     };
-    match item.channel {
+    match item.body.channel {
         Channel::Question
         | Channel::Final
         | Channel::Partial
@@ -159,14 +159,24 @@ fn speaker(item: &Item) -> Result<Speaker, &'static str> {
 /// the first, the second with the second. What was redacted counts as there, or its translation would tell it. Calls and
 /// answers are told apart by their ids instead.
 fn doubled(items: &[Item], wanted: Variant) -> BTreeSet<u64> {
-    let paired = |i: &&Item| !matches!(i.channel, Channel::ToolCall | Channel::ToolResult);
+    let paired = |i: &&Item| !matches!(i.body.channel, Channel::ToolCall | Channel::ToolResult);
     let mut there: BTreeMap<(Role, &Channel), usize> = BTreeMap::new();
-    for item in items.iter().filter(paired).filter(|i| i.variant == wanted) {
-        *there.entry((item.role, &item.channel)).or_default() += 1;
+    for item in items
+        .iter()
+        .filter(paired)
+        .filter(|i| i.body.variant == wanted)
+    {
+        *there
+            .entry((item.body.role, &item.body.channel))
+            .or_default() += 1;
     }
     let mut doubled = BTreeSet::new();
-    for item in items.iter().filter(paired).filter(|i| i.variant != wanted) {
-        if let Some(left) = there.get_mut(&(item.role, &item.channel))
+    for item in items
+        .iter()
+        .filter(paired)
+        .filter(|i| i.body.variant != wanted)
+    {
+        if let Some(left) = there.get_mut(&(item.body.role, &item.body.channel))
             && *left > 0
         {
             *left -= 1;
@@ -202,7 +212,7 @@ impl View {
             Err("redacted")
         } else if self.doubled.contains(&item.seq) {
             Err("other_variant")
-        } else if item.channel == Channel::Partial && item.seq < self.answer {
+        } else if item.body.channel == Channel::Partial && item.seq < self.answer {
             Err("superseded")
         } else {
             speaker(item)
@@ -213,9 +223,9 @@ impl View {
 /// The question and the answer of a finalized turn as they were recorded, and nothing else of it.
 pub(super) fn pair(row: &TurnRow, items: &[Item], variant: Variant) -> Shaped {
     let question = items.iter().find(|i| {
-        i.role == Role::User
-            && i.channel == Channel::Question
-            && i.variant == variant
+        i.body.role == Role::User
+            && i.body.channel == Channel::Question
+            && i.body.variant == variant
             && !i.redacted
     });
     let last = row.finals[usize::from(variant.code())];
@@ -252,8 +262,8 @@ struct Said {
 }
 
 fn said(item: &Item) -> Option<Said> {
-    let text = text_of(&item.parts)?;
-    let rest = (!content::is_text(&item.parts)).then_some("not_in_format");
+    let text = text_of(&item.body.parts)?;
+    let rest = (!content::is_text(&item.body.parts)).then_some("not_in_format");
     Some(Said {
         seq: item.seq,
         text,

@@ -24,22 +24,27 @@ pub(super) struct Summary {
 /// The newest summary of a turn; of the other language only when there is none in the wanted one, not even one that
 /// was redacted.
 pub(super) fn newest(items: &[Item], variant: Variant) -> Option<Summary> {
-    let summaries = || items.iter().rev().filter(|i| i.channel == Channel::Summary);
-    let in_wanted = summaries().any(|i| i.variant == variant);
+    let summaries = || {
+        items
+            .iter()
+            .rev()
+            .filter(|i| i.body.channel == Channel::Summary)
+    };
+    let in_wanted = summaries().any(|i| i.body.variant == variant);
     summaries()
-        .filter(|i| (i.variant == variant) == in_wanted)
+        .filter(|i| (i.body.variant == variant) == in_wanted)
         .find_map(read)
 }
 
 fn read(item: &Item) -> Option<Summary> {
-    let token = text_of(&item.parts)?;
+    let token = text_of(&item.body.parts)?;
     let text = text(token.as_token()).filter(|t| !is_blank(t))?;
     let (from, to) = covers(item).unwrap_or((1, item.seq));
     Some(Summary {
         seq: item.seq,
         from,
         to,
-        rest: (!is_text(&item.parts)).then_some("not_in_format"),
+        rest: (!is_text(&item.body.parts)).then_some("not_in_format"),
         say: Say {
             seq: Some(item.seq),
             speaker: Speaker::User,
@@ -51,7 +56,7 @@ fn read(item: &Item) -> Option<Summary> {
 
 /// `metadata.covers`: `{"first_seq":a,"last_seq":b}` or `[a,b]`; without an end it reaches to the summary.
 fn covers(item: &Item) -> Option<(u64, u64)> {
-    let metadata = Members::of(item.metadata.as_ref()?.as_str())?;
+    let metadata = Members::of(item.body.metadata.as_ref()?.as_str())?;
     let covers = metadata.get("covers")?;
     if let Ok([first, last]) = serde_json::from_str::<[u64; 2]>(covers) {
         return Some((first, last));

@@ -5,7 +5,7 @@ use filrouge_store::command::{
     Adopt, Command, ConcurrentTurns, NewSession, Outcome, Scope, Start, Write,
 };
 use filrouge_store::record::{Batch, ChainedItem, Entry, Event, Proof, StartEvent};
-use filrouge_types::{ErrorCode, Failure, Item, NewItem, SessionId, TurnId, TurnStatus};
+use filrouge_types::{ErrorCode, Failure, Item, ItemBody, SessionId, TurnId, TurnStatus};
 
 use super::TwoScopes;
 
@@ -145,9 +145,9 @@ impl Late {
 }
 
 /// The item as its caller gave it, with the time at which it came.
-fn as_new(item: &Item) -> NewItem {
-    NewItem {
-        occurred_at: Some(item.occurred_at.unwrap_or(item.created_at)),
-        ..NewItem::from(item)
+fn as_new(item: &Item) -> ItemBody {
+    ItemBody {
+        occurred_at: Some(item.when()),
+        ..item.body.clone()
     }
 }

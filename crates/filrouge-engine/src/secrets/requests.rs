@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use filrouge_types::{
-    ErrorCode, Failure, JsonText, NewItem, RawJson, Role, TurnId, select_members,
+    ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, TurnId, select_members,
 };
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -206,14 +206,14 @@ impl Sieve {
     }
 
     /// Items: all that a user posts, the parameters of tool calls whoever posts them.
-    pub(crate) fn items(&mut self, mut items: Vec<NewItem>) -> Result<Vec<NewItem>, Failure> {
+    pub(crate) fn items(&mut self, mut items: Vec<ItemBody>) -> Result<Vec<ItemBody>, Failure> {
         for (index, item) in items.iter_mut().enumerate() {
             self.item(item, index)?;
         }
         Ok(items)
     }
 
-    fn item(&mut self, item: &mut NewItem, index: usize) -> Result<(), Failure> {
+    fn item(&mut self, item: &mut ItemBody, index: usize) -> Result<(), Failure> {
         let parts = item.parts.as_str();
         let masked = if item.role == Role::User {
             self.any(parts, &|| format!("items[{index}].parts"))?

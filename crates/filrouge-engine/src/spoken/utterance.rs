@@ -7,7 +7,7 @@ use filrouge_store::command::{Append, Close, Ending, Outcome, Progress, PutDraft
 use filrouge_store::draft::{Delta, Piece, PieceHead, PieceKind, StreamId, assemble};
 use filrouge_store::record::{Batch, Entry};
 use filrouge_types::{
-    Channel, ErrorCode, Failure, ItemId, JsonText, NewItem, RawJson, Role, SessionId, Turn, TurnId,
+    Channel, ErrorCode, Failure, ItemBody, ItemId, JsonText, RawJson, Role, SessionId, Turn, TurnId,
 };
 
 use crate::append::Appended;
@@ -121,7 +121,7 @@ impl Engine {
     ) -> Result<Utterance, Failure> {
         let agent = begun.agent;
         self.settings.limits.label(agent.as_deref(), "agent")?;
-        let shown = NewItem::new(
+        let shown = ItemBody::new(
             Role::Assistant,
             Channel::Partial,
             RawJson::from_checked(format!("[{}]", begun.about.as_str())),
@@ -269,7 +269,7 @@ impl Utterance {
     pub async fn append(
         &mut self,
         scope: &Scope,
-        items: Vec<NewItem>,
+        items: Vec<ItemBody>,
     ) -> Result<Written<Appended>, Failure> {
         let (items, masked) = self.engine.own_items(scope, items)?;
         let entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
@@ -313,7 +313,7 @@ impl Utterance {
     pub async fn end_turn(
         &mut self,
         scope: &Scope,
-        items: Vec<NewItem>,
+        items: Vec<ItemBody>,
         end: TurnEnd,
     ) -> Result<Written<Turn>, Failure> {
         let answers = items.iter().any(|item| item.channel == Channel::Final);
@@ -327,13 +327,13 @@ impl Utterance {
             }
             TurnEnd::Failed(error) => {
                 let parts = error_parts(&error)?;
-                entries.push(NewItem::new(Role::System, Channel::Error, parts).into());
+                entries.push(ItemBody::new(Role::System, Channel::Error, parts).into());
                 Ending::Fail(entries)
             }
             TurnEnd::Cancelled => {
                 let parts = r#"[{"type":"turn_status","status":"cancelled"}]"#;
                 let parts = RawJson::from_checked(parts);
-                entries.push(NewItem::new(Role::User, Channel::Cancelled, parts).into());
+                entries.push(ItemBody::new(Role::User, Channel::Cancelled, parts).into());
                 Ending::Cancel(entries)
             }
         };

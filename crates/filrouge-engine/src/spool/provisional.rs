@@ -8,7 +8,7 @@ use filrouge_store::read::merged;
 use filrouge_store::record::{Batch, Entry, Event};
 use filrouge_store::{Entropy, Keyring, random_id};
 use filrouge_types::{
-    Channel, Checkpoint, ErrorCode, Failure, Item, ItemId, JsonText, NewItem, RawJson,
+    Channel, Checkpoint, ErrorCode, Failure, Item, ItemBody, ItemId, JsonText, RawJson,
     SessionEvent, Timestamp, Turn, TurnId, TurnStatus, UNPLACED, Variant,
 };
 
@@ -129,7 +129,7 @@ pub(super) fn turn_id(command: &Command, start: &Start, keyring: &Keyring) -> Tu
 }
 
 /// The text of a text item, which is one part.
-fn text_of(item: &NewItem) -> Option<JsonText> {
+fn text_of(item: &ItemBody) -> Option<JsonText> {
     #[derive(serde::Deserialize)]
     struct Part {
         text: Option<JsonText>,
@@ -235,9 +235,9 @@ pub(super) fn items(command: &Command, keyring: &Keyring, at: Timestamp) -> Vec<
     let text = |channel, variant, text: &JsonText| {
         let parts = format!(r#"[{{"type":"text","text":{}}}]"#, text.as_token());
         let parts = RawJson::from_checked(parts);
-        NewItem {
+        ItemBody {
             variant,
-            ..NewItem::new(filrouge_types::Role::Assistant, channel, parts)
+            ..ItemBody::new(filrouge_types::Role::Assistant, channel, parts)
         }
     };
     let of = |entries: &[Entry]| entries.iter().map(|e| e.item.clone()).collect::<Vec<_>>();
@@ -266,21 +266,12 @@ pub(super) fn items(command: &Command, keyring: &Keyring, at: Timestamp) -> Vec<
         }
         _ => return Vec::new(),
     };
-    let placed = items.into_iter().map(|item| Item {
+    let placed = items.into_iter().map(|body| Item {
         seq: UNPLACED,
-        item_id: item.item_id,
         turn_id: Some(turn_id),
-        role: item.role,
-        channel: item.channel,
-        variant: item.variant,
-        parts: item.parts,
-        agent: item.agent,
-        model: item.model,
-        usage: item.usage,
-        metadata: item.metadata,
-        occurred_at: item.occurred_at,
         created_at: at,
         redacted: false,
+        body,
     });
     placed.collect()
 }

@@ -40,8 +40,9 @@ impl Origin {
 
     /// What an item and its copies have in common.
     fn key(&self, item: &Item) -> Option<[u8; 16]> {
-        let id = item.item_id.as_ref().map_or("", |id| id.as_str());
+        let id = item.body.item_id.as_ref().map_or("", |id| id.as_str());
         let own = item
+            .body
             .metadata
             .as_ref()
             .and_then(|m| member(m.as_str(), "origin"));
@@ -87,7 +88,7 @@ impl Seen {
 
     /// Whether an item is a copy: older than its session, or met in another session before.
     pub(super) fn is_copy(&mut self, session: SessionPk, item: &Item, origin: &Origin) -> bool {
-        let older = origin.created.zip(item.occurred_at);
+        let older = origin.created.zip(item.body.occurred_at);
         if older.is_some_and(|(created, occurred)| occurred < created) {
             return true;
         }

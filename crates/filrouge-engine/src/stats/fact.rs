@@ -25,10 +25,10 @@ pub(super) struct Fact {
 impl Fact {
     /// `asked` is the turn whose question was the newest message: its question may go on in further items.
     pub(super) fn of(item: &Item, origin: &Origin, asked: &mut Option<TurnId>) -> Self {
-        let usage = item.usage.as_ref();
+        let usage = item.body.usage.as_ref();
         let counts = usage.map(|u| tokens(u.as_str(), origin.version()));
         let (mut tool_calls, mut tool_errors) = (0, 0);
-        match item.channel {
+        match item.body.channel {
             Channel::ToolCall => tool_calls = calls(item),
             Channel::ToolResult => tool_errors = errors(item),
             _ => {}
@@ -37,20 +37,20 @@ impl Fact {
             message: is_message(item, asked),
             tool_calls,
             tool_errors,
-            agent: item.agent.clone(),
-            model: item.model.clone(),
+            agent: item.body.agent.clone(),
+            model: item.body.model.clone(),
             tokens: counts.flatten().unwrap_or_default(),
             usage_unknown: counts.is_some_and(|c| c.is_none()),
-            at: Some(item.occurred_at.unwrap_or(item.created_at)),
+            at: Some(item.when()),
         }
     }
 }
 
 fn is_message(item: &Item, asked: &mut Option<TurnId>) -> bool {
-    if item.variant != Variant::Neutral {
+    if item.body.variant != Variant::Neutral {
         return false;
     }
-    match item.channel {
+    match item.body.channel {
         Channel::Question => {
             let goes_on = item.turn_id.is_some() && *asked == item.turn_id;
             *asked = item.turn_id;
@@ -74,7 +74,7 @@ struct Part<'a> {
 
 fn parts(item: &Item) -> Vec<Part<'_>> {
     // Parts whose members are of other types than is usual are no calls and no results.
-    let raw: Vec<&RawValue> = serde_json::from_str(item.parts.as_str()).unwrap_or_default();
+    let raw: Vec<&RawValue> = serde_json::from_str(item.body.parts.as_str()).unwrap_or_default();
     raw.into_iter()
         .filter_map(|part| serde_json::from_str(part.get()).ok())
         .collect()

@@ -5,7 +5,7 @@ use filrouge_store::command::{Close, Ending, Interrupt, Outcome, SINCE_EVER, Wri
 use filrouge_store::draft::{Piece, StreamId, partial_entries};
 use filrouge_store::record::Entry;
 use filrouge_types::{
-    Channel, ErrorCode, Failure, ItemId, JsonText, NewItem, RawJson, Role, Turn, TurnStatus,
+    Channel, ErrorCode, Failure, ItemBody, ItemId, JsonText, RawJson, Role, Turn, TurnStatus,
 };
 
 use super::end::{Ended, StreamError};
@@ -78,7 +78,7 @@ impl Recording {
         if !entries.iter().any(is_final) {
             // An answer without a word is one all the same.
             let parts = RawJson::from_checked(r#"[{"type":"text","text":""}]"#);
-            let mut item = NewItem::new(Role::Assistant, Channel::Final, parts);
+            let mut item = ItemBody::new(Role::Assistant, Channel::Final, parts);
             if !transcript.is_told() {
                 (item.usage, item.metadata) = self.told_at_end(transcript);
             }
@@ -149,7 +149,7 @@ impl Recording {
     /// What the response has told at its end, when no item is there that could carry it.
     fn last_note(&self, transcript: &Transcript) -> Entry {
         let nothing = RawJson::from_checked("[]");
-        let mut item = NewItem::new(Role::System, Channel::SystemNote, nothing);
+        let mut item = ItemBody::new(Role::System, Channel::SystemNote, nothing);
         (item.usage, item.metadata) = self.told_at_end(transcript);
         item.item_id = ItemId::new(format!("{}.end", self.stream)).ok();
         item.into()
@@ -167,10 +167,10 @@ impl Recording {
         entries.extend(self.sifted(shown.collect())?);
         self.items += entries.len() as u64 + 1;
         let mut last = match &error {
-            Some(error) => NewItem::new(Role::System, Channel::Error, error_parts(error)),
+            Some(error) => ItemBody::new(Role::System, Channel::Error, error_parts(error)),
             None => {
                 let parts = r#"[{"type":"turn_status","status":"cancelled"}]"#;
-                NewItem::new(Role::User, Channel::Cancelled, RawJson::from_checked(parts))
+                ItemBody::new(Role::User, Channel::Cancelled, RawJson::from_checked(parts))
             }
         };
         (last.usage, last.metadata) = transcript.told();
@@ -238,7 +238,7 @@ impl Recording {
             self.draft(news).await?;
         }
         let error = StreamError::of_stream(failure.code.as_str(), &failure.detail);
-        let item = NewItem::new(Role::System, Channel::Error, error_parts(&error));
+        let item = ItemBody::new(Role::System, Channel::Error, error_parts(&error));
         let entries = self.sifted(vec![item])?;
         self.close_by(Ending::Fail(entries), None).await
     }

@@ -3,7 +3,7 @@
 use filrouge_store::draft::Delta;
 use filrouge_store::hot::KeepItems;
 use filrouge_store::record::Entry;
-use filrouge_types::{Channel, Failure, ItemId, NewItem, Role};
+use filrouge_types::{Channel, Failure, ItemBody, ItemId, Role};
 
 use super::block::Block;
 use super::recording::Recording;
@@ -18,7 +18,7 @@ impl Block {
 }
 
 /// What an item is for the policy: a call that broke off is a call, whatever channel it stands on.
-fn channel_of(item: &NewItem) -> &Channel {
+fn channel_of(item: &ItemBody) -> &Channel {
     let broke_off = item.parts.as_str().starts_with(r#"[{"type":"tool_call"#);
     if broke_off {
         &Channel::ToolCall
@@ -42,7 +42,7 @@ impl Recording {
         self.sifted(items)
     }
 
-    fn keyed(&self, ready: ReadyItem) -> NewItem {
+    fn keyed(&self, ready: ReadyItem) -> ItemBody {
         let mut item = ready.item;
         item.item_id = match ready.number {
             Some(number) => self.stream.item_id(number),
@@ -55,7 +55,7 @@ impl Recording {
     }
 
     /// Items without what must not be recorded. A stream cannot be refused for what it holds: it is masked then, too.
-    pub(super) fn sifted(&mut self, items: Vec<NewItem>) -> Result<Vec<Entry>, Failure> {
+    pub(super) fn sifted(&mut self, items: Vec<ItemBody>) -> Result<Vec<Entry>, Failure> {
         let items = self.engine.hashed_items(&self.scope.tenant, items);
         let sieve = self.engine.stream_sieve(self.secrets.clone());
         let (items, masked) = self.engine.sift(sieve, |sieve| sieve.items(items))?;

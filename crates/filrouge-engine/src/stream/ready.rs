@@ -1,6 +1,6 @@
 //! Blocks become items.
 
-use filrouge_types::{Channel, NewItem, RawJson, Role};
+use filrouge_types::{Channel, ItemBody, RawJson, Role};
 
 use super::block::{Block, object, parts};
 use super::end::Ended;
@@ -105,16 +105,16 @@ impl Transcript {
             .map(|json| format!(r#"{{"type":"raw_event","event":{json}}}"#))
             .collect();
         let parts = RawJson::from_checked(format!("[{}]", parts.join(",")));
-        let item = NewItem::new(Role::System, Channel::from_word(EVENTS), parts);
+        let item = ItemBody::new(Role::System, Channel::from_word(EVENTS), parts);
         Some(ReadyItem { number: None, item })
     }
 
-    fn item(&self, block: Block, answer: bool) -> NewItem {
+    fn item(&self, block: Block, answer: bool) -> ItemBody {
         let (role, mut channel) = block.place();
         if block.is_answer() && !answer {
             channel = Channel::Observation;
         }
-        let mut item = NewItem::new(role, channel, parts(&block));
+        let mut item = ItemBody::new(role, channel, parts(&block));
         if role == Role::Assistant {
             item.model.clone_from(&self.model);
         }
@@ -127,7 +127,7 @@ impl Transcript {
     }
 
     /// What the response told at its end stands with its last item.
-    fn finish_item(&self, item: &mut NewItem) {
+    fn finish_item(&self, item: &mut ItemBody) {
         item.usage = self.usage.clone().map(RawJson::from_checked);
         let own = item.metadata.take();
         let told = object(&self.metadata);

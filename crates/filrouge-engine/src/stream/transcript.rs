@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use filrouge_store::draft::{PieceKind, is_flat};
-use filrouge_types::{Channel, JsonText, NewItem, RawJson, Role};
+use filrouge_types::{Channel, ItemBody, JsonText, RawJson, Role};
 
 use super::block::{Block, Part};
 use super::end::Ended;
@@ -33,7 +33,7 @@ pub struct ReadyItem {
     /// The block's number; `None` for an item that no block stands for.
     pub number: Option<u64>,
     /// The item.
-    pub item: NewItem,
+    pub item: ItemBody,
 }
 
 /// What a stream has brought so far.

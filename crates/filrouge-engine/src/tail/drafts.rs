@@ -188,7 +188,7 @@ impl Drafts {
 
     /// What an item's parts have behind what was told of its draft, which is over.
     pub(super) fn rest(&mut self, item: &Item) -> Vec<DraftEvent> {
-        let Some((stream, number)) = item.item_id.as_ref().and_then(piece) else {
+        let Some((stream, number)) = item.body.item_id.as_ref().and_then(piece) else {
             return Vec::new();
         };
         let range = (stream, number, 0)..=(stream, number, u64::MAX);
@@ -197,9 +197,9 @@ impl Drafts {
             return Vec::new();
         }
         let parts: Vec<ItemPart<'_>> =
-            serde_json::from_str(item.parts.as_str()).unwrap_or_default();
+            serde_json::from_str(item.body.parts.as_str()).unwrap_or_default();
         let mut texts: Vec<(PieceKind, &str)> = parts.iter().filter_map(ItemPart::text).collect();
-        let done = item.channel != Channel::Partial;
+        let done = item.body.channel != Channel::Partial;
         let mut events = Vec::new();
         for key in keys {
             let Some(mut told) = self.told.remove(&key).filter(|t| t.bytes > 0) else {

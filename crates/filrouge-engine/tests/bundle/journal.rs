@@ -6,7 +6,7 @@ use filrouge_engine::{
 };
 use filrouge_store::record::Seqs;
 use filrouge_types::{
-    Channel, Failure, ItemId, JsonText, NewItem, ProjectId, RawJson, Role, Turn, Variant,
+    Channel, Failure, ItemBody, ItemId, JsonText, ProjectId, RawJson, Role, Turn, Variant,
 };
 
 use crate::world::{World, operator, rid, sid, user};
@@ -44,8 +44,8 @@ fn json_text(token: &str) -> JsonText {
 }
 
 /// An item with every member.
-pub(crate) fn full(id: &str, parts: &str) -> NewItem {
-    NewItem {
+pub(crate) fn full(id: &str, parts: &str) -> ItemBody {
+    ItemBody {
         item_id: Some(ItemId::new(id).unwrap()),
         variant: Variant::Translated,
         agent: Some("agent \u{1} \"é\"".into()),
@@ -53,15 +53,15 @@ pub(crate) fn full(id: &str, parts: &str) -> NewItem {
         usage: Some(raw(r#"{ "input": 1.50 }"#)),
         metadata: Some(raw(ODD_OBJECT)),
         occurred_at: Some("-000044-03-15T11:59:59.000001Z".parse().unwrap()),
-        ..NewItem::new(Role::Tool, Channel::from_word("own channel ü"), raw(parts))
+        ..ItemBody::new(Role::Tool, Channel::from_word("own channel ü"), raw(parts))
     }
 }
 
-pub(crate) fn note(words: &str) -> NewItem {
+pub(crate) fn note(words: &str) -> ItemBody {
     let parts = format!(r#"[{{"type":"text","text":"{words}"}}]"#);
-    NewItem {
+    ItemBody {
         occurred_at: Some("1999-12-31T23:59:60.5+01:00".parse().unwrap()),
-        ..NewItem::new(Role::Assistant, Channel::Observation, raw(&parts))
+        ..ItemBody::new(Role::Assistant, Channel::Observation, raw(&parts))
     }
 }
 
@@ -101,7 +101,7 @@ impl World {
     pub(crate) async fn append(
         &self,
         turn: &Turn,
-        items: Vec<NewItem>,
+        items: Vec<ItemBody>,
     ) -> Result<(u64, u64), Failure> {
         self.clock.advance(999);
         let (session, id) = (turn.session_id.clone(), turn.turn_id);

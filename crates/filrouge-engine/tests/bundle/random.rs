@@ -88,7 +88,7 @@ impl World {
 /// The marks of contents that no item shows any more.
 fn gone(before: &[Item], after: &[Item]) -> Vec<String> {
     let marks = |items: &[Item]| -> Vec<String> {
-        let texts = items.iter().flat_map(|i| i.parts.as_str().split('"'));
+        let texts = items.iter().flat_map(|i| i.body.parts.as_str().split('"'));
         let marks = texts.filter(|t| t.starts_with("mark-"));
         marks.map(str::to_owned).collect()
     };

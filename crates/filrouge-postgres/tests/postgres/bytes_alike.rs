@@ -12,7 +12,7 @@ use filrouge_store::contract::fixture::{
 use filrouge_store::contract::{CountingEntropy, differential};
 use filrouge_store::read::{TurnOrder, TurnQuery};
 use filrouge_types::{
-    Channel, FixedClock, ItemId, JsonText, NewItem, RawJson, Role, SessionStatus,
+    Channel, FixedClock, ItemBody, ItemId, JsonText, RawJson, Role, SessionStatus,
 };
 
 use super::{NOON, fresh, keyring};
@@ -262,13 +262,13 @@ fn strange_items() {
             let id = three.0[0]
                 .keyring
                 .turn_id(&who.tenant, &sid("s"), &rid(&request));
-            let items = JSON.iter().enumerate().map(|(k, strange)| NewItem {
+            let items = JSON.iter().enumerate().map(|(k, strange)| ItemBody {
                 item_id: ItemId::new(format!("ключ {n} {k} 🧵\u{feff}'\"\\")).ok(),
                 parts: RawJson::parse(&format!("[ {strange} ,{strange}]")).unwrap(),
                 agent: Some(TEXTS[(n + k) % TEXTS.len()].into()),
                 model: Some((*text).into()),
                 metadata: Some(json(strange)),
-                ..NewItem::new(Role::Tool, Channel::from_word("my own"), json("[]"))
+                ..ItemBody::new(Role::Tool, Channel::from_word("my own"), json("[]"))
             });
             three
                 .write(&who, append("s", id, items.collect(), None))

@@ -54,7 +54,7 @@ pub(crate) async fn put(
 /// The texts of session `s` behind its question, which are their items' keys too.
 async fn texts(ledger: &dyn Ledger) -> Vec<String> {
     let items = items(ledger, "s").await;
-    let key = |item: &filrouge_types::Item| item.item_id.as_ref().unwrap().to_string();
+    let key = |item: &filrouge_types::Item| item.body.item_id.as_ref().unwrap().to_string();
     items[1..].iter().map(key).collect()
 }
 

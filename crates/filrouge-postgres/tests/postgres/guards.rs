@@ -4,7 +4,7 @@ use filrouge_store::contract::asks::event;
 use filrouge_store::contract::fixture::{Fixture, anyone, item, keyed, redact_items, sid};
 use filrouge_store::verify::Verdict;
 use filrouge_testbed::Database;
-use filrouge_types::{Channel, ErrorCode, NewItem};
+use filrouge_types::{Channel, ErrorCode, ItemBody};
 use tokio_postgres::{Client, NoTls};
 
 use super::{database, keyring, on};
@@ -19,7 +19,7 @@ async fn filled() -> (Database, Fixture) {
     let f = on(&database.url(), keyring());
     for s in ["s", "other"] {
         let turn = f.start(&anyone(), s, "r").await;
-        let said = NewItem {
+        let said = ItemBody {
             agent: Some("planner".into()),
             ..keyed("k", "x")
         };

@@ -14,7 +14,7 @@ use filrouge_store::contract::fixture::{
 use filrouge_store::rows::SessionPk;
 use filrouge_store::{Keyring, Ledger};
 use filrouge_testbed::Database;
-use filrouge_types::{Channel, NewItem, ProjectId, SessionId, TenantId};
+use filrouge_types::{Channel, ItemBody, ProjectId, SessionId, TenantId};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use super::held::{acquire, checkpoint, release};
@@ -98,8 +98,8 @@ async fn make(url: &str) {
     f.ledger.close().await;
 }
 
-fn said(agent: &str) -> NewItem {
-    NewItem {
+fn said(agent: &str) -> ItemBody {
+    ItemBody {
         agent: Some(agent.into()),
         ..item(Channel::Thought, agent)
     }

@@ -189,7 +189,7 @@ fn redacts(touched: &Touched, standing: &Standing) -> bool {
             .any(|(first, last)| (*first..=*last).contains(&seq))
     };
     let mut loose = standing.conversation.loose.iter();
-    loose.any(|item| item.channel == Channel::Redaction && within(item.seq))
+    loose.any(|item| item.body.channel == Channel::Redaction && within(item.seq))
 }
 
 /// Whether a failure is the session's own, and not the store's.

@@ -8,7 +8,7 @@ use filrouge_sources::ledger::LedgerSource;
 use filrouge_sources::{Library, ReadError, Source};
 use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
-use filrouge_types::{NewItem, SessionId, SystemClock, TenantId, TurnStatus};
+use filrouge_types::{ItemBody, SessionId, SystemClock, TenantId, TurnStatus};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -50,7 +50,7 @@ impl World {
         self.runtime.block_on(made).unwrap();
         let parts = json!([{ "type": "text", "text": text }]);
         let item = json!({ "role": "user", "channel": "question", "parts": parts });
-        let item: NewItem = serde_json::from_value(item).unwrap();
+        let item: ItemBody = serde_json::from_value(item).unwrap();
         let turn = ImportedTurn {
             request_id: "r".parse().unwrap(),
             items: vec![item],

@@ -139,20 +139,20 @@ impl Builder {
             new.is_none() || own.is_none() || own == new
         };
         message.role == role(item)
-            && message.summary == (item.channel == Channel::Summary)
-            && same(&message.agent, &item.agent)
-            && same(&message.model, &item.model)
+            && message.summary == (item.body.channel == Channel::Summary)
+            && same(&message.agent, &item.body.agent)
+            && same(&message.model, &item.body.model)
     }
 
     fn begin(&mut self, item: &Item) {
-        let id: Box<str> = item.item_id.as_ref().map_or_else(
+        let id: Box<str> = item.body.item_id.as_ref().map_or_else(
             || format!("seq-{}", item.seq).into(),
             |id| Box::from(id.as_str()),
         );
         // It could be that of an item without one.
-        self.foreign |= item.item_id.is_some() && id.starts_with("seq-");
+        self.foreign |= item.body.item_id.is_some() && id.starts_with("seq-");
         let mut message = self.empty(id, item, role(item));
-        message.summary = item.channel == Channel::Summary;
+        message.summary = item.body.channel == Channel::Summary;
         self.messages.push(message);
         self.noted = false;
     }
@@ -293,20 +293,22 @@ impl Builder {
 /// What an item adds to its message.
 fn add(message: &mut Message, item: &Item, version: Option<&str>) {
     if message.agent.is_none() {
-        message.agent.clone_from(&item.agent);
+        message.agent.clone_from(&item.body.agent);
     }
     if message.model.is_none() {
-        message.model.clone_from(&item.model);
+        message.model.clone_from(&item.body.model);
     }
-    if message.role == Role::Assistant && message.finish.is_none() && item.channel == Channel::Final
+    if message.role == Role::Assistant
+        && message.finish.is_none()
+        && item.body.channel == Channel::Final
     {
         message.finish = Some("stop".into());
     }
     // An importer has noted when the message was complete, or that it was not.
-    if item.channel != Channel::Question && Notes::of(item).message.is_none() {
+    if item.body.channel != Channel::Question && Notes::of(item).message.is_none() {
         message.completed = message.completed.max(Some(at(item)));
     }
-    let Some(usage) = &item.usage else {
+    let Some(usage) = &item.body.usage else {
         return;
     };
     if let Some(more) = usage_tokens(usage.as_str(), version) {
@@ -334,11 +336,11 @@ fn message_ids(turn: &Turn) -> Vec<Box<str>> {
 }
 
 fn at(item: &Item) -> i64 {
-    millis(item.occurred_at.unwrap_or(item.created_at))
+    millis(item.when())
 }
 
 fn role(item: &Item) -> Role {
-    match (item.role, &item.channel) {
+    match (item.body.role, &item.body.channel) {
         (_, Channel::SystemNote) | (ItemRole::System, _) => Role::System,
         (ItemRole::User, _) => Role::User,
         (ItemRole::Assistant | ItemRole::Tool, _) => Role::Assistant,
@@ -347,7 +349,7 @@ fn role(item: &Item) -> Role {
 
 /// A call and its result are one part, which has the id of the call.
 fn part_id(item: &Item, index: usize) -> Box<str> {
-    let id = match &item.item_id {
+    let id = match &item.body.item_id {
         Some(id) => {
             let id = id.as_str();
             let call = id

@@ -26,7 +26,7 @@ impl Notes {
             #[serde(default, alias = "claude_code", alias = "codex")]
             opencode: Notes,
         }
-        let metadata = item.metadata.as_ref();
+        let metadata = item.body.metadata.as_ref();
         let read = metadata.and_then(|text| serde_json::from_str::<Metadata>(text.as_str()).ok());
         read.unwrap_or_default().opencode
     }

@@ -62,20 +62,20 @@ pub(super) fn of(item: &Item, notes: &Notes, noted: bool) -> Vec<Piece> {
     if item.redacted {
         return vec![redacted(item)];
     }
-    let raw: Vec<&RawValue> = serde_json::from_str(item.parts.as_str()).unwrap_or_default();
+    let raw: Vec<&RawValue> = serde_json::from_str(item.body.parts.as_str()).unwrap_or_default();
     let mut pieces: Vec<_> = raw
         .into_iter()
         .map(|raw| piece(item, notes, noted, raw.get()))
         .collect();
     if pieces.is_empty() {
-        pieces.push(Piece::Part(other(item.channel.as_str(), "{}")));
+        pieces.push(Piece::Part(other(item.body.channel.as_str(), "{}")));
     }
     pieces
 }
 
 fn redacted(item: &Item) -> Piece {
     let text = || REDACTED.into();
-    match item.channel {
+    match item.body.channel {
         Channel::Thought => Piece::Part(PartKind::Reasoning { text: text() }),
         Channel::ToolCall => Piece::Part(PartKind::Tool(Box::new(Tool {
             input: format!("\"{REDACTED}\"").into(),
@@ -88,7 +88,7 @@ fn redacted(item: &Item) -> Piece {
         })),
         _ => Piece::Part(PartKind::Text {
             text: text(),
-            synthetic: item.role == ItemRole::System,
+            synthetic: item.body.role == ItemRole::System,
         }),
     }
 }
@@ -124,12 +124,12 @@ fn plain(text: &JsonText) -> Box<str> {
 
 fn piece(item: &Item, notes: &Notes, noted: bool, raw: &str) -> Piece {
     let Ok(fields) = serde_json::from_str::<Fields<'_>>(raw) else {
-        return Piece::Part(other(item.channel.as_str(), raw));
+        return Piece::Part(other(item.body.channel.as_str(), raw));
     };
     let kind = match fields.r#type.as_ref() {
         "tool_call" => call(&fields),
         "tool_result" => return result(&fields, notes),
-        "error" if item.channel == Channel::Error => return Piece::Error(error(&fields)),
+        "error" if item.body.channel == Channel::Error => return Piece::Error(error(&fields)),
         "text" | "code" | "reasoning" => said(item, notes, noted, &fields),
         "file" | "image" | "image_url" | "audio" | "video" => Some(file(&fields)),
         "patch" => patch(&fields),
@@ -144,7 +144,7 @@ fn piece(item: &Item, notes: &Notes, noted: bool, raw: &str) -> Piece {
 
 fn said(item: &Item, notes: &Notes, noted: bool, fields: &Fields<'_>) -> Option<PartKind> {
     let text = plain(fields.text.as_ref()?);
-    Some(match item.channel {
+    Some(match item.body.channel {
         Channel::Thought => PartKind::Reasoning { text },
         Channel::Summary if !noted => PartKind::Compaction {
             automatic: false,
@@ -153,7 +153,7 @@ fn said(item: &Item, notes: &Notes, noted: bool, fields: &Fields<'_>) -> Option<
         _ if fields.r#type == "reasoning" => PartKind::Reasoning { text },
         _ => PartKind::Text {
             text,
-            synthetic: notes.synthetic() || item.channel == Channel::SystemNote,
+            synthetic: notes.synthetic() || item.body.channel == Channel::SystemNote,
         },
     })
 }

@@ -1,6 +1,6 @@
 //! The ledger's turns in the form that exports are made of.
 
-use filrouge_types::{Channel, Item, NewItem, RawJson, Turn, TurnStatus};
+use filrouge_types::{Channel, Item, ItemBody, RawJson, Turn, TurnStatus};
 
 use super::parts::REDACTED;
 use super::rows::Origin;
@@ -37,7 +37,7 @@ pub(super) fn of(read: filrouge_engine::Conversation) -> LoadedSession {
 fn one(turn: &Turn, items: &[Item]) -> ForeignTurn {
     let asked = items
         .iter()
-        .take_while(|item| item.channel == Channel::Question);
+        .take_while(|item| item.body.channel == Channel::Question);
     let (question, answers) = items.split_at(asked.count());
     ForeignTurn {
         request_id: turn.request_id.clone(),
@@ -49,9 +49,9 @@ fn one(turn: &Turn, items: &[Item]) -> ForeignTurn {
     }
 }
 
-fn shown(item: &Item) -> NewItem {
-    let mut new = NewItem::from(item);
-    new.occurred_at = item.occurred_at.or(Some(item.created_at));
+fn shown(item: &Item) -> ItemBody {
+    let mut new = item.body.clone();
+    new.occurred_at = Some(item.when());
     if item.redacted {
         let text = format!(r#"[{{"type":"text","text":"{REDACTED}"}}]"#);
         new.parts = RawJson::from_checked(text);

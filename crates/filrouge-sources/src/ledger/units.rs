@@ -44,7 +44,7 @@ pub fn header(session: &Session) -> Header {
 
 /// What an item is called: its id as it is, or its seq.
 pub(super) fn item_name(item: &Item) -> Box<str> {
-    match &item.item_id {
+    match &item.body.item_id {
         Some(id) => id.as_str().into(),
         None => format!("seq-{}", item.seq).into(),
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use filrouge_types::{Channel, ItemId, NewItem, RawJson, Role};
+use filrouge_types::{Channel, ItemBody, ItemId, RawJson, Role};
 
 use super::message::{Kind, Message, Place, agent};
 use super::parts::{self, Mapped, Speaker, Use};
@@ -222,6 +222,6 @@ pub(super) fn outcome_of_error(message: &Message) -> Outcome {
 }
 
 /// The finished items.
-pub(super) fn finish(mapped: Vec<Mapped>) -> Vec<NewItem> {
+pub(super) fn finish(mapped: Vec<Mapped>) -> Vec<ItemBody> {
     mapped.into_iter().map(Mapped::finish).collect()
 }

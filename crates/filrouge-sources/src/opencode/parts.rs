@@ -15,7 +15,7 @@
 //! left out when it is the same token. A part whose fields are not of the expected types is kept
 //! as a note, as written.
 
-use filrouge_types::{Channel, ItemId, NewItem, RawJson, Role, Timestamp};
+use filrouge_types::{Channel, ItemBody, ItemId, RawJson, Role, Timestamp};
 
 use super::session::{check_own_id, missing};
 use crate::object::{Object, Refusal, Writer, check_value};
@@ -49,7 +49,7 @@ pub(super) enum Use {
 
 /// An item whose metadata can still grow.
 pub(super) struct Mapped {
-    pub(super) item: NewItem,
+    pub(super) item: ItemBody,
     /// The content of `metadata.opencode`.
     pub(super) notes: Writer,
     pub(super) usage: Use,
@@ -57,11 +57,11 @@ pub(super) struct Mapped {
 
 impl Mapped {
     /// The item with its metadata closed.
-    pub(super) fn finish(self) -> NewItem {
+    pub(super) fn finish(self) -> ItemBody {
         let mut metadata = Writer::default();
         metadata.nested("opencode", self.notes);
         let metadata = (!metadata.is_empty()).then(|| RawJson::from_checked(metadata.finish()));
-        NewItem {
+        ItemBody {
             metadata,
             ..self.item
         }
@@ -92,12 +92,12 @@ impl Speaker {
 
     fn raw_item(&self, id: &str, role: Role, channel: Channel, part: &str) -> Option<Mapped> {
         let parts = RawJson::from_checked(format!("[{part}]"));
-        let item = NewItem {
+        let item = ItemBody {
             item_id: Some(ItemId::new(id).ok()?),
             agent: self.agent.clone(),
             model: self.model.clone(),
             occurred_at: Some(self.created),
-            ..NewItem::new(role, channel, parts)
+            ..ItemBody::new(role, channel, parts)
         };
         Some(Mapped {
             item,

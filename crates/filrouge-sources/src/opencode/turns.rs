@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use filrouge_types::{Channel, ItemId, NewItem, RawJson, RequestId, Timestamp};
+use filrouge_types::{Channel, ItemBody, ItemId, RawJson, RequestId, Timestamp};
 
 use super::items;
 use super::message::{Kind, Message, Messages, Place};
@@ -148,7 +148,7 @@ fn turn(
     skipped: &mut Vec<Skipped>,
 ) -> Option<ForeignTurn> {
     let outcome = group.outcome(newest);
-    let question: Vec<NewItem> = match &group.question {
+    let question: Vec<ItemBody> = match &group.question {
         Some(message) => items::finish(items::of_message(place, message, seen, skipped)),
         None => Vec::new(),
     };

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use filrouge_types::{Channel, ItemId, NewItem, RawJson, Role as Speaker, Timestamp};
+use filrouge_types::{Channel, ItemBody, ItemId, RawJson, Role as Speaker, Timestamp};
 
 use super::item_id;
 use crate::object::{Object, Writer, check_value};
@@ -19,7 +19,7 @@ pub(super) struct Items<'a> {
 
 /// An item, and whether it can be the answer of its turn.
 pub(super) struct Made {
-    pub(super) item: NewItem,
+    pub(super) item: ItemBody,
     pub(super) can_answer: bool,
 }
 
@@ -75,12 +75,12 @@ impl Items<'_> {
             return None;
         }
         let parts = RawJson::from_checked(format!("[{}]", content.json));
-        let item = NewItem {
+        let item = ItemBody {
             item_id: Some(id),
             agent: message.agent.clone(),
             model: message.model.clone(),
             occurred_at: Timestamp::from_millis(content.at.unwrap_or(message.created)),
-            ..NewItem::new(content.role, content.channel, parts)
+            ..ItemBody::new(content.role, content.channel, parts)
         };
         Some(Made { item, can_answer })
     }

@@ -74,7 +74,7 @@ impl World {
     }
 
     fn say(&self, scope: &Scope, id: &str, request: &str, items: serde_json::Value) {
-        let items: Vec<NewItem> = serde_json::from_value(items).unwrap();
+        let items: Vec<ItemBody> = serde_json::from_value(items).unwrap();
         let turn = ImportedTurn {
             request_id: request.parse().unwrap(),
             items,

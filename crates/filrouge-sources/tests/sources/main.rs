@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use filrouge_sources::{Conversation, LoadedSession, Skipped, Source, opencode};
-use filrouge_types::{Channel, NewItem};
+use filrouge_types::{Channel, ItemBody};
 use serde_json::Value;
 
 /// The genuine files at the repository's root.
@@ -110,7 +110,7 @@ fn named(root: &Path, skipped: &[Skipped]) -> Vec<(String, &'static str)> {
 }
 
 /// The items of a session in order.
-fn items(loaded: &LoadedSession) -> Vec<&NewItem> {
+fn items(loaded: &LoadedSession) -> Vec<&ItemBody> {
     loaded
         .turns
         .iter()

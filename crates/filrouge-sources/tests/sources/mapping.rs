@@ -1,31 +1,31 @@
 //! Every kind of part and message, one by one.
 
 use filrouge_sources::Outcome;
-use filrouge_types::{Channel, NewItem, RawJson, Role};
+use filrouge_types::{Channel, ItemBody, RawJson, Role};
 use serde_json::{Value, json};
 
 use crate::{Made, fixture, items, json, read_all};
 
-fn find<'a>(all: &[&'a NewItem], id: &str) -> &'a NewItem {
+fn find<'a>(all: &[&'a ItemBody], id: &str) -> &'a ItemBody {
     all.iter()
         .find(|item| item.item_id.as_ref().is_some_and(|i| i.as_str() == id))
         .unwrap()
 }
 
-fn notes(item: &NewItem) -> Value {
+fn notes(item: &ItemBody) -> Value {
     item.metadata
         .as_ref()
         .map_or(Value::Null, |m| json(m.as_str())["opencode"].clone())
 }
 
-fn kinds(item: &NewItem) -> (Role, &str) {
+fn kinds(item: &ItemBody) -> (Role, &str) {
     (item.role, item.channel.as_str())
 }
 
 #[test]
 fn genuine_tools() {
     let (loaded, _) = read_all(&fixture("opencode-json"));
-    let all: Vec<&NewItem> = loaded.iter().flat_map(items).collect();
+    let all: Vec<&ItemBody> = loaded.iter().flat_map(items).collect();
 
     let call = find(&all, "prt_c186e41b400287qIXvFls87wMh:call");
     assert_eq!(kinds(call), (Role::Assistant, "tool_call"));
@@ -62,7 +62,7 @@ fn genuine_tools() {
 #[test]
 fn genuine_texts_and_notes() {
     let (loaded, _) = read_all(&fixture("opencode-json"));
-    let all: Vec<&NewItem> = loaded.iter().flat_map(items).collect();
+    let all: Vec<&ItemBody> = loaded.iter().flat_map(items).collect();
     for (id, kind) in [
         ("prt_c186e412e0033jvv5ZpR3NoZ1a", "agent"),
         ("prt_c186e41b1001z3du05GSnYYu5K", "subtask"),
@@ -101,7 +101,7 @@ fn genuine_texts_and_notes() {
 #[test]
 fn genuine_errors_files_and_compactions() {
     let (loaded, _) = read_all(&fixture("opencode-json"));
-    let all: Vec<&NewItem> = loaded.iter().flat_map(items).collect();
+    let all: Vec<&ItemBody> = loaded.iter().flat_map(items).collect();
     let error = find(&all, "msg_c186e40ea001ZP2Kcm6udPKOY4:error");
     assert_eq!(kinds(error), (Role::Assistant, "error"));
     let part = &json(error.parts.as_str())[0];

@@ -187,7 +187,7 @@ fn the_migrated_database_and_its_tree_import_the_same_turns() {
         for (own, their) in own.turns.iter().zip(&their.turns) {
             assert_eq!(own.request_id, their.request_id);
             assert_eq!(own.outcome, their.outcome);
-            let ids = |items: &[filrouge_types::NewItem]| -> Vec<_> {
+            let ids = |items: &[filrouge_types::ItemBody]| -> Vec<_> {
                 items
                     .iter()
                     .map(|i| (i.item_id.clone(), i.channel.clone()))

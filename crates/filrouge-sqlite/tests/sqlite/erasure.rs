@@ -7,7 +7,7 @@ use filrouge_store::command::Target;
 use filrouge_store::contract::fixture::{
     Fixture, anyone, finalize, item, keyed, redact, redact_items, rid, sid,
 };
-use filrouge_types::{Channel, Item, NewItem, Turn};
+use filrouge_types::{Channel, Item, ItemBody, Turn};
 use rusqlite::Connection;
 
 use super::{keyring, on};
@@ -82,7 +82,7 @@ fn needles(path: &Path, session: &str, seqs: &[u64], items: &[Item]) -> Vec<Vec<
         }
     }
     for item in items.iter().filter(|i| seqs.contains(&i.seq)) {
-        let text = item.parts.as_str().as_bytes();
+        let text = item.body.parts.as_str().as_bytes();
         if text.windows(8).any(|w| w == b"-secret-") {
             needles.extend(
                 text[25..]
@@ -103,9 +103,9 @@ fn salts(path: &Path, items: &[Item]) -> Vec<Vec<u8>> {
     let mut salts = Vec::new();
     for body in bodies {
         let body = body.unwrap();
-        for item in items.iter().filter(|i| i.parts.as_str().len() < 128) {
-            let mut text = vec![u8::try_from(item.parts.as_str().len()).unwrap()];
-            text.extend(item.parts.as_str().bytes());
+        for item in items.iter().filter(|i| i.body.parts.as_str().len() < 128) {
+            let mut text = vec![u8::try_from(item.body.parts.as_str().len()).unwrap()];
+            text.extend(item.body.parts.as_str().bytes());
             if let Some(at) = body.windows(text.len()).position(|w| *w == *text) {
                 salts.push(body[at - 16..at].to_vec());
             }
@@ -168,7 +168,9 @@ fn nothing_is_left_in_any_file() {
             let mut gone = needles(&path, "victim", &span(turn), &items);
             let of_turn: Vec<Item> = items
                 .iter()
-                .filter(|i| i.turn_id == Some(turn.turn_id) && i.parts.as_str().contains("secret"))
+                .filter(|i| {
+                    i.turn_id == Some(turn.turn_id) && i.body.parts.as_str().contains("secret")
+                })
                 .cloned()
                 .collect();
             let salts = salts(&path, &of_turn);
@@ -182,7 +184,7 @@ fn nothing_is_left_in_any_file() {
         let kept = &turns[1];
         let secret = items
             .iter()
-            .find(|i| i.turn_id == Some(kept.turn_id) && i.parts.as_str().len() > 3000)
+            .find(|i| i.turn_id == Some(kept.turn_id) && i.body.parts.as_str().len() > 3000)
             .unwrap();
         let gone = needles(&path, "victim", &[secret.seq], &items);
         assert!(gone.len() > 20);
@@ -329,7 +331,7 @@ fn a_part_of_a_compressed_record() {
     block_on(async {
         let who = anyone();
         let turn = f.start(&who, "s", "r").await;
-        let batch: Vec<NewItem> = (0..60)
+        let batch: Vec<ItemBody> = (0..60)
             .map(|n| item(Channel::Thought, &format!("{n} words ").repeat(20)))
             .collect();
         f.append(&who, &turn, batch).await.unwrap();
@@ -342,7 +344,7 @@ fn a_part_of_a_compressed_record() {
         }
         for (old, new) in before.iter().zip(f.items(&who, "s", 100).await) {
             if [2, 61, 30, 31, 32].contains(&old.seq) {
-                assert!(new.redacted && new.parts.as_str() == "[]");
+                assert!(new.redacted && new.body.parts.as_str() == "[]");
             } else {
                 assert_eq!(*old, new);
             }

@@ -4,7 +4,7 @@ use filrouge_store::command::SessionFilter;
 use filrouge_store::contract::asks::{event, link, patch, title};
 use filrouge_store::contract::fixture::{anyone, item, keyed, operator, redact_items, sid, user};
 use filrouge_store::verify::Verdict;
-use filrouge_types::{Channel, NewItem, Timestamp};
+use filrouge_types::{Channel, ItemBody, Timestamp};
 use rusqlite::Connection;
 
 use super::{keyring, on};
@@ -71,7 +71,7 @@ fn older_stores_keep_everything() {
         block_on(async {
             let (ann, f) = (user("ann"), on(&path, keyring()));
             let turn = f.start(&ann, "s", "r").await;
-            let said = |agent: &str| NewItem {
+            let said = |agent: &str| ItemBody {
                 agent: Some(agent.into()),
                 ..item(Channel::Thought, agent)
             };
@@ -132,7 +132,7 @@ fn a_broken_session_does_not_hold_it_up() {
     let path = folder.path().join("f.db");
     block_on(async {
         let f = on(&path, keyring());
-        let said = NewItem {
+        let said = ItemBody {
             agent: Some("coder".into()),
             ..item(Channel::Thought, "x")
         };

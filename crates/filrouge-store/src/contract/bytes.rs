@@ -1,6 +1,6 @@
 //! What was given comes back byte for byte (DESIGN §3).
 
-use filrouge_types::{Channel, ItemId, JsonText, NewItem, RawJson, Role, Timestamp, Variant};
+use filrouge_types::{Channel, ItemBody, ItemId, JsonText, RawJson, Role, Timestamp, Variant};
 
 use super::fixture::{Fixture, anyone, body, close, start_with};
 use crate::command::{Ending, Write};
@@ -23,7 +23,7 @@ pub async fn every_byte_comes_back(f: &Fixture) {
     let mut sent = Vec::new();
     for (n, strange) in STRANGE.into_iter().enumerate() {
         let json = RawJson::parse(strange).unwrap();
-        sent.push(NewItem {
+        sent.push(ItemBody {
             item_id: Some(ItemId::new(format!("ключ {n} 🧵")).unwrap()),
             role: Role::Tool,
             channel: Channel::from_word("my own channel"),
@@ -43,17 +43,23 @@ pub async fn every_byte_comes_back(f: &Fixture) {
     );
     let got = f.items(&who, "s", 100).await;
     for (sent, got) in sent.into_iter().zip(&got[1..]) {
-        assert_eq!(got.parts, sent.parts);
-        assert_eq!((&got.usage, &got.metadata), (&sent.usage, &sent.metadata));
+        assert_eq!(got.body.parts, sent.parts);
         assert_eq!(
-            (&got.agent, &got.model, &got.item_id),
+            (&got.body.usage, &got.body.metadata),
+            (&sent.usage, &sent.metadata)
+        );
+        assert_eq!(
+            (&got.body.agent, &got.body.model, &got.body.item_id),
             (&sent.agent, &sent.model, &sent.item_id)
         );
         assert_eq!(
-            (got.role, &got.channel, got.variant),
+            (got.body.role, &got.body.channel, got.body.variant),
             (sent.role, &sent.channel, sent.variant)
         );
-        assert_eq!((got.occurred_at, got.redacted), (sent.occurred_at, false));
+        assert_eq!(
+            (got.body.occurred_at, got.redacted),
+            (sent.occurred_at, false)
+        );
     }
     f.intact().await;
 }
@@ -129,12 +135,16 @@ pub async fn large_items_come_back(f: &Fixture) {
             .wrapping_add(1);
         char::from(b'a' + (noise >> 60) as u8)
     };
-    let sent: Vec<NewItem> = [1 << 20, 200 << 10, 10, 128 << 10, 3 << 20]
+    let sent: Vec<ItemBody> = [1 << 20, 200 << 10, 10, 128 << 10, 3 << 20]
         .into_iter()
         .map(|n| super::fixture::item(Channel::Plan, &(0..n).map(|_| word()).collect::<String>()))
         .collect();
     f.append(&who, &turn, sent.clone()).await.unwrap();
     let got = f.items(&who, "s", 2).await;
-    assert!(sent.iter().zip(&got[1..]).all(|(s, g)| s.parts == g.parts));
+    assert!(
+        sent.iter()
+            .zip(&got[1..])
+            .all(|(s, g)| s.parts == g.body.parts)
+    );
     f.intact().await;
 }

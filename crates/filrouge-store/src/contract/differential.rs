@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use filrouge_types::{Channel, FixedClock, ItemId, NewItem, SessionStatus, Timestamp, TurnId};
+use filrouge_types::{Channel, FixedClock, ItemBody, ItemId, SessionStatus, Timestamp, TurnId};
 use proptest::prelude::*;
 
 mod fences;
@@ -56,7 +56,7 @@ fn caller(keyring: &Keyring, n: u8) -> Scope {
     }
 }
 
-fn items(request: u8, more: u8) -> Vec<NewItem> {
+fn items(request: u8, more: u8) -> Vec<ItemBody> {
     (0..=more)
         .map(|n| {
             let channel = if more == 3 && n == 3 {

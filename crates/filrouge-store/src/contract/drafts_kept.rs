@@ -37,14 +37,14 @@ async fn ended(f: &Fixture, who: &Scope, session: &str, write: Write) -> Vec<(Ch
     let items = f.items(who, session, 50).await;
     let left = f.ledger.drafts(who, &sid(session), BTreeMap::new()).await;
     assert_eq!(left, Ok(Vec::new()));
-    assert_eq!(items[1].item_id, stream(1).item_id(0));
+    assert_eq!(items[1].body.item_id, stream(1).item_id(0));
     // Its recording finds out with whatever it writes next, also under a key that is there now.
     let late = advance(session, id, stream(1), 0, None);
     assert_eq!(code(f.write(who, late).await), ErrorCode::TurnClosed);
     f.intact().await;
     let said = |i: &filrouge_types::Item| {
-        let text = crate::read::text_of(&i.parts).map(|t| t.to_plain());
-        (i.channel.clone(), text.unwrap_or_default())
+        let text = crate::read::text_of(&i.body.parts).map(|t| t.to_plain());
+        (i.body.channel.clone(), text.unwrap_or_default())
     };
     items.iter().skip(1).map(said).collect()
 }
@@ -72,8 +72,8 @@ pub async fn kept_whoever_ends_the_turn(f: &Fixture) {
 pub async fn what_the_caller_says_was_shown(f: &Fixture) {
     let who = anyone();
     let text = |i: &filrouge_types::Item| {
-        let text = crate::read::text_of(&i.parts).map(|t| t.to_plain());
-        (i.item_id.clone(), text.unwrap_or_default())
+        let text = crate::read::text_of(&i.body.parts).map(|t| t.to_plain());
+        (i.body.item_id.clone(), text.unwrap_or_default())
     };
     let answer = stream(1).item_id(1);
     for (n, (given, kept)) in [
@@ -115,21 +115,21 @@ pub async fn what_the_caller_says_was_shown(f: &Fixture) {
             .unwrap();
         let items = f.items(&who, &session, 50).await;
         assert_eq!(
-            (&items[1].channel, &items[1].item_id),
+            (&items[1].body.channel, &items[1].body.item_id),
             (&Channel::Thought, &stream(1).item_id(0))
         );
         let partial: Vec<_> = items
             .iter()
-            .filter(|i| i.channel == Channel::Partial)
+            .filter(|i| i.body.channel == Channel::Partial)
             .collect();
-        assert!(partial[0].model.as_deref() == Some("m"));
+        assert!(partial[0].body.model.as_deref() == Some("m"));
         let kept: Vec<_> = kept.into_iter().map(|(id, t)| (id, t.to_owned())).collect();
         assert_eq!(
             partial.into_iter().map(text).collect::<Vec<_>>(),
             kept,
             "{given}"
         );
-        assert_eq!(items.last().unwrap().channel, Channel::Error);
+        assert_eq!(items.last().unwrap().body.channel, Channel::Error);
         let left = f.ledger.drafts(&who, &sid(&session), BTreeMap::new()).await;
         assert_eq!(left, Ok(Vec::new()));
     }

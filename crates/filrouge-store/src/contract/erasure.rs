@@ -1,6 +1,6 @@
 //! Erasure: nothing of a session stays but its name, under which nothing is written any more (DESIGN §9).
 
-use filrouge_types::{Channel, ErrorCode, NewItem, SessionStatus, Timestamp};
+use filrouge_types::{Channel, ErrorCode, ItemBody, SessionStatus, Timestamp};
 use tokio::task::JoinSet;
 
 use super::asks::{close_session, event, knowing, link, patch, showing, title};
@@ -21,7 +21,7 @@ async fn fill(f: &Fixture, who: &Scope, session: &str) -> u64 {
     f.write(who, Write::CreateSession(new)).await.unwrap();
     f.whole(who, session, "whole", "an answer").await;
     let turn = f.start(who, session, "open").await;
-    let said = NewItem {
+    let said = ItemBody {
         agent: Some("planner".into()),
         ..keyed("k", "words")
     };

@@ -1,6 +1,6 @@
 //! Answers: promotion, translations, fallback copies (DESIGN §4.3, §7).
 
-use filrouge_types::{Channel, ErrorCode, JsonText, NewItem, RawJson, Role, Turn};
+use filrouge_types::{Channel, ErrorCode, ItemBody, JsonText, RawJson, Role, Turn};
 
 use super::fixture::{
     Fixture, answer, anyone, body, close, code, finalize, item, start_with, translated,
@@ -72,7 +72,7 @@ pub async fn promotion(f: &Fixture) {
         .items(&who, "s", 10)
         .await
         .iter()
-        .filter(|i| i.channel == Channel::Final)
+        .filter(|i| i.body.channel == Channel::Final)
         .count();
     assert_eq!(finals, 1);
     let turn = f.start(&who, "s", "r2").await;
@@ -209,7 +209,7 @@ pub async fn a_final_without_text_is_promoted(f: &Fixture) {
     f.append(
         &who,
         &turn,
-        vec![NewItem::new(Role::Assistant, Channel::Final, image)],
+        vec![ItemBody::new(Role::Assistant, Channel::Final, image)],
     )
     .await
     .unwrap();
@@ -222,7 +222,7 @@ pub async fn a_final_without_text_is_promoted(f: &Fixture) {
     let many =
         RawJson::parse(r#"[{"type":"text","text":"a"},{"type":"x"},{"type":"text","text":"b"}]"#);
     let turn = f.start(&who, "s", "many").await;
-    let item = NewItem::new(Role::Assistant, Channel::Final, many.unwrap());
+    let item = ItemBody::new(Role::Assistant, Channel::Final, many.unwrap());
     f.append(&who, &turn, vec![item]).await.unwrap();
     let done = f
         .turn_of(&who, finalize("s", turn.turn_id, None))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use filrouge_types::{
-    Channel, ErrorCode, Failure, FixedClock, IdentityId, Item, ItemId, JsonText, NewItem, RawJson,
+    Channel, ErrorCode, Failure, FixedClock, IdentityId, Item, ItemBody, ItemId, JsonText, RawJson,
     RequestId, Role, SessionId, TenantId, Turn, TurnId, TurnStatus, Variant,
 };
 
@@ -97,17 +97,17 @@ pub fn text(text: &str) -> RawJson {
     .unwrap()
 }
 
-pub fn item(channel: Channel, words: &str) -> NewItem {
+pub fn item(channel: Channel, words: &str) -> ItemBody {
     let role = match channel {
         Channel::Question => Role::User,
         _ => Role::Assistant,
     };
-    NewItem::new(role, channel, text(words))
+    ItemBody::new(role, channel, text(words))
 }
 
 /// An observation with a key.
-pub fn keyed(id: &str, words: &str) -> NewItem {
-    NewItem {
+pub fn keyed(id: &str, words: &str) -> ItemBody {
+    ItemBody {
         item_id: Some(ItemId::new(id).unwrap()),
         ..item(Channel::Observation, words)
     }
@@ -151,7 +151,7 @@ pub fn start_with(
     request: &str,
     question: &str,
     answer: Option<&str>,
-    change: impl FnOnce(&mut StartEvent, &mut Vec<NewItem>),
+    change: impl FnOnce(&mut StartEvent, &mut Vec<ItemBody>),
 ) -> Start {
     let mut event = start_event(scope, request, question);
     let mut items = vec![item(Channel::Question, question)];
@@ -189,7 +189,7 @@ pub fn start(scope: &Scope, session: &str, request: &str, question: &str) -> Sta
     start_with(scope, session, request, question, None, |_, _| {})
 }
 
-pub fn append(session: &str, turn: TurnId, items: Vec<NewItem>, expected: Option<u64>) -> Write {
+pub fn append(session: &str, turn: TurnId, items: Vec<ItemBody>, expected: Option<u64>) -> Write {
     let entries: Vec<Entry> = items.into_iter().map(Entry::from).collect();
     Write::Append(Box::new(Append {
         session_id: sid(session),
@@ -331,7 +331,7 @@ impl Fixture {
         &self,
         scope: &Scope,
         turn: &Turn,
-        items: Vec<NewItem>,
+        items: Vec<ItemBody>,
     ) -> Result<(u64, u64, bool), Failure> {
         let write = append(turn.session_id.as_str(), turn.turn_id, items, None);
         self.appended(scope, write).await
@@ -385,7 +385,7 @@ impl Fixture {
 }
 
 /// The translated one of a pair.
-pub fn translated(mut item: NewItem) -> NewItem {
+pub fn translated(mut item: ItemBody) -> ItemBody {
     item.variant = Variant::Translated;
     item
 }

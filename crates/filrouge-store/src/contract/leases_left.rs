@@ -105,13 +105,13 @@ async fn overtaken(f: &Fixture) -> (Turn, Scope, Scope) {
 /// The items of the session: what the old recording had shown stands behind the question.
 async fn kept(f: &Fixture, who: &Scope) -> Vec<Item> {
     let items = f.items(who, "s", 50).await;
-    assert_eq!(items[1].channel, Channel::Partial);
-    assert_eq!(items[1].item_id, stream(1).item_id(0));
-    assert!(items[1].parts.as_str().contains("shown"));
+    assert_eq!(items[1].body.channel, Channel::Partial);
+    assert_eq!(items[1].body.item_id, stream(1).item_id(0));
+    assert!(items[1].body.parts.as_str().contains("shown"));
     assert_eq!(
         items
             .iter()
-            .filter(|i| i.channel == Channel::Partial)
+            .filter(|i| i.body.channel == Channel::Partial)
             .count(),
         1
     );
@@ -126,7 +126,7 @@ pub async fn a_left_draft_is_finalized(f: &Fixture) {
         .unwrap();
     assert_eq!(done.status, TurnStatus::Finalized);
     let items = kept(f, &newer).await;
-    assert_eq!(items[2].channel, Channel::Final);
+    assert_eq!(items[2].body.channel, Channel::Final);
     none_left(f, &newer).await;
     let late = f.write(&older, advance("s", turn.turn_id, stream(1), 0, None));
     assert!(late.await.is_err());
@@ -156,7 +156,7 @@ pub async fn a_left_draft_is_appended_to(f: &Fixture) {
         assert_eq!(put, (!replayed).then_some((2, 3)), "all that was put");
     }
     let items = kept(f, &newer).await;
-    assert_eq!(items[2].channel, Channel::Plan);
+    assert_eq!(items[2].body.channel, Channel::Plan);
     none_left(f, &newer).await;
     f.write(&newer, finalize("s", turn.turn_id, Some("a")))
         .await
@@ -234,7 +234,7 @@ pub async fn a_left_turn_is_interrupted_by_the_holder(f: &Fixture) {
         assert_eq!(told.unwrap().status, TurnStatus::Interrupted);
     }
     let shown = f.items(&newer, "s", 50).await;
-    let shown = shown.iter().filter(|i| i.channel == Channel::Partial);
+    let shown = shown.iter().filter(|i| i.body.channel == Channel::Partial);
     assert_eq!(shown.count(), 1, "what was shown is kept");
     f.intact().await;
 }

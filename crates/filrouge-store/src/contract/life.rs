@@ -191,7 +191,7 @@ pub async fn interrupt_needs_silence(f: &Fixture) {
     let outcome = f.write(&who, interrupt("s", id, i64::MAX)).await.unwrap();
     assert_eq!(outcome, Outcome::Interrupted(None));
     let items = f.items(&who, "s", 10).await;
-    assert_eq!(items.last().unwrap().channel, Channel::Interrupted);
+    assert_eq!(items.last().unwrap().body.channel, Channel::Interrupted);
     f.intact().await;
 }
 

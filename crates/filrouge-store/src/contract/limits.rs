@@ -1,11 +1,11 @@
 //! Limits are clear refusals (DESIGN §8).
 
-use filrouge_types::{Channel, ErrorCode, NewItem, SessionId, TurnStatus};
+use filrouge_types::{Channel, ErrorCode, ItemBody, SessionId, TurnStatus};
 
 use super::fixture::{Fixture, anyone, cancel, code, item, keyed, start_with};
 use crate::rules::TURN_ITEMS_MAX;
 
-fn many(n: u64) -> Vec<NewItem> {
+fn many(n: u64) -> Vec<ItemBody> {
     (0..n).map(|_| item(Channel::Observation, "o")).collect()
 }
 
@@ -76,6 +76,7 @@ pub async fn long_ids(f: &Fixture) {
         assert_eq!(f.last_seq(&who, &id).await, 2, "ids are never cut");
         assert_eq!(
             f.items(&who, &id, 10).await[1]
+                .body
                 .item_id
                 .as_ref()
                 .unwrap()

@@ -17,9 +17,9 @@ pub async fn the_first_identity_stays(f: &Fixture) {
     assert_eq!(linked.last_seq, 2);
     assert_ne!(linked.version, before.version);
     let told = f.items(&ann, "s", 9).await.pop().unwrap();
-    assert_eq!((told.turn_id, told.channel), (None, Channel::Link));
+    assert_eq!((told.turn_id, told.body.channel), (None, Channel::Link));
     assert_eq!(
-        told.parts.as_str(),
+        told.body.parts.as_str(),
         r#"[{"type":"session_link","identity_id":"ann"}]"#
     );
     let position = f.ledger.position();

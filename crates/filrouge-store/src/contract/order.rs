@@ -95,7 +95,7 @@ pub async fn big_batches_keep_their_order(f: &Fixture) {
             .await
             .into_iter()
             .skip(1)
-            .map(|i| i.parts)
+            .map(|i| i.body.parts)
             .collect();
         assert_eq!(got, parts, "pages of {page}");
     }

@@ -22,7 +22,7 @@ async fn listed(f: &Fixture, who: &Scope, session: &str, include_redacted: bool)
 fn contentless(items: &[Item]) -> Vec<u64> {
     let gone = items.iter().filter(|i| i.redacted);
     gone.map(|i| {
-        assert_eq!(i.parts.as_str(), "[]");
+        assert_eq!(i.body.parts.as_str(), "[]");
         i.seq
     })
     .collect()
@@ -58,21 +58,24 @@ pub async fn a_redacted_turn(f: &Fixture) {
     assert_eq!(contentless(&now), [3, 4]);
     assert_eq!(now[..2], items[..2]);
     for (old, new) in items.iter().zip(&now).skip(2) {
-        let back = Item {
-            parts: old.parts.clone(),
+        let mut back = Item {
             redacted: false,
             ..new.clone()
         };
+        back.body.parts = old.body.parts.clone();
         assert_eq!(back, *old);
     }
     let told = &now[4];
-    assert_eq!((&told.channel, told.turn_id), (&Channel::Redaction, None));
+    assert_eq!(
+        (&told.body.channel, told.turn_id),
+        (&Channel::Redaction, None)
+    );
     assert_eq!(told.created_at, receipt.at);
     let parts = format!(
         r#"[{{"type":"redaction","seqs":[[3,4]],"turn_id":"{}","by":"operator","reason":"on \"request\""}}]"#,
         turn.turn_id
     );
-    assert_eq!(told.parts.as_str(), parts);
+    assert_eq!(told.body.parts.as_str(), parts);
 
     assert_eq!(listed(f, &who, "s", true).await, [before.clone(), gone]);
     assert_eq!(listed(f, &who, "s", false).await, [before]);
@@ -202,7 +205,7 @@ pub async fn items_of_an_open_turn(f: &Fixture) {
     assert_eq!((receipt.redaction_seq, receipt.turn), (5, None));
     let items = f.items(&who, "s", 2).await;
     assert_eq!(contentless(&items), [1, 3]);
-    assert_eq!(items[1].parts, text("one"));
+    assert_eq!(items[1].body.parts, text("one"));
     let shown = f.ledger.turn(&who, &sid("s"), turn.turn_id).await.unwrap();
     assert_eq!((shown.question_neutral, shown.deleted_at), (None, None));
     assert_eq!((shown.status, shown.last_seq), (TurnStatus::Open, 4));

@@ -266,11 +266,13 @@ pub async fn any_redactions_of_any_journal(f: &Fixture) {
         let told = told(f, &session, &turns).await;
         for (old, new) in before.iter().zip(&after) {
             assert_eq!(new.redacted, named.contains(&old.seq), "seq {}", old.seq);
-            let Some(word) = old.parts.as_str().split('¤').nth(1) else {
+            let Some(word) = old.body.parts.as_str().split('¤').nth(1) else {
                 continue;
             };
             let word = format!("¤{word}¤");
-            let twins = before.iter().filter(|i| i.parts.as_str().contains(&word));
+            let twins = before
+                .iter()
+                .filter(|i| i.body.parts.as_str().contains(&word));
             let all_gone = twins.clone().all(|i| named.contains(&i.seq));
             assert_eq!(told.contains(&word), !all_gone, "{word}");
         }

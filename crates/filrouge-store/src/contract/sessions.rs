@@ -1,6 +1,6 @@
 //! Sessions end, are found, and keep their secrets.
 
-use filrouge_types::{Channel, ErrorCode, NewItem, ProjectId, SessionStatus, TurnStatus};
+use filrouge_types::{Channel, ErrorCode, ItemBody, ProjectId, SessionStatus, TurnStatus};
 
 use super::asks::{close_session, knowing, patch, showing, title};
 use super::fixture::{
@@ -25,9 +25,12 @@ pub async fn closing(f: &Fixture) {
     assert_eq!((closed.status, closed.last_seq), (SessionStatus::Closed, 3));
     assert_ne!(closed.version, before.version);
     let note = f.items(&who, "s", 10).await.pop().unwrap();
-    assert_eq!((note.turn_id, note.channel), (None, Channel::SystemNote));
     assert_eq!(
-        note.parts.as_str(),
+        (note.turn_id, note.body.channel),
+        (None, Channel::SystemNote)
+    );
+    assert_eq!(
+        note.body.parts.as_str(),
         r#"[{"type":"session_closed","reason":"done \"here\""}]"#
     );
     let position = f.ledger.position();
@@ -47,7 +50,7 @@ pub async fn closing(f: &Fixture) {
         .unwrap();
     let items = f.items(&who, "empty", 10).await;
     assert_eq!(
-        items[0].parts.as_str(),
+        items[0].body.parts.as_str(),
         r#"[{"type":"session_closed","reason":null}]"#
     );
     f.intact().await;
@@ -85,7 +88,7 @@ pub async fn a_closed_session_begins_no_turn(f: &Fixture) {
     assert_eq!(closed.unwrap().last_seq, items.len() as u64);
     let told = items
         .iter()
-        .filter(|i| i.parts.as_str().contains("session_closed"));
+        .filter(|i| i.body.parts.as_str().contains("session_closed"));
     assert_eq!(told.count(), 2);
     f.intact().await;
 }
@@ -117,7 +120,7 @@ async fn make(f: &Fixture, who: &Scope, name: &str, title: Option<&str>, parent:
 
 async fn say(f: &Fixture, who: &Scope, session: &str, agents: &[&str]) {
     let turn = f.start(who, session, "r").await;
-    let by = |agent: &&str| NewItem {
+    let by = |agent: &&str| ItemBody {
         agent: Some((*agent).into()),
         ..item(Channel::Thought, agent)
     };
@@ -264,7 +267,7 @@ pub async fn a_secret_keeps_an_anonymous_session(f: &Fixture) {
         let more = vec![item(Channel::Plan, "p")];
         f.append(&who, &turn, more).await.unwrap();
         assert_eq!(
-            f.items(&who, "s", 9).await[0].parts.as_str(),
+            f.items(&who, "s", 9).await[0].body.parts.as_str(),
             super::fixture::text("r").as_str()
         );
     }

@@ -1,6 +1,6 @@
 //! What a draft shows, as items.
 
-use filrouge_types::{Channel, JsonText, NewItem, RawJson, check_nesting};
+use filrouge_types::{Channel, ItemBody, JsonText, RawJson, check_nesting};
 
 use super::{Piece, PieceKind, StreamId};
 use crate::record::Entry;
@@ -29,7 +29,7 @@ pub fn partial_entries(stream: StreamId, pieces: &[Piece]) -> Vec<Entry> {
         } else {
             format!("[{}]", parts.join(","))
         };
-        let mut item = NewItem::new(head.role, channel, checked(parts));
+        let mut item = ItemBody::new(head.role, channel, checked(parts));
         item.item_id = stream.item_id(first.number);
         item.agent.clone_from(&head.agent);
         item.model.clone_from(&head.model);

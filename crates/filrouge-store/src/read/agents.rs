@@ -33,7 +33,12 @@ pub fn agents<V: View + ?Sized>(
         for row in rows {
             last = row.last_seq();
             if let Ok(decoded) = decode(&row, &scope, keyring, Check::Unverified) {
-                agents.extend(decoded.items.into_iter().filter_map(|(item, _)| item.agent));
+                agents.extend(
+                    decoded
+                        .items
+                        .into_iter()
+                        .filter_map(|(item, _)| item.body.agent),
+                );
             }
         }
         // A record that is longer than a session can be was changed.

@@ -219,7 +219,7 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
         let mut answers = [None, None];
         for (answer, seq) in answers.iter_mut().zip(row.finals) {
             if seq != 0 && row.status == TurnStatus::Finalized {
-                *answer = text_of(&self.item(seq)?.parts);
+                *answer = text_of(&self.item(seq)?.body.parts);
             }
         }
         let [answer_neutral, answer_translated] = answers;
@@ -369,13 +369,13 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
         let mut texts = [None, None];
         for seq in row.first_seq..=row.last_seq.min(row.first_seq + 1) {
             let item = self.item(seq)?;
-            let asked = item.role == Role::User && item.channel == Channel::Question;
+            let asked = item.body.role == Role::User && item.body.channel == Channel::Question;
             if !asked || item.turn_id != Some(row.turn_id) {
                 break;
             }
-            let slot = &mut texts[usize::from(item.variant == Variant::Translated)];
+            let slot = &mut texts[usize::from(item.body.variant == Variant::Translated)];
             if slot.is_none() {
-                *slot = text_of(&item.parts);
+                *slot = text_of(&item.body.parts);
             }
         }
         Ok(texts)

@@ -214,7 +214,7 @@ const RECORDS: usize = 256;
 
 fn bytes_of(item: &Item) -> usize {
     let optional = |json: &Option<RawJson>| json.as_ref().map_or(0, |j| j.as_str().len());
-    item.parts.as_str().len() + optional(&item.usage) + optional(&item.metadata)
+    item.body.parts.as_str().len() + optional(&item.body.usage) + optional(&item.body.metadata)
 }
 
 fn no_room() -> Failure {

@@ -1,6 +1,6 @@
 //! Records of items that were chained elsewhere: salts, commitments, times and links stay as they are.
 
-use filrouge_types::{ErrorCode, Failure, NewItem};
+use filrouge_types::{ErrorCode, Failure};
 
 use super::batch::{RAW_MAX, RECORD_BYTES, RECORD_ITEMS, pack_body};
 use super::fields::encode_fields;
@@ -31,7 +31,7 @@ pub fn adopted(
             && (first.turn_id.is_some() || i.item.seq == first.seq)
     };
     for (one, seq) in items.iter().take_while(like).zip(first.seq..) {
-        let fields = encode_fields(&NewItem::from(&one.item), &one.events);
+        let fields = encode_fields(&one.item.body, &one.events);
         raw.bytes(&fields);
         let commitment = put_content(&mut raw, one);
         let turn = first.turn_id.as_ref();
@@ -71,9 +71,9 @@ pub fn adopted(
 /// The link that an item has behind `previous`, with its seq, its fields and its content as they are now.
 pub(crate) fn relinked(one: &ChainedItem, previous: &Link, scope: &LinkScope) -> Link {
     let item = &one.item;
-    let fields = encode_fields(&NewItem::from(&one.item), &one.events);
+    let fields = encode_fields(&one.item.body, &one.events);
     let commitment = match one.proof {
-        Proof::Salt(salt) => chain::commitment(&salt, item.parts.as_str().as_bytes()),
+        Proof::Salt(salt) => chain::commitment(&salt, item.body.parts.as_str().as_bytes()),
         Proof::Erased { commitment, .. } => commitment,
     };
     let turn = item.turn_id.as_ref();
@@ -90,7 +90,7 @@ pub(crate) fn relinked(one: &ChainedItem, previous: &Link, scope: &LinkScope) ->
 fn put_content(raw: &mut Vec<u8>, one: &ChainedItem) -> [u8; 32] {
     match one.proof {
         Proof::Salt(salt) => {
-            let parts = one.item.parts.as_str().as_bytes();
+            let parts = one.item.body.parts.as_str().as_bytes();
             raw.byte(0);
             raw.extend_from_slice(&salt);
             raw.bytes(parts);

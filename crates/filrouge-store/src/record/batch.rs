@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use filrouge_types::{
-    Channel, ErrorCode, Failure, Item, ItemId, NewItem, RawJson, Role, Timestamp, TurnId, Variant,
+    Channel, ErrorCode, Failure, Item, ItemBody, ItemId, RawJson, Role, Timestamp, TurnId, Variant,
 };
 
 use super::event::Event;
@@ -56,30 +56,19 @@ impl SealedItem {
     /// key and kind is left to compare.
     #[must_use]
     pub fn equals(&self, stored: &Item) -> bool {
+        let body = &stored.body;
         if stored.redacted {
-            let kind = (stored.role, &stored.channel, stored.variant);
-            return self.item_id == stored.item_id
+            let kind = (body.role, &body.channel, body.variant);
+            return self.item_id == body.item_id
                 && (self.role, &self.channel, self.variant) == kind;
         }
-        self.compared
-            == Some(item_fingerprint(&NewItem {
-                item_id: stored.item_id.clone(),
-                role: stored.role,
-                channel: stored.channel.clone(),
-                variant: stored.variant,
-                parts: stored.parts.clone(),
-                agent: stored.agent.clone(),
-                model: stored.model.clone(),
-                usage: stored.usage.clone(),
-                metadata: stored.metadata.clone(),
-                occurred_at: stored.occurred_at,
-            }))
+        self.compared == Some(item_fingerprint(body))
     }
 }
 
 /// What two items must share to be one and the same: fields without events, and content.
 #[must_use]
-pub fn item_fingerprint(item: &NewItem) -> [u8; 16] {
+pub fn item_fingerprint(item: &ItemBody) -> [u8; 16] {
     chain::fingerprint(&[&encode_fields(item, &[]), item.parts.as_str().as_bytes()])
 }
 
@@ -106,13 +95,13 @@ pub struct Batch {
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// The item.
-    pub item: NewItem,
+    pub item: ItemBody,
     /// The changes of the turn that this item records.
     pub events: Vec<Event>,
 }
 
-impl From<NewItem> for Entry {
-    fn from(item: NewItem) -> Self {
+impl From<ItemBody> for Entry {
+    fn from(item: ItemBody) -> Self {
         Self {
             item,
             events: Vec::new(),
@@ -132,7 +121,7 @@ impl Entry {
         let (item, events) = decode_fields(r.bytes()?)?;
         let parts = RawJson::from_checked(r.text()?);
         Ok(Self {
-            item: NewItem { parts, ..item },
+            item: ItemBody { parts, ..item },
             events,
         })
     }
@@ -192,22 +181,13 @@ impl Batch {
         turn_id: TurnId,
         created_at: Timestamp,
     ) -> Option<(Item, Vec<Event>)> {
-        let Entry { item, events } = self.entries.get(index)?.clone();
+        let Entry { item: body, events } = self.entries.get(index)?.clone();
         let item = Item {
             seq,
-            item_id: item.item_id,
             turn_id: Some(turn_id),
-            role: item.role,
-            channel: item.channel,
-            variant: item.variant,
-            parts: item.parts,
-            agent: item.agent,
-            model: item.model,
-            usage: item.usage,
-            metadata: item.metadata,
-            occurred_at: item.occurred_at,
             created_at,
             redacted: false,
+            body,
         };
         Some((item, events))
     }

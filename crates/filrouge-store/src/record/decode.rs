@@ -256,25 +256,19 @@ fn decode_item(
         fields,
         &commitment,
     );
-    let (new, events) = decode_fields(fields).map_err(malformed)?;
+    let (mut body, events) = decode_fields(fields).map_err(malformed)?;
     if events.iter().any(|e| e.names_from(seq)) {
         return Err(malformed(Malformed));
     }
+    if let Some(parts) = parts {
+        body.parts = RawJson::from_checked(parts);
+    }
     let item = Item {
         seq,
-        item_id: new.item_id,
         turn_id: head.turn_id,
-        role: new.role,
-        channel: new.channel,
-        variant: new.variant,
-        parts: parts.map_or_else(|| RawJson::from_checked("[]"), RawJson::from_checked),
-        agent: new.agent,
-        model: new.model,
-        usage: new.usage,
-        metadata: new.metadata,
-        occurred_at: new.occurred_at,
         created_at: head.created_at,
         redacted: parts.is_none(),
+        body,
     };
     Ok(ChainedItem {
         item,

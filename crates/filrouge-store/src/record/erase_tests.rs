@@ -1,7 +1,7 @@
 //! Erasing: contents go, links and all else stay.
 
 use filrouge_types::{
-    Channel, NewItem, RawJson, Role, SessionId, TenantId, Timestamp, TurnId, Variant,
+    Channel, ItemBody, RawJson, Role, SessionId, TenantId, Timestamp, TurnId, Variant,
 };
 use proptest::prelude::*;
 
@@ -25,10 +25,10 @@ fn ring(active: KeyId) -> Keyring {
 fn record(lengths: &[usize], turn_id: Option<TurnId>) -> RecordRow {
     let entry = |(n, length): (usize, &usize)| {
         let parts = RawJson::write(&[format!("{n}{}", "words ".repeat(*length))]).unwrap();
-        let item = NewItem {
+        let item = ItemBody {
             variant: Variant::Translated,
             agent: Some("agent".into()),
-            ..NewItem::new(Role::Tool, Channel::ToolResult, parts)
+            ..ItemBody::new(Role::Tool, Channel::ToolResult, parts)
         };
         Entry {
             item,
@@ -80,8 +80,9 @@ proptest! {
             prop_assert_eq!(old_events, events);
             if named.contains(old.seq) {
                 pointers.push((old.seq, REDACTION));
-                prop_assert_eq!(new.parts.as_str(), "[]");
-                let bare = filrouge_types::Item { parts: new.parts.clone(), redacted: true, ..old };
+                prop_assert_eq!(new.body.parts.as_str(), "[]");
+                let mut bare = filrouge_types::Item { redacted: true, ..old };
+                bare.body.parts = new.body.parts.clone();
                 prop_assert_eq!(bare, new);
             } else {
                 prop_assert_eq!(old, new);
@@ -127,7 +128,7 @@ fn a_redaction_names_what_came_before_it() {
     let keyring = ring(1);
     let scope = scope();
     for (last, fits) in [(FIRST - 1, true), (FIRST, false), (FIRST + 1, false)] {
-        let item = NewItem::new(
+        let item = ItemBody::new(
             Role::System,
             Channel::Redaction,
             RawJson::from_checked("[]"),

@@ -1,6 +1,6 @@
 //! An item's fields as bytes: everything but its content, in the order that the link covers.
 
-use filrouge_types::{Channel, ItemId, NewItem, RawJson, Role, Variant};
+use filrouge_types::{Channel, ItemBody, ItemId, RawJson, Role, Variant};
 
 use super::event::Event;
 use crate::codec::{Malformed, Reader, Write};
@@ -13,7 +13,7 @@ const HAS_METADATA: u8 = 16;
 const HAS_OCCURRED: u8 = 32;
 
 /// Everything of an item but its content, in the canonical order that the link covers.
-pub(super) fn encode_fields(item: &NewItem, events: &[Event]) -> Vec<u8> {
+pub(super) fn encode_fields(item: &ItemBody, events: &[Event]) -> Vec<u8> {
     let mut out = Vec::with_capacity(96);
     out.byte(item.role.code());
     match item.channel.code() {
@@ -55,7 +55,7 @@ pub(super) fn encode_fields(item: &NewItem, events: &[Event]) -> Vec<u8> {
     out
 }
 
-pub(super) fn decode_fields(bytes: &[u8]) -> Result<(NewItem, Vec<Event>), Malformed> {
+pub(super) fn decode_fields(bytes: &[u8]) -> Result<(ItemBody, Vec<Event>), Malformed> {
     let mut r = Reader(bytes);
     let role = Role::from_code(r.byte()?).ok_or(Malformed)?;
     let channel = match r.byte()? {
@@ -91,7 +91,7 @@ pub(super) fn decode_fields(bytes: &[u8]) -> Result<(NewItem, Vec<Event>), Malfo
     if !r.is_empty() {
         return Err(Malformed);
     }
-    let item = NewItem {
+    let item = ItemBody {
         item_id,
         role,
         channel,

@@ -1,8 +1,8 @@
 //! Records: round trips, and nothing that was changed is taken.
 
 use filrouge_types::{
-    Channel, IdentityId, ItemId, NewItem, RawJson, RequestId, Role, SessionId, TenantId, Timestamp,
-    TurnId, TurnStatus, Variant,
+    Channel, IdentityId, ItemBody, ItemId, RawJson, RequestId, Role, SessionId, TenantId,
+    Timestamp, TurnId, TurnStatus, Variant,
 };
 use proptest::prelude::*;
 
@@ -32,7 +32,7 @@ fn short() -> impl Strategy<Value = Box<str>> {
     ".{0,40}".prop_map(Into::into)
 }
 
-fn new_item() -> impl Strategy<Value = NewItem> {
+fn new_item() -> impl Strategy<Value = ItemBody> {
     let names = (
         optional("[a-z]{1,30}"),
         optional(short()),
@@ -42,7 +42,7 @@ fn new_item() -> impl Strategy<Value = NewItem> {
     let codes = (0..4_u8, 0..30_u8, 0..2_u8, optional(any::<i64>()));
     (names, json, codes).prop_map(|((id, agent, model), (parts, usage, metadata), codes)| {
         let (role, channel, variant, time) = codes;
-        NewItem {
+        ItemBody {
             item_id: id.map(|id| ItemId::new(id).unwrap()),
             role: Role::from_code(role).unwrap(),
             channel: Channel::from_code(channel).unwrap_or_else(|| Channel::from_word("own")),
@@ -147,7 +147,7 @@ fn sample(long: bool) -> RecordRow {
     };
     let item = |n: u8| {
         let parts = RawJson::write(&[format!("{words}{n}")]).unwrap();
-        Entry::from(NewItem::new(Role::User, Channel::Question, parts))
+        Entry::from(ItemBody::new(Role::User, Channel::Question, parts))
     };
     let batch = Batch::seal(&[item(1), item(2), item(3)], &OsEntropy).unwrap();
     place(&batch, 5, &ring()).0.remove(0)
@@ -171,7 +171,7 @@ fn unsalted(events: &[Event]) -> Vec<Event> {
 }
 
 fn start_entry() -> Entry {
-    let item = NewItem::new(Role::User, Channel::Question, RawJson::from_checked("[]"));
+    let item = ItemBody::new(Role::User, Channel::Question, RawJson::from_checked("[]"));
     let event = StartEvent {
         request_id: RequestId::new("r").unwrap(),
         identity_id: None,
@@ -232,11 +232,11 @@ proptest! {
         prop_assert_eq!(all.len(), entries.len());
         for ((entry, (item, events)), seq) in entries.iter().zip(&all).zip(first..) {
             prop_assert_eq!(unsalted(&entry.events), unsalted(events));
-            prop_assert_eq!((item.seq, &item.parts, &item.item_id), (seq, &entry.item.parts, &entry.item.item_id));
-            prop_assert_eq!((&item.usage, &item.metadata), (&entry.item.usage, &entry.item.metadata));
-            prop_assert_eq!((&item.agent, &item.model), (&entry.item.agent, &entry.item.model));
-            prop_assert_eq!((item.role, &item.channel, item.variant), (entry.item.role, &entry.item.channel, entry.item.variant));
-            prop_assert_eq!(item.occurred_at, entry.item.occurred_at);
+            prop_assert_eq!((item.seq, &item.body.parts, &item.body.item_id), (seq, &entry.item.parts, &entry.item.item_id));
+            prop_assert_eq!((&item.body.usage, &item.body.metadata), (&entry.item.usage, &entry.item.metadata));
+            prop_assert_eq!((&item.body.agent, &item.body.model), (&entry.item.agent, &entry.item.model));
+            prop_assert_eq!((item.body.role, &item.body.channel, item.body.variant), (entry.item.role, &entry.item.channel, entry.item.variant));
+            prop_assert_eq!(item.body.occurred_at, entry.item.occurred_at);
         }
         let keyed = entries.iter().any(|e| e.item.item_id.is_some());
         for (n, sealed) in batch.items().enumerate() {
@@ -350,7 +350,7 @@ fn a_record_stands_in_its_session_under_its_key() {
 
 #[test]
 fn salts_make_equal_contents_differ() {
-    let entry = [Entry::from(NewItem::new(
+    let entry = [Entry::from(ItemBody::new(
         Role::User,
         Channel::Question,
         RawJson::parse("[]").unwrap(),

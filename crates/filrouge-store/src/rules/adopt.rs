@@ -55,7 +55,7 @@ pub(super) fn apply<T: Tx>(
         tx.insert_record(session.pk, row)?;
     }
     put_keys(tx, ctx, &mut session, adopt)?;
-    let agents = adopt.items.iter().map(|i| i.item.agent.as_deref());
+    let agents = adopt.items.iter().map(|i| i.item.body.agent.as_deref());
     for agent in agents.flatten().collect::<BTreeSet<_>>() {
         tx.note_agent(session.pk, agent)?;
     }
@@ -76,7 +76,7 @@ pub(super) fn apply<T: Tx>(
 
 /// The seq of the newest redaction, also of what was not brought; 0 for none.
 fn redacted(adopt: &Adopt) -> u64 {
-    let of = |one: &&ChainedItem| one.item.channel == Channel::Redaction;
+    let of = |one: &&ChainedItem| one.item.body.channel == Channel::Redaction;
     adopt.items.iter().rfind(of).map_or(0, |one| one.item.seq)
 }
 
@@ -152,7 +152,13 @@ fn rebuild<T: Tx>(tx: &T, session: &Loaded, adopt: &Adopt) -> Result<Rebuilt, Fa
         if let Proof::Erased { redaction_seq, .. } = one.proof {
             rebuilt.contentless.insert(seq, redaction_seq);
         }
-        if one.item.item_id.as_ref().is_some_and(|id| !ids.insert(id)) {
+        if one
+            .item
+            .body
+            .item_id
+            .as_ref()
+            .is_some_and(|id| !ids.insert(id))
+        {
             return broken("its item_id stands twice");
         }
         for (turn, start) in started(one) {
@@ -219,7 +225,7 @@ fn put_keys<T: Tx>(
         .any(|(turn, start)| ctx.keyring.turn_id(tenant, name, &start.request_id) != *turn);
     for one in &adopt.items {
         let seq = one.item.seq;
-        if let Some(id) = &one.item.item_id {
+        if let Some(id) = &one.item.body.item_id {
             tx.insert_item_key(session.pk, id, seq)?;
         }
         for (_, start) in started(one).filter(|_| session.head.adopted) {

@@ -1,7 +1,7 @@
 //! Ending a turn: finalize, fail, cancel (DESIGN §4.3, §4.4). The first one wins.
 
 use filrouge_types::{
-    Channel, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, Turn, TurnStatus, Variant,
+    Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, Turn, TurnStatus, Variant,
 };
 
 use super::{
@@ -217,11 +217,11 @@ fn ending_with(
 
 /// An answer as an item.
 #[must_use]
-pub(crate) fn answer_item(text: &JsonText, variant: Variant) -> NewItem {
+pub(crate) fn answer_item(text: &JsonText, variant: Variant) -> ItemBody {
     let parts = RawJson::from_checked(format!(r#"[{{"type":"text","text":{}}}]"#, text.as_token()));
-    NewItem {
+    ItemBody {
         variant,
-        ..NewItem::new(Role::Assistant, Channel::Final, parts)
+        ..ItemBody::new(Role::Assistant, Channel::Final, parts)
     }
 }
 
@@ -246,7 +246,7 @@ impl Answers<'_> {
         let mut present = [None, None];
         for (slot, seq) in present.iter_mut().zip(row.finals) {
             if seq != 0 {
-                *slot = text_of(&sight.item_at(session, seq)?.parts);
+                *slot = text_of(&sight.item_at(session, seq)?.body.parts);
             }
         }
         let has = row.finals.map(|seq| seq != 0);
@@ -294,7 +294,7 @@ impl Answers<'_> {
         }
         if entries.is_empty() {
             let note = RawJson::from_checked(r#"[{"type":"turn_status","status":"finalized"}]"#);
-            entries.push(NewItem::new(Role::System, Channel::SystemNote, note).into());
+            entries.push(ItemBody::new(Role::System, Channel::SystemNote, note).into());
         }
         Ok(ending_with(
             entries,

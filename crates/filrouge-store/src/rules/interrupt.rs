@@ -1,6 +1,6 @@
 //! Marking turns whose owner is gone (DESIGN §4.5).
 
-use filrouge_types::{Channel, Failure, NewItem, RawJson, Role, TurnStatus};
+use filrouge_types::{Channel, Failure, ItemBody, RawJson, Role, TurnStatus};
 
 use super::{Context, Group, check_tail, draft, note_items, put_batch, put_head};
 use crate::command::{Interrupt, Outcome, Put, SINCE_EVER, Scope};
@@ -32,7 +32,7 @@ pub(super) fn apply<T: Tx>(
     if lease.is_live(ctx.now) && works {
         return Ok(Outcome::Interrupted(None));
     }
-    let item = NewItem::new(
+    let item = ItemBody::new(
         Role::System,
         Channel::Interrupted,
         RawJson::from_checked(r#"[{"type":"turn_status","status":"interrupted"}]"#),

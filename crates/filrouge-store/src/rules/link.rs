@@ -1,7 +1,7 @@
 //! A login: an anonymous session is given its owner, once and for all (DESIGN §7).
 
 use filrouge_types::{
-    Channel, ErrorCode, Failure, IdentityId, JsonText, NewItem, RawJson, Role, SessionId,
+    Channel, ErrorCode, Failure, IdentityId, ItemBody, JsonText, RawJson, Role, SessionId,
 };
 
 use super::session::put_row;
@@ -77,6 +77,6 @@ fn link_item(ctx: &Context<'_>, identity: &IdentityId) -> Result<Batch, Failure>
         identity.as_token()
     );
     let parts = RawJson::from_checked(parts);
-    let entry = Entry::from(NewItem::new(Role::System, Channel::Link, parts));
+    let entry = Entry::from(ItemBody::new(Role::System, Channel::Link, parts));
     Batch::seal(&[entry], ctx.entropy)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use filrouge_types::{
-    Channel, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, Timestamp, TurnId, TurnStatus,
+    Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, Timestamp, TurnId, TurnStatus,
 };
 
 use super::{Context, Group, TURN_ITEMS_MAX, check_tail, checkpoint, put_batch, put_head};
@@ -193,7 +193,7 @@ impl Found {
     fn take(&mut self, decoded: &Decoded, seqs: &Seqs) -> Result<(), Failure> {
         for (item, _) in decoded.items.iter().filter(|(i, _)| seqs.contains(i.seq)) {
             let Some(turn_id) = item.turn_id else {
-                let what = format!("the item at seq {} is a {}", item.seq, item.channel);
+                let what = format!("the item at seq {} is a {}", item.seq, item.body.channel);
                 return Err(Failure::new(ErrorCode::Invalid, what)
                     .with_hint("redactions and links stay: they tell what was done"));
             };
@@ -248,7 +248,7 @@ fn redaction_item(ctx: &Context<'_>, redact: &Redact, seqs: &Seqs) -> Result<Bat
     );
     let parts = RawJson::from_checked(parts);
     let entry = Entry {
-        item: NewItem::new(Role::System, Channel::Redaction, parts),
+        item: ItemBody::new(Role::System, Channel::Redaction, parts),
         events: vec![Event::Redact(seqs.clone())],
     };
     Batch::seal(&[entry], ctx.entropy)

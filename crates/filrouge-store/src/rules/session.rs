@@ -1,7 +1,7 @@
 //! Sessions as a whole: made, changed, ended.
 
 use filrouge_types::{
-    Channel, ErrorCode, Failure, JsonText, NewItem, RawJson, Role, SessionStatus, merge_patch,
+    Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, SessionStatus, merge_patch,
 };
 
 use super::{
@@ -158,7 +158,7 @@ fn note_item(ctx: &Context<'_>, reason: Option<&str>) -> Result<Batch, Failure> 
     });
     let parts = format!(r#"[{{"type":"session_closed","reason":{reason}}}]"#);
     let parts = RawJson::from_checked(parts);
-    let entry = Entry::from(NewItem::new(Role::System, Channel::SystemNote, parts));
+    let entry = Entry::from(ItemBody::new(Role::System, Channel::SystemNote, parts));
     Batch::seal(&[entry], ctx.entropy)
 }
 

@@ -1,7 +1,7 @@
 //! Starting a turn; also whole turns, replacements and reopening (DESIGN §4.1, §4.6).
 
 use filrouge_types::{
-    Channel, ErrorCode, Failure, NewItem, RawJson, Role, SessionStatus, Turn, TurnStatus,
+    Channel, ErrorCode, Failure, ItemBody, RawJson, Role, SessionStatus, Turn, TurnStatus,
 };
 
 use super::{
@@ -240,7 +240,7 @@ fn reopen<T: Tx>(
     mut session: Loaded,
     mut row: TurnRow,
 ) -> Result<(Turn, Option<Put>), Failure> {
-    let note = NewItem::new(
+    let note = ItemBody::new(
         Role::System,
         Channel::SystemNote,
         RawJson::from_checked(r#"[{"type":"turn_status","status":"open"}]"#),

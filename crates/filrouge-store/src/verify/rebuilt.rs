@@ -119,7 +119,7 @@ impl Rebuilt {
             Some((_, last)) if *last + 1 == item.seq => *last = item.seq,
             _ => turn.runs.push((item.seq, item.seq)),
         }
-        if let Some(slot) = final_slot(item.role, &item.channel, item.variant) {
+        if let Some(slot) = final_slot(item.body.role, &item.body.channel, item.body.variant) {
             turn.finals[slot] = item.seq;
         }
         for event in events {

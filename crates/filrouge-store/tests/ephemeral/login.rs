@@ -13,7 +13,7 @@ use filrouge_store::contract::fixture::{
 use filrouge_store::contract::{Fixture, SameEntropy};
 use filrouge_store::hot::{Keep, KeepItems};
 use filrouge_store::read::TurnQuery;
-use filrouge_types::{Channel, NewItem, Role, Turn};
+use filrouge_types::{Channel, ItemBody, Role, Turn};
 use proptest::prelude::*;
 
 use crate::store::Store;
@@ -118,7 +118,7 @@ async fn full(f: &Fixture) {
         items.push(keyed("o", "observed"));
     });
     let turn = f.try_start(&who, start).await.unwrap();
-    let call = NewItem::new(Role::Assistant, Channel::ToolCall, text("call"));
+    let call = ItemBody::new(Role::Assistant, Channel::ToolCall, text("call"));
     f.append(&who, &turn, vec![call, item(Channel::Final, "said")])
         .await
         .unwrap();
@@ -154,7 +154,7 @@ async fn what_is_kept() {
     let f = store.fixture();
     full(&f).await;
     let channels = |adopt: &Adopt| {
-        let channels = adopt.items.iter().map(|i| i.item.channel.to_string());
+        let channels = adopt.items.iter().map(|i| i.item.body.channel.to_string());
         channels.collect::<Vec<_>>().join(" ")
     };
     let (_, all) = store.taken("s", &Keep::default()).await.unwrap().unwrap();
@@ -196,9 +196,9 @@ async fn what_is_kept() {
     let redaction = some
         .items
         .iter()
-        .find(|i| i.item.channel == Channel::Redaction)
+        .find(|i| i.item.body.channel == Channel::Redaction)
         .unwrap();
-    let parts = redaction.item.parts.as_str();
+    let parts = redaction.item.body.parts.as_str();
     assert!(
         parts.starts_with(r#"[{"type":"redaction","seqs":[[6,6]],"by":"operator""#),
         "{parts}"

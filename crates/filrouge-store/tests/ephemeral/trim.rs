@@ -158,13 +158,13 @@ async fn turns_that_lie_in_each_other() {
     let channels: Vec<_> = adopt
         .items
         .iter()
-        .map(|i| i.item.channel.to_string())
+        .map(|i| i.item.body.channel.to_string())
         .collect();
     assert_eq!(
         channels,
         ["question", "final", "question", "final", "redaction"]
     );
-    let parts = adopt.items[4].item.parts.as_str();
+    let parts = adopt.items[4].item.body.parts.as_str();
     assert!(
         parts.starts_with(r#"[{"type":"redaction","seqs":[],"by":"#),
         "{parts}"
@@ -306,7 +306,7 @@ async fn what_adds_nothing_is_not_bounded() {
                 let answers = adopt
                     .items
                     .iter()
-                    .filter(|i| i.item.channel == Channel::Final);
+                    .filter(|i| i.item.body.channel == Channel::Final);
                 assert_eq!(answers.count() as u64, fills);
             }
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use filrouge_engine::{CreateSession, Engine, ImportedTurn};
 use filrouge_store::Scope;
 use filrouge_types::{
-    Channel, ErrorCode, Failure, NewItem, RequestId, Session, SessionId, TurnStatus,
+    Channel, ErrorCode, Failure, ItemBody, RequestId, Session, SessionId, TurnStatus,
 };
 use sha2::{Digest, Sha256};
 
@@ -210,7 +210,7 @@ impl Shared {
             };
             item_of(message, channel, None)
         });
-        let items: Vec<NewItem> = items.collect::<Result<_, _>>()?;
+        let items: Vec<ItemBody> = items.collect::<Result<_, _>>()?;
         let last = group.iter().rfind(speaks).and_then(|m| m.cut);
         let status = match (answer, last) {
             (Some(_), _) => TurnStatus::Finalized,

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use filrouge_engine::spoken::mark_of;
 use filrouge_types::{
-    Channel, ErrorCode, Failure, Item, ItemId, JsonText, NewItem, RawJson, Role, Timestamp,
+    Channel, ErrorCode, Failure, Item, ItemBody, ItemId, JsonText, RawJson, Role, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -185,7 +185,7 @@ pub(crate) fn item_of(
     message: &Message,
     channel: Channel,
     error: Option<&AgentError>,
-) -> Result<NewItem, Failure> {
+) -> Result<ItemBody, Failure> {
     let mut parts = format!(r#"[{{"type":"text","text":{}}}"#, token(&message.content));
     if let Some(error) = error {
         // Among the contents, so that a redaction takes it away with them.
@@ -202,12 +202,12 @@ pub(crate) fn item_of(
         SpeakerKind::Agent => (Role::Assistant, Some(message.speaker.name.clone())),
         SpeakerKind::System => (Role::System, None),
     };
-    Ok(NewItem {
+    Ok(ItemBody {
         item_id: Some(key_of(message)?),
         agent,
         metadata: Some(RawJson::write(&Metadata { team }).map_err(unwritable)?),
         occurred_at: Some(message.at),
-        ..NewItem::new(role, channel, RawJson::from_checked(parts))
+        ..ItemBody::new(role, channel, RawJson::from_checked(parts))
     })
 }
 
@@ -226,10 +226,10 @@ pub(crate) fn about(message: &Message, whole: bool) -> Result<RawJson, Failure> 
 }
 
 /// The item that sets the team task.
-pub(crate) fn task_item(task: Option<&str>) -> NewItem {
+pub(crate) fn task_item(task: Option<&str>) -> ItemBody {
     let task = task.map_or_else(|| "null".to_owned(), token);
     let parts = format!(r#"[{{"type":"{TASK_PART}","task":{task}}}]"#);
-    NewItem::new(
+    ItemBody::new(
         Role::System,
         Channel::SystemNote,
         RawJson::from_checked(parts),
@@ -237,9 +237,9 @@ pub(crate) fn task_item(task: Option<&str>) -> NewItem {
 }
 
 /// An item that says nothing: where a turn needs one.
-pub(crate) fn note_item(what: &'static str) -> NewItem {
+pub(crate) fn note_item(what: &'static str) -> ItemBody {
     let parts = format!(r#"[{{"type":"{NOTE_PART}","note":"{what}"}}]"#);
-    NewItem::new(
+    ItemBody::new(
         Role::System,
         Channel::SystemNote,
         RawJson::from_checked(parts),
@@ -291,23 +291,23 @@ struct Part<'a> {
 
 /// Reads an item.
 pub(crate) fn read(item: &Item) -> Read {
-    let metadata = item.metadata.as_ref();
+    let metadata = item.body.metadata.as_ref();
     let team = metadata.and_then(|m| serde_json::from_str::<Metadata<'_>>(m.as_str()).ok());
     if item.redacted {
         return redacted(item, team.is_some());
     }
-    let Ok(parts) = serde_json::from_str::<Vec<Part<'_>>>(item.parts.as_str()) else {
+    let Ok(parts) = serde_json::from_str::<Vec<Part<'_>>>(item.body.parts.as_str()) else {
         return unread(item);
     };
-    if let (Some(metadata), Some(id)) = (team, &item.item_id) {
-        let at = item.occurred_at.unwrap_or(item.created_at);
+    if let (Some(metadata), Some(id)) = (team, &item.body.item_id) {
+        let at = item.when();
         let message = metadata.team.message(id.as_str().into(), at, said(parts));
         return Read::Message {
             message,
             from_draft: false,
         };
     }
-    if item.channel == Channel::SystemNote
+    if item.body.channel == Channel::SystemNote
         && let [part] = parts.as_slice()
         && part.kind == TASK_PART
     {
@@ -356,21 +356,22 @@ fn said(parts: Vec<Part<'_>>) -> Box<str> {
 }
 
 fn redacted(item: &Item, is_message: bool) -> Read {
-    match &item.item_id {
+    match &item.body.item_id {
         Some(id) if is_message => Read::Redacted(RedactedId::Whole(id.as_str().into())),
-        Some(id) if item.role == Role::Assistant && item.channel == Channel::Partial => mark_of(id)
-            .map_or(Read::Nothing, |mark| {
+        Some(id) if item.body.role == Role::Assistant && item.body.channel == Channel::Partial => {
+            mark_of(id).map_or(Read::Nothing, |mark| {
                 Read::Redacted(RedactedId::Number(mark.into()))
-            }),
+            })
+        }
         _ => Read::Nothing,
     }
 }
 
 /// An item that is no message: whether it says something all the same.
 fn unread(item: &Item) -> Read {
-    let says = matches!(item.role, Role::User | Role::Assistant)
+    let says = matches!(item.body.role, Role::User | Role::Assistant)
         && matches!(
-            item.channel,
+            item.body.channel,
             Channel::Question | Channel::Final | Channel::Partial | Channel::Observation
         );
     match says {

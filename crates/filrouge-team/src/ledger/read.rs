@@ -48,7 +48,7 @@ impl Conversation {
     /// Adds what an item tells.
     pub(crate) fn take(&mut self, item: &Item) {
         self.last_seq = item.seq;
-        self.redactions += u64::from(item.channel == Channel::Redaction);
+        self.redactions += u64::from(item.body.channel == Channel::Redaction);
         match item::read(item) {
             Read::Message {
                 message,
@@ -57,7 +57,7 @@ impl Conversation {
             Read::Task(task) => self.task = task,
             Read::Redacted(id) => {
                 self.left_out.redacted += 1;
-                self.newest_at = self.newest_at.max(item.occurred_at);
+                self.newest_at = self.newest_at.max(item.body.occurred_at);
                 match id {
                     RedactedId::Whole(id) => {
                         self.highest = self.highest.max(item::number_of(&id));

@@ -2,7 +2,7 @@
 
 use filrouge_engine::spoken::{TurnEnd, UtteranceHead};
 use filrouge_engine::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn};
-use filrouge_types::{Channel, ErrorCode, Failure, JsonText, NewItem, TurnId};
+use filrouge_types::{Channel, ErrorCode, Failure, ItemBody, JsonText, TurnId};
 use tokio::sync::oneshot;
 
 use super::Shared;
@@ -153,7 +153,7 @@ impl Shared {
         &self,
         keeping: &mut Keeping,
         message: &Message,
-        item: NewItem,
+        item: ItemBody,
     ) -> Result<Option<u64>, Failure> {
         if let Some(turn) = &keeping.turn {
             match self.append(turn.id, vec![item.clone()]).await {
@@ -239,7 +239,7 @@ impl Shared {
     }
 
     /// An item of what was said, within the ledger's limits: what is too long for an item is cut, and that is told.
-    fn fitting(&self, ended: &mut Ended, channel: Channel) -> Result<NewItem, Failure> {
+    fn fitting(&self, ended: &mut Ended, channel: Channel) -> Result<ItemBody, Failure> {
         let most = self.engine.limits().item_bytes;
         let mut item = item_of(&ended.message, channel, ended.error.as_ref())?;
         while size(&item) > most && !ended.message.content.is_empty() {
@@ -254,7 +254,7 @@ impl Shared {
     }
 
     /// Somebody has ended the draft, or the turn: what was said is kept all the same.
-    async fn recover(&self, turn: TurnId, item: NewItem, why: Failure) -> Result<(), Failure> {
+    async fn recover(&self, turn: TurnId, item: ItemBody, why: Failure) -> Result<(), Failure> {
         match why.code {
             ErrorCode::StreamLost => self.append(turn, vec![item]).await.map(drop),
             ErrorCode::TurnClosed => {
@@ -346,7 +346,7 @@ impl Shared {
 }
 
 /// About how many bytes an item has, as the engine's limit counts them.
-fn size(item: &NewItem) -> usize {
+fn size(item: &ItemBody) -> usize {
     let metadata = item.metadata.as_ref().map_or(0, |m| m.as_str().len());
     item.parts.as_str().len() + metadata
 }

@@ -2,7 +2,7 @@
 
 use filrouge_engine::spoken::OpenTurn;
 use filrouge_engine::{AppendItems, ImportedTurn};
-use filrouge_types::{ErrorCode, Failure, NewItem, RequestId, TurnId, TurnStatus};
+use filrouge_types::{ErrorCode, Failure, ItemBody, RequestId, TurnId, TurnStatus};
 
 use super::turn::{Keeping, Turn};
 use super::{Shared, item};
@@ -16,7 +16,7 @@ impl Shared {
     pub(super) async fn begin_turn(
         &self,
         key: &str,
-        item: NewItem,
+        item: ItemBody,
     ) -> Result<(Turn, Option<u64>), Failure> {
         let open = OpenTurn {
             request_id: request_id(key)?,
@@ -36,7 +36,7 @@ impl Shared {
     pub(super) async fn append(
         &self,
         turn: TurnId,
-        items: Vec<NewItem>,
+        items: Vec<ItemBody>,
     ) -> Result<Option<u64>, Failure> {
         let (scope, session) = (self.hold.ensure().await?, self.session.clone());
         let items = AppendItems::new(items);
@@ -48,7 +48,7 @@ impl Shared {
     }
 
     /// Keeps items that belong to no human's question, as a turn of their own.
-    pub(super) async fn alone(&self, key: &str, items: Vec<NewItem>) -> Result<(), Failure> {
+    pub(super) async fn alone(&self, key: &str, items: Vec<ItemBody>) -> Result<(), Failure> {
         let turn = ImportedTurn {
             request_id: request_id(key)?,
             items,
@@ -75,7 +75,7 @@ impl Shared {
     }
 
     /// Keeps an item of the application's, in the open turn or by itself.
-    pub(super) async fn note(&self, keeping: &mut Keeping, note: NewItem) -> Result<(), Failure> {
+    pub(super) async fn note(&self, keeping: &mut Keeping, note: ItemBody) -> Result<(), Failure> {
         keeping.state = None;
         match &keeping.turn {
             Some(turn) => self.append(turn.id(), vec![note]).await.map(drop),

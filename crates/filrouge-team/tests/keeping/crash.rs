@@ -61,9 +61,9 @@ async fn what_was_being_said_is_an_interrupted_message_once() {
         let turns = next.turns(&id).await;
         assert_eq!(turns[1].status, TurnStatus::Interrupted);
         let items = next.items(&id).await;
-        let spoken = items.iter().filter(|i| i.channel == Channel::Partial);
+        let spoken = items.iter().filter(|i| i.body.channel == Channel::Partial);
         let keys: Vec<_> = spoken
-            .map(|i| i.item_id.as_ref().unwrap().to_string())
+            .map(|i| i.body.item_id.as_ref().unwrap().to_string())
             .collect();
         assert_eq!(keys, ["msg-4"]);
         next.intact().await;
@@ -96,7 +96,8 @@ async fn a_sweep_that_comes_first_leaves_the_same_message() {
     assert_eq!(server.engine.sweep_streams().await.unwrap(), 1);
     let keys: Vec<_> = server.items(&id).await;
     assert!(keys.iter().any(|i| {
-        i.item_id
+        i.body
+            .item_id
             .as_ref()
             .is_some_and(|id| id.as_str().starts_with("st_"))
     }));

@@ -107,7 +107,7 @@ async fn a_turn_ends_with_its_last_word() {
     let items = world.items(&id).await;
     let spoken: Vec<_> = items
         .iter()
-        .map(|i| (i.item_id.as_ref().unwrap().as_str(), &i.channel))
+        .map(|i| (i.body.item_id.as_ref().unwrap().as_str(), &i.body.channel))
         .collect();
     let expected = [
         ("msg-1", &Channel::Question),
@@ -115,7 +115,7 @@ async fn a_turn_ends_with_its_last_word() {
         ("msg-3", &Channel::Final),
     ];
     assert_eq!(spoken, expected);
-    assert_eq!(items[1].agent.as_deref(), Some("Planner"));
+    assert_eq!(items[1].body.agent.as_deref(), Some("Planner"));
     assert!(
         world
             .engine
@@ -213,7 +213,7 @@ async fn however_a_turn_ends_its_messages_are_there() {
     let items = world.items(&id).await;
     let errors = items
         .iter()
-        .filter(|i| i.parts.as_str().contains("agent_exit"));
+        .filter(|i| i.body.parts.as_str().contains("agent_exit"));
     assert_eq!(
         errors.count(),
         5,
@@ -250,7 +250,7 @@ async fn the_task_and_notes_between_turns_are_kept_at_once() {
     let tasks = next.items(&id).await;
     let tasks = tasks
         .iter()
-        .filter(|i| i.parts.as_str().contains("team_task"));
+        .filter(|i| i.body.parts.as_str().contains("team_task"));
     // The hand-over has told of none.
     assert_eq!(tasks.count(), 3);
 }

@@ -24,9 +24,12 @@ async fn redact(world: &World, id: &str, seq: u64) {
 
 async fn seq_of(world: &World, id: &str, message: &str) -> u64 {
     let items = world.items(id).await;
-    let found = items
-        .iter()
-        .find(|i| i.item_id.as_ref().is_some_and(|id| id.as_str() == message));
+    let found = items.iter().find(|i| {
+        i.body
+            .item_id
+            .as_ref()
+            .is_some_and(|id| id.as_str() == message)
+    });
     found.unwrap().seq
 }
 

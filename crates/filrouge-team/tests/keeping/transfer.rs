@@ -71,10 +71,13 @@ async fn a_file_becomes_a_session_once() {
         assert!(imported.differing.is_empty());
     }
     let items = world.items("from-elsewhere").await;
-    let first = items
-        .iter()
-        .find(|i| i.item_id.as_ref().is_some_and(|i| i.as_str() == "msg-2"));
-    assert_eq!(first.unwrap().occurred_at, Some(talk()[1].at));
+    let first = items.iter().find(|i| {
+        i.body
+            .item_id
+            .as_ref()
+            .is_some_and(|i| i.as_str() == "msg-2")
+    });
+    assert_eq!(first.unwrap().body.occurred_at, Some(talk()[1].at));
     let ended: Vec<_> = world
         .turns("from-elsewhere")
         .await

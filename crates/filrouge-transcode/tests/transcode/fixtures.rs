@@ -7,7 +7,7 @@ use filrouge_engine::restore::RestoreQuery;
 use filrouge_engine::{CreateSession, ImportedTurn};
 use filrouge_sources::{ForeignTurn, LoadedSession, Outcome, opencode};
 use filrouge_transcode::{Context, Format};
-use filrouge_types::{Channel, Item, JsonText, NewItem, TurnStatus};
+use filrouge_types::{Channel, Item, ItemBody, JsonText, TurnStatus};
 use serde_json::Value;
 
 use crate::journal::{Journal, asking, query};
@@ -28,7 +28,7 @@ fn all_sessions() -> Vec<LoadedSession> {
     names.into_iter().flat_map(sessions).collect()
 }
 
-fn items(turn: &ForeignTurn) -> Vec<NewItem> {
+fn items(turn: &ForeignTurn) -> Vec<ItemBody> {
     turn.question.iter().chain(&turn.items).cloned().collect()
 }
 
@@ -154,7 +154,7 @@ fn strings(value: &Value, found: &mut String) {
 
 /// The texts of an item that a model must be given: what is said, and what tools answered.
 fn texts(item: &Item) -> Vec<String> {
-    let parts: Vec<Value> = serde_json::from_str(item.parts.as_str()).unwrap();
+    let parts: Vec<Value> = serde_json::from_str(item.body.parts.as_str()).unwrap();
     let of = |part: &Value| match part["type"].as_str() {
         Some("text") => part["text"].as_str().map(str::to_owned),
         Some("tool_result") => part["content"].as_str().map(str::to_owned),
@@ -176,7 +176,7 @@ fn arrived(items: &[Item], context: &Context, messages: &Value) -> (usize, usize
         for text in texts(item) {
             let text = JsonText::from_plain(&text).to_plain();
             assert!(found.contains(&text), "seq {} is missing: {text}", item.seq);
-            match item.channel {
+            match item.body.channel {
                 Channel::ToolResult => answers += 1,
                 Channel::Thought => {}
                 _ => said += 1,
@@ -195,7 +195,7 @@ fn what_was_said_and_what_tools_answered_arrives() {
         let items: Vec<Item> = j
             .items()
             .into_iter()
-            .filter(|i| i.channel != Channel::Thought)
+            .filter(|i| i.body.channel != Channel::Thought)
             .collect();
         for format in Format::ALL.into_iter().filter(|f| *f != Format::Pairs) {
             let context = j.context(format, query(format));

@@ -15,7 +15,7 @@ use filrouge_store::verify::Verdict;
 use filrouge_store::{Keyring, OsEntropy};
 use filrouge_transcode::{Context, Format, render};
 use filrouge_types::{
-    ErrorCode, Failure, FixedClock, Item, JsonText, NewItem, RequestId, SessionId, TenantId,
+    ErrorCode, Failure, FixedClock, Item, ItemBody, JsonText, RequestId, SessionId, TenantId,
     Timestamp, Turn, TurnId, TurnStatus,
 };
 use tokio::runtime::{Builder, Runtime};
@@ -123,7 +123,7 @@ impl Journal {
         self.try_start(asking(request, question)).unwrap();
     }
 
-    pub(crate) fn try_append(&self, request: &str, items: Vec<NewItem>) -> Result<(), Failure> {
+    pub(crate) fn try_append(&self, request: &str, items: Vec<ItemBody>) -> Result<(), Failure> {
         let request = self.turn(request);
         let items = AppendItems {
             items,
@@ -137,7 +137,7 @@ impl Journal {
         self.runtime.block_on(appended).map(|_| ())
     }
 
-    pub(crate) fn append(&self, request: &str, items: Vec<NewItem>) {
+    pub(crate) fn append(&self, request: &str, items: Vec<ItemBody>) {
         self.try_append(request, items).unwrap();
     }
 

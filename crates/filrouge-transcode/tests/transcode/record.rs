@@ -104,7 +104,7 @@ fn check(j: &Journal, name: &str, turn: &Turn, bytes: &[u8], format: StreamForma
         other => panic!("{name}: {other:?}"),
     }
     if matches!(ended, Some(Ended::Answered | Ended::Continues)) {
-        let journal = items.iter().map(|i| i.parts.as_str());
+        let journal = items.iter().map(|i| i.body.parts.as_str());
         let kept: Vec<&str> = journal.collect();
         for part in &parts {
             assert!(kept.contains(&part.as_str()), "{name}: {part} is missing");
@@ -112,16 +112,16 @@ fn check(j: &Journal, name: &str, turn: &Turn, bytes: &[u8], format: StreamForma
     }
     if turn.status == TurnStatus::Failed {
         let last = items.last().unwrap();
-        assert_eq!(last.channel, Channel::Error, "{name}");
-        let parts: Value = serde_json::from_str(last.parts.as_str()).unwrap();
+        assert_eq!(last.body.channel, Channel::Error, "{name}");
+        let parts: Value = serde_json::from_str(last.body.parts.as_str()).unwrap();
         assert!(
             parts[0]["code"].as_str().is_some_and(|c| !c.is_empty()),
             "{name}"
         );
     }
-    for item in items.iter().filter(|i| i.role == Role::Assistant) {
-        assert_eq!(item.agent.as_deref(), Some("agent"), "{name}");
-        RawJson::parse(item.parts.as_str()).unwrap();
+    for item in items.iter().filter(|i| i.body.role == Role::Assistant) {
+        assert_eq!(item.body.agent.as_deref(), Some("agent"), "{name}");
+        RawJson::parse(item.body.parts.as_str()).unwrap();
     }
     let drafts = j
         .engine
@@ -176,7 +176,7 @@ fn cut_anywhere_and_ended_in_any_way() {
 /// What was said, thought and called, in order.
 fn said(items: &[Item]) -> Vec<(Channel, String)> {
     let kept = items.iter().skip(1);
-    kept.map(|i| (i.channel.clone(), i.parts.as_str().to_owned()))
+    kept.map(|i| (i.body.channel.clone(), i.body.parts.as_str().to_owned()))
         .collect()
 }
 
@@ -219,7 +219,7 @@ fn what_was_held_back_is_recorded_when_the_process_ends() {
     assert_eq!(turn.status, TurnStatus::Interrupted);
     let items = j.items();
     assert_eq!(
-        items[1].parts.as_str(),
+        items[1].body.parts.as_str(),
         r#"[{"type":"text","text":"To the left, abcdefgh"}]"#
     );
     j.intact();
@@ -244,9 +244,9 @@ fn a_text_that_is_told_anew_stands_for_the_one_before() {
             j.runtime.block_on(turn).unwrap();
             let items = j.items();
             for item in &items {
-                RawJson::parse(item.parts.as_str()).unwrap();
+                RawJson::parse(item.body.parts.as_str()).unwrap();
             }
-            let said = items[1].parts.as_str();
+            let said = items[1].body.parts.as_str();
             let begins = if until == 3 { "abcd" } else { "xyz" };
             assert!(
                 said.starts_with(&format!(r#"[{{"type":"text","text":"{begins}"#)),
@@ -255,7 +255,7 @@ fn a_text_that_is_told_anew_stands_for_the_one_before() {
             assert_eq!(
                 items
                     .iter()
-                    .filter(|i| i.channel == Channel::Partial)
+                    .filter(|i| i.body.channel == Channel::Partial)
                     .count(),
                 1
             );
@@ -309,7 +309,7 @@ fn what_is_known_later_reaches_the_draft() {
         .unwrap();
     let items = j.items();
     assert_eq!(
-        items[1].parts.as_str(),
+        items[1].body.parts.as_str(),
         r#"[{"type":"tool_call_partial","call_id":"c1","name":"look","args":""}]"#
     );
 }

@@ -26,9 +26,9 @@ fn conversation() -> Journal {
 /// Nothing is kept but what belongs to a conversation, and notes of filrouge's own, which hold no words.
 fn check_kept(name: &str, items: &[Item]) {
     for item in items {
-        let note = item.channel == Channel::SystemNote && item.parts.as_str() == "[]";
-        let kept = KeepItems::Conversation.keeps(&item.channel);
-        let call = item.parts.as_str().contains(r#""type":"tool_call"#);
+        let note = item.body.channel == Channel::SystemNote && item.body.parts.as_str() == "[]";
+        let kept = KeepItems::Conversation.keeps(&item.body.channel);
+        let call = item.body.parts.as_str().contains(r#""type":"tool_call"#);
         assert!(kept && !call || note, "{name}: {item:?}");
     }
 }
@@ -45,8 +45,8 @@ fn check_drafts(j: &Journal, name: &str) {
 fn kept_of_all(j: &Journal) -> Vec<(Channel, String)> {
     let items = j.items().into_iter();
     items
-        .filter(|i| KeepItems::Conversation.keeps(&i.channel))
-        .map(|i| (i.channel, i.parts.as_str().to_owned()))
+        .filter(|i| KeepItems::Conversation.keeps(&i.body.channel))
+        .map(|i| (i.body.channel, i.body.parts.as_str().to_owned()))
         .collect()
 }
 
@@ -86,8 +86,9 @@ fn tokens_are_counted_all_the_same() {
         let (some, whole) = (conversation(), journal());
         record(&some, format, &[&bytes], End::Clean, &name);
         record(&whole, format, &[&bytes], End::Clean, &name);
-        let usage =
-            |j: &Journal| -> Vec<_> { j.items().into_iter().filter_map(|i| i.usage).collect() };
+        let usage = |j: &Journal| -> Vec<_> {
+            j.items().into_iter().filter_map(|i| i.body.usage).collect()
+        };
         assert_eq!(usage(&some), usage(&whole), "{name}");
     }
 }
@@ -124,7 +125,7 @@ fn a_second_answer_ends_its_recording() {
     let j = conversation();
     let parts = filrouge_types::RawJson::from_checked(r#"[{"type":"text","text":"Right."}]"#);
     let answer =
-        filrouge_types::NewItem::new(filrouge_types::Role::Assistant, Channel::Final, parts);
+        filrouge_types::ItemBody::new(filrouge_types::Role::Assistant, Channel::Final, parts);
     j.try_append("r", vec![answer]).unwrap();
     let bytes = br#"data: {"choices":[{"index":0,"delta":{"content":"Left."},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}
 
@@ -137,10 +138,10 @@ data: [DONE]
     let words: Vec<_> = j
         .items()
         .iter()
-        .map(|i| i.channel.as_str().to_owned())
+        .map(|i| i.body.channel.as_str().to_owned())
         .collect();
     assert_eq!(words, ["question", "final", "system_note"]);
-    assert!(j.items()[2].usage.is_some());
+    assert!(j.items()[2].body.usage.is_some());
     let end = FinalizeTurn::default();
     let ended = j
         .engine
@@ -179,7 +180,7 @@ fn drafts_hold_what_may_be_the_answer() {
         );
         assert_eq!(turn.status, TurnStatus::Interrupted);
         let items = j.items();
-        let words: Vec<_> = items.iter().map(|i| i.channel.as_str()).collect();
+        let words: Vec<_> = items.iter().map(|i| i.body.channel.as_str()).collect();
         assert_eq!(words, expected, "{} chunks", chunks.len());
     }
 }

@@ -72,10 +72,15 @@ async fn recorded(
 fn kept(j: &Journal) -> (Vec<String>, Value) {
     let items = j.items();
     let kept = items.iter().skip(1);
-    let channels = kept.map(|item| item.channel.as_str().to_owned()).collect();
+    let channels = kept
+        .map(|item| item.body.channel.as_str().to_owned())
+        .collect();
     let last = items.last().unwrap();
     j.intact();
-    (channels, serde_json::from_str(last.parts.as_str()).unwrap())
+    (
+        channels,
+        serde_json::from_str(last.body.parts.as_str()).unwrap(),
+    )
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Calls, answers and reasoning (DESIGN §5), over journals as they are written.
 
-use filrouge_types::{NewItem, Role};
+use filrouge_types::{ItemBody, Role};
 use serde_json::json;
 
 use crate::journal::Journal;
@@ -8,7 +8,7 @@ use crate::journals::case::*;
 use crate::journals::items::*;
 
 /// An open turn of these items behind its question.
-fn turn(items: Vec<NewItem>) -> Journal {
+fn turn(items: Vec<ItemBody>) -> Journal {
     let j = Journal::new();
     j.start("a", "q");
     j.append("a", items);
@@ -25,13 +25,13 @@ fn line(calls: &[&str]) -> String {
 
 /// Compares what follows the question.
 #[track_caller]
-fn shows(items: Vec<NewItem>, lines: &[&str], dropped: Fates<'_>) {
+fn shows(items: Vec<ItemBody>, lines: &[&str], dropped: Fates<'_>) {
     let mut all_lines = vec!["user: q"];
     all_lines.extend(lines);
     restored(&turn(items), all(), &all_lines, dropped, &[]);
 }
 
-fn text(text: &str) -> NewItem {
+fn text(text: &str) -> ItemBody {
     said(Role::Assistant, "plan", text)
 }
 

@@ -1,6 +1,6 @@
 //! How parts are read (docs/context.md), over journals as they are written.
 
-use filrouge_types::{NewItem, Role};
+use filrouge_types::{ItemBody, Role};
 use serde_json::{Value, json};
 
 use crate::journal::Journal;
@@ -9,7 +9,7 @@ use crate::journals::items::*;
 
 /// Compares what a turn with these items shows behind its question.
 #[track_caller]
-fn shows(items: Vec<NewItem>, lines: &[&str], dropped: Fates<'_>) {
+fn shows(items: Vec<ItemBody>, lines: &[&str], dropped: Fates<'_>) {
     let j = Journal::new();
     j.start("a", "q");
     j.append("a", items);

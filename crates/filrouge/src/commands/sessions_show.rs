@@ -124,8 +124,8 @@ pub(super) fn line(item: &Item) -> String {
     let line = format!(
         "{:>5}  {:<9} {:<12} {}",
         item.seq,
-        item.role.as_str(),
-        item.channel.as_str(),
+        item.body.role.as_str(),
+        item.body.channel.as_str(),
         summary(item)
     );
     line.trim_end().to_owned()
@@ -136,11 +136,11 @@ fn summary(item: &Item) -> String {
     if item.redacted {
         return "(redacted)".to_owned();
     }
-    if let Some(text) = text_of(&item.parts) {
+    if let Some(text) = text_of(&item.body.parts) {
         return first_line(&text.to_plain(), 100);
     }
     let parts: Vec<serde_json::Value> =
-        serde_json::from_str(item.parts.as_str()).unwrap_or_default();
+        serde_json::from_str(item.body.parts.as_str()).unwrap_or_default();
     let field = |name: &str| {
         parts
             .first()
@@ -148,7 +148,7 @@ fn summary(item: &Item) -> String {
             .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
     };
     let pick = |names: &[&str]| names.iter().find_map(|n| field(n)).unwrap_or_default();
-    match item.channel {
+    match item.body.channel {
         Channel::ToolCall => first_line(&format!("{} {}", pick(&["name"]), pick(&["args"])), 100),
         Channel::ToolResult => first_line(&pick(&["content"]), 100),
         Channel::Error => first_line(&format!("{}: {}", pick(&["code"]), pick(&["message"])), 100),

@@ -41,7 +41,9 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
     fn looked_at(&mut self, item: &Item) {
         let optional = |json: &Option<RawJson>| json.as_ref().map_or(0, |j| j.as_str().len());
         self.items += 1;
-        self.bytes += item.parts.as_str().len() + optional(&item.usage) + optional(&item.metadata);
+        self.bytes += item.body.parts.as_str().len()
+            + optional(&item.body.usage)
+            + optional(&item.body.metadata);
     }
 
     /// Takes an item's rows but for the first `part`; the number of the next one when the page is full before that.
@@ -83,7 +85,7 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
     ) -> Result<Content<'i>, Failure> {
         let room = self.query.limit.saturating_sub(self.rows.len());
         let mut content = Content::default();
-        for one in parts(&item.parts) {
+        for one in parts(&item.body.parts) {
             let rest = (!one.whole).then_some(one.raw);
             let used = match one.told {
                 Told::Call(call) => {
@@ -118,7 +120,7 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
 
     fn speaks(&self, item: &Item) -> bool {
         let asked = self.query.agent.as_deref();
-        asked.is_none_or(|agent| item.agent.as_deref() == Some(agent))
+        asked.is_none_or(|agent| item.body.agent.as_deref() == Some(agent))
     }
 
     fn wants(&self, tool: Option<&JsonText>) -> bool {
@@ -207,14 +209,14 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
             turn_id: item.turn_id,
             request_id: start.map(|s| s.request_id.clone()),
             identity_id: identity.cloned(),
-            occurred_at: item.occurred_at,
-            role: Some(item.role),
-            channel: Some(item.channel.clone()),
-            variant: Some(item.variant),
-            agent: item.agent.clone(),
-            model: item.model.clone(),
+            occurred_at: item.body.occurred_at,
+            role: Some(item.body.role),
+            channel: Some(item.body.channel.clone()),
+            variant: Some(item.body.variant),
+            agent: item.body.agent.clone(),
+            model: item.body.model.clone(),
             redacted: item.redacted,
-            item_id: item.item_id.clone(),
+            item_id: item.body.item_id.clone(),
             ..AuditRow::bare(session.row.session_id.clone(), item.created_at)
         };
         Ok(match said {
@@ -275,8 +277,8 @@ impl<'a> Said<'a> {
         AuditRow {
             text: JsonText::join(&self.texts),
             error: self.error,
-            usage: item.usage.clone(),
-            finish_reason: finish_reason(item.metadata.as_ref()),
+            usage: item.body.usage.clone(),
+            finish_reason: finish_reason(item.body.metadata.as_ref()),
             detail: rest.map(RawJson::from_checked),
             ..row
         }

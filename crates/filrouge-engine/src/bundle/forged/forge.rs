@@ -8,8 +8,8 @@ use filrouge_store::record::{
 use filrouge_store::rows::{HeadRow, SessionRow};
 use filrouge_store::{Entropy, Keyring};
 use filrouge_types::{
-    Channel, Item, NewItem, RawJson, RequestId, Role, SessionId, SessionStatus, TenantId,
-    Timestamp, TurnId, TurnStatus, Variant,
+    Channel, Item, ItemBody, RawJson, RequestId, Role, SessionId, SessionStatus, TenantId,
+    Timestamp, TurnId, TurnStatus,
 };
 
 use super::super::export::{Head, json};
@@ -69,19 +69,14 @@ pub(super) struct Made(pub(super) ChainedItem, pub(super) Option<u64>);
 pub(super) fn made(turn_id: Option<TurnId>, parts: &str, events: Vec<Event>) -> Made {
     let item = Item {
         seq: 0,
-        item_id: None,
         turn_id,
-        role: Role::User,
-        channel: Channel::Question,
-        variant: Variant::Neutral,
-        parts: RawJson::parse(parts).unwrap(),
-        agent: None,
-        model: None,
-        usage: None,
-        metadata: None,
-        occurred_at: None,
         created_at: Timestamp::from_micros(1_700_000_000_000_000),
         redacted: false,
+        body: ItemBody::new(
+            Role::User,
+            Channel::Question,
+            RawJson::parse(parts).unwrap(),
+        ),
     };
     let (proof, link) = (Proof::Salt(SALT), GENESIS);
     let one = ChainedItem {
@@ -146,11 +141,11 @@ pub(super) fn linked_as(id: &str, items: Vec<Made>) -> Adopt {
     for (Made(mut one, redaction_seq), seq) in items.into_iter().zip(1..) {
         one.item.seq = seq;
         let item = one.item.clone();
-        let sent = NewItem {
-            item_id: item.item_id,
-            variant: item.variant,
-            usage: item.usage,
-            ..NewItem::new(item.role, item.channel, item.parts.clone())
+        let sent = ItemBody {
+            item_id: item.body.item_id,
+            variant: item.body.variant,
+            usage: item.body.usage,
+            ..ItemBody::new(item.body.role, item.body.channel, item.body.parts.clone())
         };
         let events = one.events.clone();
         let batch = Batch::seal(&[Entry { item: sent, events }], &Sevens).unwrap();
@@ -165,10 +160,10 @@ pub(super) fn linked_as(id: &str, items: Vec<Made>) -> Adopt {
         one.events.iter_mut().for_each(stored);
         if let Some(redaction_seq) = redaction_seq {
             one.proof = Proof::Erased {
-                commitment: commitment(&SALT, item.parts.as_str().as_bytes()),
+                commitment: commitment(&SALT, item.body.parts.as_str().as_bytes()),
                 redaction_seq,
             };
-            one.item.parts = RawJson::from_checked("[]");
+            one.item.body.parts = RawJson::from_checked("[]");
             one.item.redacted = true;
         }
         chained.push(one);

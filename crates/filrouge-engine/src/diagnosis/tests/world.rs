@@ -6,7 +6,7 @@ use filrouge_store::command::{Command, PutDraft, Write};
 use filrouge_store::draft::{Delta, PieceHead, PieceKind, StreamId};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
-use filrouge_types::{Channel, FixedClock, JsonText, NewItem, RawJson, Role, TenantId, Turn};
+use filrouge_types::{Channel, FixedClock, ItemBody, JsonText, RawJson, Role, TenantId, Turn};
 
 use super::super::Diagnosis;
 use crate::{AppendItems, Engine, ErrorBody, FailTurn, FinalizeTurn, Settings, StartTurn};
@@ -24,22 +24,22 @@ pub(super) fn operator() -> Scope {
     Scope::new(TenantId::default_tenant(), Viewer::Operator)
 }
 
-pub(super) fn item(role: Role, channel: Channel, parts: &str) -> NewItem {
-    NewItem::new(role, channel, RawJson::parse(parts).unwrap())
+pub(super) fn item(role: Role, channel: Channel, parts: &str) -> ItemBody {
+    ItemBody::new(role, channel, RawJson::parse(parts).unwrap())
 }
 
-pub(super) fn call(id: &str) -> NewItem {
+pub(super) fn call(id: &str) -> ItemBody {
     let parts =
         format!(r#"[{{"type":"tool_call","call_id":"{id}","name":"look","args":{{"n": 1.0}}}}]"#);
     item(Role::Assistant, Channel::ToolCall, &parts)
 }
 
-pub(super) fn result(id: &str) -> NewItem {
+pub(super) fn result(id: &str) -> ItemBody {
     let parts = format!(r#"[{{"type":"tool_result","call_id":"{id}","ok":true,"content":"x"}}]"#);
     item(Role::Tool, Channel::ToolResult, &parts)
 }
 
-pub(super) fn said(channel: Channel, text: &str) -> NewItem {
+pub(super) fn said(channel: Channel, text: &str) -> ItemBody {
     let parts = format!(r#"[{{"type":"text","text":"{text}"}}]"#);
     item(Role::Assistant, channel, &parts)
 }
@@ -90,7 +90,7 @@ impl World {
         started.await.unwrap().into_value()
     }
 
-    pub(super) async fn append(&self, turn: &Turn, items: Vec<NewItem>) {
+    pub(super) async fn append(&self, turn: &Turn, items: Vec<ItemBody>) {
         let append = AppendItems {
             items,
             expected_seq: None,

@@ -156,11 +156,11 @@ pub(super) async fn told_turns_keep_their_times_and_order(world: &World) {
     let items = world.engine.ledger().items(&scope, &id, 0, 100);
     for item in items.await.unwrap().0 {
         let told = &turns[0];
-        let at = match item.channel.as_str() {
+        let at = match item.body.channel.as_str() {
             "question" => Some(told.created_at),
             _ => told.finalized_at,
         };
-        assert_eq!(item.occurred_at, at, "{}", item.channel);
+        assert_eq!(item.body.occurred_at, at, "{}", item.body.channel);
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use filrouge_store::Scope;
 use filrouge_store::read::TurnQuery;
 use filrouge_types::{
-    Channel, ErrorCode, Failure, ItemId, NewItem, RawJson, Role, SessionId, TurnId,
+    Channel, ErrorCode, Failure, ItemBody, ItemId, RawJson, Role, SessionId, TurnId,
 };
 
 use super::history::Dice;
@@ -103,9 +103,9 @@ async fn answer(engine: &Engine, world: &World, scope: &Scope, s: &SessionId, as
         Ask::Append(n, item) => {
             let parts = RawJson::parse(r#"[{"type":"text","text":"saw"}]"#).unwrap();
             let key: ItemId = format!("{n}.{item}").parse().unwrap();
-            let item = NewItem {
+            let item = ItemBody {
                 item_id: Some(key),
-                ..NewItem::new(Role::Assistant, Channel::Observation, parts)
+                ..ItemBody::new(Role::Assistant, Channel::Observation, parts)
             };
             let append = AppendItems {
                 items: vec![item],

@@ -6,7 +6,7 @@ use filrouge_store::Scope;
 use filrouge_store::command::{Command, Interrupt, Write};
 use filrouge_store::record::Seqs;
 use filrouge_types::{
-    Channel, ErrorCode, JsonText, NewItem, RawJson, Role, SessionId, Timestamp, TurnId, TurnStatus,
+    Channel, ErrorCode, ItemBody, JsonText, RawJson, Role, SessionId, Timestamp, TurnId, TurnStatus,
 };
 
 use super::world::Process;
@@ -72,7 +72,7 @@ impl History<'_> {
             pipeline_name: (self.dice.throw(2) == 0).then(|| "p\"ipe".into()),
             metadata: (self.dice.throw(2) == 0).then(|| RawJson::parse(metadata).unwrap()),
             items: vec![
-                NewItem::new(Role::Assistant, Channel::Thought, thought);
+                ItemBody::new(Role::Assistant, Channel::Thought, thought);
                 self.dice.throw(3)
             ],
             answer_neutral: whole.then(|| self.dice.words()),
@@ -145,7 +145,7 @@ impl History<'_> {
             ),
             (9, Some(turn), ..) => {
                 let parts = RawJson::parse(r#"[{"type":"text","text":"saw"}]"#).unwrap();
-                let items = vec![NewItem::new(Role::Assistant, Channel::Observation, parts)];
+                let items = vec![ItemBody::new(Role::Assistant, Channel::Observation, parts)];
                 let append = AppendItems {
                     items,
                     expected_seq: None,

@@ -55,7 +55,7 @@ async fn what_the_hot_store_had_when_it_was_down_comes_late() {
         .find(|i| i.turn_id == Some(first.turn_id))
         .unwrap();
     assert_eq!(
-        question.occurred_at,
+        question.body.occurred_at,
         Some(first.created_at),
         "when it was said"
     );

@@ -51,7 +51,7 @@ async fn a_login_takes_all_that_was_said_into_the_ledger() {
     );
     let (kept, _) = world_items(&world, &s).await;
     assert_eq!(kept[..items.len()], items[..]);
-    assert_eq!(kept.last().unwrap().channel, Channel::Link);
+    assert_eq!(kept.last().unwrap().body.channel, Channel::Link);
     let (events, _) = other.ledger().events(&ada, &s, 0, 10).await.unwrap();
     assert_eq!(events.len(), 1);
     let closed = process
@@ -211,7 +211,7 @@ async fn tenants_keep_what_they_are_told_to() {
 
     use filrouge_store::OsEntropy;
     use filrouge_store::hot::{Keep, KeepItems};
-    use filrouge_types::{NewItem, RawJson, Role, TenantId};
+    use filrouge_types::{ItemBody, RawJson, Role, TenantId};
 
     use crate::scopes::{ScopeOptions, TwoScopes};
     use crate::{Engine, Settings};
@@ -248,7 +248,7 @@ async fn tenants_keep_what_they_are_told_to() {
         };
         let start = crate::StartTurn {
             metadata: Some(RawJson::parse(r#"{"channel":"web","x":1}"#).unwrap()),
-            items: vec![NewItem::new(
+            items: vec![ItemBody::new(
                 Role::Assistant,
                 Channel::Thought,
                 parts.clone(),
@@ -331,9 +331,9 @@ async fn a_login_ends_streams_and_keeps_what_they_have_shown() {
     let (items, _) = world_items(&world, &s).await;
     let partial = items
         .iter()
-        .find(|i| i.channel == Channel::Partial)
+        .find(|i| i.body.channel == Channel::Partial)
         .unwrap();
-    assert!(partial.parts.as_str().contains("half an answer"));
+    assert!(partial.body.parts.as_str().contains("half an answer"));
     // The owner opens it again.
     let again = process.start(&ada, &s, "a").await.unwrap();
     assert_eq!((again.turn_id, again.status), (turn, TurnStatus::Open));

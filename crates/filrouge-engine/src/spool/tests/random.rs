@@ -74,7 +74,7 @@ async fn go_on(
     let is_there = |text: &str| {
         let mut texts = items
             .iter()
-            .map(|i| super::world::text_of(i.parts.as_str()));
+            .map(|i| super::world::text_of(i.body.parts.as_str()));
         texts.any(|t| t == text)
     };
     if !is_there(&saw) {

@@ -79,7 +79,7 @@ async fn one_item_with_an_id_makes_its_batch_safe_to_repeat() {
             replayed
         );
     }
-    assert_eq!(world.items(&s).await[2].item_id, None);
+    assert_eq!(world.items(&s).await[2].body.item_id, None);
     process.link.set(Way::Down);
     for replayed in [false, true] {
         let ids = [None, Some("b")];

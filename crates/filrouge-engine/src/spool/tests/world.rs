@@ -13,7 +13,7 @@ use crate::spool::SpoolView;
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::{Keyring, Ledger, OsEntropy, Position};
 use filrouge_types::{
-    Channel, ErrorCode, Failure, FixedClock, Item, JsonText, NewItem, RawJson, Role, SessionId,
+    Channel, ErrorCode, Failure, FixedClock, Item, ItemBody, JsonText, RawJson, Role, SessionId,
     TenantId,
 };
 use tokio::sync::watch;
@@ -252,7 +252,7 @@ impl World {
         let items = self.items(session).await;
         items
             .iter()
-            .map(|item| text_of(item.parts.as_str()))
+            .map(|item| text_of(item.body.parts.as_str()))
             .collect()
     }
 }
@@ -279,10 +279,10 @@ pub(super) fn state(n: usize) -> RawJson {
     RawJson::parse(&format!("{{\"n\":{n}}}")).unwrap()
 }
 
-pub(super) fn item(text: &str) -> NewItem {
+pub(super) fn item(text: &str) -> ItemBody {
     let parts = format!(r#"[{{"type":"text","text":"{text}"}}]"#);
     let parts = RawJson::parse(&parts).unwrap();
-    NewItem::new(Role::Assistant, Channel::Observation, parts)
+    ItemBody::new(Role::Assistant, Channel::Observation, parts)
 }
 
 impl Process {

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use filrouge_types::{NewItem, Timestamp, Variant};
+use filrouge_types::{ItemBody, Timestamp};
 use proptest::prelude::*;
 
 use super::*;
@@ -48,26 +48,16 @@ fn news(chunk: u64, whole: bool, deltas: Vec<Delta>) -> Vec<DraftNews> {
 }
 
 fn item(number: u64, parts: &str) -> Item {
-    let new = NewItem::new(
-        Role::Assistant,
-        Channel::Final,
-        RawJson::parse(parts).unwrap(),
-    );
+    let parts = RawJson::parse(parts).unwrap();
     Item {
         seq: 9,
-        item_id: STREAM.item_id(number),
         turn_id: Some(turn()),
-        role: new.role,
-        channel: new.channel,
-        variant: Variant::Neutral,
-        parts: new.parts,
-        agent: None,
-        model: None,
-        usage: None,
-        metadata: None,
-        occurred_at: None,
         created_at: Timestamp::from_micros(0),
         redacted: false,
+        body: ItemBody {
+            item_id: STREAM.item_id(number),
+            ..ItemBody::new(Role::Assistant, Channel::Final, parts)
+        },
     }
 }
 

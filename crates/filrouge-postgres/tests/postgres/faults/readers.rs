@@ -77,7 +77,7 @@ async fn impatient(ledger: Arc<dyn Ledger>, n: usize, turn: filrouge_types::Turn
             let (items, _) = ledger.items(&scope, &sid("s"), 0, 100).await.unwrap();
             assert!(!items.is_empty());
             for item in items {
-                assert_eq!(item.parts, text(&said(n)), "another tenant's");
+                assert_eq!(item.body.parts, text(&said(n)), "another tenant's");
             }
         }
     };

@@ -127,7 +127,7 @@ impl Book {
                 && texts
                     .iter()
                     .zip(left)
-                    .all(|(t, item)| item.parts == text(t));
+                    .all(|(t, item)| item.body.parts == text(t));
             assert!(there || !acknowledged, "{texts:?} was acknowledged");
             if there {
                 left = &left[texts.len()..];

@@ -72,7 +72,7 @@ pub(super) fn tell(world: &World, sessions: &[Said]) {
     }
 }
 
-fn items(which: u8, word: &str) -> Vec<filrouge_types::NewItem> {
+fn items(which: u8, word: &str) -> Vec<filrouge_types::ItemBody> {
     let text = json!([{ "type": "text", "text": format!("so {word}, and {word}") }]);
     let all: Vec<Value> = match which % 4 {
         0 => vec![

@@ -11,7 +11,7 @@ use filrouge_store::command::Target;
 use filrouge_store::record::Seqs;
 use filrouge_store::text_index::TextIndex;
 use filrouge_store::text_index::memory::MemoryIndex;
-use filrouge_types::{Failure, IdentityId, JsonText, NewItem, Turn, TurnStatus};
+use filrouge_types::{Failure, IdentityId, ItemBody, JsonText, Turn, TurnStatus};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -67,7 +67,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 /// What is appended: among it calls and results that may belong to other turns' ones, and ids that look like others.
-fn appended(item: u8, word: u8) -> NewItem {
+fn appended(item: u8, word: u8) -> ItemBody {
     let call = format!("c{}", word % 3);
     let text = json!([{ "type": "text", "text": format!("word{word} été") }]);
     let of = match item {

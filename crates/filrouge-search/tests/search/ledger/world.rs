@@ -13,7 +13,7 @@ use filrouge_store::memory::MemoryLedger;
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{CandidateQuery, IndexedSession, KnownDocument, Reach, TextIndex};
 use filrouge_store::{Keyring, Ledger, OsEntropy, Scope, Viewer};
-use filrouge_types::{FixedClock, IdentityId, JsonText, NewItem, SessionId, TenantId, Turn};
+use filrouge_types::{FixedClock, IdentityId, ItemBody, JsonText, SessionId, TenantId, Turn};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -56,11 +56,11 @@ pub(super) fn realm() -> Box<[u8]> {
     TenantId::default_tenant().as_str().as_bytes().into()
 }
 
-pub(super) fn item(of: serde_json::Value) -> NewItem {
+pub(super) fn item(of: serde_json::Value) -> ItemBody {
     serde_json::from_value(of).unwrap()
 }
 
-pub(super) fn said(text: &str) -> NewItem {
+pub(super) fn said(text: &str) -> ItemBody {
     let part = json!([{ "type": "text", "text": text }]);
     item(json!({ "role": "assistant", "channel": "observation", "parts": part }))
 }
@@ -124,7 +124,7 @@ impl World {
         self.runtime.block_on(started).unwrap().value
     }
 
-    pub(super) fn append(&self, session: &str, turn: &Turn, items: Vec<NewItem>) {
+    pub(super) fn append(&self, session: &str, turn: &Turn, items: Vec<ItemBody>) {
         let (scope, items) = (operator(), AppendItems::new(items));
         let append = self
             .engine

@@ -1,6 +1,6 @@
 //! Messages as the items of a document.
 
-use filrouge_types::{Channel, Item, RawJson, Role, Timestamp, TurnId, Variant};
+use filrouge_types::{Channel, Item, ItemBody, RawJson, Role, Timestamp, TurnId};
 use serde_json::{Value, json};
 
 use super::turns::at;
@@ -27,21 +27,16 @@ pub(super) fn notes(left_out: &[String], when: i64) -> Vec<Item> {
 }
 
 fn item(seq: u64, role: Role, channel: Channel, part: Value, when: Timestamp) -> Item {
+    let parts = RawJson::from_checked(Value::Array(vec![part]).to_string());
     Item {
         seq,
-        item_id: None,
         turn_id: None,
-        role,
-        channel,
-        variant: Variant::Neutral,
-        parts: RawJson::from_checked(Value::Array(vec![part]).to_string()),
-        agent: None,
-        model: None,
-        usage: None,
-        metadata: None,
-        occurred_at: Some(when),
         created_at: when,
         redacted: false,
+        body: ItemBody {
+            occurred_at: Some(when),
+            ..ItemBody::new(role, channel, parts)
+        },
     }
 }
 
@@ -233,7 +228,7 @@ impl Of<'_, '_> {
         let last = self.items.last_mut();
         if let (Some(last), Some(mut usage)) = (last, tokens.map(|t| json!(t))) {
             add(&mut usage, "cost", cost);
-            last.usage = Some(RawJson::from_checked(usage.to_string()));
+            last.body.usage = Some(RawJson::from_checked(usage.to_string()));
         }
     }
 
@@ -241,12 +236,11 @@ impl Of<'_, '_> {
         self.writer.seq += 1;
         let when: Timestamp = at(when.unwrap_or(self.message.created));
         let label = |text: &Option<String>| text.as_deref().map(Into::into);
-        self.items.push(Item {
-            turn_id: Some(self.turn_id),
-            agent: label(&self.message.agent),
-            model: label(&self.message.model),
-            ..item(self.writer.seq, role, channel, part, when)
-        });
+        let mut item = item(self.writer.seq, role, channel, part, when);
+        item.turn_id = Some(self.turn_id);
+        item.body.agent = label(&self.message.agent);
+        item.body.model = label(&self.message.model);
+        self.items.push(item);
     }
 }
 

@@ -154,9 +154,9 @@ fn texts(items: &[Item], channel: &Channel) -> Option<JsonText> {
         #[serde(borrow)]
         text: Option<std::borrow::Cow<'a, str>>,
     }
-    let is_asked = |i: &&Item| i.channel == *channel && i.role != Role::System;
+    let is_asked = |i: &&Item| i.body.channel == *channel && i.body.role != Role::System;
     let texts = items.iter().filter(is_asked).filter_map(|item| {
-        let parts: Vec<Part<'_>> = serde_json::from_str(item.parts.as_str()).ok()?;
+        let parts: Vec<Part<'_>> = serde_json::from_str(item.body.parts.as_str()).ok()?;
         parts
             .into_iter()
             .find_map(|part| part.text)

@@ -10,7 +10,7 @@ use filrouge_store::contract::fixture::{
 use filrouge_store::contract::live_asks::checkpoint;
 use filrouge_store::contract::{drafts, fixture};
 use filrouge_store::verify::Verdict;
-use filrouge_types::{Channel, NewItem};
+use filrouge_types::{Channel, ItemBody};
 
 use super::*;
 
@@ -19,7 +19,7 @@ pub(super) async fn fill(f: &Fixture) {
     let (ann, who) = (user("ann"), anyone());
     for (session, n) in [("s", 0..400), ("t", 0..3)] {
         let turn = f.start(&ann, session, "r").await;
-        let said = |n: i32| NewItem {
+        let said = |n: i32| ItemBody {
             agent: Some(format!("agent{}", n % 3).into()),
             ..keyed(&format!("k{n}"), &format!("words {n}"))
         };

@@ -8,7 +8,7 @@ use filrouge_store::contract::asks::{event, json, patch};
 use filrouge_store::contract::fixture::{Fixture, anyone, item, keyed, sid, user};
 use filrouge_store::contract::live_asks::keeping;
 use filrouge_store::rows::{event_key, item_key};
-use filrouge_types::{Channel, EventKey, ItemId, NewItem, ProjectId};
+use filrouge_types::{Channel, EventKey, ItemBody, ItemId, ProjectId};
 use rusqlite::Connection;
 
 use super::{block_on, bytes, found, needles, noted, wal};
@@ -68,7 +68,7 @@ async fn victim(f: &Fixture) {
     let turn = f.start(&who, "victim", "request").await;
     for n in 0..30 {
         let secret = super::words("victim", n, 20 + n * 700);
-        let said = NewItem {
+        let said = ItemBody {
             agent: Some(WORDS[8].into()),
             ..item(Channel::Thought, &secret)
         };

@@ -4,7 +4,7 @@ use filrouge_store::contract::asks::{event, knowing};
 use filrouge_store::contract::fixture::{Fixture, anyone, code, keyed, operator, sid};
 use filrouge_store::contract::live_asks::checkpoint;
 use filrouge_store::verify::{Report, Verdict};
-use filrouge_types::{ErrorCode, Failure, NewItem};
+use filrouge_types::{ErrorCode, Failure, ItemBody};
 use rusqlite::Connection;
 
 use super::block_on;
@@ -25,7 +25,7 @@ impl World {
         for s in ["s", "other", "gone"] {
             f.whole(&anyone(), s, "r", "a").await;
             let turn = f.start(&anyone(), s, "open").await;
-            let said = NewItem {
+            let said = ItemBody {
                 agent: Some("planner".into()),
                 ..keyed("k", "x")
             };

@@ -60,7 +60,7 @@ fn a_changed_draft_is_shown_to_nobody_and_holds_nothing_up() {
             let ended = g.write(&who, abandon("s", id, stream(1), i64::MAX)).await;
             if matches!(ended, Ok(Outcome::Interrupted(Some(_)))) {
                 let items = g.items(&who, "s", 9).await;
-                let channels: Vec<_> = items.iter().map(|i| i.channel.clone()).collect();
+                let channels: Vec<_> = items.iter().map(|i| i.body.channel.clone()).collect();
                 assert_eq!(channels, [Channel::Question, Channel::Interrupted], "{sql}");
                 g.intact().await;
             }

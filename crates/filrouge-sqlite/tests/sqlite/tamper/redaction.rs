@@ -3,7 +3,7 @@
 use filrouge_store::chain::commitment;
 use filrouge_store::contract::fixture::{Fixture, anyone, redact_items, sid};
 use filrouge_store::verify::Verdict;
-use filrouge_types::{Channel, ErrorCode, Failure, Item, NewItem, RawJson, Role, Turn};
+use filrouge_types::{Channel, ErrorCode, Failure, Item, ItemBody, RawJson, Role, Turn};
 use rusqlite::{Connection, params};
 
 use super::{block_on, broken};
@@ -66,7 +66,7 @@ async fn world() -> (World, Row, Vec<u8>) {
     let gone = f.whole(&who, "victim", "r", "the answer").await;
     let open = f.start(&who, "victim", "open").await;
     let short = RawJson::parse(SHORT).unwrap();
-    let short = NewItem::new(Role::Assistant, Channel::Plan, short);
+    let short = ItemBody::new(Role::Assistant, Channel::Plan, short);
     f.append(&who, &open, vec![short]).await.unwrap();
     let conn = Connection::open(folder.path().join("f.db")).unwrap();
     let (old, old_turn) = (record(&conn, 1), turn_data(&conn));

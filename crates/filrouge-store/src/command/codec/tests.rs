@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use filrouge_types::{Channel, ItemId, NewItem, Role, Timestamp, Variant};
+use filrouge_types::{Channel, ItemBody, ItemId, Role, Timestamp, Variant};
 use proptest::prelude::*;
 
 use super::*;
@@ -39,12 +39,12 @@ fn an_entry() -> impl Strategy<Value = Entry> {
             metadata: None,
         }));
         Entry {
-            item: NewItem {
+            item: ItemBody {
                 item_id: item.map(|i| ItemId::new(i).unwrap()),
                 agent: (n == 1).then(|| "agent".into()),
                 occurred_at: at.map(Timestamp::from_micros),
                 variant: Variant::Translated,
-                ..NewItem::new(Role::Assistant, channel, RawJson::from_checked(parts))
+                ..ItemBody::new(Role::Assistant, channel, RawJson::from_checked(parts))
             },
             events: (n == 0).then_some(close).into_iter().collect(),
         }

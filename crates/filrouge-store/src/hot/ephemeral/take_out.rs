@@ -88,7 +88,9 @@ fn kept<V: View + ?Sized>(
 
 /// What belongs to no turn tells of the session: it was linked, redacted, closed. An event is what its turn is made of.
 fn is_kept(one: &ChainedItem, keep: &Keep) -> bool {
-    one.item.turn_id.is_none() || !one.events.is_empty() || keep.record.keeps(&one.item.channel)
+    one.item.turn_id.is_none()
+        || !one.events.is_empty()
+        || keep.record.keeps(&one.item.body.channel)
 }
 
 /// A turn's question is in the two items that it begins with. Where something else stands between its first item and
@@ -115,7 +117,7 @@ impl Asking {
             return;
         }
         if let Some((turn, _, between)) = self.0.take() {
-            let asks = item.role == Role::User && item.channel == Channel::Question;
+            let asks = item.body.role == Role::User && item.body.channel == Channel::Question;
             if asks && item.turn_id == Some(turn) {
                 kept.extend(between);
             }
@@ -163,10 +165,10 @@ impl Renumbered {
         let Some((then, now)) = named else {
             return;
         };
-        let (then, text) = (redaction_begins(&then), one.item.parts.as_str());
+        let (then, text) = (redaction_begins(&then), one.item.body.parts.as_str());
         if let Some(rest) = text.strip_prefix(&then) {
             let parts = format!("{}{rest}", redaction_begins(&now));
-            one.item.parts = RawJson::from_checked(parts);
+            one.item.body.parts = RawJson::from_checked(parts);
         }
         // What names nothing any more tells who has redacted and why.
         one.events

@@ -36,22 +36,13 @@ fn message() -> Message {
 }
 
 /// As the ledger has it.
-fn kept(new: NewItem) -> Item {
+fn kept(body: ItemBody) -> Item {
     Item {
         seq: 3,
-        item_id: new.item_id,
         turn_id: Some(TurnId::from_bytes([1; 16])),
-        role: new.role,
-        channel: new.channel,
-        variant: new.variant,
-        parts: new.parts,
-        agent: new.agent,
-        model: new.model,
-        usage: new.usage,
-        metadata: new.metadata,
-        occurred_at: new.occurred_at,
         created_at: Timestamp::from_micros(5),
         redacted: false,
+        body,
     }
 }
 
@@ -97,7 +88,7 @@ fn a_draft_leaves_the_message_it_was() {
             text.as_token(),
             about.as_str()
         );
-        let mut item = NewItem::new(
+        let mut item = ItemBody::new(
             Role::Assistant,
             Channel::Partial,
             RawJson::from_checked(parts),
@@ -120,11 +111,11 @@ fn a_draft_leaves_the_message_it_was() {
             }
         );
         assert_eq!(read_draft(Some(&about), &begun.content), Some(expected));
-        let redacted = Item {
+        let mut redacted = Item {
             redacted: true,
-            parts: RawJson::from_checked("[]"),
             ..item
         };
+        redacted.body.parts = RawJson::from_checked("[]");
         assert_eq!(read(&redacted), Read::Redacted(RedactedId::Number(7)));
     }
     assert_eq!(read_draft(None, "x"), None, "a provider's stream");
@@ -135,7 +126,7 @@ fn a_draft_leaves_the_message_it_was() {
 #[test]
 fn what_is_no_message_is_told_apart() {
     let item = |role, channel, parts: &str| {
-        kept(NewItem::new(role, channel, RawJson::from_checked(parts)))
+        kept(ItemBody::new(role, channel, RawJson::from_checked(parts)))
     };
     let text = r#"[{"type":"text","text":"x"}]"#;
     let status = r#"[{"type":"turn_status","status":"interrupted"}]"#;
@@ -156,7 +147,7 @@ fn what_is_no_message_is_told_apart() {
     }
     let mut redacted = kept(item_of(&message(), Channel::Final, None).unwrap());
     redacted.redacted = true;
-    redacted.parts = RawJson::from_checked("[]");
+    redacted.body.parts = RawJson::from_checked("[]");
     assert_eq!(
         read(&redacted),
         Read::Redacted(RedactedId::Whole("msg-7".into()))

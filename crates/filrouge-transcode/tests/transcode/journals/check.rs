@@ -67,7 +67,7 @@ impl Marks {
     /// Takes note of what stands in items; what is redacted later is not forgotten.
     pub(crate) fn note(&mut self, items: &[Item]) {
         for item in items {
-            for mark in marks(item.parts.as_str()) {
+            for mark in marks(item.body.parts.as_str()) {
                 let seqs = self.0.entry(mark.to_owned()).or_default();
                 seqs.insert(item.seq);
             }
@@ -86,12 +86,14 @@ impl Marks {
     /// Panics unless a context shows the marks of kept items that are texts, calls or answers.
     pub(crate) fn nothing_is_lost(&self, items: &[Item], context: &Context, kept: &BTreeSet<u64>) {
         let found = marks(context.messages.as_str());
-        let whole = |i: &&Item| kept.contains(&i.seq) && !i.parts.as_str().contains("reasoning");
+        let whole =
+            |i: &&Item| kept.contains(&i.seq) && !i.body.parts.as_str().contains("reasoning");
         let adapted: BTreeSet<u64> = context.report.adapted.iter().map(|a| a.seq).collect();
         for item in items.iter().filter(whole) {
-            let own = marks(item.parts.as_str());
+            let own = marks(item.body.parts.as_str());
             // What of several parts is shown in part cannot be told from here.
-            let parts: Vec<Value> = serde_json::from_str(item.parts.as_str()).unwrap_or_default();
+            let parts: Vec<Value> =
+                serde_json::from_str(item.body.parts.as_str()).unwrap_or_default();
             let in_part = adapted.contains(&item.seq) && parts.len() != 1;
             let shown = in_part || own.iter().all(|m| found.contains(m));
             assert!(shown, "{item:?} is lost: {context:#?}");

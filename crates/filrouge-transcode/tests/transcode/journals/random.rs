@@ -1,6 +1,6 @@
 //! Random journals: what may come, and what should not come too.
 
-use filrouge_types::{Failure, JsonText, NewItem, RawJson, Role, Variant};
+use filrouge_types::{Failure, ItemBody, JsonText, RawJson, Role, Variant};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -228,7 +228,7 @@ pub(crate) fn steps(longest: usize) -> impl Strategy<Value = Vec<Step>> {
 }
 
 impl Shape {
-    fn item(&self, mark: usize) -> NewItem {
+    fn item(&self, mark: usize) -> ItemBody {
         let ids = ["c0", "c1", "c2", "c 3\\n"];
         let id = |at: u8| ids[usize::from(at) % ids.len()];
         let parts = format!("[{}]", self.parts.join(","))
@@ -239,7 +239,7 @@ impl Shape {
         let covers = self
             .covers
             .map(|(first, last)| format!(r#"{{"covers":[{first},{last}]}}"#));
-        let made = NewItem {
+        let made = ItemBody {
             model: self.model.map(Into::into),
             metadata: covers.map(|c| RawJson::parse(&c).unwrap()),
             ..made

@@ -90,28 +90,28 @@ fn plain(raw: Option<&RawValue>) -> String {
 
 impl Recorded {
     fn item(&mut self, item: &Item) {
-        let metadata: Value = item.metadata.as_ref().map_or(Value::Null, |metadata| {
+        let metadata: Value = item.body.metadata.as_ref().map_or(Value::Null, |metadata| {
             serde_json::from_str(metadata.as_str()).unwrap()
         });
         let word = |name: &str| metadata[name].as_str().map(str::to_owned);
         self.finish = word("finish_reason").or(self.finish.take());
         self.provider_finish = word("provider_finish_reason").or(self.provider_finish.take());
-        if let Some(usage) = &item.usage {
+        if let Some(usage) = &item.body.usage {
             assert_eq!(self.usage, None, "the usage of a response is told once");
             self.usage = Some(serde_json::from_str(usage.as_str()).unwrap());
         }
-        if let Some(model) = &item.model {
+        if let Some(model) = &item.body.model {
             self.models.push(model.to_string());
         }
-        let parts: Vec<Part<'_>> = match item.channel.as_str() {
+        let parts: Vec<Part<'_>> = match item.body.channel.as_str() {
             "stream_events" => return,
-            _ => serde_json::from_str(item.parts.as_str()).unwrap(),
+            _ => serde_json::from_str(item.body.parts.as_str()).unwrap(),
         };
         // Which of several answers one is that has broken off is not told: the tests have two.
-        let is_other = item.channel.as_str() == "alternative";
+        let is_other = item.body.channel.as_str() == "alternative";
         let alternative = is_other.then(|| metadata["choice"].as_u64().unwrap_or(1));
         for part in parts {
-            self.part(part, alternative, item.role);
+            self.part(part, alternative, item.body.role);
         }
     }
 
@@ -200,7 +200,7 @@ pub(crate) fn record(play: &Play<'_>) -> Recorded {
         recorded.item(item);
     }
     if recorded.error.is_some() {
-        assert_eq!(items.last().unwrap().channel, Channel::Error);
+        assert_eq!(items.last().unwrap().body.channel, Channel::Error);
     }
     recorded
 }

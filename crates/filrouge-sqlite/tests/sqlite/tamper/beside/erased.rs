@@ -3,7 +3,7 @@
 use filrouge_store::command::{Scope, SessionFilter, Viewer};
 use filrouge_store::contract::asks::{knowing, link, patch, title};
 use filrouge_store::contract::fixture::{anyone, code, item, operator, sid, user};
-use filrouge_types::{Channel, ErrorCode, NewItem, TenantId};
+use filrouge_types::{Channel, ErrorCode, ItemBody, TenantId};
 
 use super::{BROKEN, World, block_on, names};
 use crate::{keyring, on};
@@ -101,7 +101,7 @@ fn agents_are_only_a_way_to_sessions() {
         }
         // What is said next is noted again.
         let turn = f.start(&anyone(), "s", "r3").await;
-        let said = NewItem {
+        let said = ItemBody {
             agent: Some("planner".into()),
             ..item(Channel::Thought, "x")
         };
