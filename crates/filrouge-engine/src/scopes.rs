@@ -13,8 +13,7 @@
 //! A durable session waits for the hot store, and never longer than that takes to give up, to have something removed from
 //! it; under `durable = authenticated` also, once in each process, to learn whether it has something from before a login.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use filrouge_store::command::{Command, Outcome, Scope, Write};
@@ -22,7 +21,7 @@ use filrouge_store::hot::{AsOf, Edition, EphemeralSessions, HotKey, HotStore};
 use filrouge_store::read::session_conflict;
 use filrouge_store::{Durability, Entropy, Keyring, Ledger, Stored};
 use filrouge_types::{Clock, ErrorCode, Failure, IdentityId, SessionId, TenantId};
-use tokio::sync::RwLock;
+use tokio::sync::{RwLock, Semaphore};
 use tracing::Instrument;
 
 mod copies;
@@ -49,7 +48,7 @@ pub use view::{HotReceipt, HotState, HotView, RecentTurns, ScopeCounts};
 use copies::{Begun, Copies, Removal};
 use gate::LedgerGate;
 use lately::Lately;
-use recent::Filling;
+use recent::FILLS;
 use route::{InLedger, Place, identity_of};
 use step::Kind;
 use tally::Tally;
@@ -77,7 +76,8 @@ pub struct TwoScopes {
     known: Lately<HotKey, InLedger>,
     verified: Sightings,
     filled: Lately<HotKey, (u64, usize)>,
-    filling: Filling,
+    /// The copies that may be made at the moment.
+    filling: Arc<Semaphore>,
     /// The lives of ephemeral sessions whose names were not in the ledger after this process wrote to them.
     alone: Lately<HotKey, u64>,
     /// Held by each write that takes something away, until it is done.
@@ -121,7 +121,7 @@ impl TwoScopes {
             known: Lately::new(KNOWN),
             verified: Sightings::new(),
             filled: Lately::new(FILLED),
-            filling: Arc::new(Mutex::new(HashSet::new())),
+            filling: Arc::new(Semaphore::new(FILLS as usize)),
             alone: Lately::new(KNOWN),
             clearing: Arc::default(),
         })
@@ -141,13 +141,8 @@ impl TwoScopes {
     /// there; what it does not take is counted.
     pub async fn settle(&self) {
         self.copies.settle().await;
-        while !self.filling().is_empty() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    }
-
-    fn filling(&self) -> MutexGuard<'_, HashSet<HotKey>> {
-        self.filling.lock().unwrap_or_else(PoisonError::into_inner)
+        // It is never closed.
+        let _none = self.filling.acquire_many(FILLS).await;
     }
 
     /// A write where its session is.

@@ -2,7 +2,7 @@
 //! hot store; what must be gone before a write is answered goes past it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -71,8 +71,8 @@ pub(super) struct Copies {
 struct Shared {
     hot: Arc<dyn HotStore>,
     tally: Arc<Tally>,
-    /// How many steps of each session wait.
-    waiting: Mutex<HashMap<HotKey, usize>>,
+    /// How many steps wait.
+    waiting: AtomicU64,
     bytes: AtomicUsize,
     /// Removals that failed.
     removals: Mutex<HashMap<HotKey, Removal>>,
@@ -131,7 +131,7 @@ impl Copies {
         let shared = Arc::new(Shared {
             hot,
             tally,
-            waiting: Mutex::default(),
+            waiting: AtomicU64::new(0),
             bytes: AtomicUsize::new(0),
             removals: Mutex::default(),
             unkept: Lately::new(REMOVALS),
@@ -153,25 +153,19 @@ impl Copies {
     pub(super) fn send(&self, key: HotKey, step: Step) {
         let bytes = bytes_of(&step);
         let before = self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
-        // Noted first: who sends may be faster.
-        *locked(&self.shared.waiting).entry(key).or_default() += 1;
+        // Counted first: who sends may be faster.
+        self.shared.waiting.fetch_add(1, Ordering::Relaxed);
         let sent =
             before + bytes <= QUEUE_BYTES && self.jobs.try_send(Job::Step(key, step)).is_ok();
         if !sent {
-            self.shared.done(key, bytes);
+            self.shared.done(bytes);
             self.shared.tally.dropped.one();
         }
     }
 
-    /// Whether steps of a session wait.
-    pub(super) fn waits(&self, key: &HotKey) -> bool {
-        locked(&self.shared.waiting).contains_key(key)
-    }
-
     /// How many steps wait.
     pub(super) fn waiting(&self) -> u64 {
-        let waiting = locked(&self.shared.waiting);
-        waiting.values().map(|n| *n as u64).sum()
+        self.shared.waiting.load(Ordering::Relaxed)
     }
 
     /// To be called before a write that takes something away from a session.
@@ -204,15 +198,9 @@ impl Copies {
 }
 
 impl Shared {
-    fn done(&self, key: HotKey, bytes: usize) {
+    fn done(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        let mut waiting = locked(&self.waiting);
-        if let Some(count) = waiting.get_mut(&key) {
-            *count -= 1;
-            if *count == 0 {
-                waiting.remove(&key);
-            }
-        }
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Keeps a removal to be tried again.
@@ -248,14 +236,12 @@ impl Shared {
     async fn advance(&self, mut steps: Vec<(HotKey, Step)>) {
         // Those of writes that overtook each other on the way here; of one session's the order is that of their seqs.
         steps.sort_by_key(|(key, step)| (*key, step.before.seq));
-        let told: Vec<_> = steps.iter().map(|(k, step)| (*k, bytes_of(step))).collect();
+        let told: Vec<_> = steps.iter().map(|(_, step)| bytes_of(step)).collect();
         match self.tally.noted(self.hot.advance(steps).await) {
             Ok(()) => self.tally.sent.add(told.len() as u64),
             Err(_) => self.tally.dropped.add(told.len() as u64),
         }
-        for (key, bytes) in told {
-            self.done(key, bytes);
-        }
+        told.into_iter().for_each(|bytes| self.done(bytes));
     }
 
     /// Tries the removals that failed again, until one fails again.

@@ -4,9 +4,6 @@
 //! that history. While the ledger does not answer, a copy is used for those alone of whom this process knows that they
 //! may see it, and says which seq it stands at.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use filrouge_store::command::{Scope, Viewer};
 use filrouge_store::hot::{AsOf, Fill, HotKey, HotStore, HotTurn, Recent};
 use filrouge_store::read::{Sight, TurnOrder, TurnQuery};
@@ -23,7 +20,7 @@ use super::{DurablePolicy, TwoScopes, sealed};
 /// Fewest turns that a copy is made with.
 const FILL: usize = 50;
 /// Most copies that are made at once.
-const FILLS: usize = 8;
+pub(super) const FILLS: u32 = 8;
 
 /// What the ledger says of a session.
 pub(super) struct Head {
@@ -51,19 +48,6 @@ impl Head {
         Ok(Self { as_of, owned })
     }
 }
-
-/// A copy is being made, until this is dropped.
-struct Fills(Filling, HotKey);
-
-impl Drop for Fills {
-    fn drop(&mut self) {
-        let mut filling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        filling.remove(&self.1);
-    }
-}
-
-/// The copies that are being made.
-pub(super) type Filling = Arc<Mutex<HashSet<HotKey>>>;
 
 /// A page as the ledger would answer it.
 struct TurnsPage {
@@ -129,8 +113,9 @@ impl TwoScopes {
 
     async fn head(&self, scope: &Scope, session: &SessionId) -> Result<Head, Failure> {
         let (viewer, of) = (scope.clone(), session.clone());
-        let question = self.ledger.ask(move |sight| Head::of(sight, &viewer, &of));
-        question.await
+        // Named, so that the store fetches it in one round trip.
+        let question = move |sight: &Sight<'_, dyn View + '_>| Head::of(sight, &viewer, &of);
+        self.ledger.ask_in(scope, session, question).await
     }
 
     /// The page of a copy of the ledger's history; without one, a copy is made for the next reader.
@@ -164,8 +149,7 @@ impl TwoScopes {
             Err(Miss::Unreadable) => (&tally.unreadable, true),
             // Of a session without turns there is nothing to copy.
             Err(Miss::Absent) => (&tally.absent, as_of.seq > 0),
-            // A step that is on its way may make it what the ledger has.
-            Err(Miss::Stale) => (&tally.stale, !self.copies.waits(&key)),
+            Err(Miss::Stale) => (&tally.stale, true),
             Err(Miss::Large) => (&tally.absent, false),
             Err(Miss::Short) => (&tally.absent, self.reaches_further(&key, as_of.seq, limit)),
         };
@@ -244,20 +228,17 @@ impl TwoScopes {
         })
     }
 
-    /// Makes a copy from the ledger, in the background.
+    /// Makes a copy from the ledger, in the background; not when many are being made already.
     fn fill(&self, key: HotKey, scope: &Scope, session: &SessionId, limit: usize) {
-        {
-            let mut filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
-            if filling.len() >= FILLS || !filling.insert(key) {
-                return;
-            }
-        }
+        let Ok(filling) = self.filling.clone().try_acquire_owned() else {
+            return;
+        };
         let (ledger, hot) = (self.ledger.clone(), self.hot.clone());
-        let (tally, fills) = (self.tally.clone(), Fills(self.filling.clone(), key));
+        let tally = self.tally.clone();
         let operator = Scope::new(scope.tenant.clone(), Viewer::Operator);
         let session = session.clone();
         tokio::spawn(async move {
-            let _fills = fills;
+            let _filling = filling;
             let made = fill(
                 ledger.as_ref(),
                 hot.as_ref(),
@@ -359,24 +340,5 @@ impl Verified {
     fn admits(&self, copy: AsOf) -> bool {
         // Somebody may have become the owner since; then the copy would be another one.
         copy == self.as_of || (self.owned && copy.seq > self.as_of.seq)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_copy_that_is_given_up_leaves_room_for_others() {
-        let (filling, key) = (Filling::default(), HotKey([7; 16]));
-        filling.lock().unwrap().insert(key);
-        let fills = Fills(filling.clone(), key);
-        let making = tokio::spawn(async move {
-            let _fills = fills;
-            std::future::pending::<()>().await;
-        });
-        making.abort();
-        assert!(making.await.unwrap_err().is_cancelled());
-        assert!(filling.lock().unwrap().is_empty());
     }
 }

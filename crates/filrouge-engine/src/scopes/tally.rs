@@ -1,31 +1,11 @@
 //! What is counted of two scopes, and whether the hot store is in trouble.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use filrouge_store::hot::EphemeralCounts;
+use filrouge_store::hot::{Count, EphemeralCounts};
 use filrouge_types::Failure;
 
 use super::view::ScopeCounts;
-
-/// A counter.
-#[derive(Debug, Default)]
-pub(super) struct Count(AtomicU64);
-
-impl Count {
-    /// One more.
-    pub(super) fn one(&self) {
-        self.add(1);
-    }
-
-    /// So many more.
-    pub(super) fn add(&self, more: u64) {
-        self.0.fetch_add(more, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// All counters.
 #[derive(Debug, Default)]

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use filrouge_store::command::{Command, Write};
+use filrouge_store::rows::HeadLease;
 use filrouge_store::{Entropy, Keyring, random_id};
 use filrouge_types::{Clock, ErrorCode, Failure, Timestamp};
 
 use super::Core;
 use super::folder::{Contents, Dead, Entry, Folder, folders};
 use super::frame::Seal;
-use super::known::{Held, Key, Known};
+use super::known::{Key, Known};
 use super::provisional;
 use super::state::{Letter, Waits, key_of, refusal};
 
@@ -184,9 +185,11 @@ impl Core {
         if let Some(lease) = &entry.lease {
             known.saw(&command.scope);
             known.fence = lease.fence;
-            known.held = Some(Held {
+            known.held = Some(HeadLease {
+                fence: lease.fence,
                 holder: lease.holder.as_str().into(),
                 expires_at: Timestamp::from_micros(lease.expires_at),
+                ..HeadLease::default()
             });
         } else if let Some(outcome) = provisional::outcome(&command, &known, &self.keyring, at) {
             known.learn(&command, &outcome, at);

@@ -8,7 +8,7 @@ use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{Append, Command, PutCheckpoint, Scope, SessionToken, Viewer, Write};
 use filrouge_store::rows::HeadLease;
 use filrouge_types::{
-    Checkpoint, ItemId, Lease, RequestId, SessionId, TenantId, Timestamp, Turn, TurnId, TurnStatus,
+    Checkpoint, ItemId, RequestId, SessionId, TenantId, Turn, TurnId, TurnStatus,
 };
 
 /// A session.
@@ -27,34 +27,6 @@ const BATCHES: usize = 64;
 /// What was not seen for so long may be otherwise by now: somebody else may have gone on with the session.
 const FRESH: Duration = Duration::from_secs(15 * 60);
 
-/// Who holds a session, as far as this process gave it the lease.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Held {
-    /// Nobody, when it is empty.
-    pub(super) holder: Box<str>,
-    pub(super) expires_at: Timestamp,
-}
-
-impl Held {
-    pub(super) fn is_live(&self, now: Timestamp) -> bool {
-        self.under(0).is_live(now)
-    }
-
-    pub(super) fn shown(&self, fence: u64, now: Timestamp) -> Lease {
-        self.under(fence).shown(now)
-    }
-
-    /// As the head of the session would have it; when it was given out is not known here.
-    pub(super) fn under(&self, fence: u64) -> HeadLease {
-        HeadLease {
-            fence,
-            holder: self.holder.clone(),
-            expires_at: self.expires_at,
-            ..HeadLease::default()
-        }
-    }
-}
-
 /// A turn that this process has seen.
 #[derive(Debug, Clone)]
 pub(super) struct KnownTurn {
@@ -69,7 +41,7 @@ pub(super) struct Known {
     viewers: VecDeque<(Viewer, Option<SessionToken>)>,
     pub(super) fence: u64,
     /// The lease, when this process gave it last: only then may it give it again.
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<HeadLease>,
     pub(super) last_seq: u64,
     pub(super) checkpoint: Option<Checkpoint>,
     pub(super) state: Option<Box<str>>,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use filrouge_store::Stored;
 use filrouge_store::command::{Command, Hold, LeaseAsk, Outcome, TakeLease, Write};
-use filrouge_store::rules::tenure::{Tenure, end_of};
-use filrouge_types::{ErrorCode, Failure, Lease, Timestamp};
+use filrouge_store::rules::tenure::Tenure;
+use filrouge_types::{Failure, Lease, Timestamp};
 
 use super::Core;
 use super::frame::LeaseNow;
-use super::known::{Held, Key, Known};
+use super::known::Key;
 use super::queue::{Queueing, spooled};
 use super::state::Attempt;
 use super::write::unavailable;
@@ -43,14 +43,26 @@ impl Core {
             let known = state
                 .known(key)
                 .ok_or_else(|| unavailable("the session is not known here any more"))?;
-            let (fence, held) = given(known, take, now)?;
+            let held = known.held.as_ref().ok_or_else(|| {
+                let what = "this server has not given the session's last lease, and the ledger does not answer";
+                unavailable(what)
+            })?;
+            let tenure = Tenure {
+                session: &take.session_id,
+                lease: held,
+                now,
+            };
+            if let LeaseAsk::Acquire(acquire) = &take.ask {
+                tenure.check_state(known.state.as_deref(), &acquire.terminal)?;
+            }
+            let given = tenure.asked(take)?;
             let before = (known.fence, known.held.clone());
-            let asks = before != (fence, Some(held.clone()));
-            let lease = held.shown(fence, now);
+            let asks = *held != given;
+            let lease = given.shown(now);
             // Before it is on disk: whoever asks next finds it taken.
             state.change(key, |known| {
-                known.fence = fence;
-                known.held = Some(held);
+                known.fence = given.fence;
+                known.held = Some(given);
             });
             (lease, before, asks)
         };
@@ -133,50 +145,5 @@ fn kept(lease: &Lease, now: Timestamp) -> LeaseNow {
         fence: lease.fence,
         holder: lease.holder.as_deref().unwrap_or_default().to_owned(),
         expires_at: lease.expires_at.unwrap_or(now).as_micros(),
-    }
-}
-
-/// The lease as it stands once this was asked, by the ledger's rules.
-fn given(known: &Known, take: &TakeLease, now: Timestamp) -> Result<(u64, Held), Failure> {
-    let held = known.held.as_ref().ok_or_else(|| {
-        unavailable(
-            "this server has not given the session's last lease, and the ledger does not answer",
-        )
-    })?;
-    let lease = held.under(known.fence);
-    let tenure = Tenure {
-        session: &take.session_id,
-        lease: &lease,
-        now,
-    };
-    let until = |ttl| Held {
-        holder: take.holder.clone(),
-        expires_at: end_of(now, ttl),
-    };
-    match &take.ask {
-        LeaseAsk::Acquire(acquire) => {
-            tenure.check_state(known.state.as_deref(), &acquire.terminal)?;
-            let live = held.is_live(now);
-            if live && held.holder != take.holder {
-                return Err(tenure.refused(ErrorCode::LeaseTimeout));
-            }
-            // As the ledger would: who holds it keeps the fence.
-            Ok((known.fence + u64::from(!live), until(acquire.ttl)))
-        }
-        LeaseAsk::Renew { fence, ttl } => {
-            tenure.check_holder(&take.holder, *fence)?;
-            Ok((*fence, until(*ttl)))
-        }
-        LeaseAsk::Release { fence } => match tenure.check_holder(&take.holder, *fence) {
-            Ok(()) => {
-                let free = Held {
-                    holder: Box::default(),
-                    expires_at: now,
-                };
-                Ok((known.fence, free))
-            }
-            Err(failure) if failure.code == ErrorCode::LeaseHeld => Err(failure),
-            Err(_) => Ok((known.fence, held.clone())),
-        },
     }
 }

@@ -13,7 +13,7 @@ use filrouge_types::{ErrorCode, Failure, TurnStatus, UNPLACED};
 use super::Core;
 use super::folder::Entry;
 use super::frame::{LeaseNow, Place};
-use super::known::{Held, Key, Known};
+use super::known::{Key, Known};
 use super::provisional::{self, word};
 use super::state::{Attempt, Waits};
 use super::write::unavailable;
@@ -21,7 +21,7 @@ use super::write::unavailable;
 /// An entry that is to be queued.
 pub(super) struct Queueing {
     /// The lease as it was given here, and what stood before: that stands again when the entry cannot be kept.
-    pub(super) lease: Option<(LeaseNow, (u64, Option<Held>))>,
+    pub(super) lease: Option<(LeaseNow, (u64, Option<HeadLease>))>,
     pub(super) command: Command,
     pub(super) outcome: Outcome,
     pub(super) attempt: Option<Attempt>,
@@ -47,8 +47,12 @@ impl Core {
             self.wait_settled(key).await?;
             return Box::pin(self.written(command)).await;
         }
-        self.check_fence(key, &command, &known)?;
-        if let Some(outcome) = self.repeated(key, &command, &known)? {
+        let repeated = self.repeated(key, &command, &known);
+        self.check_fence(key, &command, &known, matches!(repeated, Ok(Some(_))))?;
+        if let Some(outcome) = repeated? {
+            if command.scope.hold.is_some_and(|hold| hold.release) {
+                self.state().change(key, |known| known.give_free(now));
+            }
             return Ok(spooled(outcome));
         }
         if let Write::PutCheckpoint(put) = &command.write
@@ -72,8 +76,15 @@ impl Core {
         Ok(spooled(outcome))
     }
 
-    /// As the rules would, by the lease as it is known here.
-    fn check_fence(&self, key: &Key, command: &Command, known: &Known) -> Result<(), Failure> {
+    /// As the rules do, by the lease as it is known here; what `repeats` an earlier write is answered under a lease whose
+    /// time is up as well.
+    fn check_fence(
+        &self,
+        key: &Key,
+        command: &Command,
+        known: &Known,
+        repeats: bool,
+    ) -> Result<(), Failure> {
         let Some(hold) = command.scope.hold else {
             return Ok(());
         };
@@ -82,34 +93,19 @@ impl Core {
                 "the fence is not known here, and the ledger does not answer",
             ));
         }
-        let lease = match &known.held {
-            Some(held) => held.under(known.fence),
-            None => HeadLease {
-                fence: known.fence,
-                ..HeadLease::default()
-            },
+        let unknown = HeadLease {
+            fence: known.fence,
+            ..HeadLease::default()
         };
         let event = matches!(command.write, Write::RecordEvent(_));
         // Of a lease that was not given here the time is not known.
-        let untimed = event || known.held.is_none() || self.is_repeat(command, known);
+        let untimed = event || known.held.is_none() || repeats;
         let tenure = Tenure {
             session: &key.1,
-            lease: &lease,
+            lease: known.held.as_ref().unwrap_or(&unknown),
             now: self.clock.now(),
         };
         tenure.check_fence(hold.fence, untimed)
-    }
-
-    fn is_repeat(&self, command: &Command, known: &Known) -> bool {
-        match &command.write {
-            Write::Start(start) => known.turn_of(&start.event.request_id).is_some(),
-            Write::Close(close) => known
-                .turn(close.turn_id)
-                .is_some_and(|k| k.closed_by == Some(close.fingerprint)),
-            Write::Append(append) => known.appended(append) == Some(true),
-            Write::PutCheckpoint(put) => known.repeats(put).is_some(),
-            _ => false,
-        }
     }
 
     /// The first answer to a request that came before; also what the rules would refuse of a turn that has ended here.
@@ -175,10 +171,6 @@ impl Core {
             }
             _ => None,
         };
-        if found.is_some() && command.scope.hold.is_some_and(|hold| hold.release) {
-            let now = self.clock.now();
-            self.state().change(key, |known| known.give_free(now));
-        }
         Ok(found)
     }
 
@@ -209,7 +201,7 @@ impl Core {
     }
 
     /// A lease that was given here and cannot be kept on disk was not given.
-    fn take_back(&self, key: &Key, lease: &LeaseNow, before: (u64, Option<Held>)) {
+    fn take_back(&self, key: &Key, lease: &LeaseNow, before: (u64, Option<HeadLease>)) {
         let mut state = self.state();
         if state.known(key).is_some_and(|k| k.fence == lease.fence) {
             state.change(key, |known| (known.fence, known.held) = before);

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use filrouge_store::command::{Command, Outcome};
+use filrouge_store::rows::HeadLease;
 use filrouge_store::{Entropy, Keyring, Stored};
 use filrouge_types::{Checkpoint, Failure, Item, SessionId, TenantId, Timestamp};
 use tokio::task::JoinHandle;
 
 use super::folder::{Dead, Entry};
 use super::frame::Refusal;
-use super::known::{Held, Key, Known, Sessions};
+use super::known::{Key, Known, Sessions};
 use super::provisional;
 use super::view::{SpoolCounts, SpoolView, Waiting};
 
@@ -207,12 +208,12 @@ impl State {
     pub(super) fn waiting(&self, key: &Key, now: Timestamp) -> Option<Waiting> {
         let queue = self.queues.get(key)?;
         let known = self.known(key)?;
-        let held = known.held.clone().unwrap_or(Held {
-            holder: Box::default(),
-            expires_at: now,
+        let held = known.held.clone().unwrap_or(HeadLease {
+            fence: known.fence,
+            ..HeadLease::default()
         });
         Some(Waiting {
-            lease: held.shown(known.fence, now),
+            lease: held.shown(now),
             checkpoint: None,
             items: Vec::new(),
             trimmed: false,
@@ -291,9 +292,11 @@ impl Known {
                 }
                 let ours = !released || self.held.is_some();
                 self.fence = lease.fence;
-                self.held = ours.then(|| Held {
+                self.held = ours.then(|| HeadLease {
+                    fence: lease.fence,
                     holder: lease.holder.clone().unwrap_or_default(),
                     expires_at: lease.expires_at.unwrap_or(now),
+                    ..HeadLease::default()
                 });
             }
             Outcome::Turn(turn, put) => {

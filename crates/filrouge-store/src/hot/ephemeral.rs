@@ -26,7 +26,7 @@ mod write;
 
 use cache::Cache;
 use counts::Counters;
-pub use counts::EphemeralCounts;
+pub use counts::{Count, EphemeralCounts};
 pub use gate::{Gate, OpenGate};
 use held::{Held, Named};
 pub use take_out::{Keep, KeepItems};

@@ -29,30 +29,27 @@ pub(super) fn take<T: Tx>(
         LeaseAsk::Acquire(acquire) => acquired(tx, group, ctx, scope, take, acquire),
         LeaseAsk::Renew { fence, ttl } => {
             let mut session = ctx.sight(tx).get(scope, &take.session_id)?;
-            let until = if took_over_here(&session, ctx, scope, &take.holder, *fence) {
+            if took_over_here(&session, ctx, scope, &take.holder, *fence) {
+                let until = not_shorter(&session.head.lease, ctx.now, *ttl);
                 session.head.lease.holder = take.holder.clone();
-                not_shorter(&session.head.lease, ctx.now, *ttl)
+                session.head.lease.expires_at = until;
             } else {
-                tenure(&session, ctx.now).check_holder(&take.holder, *fence)?;
-                end_of(ctx.now, *ttl)
-            };
-            session.head.lease.expires_at = until;
+                session.head.lease = tenure(&session, ctx.now).asked(take)?;
+            }
             put(tx, group, ctx, session)
         }
         LeaseAsk::Release { fence } => {
             let mut session = ctx.sight(tx).get(scope, &take.session_id)?;
-            if took_over_here(&session, ctx, scope, &take.holder, *fence) {
-                free(&mut session.head.lease, ctx.now);
-                return put(tx, group, ctx, session);
+            let tenure = tenure(&session, ctx.now);
+            let after = match took_over_here(&session, ctx, scope, &take.holder, *fence) {
+                true => tenure.free(),
+                false => tenure.asked(take)?,
+            };
+            if after == session.head.lease {
+                return Ok(unchanged(&session, ctx));
             }
-            match tenure(&session, ctx.now).check_holder(&take.holder, *fence) {
-                Ok(()) => {
-                    free(&mut session.head.lease, ctx.now);
-                    put(tx, group, ctx, session)
-                }
-                Err(failure) if failure.code == ErrorCode::LeaseHeld => Err(failure),
-                Err(_) => Ok(unchanged(&session, ctx)),
-            }
+            session.head.lease = after;
+            put(tx, group, ctx, session)
         }
     }
 }
@@ -86,15 +83,12 @@ fn acquired<T: Tx>(
         (None, None) => return Err(session_not_found(&take.session_id)),
     };
     check_goes_on(&session, ctx, acquire)?;
-    let lease = &session.head.lease;
-    let fence = match lease.is_live(ctx.now) {
-        true if lease.holder == take.holder => lease.fence,
-        true => return Err(tenure(&session, ctx.now).refused(ErrorCode::LeaseTimeout)),
-        false if lease.fence == 0 => first_fence(tx, ctx.now),
-        false => lease.fence + 1,
-    };
-    let taken = fence != lease.fence;
-    session.head.lease = given(lease, take, fence, ctx.now, acquire.ttl);
+    let before = session.head.lease.fence;
+    session.head.lease = tenure(&session, ctx.now).asked(take)?;
+    if before == 0 {
+        session.head.lease.fence = first_fence(tx, ctx.now);
+    }
+    let taken = session.head.lease.fence != before;
     let resumed = match &acquire.resumes {
         Some(known) if !created => resumes(tx, group, ctx, scope, &session, *known)?,
         _ => false,
@@ -125,26 +119,6 @@ fn first_fence<T: Tx>(tx: &T, now: Timestamp) -> u64 {
         .clamp(1, FIRST_FENCE_MAX)
 }
 
-/// The lease under this fence, from now on.
-fn given(
-    before: &HeadLease,
-    take: &TakeLease,
-    fence: u64,
-    now: Timestamp,
-    ttl: std::time::Duration,
-) -> HeadLease {
-    HeadLease {
-        fence,
-        holder: take.holder.clone(),
-        expires_at: end_of(now, ttl),
-        since: if fence == before.fence {
-            before.since
-        } else {
-            now
-        },
-    }
-}
-
 /// A lease that was given under this fence while the store did not answer: it stands if nobody else was given one since
 /// (DESIGN §6, "Ledger down").
 fn given_meanwhile<T: Tx>(
@@ -167,7 +141,7 @@ fn given_meanwhile<T: Tx>(
     } else {
         end_of(ctx.now, ttl)
     };
-    session.head.lease = given(lease, take, fence, ctx.now, ttl);
+    session.head.lease = tenure(&session, ctx.now).given(take, fence, ttl);
     session.head.lease.expires_at = until;
     put(tx, group, ctx, session)
 }
@@ -258,13 +232,13 @@ pub fn check_hold(session: &Loaded, scope: &Scope, now: Timestamp) -> Result<(),
 
 /// Whoever holds the session and asks for it gives it free, in the head that is put then; tells whether that is so.
 pub(super) fn give_free(ctx: &Context<'_>, session: &mut Loaded, scope: &Scope) -> bool {
-    let lease = &mut session.head.lease;
+    let lease = &session.head.lease;
     let asked = scope
         .hold
         .is_some_and(|hold| hold.release && hold.fence == lease.fence);
     let gives = asked && lease.is_live(ctx.now);
     if gives {
-        free(lease, ctx.now);
+        session.head.lease = tenure(session, ctx.now).free();
     }
     gives
 }
@@ -312,11 +286,6 @@ fn unchanged(session: &Loaded, ctx: &Context<'_>) -> Outcome {
         created: false,
         resumed: false,
     }
-}
-
-fn free(lease: &mut HeadLease, now: Timestamp) {
-    lease.holder = Box::default();
-    lease.expires_at = now;
 }
 
 /// Whether the lease went from hand to hand under this fence while the store did not answer, and nobody else has taken it

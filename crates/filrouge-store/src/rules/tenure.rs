@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 
+use crate::command::{LeaseAsk, TakeLease};
 use crate::rows::HeadLease;
 
 /// A session's newest lease at one moment.
@@ -65,6 +66,58 @@ impl Tenure<'_> {
             return Err(ended(fence).with_hint(hint));
         }
         Ok(())
+    }
+
+    /// The lease as it stands once this was asked.
+    ///
+    /// # Errors
+    /// `lease_timeout` for one that somebody else has, and those of [`Self::check_holder`].
+    pub fn asked(&self, take: &TakeLease) -> Result<HeadLease, Failure> {
+        let lease = self.lease;
+        match &take.ask {
+            LeaseAsk::Acquire(acquire) => {
+                let live = lease.is_live(self.now);
+                if live && lease.holder != take.holder {
+                    return Err(self.refused(ErrorCode::LeaseTimeout));
+                }
+                // Who holds it keeps the fence.
+                let fence = lease.fence + u64::from(!live);
+                Ok(self.given(take, fence, acquire.ttl))
+            }
+            LeaseAsk::Renew { fence, ttl } => {
+                self.check_holder(&take.holder, *fence)?;
+                Ok(self.given(take, *fence, *ttl))
+            }
+            LeaseAsk::Release { fence } => match self.check_holder(&take.holder, *fence) {
+                Ok(()) => Ok(self.free()),
+                Err(failure) if failure.code == ErrorCode::LeaseHeld => Err(failure),
+                Err(_) => Ok(lease.clone()),
+            },
+        }
+    }
+
+    /// The lease under this fence, from now on.
+    #[must_use]
+    pub fn given(&self, take: &TakeLease, fence: u64, ttl: Duration) -> HeadLease {
+        HeadLease {
+            fence,
+            holder: take.holder.clone(),
+            expires_at: end_of(self.now, ttl),
+            since: match fence == self.lease.fence {
+                true => self.lease.since,
+                false => self.now,
+            },
+        }
+    }
+
+    /// The lease, given free now.
+    #[must_use]
+    pub fn free(&self) -> HeadLease {
+        HeadLease {
+            holder: Box::default(),
+            expires_at: self.now,
+            ..self.lease.clone()
+        }
     }
 
     /// Somebody else holds the session.

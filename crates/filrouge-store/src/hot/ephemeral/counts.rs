@@ -17,43 +17,45 @@ pub struct EphemeralCounts {
     pub loads: u64,
 }
 
+/// A counter.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// One more.
+    pub fn one(&self) {
+        self.add(1);
+    }
+
+    /// So many more.
+    pub fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// How many so far.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Counters {
-    went_back: AtomicU64,
-    damaged: AtomicU64,
-    conflicts: AtomicU64,
-    trimmed_turns: AtomicU64,
-    loads: AtomicU64,
+    pub(super) went_back: Count,
+    pub(super) damaged: Count,
+    pub(super) conflicts: Count,
+    pub(super) trimmed_turns: Count,
+    pub(super) loads: Count,
 }
 
 impl Counters {
-    pub(super) fn went_back(&self) {
-        self.went_back.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn damaged(&self) {
-        self.damaged.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn conflicts(&self) {
-        self.conflicts.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn trimmed(&self, turns: u64) {
-        self.trimmed_turns.fetch_add(turns, Ordering::Relaxed);
-    }
-
-    pub(super) fn loads(&self) {
-        self.loads.fetch_add(1, Ordering::Relaxed);
-    }
-
     pub(super) fn counts(&self) -> EphemeralCounts {
         EphemeralCounts {
-            went_back: self.went_back.load(Ordering::Relaxed),
-            damaged: self.damaged.load(Ordering::Relaxed),
-            conflicts: self.conflicts.load(Ordering::Relaxed),
-            trimmed_turns: self.trimmed_turns.load(Ordering::Relaxed),
-            loads: self.loads.load(Ordering::Relaxed),
+            went_back: self.went_back.get(),
+            damaged: self.damaged.get(),
+            conflicts: self.conflicts.get(),
+            trimmed_turns: self.trimmed_turns.get(),
+            loads: self.loads.get(),
         }
     }
 }

@@ -51,7 +51,7 @@ impl EphemeralSessions {
     pub(super) async fn fetched(&self, named: Named<'_>) -> Result<Option<Held>, Failure> {
         for _ in 0..super::TRIES {
             let seen = self.seen(&named.key);
-            self.counters.loads();
+            self.counters.loads.one();
             let Some(loaded) = self.hot.load(&named.key).await? else {
                 return Ok(None);
             };
@@ -109,7 +109,7 @@ impl EphemeralSessions {
 
     /// Forgets a session that the hot store has in an older state than it had before.
     async fn lost(&self, named: Named<'_>, edition: Edition) -> Result<bool, Failure> {
-        self.counters.went_back();
+        self.counters.went_back.one();
         tracing::warn!(
             session_id = %named.session,
             version = edition.version,
@@ -126,7 +126,7 @@ impl EphemeralSessions {
         edition: Edition,
         failure: &Failure,
     ) -> Result<bool, Failure> {
-        self.counters.damaged();
+        self.counters.damaged.one();
         tracing::warn!(
             tenant_id = %named.tenant,
             session_id = %named.session,

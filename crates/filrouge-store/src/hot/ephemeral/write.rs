@@ -74,7 +74,7 @@ impl EphemeralSessions {
         let held = |rows, edition| Held { rows, edition };
         let outcome = match (ruled, expected) {
             (Ok((outcome, trimmed)), _) if changed => {
-                self.counters.trimmed(trimmed);
+                self.counters.trimmed_turns.add(trimmed);
                 outcome
             }
             // What changes nothing is answered only from the state that the store has.
@@ -103,7 +103,7 @@ impl EphemeralSessions {
         let change = rows.take_change();
         let committed = self.hot.commit(&named.key, expected, incarnation, change);
         let Some(edition) = committed.await? else {
-            self.counters.conflicts();
+            self.counters.conflicts.one();
             return Ok(Tried::Stale(None));
         };
         self.see(named.key, edition);
