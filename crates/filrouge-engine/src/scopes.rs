@@ -73,13 +73,13 @@ pub struct TwoScopes {
     options: ScopeOptions,
     tally: Arc<Tally>,
     copies: Copies,
-    known: Lately<HotKey, InLedger>,
+    known: Lately<InLedger>,
     verified: Sightings,
-    filled: Lately<HotKey, (u64, usize)>,
+    filled: Lately<(u64, usize)>,
     /// The copies that may be made at the moment.
     filling: Arc<Semaphore>,
     /// The lives of ephemeral sessions whose names were not in the ledger after this process wrote to them.
-    alone: Lately<HotKey, u64>,
+    alone: Lately<u64>,
     /// Held by each write that takes something away, until it is done.
     clearing: Arc<RwLock<()>>,
 }

@@ -77,7 +77,7 @@ struct Shared {
     /// Removals that failed.
     removals: Mutex<HashMap<HotKey, Removal>>,
     /// Those that found no room there: nobody tries them again.
-    unkept: Lately<HotKey, ()>,
+    unkept: Lately<()>,
 }
 
 /// A removal that follows a write. Whatever ends the write early, the copy is removed later.

@@ -33,7 +33,7 @@ struct Seen {
 }
 
 /// What the ledger has shown lately.
-pub(super) struct Sightings(Lately<HotKey, Vec<Seen>>);
+pub(super) struct Sightings(Lately<Vec<Seen>>);
 
 impl Sightings {
     pub(super) fn new() -> Self {

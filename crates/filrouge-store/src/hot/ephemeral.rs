@@ -11,12 +11,12 @@ use tokio::sync::watch;
 
 use super::rows::HeldRows;
 use super::{Edition, HotKey, HotStore};
+use crate::cache::Cache;
 use crate::command::{Adopt, Command, Outcome};
 use crate::keyring::{Entropy, Keyring};
 use crate::ledger::Inspect;
 use crate::verify::Suspects;
 
-mod cache;
 mod counts;
 mod gate;
 mod held;
@@ -24,7 +24,6 @@ mod ledger;
 mod take_out;
 mod write;
 
-use cache::Cache;
 use counts::Counters;
 pub use counts::{Count, EphemeralCounts};
 pub use gate::{Gate, OpenGate};
@@ -52,8 +51,8 @@ pub struct EphemeralSessions {
     clock: Arc<dyn Clock>,
     store_id: String,
     turn_timeout: Duration,
-    held: Mutex<Cache<Slot>>,
-    seen: Mutex<Cache<Edition>>,
+    held: Mutex<Cache<HotKey, Slot>>,
+    seen: Mutex<Cache<HotKey, Edition>>,
     counters: Counters,
     suspects: Mutex<Suspects>,
     commits: watch::Sender<u64>,
@@ -265,7 +264,7 @@ impl EphemeralSessions {
                 all.put(key, slot.clone(), bytes.saturating_add(EMPTY_BYTES));
             }
             // Others may be waiting for it; they find it empty.
-            None => all.remove(&key),
+            None => drop(all.remove(&key)),
         }
     }
 

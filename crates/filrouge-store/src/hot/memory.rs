@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use filrouge_types::{Clock, ErrorCode, Failure};
 
-use super::{Change, Edition, Fill, HotBounds, HotHealth, HotKey, HotStore, Loaded, Recent, Step};
+use super::{
+    Change, Edition, Field, Fill, HotBounds, HotHealth, HotKey, HotStore, Loaded, Recent, Step,
+};
 
 mod keys;
 mod recent;
@@ -128,7 +130,13 @@ impl HotStore for MemoryHot {
         // Bytes are copied outside of the lock.
         Ok(shared.map(|(edition, fields)| Loaded {
             edition,
-            fields: fields.iter().map(session::SharedField::copied).collect(),
+            fields: fields
+                .into_iter()
+                .map(|(name, value)| Field {
+                    name,
+                    value: value.to_vec(),
+                })
+                .collect(),
         }))
     }
 
@@ -139,7 +147,6 @@ impl HotStore for MemoryHot {
         incarnation: u64,
         change: Change,
     ) -> Result<Option<Edition>, Failure> {
-        let change = session::SharedChange::from(change);
         let word = self.commits.fetch_add(1, Ordering::Relaxed);
         self.on_keys(|keys| {
             let most = keys.total_bytes;

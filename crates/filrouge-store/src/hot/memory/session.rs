@@ -12,39 +12,8 @@ const FIELD_BYTES: u64 = 96;
 #[derive(Default)]
 pub(super) struct Session {
     edition: Option<Edition>,
-    fields: HashMap<Arc<[u8]>, Arc<[u8]>>,
+    fields: HashMap<Vec<u8>, Arc<[u8]>>,
     bytes: u64,
-}
-
-/// A field whose bytes are shared.
-pub(super) struct SharedField {
-    name: Arc<[u8]>,
-    value: Arc<[u8]>,
-}
-
-impl SharedField {
-    pub(super) fn copied(&self) -> Field {
-        Field {
-            name: self.name.to_vec(),
-            value: self.value.to_vec(),
-        }
-    }
-}
-
-/// A change whose bytes lie where they are kept from then on.
-pub(super) struct SharedChange {
-    removes: Vec<Vec<u8>>,
-    puts: HashMap<Arc<[u8]>, Arc<[u8]>>,
-}
-
-impl From<Change> for SharedChange {
-    fn from(change: Change) -> Self {
-        let puts = change.puts.into_iter();
-        Self {
-            removes: change.removes,
-            puts: puts.map(|f| (f.name.into(), f.value.into())).collect(),
-        }
-    }
 }
 
 fn size(name: &[u8], value: &[u8]) -> u64 {
@@ -60,35 +29,36 @@ impl Session {
         self.bytes
     }
 
-    pub(super) fn fields(&self) -> Vec<SharedField> {
-        let shared = |(name, value): (&Arc<[u8]>, &Arc<[u8]>)| SharedField {
-            name: name.clone(),
-            value: value.clone(),
-        };
-        self.fields.iter().map(shared).collect()
+    /// Its fields; the bytes of their values are shared.
+    pub(super) fn fields(&self) -> Vec<(Vec<u8>, Arc<[u8]>)> {
+        let fields = self.fields.iter();
+        fields
+            .map(|(n, value)| (n.clone(), value.clone()))
+            .collect()
     }
 
     /// At least how many bytes it takes after a change.
-    pub(super) fn bytes_after(&self, change: &SharedChange) -> u64 {
+    pub(super) fn bytes_after(&self, change: &Change) -> u64 {
         let held = |name: &[u8]| self.fields.get(name).map_or(0, |value| size(name, value));
         let gone: u64 = change.removes.iter().map(|name| held(name)).sum();
         let mut bytes = self.bytes.saturating_sub(gone);
-        for (name, value) in &change.puts {
+        for Field { name, value } in &change.puts {
             bytes = (bytes + size(name, value)).saturating_sub(held(name));
         }
         bytes
     }
 
-    pub(super) fn commit(&mut self, incarnation: u64, word: u64, change: SharedChange) -> Edition {
+    pub(super) fn commit(&mut self, incarnation: u64, word: u64, change: Change) -> Edition {
         for name in &change.removes {
-            if let Some(value) = self.fields.remove(name.as_slice()) {
+            if let Some(value) = self.fields.remove(name) {
                 self.bytes -= size(name, &value);
             }
         }
-        for (name, value) in change.puts {
-            self.bytes += size(&name, &value);
-            if let Some(old) = self.fields.insert(name.clone(), value) {
-                self.bytes -= size(&name, &old);
+        for Field { name, value } in change.puts {
+            let (length, bytes) = (name.len(), size(&name, &value));
+            self.bytes += bytes;
+            if let Some(old) = self.fields.insert(name, value.into()) {
+                self.bytes -= (length + old.len()) as u64 + FIELD_BYTES;
             }
         }
         let next = match self.edition {

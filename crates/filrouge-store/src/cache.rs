@@ -1,14 +1,13 @@
-//! What a process holds of ephemeral sessions: bounded, least recently used first to go.
+//! What a process remembers: bounded, least recently used first to go.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 
-use crate::hot::HotKey;
-
-/// Values by their sessions' names, within a bound of weight.
-pub(super) struct Cache<V> {
-    values: HashMap<HotKey, Entry<V>>,
-    /// Names by when they were last used.
-    order: BTreeMap<u64, HotKey>,
+/// Values by their keys, within a bound of weight.
+pub struct Cache<K, V> {
+    values: HashMap<K, Entry<V>>,
+    /// Keys by when they were last used.
+    order: BTreeMap<u64, K>,
     uses: u64,
     weight: usize,
     most: usize,
@@ -20,8 +19,10 @@ struct Entry<V> {
     weight: usize,
 }
 
-impl<V: Clone> Cache<V> {
-    pub(super) fn new(most: usize) -> Self {
+impl<K: Copy + Eq + Hash, V: Clone> Cache<K, V> {
+    /// An empty one that holds at most so much weight.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
         Self {
             values: HashMap::new(),
             order: BTreeMap::new(),
@@ -31,8 +32,8 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// The value of a name, which counts as used then.
-    pub(super) fn get(&mut self, key: &HotKey) -> Option<V> {
+    /// The value of a key, which counts as used then.
+    pub fn get(&mut self, key: &K) -> Option<V> {
         let entry = self.values.get_mut(key)?;
         self.order.remove(&entry.used);
         self.uses += 1;
@@ -42,7 +43,7 @@ impl<V: Clone> Cache<V> {
     }
 
     /// Puts a value; others go until it fits, and it goes itself when it never does.
-    pub(super) fn put(&mut self, key: HotKey, value: V, weight: usize) {
+    pub fn put(&mut self, key: K, value: V, weight: usize) {
         self.remove(&key);
         self.uses += 1;
         let used = self.uses;
@@ -62,11 +63,12 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    pub(super) fn remove(&mut self, key: &HotKey) {
-        if let Some(entry) = self.values.remove(key) {
-            self.order.remove(&entry.used);
-            self.weight -= entry.weight;
-        }
+    /// Forgets a key; its value.
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        let entry = self.values.remove(key)?;
+        self.order.remove(&entry.used);
+        self.weight -= entry.weight;
+        Some(entry.value)
     }
 }
 
@@ -74,8 +76,8 @@ impl<V: Clone> Cache<V> {
 mod tests {
     use super::*;
 
-    const fn key(n: u8) -> HotKey {
-        HotKey([n; 16])
+    const fn key(n: u8) -> [u8; 16] {
+        [n; 16]
     }
 
     #[test]
