@@ -22,6 +22,8 @@ use super::jwks::{Fetcher, KeySet};
 pub use super::jwks::{JwksSource, JwtError};
 use super::principal::{Credential, Subject};
 
+mod verifying;
+
 /// The issuer is not asked again before so long.
 const FETCH_GAP: Duration = Duration::from_secs(30);
 /// Keys that are older are fetched again, so that one that the issuer takes back does not verify for ever.
@@ -124,6 +126,7 @@ impl Verifier {
     /// # Errors
     /// [`JwtError`] for a file that is of no use, and an address that is none.
     pub(super) async fn start(settings: JwtSettings) -> Result<Self, JwtError> {
+        verifying::install();
         let fetcher = Fetcher::new(settings.jwks.clone())?;
         let verifier = Self {
             fetcher,
