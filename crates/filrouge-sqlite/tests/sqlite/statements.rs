@@ -5,8 +5,8 @@ use filrouge_types::Channel;
 
 use super::fixture;
 
-/// Bytes that this process has handed to write calls. Each test has a process of its own under nextest; under
-/// other runners the least of several windows is what no neighbour has added to.
+/// Bytes that this process has handed to write calls: those of this test alone, as nextest, the one runner of these
+/// tests, gives each a process of its own.
 fn written() -> u64 {
     let io = std::fs::read_to_string("/proc/self/io").unwrap();
     let line = io.lines().find_map(|l| l.strip_prefix("wchar: ")).unwrap();

@@ -77,7 +77,7 @@ fn a_copy_can_be_killed_at_every_step() {
     let whole = Home::copy_of(&home);
     assert!(copy(&whole, &faults).status.success());
     let all = image::points(&record);
-    let wanted = number("FILROUGE_CRASH_STEPS", 120).div_ceil(4).min(all);
+    let wanted = number("FILROUGE_CRASH_STEPS", 80).div_ceil(4).min(all);
     let (mut died, mut half_made) = (0, 0);
     for n in 0..wanted {
         let point = rng.random_range(n * all / wanted..(n + 1) * all / wanted) + 1;

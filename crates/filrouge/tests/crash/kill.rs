@@ -16,7 +16,7 @@ const SLOW_START: Duration = Duration::from_secs(2);
 fn acknowledged_writes_survive_kills() {
     let seed = Seed::of("acknowledged_writes_survive_kills");
     let mut rng = seed.rng(0);
-    let rounds = number("FILROUGE_CRASH_ROUNDS", 25);
+    let rounds = number("FILROUGE_CRASH_ROUNDS", 15);
     let home = Home::new();
     let mut world = World::new(8, 20, &mut rng);
     let mut starts = Vec::new();

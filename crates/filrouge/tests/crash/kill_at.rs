@@ -55,7 +55,7 @@ fn a_server_can_be_killed_at_every_step() {
 impl Plan {
     /// Dies at every point, or at so many spread over all of them.
     fn die_everywhere(&self, rng: &mut StdRng) {
-        let wanted = number("FILROUGE_CRASH_STEPS", 120);
+        let wanted = number("FILROUGE_CRASH_STEPS", 80);
         let all = self.count_points();
         let spread = |n: u64| {
             if all <= wanted {

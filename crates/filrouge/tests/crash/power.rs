@@ -28,7 +28,7 @@ fn acknowledged_writes_survive_power_cuts() {
     let seed = Seed::of("acknowledged_writes_survive_power_cuts");
     let mut rng = seed.rng(0);
     let mut store = (Home::new(), World::new(6, 6, &mut rng));
-    for cut in 0..number("FILROUGE_CRASH_CUTS", 20) {
+    for cut in 0..number("FILROUGE_CRASH_CUTS", 12) {
         if cut % CUTS_OF_A_STORE == 0 {
             store = (Home::new(), World::new(6, 6, &mut rng));
         }

@@ -218,7 +218,7 @@ fn untold(home: &Home, words: &BTreeSet<String>) {
 fn searches_survive_kills_and_redacted_words_do_not() {
     let seed = Seed::of("searches_survive_kills_and_redacted_words_do_not");
     let mut rng = seed.rng(0);
-    let rounds = number("FILROUGE_CRASH_SEARCH_ROUNDS", 6);
+    let rounds = number("FILROUGE_CRASH_SEARCH_ROUNDS", 4);
     let (home, known) = (Home::new(), Known::default());
     for round in 1..=rounds {
         let mut server = Server::start(&home);

@@ -186,7 +186,7 @@ fn tails_over_kills_are_the_journal() {
             })
         })
         .collect();
-    for _ in 0..number("FILROUGE_CRASH_TAIL_KILLS", 20) {
+    for _ in 0..number("FILROUGE_CRASH_TAIL_KILLS", 12) {
         std::thread::sleep(Duration::from_millis(rng.random_range(100..500)));
         server.kill();
         server = Server::start(&home);

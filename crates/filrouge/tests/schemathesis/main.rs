@@ -75,7 +75,7 @@ fn run(who: &[(&str, &str)], config: &str, only: &[&str]) {
     for (flag, given) in [
         (
             "--max-examples",
-            setting("EXAMPLES").or(Some("8".to_owned())),
+            setting("EXAMPLES").or(Some("4".to_owned())),
         ),
         ("--seed", seed),
         ("--max-time", setting("SECONDS")),

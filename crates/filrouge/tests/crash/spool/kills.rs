@@ -22,7 +22,7 @@ fn start(home: &Home) -> Server {
 fn what_waits_survives_every_kill() {
     let seed = Seed::of("what_waits_survives_every_kill");
     let mut rng = seed.rng(0);
-    let rounds = number("FILROUGE_CRASH_SPOOL_ROUNDS", 6);
+    let rounds = number("FILROUGE_CRASH_SPOOL_ROUNDS", 4);
     let database = Database::start(Options::default());
     let cut = Cut::before(database.tcp());
     let home = Home::with_store(&cut.url(&database.database()));
