@@ -3,6 +3,7 @@
 // Helpers outside test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
+mod embed;
 mod feed;
 mod find_broken;
 mod find_hidden;

@@ -1,5 +1,11 @@
-//! Teams with real agents.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+//! Teams with real agents, and how their conversations are kept.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests"
+)]
 
 mod agent;
 mod agent_group;
@@ -8,6 +14,7 @@ mod conversation_cut;
 mod conversation_kept;
 mod conversation_restored;
 mod examples;
+mod keeping;
 mod kept;
 mod on_ledger;
 mod talk;

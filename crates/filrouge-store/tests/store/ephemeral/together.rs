@@ -14,8 +14,8 @@ use filrouge_types::RequestId;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
-use crate::plain::Plain;
-use crate::store::{Store, id, tenant};
+use crate::ephemeral::plain::Plain;
+use crate::ephemeral::store::{Store, id, tenant};
 
 type Step = (u8, u8, u8);
 

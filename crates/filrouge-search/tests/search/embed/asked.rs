@@ -6,7 +6,7 @@ use filrouge_search::embed::{EmbedError, Embedder, Http, HttpSettings, Key};
 use filrouge_types::ErrorCode;
 use tokio::runtime::Runtime;
 
-use crate::service::{Answer, Service};
+use crate::embed::service::{Answer, Service};
 
 const KEY: &str = "sk-a-key-that-nobody-sees";
 

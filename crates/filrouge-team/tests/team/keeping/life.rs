@@ -5,7 +5,7 @@ use filrouge_team::message::{Cut, Message};
 use filrouge_team::record::{AgentError, Record, State, Status};
 use filrouge_types::{Channel, ErrorCode, SessionStatus, TurnStatus};
 
-use crate::world::{
+use crate::keeping::world::{
     World, context, cut, exchange, keep, keep_with, message, paused, scope, sid, team,
 };
 
@@ -70,7 +70,7 @@ async fn five_thousand_messages_are_restored() {
             )
         })
         .collect();
-    let id = crate::transfer::brought(&world, "long", &said).await;
+    let id = crate::keeping::transfer::brought(&world, "long", &said).await;
     let opened = world.open(&id).await;
     assert_eq!(opened.restored.context, context(&said));
     let more = exchange(&opened.record, 5001).await;

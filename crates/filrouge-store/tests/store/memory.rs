@@ -1,10 +1,4 @@
 //! The ledger in memory passes the contract, and the contract runs all that it holds.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "tests"
-)]
 
 use std::path::Path;
 use std::sync::Arc;

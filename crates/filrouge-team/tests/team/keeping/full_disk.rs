@@ -11,8 +11,8 @@ use filrouge_team::snapshot::{Problem, Snapshots};
 use filrouge_types::SystemClock;
 use tempfile::TempDir;
 
-use crate::crash::{line_of, run_child};
-use crate::world::{context, engine_at, exchange, keep, message, paused, scope, team};
+use crate::keeping::crash::{line_of, run_child};
+use crate::keeping::world::{context, engine_at, exchange, keep, message, paused, scope, team};
 
 /// Names the folder that a child process works in.
 const CHILD: &str = "FILROUGE_TEAM_TEST_FULL";
@@ -76,7 +76,7 @@ fn a_full_disk_costs_the_file_alone() {
     let library = disk(&root);
     let none = Path::new("0");
     let mut child = run_child(
-        "full_disk::child",
+        "keeping::full_disk::child",
         &[
             (CHILD, &root),
             ("LD_PRELOAD", &library),
@@ -142,7 +142,7 @@ fn a_full_ledger_refuses_and_loses_nothing() {
     std::fs::create_dir(&watched).unwrap();
     let library = disk(&root);
     let mut child = run_child(
-        "full_disk::full_ledger",
+        "keeping::full_disk::full_ledger",
         &[
             (CHILD, &root),
             ("LD_PRELOAD", &library),

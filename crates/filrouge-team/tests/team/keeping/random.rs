@@ -6,7 +6,7 @@ use filrouge_team::snapshot::import;
 use filrouge_types::Timestamp;
 use proptest::prelude::*;
 
-use crate::world::{World, context, keep_with, paused, scope, team};
+use crate::keeping::world::{World, context, keep_with, paused, scope, team};
 
 /// Text that nobody takes for a credential.
 fn text() -> impl Strategy<Value = String> {

@@ -9,7 +9,9 @@ use filrouge_team::record::Record;
 use filrouge_team::snapshot::{SessionSnapshot, Why, export, import, importable};
 use filrouge_types::{ErrorCode, IdentityId, TenantId, Timestamp, TurnStatus};
 
-use crate::world::{World, context, cut, exchange, message, paused, scope, sid, team, team_of};
+use crate::keeping::world::{
+    World, context, cut, exchange, message, paused, scope, sid, team, team_of,
+};
 
 pub(crate) fn snapshot(session: &str, said: &[Message]) -> SessionSnapshot {
     let at = Timestamp::from_micros(1_600_000_000_000_000);

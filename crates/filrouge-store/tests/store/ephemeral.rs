@@ -1,5 +1,4 @@
 //! Ephemeral sessions over the hot store in memory.
-#![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
 mod contract;
 mod live;

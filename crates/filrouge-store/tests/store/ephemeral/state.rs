@@ -14,7 +14,7 @@ use filrouge_store::hot::{Edition, EphemeralSessions};
 use filrouge_store::read::TurnQuery;
 use filrouge_types::{ErrorCode, Failure, TurnStatus};
 
-use crate::store::{Store, id, tenant};
+use crate::ephemeral::store::{Store, id, tenant};
 
 async fn holds(process: &EphemeralSessions) -> bool {
     process.holds(&tenant(), &id("s")).await.unwrap()
@@ -64,7 +64,7 @@ async fn a_state_from_before_a_redaction_is_not_gone_on_with() {
     }
 }
 
-fn turn(store: &Store<crate::plain::Plain>, request: &str) -> filrouge_types::TurnId {
+fn turn(store: &Store<crate::ephemeral::plain::Plain>, request: &str) -> filrouge_types::TurnId {
     let request = filrouge_types::RequestId::new(request).unwrap();
     store.keyring.turn_id(&tenant(), &id("s"), &request)
 }

@@ -6,8 +6,8 @@ use filrouge_team::record::Record;
 use filrouge_team::sessions::{session, sessions};
 use filrouge_types::{ErrorCode, IdentityId, TenantId};
 
-use crate::transfer::brought;
-use crate::world::{World, exchange, keep, message, paused, scope, sid};
+use crate::keeping::transfer::brought;
+use crate::keeping::world::{World, exchange, keep, message, paused, scope, sid};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_one_that_was_talked_in_last_is_first() {

@@ -9,7 +9,7 @@ use filrouge_team::record::Record;
 use filrouge_team::snapshot::{Problem, Seal, SessionSnapshot, Snapshots};
 use filrouge_types::Timestamp;
 
-use crate::world::{World, exchange, message, paused};
+use crate::keeping::world::{World, exchange, message, paused};
 
 fn snapshot(session: &str, count: u64) -> SessionSnapshot {
     let messages = (1..=count)

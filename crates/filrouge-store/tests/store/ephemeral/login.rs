@@ -16,7 +16,7 @@ use filrouge_store::read::TurnQuery;
 use filrouge_types::{Channel, ItemBody, Role, Turn};
 use proptest::prelude::*;
 
-use crate::store::Store;
+use crate::ephemeral::store::Store;
 
 async fn turns(f: &Fixture, session: &str) -> Vec<Turn> {
     let query = TurnQuery {

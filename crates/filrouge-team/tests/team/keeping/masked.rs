@@ -5,7 +5,7 @@ use filrouge_store::hot::KeepItems;
 use filrouge_team::record::Record;
 use filrouge_types::ErrorCode;
 
-use crate::world::{World, keep, message, paused};
+use crate::keeping::world::{World, keep, message, paused};
 
 /// Of a form that is taken for a credential, and is none.
 fn credential() -> String {
@@ -64,10 +64,10 @@ async fn a_tenant_that_records_less_has_no_teams() {
         },
         ..Settings::default()
     });
-    let team = crate::world::team();
+    let team = crate::keeping::world::team();
     let refused = filrouge_team::ledger::open_new(
         world.engine.clone(),
-        crate::world::scope(),
+        crate::keeping::world::scope(),
         &team,
         world.options(),
     );

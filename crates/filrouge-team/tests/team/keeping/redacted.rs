@@ -8,7 +8,7 @@ use filrouge_team::sessions::{session, sessions};
 use filrouge_team::snapshot::{import, importable};
 use filrouge_types::{ErrorCode, TenantId};
 
-use crate::world::{World, context, exchange, message, paused, scope, sid, team};
+use crate::keeping::world::{World, context, exchange, message, paused, scope, sid, team};
 
 async fn redact(world: &World, id: &str, seq: u64) {
     let redact = Redact {

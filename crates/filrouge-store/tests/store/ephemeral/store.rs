@@ -13,7 +13,7 @@ use filrouge_store::hot::{
 use filrouge_store::{Entropy, Keyring};
 use filrouge_types::{Failure, FixedClock, SessionId, TenantId};
 
-use crate::plain::Plain;
+use crate::ephemeral::plain::Plain;
 
 pub(crate) const YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 

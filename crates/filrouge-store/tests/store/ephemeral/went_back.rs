@@ -4,7 +4,7 @@ use filrouge_store::contract::differential;
 use filrouge_store::contract::fixture::anyone;
 use filrouge_store::hot::EphemeralSessions;
 
-use crate::store::{Store, id, tenant};
+use crate::ephemeral::store::{Store, id, tenant};
 
 async fn holds(process: &EphemeralSessions) -> bool {
     process.holds(&tenant(), &id("s")).await.unwrap()

@@ -2,7 +2,7 @@
 
 use filrouge_store::contract::Fixture;
 
-use crate::store::Store;
+use crate::ephemeral::store::Store;
 
 fn fixture() -> Fixture {
     Store::roomy().fixture()

@@ -1,11 +1,4 @@
 //! A team's conversation in a real ledger and in files: kept, left by a crash, opened again, carried over.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "tests"
-)]
 
 mod crash;
 mod files;

@@ -13,7 +13,7 @@ use filrouge_store::contract::live_asks::{
 use filrouge_store::hot::{HotBounds, Keep, KeepItems};
 use filrouge_types::ErrorCode;
 
-use crate::store::{Store, YEARS};
+use crate::ephemeral::store::{Store, YEARS};
 
 const CONVERSATION: Keep = Keep {
     metadata: None,

@@ -11,7 +11,7 @@ use filrouge_team::message::Cut;
 use filrouge_team::record::{Record, Status};
 use filrouge_types::{Channel, TenantId, TurnStatus};
 
-use crate::world::{
+use crate::keeping::world::{
     World, context, cut, engine_at, exchange, keep, message, paused, scope, sid, team,
 };
 
@@ -220,7 +220,7 @@ pub(crate) fn line_of(child: &mut Child, begin: &str) -> String {
 fn after_a_kill_the_session_is_opened_at_once() {
     let world = World::new();
     let store = world.folder.path().join("filrouge.db");
-    let mut child = run_child("crash::child", &[(CHILD, &store)]);
+    let mut child = run_child("keeping::crash::child", &[(CHILD, &store)]);
     let id = line_of(&mut child, "SESSION ");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -289,7 +289,7 @@ fn whatever_is_killed_when_nothing_is_lost_or_doubled() {
     });
     for round in 0..10 {
         let of = [(CHILD, &*store), (SESSION, Path::new(&id))];
-        let mut child = run_child("crash::talker", &of);
+        let mut child = run_child("keeping::crash::talker", &of);
         let mut kept = 0;
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut told = lines.map_while(Result::ok);

@@ -14,7 +14,7 @@ use filrouge_store::hot::{HotBounds, HotStore, Keep};
 use filrouge_store::read::{TurnOrder, TurnQuery};
 use filrouge_types::{Channel, ErrorCode, Failure, Turn, TurnId};
 
-use crate::store::Store;
+use crate::ephemeral::store::Store;
 
 async fn turns(f: &Fixture, who: &Scope, order: TurnOrder, limit: usize) -> Vec<Turn> {
     let (mut all, mut cursor) = (Vec::new(), None);

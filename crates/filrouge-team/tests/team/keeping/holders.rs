@@ -7,7 +7,7 @@ use filrouge_team::record::Record;
 use filrouge_team::sessions::sessions;
 use filrouge_types::ErrorCode;
 
-use crate::world::{World, context, exchange, keep, message, paused, scope, sid, team_of};
+use crate::keeping::world::{World, context, exchange, keep, message, paused, scope, sid, team_of};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_opener_is_told_who_holds_it() {

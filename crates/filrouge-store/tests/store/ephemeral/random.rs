@@ -10,7 +10,7 @@ use filrouge_store::contract::fixture::{cmd, operator};
 use filrouge_store::hot::Keep;
 use filrouge_types::ErrorCode;
 
-use crate::store::Store;
+use crate::ephemeral::store::Store;
 
 /// Two processes by turns, and a third that has seen nothing before.
 #[test]
