@@ -12,6 +12,7 @@ mod team;
 #[cfg(feature = "otel")]
 mod telemetry;
 
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -26,7 +27,9 @@ fn main() -> ExitCode {
         Err(e) => return exit::report(&anyhow::Error::new(e).context("no runtime"), false),
     };
     let json = cli.options.json;
-    match runtime.block_on(commands::run(cli)) {
+    // Boxed: else the compiler lays all commands into each of the runtime's ways to wait.
+    let run: Pin<Box<dyn Future<Output = _>>> = Box::pin(commands::run(cli));
+    match runtime.block_on(run) {
         Ok(code) => code,
         Err(error) => exit::report(&error, json),
     }

@@ -286,8 +286,9 @@ fn named(column: &Column, of: Option<&str>, report: &Report, name: &str) {
     assert!(report.findings.iter().any(names), "{name}: {report:?}");
 }
 
-/// Tries each column of the tables that `wanted` takes.
+/// Tries each column of the tables that `wanted` takes, in so many rows or as many as `FILROUGE_TAMPER_ROWS` says.
 fn try_columns(running: bool, most: usize, wanted: impl Fn(&str) -> bool) {
+    let most = std::env::var("FILROUGE_TAMPER_ROWS").map_or(most, |n| n.parse().unwrap());
     let database = world();
     let url = database.url();
     block_on(async {
@@ -336,17 +337,17 @@ const ITEMS: [&str; 3] = ["turn", "record", "item_key"];
 
 #[test]
 fn of_sessions() {
-    try_columns(false, 6, |table| SESSIONS.contains(&table));
+    try_columns(false, 3, |table| SESSIONS.contains(&table));
 }
 
 #[test]
 fn of_items() {
-    try_columns(false, 3, |table| ITEMS.contains(&table));
+    try_columns(false, 2, |table| ITEMS.contains(&table));
 }
 
 #[test]
 fn of_everything_else() {
-    try_columns(false, 4, |table| {
+    try_columns(false, 2, |table| {
         !SESSIONS.contains(&table) && !ITEMS.contains(&table)
     });
 }
