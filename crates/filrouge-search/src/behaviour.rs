@@ -296,7 +296,7 @@ fn a_path_between_slashes_is_told_to_be_a_regex() {
 }
 
 #[test]
-fn what_a_scan_cannot_read_is_told() {
+fn what_cannot_be_read_is_told() {
     let made = Made {
         unread: Some("torn".into()),
         ..Made::default()

@@ -1,8 +1,4 @@
-//! Which sessions hold what is looked for, and how often.
-//!
-//! Words may stand in different parts of a message. A scan brings parts that hold some of them; what each message
-//! holds is put together here. Where more of a message must be known (its time, its agent, what it must not hold), a
-//! scan only tells which sessions are to be read. Nothing is parsed by the scan that is read again as a whole.
+//! Which sessions hold what is looked for, and how often: each is read from its source.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,13 +6,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::filter::Filter;
 use crate::find::rank::Evidence;
-use crate::find::weigh::{Seen, Words, weigh};
-use crate::literals::{Run, shortest};
+use crate::find::weigh::{Words, weigh};
 use crate::matcher::Matcher;
-use crate::sieve::Sieve;
-use crate::spoken::{self, Spoken};
+use crate::spoken::Spoken;
 use filrouge_sources::library::Entry;
-use filrouge_sources::{Conversation, Found, Header, Library, Scan, Source};
+use filrouge_sources::{Conversation, Header, Library, LibraryError, ReadError, Source};
 
 /// How many sessions are read through the cache: more would only drive out what is in it.
 const CACHED: usize = 32;
@@ -43,39 +37,10 @@ pub(crate) struct Collected {
     pub(crate) notices: Vec<String>,
 }
 
-/// How the parts are looked through.
-enum Plan {
-    /// What messages hold is put together from their parts.
-    Parts(Sieve),
-    /// Sessions that hold the terms of `bits` somewhere are read.
-    Sessions(Sieve, u64),
-    /// All are read.
-    Everything,
-}
-
-/// One look through all sources.
-struct Pass<'a> {
-    sieve: &'a Sieve,
-    roles: bool,
-    /// Whether a session, by its place, is still of interest.
-    still: &'a (dyn Fn(usize) -> bool + Sync),
-    found: &'a (dyn Fn(usize, &Found<'_>) + Sync),
-}
-
 impl Search<'_> {
     pub(crate) fn collect(&self, entries: &[&Entry]) -> Collected {
         let mut collected = Collected::default();
-        match self.plan() {
-            Plan::Parts(sieve) => self.by_parts(&sieve, entries, &mut collected),
-            Plan::Sessions(sieve, bits) => {
-                let some = self.candidates(&sieve, bits, entries, &mut collected);
-                self.by_sessions(&some, entries, &mut collected);
-            }
-            Plan::Everything => {
-                let all: Vec<usize> = (0..entries.len()).collect();
-                self.by_sessions(&all, entries, &mut collected);
-            }
-        }
+        self.read_all(entries, &mut collected);
         for (place, entry) in entries.iter().enumerate() {
             if let Some(evidence) = self.of_title(&entry.header) {
                 let found = collected.matches.entry(place);
@@ -89,34 +54,6 @@ impl Search<'_> {
             collected.notices.push(text);
         }
         collected
-    }
-
-    fn plan(&self) -> Plan {
-        if self.matcher.wanted == 0 {
-            return Plan::Everything;
-        }
-        let folded = self.matcher.folds();
-        let terms: Vec<(u64, &[Run])> = self.matcher.runs().collect();
-        let whole = self.filter.looks_at_messages() || self.matcher.refuses();
-        let best = terms.iter().max_by_key(|(_, runs)| shortest(runs));
-        let (bit, best) = best.copied().unwrap_or((0, &[]));
-        // What nearly every record holds is not worth a look at parts when another word is rarer.
-        let common = |runs: &[Run]| shortest(runs) < 2 && shortest(best) > 2;
-        match shortest(best) {
-            0 if whole => Plan::Everything,
-            0 => Plan::Parts(Sieve::new(None, false)),
-            _ if whole
-                || terms
-                    .iter()
-                    .any(|(_, runs)| runs.is_empty() || common(runs)) =>
-            {
-                Plan::Sessions(Sieve::new(Some(best), folded), bit)
-            }
-            _ => {
-                let runs: Vec<Run> = terms.iter().flat_map(|(_, runs)| runs.to_vec()).collect();
-                Plan::Parts(Sieve::new(Some(&runs), folded))
-            }
-        }
     }
 
     /// What speaks for the title, if it holds what is looked for.
@@ -145,176 +82,71 @@ impl Search<'_> {
         messages.filter(|spoken| self.matcher.is_in(spoken))
     }
 
-    fn by_parts(&self, sieve: &Sieve, entries: &[&Entry], collected: &mut Collected) {
-        let held: Mutex<HashMap<usize, HashMap<Box<str>, Seen>>> = Mutex::default();
-        // A message of which not even the role can be told may be none that can be read: the whole tells.
-        let unknown: Mutex<HashSet<usize>> = Mutex::default();
-        let found = |place: usize, found: &Found<'_>| {
-            let seen = self.seen(found);
-            if seen.terms() == 0 {
-                return;
-            }
-            match found.role {
-                None => drop(lock(&unknown).insert(place)),
-                Some(role) if !self.filter.lets_role(role) => {}
-                Some(_) => {
-                    let mut held = lock(&held);
-                    let messages = held.entry(place).or_default();
-                    match messages.get_mut(found.message) {
-                        Some(known) => known.add(seen),
-                        None => drop(messages.insert(found.message.into(), seen)),
-                    }
-                }
-            }
-        };
-        let pass = Pass {
-            sieve,
-            roles: true,
-            still: &|_| true,
-            found: &found,
-        };
-        self.scan(&pass, entries, collected);
-        let unknown = unknown.into_inner().unwrap_or_else(PoisonError::into_inner);
-        for (place, messages) in held.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            if !unknown.contains(&place) {
-                let seen = messages.values();
-                let evidence = seen.filter_map(|one| one.evidence(self.matcher, self.words));
-                collected.matches.insert(place, Evidence::of_all(evidence));
-            }
-        }
-        let unknown: Vec<usize> = unknown.into_iter().collect();
-        self.by_sessions(&unknown, entries, collected);
-    }
-
-    /// The sessions that hold the terms of `bits`.
-    fn candidates(
-        &self,
-        sieve: &Sieve,
-        bits: u64,
-        entries: &[&Entry],
-        collected: &mut Collected,
-    ) -> Vec<usize> {
-        let some: Mutex<HashSet<usize>> = Mutex::default();
-        let found = |place: usize, found: &Found<'_>| {
-            if self.bits(found) & bits != 0 {
-                lock(&some).insert(place);
-            }
-        };
-        let still = |place: usize| !lock(&some).contains(&place);
-        let pass = Pass {
-            sieve,
-            roles: false,
-            still: &still,
-            found: &found,
-        };
-        self.scan(&pass, entries, collected);
-        let some = some.into_inner().unwrap_or_else(PoisonError::into_inner);
-        some.into_iter().collect()
-    }
-
-    fn bits(&self, found: &Found<'_>) -> u64 {
-        let mut pieces = Vec::new();
-        spoken::pieces(found.parts, found.error, &mut pieces);
-        let pieces = pieces.iter();
-        pieces.fold(0, |bits, piece| bits | self.matcher.of_piece(piece, !bits))
-    }
-
-    fn seen(&self, found: &Found<'_>) -> Seen {
-        let (mut pieces, mut seen) = (Vec::new(), Seen::default());
-        spoken::pieces(found.parts, found.error, &mut pieces);
-        for piece in &pieces {
-            seen.piece(self.matcher, self.words, piece, found.role);
-        }
-        seen
-    }
-
-    /// Scans each source for the sessions that are its own.
-    fn scan(&self, pass: &Pass<'_>, entries: &[&Entry], collected: &mut Collected) {
-        let unread: Mutex<HashSet<usize>> = Mutex::default();
-        for (number, source) in self.library.sources().iter().enumerate() {
-            let own = entries
-                .iter()
-                .enumerate()
-                .filter(|(_, e)| e.source == number);
-            let own: HashMap<&str, usize> = own.map(|(place, e)| (&*e.header.id, place)).collect();
-            if own.is_empty() || (self.stopped)() {
-                continue;
-            }
-            let ids: Vec<&str> = own.keys().copied().collect();
-            let scan = Scan {
-                may_hold: &|record| pass.sieve.may_hold(record),
-                wanted: &|id| own.get(id).is_some_and(|place| (pass.still)(*place)),
-                ids: Some(&ids),
-                roles: pass.roles,
-                stopped: self.stopped,
-                found: &|one| {
-                    if let Some(place) = own.get(one.session) {
-                        (pass.found)(*place, &one);
-                    }
-                },
-                unread: &|id| {
-                    if let Some(place) = own.get(id) {
-                        lock(&unread).insert(*place);
-                    }
-                },
-            };
-            if let Err(why) = source.scan(&scan) {
-                let text = unsearched(&**source, &why.to_string());
-                collected.notices.push(text);
-            }
-        }
-        let unread = unread.into_inner().unwrap_or_else(PoisonError::into_inner);
-        collected.unread.extend(unread);
-    }
-
-    /// Reads the sessions at `places` and counts what matches in each.
-    fn by_sessions(&self, places: &[usize], entries: &[&Entry], collected: &mut Collected) {
+    /// Reads the sessions and counts what matches in each.
+    fn read_all(&self, entries: &[&Entry], collected: &mut Collected) {
         let (next, counts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-        let cached = places.len() <= CACHED;
+        // Of a source that does not answer no further session is asked.
+        let failed: Mutex<HashMap<usize, String>> = Mutex::default();
+        let cached = entries.len() <= CACHED;
         let work = || {
-            while let Some(place) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if (self.stopped)() {
+            loop {
+                let place = next.fetch_add(1, Ordering::Relaxed);
+                let Some(entry) = entries.get(place).filter(|_| !(self.stopped)()) else {
                     return;
+                };
+                if lock(&failed).contains_key(&entry.source) {
+                    continue;
                 }
-                if let Some(entry) = entries.get(*place) {
-                    let count = self.count(entry, cached);
-                    lock(&counts).push((*place, count));
+                match self.count(entry, cached) {
+                    Ok(count) => lock(&counts).push((place, Some(count))),
+                    // What was deleted meanwhile holds nothing.
+                    Err(ReadError::Gone) => {}
+                    Err(ReadError::Skipped(_)) => lock(&counts).push((place, None)),
+                    Err(ReadError::Unavailable(why)) => {
+                        lock(&failed).insert(entry.source, why);
+                    }
                 }
             }
         };
         std::thread::scope(|scope| {
-            for _ in 1..READERS.min(places.len()) {
+            for _ in 1..READERS.min(entries.len()) {
                 scope.spawn(work);
             }
             work();
         });
         for (place, count) in counts.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            match count {
-                Some((count, whole)) => {
-                    collected.matches.insert(place, count);
-                    if whole {
-                        collected.unread.remove(&place);
-                    } else {
-                        collected.unread.insert(place);
-                    }
-                }
-                None => drop(collected.unread.insert(place)),
+            let whole = count.is_some_and(|(_, whole)| whole);
+            if let Some((evidence, _)) = count {
+                collected.matches.insert(place, evidence);
+            }
+            if !whole {
+                collected.unread.insert(place);
+            }
+        }
+        for (at, why) in failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            if let Some(source) = self.library.sources().get(at) {
+                collected.notices.push(unsearched(&**source, &why));
             }
         }
     }
 
-    /// What speaks for a session, and whether nothing of it was left out; `None` when it cannot be read.
-    fn count(&self, entry: &Entry, cached: bool) -> Option<(Evidence, bool)> {
+    /// What speaks for a session, and whether nothing of it was left out.
+    fn count(&self, entry: &Entry, cached: bool) -> Result<(Evidence, bool), ReadError> {
         let count = |of: &Conversation| {
             let messages = self.messages(&entry.header, of);
             let evidence = messages.filter_map(|one| weigh(self.matcher, self.words, &one));
             (Evidence::of_all(evidence), of.skipped.is_empty())
         };
         if cached {
-            return Some(count(&*self.library.conversation(entry).ok()?));
+            return match self.library.conversation(entry) {
+                Ok(conversation) => Ok(count(&conversation)),
+                Err(LibraryError::Unreadable(_, why)) => Err(why),
+                Err(_) => Err(ReadError::Gone),
+            };
         }
-        let source = self.library.sources().get(entry.source)?;
-        Some(count(&source.conversation(&entry.header.id).ok()?))
+        let source = self.library.sources().get(entry.source);
+        let source = source.ok_or(ReadError::Gone)?;
+        Ok(count(&source.read(&entry.header.id)?))
     }
 }
 

@@ -26,8 +26,6 @@ mod needle;
 mod query;
 mod question;
 mod reading;
-mod sieve;
-mod spellings;
 mod spoken;
 mod term;
 #[cfg(test)]

@@ -13,17 +13,6 @@ pub(crate) fn required(hir: &Hir) -> Option<Vec<Run>> {
     reading.best
 }
 
-/// The longest run of a folded text; `None` when none of its characters stands in JSON as it is. White space is not part
-/// of a run: any other may stand for it.
-pub(crate) fn longest(folded: &str) -> Option<Run> {
-    let stands = |c: char| stands_as_itself(c) && !c.is_whitespace();
-    let runs = folded
-        .split(|c| !stands(c))
-        .map(|run| run.chars().collect());
-    let longest = runs.max_by_key(Run::len);
-    longest.filter(|run| !run.is_empty())
-}
-
 /// Whether a character stands in JSON as itself, unless it is spelled `\u…`. The replacement character does not: it
 /// may be what a reader made of something else.
 fn stands_as_itself(c: char) -> bool {
@@ -143,14 +132,6 @@ mod tests {
         assert_eq!(of(r"(?:abc)+"), some(&["abc"]));
         assert_eq!(of(r"a/bcd\\e"), some(&["bcd"]));
         assert_eq!(of(r".*"), None);
-    }
-
-    #[test]
-    fn the_longest_run_of_a_folded_text() {
-        let of = |text: &str| longest(text).map(String::from_iter);
-        assert_eq!(of("ab/xyz\"q"), Some("xyz".to_owned()));
-        assert_eq!(of("to be it"), Some("it".to_owned()));
-        assert_eq!(of("//"), None);
     }
 
     #[test]

@@ -11,8 +11,7 @@ use crate::condition::{Condition, Speaker, What};
 use crate::cutting;
 use crate::expression::Stopped;
 use crate::fields::Field;
-use crate::literals::Run;
-use crate::query::{Kind, Query, Wrong};
+use crate::query::{Query, Wrong};
 use crate::spoken::{Piece, Spoken};
 use crate::term::{Compiled, Folding, Sought};
 use crate::view::View;
@@ -28,8 +27,6 @@ pub(crate) struct Matcher<'s> {
     tools: Vec<(Box<str>, bool)>,
     /// Only what tools gave can hold what is wanted; or, where it says so, only what they did not give.
     results: Vec<bool>,
-    /// Whether texts are compared folded: there is no regular expression.
-    folds: bool,
     /// Whether what pieces of a text hold the text holds: [`Compiled::is_in_whole`].
     in_whole: bool,
     /// Whether nothing is found in what has the form of a credential.
@@ -63,7 +60,6 @@ impl<'s> Matcher<'s> {
         });
         let terms = query.terms.iter().map(Compiled::of);
         let terms: Vec<Compiled> = terms.collect::<Result<_, _>>()?;
-        let is_regex = |kind| matches!(kind, Kind::Regex(_));
         Ok(Self {
             in_whole: terms.iter().all(Compiled::is_in_whole),
             terms,
@@ -71,18 +67,9 @@ impl<'s> Matcher<'s> {
             refused,
             tools: tools.collect(),
             results: results.collect(),
-            folds: !query.terms.iter().any(|term| is_regex(term.kind)),
             mask,
             stopped,
         })
-    }
-
-    /// The bit of each wanted term, and runs of which whatever matches it holds one; none when nothing is known. They
-    /// are folded where [`Matcher::folds`] says so.
-    pub(crate) fn runs(&self) -> impl Iterator<Item = (u64, &[Run])> {
-        let bits = self.terms.iter().enumerate();
-        let wanted = bits.filter(|(bit, _)| self.wanted >> bit & 1 == 1);
-        wanted.map(|(bit, term)| (1 << bit, term.runs.as_slice()))
     }
 
     /// What [`Spoken::folded`] of whatever holds all wanted terms meets: each by one of its literals.
@@ -90,11 +77,6 @@ impl<'s> Matcher<'s> {
         let bits = self.terms.iter().enumerate();
         let wanted = bits.filter(|(bit, _)| self.wanted >> bit & 1 == 1);
         wanted.flat_map(|(_, term)| term.literals.clone()).collect()
-    }
-
-    /// Whether texts are compared folded.
-    pub(crate) const fn folds(&self) -> bool {
-        self.folds
     }
 
     /// Whether a message must not hold some term.

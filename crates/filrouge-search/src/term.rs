@@ -12,7 +12,7 @@ use regex_syntax::{Parser, ParserBuilder};
 
 use crate::expression::{Expression, Stopped};
 use crate::index_terms;
-use crate::literals::{self, Run};
+use crate::literals;
 use crate::query::{Flags, Kind, Term, Wrong};
 use crate::spoken::folded_literal;
 
@@ -26,8 +26,6 @@ const NESTING: u32 = 50;
 /// A term.
 pub(crate) struct Compiled {
     pub(crate) sought: Sought,
-    /// Runs of which whatever holds the term holds one: folded, but for those of an expression.
-    pub(crate) runs: Vec<Run>,
     /// What [`crate::Spoken::folded`] of whatever holds the term meets: each by one of its literals.
     pub(crate) literals: Vec<index_terms::Term>,
 }
@@ -124,7 +122,6 @@ impl Compiled {
         };
         Ok(Self {
             sought,
-            runs: literals::longest(&folded).into_iter().collect(),
             literals: vec![vec![folded_literal(&term.text)]],
         })
     }
@@ -142,7 +139,6 @@ impl Compiled {
         let expression = Expression::new(build(builder, term)?, &hir, &runs);
         Ok(Self {
             sought: Sought::Regex(Box::new(expression.map_err(|_| too_large(term))?)),
-            runs,
             literals: index_terms::terms(&hir),
         })
     }

@@ -242,11 +242,7 @@ impl Folder {
 
     /// The state of the file `<id>.json`, of a link itself; `None` when there is none.
     pub(crate) fn stat(&self, id: &str) -> Option<Stat> {
-        self.stat_of(&[id, ".json"].concat())
-    }
-
-    /// The state of what is called `name`.
-    pub(crate) fn stat_of(&self, name: &str) -> Option<Stat> {
+        let name = [id, ".json"].concat();
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
@@ -271,9 +267,8 @@ impl Folder {
         self.path.join(format!("{id}.json"))
     }
 
-    /// Reads the file `<id>.json` into `bytes`, which is emptied before and never left empty. Gives its state from
-    /// before it was read.
-    pub(crate) fn read(&self, id: &str, bytes: &mut Vec<u8>) -> Result<Stat, Skipped> {
+    /// Reads the file `<id>.json` into `bytes`, which is emptied before and never left empty.
+    pub(crate) fn read(&self, id: &str, bytes: &mut Vec<u8>) -> Result<(), Skipped> {
         bytes.clear();
         let name = format!("{id}.json");
         let skip = |reason, detail: &str| Skipped::new(&self.file(id), reason, detail);
@@ -311,7 +306,7 @@ impl Folder {
         }
         match bytes.is_empty() {
             true => Err(skip(SkipReason::Empty, "0 bytes")),
-            false => Ok(stat),
+            false => Ok(()),
         }
     }
 }

@@ -20,8 +20,8 @@ use filrouge_types::{ErrorCode, Failure, SessionId};
 use tokio::runtime::Handle;
 
 use crate::{
-    Conversation, Found, Header, Listing, LoadedSession, ReadError, Scan, SkipReason, Skipped,
-    Source, SourceError, Stamp,
+    Conversation, Header, Listing, LoadedSession, ReadError, SkipReason, Skipped, Source,
+    SourceError,
 };
 
 pub use units::{Units, header, loose_unit, seq_told_by, units};
@@ -70,7 +70,7 @@ impl LedgerSource {
         }
     }
 
-    fn read(&self, id: &str) -> Result<filrouge_engine::Conversation, ReadError> {
+    fn verified(&self, id: &str) -> Result<filrouge_engine::Conversation, ReadError> {
         let Ok(session) = id.parse::<SessionId>() else {
             return Err(ReadError::Gone);
         };
@@ -109,77 +109,28 @@ impl Source for LedgerSource {
         NAME
     }
 
-    /// The newest 10,000 sessions; of those of a history that was imported, with the times and the folder of the history.
+    /// Its index is fed by commits.
+    fn path(&self) -> Option<&Path> {
+        None
+    }
+
+    /// Without fingerprints: what a scope sees is not kept for another. The newest 10,000 sessions; of those of a history that was imported, with the times and the folder of the history.
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
         let read = self.runtime.block_on(self.newest());
-        let (mut headers, truncated) = read.map_err(|why| unavailable(&why))?;
-        headers.sort_by(|a, b| a.place().cmp(&b.place()));
-        Ok(Arc::new(Listing {
+        let (headers, truncated) = read.map_err(|why| unavailable(&why))?;
+        let listing = Listing {
             headers,
             skipped: Vec::new(),
             truncated,
-        }))
+        };
+        Ok(Arc::new(listing.in_order()))
     }
 
-    /// Never one: what a scope sees is not kept for another.
-    fn stamp(&self, _id: &str) -> Result<Option<Stamp>, ReadError> {
-        Ok(None)
-    }
-
-    fn conversation(&self, id: &str) -> Result<Conversation, ReadError> {
-        Ok(messages::of(self.read(id)?))
-    }
-
-    /// Hands over every message of the wanted sessions: rows of the ledger are compressed, so that reading them is what
-    /// there is to save.
-    fn scan(&self, scan: &Scan<'_>) -> Result<(), SourceError> {
-        if let Some(ids) = scan.ids {
-            return self.look_through(ids.iter().copied(), scan);
-        }
-        let listing = self.list()?;
-        self.look_through(listing.headers.iter().map(|header| &*header.id), scan)
+    fn read(&self, id: &str) -> Result<Conversation, ReadError> {
+        Ok(messages::of(self.verified(id)?))
     }
 
     fn load(&self, id: &str) -> Result<LoadedSession, ReadError> {
-        Ok(turns::of(self.read(id)?))
-    }
-}
-
-impl LedgerSource {
-    fn look_through<'a>(
-        &self,
-        ids: impl Iterator<Item = &'a str>,
-        scan: &Scan<'_>,
-    ) -> Result<(), SourceError> {
-        for id in ids {
-            if (scan.stopped)() {
-                return Ok(());
-            }
-            if !(scan.wanted)(id) {
-                continue;
-            }
-            let conversation = match self.conversation(id) {
-                Ok(conversation) => conversation,
-                Err(ReadError::Gone) => continue,
-                Err(ReadError::Skipped(_)) => {
-                    (scan.unread)(id);
-                    continue;
-                }
-                Err(ReadError::Unavailable(reason)) => {
-                    let path = NAME.into();
-                    return Err(SourceError::Unreadable { path, reason });
-                }
-            };
-            for message in &conversation.messages {
-                (scan.found)(Found {
-                    session: id,
-                    message: &message.id,
-                    role: Some(message.role),
-                    parts: &message.parts,
-                    error: message.error.as_ref(),
-                });
-            }
-        }
-        Ok(())
+        Ok(turns::of(self.verified(id)?))
     }
 }

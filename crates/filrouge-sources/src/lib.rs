@@ -19,9 +19,9 @@ mod jsonl;
 mod later;
 pub mod ledger;
 pub mod library;
+mod locked;
 mod object;
 pub mod opencode;
-mod recent;
 mod skip;
 mod source;
 mod turns_of;
@@ -34,7 +34,4 @@ pub use conversation::{
 pub use import::{ForeignSession, ForeignTurn, LoadedSession, Outcome};
 pub use library::{Library, LibraryError};
 pub use skip::{SkipReason, Skipped, count_by_reason};
-pub use source::{
-    Found, Header, Listing, Look, Origin, Overlooks, ReadError, ReadMessages, Scan, Since, Source,
-    SourceError, Stamp,
-};
+pub use source::{Fingerprint, Header, Listing, ReadError, Source, SourceError};

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::Path;
 
 use filrouge_types::{JsonText, RawJson, Timestamp};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::SkipReason;
+use crate::{SkipReason, Skipped};
 
 /// Deepest nesting of a file: what the ledger takes, less what mapping wraps around it.
 const FILE_NESTING: usize = filrouge_types::MAX_NESTING - 8;
@@ -17,6 +18,11 @@ const MILLIS: std::ops::RangeInclusive<i64> = -62_135_596_800_000..=253_402_207_
 
 /// Why a text is not a usable object.
 pub(crate) type Refusal = (SkipReason, String);
+
+/// A refusal of a text as a report.
+pub(crate) fn skip(path: &Path, (reason, detail): Refusal) -> Skipped {
+    Skipped::new(path, reason, detail)
+}
 
 /// A JSON object in file order, its values as raw text.
 pub(crate) struct Object<'a>(Vec<(String, &'a str)>);

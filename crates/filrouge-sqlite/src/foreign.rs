@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use filrouge_types::Timestamp;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags, params_from_iter};
@@ -61,14 +60,6 @@ pub struct Mark {
     commits: (u64, i64),
 }
 
-impl Mark {
-    /// Whether everything is in the database itself: no log, nobody at work.
-    #[must_use]
-    pub fn is_quiet(&self) -> bool {
-        self.files.folded()
-    }
-}
-
 /// A mark of a database's tables and columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SchemaMark {
@@ -77,10 +68,6 @@ pub struct SchemaMark {
     /// SQLite's count of changes of the schema.
     version: i64,
 }
-
-/// A mark of the whole database that means the same in every process: while it is the same, nobody has written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SettledMark(files::Settled);
 
 /// A connection, and the files it was opened on.
 struct Opened {
@@ -145,15 +132,6 @@ impl ForeignDatabase {
             return Ok(Mark { files, commits });
         }
         self.patiently(|| self.mark_with_log(files))
-    }
-
-    /// The state of the files at `now`, for a mark that outlives the process: `None` when they were written to so lately that a
-    /// further write need not change the file system's times.
-    ///
-    /// # Errors
-    /// [`ForeignError`]
-    pub fn settled(&self, now: Timestamp) -> Result<Option<SettledMark>, ForeignError> {
-        Ok(self.files()?.settled(now).map(SettledMark))
     }
 
     fn mark_with_log(&self, files: Files) -> Result<Mark, ForeignError> {
@@ -386,18 +364,6 @@ impl Reader<'_> {
             "SELECT name FROM pragma_table_info(?1) ORDER BY cid",
             &[Value::Text(table)],
         )
-    }
-
-    /// The index of a table that begins with a column and has the fewest others; none that leaves rows out.
-    ///
-    /// # Errors
-    /// [`ForeignError`]
-    pub fn index_by(&self, table: &str, column: &str) -> Result<Option<String>, ForeignError> {
-        let sql = "SELECT list.name FROM pragma_index_list(?1) list, pragma_index_info(list.name) info \
-                   WHERE list.partial = 0 GROUP BY list.name HAVING max(info.seqno = 0 AND info.name = ?2) \
-                   ORDER BY count(*), list.name LIMIT 1";
-        let values = [Value::Text(table), Value::Text(column)];
-        Ok(self.names(sql, &values)?.pop())
     }
 
     fn names(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<String>, ForeignError> {

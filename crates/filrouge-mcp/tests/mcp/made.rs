@@ -1,11 +1,11 @@
 //! A history that is made up, small, and told apart from others by its mark.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use filrouge_sources::{
-    Boundary, Conversation, Found, Header, Library, Listing, LoadedSession, Message, Part,
-    PartKind, ReadError, Role, Scan, Source, SourceError, Stamp, TokenRule, Tokens, Tool,
-    ToolStatus,
+    Boundary, Conversation, Fingerprint, Header, Library, Listing, LoadedSession, Message, Part,
+    PartKind, ReadError, Role, Source, SourceError, TokenRule, Tokens, Tool, ToolStatus,
 };
 
 /// Sessions `MARK-1`, and `MARK-2` which it has started; both say the mark.
@@ -53,6 +53,7 @@ fn header(mark: &str, number: i64, parent: Option<&str>) -> Arc<Header> {
         updated: START + (number - 1) * DAY + 5_000,
         archived: None,
         changes: None,
+        fingerprint: Some(Fingerprint(1, 1)),
     })
 }
 
@@ -200,11 +201,11 @@ impl Source for Made {
         }))
     }
 
-    fn stamp(&self, _: &str) -> Result<Option<Stamp>, ReadError> {
-        Ok(Some(Stamp(1, 1)))
+    fn path(&self) -> Option<&Path> {
+        None
     }
 
-    fn conversation(&self, id: &str) -> Result<Conversation, ReadError> {
+    fn read(&self, id: &str) -> Result<Conversation, ReadError> {
         match id.strip_prefix(&self.mark) {
             Some("-1") => Ok(self.first()),
             Some("-2") => Ok(self.second()),
@@ -212,26 +213,7 @@ impl Source for Made {
         }
     }
 
-    fn scan(&self, scan: &Scan<'_>) -> Result<(), SourceError> {
-        for (number, of) in [(1, self.first()), (2, self.second())] {
-            let session = format!("{}-{number}", self.mark);
-            if !(scan.wanted)(&session) {
-                continue;
-            }
-            for message in of.messages {
-                (scan.found)(Found {
-                    session: &session,
-                    message: &message.id,
-                    role: Some(message.role),
-                    parts: &message.parts,
-                    error: message.error.as_ref(),
-                });
-            }
-        }
-        Ok(())
-    }
-
     fn load(&self, id: &str) -> Result<LoadedSession, ReadError> {
-        self.conversation(id).and(Err(ReadError::Gone))
+        self.read(id).and(Err(ReadError::Gone))
     }
 }

@@ -5,10 +5,9 @@ use std::sync::mpsc::sync_channel;
 use filrouge_store::text_index::IndexUpdate;
 use filrouge_types::Failure;
 
-use super::look::Due;
+use super::compare::Compared;
 use super::source_index::SourceIndex;
-use super::step::{ReadSession, Step, beside, text_bytes, update_of};
-use super::validate::Checked;
+use super::step::{ReadSession, gone, text_bytes};
 
 /// Bytes of text that are brought in together.
 const BATCH_BYTES: usize = 12 << 20;
@@ -55,52 +54,39 @@ impl SourceIndex {
         each: &mut dyn FnMut(Progress),
         stopped: &(dyn Fn() -> bool + Sync),
     ) -> Result<(), Failure> {
-        {
-            let Some(_feeding) = self.feeding()? else {
-                progress.elsewhere = true;
-                return Ok(());
-            };
-            // Whoever waits for it wants all that has changed.
-            let mut due = Due::All;
-            for _ in 0..ROUNDS {
-                let checked = self.look_again(due)?;
-                due = Due::Answer;
-                if checked.todo.is_empty() || stopped() {
-                    break;
-                }
-                progress.of = progress.sessions + checked.todo.len();
-                each(*progress);
-                let round = self.round(&checked, progress, each, stopped);
-                self.changed();
-                self.brought_in(&checked, round?);
-            }
-            self.write_notes(self.source.notes());
-        }
-        // What is left beside: marks.
+        let Some(_feeding) = self.feeding()? else {
+            progress.elsewhere = true;
+            return Ok(());
+        };
         for _ in 0..ROUNDS {
-            if stopped() || !matches!(self.step(&stopped)?, Step::Done(0)) {
+            let compared = self.compared(&self.listed()?)?;
+            if (compared.todo.is_empty() && compared.gone.is_empty()) || stopped() {
                 break;
             }
+            progress.of = progress.sessions + compared.todo.len();
+            each(*progress);
+            let round = self.round(&compared, progress, each, stopped);
+            self.changed();
+            round?;
         }
         Ok(())
     }
 
-    /// How many of the sessions it has brought in.
     fn round(
         &self,
-        checked: &Checked,
+        compared: &Compared,
         progress: &mut Progress,
         each: &mut dyn FnMut(Progress),
         stopped: &(dyn Fn() -> bool + Sync),
-    ) -> Result<usize, Failure> {
-        let first = beside(checked);
+    ) -> Result<(), Failure> {
+        let first = gone(compared);
         if !first.is_empty() {
             self.index.apply(&first, None)?;
         }
-        let (give, take) = sync_channel::<Result<Option<ReadSession>, Failure>>(WAITING);
+        let (give, take) = sync_channel::<Result<Option<ReadSession<'_>>, Failure>>(WAITING);
         std::thread::scope(|threads| {
             threads.spawn(move || {
-                for todo in &checked.todo {
+                for todo in &compared.todo {
                     let read = self.read(todo);
                     let failed = read.is_err();
                     // Nobody takes it any more: the index has failed, or all is to stop.
@@ -109,12 +95,11 @@ impl SourceIndex {
                     }
                 }
             });
-            let (mut batch, mut bytes, mut taken) = (Vec::new(), 0, 0);
+            let (mut batch, mut bytes) = (Vec::new(), 0);
             for read in take {
                 progress.sessions += 1;
-                taken += 1;
                 if let Some(read) = read? {
-                    let update = update_of(&read);
+                    let update = read.update();
                     bytes += text_bytes(&update);
                     progress.documents += update.documents.len();
                     batch.push(IndexUpdate::Session(update));
@@ -130,7 +115,7 @@ impl SourceIndex {
                 self.index.apply(&batch, None)?;
                 progress.text_bytes += bytes;
             }
-            Ok(taken)
+            Ok(())
         })
     }
 }

@@ -1,9 +1,9 @@
 //! Numbers that tell texts apart, the same in every process and every version of the program.
 
-use filrouge_sources::{Header, Stamp};
+use filrouge_sources::Header;
 
 /// Changes when documents are made in another way: then every session is read again.
-const MADE: u64 = 2;
+const MADE: u64 = 3;
 
 /// A digest of bytes, eight at a time.
 pub(crate) fn of_bytes(bytes: &[u8]) -> u64 {
@@ -52,39 +52,18 @@ fn of_header(header: &Header) -> [u64; 2] {
     ]
 }
 
-/// What is kept of a lasting mark: it is met again only with the same header.
-pub(crate) fn seal(mark: Stamp, header: &Header) -> [u64; 2] {
+/// What is kept of a session's fingerprint: it is met again only with the same header, and where documents are made in the same
+/// way. `None` without a fingerprint.
+pub(crate) fn stamp(header: &Header) -> Option<[u64; 2]> {
+    let fingerprint = header.fingerprint?;
     let [one, other] = of_header(header);
-    [mark.0 ^ one, mark.1 ^ other]
-}
-
-/// The mark that [`seal`] took, if the header is the same; else some other one.
-pub(crate) fn unseal([one, other]: [u64; 2], header: &Header) -> Stamp {
-    let [of, more] = of_header(header);
-    Stamp(one ^ of, other ^ more)
-}
-
-/// What is kept of the state of a message, and back again: it is met again only where documents are made in the same way.
-pub(crate) const fn unit(state: u64) -> u64 {
-    state ^ MADE.wrapping_mul(0xd6e8_feb8_6659_fd93)
-}
-
-/// Bytes of [`whole`].
-pub(crate) const WHOLE_BYTES: usize = 24;
-
-/// What is kept of the mark of a whole history: it is met again only where documents are made in the same way.
-pub(crate) fn whole(whole: Stamp) -> [u8; WHOLE_BYTES] {
-    let mut bytes = [0; WHOLE_BYTES];
-    let numbers = [MADE, whole.0, whole.1];
-    for (to, number) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
-        *to = number.to_le_bytes();
-    }
-    bytes
+    Some([fingerprint.0 ^ one, fingerprint.1 ^ other])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use filrouge_sources::Fingerprint;
     use filrouge_sources::library::made::header;
 
     #[test]
@@ -103,28 +82,22 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_not_kept_as_it_is() {
-        for state in [1, 7, u64::MAX] {
-            assert_ne!(unit(state), state);
-            assert_eq!(unit(unit(state)), state);
-        }
-    }
-
-    #[test]
-    fn a_mark_is_met_with_its_header_alone() {
-        let one = header("a", 5);
-        let mark = Stamp(7, 0);
-        let kept = seal(mark, &one);
-        assert_eq!(unseal(kept, &one), mark);
-        let mut others = vec![one.clone(); 5];
+    fn a_fingerprint_is_met_with_its_header_alone() {
+        let mut one = header("a", 5);
+        assert_eq!(stamp(&one), None);
+        one.fingerprint = Some(Fingerprint(7, 0));
+        let kept = stamp(&one).unwrap();
+        assert_eq!(stamp(&one.clone()), Some(kept));
+        let mut others = vec![one.clone(); 6];
         others[0].title = None;
         others[1].updated = 6;
         others[2].agent = Some("x".into());
         others[3].project_id = Some("x".into());
         others[4].project_name = Some("x".into());
+        others[5].fingerprint = Some(Fingerprint(8, 1));
         for other in others {
-            let met = unseal(kept, &other);
-            assert!(met.0 != mark.0 && met.1 != mark.1, "{other:?}");
+            let met = stamp(&other).unwrap();
+            assert!(met[0] != kept[0] && met[1] != kept[1], "{other:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use filrouge_sources::{Header, ReadMessages};
+use filrouge_sources::{Conversation, Header};
 use filrouge_store::text_index::{Gone, KnownDocument, NewDocument};
 
 use super::digest;
@@ -16,42 +16,26 @@ pub(crate) struct Difference {
     pub(crate) whole: bool,
 }
 
-/// Compares what was read of a session with the documents that are there; `None` when its record cannot be used.
+/// Compares a session as it was read with the documents that are there.
 pub(crate) fn difference(
     header: &Header,
-    read: &ReadMessages,
+    conversation: &Conversation,
     there: &[KnownDocument],
-) -> Option<Difference> {
-    let messages = read.messages.as_ref()?;
-    let there_now = there.iter().map(|one| (&*one.key, (one.digest, one.unit)));
-    let mut there: HashMap<&str, (u64, u64)> = there_now.collect();
-    for same in &read.same {
-        there.remove(&**same);
-    }
-    let mut seen = HashSet::with_capacity(messages.len());
-    // A document whose message was written and says the same is put again, so that the index knows the new state and the
-    // message is not read again and again. Where that were most of them (files were copied, say), to read is cheaper.
-    let mut renewable = read.same.len();
+) -> Difference {
+    let there_now = there.iter().map(|one| (&*one.key, one.digest));
+    let mut there: HashMap<&str, u64> = there_now.collect();
+    let mut seen = HashSet::with_capacity(conversation.messages.len());
     let mut documents = Vec::new();
-    // Two messages of one id are one document: then the session is looked through.
-    let mut whole = read.whole;
-    let said = messages.iter().map(Spoken::of);
+    // Two messages of one id are one document: then each question reads the session.
+    let mut whole = conversation.skipped.is_empty();
+    let said = conversation.messages.iter().map(Spoken::of);
     for spoken in Spoken::of_title(header).into_iter().chain(said) {
         let body = spoken.encode();
         let digest = digest::of_bytes(&body);
-        let state = read.states.get(&*spoken.id);
-        let unit = state.map_or(0, |state| digest::unit(*state));
-        let is_there = match there.remove(&*spoken.id) {
-            Some((old, of)) if old == digest && of != unit && renewable > 0 => {
-                renewable -= 1;
-                false
-            }
-            old => old.is_some_and(|(old, _)| old == digest),
-        };
-        if !is_there {
+        if there.remove(&*spoken.id) != Some(digest) {
             documents.push(NewDocument {
                 key: (&*spoken.id).into(),
-                unit,
+                unit: 0,
                 kind: spoken.kind(),
                 created: spoken.created,
                 digest,
@@ -67,9 +51,9 @@ pub(crate) fn difference(
         documents.retain(|one| keys.insert(one.key.clone()));
         documents.reverse();
     }
-    Some(Difference {
+    Difference {
         documents,
         gone: Gone::Keys(there.into_keys().map(Into::into).collect()),
         whole,
-    })
+    }
 }

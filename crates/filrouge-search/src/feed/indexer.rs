@@ -105,7 +105,7 @@ fn feed(index: &SourceIndex, stop: &Stop) -> bool {
         let began = Instant::now();
         let more = match index.step(&|| stop.is_told()) {
             Ok(Step::Done(_)) => true,
-            Ok(Step::Idle) => go_round(index) || tidy(index),
+            Ok(Step::Idle) => tidy(index),
             // It is told already; what fails now is tried again later.
             Ok(Step::Elsewhere) | Err(_) => false,
         };
@@ -115,12 +115,6 @@ fn feed(index: &SourceIndex, stop: &Stop) -> bool {
         stop.wait(began.elapsed().min(PAUSE_MAX));
     }
     false
-}
-
-/// A step of looking closely; whether there was something to look at.
-fn go_round(index: &SourceIndex) -> bool {
-    // It is told already; what fails now is tried again later.
-    index.go_round().unwrap_or(false)
 }
 
 /// A step of tidying; whether there is more.

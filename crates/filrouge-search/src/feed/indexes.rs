@@ -11,8 +11,8 @@ use filrouge_sources::Source;
 use filrouge_store::text_index::{IndexStatus, TextIndex};
 use filrouge_types::{ErrorCode, Failure};
 
+use super::digest;
 use super::source_index::{Known, SourceIndex, locked};
-use super::{digest, notes};
 
 /// What cannot be opened is tried again after this time.
 const AGAIN: Duration = Duration::from_secs(30);
@@ -48,7 +48,7 @@ pub struct Overview {
     pub source: &'static str,
     /// [`Source::generation`].
     pub generation: &'static str,
-    /// [`Source::place`].
+    /// [`Source::path`].
     pub place: PathBuf,
     /// Where the index is, or would be.
     pub file: PathBuf,
@@ -63,22 +63,18 @@ pub struct Overview {
 /// The name of the file of a source's index: the program, the form, and a number of its place.
 #[must_use]
 pub fn file_name(source: &dyn Source) -> Option<String> {
-    let place = digest::of_bytes(source.place()?.as_os_str().as_bytes());
+    let place = digest::of_bytes(source.path()?.as_os_str().as_bytes());
     let (name, generation) = (source.name(), source.generation());
     Some(format!("{name}-{generation}-{place:016x}.index"))
 }
 
 impl Indexes {
     /// The indexes of `sources` in the folder `dir`, by their places in the library. With `makes`, one that is not there is
-    /// made as soon as its source has a session; else there is none then. Sources are given what is noted beside their
-    /// indexes.
+    /// made as soon as its source has a session; else there is none then.
     #[must_use]
     pub fn new(sources: &[Arc<dyn Source>], dir: &Path, makes: bool, open: OpenIndex) -> Self {
         let slot = |source: &Arc<dyn Source>| {
             let file = file_name(&**source).map(|name| dir.join(name));
-            if let Some(file) = &file {
-                notes::recall(&**source, file);
-            }
             Slot {
                 named: file.map(|file| (source.clone(), file)),
                 ..Slot::default()
@@ -214,7 +210,7 @@ impl Indexes {
         let mut overview = Overview {
             source: of.name(),
             generation: of.generation(),
-            place: of.place().unwrap_or(Path::new("")).to_owned(),
+            place: of.path().unwrap_or(Path::new("")).to_owned(),
             file: file.clone(),
             known: None,
             status: None,
@@ -223,7 +219,7 @@ impl Indexes {
         if file.exists()
             && let Some(index) = self.make(source)?
         {
-            overview.known = Some(index.known_closely());
+            overview.known = Some(index.known(Duration::ZERO));
             overview.status = Some(index.index().status()?);
         }
         Ok(Some(overview))

@@ -1,27 +1,24 @@
 //! Keeping indexes in step with histories that other programs write (DESIGN §10).
 //!
-//! A [`SourceIndex`] is one source and its index. [`SourceIndex::known`] tells which sessions the index holds as they are
-//! now, so that a question takes those from it and looks through the others; [`SourceIndex::step`] and
-//! [`SourceIndex::update`] bring others in. [`Indexes`] are those of a library, a file each; an [`Indexer`] keeps them in
-//! step while a process lives. Nothing here fails a question: without an index, everything is looked through.
+//! A [`SourceIndex`] is one source and its index. One step lists the source, compares fingerprints, reads the sessions that
+//! differ and updates their documents. [`SourceIndex::known`] says which sessions the index holds as they are now: a question
+//! takes those from it and reads the others from the source. [`Indexes`] are those of a library, a file each; an [`Indexer`]
+//! keeps them in step while a process lives. Nothing here fails a question: without an index, every session is read.
 
 mod build;
+mod compare;
 mod digest;
 mod documents;
 mod indexer;
 mod indexes;
 mod lock;
-mod look;
-mod notes;
-mod position;
-mod rounds;
 mod source_index;
 mod step;
 #[cfg(test)]
 mod tests;
-mod validate;
 
 pub use build::Progress;
+pub(crate) use compare::unlisted;
 pub use indexer::Indexer;
 pub use indexes::{Indexes, OpenIndex, Overview, file_name};
 pub use source_index::{Known, SourceIndex};

@@ -7,26 +7,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use filrouge_sources::Source;
+use filrouge_sources::library::Listed;
 use filrouge_store::text_index::{SessionNo, TextIndex};
 use filrouge_types::{Clock, ErrorCode, Failure, SystemClock, Timestamp};
 
+use super::compare::{Compared, unlisted};
 use super::lock::Feeding;
-use super::look::Due;
-use super::rounds::Rounds;
-use super::step::Step;
-use super::validate::{Checked, Todo};
-
-/// Of so many sessions news are brought in before an answer.
-const LITTLE: usize = 2;
 
 /// What is known of an index at one moment.
 #[derive(Debug, Clone)]
 pub struct Known {
     /// The sessions that it holds as they are, with their numbers in it.
     pub fresh: HashMap<Box<str>, SessionNo>,
-    /// The others that there are: what they hold is to be looked through.
+    /// The others that there are: what they hold is to be read from the source.
     pub stale: Vec<Box<str>>,
-    /// How many of the stale ones can be brought in; the rest cannot be read, or not completely.
+    /// How many of the stale ones can be indexed; the rest cannot be read, or not completely.
     pub pending: usize,
     /// Of when this is.
     pub as_of: Timestamp,
@@ -40,11 +35,8 @@ pub struct SourceIndex {
     pub(super) index: Arc<dyn TextIndex>,
     pub(super) lock: Option<PathBuf>,
     pub(super) clock: Arc<dyn Clock>,
-    checked: Mutex<Option<(Instant, Arc<Checked>)>>,
-    /// When its sessions were last looked at closely, as far as is known here.
-    pub(super) rounds: Mutex<Rounds>,
-    /// Sessions without a mark, and when they were last asked for one.
-    pub(super) unmarked: Mutex<HashMap<Box<str>, Instant>>,
+    /// The last comparison, with the listing it was made with.
+    last: Mutex<Option<(Listed, Arc<Compared>)>>,
     asked: Mutex<Option<Instant>>,
     errors: AtomicU64,
     told: Mutex<HashSet<ErrorCode>>,
@@ -60,9 +52,7 @@ impl SourceIndex {
             index,
             lock,
             clock: Arc::new(SystemClock),
-            checked: Mutex::default(),
-            rounds: Mutex::new(Rounds::NONE),
-            unmarked: Mutex::default(),
+            last: Mutex::default(),
             asked: Mutex::default(),
             errors: AtomicU64::new(0),
             told: Mutex::default(),
@@ -88,50 +78,49 @@ impl SourceIndex {
         &self.index
     }
 
-    /// What the index is good for now. What was found out less than `max_age` ago is told again. An index or a source that
-    /// fails holds nothing. Of a source that [`Source::overlooks`] what was written in place may be known some minutes late
-    /// (docs/search.md).
+    /// What the index is good for now, by a listing that may have been made up to `max_age` ago. An index or a source that
+    /// fails holds nothing.
     #[must_use]
     pub fn known(&self, max_age: Duration) -> Arc<Known> {
-        *locked(&self.asked) = Some(Instant::now());
-        self.told_of(self.checked(max_age))
-    }
-
-    /// As [`SourceIndex::known`]; what little has changed in sessions that the index holds is brought in before, which takes
-    /// less than to look it through. Not while another process feeds the index, and not when that fails: then it is told as
-    /// it is.
-    #[must_use]
-    pub fn known_with_news(&self, max_age: Duration) -> Arc<Known> {
-        *locked(&self.asked) = Some(Instant::now());
-        let checked = self.checked(max_age);
-        let is_little = |checked: &Arc<Checked>| {
-            let todo = &checked.todo;
-            let held = |one: &Todo| one.no.is_some() && one.is_whole;
-            (1..=LITTLE).contains(&todo.len()) && todo.iter().all(held)
-        };
-        // What fails was told, and the index answers for the others.
-        let is_news = checked.as_ref().is_ok_and(is_little)
-            && matches!(self.step(&|| false), Ok(Step::Done(_)));
-        match is_news {
-            true => self.told_of(self.checked(max_age)),
-            false => self.told_of(checked),
+        let is_young = |(listed, _): &&(Listed, Arc<Compared>)| listed.began.elapsed() < max_age;
+        if let Some((_, compared)) = locked(&self.last).as_ref().filter(is_young) {
+            *locked(&self.asked) = Some(Instant::now());
+            return compared.known.clone();
         }
+        self.known_of(&self.listed())
     }
 
-    /// What the index is good for now, by a close look at everything.
+    /// What the index is good for, by this listing of the source.
     #[must_use]
-    pub fn known_closely(&self) -> Arc<Known> {
-        self.told_of(self.look_again(Due::All))
-    }
-
-    fn told_of(&self, checked: Result<Arc<Checked>, Failure>) -> Arc<Known> {
-        match checked {
-            Ok(checked) => checked.known.clone(),
+    pub fn known_of(&self, listed: &Result<Listed, Failure>) -> Arc<Known> {
+        *locked(&self.asked) = Some(Instant::now());
+        let compared = listed.clone().and_then(|listed| self.compared(&listed));
+        match compared {
+            Ok(compared) => compared.known.clone(),
             Err(why) => {
                 self.note(&why);
-                Arc::new(self.nothing(why))
+                Arc::new(self.nothing(listed.as_ref().ok(), why))
             }
         }
+    }
+
+    /// The sessions of the source as they are now.
+    pub(super) fn listed(&self) -> Result<Listed, Failure> {
+        Listed::now(&*self.source).map_err(|why| unlisted(&why))
+    }
+
+    /// The index compared with a listing; the last comparison again where it is of the same one.
+    pub(super) fn compared(&self, listed: &Listed) -> Result<Arc<Compared>, Failure> {
+        let mut last = locked(&self.last);
+        if let Some((before, compared)) = last.as_ref()
+            && before.began == listed.began
+        {
+            return Ok(compared.clone());
+        }
+        *last = None;
+        let compared = Arc::new(self.compare(listed)?);
+        *last = Some((listed.clone(), compared.clone()));
+        Ok(compared)
     }
 
     /// Empties the index, unless another process feeds it; whether it was emptied.
@@ -143,7 +132,6 @@ impl SourceIndex {
             return Ok(false);
         };
         let cleared = self.index.clear();
-        *locked(&self.rounds) = Rounds::NONE;
         self.changed();
         cleared.map(|()| true)
     }
@@ -185,65 +173,22 @@ impl SourceIndex {
     }
 
     /// All that there is, not indexed.
-    fn nothing(&self, why: Failure) -> Known {
-        let as_of = self.clock.now();
-        let listing = self.source.list().unwrap_or_default();
-        let stale: Vec<_> = listing.headers.iter().map(|h| h.id.clone()).collect();
+    fn nothing(&self, listed: Option<&Listed>, why: Failure) -> Known {
+        let headers = listed.map(|listed| &listed.listing.headers);
+        let headers = headers.into_iter().flatten();
+        let stale: Vec<_> = headers.map(|header| header.id.clone()).collect();
         Known {
             fresh: HashMap::new(),
             pending: stale.len(),
             stale,
-            as_of,
+            as_of: self.clock.now(),
             failed: Some(why),
         }
     }
 
-    /// What was found out at most `max_age` ago.
-    pub(super) fn checked(&self, max_age: Duration) -> Result<Arc<Checked>, Failure> {
-        // Held meanwhile: of several who ask at once one looks.
-        let mut last = locked(&self.checked);
-        if let Some((at, checked)) = last.as_ref()
-            && at.elapsed() < max_age
-        {
-            return Ok(checked.clone());
-        }
-        self.check_into(&mut last, Due::Answer, max_age)
-    }
-
-    /// What was found out at most `max_age` ago, without another look.
-    pub(super) fn last_within(&self, max_age: Duration) -> Option<Arc<Checked>> {
-        let last = locked(&self.checked);
-        let (_, checked) = last.as_ref().filter(|(at, _)| at.elapsed() < max_age)?;
-        Some(checked.clone())
-    }
-
-    /// What is so now.
-    pub(super) fn look_again(&self, due: Due) -> Result<Arc<Checked>, Failure> {
-        self.check_into(&mut locked(&self.checked), due, Duration::ZERO)
-    }
-
-    fn check_into(
-        &self,
-        last: &mut Option<(Instant, Arc<Checked>)>,
-        due: Due,
-        max_age: Duration,
-    ) -> Result<Arc<Checked>, Failure> {
-        *last = None;
-        let (began, checked) = self.check(due, max_age)?;
-        let checked = Arc::new(checked);
-        *last = Some((began, checked.clone()));
-        Ok(checked)
-    }
-
-    /// What was found out last, if it still holds.
-    pub(super) fn last(&self) -> Option<Arc<Checked>> {
-        let last = locked(&self.checked);
-        last.as_ref().map(|(_, checked)| checked.clone())
-    }
-
-    /// What was found out no longer holds.
+    /// The index has changed: the last comparison no longer holds.
     pub(super) fn changed(&self) {
-        *locked(&self.checked) = None;
+        *locked(&self.last) = None;
     }
 
     /// The right to feed it; `None` while another process does.

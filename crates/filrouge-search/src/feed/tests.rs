@@ -5,17 +5,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use filrouge_sources::library::made::{Made, conversation, header, message, text, torn};
-use filrouge_sources::{Role, Source, Stamp};
+use filrouge_sources::{Role, Source};
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{CandidateQuery, TextIndex};
 use proptest::prelude::*;
 
 use super::*;
 use crate::spoken::Spoken;
-
-mod closely;
-mod news;
-mod only;
 
 /// The bodies of documents by session and key.
 type Bodies = BTreeMap<(String, String), Vec<u8>>;
@@ -53,7 +49,7 @@ fn held(index: &dyn TextIndex, known: &Known) -> Bodies {
 fn said(source: &dyn Source) -> Bodies {
     let mut all = Bodies::new();
     for header in &source.list().unwrap().headers {
-        let conversation = source.conversation(&header.id).unwrap();
+        let conversation = source.read(&header.id).unwrap();
         let messages = conversation.messages.iter().map(Spoken::of);
         for spoken in Spoken::of_title(header).into_iter().chain(messages) {
             let key = (header.id.to_string(), spoken.id.to_string());
@@ -206,9 +202,9 @@ fn what_was_not_read_completely_is_never_fresh_and_not_read_again() {
 }
 
 #[test]
-fn what_has_no_mark_is_not_indexed() {
+fn what_has_no_fingerprint_is_not_indexed() {
     let made = Arc::new(Made {
-        unstamped: true,
+        unmarked: true,
         ..Made::default()
     });
     put(&made, "a", 1, &BTreeMap::from([(1, 1)]));

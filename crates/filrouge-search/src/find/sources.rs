@@ -12,7 +12,7 @@ use super::indexed::Look;
 use super::rank::Evidence;
 use super::{Asked, At, Everything, Found, Searcher};
 use crate::collect::{Collected, Search};
-use crate::feed::{self, SourceIndex, reach};
+use crate::feed::{self, SourceIndex, reach, unlisted};
 
 /// The sessions of one source by what its index knows of them.
 struct Sessions {
@@ -159,7 +159,8 @@ impl Searcher {
         source: usize,
     ) -> Option<(Arc<SourceIndex>, Known<'c>)> {
         let index = self.index(source)?;
-        let known = index.known_with_news(self.fresh);
+        let listed = self.library.listed(source, self.fresh);
+        let known = index.known_of(&listed.map_err(|why| unlisted(&why)));
         let sessions = self.memory.sessions(&known, catalog, source);
         let known = Known::of(asked, &known, catalog, sessions);
         Some((index, known))

@@ -89,15 +89,6 @@ impl Seen {
         self.near |= together.is_some_and(|all| all.find(text.folded().as_bytes()).is_some());
     }
 
-    /// Adds what was seen of other texts of it.
-    pub(crate) fn add(&mut self, other: Self) {
-        for (bits, more) in self.bits.iter_mut().zip(other.bits) {
-            *bits |= more;
-        }
-        self.whole |= other.whole;
-        self.near |= other.near;
-    }
-
     /// The terms that were seen.
     pub(crate) fn terms(&self) -> u64 {
         self.bits.iter().fold(0, |all, bits| all | bits)

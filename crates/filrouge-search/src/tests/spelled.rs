@@ -1,12 +1,9 @@
-//! A source whose records are JSON in any spelling.
+//! A source of what a test has made up, and JSON in any spelling.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::fields::{self, Field};
-use filrouge_sources::{
-    Conversation, Found, Header, Listing, LoadedSession, ReadError, Scan, Source, SourceError,
-    Stamp,
-};
+use filrouge_sources::{Conversation, Header, Listing, ReadError, Source, SourceError};
 
 /// Numbers without much thought, for spelling.
 pub(super) struct Dice(pub(super) u64);
@@ -53,25 +50,9 @@ pub(super) fn spell(text: &str, dice: &mut Dice) -> String {
     out
 }
 
-/// A source whose records are JSON texts, each spelled anew at each scan.
+/// A source of these sessions.
 pub(super) struct Spelled {
     pub(super) sessions: Vec<(Arc<Header>, Conversation)>,
-    pub(super) seed: u64,
-}
-
-impl Spelled {
-    fn record(texts: &[(Field, &str)], dice: &mut Dice) -> String {
-        let fields = texts.iter().map(|(field, text)| {
-            let is_json = field.is_json() && dice.roll(2) == 0;
-            let value = if is_json {
-                (*text).to_owned()
-            } else {
-                spell(text, dice)
-            };
-            format!("{}:{value}", spell(field.as_str(), dice))
-        });
-        format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
-    }
 }
 
 impl Source for Spelled {
@@ -91,48 +72,12 @@ impl Source for Spelled {
         }))
     }
 
-    fn stamp(&self, _: &str) -> Result<Option<Stamp>, ReadError> {
-        Ok(Some(Stamp(0, 0)))
+    fn path(&self) -> Option<&Path> {
+        None
     }
 
-    fn conversation(&self, id: &str) -> Result<Conversation, ReadError> {
+    fn read(&self, id: &str) -> Result<Conversation, ReadError> {
         let session = self.sessions.iter().find(|s| *s.0.id == *id);
         session.map(|s| s.1.clone()).ok_or(ReadError::Gone)
-    }
-
-    fn scan(&self, scan: &Scan<'_>) -> Result<(), SourceError> {
-        let mut dice = Dice(self.seed);
-        for (header, conversation) in &self.sessions {
-            for message in &conversation.messages {
-                let one = |parts, error| Found {
-                    session: &header.id,
-                    message: &message.id,
-                    role: scan.roles.then_some(message.role),
-                    parts,
-                    error,
-                };
-                for part in &message.parts {
-                    let mut texts = Vec::new();
-                    fields::of_part(part, &mut |field, text| texts.push((field, text)));
-                    let record = Self::record(&texts, &mut dice);
-                    if (scan.wanted)(&header.id) && (scan.may_hold)(record.as_bytes()) {
-                        (scan.found)(one(std::slice::from_ref(part), None));
-                    }
-                }
-                if let Some(error) = &message.error {
-                    let mut texts = Vec::new();
-                    fields::of_error(error, &mut |field, text| texts.push((field, text)));
-                    let record = Self::record(&texts, &mut dice);
-                    if (scan.wanted)(&header.id) && (scan.may_hold)(record.as_bytes()) {
-                        (scan.found)(one(&[], Some(error)));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn load(&self, _: &str) -> Result<LoadedSession, ReadError> {
-        Err(ReadError::Gone)
     }
 }

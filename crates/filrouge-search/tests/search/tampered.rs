@@ -102,10 +102,7 @@ fn a_search_tells_of_sessions_that_were_tampered_with() {
     python(&path, tamper);
     let world = World::at(&path);
     let source = Arc::new(world.seen());
-    assert!(matches!(
-        source.conversation("b"),
-        Err(ReadError::Skipped(_))
-    ));
+    assert!(matches!(source.read("b"), Err(ReadError::Skipped(_))));
     // Everything is listed, and only what is asked for is looked through.
     let library = Library::new(Vec::new(), 0).with(source);
     for (exclude, found, notices) in [("a", 1, 1), ("b", 2, 0)] {

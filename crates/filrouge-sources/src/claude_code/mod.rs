@@ -126,10 +126,6 @@ impl Format for Claude {
         found.into_values().map(session).collect()
     }
 
-    fn matters(line: &[u8]) -> bool {
-        record::matters(line)
-    }
-
     fn reader(&self, session: &Session<Context>) -> talk::Lines {
         talk::Lines::new(&session.context)
     }
@@ -206,6 +202,7 @@ fn session(one: Found, group: Arc<Group>) -> Session<Context> {
         updated: head.updated.unwrap_or(created).max(created),
         archived: None,
         changes: None,
+        fingerprint: None,
     };
     let mark = group.mark();
     Session {

@@ -118,10 +118,6 @@ impl Format for Codex {
         named.into_iter().map(session).collect()
     }
 
-    fn matters(line: &[u8]) -> bool {
-        record::matters(line)
-    }
-
     fn reader(&self, session: &Session<Context>) -> talk::Lines {
         talk::Lines::new(&session.context, talk::Mode::Items)
     }
@@ -149,6 +145,7 @@ fn session(id: Box<str>, file: LogFile, head: &Head, thread: &Thread) -> Session
         updated: head.updated.unwrap_or(created).max(created),
         archived: thread.archived.filter(|at| *at > 0).or(put_away),
         changes: None,
+        fingerprint: None,
     };
     let forked = header.fork_of.is_some();
     Session {

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, Mark, Reader};
 
 use crate::jsonl::title_of;
+use crate::locked::locked;
 use crate::{SkipReason, Skipped};
 
 /// What the index says of one session.
@@ -48,7 +49,7 @@ impl Threads {
     }
 
     fn read(&self, path: &Path) -> Result<Arc<ById>, ForeignError> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = locked(&self.0);
         let same = known.take().filter(|known| known.path == path);
         let mut now = match same {
             Some(known) => known,

@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -10,7 +9,7 @@ use std::time::UNIX_EPOCH;
 use crate::{SkipReason, Skipped};
 
 /// What the system tells of a file without opening it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
     place: (u64, u64),
     /// Nanoseconds since 1970.
@@ -48,18 +47,9 @@ impl State {
         i64::try_from(self.modified / 1_000_000).unwrap_or(i64::MAX)
     }
 
-    /// As [`Self::stamp`], also after the file system was mounted anew.
-    pub(super) fn lasting(&self) -> (u64, u64) {
-        let mut hasher = DefaultHasher::new();
-        (self.place.1, self.modified, self.size).hash(&mut hasher);
-        (hasher.finish(), self.size)
-    }
-
-    /// Two numbers that are the same when nothing has changed.
-    pub(super) fn stamp(&self) -> (u64, u64) {
-        let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
-        (hasher.finish(), self.size)
+    /// What is the same after a restart, too: the device may have another number then.
+    pub(super) const fn lasting(&self) -> (u64, u128, u64) {
+        (self.place.1, self.modified, self.size)
     }
 }
 

@@ -15,9 +15,6 @@ const NAMED_MAX: usize = 20;
 /// Where a part stands: its message, by the order of the file, and its place there.
 pub(crate) type Spot = (usize, usize);
 
-/// Stands for a message's error in a [`Spot`].
-pub(super) const ERROR: usize = usize::MAX;
-
 /// What has been read so far. Messages stand in the order of the file, which [`Message::seq`] keeps.
 pub(crate) struct Talk {
     path: PathBuf,
@@ -26,8 +23,6 @@ pub(crate) struct Talk {
     pub(crate) calls: HashMap<Box<str>, Spot>,
     /// Compactions: the message the model sees first, by the order of the file.
     boundaries: Vec<(usize, Boundary)>,
-    /// The parts that the present line has made or changed.
-    touched: Vec<Spot>,
     skipped: Vec<Skipped>,
     named: BTreeMap<SkipReason, usize>,
     unknown: BTreeMap<Box<str>, usize>,
@@ -40,7 +35,6 @@ impl Talk {
             messages: Vec::new(),
             calls: HashMap::new(),
             boundaries: Vec::new(),
-            touched: Vec::new(),
             skipped: Vec::new(),
             named: BTreeMap::new(),
             unknown: BTreeMap::new(),
@@ -92,7 +86,6 @@ impl Talk {
             end,
             kind,
         });
-        self.touched.push(spot);
     }
 
     /// The tool call of an id, which the present line changes; `ended` closes it.
@@ -100,7 +93,6 @@ impl Talk {
         let spot = *self.calls.get(call_id)?;
         let part = self.messages.get_mut(spot.0)?.parts.get_mut(spot.1)?;
         part.end = ended.or(part.end);
-        self.touched.push(spot);
         match &mut part.kind {
             PartKind::Tool(tool) => Some(tool),
             _ => None,
@@ -111,18 +103,12 @@ impl Talk {
     pub(crate) fn fail(&mut self, message: usize, error: MessageError) {
         if let Some(owner) = self.messages.get_mut(message) {
             owner.error = Some(error);
-            self.touched.push((message, ERROR));
         }
     }
 
     /// A compaction has cut before message `at`.
     pub(crate) fn boundary(&mut self, at: usize, boundary: Boundary) {
         self.boundaries.push((at, boundary));
-    }
-
-    /// The parts the line before has made or changed.
-    pub(crate) fn take_touched(&mut self) -> std::vec::Drain<'_, Spot> {
-        self.touched.drain(..)
     }
 
     /// Names a line that was left out.

@@ -1,15 +1,12 @@
-//! Which files are looked at when, and what a scan tells of those it cannot read.
+//! Which files are looked at when, and what is named of those that cannot be read.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
-use super::view::GOOD_FOR;
 use super::*;
-use crate::{PartKind, Role};
+use crate::{Fingerprint, PartKind, Role};
 
 /// A format that counts what it is asked for. Every line is a message.
 struct Made {
@@ -55,10 +52,6 @@ impl Format for Made {
         files.into_iter().map(session).collect()
     }
 
-    fn matters(_: &[u8]) -> bool {
-        true
-    }
-
     fn reader(&self, _: &Session<()>) -> Said {
         Said
     }
@@ -82,6 +75,7 @@ fn session(file: LogFile, mark: u64) -> Session<()> {
         updated: 1,
         archived: None,
         changes: None,
+        fingerprint: None,
     };
     Session {
         header: Arc::new(header),
@@ -131,44 +125,27 @@ impl Logs<Made> {
     }
 }
 
-/// The sessions a scan for `word` found, and those it told it could not read.
-fn scan(logs: &Logs<Made>, word: &str) -> (BTreeSet<String>, BTreeSet<String>) {
-    let (found, unread) = (Mutex::default(), Mutex::default());
-    let put = |set: &Mutex<BTreeSet<String>>, id: &str| {
-        set.lock().unwrap().insert(id.into());
-    };
-    let word = memchr::memmem::Finder::new(word);
-    let scan = Scan {
-        may_hold: &|line| word.find(line).is_some(),
-        wanted: &|_| true,
-        ids: None,
-        roles: false,
-        stopped: &|| false,
-        found: &|one| put(&found, one.session),
-        unread: &|id| put(&unread, id),
-    };
-    logs.scan(&scan).unwrap();
-    (found.into_inner().unwrap(), unread.into_inner().unwrap())
+fn fingerprint(logs: &Logs<Made>, id: &str) -> Option<Fingerprint> {
+    let listing = logs.list().unwrap();
+    let header = listing.headers.iter().find(|header| *header.id == *id);
+    header.unwrap().fingerprint
 }
 
-fn set<const N: usize>(ids: [&str; N]) -> BTreeSet<String> {
-    ids.map(str::to_owned).into()
+fn reasons(logs: &Logs<Made>, id: &str) -> Vec<SkipReason> {
+    let read = logs.read(id).unwrap();
+    read.skipped.iter().map(|why| why.reason).collect()
 }
 
 #[test]
 fn what_is_known_is_not_looked_for_again() {
     let dir = tempfile::tempdir().unwrap();
-    let began = Instant::now();
     let logs = logs(dir.path(), 50);
     for index in 0..50 {
         let id = format!("s{index}");
-        logs.stamp(&id).unwrap();
-        logs.conversation(&id).unwrap();
+        logs.read(&id).unwrap();
         logs.load(&id).unwrap();
     }
-    // One look, and one more whenever it is too old; on a slow machine that is more than one.
-    let allowed = 1 + began.elapsed().as_millis() / GOOD_FOR.as_millis();
-    assert!(logs.walks() as u128 <= allowed, "{}", logs.walks());
+    assert_eq!(logs.walks(), 1);
     assert_eq!(logs.heads(), 50);
 }
 
@@ -178,93 +155,77 @@ fn a_folder_that_has_not_changed_gives_the_same_list() {
     let logs = logs(dir.path(), 3);
     let first = logs.list().unwrap();
     assert!(Arc::ptr_eq(&first, &logs.list().unwrap()));
-    let stamp = logs.stamp("s1").unwrap();
+    let before = fingerprint(&logs, "s1");
 
     fs::write(dir.path().join("s1.jsonl"), "{\"a\":1}\n{\"a\":2}\n").unwrap();
     let second = logs.list().unwrap();
     assert!(!Arc::ptr_eq(&first, &second));
     assert_eq!(logs.heads(), 4);
-    assert_ne!(logs.stamp("s1").unwrap(), stamp);
-    assert_eq!(logs.conversation("s1").unwrap().messages.len(), 2);
+    assert_ne!(fingerprint(&logs, "s1"), before);
+    assert_eq!(logs.read("s1").unwrap().messages.len(), 2);
 
-    let stamp = logs.stamp("s1").unwrap();
+    let before = fingerprint(&logs, "s1");
     logs.format.beside.store(1, Ordering::SeqCst);
     let third = logs.list().unwrap();
     assert!(!Arc::ptr_eq(&second, &third));
     assert!(Arc::ptr_eq(&third, &logs.list().unwrap()));
-    assert_ne!(logs.stamp("s1").unwrap(), stamp);
+    assert_ne!(fingerprint(&logs, "s1"), before);
     assert_eq!(logs.heads(), 4);
 }
 
 #[test]
 fn what_comes_and_goes_is_seen_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    // More files than are looked at whenever somebody asks.
     for files in [3, 300] {
         let logs = logs(dir.path(), files);
         let path = dir.path().join("new.jsonl");
-        assert!(matches!(logs.stamp("new"), Err(ReadError::Gone)));
+        assert!(matches!(logs.read("new"), Err(ReadError::Gone)));
         fs::write(&path, "{\"a\":1}\n").unwrap();
-        assert_eq!(logs.conversation("new").unwrap().messages.len(), 1);
+        assert_eq!(logs.read("new").unwrap().messages.len(), 1);
         fs::write(&path, "{\"a\":1}\n{\"a\":2}\n").unwrap();
-        assert_eq!(logs.conversation("new").unwrap().messages.len(), 2);
+        assert_eq!(logs.read("new").unwrap().messages.len(), 2);
         fs::remove_file(&path).unwrap();
-        assert!(matches!(logs.conversation("new"), Err(ReadError::Gone)));
+        assert!(matches!(logs.read("new"), Err(ReadError::Gone)));
     }
 }
 
 #[test]
-fn a_scan_names_what_it_cannot_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let logs = logs(dir.path(), 3);
-    let write = |name: &str, text: &[u8]| fs::write(dir.path().join(name), text).unwrap();
-    // A line that cannot be taken is of interest only when it may hold what is looked for.
-    write("torn.jsonl", b"{\"a\":1}\n{\"lamp\":");
-    write("bytes.jsonl", b"{\"lens\":\"\xff\"}\n");
-    write("both.jsonl", b"{\"lamp\":1}\n{\"lamp\":\0}\n");
-    assert_eq!(scan(&logs, "lamp"), (set(["both"]), set(["both", "torn"])));
-    assert_eq!(scan(&logs, "lens"), (set([]), set(["bytes"])));
-    let all = set(["both", "s0", "s1", "s2", "torn"]);
-    assert_eq!(scan(&logs, "\"").0, all);
-    assert_eq!(scan(&logs, "nothing-of-this"), (set([]), set([])));
-}
-
-#[test]
-fn a_scan_names_lines_that_are_too_long() {
+fn what_cannot_be_read_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let logs = logs(dir.path(), 1);
+    let write = |name: &str, text: &[u8]| fs::write(dir.path().join(name), text).unwrap();
+    write("torn.jsonl", b"{\"a\":1}\n{\"lamp\":");
+    write("bytes.jsonl", b"{\"lens\":\"\xff\"}\n");
+    write("nul.jsonl", b"{\"lamp\":1}\n{\"lamp\":\0}\n");
     let long = fs::File::create(dir.path().join("long.jsonl")).unwrap();
     long.set_len(LINE_BYTES_MAX as u64 + 1).unwrap();
-    assert_eq!(scan(&logs, "\"a\""), (set(["s0"]), set(["long"])));
+    for (id, reason) in [
+        ("torn", SkipReason::Torn),
+        ("bytes", SkipReason::NotUtf8),
+        ("nul", SkipReason::Torn),
+        ("long", SkipReason::TooLarge),
+    ] {
+        assert_eq!(reasons(&logs, id), [reason], "{id}");
+    }
+    assert!(reasons(&logs, "s0").is_empty());
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_scan_names_files_that_cannot_be_read() {
+fn a_file_that_cannot_be_read_costs_its_session() {
     let dir = tempfile::tempdir().unwrap();
     let logs = logs(dir.path(), 1);
     // Unlike a file without permissions, nobody can read the beginning of this one, not even root.
     let path = PathBuf::from("/proc/self/mem");
     let state = State::of(&path).unwrap();
-    let unread = Mutex::new(Vec::new());
-    let scan = Scan {
-        may_hold: &|_| true,
-        wanted: &|_| true,
-        ids: None,
-        roles: false,
-        stopped: &|| false,
-        found: &|_| panic!("it holds nothing"),
-        unread: &|id| unread.lock().unwrap().push(id.to_owned()),
-    };
-    let file = LogFile { path, state };
+    let path_of_id = dir.path().join("mem.jsonl");
     let mut session = session(
         LogFile {
-            path: dir.path().join("mem.jsonl"),
+            path: path_of_id,
             state,
         },
         0,
     );
-    session.file = file;
-    logs.scan_one(&session, &scan);
-    assert_eq!(*unread.lock().unwrap(), ["mem"]);
+    session.file = LogFile { path, state };
+    assert!(matches!(logs.talk(&session), Err(ReadError::Skipped(_))));
 }

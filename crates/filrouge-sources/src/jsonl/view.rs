@@ -1,18 +1,13 @@
-//! The sessions of a folder, looked through again when somebody asks and enough time has gone by.
+//! The sessions of a folder. Heads of files are kept until their states change.
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use super::{Format, LogFile, Session};
-use crate::{Listing, Skipped, SourceError};
-
-/// So many files are looked at whenever somebody asks for the list.
-const FILES_AT_ONCE: usize = 200;
-
-/// How long a look is good for: at more files than that, and at one session whose file has not changed.
-pub(super) const GOOD_FOR: Duration = Duration::from_millis(400);
+use crate::locked::locked;
+use crate::{Fingerprint, Header, Listing, Skipped, SourceError};
 
 /// All sessions of one moment.
 pub(super) struct View<F: Format> {
@@ -28,14 +23,8 @@ type ById<F> = HashMap<Box<str>, Arc<Session<<F as Format>::Context>>>;
 
 type Head<F> = Result<Arc<<F as Format>::Head>, Skipped>;
 
-/// The last look.
-pub(super) struct Cached<F: Format>(Mutex<Option<Last<F>>>);
-
-struct Last<F: Format> {
-    view: Arc<View<F>>,
-    /// When the look began.
-    looked: Instant,
-}
+/// The last view, and when its look at the folder began.
+pub(super) struct Cached<F: Format>(Mutex<Option<(Instant, Arc<View<F>>)>>);
 
 impl<F: Format> Default for Cached<F> {
     fn default() -> Self {
@@ -43,21 +32,11 @@ impl<F: Format> Default for Cached<F> {
     }
 }
 
-impl<F: Format> Last<F> {
-    fn is_fresh(&self) -> bool {
-        self.looked.elapsed() < GOOD_FOR
-    }
-}
-
 impl<F: Format> Cached<F> {
     /// All sessions; the same view again when nothing has changed. Nobody waits while somebody else looks.
-    pub(super) fn view(&self, format: &F, anew: bool) -> Result<Arc<View<F>>, SourceError> {
-        let is_good = |last: &&Last<F>| last.view.files.len() > FILES_AT_ONCE && last.is_fresh();
-        if let Some(last) = self.last().as_ref().filter(|_| !anew).filter(is_good) {
-            return Ok(last.view.clone());
-        }
-        let before = self.last().as_ref().map(|last| last.view.clone());
-        let looked = Instant::now();
+    pub(super) fn view(&self, format: &F) -> Result<Arc<View<F>>, SourceError> {
+        let before = self.last();
+        let began = Instant::now();
         let mut skipped = Vec::new();
         let files = format.walk(&mut skipped)?;
         let beside = format.beside(&mut skipped);
@@ -68,24 +47,21 @@ impl<F: Format> Cached<F> {
                 Arc::new(View::new(format, files, skipped, beside))
             }
         };
-        let mut last = self.last();
+        let mut last = locked(&self.0);
         // Of two that looked at once the later look stays.
-        if last.as_ref().is_none_or(|last| last.looked < looked) {
-            let view = view.clone();
-            *last = Some(Last { view, looked });
+        if last.as_ref().is_none_or(|(other, _)| *other < began) {
+            *last = Some((began, view.clone()));
         }
         Ok(view)
     }
 
-    /// A session as of a look that is still good.
-    pub(super) fn recent(&self, id: &str) -> Option<Arc<Session<F::Context>>> {
-        let last = self.last();
-        let last = last.as_ref().filter(|last| last.is_fresh())?;
-        last.view.session(id)
+    /// A session of the last view.
+    pub(super) fn session(&self, id: &str) -> Option<Arc<Session<F::Context>>> {
+        self.last()?.session(id)
     }
 
-    fn last(&self) -> MutexGuard<'_, Option<Last<F>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last(&self) -> Option<Arc<View<F>>> {
+        locked(&self.0).as_ref().map(|(_, view)| view.clone())
     }
 }
 
@@ -127,19 +103,23 @@ impl<F: Format> View<F> {
             }
         }
         let sessions = format.settle(found, &beside, &mut all_skipped);
-        all_skipped.sort();
-        let mut headers: Vec<_> = sessions.iter().map(|s| s.header.clone()).collect();
-        headers.sort_by(|a, b| a.place().cmp(&b.place()));
-        let by_id = sessions
-            .into_iter()
-            .map(|s| (s.header.id.clone(), Arc::new(s)));
+        let sessions = sessions.into_iter().map(|mut session| {
+            let fingerprint = Fingerprint::of(&(session.file.state.lasting(), session.mark));
+            session.header = Arc::new(Header {
+                fingerprint: Some(fingerprint),
+                ..Header::clone(&session.header)
+            });
+            (session.header.id.clone(), Arc::new(session))
+        });
+        let by_id: ById<F> = sessions.collect();
+        let listing = Listing {
+            headers: by_id.values().map(|one| one.header.clone()).collect(),
+            skipped: all_skipped,
+            truncated: false,
+        };
         Self {
-            listing: Arc::new(Listing {
-                headers,
-                skipped: all_skipped,
-                truncated: false,
-            }),
-            by_id: by_id.collect(),
+            listing: Arc::new(listing.in_order()),
+            by_id,
             files,
             skipped,
             beside,
@@ -155,9 +135,5 @@ impl<F: Format> View<F> {
 
     pub(super) fn session(&self, id: &str) -> Option<Arc<Session<F::Context>>> {
         self.by_id.get(id).cloned()
-    }
-
-    pub(super) fn sessions(&self) -> impl Iterator<Item = &Arc<Session<F::Context>>> {
-        self.by_id.values()
     }
 }

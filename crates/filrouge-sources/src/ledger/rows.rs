@@ -65,5 +65,6 @@ pub(super) fn header(session: &Session) -> Header {
         updated: millis(origin.updated.unwrap_or(session.updated_at)),
         archived: origin.archived.map(millis),
         changes: None,
+        fingerprint: None,
     }
 }

@@ -1,13 +1,14 @@
 //! Conversations in memory: those that were not asked for lately go first, by weight.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use quick_cache::sync;
 use quick_cache::{OptionsBuilder, Weighter};
 
 use super::{Entry, LibraryError};
-use crate::{Conversation, ReadError, Source, Stamp};
+use crate::locked::locked;
+use crate::{Conversation, Fingerprint, ReadError, Source};
 
 /// Locks for loading. Sessions that share one wait for each other; so do callers who ask for one session, which is
 /// then read once.
@@ -18,10 +19,10 @@ const LARGEST: usize = 4;
 
 type Key = (usize, Box<str>);
 
-/// A conversation at the state that its stamp names.
+/// A conversation, and the fingerprint that it was listed with.
 #[derive(Clone)]
 struct Kept {
-    stamp: Stamp,
+    fingerprint: Fingerprint,
     conversation: Arc<Conversation>,
     weight: u64,
 }
@@ -67,13 +68,11 @@ impl Cache {
         entry: &Entry,
     ) -> Result<Arc<Conversation>, LibraryError> {
         let id = &entry.header.id;
-        // Before the read: what changes meanwhile has another stamp, and is read again.
-        let stamp = source.stamp(id).map_err(|why| refused(id, why))?;
-        let (Some(stamp), Some(kept)) = (stamp, &self.kept) else {
+        let (Some(fingerprint), Some(kept)) = (entry.header.fingerprint, &self.kept) else {
             return read(source, entry);
         };
         let key = (entry.source, id.clone());
-        let known = || kept.get(&key).filter(|k| k.stamp == stamp);
+        let known = || kept.get(&key).filter(|k| k.fingerprint == fingerprint);
         if let Some(known) = known() {
             return Ok(known.conversation);
         }
@@ -85,7 +84,7 @@ impl Cache {
         let weight = conversation.weight() + 2 * id.len();
         if weight <= self.largest {
             let fresh = Kept {
-                stamp,
+                fingerprint,
                 conversation: conversation.clone(),
                 weight: weight as u64,
             };
@@ -100,7 +99,7 @@ impl Cache {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
         let lock = self.loading.get(hasher.finish() as usize % LOADING)?;
-        Some(lock.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(locked(lock))
     }
 
     /// Bytes kept, as weighed.
@@ -113,7 +112,7 @@ impl Cache {
 /// Reads a conversation, keeping nothing.
 pub(super) fn read(source: &dyn Source, entry: &Entry) -> Result<Arc<Conversation>, LibraryError> {
     let id = &entry.header.id;
-    let read = source.conversation(id);
+    let read = source.read(id);
     read.map(Arc::new).map_err(|why| refused(id, why))
 }
 

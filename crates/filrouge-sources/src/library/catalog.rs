@@ -4,11 +4,11 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::collections::hash_map;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use super::LibraryError;
-use crate::{Header, Listing, Skipped, Source};
+use crate::locked::locked;
+use crate::{Header, Listing, Skipped, Source, SourceError};
 
 /// A session and the source it is of.
 #[derive(Debug, Clone)]
@@ -60,20 +60,22 @@ impl Hash for ById {
     }
 }
 
-/// The newest catalog, with the listings it was made of. As long as sources tell the same headers, it holds.
+/// The newest catalog, with the listings it was made of. As long as sources list the same headers, it holds.
 #[derive(Default)]
 pub(super) struct Memory(Mutex<Option<Remembered>>);
 
 struct Remembered {
-    listings: Vec<Result<Arc<Listing>, String>>,
+    listings: Vec<Listed>,
     catalog: Arc<Catalog>,
 }
 
+/// The sessions of one source, or why it cannot be listed.
+pub(super) type Listed = Result<Arc<Listing>, String>;
+
 impl Memory {
-    /// Of listings that were made less than `max_age` ago.
-    pub(super) fn catalog(&self, sources: &[Arc<dyn Source>], max_age: Duration) -> Arc<Catalog> {
-        let listings: Vec<_> = sources.iter().map(|one| listing(one, max_age)).collect();
-        let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The catalog of these listings.
+    pub(super) fn catalog(&self, listings: Vec<Listed>) -> Arc<Catalog> {
+        let mut remembered = locked(&self.0);
         if let Some(known) = remembered.as_ref()
             && same(&known.listings, &listings)
         {
@@ -88,21 +90,17 @@ impl Memory {
     }
 }
 
-fn listing(source: &Arc<dyn Source>, max_age: Duration) -> Result<Arc<Listing>, String> {
-    let named = |why| format!("{} ({}): {why}", source.name(), source.generation());
-    let listed = match max_age {
-        Duration::ZERO => source.list(),
-        _ => source.list_within(max_age).map(|(_, listing)| listing),
-    };
-    listed.map_err(named)
+/// What is said of a source that cannot be listed.
+pub(super) fn unlisted(source: &dyn Source, why: &SourceError) -> String {
+    format!("{} ({}): {why}", source.name(), source.generation())
 }
 
-fn same(old: &[Result<Arc<Listing>, String>], new: &[Result<Arc<Listing>, String>]) -> bool {
+fn same(old: &[Listed], new: &[Listed]) -> bool {
     let pairs = old.iter().zip(new);
     old.len() == new.len() && pairs.into_iter().all(|(old, new)| same_listing(old, new))
 }
 
-fn same_listing(old: &Result<Arc<Listing>, String>, new: &Result<Arc<Listing>, String>) -> bool {
+fn same_listing(old: &Listed, new: &Listed) -> bool {
     match (old, new) {
         (Ok(old), Ok(new)) if Arc::ptr_eq(old, new) => true,
         (Ok(old), Ok(new)) => {
@@ -117,7 +115,7 @@ fn same_listing(old: &Result<Arc<Listing>, String>, new: &Result<Arc<Listing>, S
     }
 }
 
-fn merge(listings: &[Result<Arc<Listing>, String>]) -> Catalog {
+fn merge(listings: &[Listed]) -> Catalog {
     let mut catalog = Catalog::default();
     for (source, one) in listings.iter().enumerate() {
         match one {

@@ -9,12 +9,13 @@ mod spans;
 mod tally;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 pub(super) use cache::FactsCache;
 pub(super) use spans::Spans;
 pub(super) use tally::{DAY, DayShare, Tally, add_changes, change, changes_of};
 
+use crate::locked::locked;
 use crate::{Changes, Conversation, Header, Message, PartKind, TokenRule};
 
 /// What is known of one session.
@@ -104,7 +105,7 @@ impl Facts {
         places: &[usize],
         read: impl FnOnce() -> Option<Arc<Conversation>>,
     ) -> Option<Arc<Tally>> {
-        let lock = || self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || locked(&self.chosen);
         if let Some((known, tally)) = &*lock()
             && **known == *places
         {

@@ -13,6 +13,7 @@ mod forks;
 pub mod history;
 pub mod lineage;
 pub mod list;
+mod listed;
 #[cfg(any(test, feature = "made"))]
 pub mod made;
 pub mod notices;
@@ -23,17 +24,19 @@ pub mod stats;
 mod tests;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use filrouge_types::Failure;
 
 pub use catalog::{Catalog, Entry};
 pub use filter::Project;
+pub use listed::Listed;
 
-use crate::{Conversation, ReadError, Source};
+use crate::{Conversation, ReadError, Source, SourceError};
 use cache::Cache;
-use catalog::Memory;
+use catalog::{Memory, unlisted};
 use facts::FactsCache;
+use listed::Last;
 use once::Once;
 
 /// All sources together. Cheap to clone; clones share the cache.
@@ -42,6 +45,10 @@ pub struct Library {
     sources: Arc<[Arc<dyn Source>]>,
     /// How many of the sources are kept in the cache: those before the ones of [`Library::with`].
     shared: usize,
+    /// The last listings of those that are kept.
+    last: Arc<[Last]>,
+    /// How old a listing may be that a question is answered by.
+    fresh: Duration,
     cache: Arc<Cache>,
     memory: Arc<Memory>,
     facts: Arc<FactsCache>,
@@ -101,6 +108,8 @@ impl Library {
     pub fn new(sources: Vec<Arc<dyn Source>>, cache_bytes: usize) -> Self {
         Self {
             shared: sources.len(),
+            last: sources.iter().map(|_| Last::default()).collect(),
+            fresh: Duration::ZERO,
             sources: sources.into(),
             cache: Arc::new(Cache::new(cache_bytes)),
             memory: Arc::default(),
@@ -116,6 +125,8 @@ impl Library {
         Self {
             sources,
             shared: self.shared,
+            last: self.last.clone(),
+            fresh: self.fresh,
             cache: self.cache.clone(),
             memory: Arc::default(),
             facts: self.facts.clone(),
@@ -130,11 +141,21 @@ impl Library {
         Self {
             sources: first,
             shared: self.shared.min(sources),
+            last: self.last.clone(),
+            fresh: self.fresh,
             cache: self.cache.clone(),
             memory: Arc::default(),
             facts: self.facts.clone(),
             once: None,
         }
+    }
+
+    /// This library with answers by listings of up to `fresh` ago: who asks again and again lists nothing again meanwhile.
+    /// No time unless told: each question lists what it needs.
+    #[must_use]
+    pub const fn believing_for(mut self, fresh: Duration) -> Self {
+        self.fresh = fresh;
+        self
     }
 
     /// The sources in order.
@@ -146,21 +167,47 @@ impl Library {
     /// All sessions of all sources, each id once. A source that cannot be listed is named in it.
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.catalog_within(Duration::ZERO)
+        self.catalog_within(self.fresh)
     }
 
-    /// As [`Library::catalog`], of listings that may have been made up to `max_age` ago: who asks again and again lists
-    /// nothing again meanwhile.
+    /// As [`Library::catalog`], of listings that may have been made up to `max_age` ago.
     #[must_use]
     pub fn catalog_within(&self, max_age: Duration) -> Arc<Catalog> {
-        let catalog = || self.memory.catalog(&self.sources, max_age);
+        let listing = |(at, source): (usize, &Arc<dyn Source>)| {
+            let listed = self.listed(at, max_age);
+            let listing = listed.map(|listed| listed.listing);
+            listing.map_err(|why| unlisted(&**source, &why))
+        };
+        let catalog = || {
+            let listings = self.sources.iter().enumerate().map(listing);
+            self.memory.catalog(listings.collect())
+        };
         match &self.once {
             Some(once) => once.catalog.get_or_init(catalog).clone(),
             None => catalog(),
         }
     }
 
-    /// A conversation, from the cache when nothing has changed.
+    /// The sessions of the source at that place in the library, by a listing that may have been made up to `max_age` ago.
+    ///
+    /// # Errors
+    /// As [`Source::list`].
+    pub fn listed(&self, source: usize, max_age: Duration) -> Result<Listed, SourceError> {
+        let Some(own) = self.sources.get(source) else {
+            let listing = Arc::default();
+            let began = Instant::now();
+            return Ok(Listed { began, listing });
+        };
+        // What is in no place of its own, as the ledger is, is listed anew for each question.
+        let is_kept = source < self.shared && own.path().is_some();
+        let last = self.last.get(source).filter(|_| is_kept);
+        match last {
+            Some(last) => last.within(&**own, max_age),
+            None => Listed::now(&**own),
+        }
+    }
+
+    /// A conversation, from the cache when nothing had changed as it was listed.
     ///
     /// # Errors
     /// [`LibraryError::Unreadable`], or [`LibraryError::NoSession`] when it has gone meanwhile.

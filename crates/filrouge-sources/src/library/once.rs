@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use super::facts::Facts;
 use super::{Catalog, Library, LibraryError};
+use crate::locked::locked;
 
 type Answer = Result<Arc<Facts>, LibraryError>;
 
@@ -20,7 +21,7 @@ pub(super) struct Once {
 
 impl Once {
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Answer>> {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.facts)
     }
 
     pub(super) fn facts(&self, id: &str) -> Option<Answer> {

@@ -108,9 +108,9 @@ fn nothing_of_a_callers_own_source_is_kept() {
 }
 
 #[test]
-fn without_a_stamp_nothing_is_kept() {
+fn without_a_fingerprint_nothing_is_kept() {
     let made = Arc::new(Made {
-        unstamped: true,
+        unmarked: true,
         ..Made::default()
     });
     made.put(header("a", 1), conversation(Vec::new()));
@@ -168,7 +168,7 @@ fn one_conversation_is_read_once_however_many_ask() {
 #[test]
 fn one_question_lists_and_reads_once() {
     let source = Arc::new(Made {
-        unstamped: true,
+        unmarked: true,
         ..Made::default()
     });
     for (n, id) in ["s0", "s1", "s2"].into_iter().enumerate() {
@@ -201,7 +201,7 @@ fn one_question_lists_and_reads_once() {
 #[test]
 fn sessions_of_no_project_are_not_compared() {
     let source = Arc::new(Made {
-        unstamped: true,
+        unmarked: true,
         ..Made::default()
     });
     for n in 0..20 {

@@ -4,22 +4,21 @@
 //! by `neutral.rs` (conversations) and by `items.rs`, `parts.rs` and `turns.rs` (import). Ids come from the path or
 //! the column; a text need not repeat them, and where it does, another id in it costs that record.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::object::Writer;
-use crate::{Header, Look, Overlooks, ReadError, Role, Scan, Since, Skipped, SourceError, Stamp};
+use crate::{Listing, ReadError, Skipped, SourceError};
 
 /// What a storage knows of a project.
-#[derive(Debug, Clone, Default, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Project {
     pub(super) name: Option<Box<str>>,
     pub(super) worktree: Option<Box<str>>,
 }
 
 /// A session's own record.
-#[derive(Debug, Clone, Hash)]
+#[derive(Debug, Clone)]
 pub(super) struct SessionText {
     pub(super) id: Box<str>,
     /// The key of its project: the folder the record lies in, or the column.
@@ -38,12 +37,6 @@ pub(super) struct SessionText {
     pub(super) directory: Option<Box<str>>,
     /// The session it was forked from, where that is recorded.
     pub(super) fork_of: Option<Box<str>>,
-}
-
-/// The headers of all sessions, with a cheap mark of what they were read from.
-pub(super) struct Listed {
-    pub(super) mark: Stamp,
-    pub(super) headers: Vec<Arc<Header>>,
 }
 
 /// A part of a message: a JSON object as in section "part types" of 1.x.
@@ -71,34 +64,6 @@ pub(super) struct MessageText {
     pub(super) parts: Vec<PartText>,
 }
 
-/// What of a session is another than it was known to be.
-pub(super) struct ReadSince {
-    /// Its lasting mark, of before anything was read.
-    pub(super) mark: Stamp,
-    /// `None` when its record cannot be used.
-    pub(super) session: Option<SessionText>,
-    /// The messages that are others.
-    pub(super) messages: Vec<MessageText>,
-    /// The ids of those that are not.
-    pub(super) same: Vec<Box<str>>,
-    /// The states of the others.
-    pub(super) states: HashMap<Box<str>, u64>,
-    pub(super) skipped: Vec<Skipped>,
-}
-
-/// One part or message, as a scan finds it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Record<'a> {
-    pub(super) session: &'a str,
-    pub(super) message: &'a str,
-    /// Known when [`Scan::roles`] asks for it and the message can be read.
-    pub(super) role: Option<Role>,
-    /// `None` for a message's own text: its error is searched, too.
-    pub(super) part: Option<&'a str>,
-    /// Of a [`PartText`] or a [`MessageText`].
-    pub(super) text: &'a str,
-}
-
 /// One generation of OpenCode's storage.
 ///
 /// All methods take `&self` from several threads. A record that cannot be used is pushed to `skipped` with its place
@@ -107,23 +72,11 @@ pub(super) trait Generation: Send + Sync {
     /// `session_v2`, `session_message`, `sqlite`, `storage` or `project`.
     fn name(&self) -> &'static str;
 
-    /// All sessions in any order, each id once; `None` when nothing has changed since the mark `known`.
+    /// All sessions with their fingerprints, each id once: [`crate::Source::list`].
     ///
     /// # Errors
     /// [`SourceError`] when the storage as a whole has gone or cannot be read.
-    fn news(
-        &self,
-        known: Option<Stamp>,
-        skipped: &mut Vec<Skipped>,
-    ) -> Result<Option<Listed>, SourceError>;
-
-    /// [`crate::Source::recall`].
-    fn recall(&self, _notes: &[u8]) {}
-
-    /// [`crate::Source::notes`].
-    fn notes(&self) -> Option<Vec<u8>> {
-        None
-    }
+    fn list(&self) -> Result<Arc<Listing>, SourceError>;
 
     /// One session, as it is now.
     ///
@@ -148,58 +101,9 @@ pub(super) trait Generation: Send + Sync {
     /// Adds to a session's metadata what lies beside its record: `todo`, `session_diff`.
     fn beside(&self, session: &SessionText, metadata: &mut Writer, skipped: &mut Vec<Skipped>);
 
-    /// The mark of the session's record, messages and parts together.
-    ///
-    /// # Errors
-    /// As [`Generation::session`].
-    fn stamp(&self, id: &str) -> Result<Option<Stamp>, ReadError>;
-
-    /// [`crate::Source::lasting`].
-    ///
-    /// # Errors
-    /// As [`Generation::session`].
-    fn lasting(&self, id: &str) -> Result<Option<Stamp>, ReadError>;
-
-    /// [`crate::Source::since`].
-    ///
-    /// # Errors
-    /// As [`Generation::news`].
-    fn since(&self, known: &[(&str, Stamp)], look: Look) -> Result<Vec<Since>, SourceError>;
-
-    /// [`crate::Source::overlooks`].
-    fn overlooks(&self) -> Overlooks {
-        Overlooks::Nothing
-    }
-
-    /// What [`crate::Source::read_since`] is made of; `None` where a session is read as a whole.
-    ///
-    /// # Errors
-    /// As [`Generation::session`].
-    fn read_since(
-        &self,
-        _id: &str,
-        _known: &HashMap<&str, u64>,
-    ) -> Result<Option<ReadSince>, ReadError> {
-        Ok(None)
-    }
-
-    /// [`crate::Source::whole`].
-    fn whole(&self) -> Option<Stamp> {
-        None
-    }
-
-    /// Gives `each` every part, and every message with an `error`, whose text [`Scan::may_hold`], of the sessions that are [`Scan::wanted`], until
-    /// [`Scan::stopped`]. From two threads, in no order; without [`Scan::found`]. A session of
-    /// which something cannot be read is given to [`Scan::unread`].
-    ///
-    /// # Errors
-    /// As [`Generation::news`].
-    fn scan(&self, scan: &Scan<'_>, each: &(dyn Fn(&Record<'_>) + Sync))
-    -> Result<(), SourceError>;
-
     /// Names messages and parts that no session leads to.
     ///
     /// # Errors
-    /// As [`Generation::news`].
+    /// As [`Generation::list`].
     fn strays(&self, skipped: &mut Vec<Skipped>) -> Result<(), SourceError>;
 }

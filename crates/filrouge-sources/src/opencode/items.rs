@@ -6,8 +6,7 @@ use filrouge_types::{Channel, ItemBody, ItemId, RawJson, Role};
 
 use super::message::{Kind, Message, Place, agent};
 use super::parts::{self, Mapped, Speaker, Use};
-use super::tree::skip;
-use crate::object::{Object, Refusal, Writer, plain};
+use crate::object::{Object, Refusal, Writer, plain, skip};
 use crate::{MessageError, Outcome, SkipReason, Skipped};
 
 /// Fields of a message that have a place of their own: the session is the path's, tokens and cost

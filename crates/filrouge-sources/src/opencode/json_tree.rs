@@ -10,10 +10,9 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::generation::Project;
-use super::tree::{Layout, orphans, skip};
-use super::tree_state::FileMark;
+use super::layout::{Layout, orphans};
 use crate::files::{Files, Folder};
-use crate::object::{Object, Writer, check_value};
+use crate::object::{Object, Writer, check_value, skip};
 use crate::{SkipReason, Skipped};
 
 /// Differences of this size and more are noted, not copied.
@@ -99,11 +98,6 @@ impl Layout for JsonTree {
             name: object.text("name").map(Into::into),
             worktree: object.text("worktree").map(Into::into),
         })
-    }
-
-    fn project_mark(&self, folder: &str) -> Option<FileMark> {
-        let dir = self.dir("project").ok().flatten()?;
-        dir.stat(folder).map(|stat| FileMark::of(&stat))
     }
 
     fn beside(&self, session: &str, metadata: &mut Writer, skipped: &mut Vec<Skipped>) {

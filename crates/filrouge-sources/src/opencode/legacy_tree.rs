@@ -13,8 +13,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::generation::Project;
-use super::tree::{Layout, orphans};
-use super::tree_state::FileMark;
+use super::layout::{Layout, orphans};
 use crate::files::Files;
 use crate::object::Writer;
 use crate::{SkipReason, Skipped};
@@ -83,10 +82,6 @@ impl Layout for LegacyTree {
 
     fn project(&self, _folder: &str) -> Result<Project, Skipped> {
         Ok(Project::default())
-    }
-
-    fn project_mark(&self, _folder: &str) -> Option<FileMark> {
-        None
     }
 
     fn beside(&self, _session: &str, _metadata: &mut Writer, _skipped: &mut Vec<Skipped>) {}

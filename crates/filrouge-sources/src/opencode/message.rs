@@ -7,9 +7,8 @@ use filrouge_types::Timestamp;
 use super::generation::{Generation, MessageText, PartText, SessionText};
 use super::order;
 use super::session::{check_own_id, missing};
-use super::tree::skip;
 use crate::files::is_id;
-use crate::object::{Object, Refusal, check_value};
+use crate::object::{Object, Refusal, check_value, skip};
 use crate::{ForeignSession, Skipped};
 
 /// Which session is being read.

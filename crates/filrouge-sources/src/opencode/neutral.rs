@@ -2,16 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::generation::{Generation, MessageText, ReadSince, SessionText};
+use super::generation::{Generation, MessageText, SessionText};
 use super::neutral_message::{self, rule};
 use super::neutral_part::{self, Compaction, Owner};
-use super::tree::skip;
 use super::{order, session};
-use crate::object::Object;
-use crate::{
-    Boundary, Conversation, Message, ReadError, ReadMessages, SkipReason, Skipped, TokenRule,
-    Tokens,
-};
+use crate::object::{Object, skip};
+use crate::{Boundary, Conversation, Message, ReadError, SkipReason, Skipped, TokenRule, Tokens};
 
 /// A message, and the compaction that begins with it.
 struct Read {
@@ -37,25 +33,6 @@ pub(super) fn conversation(
         token_rule: reader.rule,
         skipped: reader.skipped,
     })
-}
-
-/// The messages of a session that are others than they were known to be.
-pub(super) fn read_messages(generation: &dyn Generation, read: ReadSince) -> ReadMessages {
-    let (mut messages, mut whole) = (None, false);
-    let session = read.session.as_ref();
-    if let Some(mut reader) = session.and_then(|session| Reader::of(generation, session).ok()) {
-        reader.skipped = read.skipped;
-        let read = reader.all(read.messages);
-        messages = Some(read.into_iter().map(|read| read.message).collect());
-        whole = reader.skipped.is_empty();
-    }
-    ReadMessages {
-        mark: Some(read.mark),
-        messages,
-        same: read.same,
-        states: read.states,
-        whole,
-    }
 }
 
 struct Reader<'a> {

@@ -54,7 +54,7 @@ pub(super) fn read(session: &str, text: &MessageText, rule: TokenRule) -> Result
 }
 
 /// The role of a word.
-pub(super) fn role(word: &str) -> Option<Role> {
+fn role(word: &str) -> Option<Role> {
     match word {
         "user" => Some(Role::User),
         "assistant" => Some(Role::Assistant),
@@ -101,12 +101,6 @@ fn counted(raw: &Object<'_>, rule: TokenRule) -> Tokens {
         _ => {}
     }
     tokens
-}
-
-/// The error in a message's text.
-pub(super) fn error_of(text: &str) -> Option<MessageError> {
-    let object = Object::parse(text).ok()?;
-    object.get("error").map(|raw| message_error(&object, raw))
 }
 
 fn message_error(object: &Object<'_>, raw: &str) -> MessageError {

@@ -13,11 +13,12 @@
 //! Strings stay the tokens they were written as. What a provider has sealed for itself (`native`, `providerState`,
 //! `state`) is left out; every other field without a place is kept under `metadata`.
 
-use crate::SkipReason;
 use crate::object::{Object, Refusal, Writer};
 
 use super::generation::PartText;
+use super::newer_piece::{array, file, times};
 use super::newer_tool;
+use super::session::missing;
 
 /// Fields that only the provider can read.
 pub(super) const SEALED: [&str; 4] = ["native", "providerState", "providerMetadata", "state"];
@@ -79,17 +80,6 @@ pub(super) fn form(row: NewerRow<'_>) -> Result<Form, Refusal> {
         text: draft.message.finish(),
         parts: draft.parts,
     })
-}
-
-/// The raw values of an array; `None` when it is none.
-pub(super) fn array(raw: &str) -> Option<Vec<&str>> {
-    let values: Vec<&serde_json::value::RawValue> = serde_json::from_str(raw).ok()?;
-    Some(
-        values
-            .into_iter()
-            .map(serde_json::value::RawValue::get)
-            .collect(),
-    )
 }
 
 impl Draft<'_> {
@@ -307,17 +297,6 @@ fn plain_part(one: &Object<'_>, kind: &str) -> String {
     part.finish()
 }
 
-/// The first of several keys that is there, under the name 1.x has for it.
-pub(super) fn times(time: &Object<'_>, names: &[(&str, &[&str])]) -> Writer {
-    let mut out = Writer::default();
-    for (name, keys) in names {
-        if let Some(raw) = keys.iter().find_map(|key| time.get(key)) {
-            out.raw(name, raw);
-        }
-    }
-    out
-}
-
 /// The fields of what has no form of its own. Its id is not that of the part it becomes.
 fn as_written(one: &Object<'_>, taken: &[&str]) -> Writer {
     let ids = [
@@ -343,42 +322,10 @@ fn unknown(raw: &str) -> String {
     part.finish()
 }
 
-/// An attached file.
-pub(super) fn file(one: &Object<'_>) -> Writer {
-    let mut part = Writer::default();
-    part.text("type", "file");
-    for (key, raw) in [
-        ("mime", one.token("mime")),
-        (
-            "filename",
-            one.token("name").or_else(|| one.token("filename")),
-        ),
-        ("url", one.token("uri").or_else(|| one.token("url"))),
-        ("source", one.get("source")),
-    ] {
-        if let Some(raw) = raw {
-            part.raw(key, raw);
-        }
-    }
-    part.nested(
-        "metadata",
-        one.without(&[
-            "type", "mime", "name", "filename", "uri", "url", "source", "data",
-        ]),
-    );
-    part
-}
-
 /// A named agent.
 fn named(one: &Object<'_>) -> Writer {
     let mut part = Writer::default();
     part.text("type", "agent");
     part.append(as_written(one, &["type"]));
     part
-}
-
-/// A refusal for a field that is needed.
-pub(super) fn bad(field: &str) -> Refusal {
-    let detail = format!("{field} is absent or not of its type");
-    (SkipReason::BadField, detail)
 }

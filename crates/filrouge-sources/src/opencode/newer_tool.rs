@@ -2,7 +2,8 @@
 
 use crate::object::{Object, Refusal, Writer};
 
-use super::newer_form::{array, bad, file, times};
+use super::newer_piece::{array, file, times};
+use super::session::missing;
 
 /// Fields of a state that have a place of their own in a part, or none there.
 const TAKEN: [&str; 12] = [
@@ -22,11 +23,11 @@ const TAKEN: [&str; 12] = [
 
 /// A tool call of an answer's content.
 pub(super) fn tool(one: &Object<'_>) -> Result<Writer, Refusal> {
-    let state = one.object("state")?.ok_or_else(|| bad("state"))?;
+    let state = one.object("state")?.ok_or_else(|| missing("state"))?;
     let mut part = Writer::default();
     part.text("type", "tool");
-    part.raw("callID", one.token("id").ok_or_else(|| bad("id"))?);
-    part.raw("tool", one.token("name").ok_or_else(|| bad("name"))?);
+    part.raw("callID", one.token("id").ok_or_else(|| missing("id"))?);
+    part.raw("tool", one.token("name").ok_or_else(|| missing("name"))?);
     let time = one.object("time")?;
     part.nested("state", self::state(&state, time.as_ref()));
     let taken = [

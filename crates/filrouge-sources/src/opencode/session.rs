@@ -5,9 +5,8 @@ use std::borrow::Cow;
 use filrouge_types::{ProjectId, RawJson, SessionId, Timestamp};
 
 use super::generation::SessionText;
-use super::tree::skip;
 use crate::files;
-use crate::object::{Object, Refusal, Writer, check_value};
+use crate::object::{Object, Refusal, Writer, check_value, skip};
 use crate::{Changes, ForeignSession, Header, SkipReason, Skipped};
 
 /// Fields of a session record that have a place of their own in [`ForeignSession`].
@@ -54,6 +53,7 @@ fn read(generation: &'static str, session: &SessionText) -> Result<Header, Refus
         updated: time.millis("updated").unwrap_or(created),
         archived: time.millis("archived"),
         changes: object.object("summary").ok().flatten().map(|s| changes(&s)),
+        fingerprint: None,
     })
 }
 

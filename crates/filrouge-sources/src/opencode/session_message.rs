@@ -8,13 +8,14 @@ use std::ops::ControlFlow;
 
 use filrouge_sqlite::foreign::{ForeignError, Reader, Row, Value};
 
-use super::database::{Place, tolerate};
 use super::generation::MessageText;
 use super::newer_form::{Form, NewerRow, form};
+use super::row_place::{Place, tolerate};
 use super::session_rows::Schema;
 use super::sqlite::{data_columns, known_sessions, orphans, row_text};
 use super::talk::Talk;
-use super::tree::skip;
+
+use crate::object::skip;
 use crate::{SkipReason, Skipped};
 
 /// The columns that [`form_of`] reads, in its order.

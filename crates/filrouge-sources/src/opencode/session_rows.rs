@@ -11,9 +11,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::generation::{Project, SessionText};
+use super::row_place::{Place, tolerate};
 use crate::files::is_id;
 use crate::object::Writer;
 use crate::{SkipReason, Skipped};
+
+/// The tables of sessions.
+pub(super) const SESSION: &str = "session";
+pub(super) const SESSION_V2: &str = "session_v2";
 
 /// What stands before the columns of [`TEXTS`].
 const HEAD: usize = 10;
@@ -84,18 +89,16 @@ pub(super) struct SessionRow {
 #[derive(Debug, Default)]
 pub(super) struct Schema {
     columns: HashMap<String, Vec<String>>,
-    /// By table, an index in which rows of one session stand together.
-    by_session: HashMap<String, String>,
 }
 
 impl Schema {
     /// Looks. Only tables that conversations are read from: never `event`, `account`, `credential`.
     pub(super) fn read(reader: &Reader<'_>) -> Result<Self, ForeignError> {
-        let (mut columns, mut by_session) = (HashMap::new(), HashMap::new());
+        let mut columns = HashMap::new();
         for table in reader.tables()? {
             let known = [
-                "session",
-                "session_v2",
+                SESSION,
+                SESSION_V2,
                 "message",
                 "part",
                 "session_message",
@@ -104,21 +107,10 @@ impl Schema {
             ];
             if known.contains(&table.as_str()) {
                 let of_table = reader.columns(&table)?;
-                if let Some(index) = reader.index_by(&table, "session_id")? {
-                    by_session.insert(table.clone(), index);
-                }
                 columns.insert(table, of_table);
             }
         }
-        Ok(Self {
-            columns,
-            by_session,
-        })
-    }
-
-    /// An index of a table in which rows of one session stand together.
-    pub(super) fn by_session(&self, table: &str) -> Option<&str> {
-        self.by_session.get(table).map(String::as_str)
+        Ok(Self { columns })
     }
 
     /// Whether there is such a table.
@@ -190,7 +182,7 @@ pub(super) fn read(
         sql.push_str(" WHERE s.id = ?1");
         values.push(Value::Text(id));
     }
-    let place = super::database::place(database, table, "");
+    let place = Place(database).of(table, "");
     let read = reader.query(&sql, &values, |row| {
         match session(row, &place, skipped) {
             Ok(session) => found.push(session),
@@ -198,7 +190,7 @@ pub(super) fn read(
         }
         ControlFlow::Continue(())
     });
-    super::database::tolerate(read, &place, skipped)?;
+    tolerate(read, &place, skipped)?;
     Ok(found)
 }
 
@@ -324,8 +316,20 @@ struct Speaker {
     mode: Option<String>,
 }
 
+/// Adds to a session's row what only its first messages say: its agent.
+pub(super) fn complete(
+    reader: &Reader<'_>,
+    schema: &Schema,
+    row: &mut SessionRow,
+) -> Result<(), ForeignError> {
+    if row.session.agent.is_none() {
+        row.session.agent = first_agent(reader, schema, row)?;
+    }
+    Ok(())
+}
+
 /// The agent that the first messages of a session name.
-pub(super) fn first_agent(
+fn first_agent(
     reader: &Reader<'_>,
     schema: &Schema,
     row: &SessionRow,
@@ -343,7 +347,7 @@ pub(super) fn first_agent(
                 None => ControlFlow::Continue(()),
             }
         });
-        super::database::tolerate(asked, &row.session.place, &mut Vec::new())
+        tolerate(asked, &row.session.place, &mut Vec::new())
     };
     if row.in_message {
         look(

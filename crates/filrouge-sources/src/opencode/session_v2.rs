@@ -6,13 +6,10 @@
 
 use filrouge_sqlite::foreign::{ForeignError, Reader};
 
-use super::database::Place;
+use super::row_place::Place;
 use super::session_rows::{Schema, SessionRow};
 use super::talk::Talk;
 use super::{session_message, sqlite};
-
-/// The table of sessions.
-pub(super) const TABLE: &str = "session_v2";
 
 /// Reads the messages of a session.
 pub(super) fn read(

@@ -6,15 +6,12 @@ use std::ops::ControlFlow;
 
 use filrouge_sqlite::foreign::{ForeignError, Reader, Row, Value};
 
-use super::database::{Place, tolerate};
 use super::generation::{MessageText, PartText};
-use super::session_rows::Schema;
+use super::row_place::{Place, tolerate};
+use super::session_rows::{SESSION, SESSION_V2, Schema};
 use super::talk::Talk;
 use crate::files::{FILE_BYTES_MAX, is_id};
 use crate::{SkipReason, Skipped};
-
-/// The table of sessions.
-pub(super) const TABLE: &str = "session";
 
 /// `data` and its size, unless it is larger than what is read: then its size alone, which costs nothing.
 pub(super) fn data_columns(table: &str) -> String {
@@ -67,26 +64,6 @@ pub(super) fn read(
     tolerate(asked, &place.of("message", session), &mut talk.skipped)?;
     match schema.has("part") {
         true => parts(reader, place, session, talk),
-        false => Ok(()),
-    }
-}
-
-/// Reads one message of a session, with its parts.
-pub(super) fn read_one(
-    reader: &Reader<'_>,
-    schema: &Schema,
-    place: Place<'_>,
-    (session, id): (&str, &str),
-    talk: &mut Talk,
-) -> Result<(), ForeignError> {
-    let sql = format!("{} WHERE id = ?1 AND session_id = ?2", messages());
-    let values = [Value::Text(id), Value::Text(session)];
-    reader.query(&sql, &values, |row| {
-        add_message(row, place, talk);
-        ControlFlow::Continue(())
-    })?;
-    match schema.has("part") {
-        true => parts_of_one(reader, place, id, talk),
         false => Ok(()),
     }
 }
@@ -211,7 +188,7 @@ pub(super) fn strays(
 
 /// The condition for rows `x` of no session.
 pub(super) fn known_sessions(schema: &Schema) -> String {
-    let tables = [TABLE, super::session_v2::TABLE];
+    let tables = [SESSION, SESSION_V2];
     let conditions: Vec<String> = tables
         .iter()
         .filter(|table| schema.has(table))

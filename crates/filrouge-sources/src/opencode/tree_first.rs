@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::order;
-use super::tree_state::FileMark;
 use crate::files::Folder;
 
 /// So many messages are looked at for one that names an agent.
@@ -17,8 +16,6 @@ pub(super) struct First {
     pub(super) agent: Option<Box<str>>,
     pub(super) cwd: Option<Box<str>>,
     pub(super) root: Option<Box<str>>,
-    /// The messages that tell it, in the states they were read in.
-    pub(super) read: Vec<(Box<str>, FileMark)>,
 }
 
 #[derive(Deserialize)]
@@ -60,9 +57,8 @@ pub(super) fn first(messages: &Folder, id: &str) -> First {
     order::by_id(&mut ids, String::as_str);
     let mut bytes = Vec::new();
     for id in ids.iter().take(FIRST_MESSAGES) {
-        if let Ok(stat) = dir.read(id, &mut bytes) {
+        if dir.read(id, &mut bytes).is_ok() {
             first.learn(&bytes);
-            first.read.push((id.as_str().into(), FileMark::of(&stat)));
         }
         if first.agent.is_some() {
             break;

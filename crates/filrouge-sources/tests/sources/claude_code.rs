@@ -77,7 +77,7 @@ fn texts(conversation: &Conversation) -> Vec<&str> {
 fn every_record_is_there_once() {
     let source = open(&fixture("claude-code"));
     for id in [LAMP, LENS, BRUME, AGENT] {
-        let read = source.conversation(id).unwrap();
+        let read = source.read(id).unwrap();
         let records = records(id);
         let mut wanted: BTreeMap<&str, usize> = BTreeMap::new();
         let mut answers = BTreeSet::new();
@@ -197,7 +197,7 @@ fn headers_tell_what_the_files_say() {
 #[test]
 fn a_subagent_is_linked_at_its_call() {
     let source = open(&fixture("claude-code"));
-    let read = source.conversation(LENS).unwrap();
+    let read = source.read(LENS).unwrap();
     let tool = tools(&read)[0];
     assert_eq!((&*tool.name, tool.child.as_deref()), ("Agent", Some(AGENT)));
     // The notice that it has ended is the program's.
@@ -215,7 +215,7 @@ fn a_subagent_is_linked_at_its_call() {
         .filter(|line| !line.contains("\"tool_result\""))
         .collect();
     fs::write(&path, kept.join("\n") + "\n").unwrap();
-    let read = open(dir.path()).conversation(LENS).unwrap();
+    let read = open(dir.path()).read(LENS).unwrap();
     let tool = tools(&read)[0];
     assert_eq!(
         (tool.status, tool.child.as_deref()),
@@ -226,7 +226,7 @@ fn a_subagent_is_linked_at_its_call() {
 #[test]
 fn a_compaction_cuts_at_its_summary() {
     let source = open(&fixture("claude-code"));
-    let read = source.conversation(LAMP).unwrap();
+    let read = source.read(LAMP).unwrap();
     let [boundary] = &*read.boundaries else {
         panic!("{:?}", read.boundaries)
     };
@@ -249,7 +249,7 @@ fn a_compaction_cuts_at_its_summary() {
 #[test]
 fn results_errors_and_changes_are_with_their_calls() {
     let source = open(&fixture("claude-code"));
-    let lamp = source.conversation(LAMP).unwrap();
+    let lamp = source.read(LAMP).unwrap();
     let names: Vec<_> = tools(&lamp).iter().map(|t| (&*t.name, t.status)).collect();
     assert_eq!(
         names,
@@ -275,7 +275,7 @@ fn results_errors_and_changes_are_with_their_calls() {
             .all(|m| !m.copied && m.completed.is_some())
     );
 
-    let brume = source.conversation(BRUME).unwrap();
+    let brume = source.read(BRUME).unwrap();
     let failed = tools(&brume)[0];
     assert_eq!(
         (failed.status, failed.output.as_deref()),

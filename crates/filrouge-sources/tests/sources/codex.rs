@@ -5,10 +5,10 @@ mod damage;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use filrouge_sources::{
-    Conversation, Header, PartKind, Role, Scan, SkipReason, Source, SourceError, Tokens, Tool,
+    Conversation, Header, PartKind, Role, SkipReason, Source, SourceError, Tokens, Tool,
     ToolStatus, codex,
 };
 use filrouge_types::Channel;
@@ -90,7 +90,7 @@ fn every_item_is_there_once() {
     let dir = copy_of("codex");
     let source = open(dir.path());
     for id in [ORCHARD, WINTER] {
-        let read = source.conversation(id).unwrap();
+        let read = source.read(id).unwrap();
         let mut wanted: BTreeMap<String, usize> = BTreeMap::new();
         let mut said = Vec::new();
         let mut usage = (0, 0, 0);
@@ -169,7 +169,7 @@ fn every_item_is_there_once() {
 fn the_talk_reads_as_it_was() {
     let dir = copy_of("codex");
     let source = open(dir.path());
-    let read = source.conversation(ORCHARD).unwrap();
+    let read = source.read(ORCHARD).unwrap();
     assert_eq!(
         talk(&read),
         [
@@ -228,7 +228,7 @@ fn the_talk_reads_as_it_was() {
         (Some("gpt-5.4"), Some("stop"))
     );
 
-    let winter = source.conversation(WINTER).unwrap();
+    let winter = source.read(WINTER).unwrap();
     let failed = tools(&winter)[0];
     assert_eq!(failed.status, ToolStatus::Error);
     assert!(
@@ -290,49 +290,6 @@ fn headers_come_from_the_index_and_the_files() {
     assert!(matches!(other, SourceError::Unrecognised { .. }));
     assert!(other.hint().contains("~/.codex"));
 }
-
-#[test]
-fn a_scan_finds_what_conversations_hold() {
-    let dir = copy_of("codex");
-    let source = open(dir.path());
-    for word in ["quince", "GRAFT_ROW", "code 7", "échoué", "nothing-of-this"] {
-        let found: Mutex<BTreeMap<(String, String), usize>> = Mutex::default();
-        let scan = Scan {
-            may_hold: &|line: &[u8]| line.windows(word.len()).any(|w| w == word.as_bytes()),
-            wanted: &|_: &str| true,
-            ids: None,
-            roles: true,
-            stopped: &|| false,
-            unread: &|id| panic!("{id} can be read"),
-            found: &|one| {
-                let whole = source.conversation(one.session).unwrap();
-                let message = whole
-                    .messages
-                    .iter()
-                    .find(|m| &*m.id == one.message)
-                    .unwrap();
-                assert!(one.parts.iter().all(|part| message.parts.contains(part)));
-                let key = (one.session.to_owned(), one.message.to_owned());
-                assert!(found.lock().unwrap().insert(key, one.parts.len()).is_none());
-            },
-        };
-        source.scan(&scan).unwrap();
-        let found = found.into_inner().unwrap();
-        for id in [ORCHARD, WINTER] {
-            for message in source.conversation(id).unwrap().messages {
-                let holds = message
-                    .parts
-                    .iter()
-                    .filter(|p| format!("{:?}", p.kind).contains(word))
-                    .count();
-                let handed = found.get(&(id.to_owned(), message.id.to_string())).copied();
-                assert!(handed.unwrap_or(0) >= holds, "{word} {id} {}", message.id);
-            }
-        }
-        assert_eq!(found.is_empty(), word == "nothing-of-this", "{word}");
-    }
-}
-
 #[test]
 fn a_session_becomes_turns() {
     let dir = copy_of("codex");

@@ -235,8 +235,7 @@ fn a_session_that_vanished_is_an_error_of_its_own() {
     assert!(source.list().unwrap().headers.is_empty());
     let gone = |source: &dyn Source| {
         matches!(source.load("s1"), Err(ReadError::Gone))
-            && matches!(source.conversation("s1"), Err(ReadError::Gone))
-            && matches!(source.stamp("s1"), Err(ReadError::Gone))
+            && matches!(source.read("s1"), Err(ReadError::Gone))
     };
     assert!(gone(source.as_ref()));
     // Elsewhere in the same storage it is the same session.
@@ -259,6 +258,6 @@ fn an_id_that_is_asked_for_is_never_a_path() {
     let source = only(made.path());
     for id in ["../session/x", "../x", "", ".", "/", "s1/../s1", "s1\0"] {
         assert!(matches!(source.load(id), Err(ReadError::Gone)), "{id:?}");
-        assert!(matches!(source.stamp(id), Err(ReadError::Gone)), "{id:?}");
+        assert!(matches!(source.read(id), Err(ReadError::Gone)), "{id:?}");
     }
 }

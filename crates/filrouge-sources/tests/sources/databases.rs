@@ -5,11 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::Mutex;
 
-use filrouge_sources::{
-    Conversation, Found, Library, PartKind, Role, Scan, Source, ToolStatus, opencode,
-};
+use filrouge_sources::{Conversation, Library, PartKind, Role, Source, ToolStatus, opencode};
 use serde_json::Value;
 
 use crate::{copy, copy_of, fixture, json};
@@ -50,7 +47,7 @@ pub(crate) fn conversations(path: &Path) -> BTreeMap<String, Conversation> {
     let mut all = BTreeMap::new();
     for source in opencode::open(path).unwrap() {
         for header in &source.list().unwrap().headers {
-            let one = source.conversation(&header.id).unwrap();
+            let one = source.read(&header.id).unwrap();
             all.entry(header.id.to_string()).or_insert(one);
         }
     }
@@ -92,7 +89,7 @@ fn counts_equal_those_of_sql() {
         let source = of(&sources, "sqlite");
         let (mut roles, mut parts) = (BTreeMap::new(), BTreeMap::new());
         for header in &source.list().unwrap().headers {
-            let read = source.conversation(&header.id).unwrap();
+            let read = source.read(&header.id).unwrap();
             assert!(read.skipped.is_empty(), "{name}: {:?}", read.skipped);
             for message in &read.messages {
                 *roles.entry(role(message.role).to_owned()).or_insert(0) += 1;
@@ -148,7 +145,7 @@ fn what_is_only_in_the_log_is_read_with_its_running_tool() {
     let sources = opencode::open(dir.path()).unwrap();
     let source = of(&sources, "sqlite");
     let headers = source.list().unwrap().headers.clone();
-    let read = source.conversation(&headers[0].id).unwrap();
+    let read = source.read(&headers[0].id).unwrap();
     assert_eq!((headers.len(), read.messages.len()), (1, 2));
     let parts = read.messages.iter().flat_map(|m| &m.parts);
     let running =
@@ -209,97 +206,37 @@ fn trees_and_databases_at_once_give_each_session_once() {
     assert_eq!(by_generation, BTreeMap::from(expected));
 }
 
-/// What a search for a word finds: (session, message, part or none for the message itself, role).
-pub(crate) fn scanned(
+/// Where a word is said, in a part or in the error of a message: (session, message, part or none, role).
+pub(crate) fn saying(
     source: &dyn Source,
     word: &str,
-    roles: bool,
 ) -> BTreeSet<(String, String, String, String)> {
-    let found = Mutex::new(BTreeSet::new());
-    let finder = |text: &[u8]| text.windows(word.len()).any(|w| w == word.as_bytes());
-    let take = |one: Found<'_>| {
-        let said = one.role.map_or("", role).to_owned();
-        let parts = one.parts.iter().map(|p| p.id.to_string());
-        let error = one.error.map(|_| String::new());
-        for part in parts.chain(error) {
-            let new = (
-                one.session.to_owned(),
-                one.message.to_owned(),
-                part,
-                said.clone(),
-            );
-            assert!(found.lock().unwrap().insert(new), "handed over twice");
+    let mut found = BTreeSet::new();
+    for header in &source.list().unwrap().headers {
+        for message in source.read(&header.id).unwrap().messages {
+            let mut say = |part: &str| {
+                let (session, id) = (header.id.to_string(), message.id.to_string());
+                found.insert((session, id, part.to_owned(), role(message.role).to_owned()));
+            };
+            for part in &message.parts {
+                if format!("{:?}", part.kind).contains(word) {
+                    say(&part.id);
+                }
+            }
+            if format!("{:?}", message.error).contains(word) {
+                say("");
+            }
         }
-    };
-    let scan = Scan {
-        may_hold: &finder,
-        wanted: &|_| true,
-        ids: None,
-        roles,
-        stopped: &|| false,
-        unread: &|_| {},
-        found: &take,
-    };
-    source.scan(&scan).unwrap();
-    found.into_inner().unwrap()
-}
-
-#[test]
-fn a_scan_finds_what_sql_finds() {
-    let dir = database_of("opencode-sqlite");
-    let path = dir.path().join("opencode.db");
-    let sources = opencode::open(&path).unwrap();
-    for word in ["bucket", "limiter", "the", "é", "nothing says this"] {
-        let found = scanned(of(&sources, "sqlite"), word, true);
-        let script = format!(
-            r#"
-rows = c.execute("SELECT p.session_id, p.message_id, p.id, json_extract(m.data, '$.role') FROM part p JOIN message m ON m.id = p.message_id WHERE instr(p.data, '{word}') > 0")
-print(json.dumps(sorted(rows)))"#
-        );
-        let expected: BTreeSet<(String, String, String, String)> =
-            serde_json::from_str(&python(&path, &script)).unwrap();
-        let parts: BTreeSet<_> = found.into_iter().filter(|f| !f.2.is_empty()).collect();
-        assert_eq!(parts, expected, "{word}");
-        assert_eq!(expected.is_empty(), word == "nothing says this");
     }
-    let errors = scanned(of(&sources, "sqlite"), "APIError", false);
-    let errors: Vec<_> = errors.iter().filter(|f| f.2.is_empty()).collect();
-    assert_eq!(errors.len(), 1, "{errors:?}");
+    found
 }
 
 #[test]
-fn a_scan_of_one_session_looks_at_no_other() {
+fn errors_are_read_with_their_messages() {
     let dir = database_of("opencode-sqlite");
     let sources = opencode::open(dir.path()).unwrap();
-    let found = Mutex::new(Vec::new());
-    let scan = Scan {
-        may_hold: &|_| true,
-        wanted: &|id| id == "ses_44e90d925ffeBM67k4fmNh04dz",
-        ids: None,
-        roles: true,
-        stopped: &|| false,
-        unread: &|_| {},
-        found: &|one| {
-            let new = (one.session.to_owned(), one.role);
-            found.lock().unwrap().push(new);
-        },
-    };
-    of(&sources, "sqlite").scan(&scan).unwrap();
-    let found = std::mem::take(&mut *found.lock().unwrap());
-    assert!(found.len() > 20);
-    assert!(
-        found
-            .iter()
-            .all(|f| f.0 == "ses_44e90d925ffeBM67k4fmNh04dz" && f.1.is_some())
-    );
-    let none = Scan {
-        stopped: &|| true,
-        unread: &|_| panic!("stopped"),
-        found: &|_| panic!("stopped"),
-        wanted: &|_| true,
-        ..scan
-    };
-    of(&sources, "sqlite").scan(&none).unwrap();
+    let errors = saying(of(&sources, "sqlite"), "APIError");
+    assert_eq!(errors.iter().filter(|f| f.2.is_empty()).count(), 1);
 }
 
 #[test]

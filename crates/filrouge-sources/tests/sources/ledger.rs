@@ -5,8 +5,8 @@ use std::sync::Arc;
 use filrouge_engine::{CreateSession, Engine, ImportedTurn, Settings};
 use filrouge_sources::ledger::LedgerSource;
 use filrouge_sources::{
-    Conversation, LoadedSession, Message, Outcome, PartKind, ReadError, Role, Scan, Source,
-    TokenRule, ToolStatus,
+    Conversation, LoadedSession, Message, Outcome, PartKind, ReadError, Role, Source, TokenRule,
+    ToolStatus,
 };
 use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::command::Target;
@@ -107,28 +107,23 @@ fn ids(source: &LedgerSource) -> Vec<String> {
     listing.headers.iter().map(|h| h.id.to_string()).collect()
 }
 
-/// What a scan hands over, as (session, texts).
-fn scanned(source: &LedgerSource) -> Vec<(String, String)> {
-    let found = std::sync::Mutex::new(Vec::new());
-    source
-        .scan(&Scan {
-            may_hold: &|_| true,
-            wanted: &|_| true,
-            ids: None,
-            roles: true,
-            stopped: &|| false,
-            unread: &|_| {},
-            found: &|one| {
-                for part in one.parts {
-                    if let PartKind::Text { text, .. } = &part.kind {
-                        let pair = (one.session.to_owned(), text.to_string());
-                        found.lock().unwrap().push(pair);
-                    }
-                }
-            },
-        })
-        .unwrap();
-    found.into_inner().unwrap()
+/// What is said in all its sessions, as (session, text).
+fn said(source: &LedgerSource) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for id in ids(source) {
+        for part in source
+            .read(&id)
+            .unwrap()
+            .messages
+            .into_iter()
+            .flat_map(|m| m.parts)
+        {
+            if let PartKind::Text { text, .. } = part.kind {
+                found.push((id.clone(), text.into()));
+            }
+        }
+    }
+    found
 }
 
 #[test]
@@ -150,16 +145,13 @@ fn identities_never_see_each_other() {
         let (mine, theirs) = (format!("of-{own}"), format!("of-{other}"));
         assert_eq!(ids(&source), std::slice::from_ref(&mine));
         assert_eq!(
-            scanned(&source),
+            said(&source),
             [(mine.clone(), format!("the secret of {own}"))]
         );
-        assert!(source.conversation(&mine).is_ok() && source.load(&mine).is_ok());
-        assert_eq!(source.stamp(&mine).unwrap(), None, "never kept");
+        assert!(source.read(&mine).is_ok() && source.load(&mine).is_ok());
+        assert_eq!(crate::fingerprint(&source, &mine), None, "never kept");
         for id in [theirs.as_str(), "absent", "", "../../etc/passwd"] {
-            assert!(
-                matches!(source.conversation(id), Err(ReadError::Gone)),
-                "{id}"
-            );
+            assert!(matches!(source.read(id), Err(ReadError::Gone)), "{id}");
             assert!(matches!(source.load(id), Err(ReadError::Gone)), "{id}");
         }
     }
@@ -211,7 +203,7 @@ fn items_become_messages_and_parts() {
     let world = World::in_memory();
     world.make(&operator(), "s", None);
     world.say(&operator(), "s", "r", a_turn());
-    let conversation = world.seen_by(operator()).conversation("s").unwrap();
+    let conversation = world.seen_by(operator()).read("s").unwrap();
     let told = conversation
         .messages
         .iter()
@@ -317,7 +309,7 @@ fn redaction_reaches_it() {
     let source = world.seen_by(operator());
     let told = format!(
         "{:?} {:?}",
-        source.conversation("s").unwrap(),
+        source.read("s").unwrap(),
         source.load("s").unwrap()
     );
     for gone in ["What is there?", "I look.", "a\\nb", "Two files."] {
@@ -415,10 +407,7 @@ fn an_imported_history_reads_as_its_program_wrote_it() {
             headers.iter().map(|h| told(h)).collect::<Vec<_>>()
         );
         for header in headers {
-            let (own, here) = (
-                origin.conversation(&header.id),
-                source.conversation(&header.id),
-            );
+            let (own, here) = (origin.read(&header.id), source.read(&header.id));
             let (own, here) = (own.unwrap(), here.unwrap());
             assert_eq!(words(&here), words(&own), "{}", header.id);
             assert_eq!(here.boundaries.len(), own.boundaries.len(), "{}", header.id);

@@ -37,8 +37,8 @@ fn questions_of_imported_histories_are_the_users() {
         for origin in sources {
             for header in origin.list().unwrap().headers.clone() {
                 bring_in(&world, &origin.load(&header.id).unwrap(), name);
-                let here = world.seen_by(operator()).conversation(&header.id).unwrap();
-                let own = origin.conversation(&header.id).unwrap();
+                let here = world.seen_by(operator()).read(&header.id).unwrap();
+                let own = origin.read(&header.id).unwrap();
                 assert_eq!(asked(&here), asked(&own), "{}", header.id);
                 some += asked(&own).len();
             }

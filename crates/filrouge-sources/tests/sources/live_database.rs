@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use filrouge_sources::{Library, PartKind, Source, opencode};
 
 use crate::databases::{database_of, of, python};
+use crate::fingerprint;
 
 /// Adds a part to a session every 20 ms, as OpenCode does while a model answers, or whenever it is told a line; prints its
 /// number.
@@ -71,7 +72,7 @@ impl Drop for Writer {
 }
 
 fn says(source: &dyn Source, session: &str, text: &str) -> bool {
-    let read = source.conversation(session).unwrap();
+    let read = source.read(session).unwrap();
     let mut parts = read.messages.iter().flat_map(|m| &m.parts);
     parts.any(|p| matches!(&p.kind, PartKind::Text { text: said, .. } if **said == *text))
 }
@@ -87,9 +88,12 @@ fn what_is_committed_is_seen_at_once() {
     let mut last = None;
     for _ in 0..20 {
         let (session, number) = writer.next();
-        let stamp = source.stamp(&session).unwrap();
-        assert_ne!(stamp, last, "every commit of the session changes its stamp");
-        last = stamp;
+        let now = fingerprint(source, &session);
+        assert_ne!(
+            now, last,
+            "every commit of the session changes its fingerprint"
+        );
+        last = now;
         assert!(says(source, &session, &format!("live {number}")));
         let headers = source.list().unwrap().headers.clone();
         let newest = headers.iter().max_by_key(|h| h.updated).unwrap();
@@ -97,10 +101,10 @@ fn what_is_committed_is_seen_at_once() {
     }
     // Another session of the database has not changed meanwhile.
     let other = "ses_44e90d925ffeBM67k4fmNh04dz";
-    let before = source.stamp(other).unwrap();
+    let before = fingerprint(source, other);
     writer.next();
     writer.next();
-    assert_eq!(source.stamp(other).unwrap(), before);
+    assert_eq!(fingerprint(source, other), before);
     assert!(before.is_some());
 }
 

@@ -7,9 +7,8 @@ mod claude_code;
 mod codex;
 mod damage;
 mod damaged_databases;
-mod database_notes;
-mod database_since;
 mod databases;
+mod fingerprints;
 mod fuzz;
 mod golden;
 mod ledger;
@@ -25,8 +24,6 @@ mod neutral;
 mod newer_kind;
 mod oracle_databases;
 mod oracle_files;
-mod tree_notes;
-mod tree_since;
 mod trees;
 mod watched;
 
@@ -34,7 +31,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use filrouge_sources::{Conversation, LoadedSession, Skipped, Source, opencode};
+use filrouge_sources::{Conversation, Fingerprint, LoadedSession, Skipped, Source, opencode};
 use filrouge_types::{Channel, ItemBody};
 use serde_json::Value;
 
@@ -70,6 +67,13 @@ fn only(path: &Path) -> Arc<dyn Source> {
     let mut sources = opencode::open(path).unwrap();
     assert_eq!(sources.len(), 1);
     sources.remove(0)
+}
+
+/// The fingerprint that a session is listed with; `None` when it is not listed, or without one.
+fn fingerprint(source: &dyn Source, id: &str) -> Option<Fingerprint> {
+    let listing = source.list().unwrap();
+    let header = listing.headers.iter().find(|header| *header.id == *id);
+    header?.fingerprint
 }
 
 /// Everything the storages at a path give, each session once, of the newest storage: sessions in order of (created,
@@ -192,6 +196,6 @@ impl Made {
     }
 
     fn conversation(&self) -> Conversation {
-        only(self.path()).conversation("s1").unwrap()
+        only(self.path()).read("s1").unwrap()
     }
 }

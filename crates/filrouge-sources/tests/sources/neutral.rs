@@ -221,9 +221,7 @@ fn finished_compactions_are_boundaries() {
 #[test]
 fn the_genuine_compaction_and_the_genuine_revert() {
     let source = only(&fixture("opencode-json"));
-    let read = source
-        .conversation("ses_41fc9dacbffenl45ixpQMNoe5J")
-        .unwrap();
+    let read = source.read("ses_41fc9dacbffenl45ixpQMNoe5J").unwrap();
     let [one] = &read.boundaries[..] else {
         panic!("{:?}", read.boundaries);
     };
@@ -241,9 +239,7 @@ fn the_genuine_compaction_and_the_genuine_revert() {
         Some("msg_be03626210011BnJCXMZ6MgZtL")
     );
 
-    let read = source
-        .conversation("ses_3a355860affe2sOwsBl6BIi4TQ")
-        .unwrap();
+    let read = source.read("ses_3a355860affe2sOwsBl6BIi4TQ").unwrap();
     let at = read.reverted_at.unwrap();
     assert_eq!(&*read.messages[at].id, "msg_c5caa7bce0013y6ZI8NM6d0CYp");
     assert!(at > 0);
@@ -285,7 +281,7 @@ fn steps_are_summed_where_a_message_tells_the_last_alone() {
         let (mut sum, mut cost) = (Tokens::default(), 0.0);
         for source in filrouge_sources::opencode::open(tree).unwrap() {
             for header in &source.list().unwrap().headers {
-                let read = source.conversation(&header.id).unwrap();
+                let read = source.read(&header.id).unwrap();
                 for message in read.messages {
                     sum.add(&message.tokens.unwrap_or_default());
                     cost += message.cost.unwrap_or(0.0);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use filrouge_sources::{Conversation, Message, PartKind, Role, Source, Tool, ToolStatus, opencode};
 
-use crate::databases::{database_of, of, python, scanned};
+use crate::databases::{database_of, of, python, saying};
 
 fn texts(message: &Message) -> Vec<(&str, bool)> {
     let mut texts = Vec::new();
@@ -34,9 +34,7 @@ fn genuine_sessions_read_completely() {
     let headers = source.list().unwrap().headers.clone();
     let agents: Vec<_> = headers.iter().map(|h| h.agent.as_deref()).collect();
     assert_eq!(agents, [Some("plan"), Some("build")]);
-    let secret = source
-        .conversation("ses_380928b42ffeO7FjXGhh1PtBJr")
-        .unwrap();
+    let secret = source.read("ses_380928b42ffeO7FjXGhh1PtBJr").unwrap();
     assert!(secret.skipped.is_empty());
     let roles: Vec<Role> = secret.messages.iter().map(|m| m.role).collect();
     use Role::{Assistant, System, User};
@@ -62,16 +60,14 @@ fn genuine_sessions_read_completely() {
     assert_eq!(tool.status, ToolStatus::Completed);
     let output = tool.output.as_deref().unwrap();
     assert!(output.starts_with("AWS_ACCESS_KEY_ID") && output.ends_with("exited with code 0."));
-    let review = source
-        .conversation("ses_3809265faffegL75QlOVFplR7U")
-        .unwrap();
+    let review = source.read("ses_3809265faffegL75QlOVFplR7U").unwrap();
     assert_eq!(review.messages.len(), 5);
     let failed = tools(&review)[0];
     assert_eq!(failed.status, ToolStatus::Error);
     assert_eq!(failed.error.as_deref(), Some("Unknown tool: task"));
     let loaded = source.load(&headers[0].id).unwrap();
     assert!(loaded.turns.len() >= 2 && loaded.skipped.is_empty());
-    let found = scanned(source, "asked twice", true);
+    let found = saying(source, "asked twice");
     let found: Vec<_> = found.iter().map(|f| (&*f.1, &*f.3)).collect();
     assert_eq!(found, [("msg_c7f6d8fac001bFBrqd66dzZEfP", "user")]);
 }
@@ -144,7 +140,7 @@ pub(crate) fn made(script: &str) -> tempfile::TempDir {
 
 fn v2(path: &Path) -> (Vec<std::sync::Arc<dyn Source>>, Conversation) {
     let sources = opencode::open(path).unwrap();
-    let read = of(&sources, "session_v2").conversation("ses_all").unwrap();
+    let read = of(&sources, "session_v2").read("ses_all").unwrap();
     (sources, read)
 }
 
@@ -292,10 +288,10 @@ fn forks_and_children_of_2_x_are_recorded() {
         ]
     );
     assert_eq!(headers[0].project_name.as_deref(), Some("Atelier"));
-    let fork = source.conversation("ses_fork").unwrap();
+    let fork = source.read("ses_fork").unwrap();
     let copied: Vec<_> = fork.messages.iter().map(|m| m.copied).collect();
     assert_eq!(copied, [true, false]);
-    let found = scanned(source, "do it", false);
+    let found = saying(source, "do it");
     assert_eq!(found.iter().filter(|f| f.0 == "ses_fork").count(), 2);
 }
 
@@ -321,9 +317,9 @@ fn builds_that_kept_the_old_name_are_read() {
         (sources.len(), ids),
         (1, vec!["ses_all", "ses_child", "ses_fork"])
     );
-    let read = source.conversation("ses_all").unwrap();
+    let read = source.read("ses_all").unwrap();
     assert_eq!(read.messages.len(), 15);
-    assert_eq!(scanned(source, "let me think", true).len(), 1);
+    assert_eq!(saying(source, "let me think").len(), 1);
 }
 
 #[test]
@@ -344,19 +340,15 @@ c.execute("INSERT INTO session_message VALUES ('msg_new', 'ses_44e90d925ffeBM67k
     assert_eq!(generations, ["session_v2", "session_message", "sqlite"]);
     let newest = &*sources[0];
     assert_eq!(newest.list().unwrap().headers.len(), 2);
-    let done = newest
-        .conversation("ses_44e90d925ffeBM67k4fmNh04dz")
-        .unwrap();
+    let done = newest.read("ses_44e90d925ffeBM67k4fmNh04dz").unwrap();
     assert_eq!(texts(&done.messages[0]), [("imported", false)]);
-    let waiting = newest
-        .conversation("ses_44e90ece5ffeNgzx3noAXP34ja")
-        .unwrap();
+    let waiting = newest.read("ses_44e90ece5ffeNgzx3noAXP34ja").unwrap();
     let old = of(&sources, "sqlite")
-        .conversation("ses_44e90ece5ffeNgzx3noAXP34ja")
+        .read("ses_44e90ece5ffeNgzx3noAXP34ja")
         .unwrap();
     assert!(waiting.messages.len() > 4);
     assert_eq!(waiting.messages, old.messages);
-    let found = scanned(newest, "TokenBucket", false);
+    let found = saying(newest, "TokenBucket");
     assert!(
         found
             .iter()
@@ -379,9 +371,7 @@ for n, (id, at) in enumerate([('msg_twin', first + 1), ('msg_later', last + 5000
     );
     let sources = opencode::open(&path).unwrap();
     let source = of(&sources, "sqlite");
-    let read = source
-        .conversation("ses_44e90d925ffeBM67k4fmNh04dz")
-        .unwrap();
+    let read = source.read("ses_44e90d925ffeBM67k4fmNh04dz").unwrap();
     let said: Vec<_> = read
         .messages
         .iter()
@@ -391,7 +381,7 @@ for n, (id, at) in enumerate([('msg_twin', first + 1), ('msg_later', last + 5000
     assert_eq!(said, [("said in msg_later", false)]);
     let skipped: Vec<_> = read.skipped.iter().map(|s| s.reason.as_str()).collect();
     assert_eq!(skipped, ["shadowed"]);
-    let found = scanned(source, "said in", true);
+    let found = saying(source, "said in");
     assert_eq!(
         found.iter().map(|f| &*f.1).collect::<Vec<_>>(),
         ["msg_later"]

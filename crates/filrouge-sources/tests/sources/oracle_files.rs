@@ -42,7 +42,7 @@ fn role(message: &Message) -> &'static str {
 fn all(name: &str) -> Vec<Conversation> {
     let source = only(&fixture(name));
     let headers = source.list().unwrap().headers.clone();
-    let read = |h: &std::sync::Arc<filrouge_sources::Header>| source.conversation(&h.id).unwrap();
+    let read = |h: &std::sync::Arc<filrouge_sources::Header>| source.read(&h.id).unwrap();
     headers.iter().map(read).collect()
 }
 
@@ -142,7 +142,7 @@ fn what_opencode_exports_is_what_is_read() {
     let mut compared = 0;
     for export in values(&fixture("opencode-json-whole/oracle/export")) {
         let id = export["info"]["id"].as_str().unwrap();
-        let read = source.conversation(id).unwrap();
+        let read = source.read(id).unwrap();
         compared += 1;
         let theirs = export["messages"].as_array().unwrap();
         assert_eq!(read.messages.len(), theirs.len(), "{id}");

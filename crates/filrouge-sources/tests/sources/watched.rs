@@ -56,7 +56,7 @@ fn a_history_that_appears_is_read_with_all_its_talk() {
     let opened = opencode::open(&place).unwrap();
     for entry in &catalog.entries {
         let read = library.conversation(entry).unwrap();
-        let expected = opened[0].conversation(&entry.header.id).unwrap();
+        let expected = opened[0].read(&entry.header.id).unwrap();
         assert_eq!(read.messages, expected.messages);
     }
 }

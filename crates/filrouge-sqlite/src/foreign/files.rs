@@ -5,8 +5,6 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use filrouge_types::Timestamp;
-
 /// Which file, and in which state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Stat {
@@ -24,34 +22,7 @@ pub(super) struct Files {
     wal: Option<Stat>,
 }
 
-/// The states of both files without the device, which may have another number after a restart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Settled([Option<FileState>; 2]);
-
-/// Place, bytes, times of change of the content and of anything.
-type FileState = (u64, u64, (i64, i64), (i64, i64));
-
-/// A write within this time after another one may leave a file's times as they are. Seconds.
-const TICK: i64 = 2;
-
 impl Files {
-    /// The state, if both files were left alone for a while before `now`.
-    pub(super) fn settled(&self, now: Timestamp) -> Option<Settled> {
-        let before = now.as_millis() / 1_000 - TICK;
-        let mut files = [Some(&self.database), self.wal.as_ref()]
-            .into_iter()
-            .flatten();
-        let old = |file: &Stat| file.modified.0 < before && file.changed.0 < before;
-        if !files.all(old) {
-            return None;
-        }
-        let state = |file: &Stat| (file.place.1, file.bytes, file.modified, file.changed);
-        Some(Settled([
-            Some(state(&self.database)),
-            self.wal.as_ref().map(state),
-        ]))
-    }
-
     /// Looks at them. The log is looked at first: what leaves it goes into the database.
     pub(super) fn now(path: &Path, wal: &Path) -> io::Result<Self> {
         let wal = match fs::metadata(wal) {

@@ -44,9 +44,8 @@ pub(super) fn follow(indexes: &Indexes) {
         if index.asked().is_none() {
             continue;
         }
-        match index.known(ANSWERED).pending {
-            1..=FEW => while !is_late() && matches!(index.step(&is_late), Ok(Step::Done(_))) {},
-            _ => index.remember(),
+        if (1..=FEW).contains(&index.known(ANSWERED).pending) {
+            while !is_late() && matches!(index.step(&is_late), Ok(Step::Done(_))) {}
         }
     }
 }

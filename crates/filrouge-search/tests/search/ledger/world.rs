@@ -200,7 +200,7 @@ fn bodies(index: &dyn TextIndex, session: &IndexedSession) -> Vec<Vec<u8>> {
 pub(super) fn expected(source: &LedgerSource) -> BTreeMap<String, Vec<Vec<u8>>> {
     let mut all = BTreeMap::new();
     for header in &source.list().unwrap().headers {
-        let conversation = source.conversation(&header.id).unwrap();
+        let conversation = source.read(&header.id).unwrap();
         let title = Spoken::of_title(header).map(|title| title.encode());
         let messages = conversation.messages.iter();
         let messages = messages.map(|message| Spoken::of(message).encode());

@@ -1,14 +1,15 @@
-//! Facts in memory, each valid as long as its session's stamp.
+//! Facts in memory, each valid as long as its session's fingerprint.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread;
 
 use super::Facts;
 use crate::library::cache::{read, refused};
 use crate::library::{Entry, Library, LibraryError};
-use crate::{ReadError, Stamp};
+use crate::locked::locked;
+use crate::{Fingerprint, ReadError};
 
 /// How much is kept: facts of some ten thousand sessions. Above it all are forgotten; what is asked for is read again.
 const BYTES: usize = 32 << 20;
@@ -25,7 +26,7 @@ struct Known {
 
 struct Kept {
     source: usize,
-    stamp: Stamp,
+    fingerprint: Fingerprint,
     facts: Arc<Facts>,
 }
 
@@ -50,15 +51,14 @@ impl Library {
         let id = &entry.header.id;
         let refused = |why| refused(id, why);
         let source = self.source(entry).ok_or_else(|| refused(ReadError::Gone))?;
-        // Older than what is read below: a session that changes meanwhile is read again.
-        let stamp = source.stamp(id).map_err(refused)?;
-        let Some(stamp) = stamp.filter(|_| entry.source < self.shared) else {
+        let fingerprint = entry.header.fingerprint;
+        let Some(fingerprint) = fingerprint.filter(|_| entry.source < self.shared) else {
             let conversation = read(source, entry)?;
             return Ok(Arc::new(Facts::of(&entry.header, &conversation)));
         };
         if let Some(kept) = self.facts.lock().by_id.get(id)
             && kept.source == entry.source
-            && kept.stamp == stamp
+            && kept.fingerprint == fingerprint
         {
             return Ok(kept.facts.clone());
         }
@@ -66,7 +66,7 @@ impl Library {
         let facts = Arc::new(Facts::of(&entry.header, &conversation));
         let kept = Kept {
             source: entry.source,
-            stamp,
+            fingerprint,
             facts: facts.clone(),
         };
         self.facts.lock().keep(id.clone(), kept);
@@ -103,7 +103,7 @@ impl Library {
 
 impl FactsCache {
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 }
 

@@ -296,14 +296,14 @@ fn one_callers_source_is_never_kept() {
     let library = library.with(other);
     assert_eq!(session(&library, "mine").unwrap().message_count, 4);
     // Nor is a source that tells no state.
-    let unstamped = Arc::new(Made {
-        unstamped: true,
+    let unmarked = Arc::new(Made {
+        unmarked: true,
         ..Made::default()
     });
-    put(&unstamped, header("s", 7), talk(8));
-    let library = Library::new(vec![unstamped.clone()], 1 << 20);
+    put(&unmarked, header("s", 7), talk(8));
+    let library = Library::new(vec![unmarked.clone()], 1 << 20);
     (0..2).for_each(|_| assert_eq!(session(&library, "s").unwrap().message_count, 4));
-    assert_eq!(unstamped.read_count(), 2);
+    assert_eq!(unmarked.read_count(), 2);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::io::Write;
 use filrouge_sources::ReadError;
 
 use super::*;
+use crate::fingerprint;
 
 /// A fork as Codex writes it: its own first record, the origin's records again, then its own turn.
 fn fork(id: &str, with_ids: bool) -> Vec<Value> {
@@ -48,8 +49,8 @@ fn what_a_fork_has_copied_is_marked() {
         write(&file(dir.path(), id), &fork(id, with_ids));
         let source = open(dir.path());
         assert_eq!(header(&*source, id).fork_of.as_deref(), Some(ORCHARD));
-        let read = source.conversation(id).unwrap();
-        let origin = source.conversation(ORCHARD).unwrap();
+        let read = source.read(id).unwrap();
+        let origin = source.read(ORCHARD).unwrap();
         let copied: Vec<_> = read.messages.iter().filter(|m| m.copied).collect();
         assert_eq!(copied.len(), origin.messages.len(), "{with_ids}");
         let own: Vec<_> = read.messages.iter().filter(|m| !m.copied).collect();
@@ -118,7 +119,7 @@ fn early_forms_are_read() {
         [SkipReason::WrongKind]
     );
 
-    let read = source.conversation(id).unwrap();
+    let read = source.read(id).unwrap();
     assert_eq!(read.skipped, []);
     assert_eq!(
         talk(&read),
@@ -138,7 +139,7 @@ fn early_forms_are_read() {
         (early.parent_id.as_deref(), early.agent.as_deref()),
         (Some(id), Some("explorer"))
     );
-    let read = source.conversation("rollout-e").unwrap();
+    let read = source.read("rollout-e").unwrap();
     assert_eq!(
         talk(&read),
         [
@@ -183,7 +184,7 @@ fn early_forms_are_read() {
 fn what_is_broken_costs_itself_and_is_named() {
     let dir = copy_of("codex");
     let path = file(dir.path(), WINTER);
-    let whole = open(dir.path()).conversation(WINTER).unwrap();
+    let whole = open(dir.path()).read(WINTER).unwrap();
     let text = fs::read_to_string(&path).unwrap();
     let user = text
         .lines()
@@ -201,7 +202,7 @@ fn what_is_broken_costs_itself_and_is_named() {
     ] {
         file.write_all(line).unwrap();
     }
-    let read = open(dir.path()).conversation(WINTER).unwrap();
+    let read = open(dir.path()).read(WINTER).unwrap();
     assert_eq!(read.messages[..whole.messages.len()], whole.messages);
     let last = read.messages.last().unwrap();
     assert!(
@@ -229,11 +230,11 @@ fn a_file_is_read_while_it_grows() {
     let path = file(dir.path(), WINTER);
     let text = fs::read(&path).unwrap();
     let source = open(dir.path());
-    let whole = source.conversation(WINTER).unwrap();
-    let mut stamps = BTreeSet::new();
+    let whole = source.read(WINTER).unwrap();
+    let mut states = BTreeSet::new();
     for cut in (0..text.len()).step_by(499) {
         fs::write(&path, &text[..cut]).unwrap();
-        let Ok(read) = source.conversation(WINTER) else {
+        let Ok(read) = source.read(WINTER) else {
             assert!(cut < 800, "{cut}");
             continue;
         };
@@ -245,12 +246,12 @@ fn a_file_is_read_while_it_grows() {
         let open = tools(&read).iter().any(|t| t.status == ToolStatus::Running);
         let last = read.messages.iter().rfind(|m| m.role == Role::Assistant);
         assert_eq!(open, last.is_some_and(|m| m.completed.is_none()), "{cut}");
-        assert!(stamps.insert(source.stamp(WINTER).unwrap().map(|s| (s.0, s.1))));
+        assert!(states.insert(fingerprint(&*source, WINTER).map(|s| (s.0, s.1))));
     }
     fs::write(&path, &text).unwrap();
-    assert_eq!(source.conversation(WINTER).unwrap(), whole);
+    assert_eq!(source.read(WINTER).unwrap(), whole);
     fs::remove_file(&path).unwrap();
-    assert!(matches!(source.conversation(WINTER), Err(ReadError::Gone)));
+    assert!(matches!(source.read(WINTER), Err(ReadError::Gone)));
     assert_eq!(source.list().unwrap().headers.len(), 1);
 }
 
@@ -309,7 +310,7 @@ fn a_file_without_its_first_record_is_read() {
     write(&file(dir.path(), ORCHARD), &all);
     let source = open(dir.path());
     assert_eq!(header(&*source, ORCHARD).directory, None);
-    let read = source.conversation(ORCHARD).unwrap();
+    let read = source.read(ORCHARD).unwrap();
     assert_eq!((talk(&read).len(), read.skipped.len()), (5, 0));
     assert!(read.messages.iter().all(|m| !m.copied));
 }

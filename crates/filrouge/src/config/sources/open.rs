@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use filrouge_search::feed::Indexes;
 use filrouge_search::ledger::LedgerFeed;
@@ -19,6 +20,8 @@ use crate::open::{self, Index, Need, Opened, operator};
 
 /// Bytes of conversations that one process keeps in memory.
 const CACHE_BYTES: usize = 48 << 20;
+/// How old a listing of another program's history may be that a question is answered by.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// The histories of coding agents that were found, and what else was asked for.
 #[derive(Default)]
@@ -144,7 +147,8 @@ impl Found {
 /// # Errors
 /// [`Usage`], as [`histories`].
 pub(crate) fn open(config: &Config, asked: &[SourceName]) -> anyhow::Result<Library> {
-    Ok(Library::new(histories(config, asked)?.sources, CACHE_BYTES))
+    let sources = histories(config, asked)?.sources;
+    Ok(Library::new(sources, CACHE_BYTES).believing_for(FRESH))
 }
 
 /// A library with the ledger in it, if it was asked for.
@@ -224,7 +228,7 @@ pub(crate) async fn everything(
             .push(format!("ledger ({})", config.store.value));
     }
     Ok(Everything {
-        library: Library::new(found.sources, CACHE_BYTES),
+        library: Library::new(found.sources, CACHE_BYTES).believing_for(FRESH),
         histories,
         opened,
         places: found.places,

@@ -1,0 +1,91 @@
+//! Which sessions an index holds as they are now: those that were indexed with the fingerprint that they are listed with.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use filrouge_sources::library::Listed;
+use filrouge_sources::{Header, SourceError};
+use filrouge_store::text_index::{IndexedSession, SessionNo};
+use filrouge_types::{ErrorCode, Failure, Timestamp};
+
+use super::source_index::{Known, SourceIndex};
+use super::{digest, reach};
+
+/// What [`filrouge_store::text_index::SessionEntry::updated`] is of a session that was not read completely, as it was
+/// with the fingerprint of its stamp: each question reads it.
+pub(super) const NOT_WHOLE: i64 = i64::MIN;
+
+/// An index compared with a listing.
+pub(super) struct Compared {
+    pub(super) known: Arc<Known>,
+    /// Sessions to be read, the last changed first.
+    pub(super) todo: Vec<Todo>,
+    /// Sessions of the index that are no longer there.
+    pub(super) gone: Vec<Box<str>>,
+}
+
+/// A session to be read.
+pub(super) struct Todo {
+    pub(super) header: Arc<Header>,
+    /// What is to be kept of its fingerprint and its header.
+    pub(super) stamp: [u64; 2],
+    /// Its number, if it is there.
+    pub(super) no: Option<SessionNo>,
+}
+
+impl SourceIndex {
+    /// Compares the index with a listing.
+    pub(super) fn compare(&self, listed: &Listed) -> Result<Compared, Failure> {
+        let as_of = earlier(self.clock.now(), listed);
+        let sessions = self.index.sessions(&reach())?;
+        let mut there: HashMap<&str, &IndexedSession> =
+            sessions.iter().map(|s| (&*s.entry.key, s)).collect();
+        let mut fresh = HashMap::with_capacity(there.len());
+        let (mut stale, mut todo) = (Vec::new(), Vec::new());
+        for header in &listed.listing.headers {
+            let own = there.remove(&*header.id);
+            let stamp = digest::stamp(header);
+            match own {
+                Some(own) if Some(own.entry.stamp) == stamp => match own.entry.updated {
+                    NOT_WHOLE => stale.push(header.id.clone()),
+                    _ => drop(fresh.insert(header.id.clone(), own.no)),
+                },
+                own => {
+                    stale.push(header.id.clone());
+                    // Without a fingerprint it is not indexed.
+                    todo.extend(stamp.map(|stamp| Todo {
+                        header: header.clone(),
+                        stamp,
+                        no: own.map(|own| own.no),
+                    }));
+                }
+            }
+        }
+        // What was worked on last is asked for first.
+        todo.sort_by_key(|todo| std::cmp::Reverse(todo.header.updated));
+        let known = Known {
+            fresh,
+            stale,
+            pending: todo.len(),
+            as_of,
+            failed: None,
+        };
+        Ok(Compared {
+            known: Arc::new(known),
+            todo,
+            gone: there.into_keys().map(Into::into).collect(),
+        })
+    }
+}
+
+/// When a listing was begun.
+fn earlier(now: Timestamp, listed: &Listed) -> Timestamp {
+    let age = listed.began.elapsed().as_millis();
+    let age = i64::try_from(age).unwrap_or(i64::MAX);
+    Timestamp::from_millis(now.as_millis().saturating_sub(age)).unwrap_or(now)
+}
+
+/// A history that cannot be listed.
+pub(crate) fn unlisted(why: &SourceError) -> Failure {
+    Failure::new(ErrorCode::StoreUnavailable, why.to_string()).with_hint(why.hint())
+}

@@ -1,0 +1,51 @@
+//! Pieces that messages and tool calls of `session_message` have alike.
+
+use crate::object::{Object, Writer};
+
+/// The raw values of an array; `None` when it is none.
+pub(super) fn array(raw: &str) -> Option<Vec<&str>> {
+    let values: Vec<&serde_json::value::RawValue> = serde_json::from_str(raw).ok()?;
+    Some(
+        values
+            .into_iter()
+            .map(serde_json::value::RawValue::get)
+            .collect(),
+    )
+}
+
+/// The first of several keys that is there, under the name 1.x has for it.
+pub(super) fn times(time: &Object<'_>, names: &[(&str, &[&str])]) -> Writer {
+    let mut out = Writer::default();
+    for (name, keys) in names {
+        if let Some(raw) = keys.iter().find_map(|key| time.get(key)) {
+            out.raw(name, raw);
+        }
+    }
+    out
+}
+
+/// An attached file.
+pub(super) fn file(one: &Object<'_>) -> Writer {
+    let mut part = Writer::default();
+    part.text("type", "file");
+    for (key, raw) in [
+        ("mime", one.token("mime")),
+        (
+            "filename",
+            one.token("name").or_else(|| one.token("filename")),
+        ),
+        ("url", one.token("uri").or_else(|| one.token("url"))),
+        ("source", one.get("source")),
+    ] {
+        if let Some(raw) = raw {
+            part.raw(key, raw);
+        }
+    }
+    part.nested(
+        "metadata",
+        one.without(&[
+            "type", "mime", "name", "filename", "uri", "url", "source", "data",
+        ]),
+    );
+    part
+}
