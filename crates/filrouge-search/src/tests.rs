@@ -20,7 +20,6 @@ use crate::answer::{Hit, Results};
 use crate::find::EXCERPTS;
 use crate::matcher::Matcher;
 use crate::spoken::Spoken;
-use crate::term::Folding;
 use filrouge_sources::library::{Library, made};
 use filrouge_sources::{Conversation, Header, Message, MessageError, PartKind, Role};
 use filrouge_store::text_index::fold;

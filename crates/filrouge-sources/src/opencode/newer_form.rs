@@ -18,7 +18,6 @@ use crate::object::{Object, Refusal, Writer};
 use super::generation::PartText;
 use super::newer_piece::{array, file, times};
 use super::newer_tool;
-use super::session::missing;
 
 /// Fields that only the provider can read.
 pub(super) const SEALED: [&str; 4] = ["native", "providerState", "providerMetadata", "state"];
