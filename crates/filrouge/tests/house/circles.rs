@@ -265,7 +265,6 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("filrouge-server", "webhooks.rs", 6, "to be broken"),
     ("filrouge-sources", "ledger.rs", 5, "to be broken"),
     ("filrouge-sources", "library/mod.rs", 16, "to be broken"),
-    ("filrouge-sources", "opencode/mod.rs", 31, "to be broken"),
     ("filrouge-sqlite", "rows.rs", 8, "to be broken"),
     ("filrouge-sqlite", "text_index/files.rs", 5, "to be broken"),
     ("filrouge-sqlite", "text_index/apply.rs", 5, "to be broken"),
