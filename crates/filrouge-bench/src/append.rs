@@ -25,7 +25,8 @@ pub(crate) async fn library_one(dir: &Path, turns: usize) -> Result<Leg> {
         let call = Instant::now();
         product
             .engine
-            .start_turn(&product.scope, id.clone(), request)
+            .turns
+            .start(&product.caller, id.clone(), request)
             .await?;
         latencies.push(micros(call));
     }
@@ -57,9 +58,9 @@ pub(crate) async fn library_many(dir: &Path, sessions: usize, turns: usize) -> R
     let barrier = Arc::new(Barrier::new(sessions + 1));
     let mut tasks = Vec::new();
     for n in 0..sessions {
-        let (engine, scope, barrier) = (
+        let (engine, caller, barrier) = (
             product.engine.clone(),
-            product.scope.clone(),
+            product.caller.clone(),
             barrier.clone(),
         );
         let (id, requests) = (session(n)?, requests(&Turns::new(n as u64).many(turns))?);
@@ -68,7 +69,7 @@ pub(crate) async fn library_many(dir: &Path, sessions: usize, turns: usize) -> R
             let mut latencies = Vec::with_capacity(requests.len());
             for request in requests {
                 let call = Instant::now();
-                engine.start_turn(&scope, id.clone(), request).await?;
+                engine.turns.start(&caller, id.clone(), request).await?;
                 latencies.push(micros(call));
             }
             Ok::<_, anyhow::Error>(latencies)

@@ -7,8 +7,9 @@ mod resume;
 mod wire;
 
 use anyhow::Result;
+use filrouge_engine::Caller;
 use filrouge_engine::{AppendItems, FinalizeTurn, SaveCheckpoint, StartTurn};
-use filrouge_store::Scope;
+
 use filrouge_types::{Channel, ItemBody, RawJson, Role, SessionId};
 
 use crate::Setup;
@@ -53,7 +54,7 @@ const TURN_ITEMS: usize = 100;
 
 /// Makes a session of so many items, with a checkpoint that covers all of them; gives its newest seq.
 async fn fill(product: &Product, session: &SessionId, items: usize) -> Result<u64> {
-    let (engine, scope) = (&product.engine, &product.scope);
+    let (engine, caller) = (&product.engine, &product.caller);
     let mut left = items;
     while left > 0 {
         let many = left.min(TURN_ITEMS);
@@ -65,9 +66,9 @@ async fn fill(product: &Product, session: &SessionId, items: usize) -> Result<u6
             ..begun(&format!("request-{left}"))?
         };
         request.answer_neutral = request.question_neutral.clone();
-        engine.start_turn(scope, session.clone(), request).await?;
+        engine.turns.start(caller, session.clone(), request).await?;
     }
-    checkpoint(product, scope, session, None, false).await
+    checkpoint(product, caller, session, None, false).await
 }
 
 fn said(text: &str) -> ItemBody {
@@ -90,7 +91,7 @@ fn begun(request: &str) -> Result<StartTurn> {
 /// Puts a checkpoint that covers all; gives its seq.
 async fn checkpoint(
     product: &Product,
-    scope: &Scope,
+    caller: &Caller,
     session: &SessionId,
     fence: Option<u64>,
     release: bool,
@@ -104,7 +105,10 @@ async fn checkpoint(
         release,
     };
     let engine = &product.engine;
-    let saved = engine.put_checkpoint(scope, session, request).await?;
+    let saved = engine
+        .calls
+        .put_checkpoint(caller, session, request)
+        .await?;
     Ok(saved.seq)
 }
 

@@ -23,7 +23,7 @@ async fn restored(stores: &Stores, format: Format, last: Option<usize>) -> Resul
         ..RestoreQuery::default()
     };
     let (product, session) = (&stores.product, &stores.session);
-    let context = restore(&product.engine, &product.scope, session, format, query).await?;
+    let context = restore(&product.engine, &product.caller, session, format, query).await?;
     let turns = last.unwrap_or(stores.turns);
     ensure!(
         context.report.window.turns == turns,
@@ -40,7 +40,8 @@ async fn planned(stores: &Stores) -> Result<()> {
     let query = RestoreQuery::default();
     let plan = product
         .engine
-        .restore(&product.scope, session, query)
+        .context
+        .restore(&product.caller, session, query)
         .await?;
     ensure!(
         plan.turns.len() == stores.turns,
@@ -54,7 +55,11 @@ async fn planned(stores: &Stores) -> Result<()> {
 /// Reads all items, and plans nothing.
 async fn read(stores: &Stores) -> Result<()> {
     let (product, session) = (&stores.product, &stores.session);
-    let conversation = product.engine.conversation(&product.scope, session).await?;
+    let conversation = product
+        .engine
+        .context
+        .conversation(&product.caller, session)
+        .await?;
     black_box(conversation);
     Ok(())
 }

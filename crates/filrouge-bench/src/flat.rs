@@ -37,7 +37,8 @@ async fn cost(product: &Product, at: usize, turns: &mut Turns, n: usize) -> Resu
         let (before, call) = (written()?, Instant::now());
         product
             .engine
-            .start_turn(&product.scope, id.clone(), request)
+            .turns
+            .start(&product.caller, id.clone(), request)
             .await?;
         times.push(micros(call));
         bytes.push((written()? - before) as f64);
@@ -71,7 +72,8 @@ async fn run(setup: &Setup, grown: usize, seed: u64, runs: &mut Runs) -> Result<
     for request in requests(&turns.many(grown - 11 - wide))? {
         product
             .engine
-            .start_turn(&product.scope, session(0)?, request)
+            .turns
+            .start(&product.caller, session(0)?, request)
             .await?;
     }
     runs.late.push(cost(&product, 0, &mut turns, 10).await?);
@@ -247,7 +249,8 @@ pub(crate) async fn memory_child(setup: &Setup) -> Result<Memory> {
         while items < mark {
             product
                 .engine
-                .start_turn(&product.scope, session(0)?, turns.one().request()?)
+                .turns
+                .start(&product.caller, session(0)?, turns.one().request()?)
                 .await?;
             items += 4;
         }
@@ -256,8 +259,9 @@ pub(crate) async fn memory_child(setup: &Setup) -> Result<Memory> {
     let (mut after, mut marks) = (0, marks.into_iter().peekable());
     loop {
         let (page, next) = product
-            .ledger
-            .items(&product.scope, &session(0)?, after, 500)
+            .engine
+            .turns
+            .items(&product.caller, &session(0)?, after, 500)
             .await?;
         after = page.last().map_or(after, |i| i.seq);
         if let Some(mark) = marks.next_if(|m| after as usize >= *m) {

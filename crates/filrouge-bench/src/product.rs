@@ -1,5 +1,6 @@
 //! The product as a program would open it: ledger, keyring, engine, and the anchor kept up to date.
 
+use filrouge_engine::Caller;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,14 +11,14 @@ use filrouge_engine::{Engine, Settings, keyfile};
 use filrouge_postgres::PostgresLedger;
 use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::hot::HotStore;
-use filrouge_store::{Keyring, Ledger, OsEntropy, Scope, Viewer};
+use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{Clock, SystemClock, TenantId};
 
 /// An open store.
 pub(crate) struct Product {
     pub(crate) engine: Arc<Engine>,
     pub(crate) ledger: Arc<dyn Ledger>,
-    pub(crate) scope: Scope,
+    pub(crate) caller: Caller,
     keeper: Option<AnchorKeeper>,
 }
 
@@ -76,16 +77,11 @@ impl Product {
             clock,
             Settings::default(),
         );
-        let scope = Scope {
-            tenant: TenantId::default_tenant(),
-            viewer: Viewer::EndUser(None),
-            token: None,
-            hold: None,
-        };
+        let caller = Caller::local(TenantId::default_tenant(), None);
         Self {
             engine: Arc::new(engine),
             ledger,
-            scope,
+            caller,
             keeper,
         }
     }

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use filrouge_store::read::{TurnOrder, TurnQuery};
+use filrouge_engine::ListTurns;
 use filrouge_types::{SessionId, TurnStatus};
 use tempfile::TempDir;
 
@@ -32,7 +32,8 @@ pub(crate) async fn stores(setup: &Setup, turns: usize) -> Result<Stores> {
     for request in requests(&texts)? {
         product
             .engine
-            .start_turn(&product.scope, session.clone(), request)
+            .turns
+            .start(&product.caller, session.clone(), request)
             .await?;
     }
     let mut raws = Vec::new();
@@ -72,17 +73,16 @@ pub(crate) async fn timed<F: Future<Output = Result<()>>>(
 impl Stores {
     async fn last_turns(&self, limit: usize) -> Result<()> {
         let status = Some(TurnStatus::Finalized);
-        let query = TurnQuery {
+        let query = ListTurns {
             status,
-            include_redacted: false,
-            order: TurnOrder::Newest,
-            cursor: None,
             limit,
+            ..ListTurns::default()
         };
         let (turns, _) = self
             .product
-            .ledger
-            .turns(&self.product.scope, &self.session, query)
+            .engine
+            .turns
+            .list(&self.product.caller, &self.session, query)
             .await?;
         ensure!(turns.len() == limit, "{} turns", turns.len());
         black_box(turns);
@@ -101,8 +101,9 @@ impl Stores {
         let after = (self.turns * 4 - limit) as u64;
         let (items, _) = self
             .product
-            .ledger
-            .items(&self.product.scope, &self.session, after, limit)
+            .engine
+            .turns
+            .items(&self.product.caller, &self.session, after, limit)
             .await?;
         ensure!(items.len() == limit, "{} items", items.len());
         black_box(items);
@@ -114,8 +115,9 @@ impl Stores {
         loop {
             let (items, next) = self
                 .product
-                .ledger
-                .items(&self.product.scope, &self.session, after, page)
+                .engine
+                .turns
+                .items(&self.product.caller, &self.session, after, page)
                 .await?;
             read += items.len();
             after = items.last().map_or(after, |i| i.seq);

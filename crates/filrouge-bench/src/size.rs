@@ -90,7 +90,8 @@ async fn import(product: &Product, prefix: &str, loaded: &LoadedSession) -> Resu
     };
     product
         .engine
-        .create_session(&product.scope, request)
+        .sessions
+        .create(&product.caller, request)
         .await?;
     for turn in &loaded.turns {
         let ForeignTurn {
@@ -112,7 +113,8 @@ async fn import(product: &Product, prefix: &str, loaded: &LoadedSession) -> Resu
         };
         product
             .engine
-            .record_turn(&product.scope, &id, turn)
+            .turns
+            .record(&product.caller, &id, turn)
             .await?;
     }
     Ok(bytes)
@@ -171,7 +173,8 @@ async fn synthetic(setup: &Setup, sessions: usize, turns: usize) -> Result<Line>
                 + text.parts().iter().map(|p| p.len() as u64).sum::<u64>();
             product
                 .engine
-                .start_turn(&product.scope, session(n)?, text.request()?)
+                .turns
+                .start(&product.caller, session(n)?, text.request()?)
                 .await?;
         }
     }

@@ -81,8 +81,8 @@ fn message(number: i64, text: &str) -> Message {
 /// A conversation as it happens, a hand-over after each answer. Gives the session.
 async fn talk(product: &Product, count: usize) -> Result<String> {
     let options = OpenOptions::new("bench");
-    let (engine, scope) = (product.engine.clone(), product.scope.clone());
-    let opened = open_new(engine, scope, &team(), options).await?;
+    let (engine, caller) = (product.engine.clone(), product.caller.clone());
+    let opened = open_new(engine, caller, &team(), options).await?;
     let paused = State {
         status: Status::Paused,
         waiting_for: Some("ann".into()),
@@ -113,7 +113,10 @@ async fn rows(product: &Product, id: &str, path: &Path) -> Result<Connection> {
     let id = SessionId::new(id)?;
     let mut after = 0;
     loop {
-        let page = product.ledger.items(&product.scope, &id, after, 1000);
+        let page = product
+            .engine
+            .turns
+            .items(&product.caller, &id, after, 1000);
         let (items, next) = page.await?;
         let mut insert = raw.prepare("INSERT INTO item VALUES (?1, ?2, ?3, ?4)")?;
         for item in &items {
@@ -172,7 +175,7 @@ pub(crate) async fn team_session(setup: &Setup) -> Result<Section> {
     let id = talk(&product, count).await?;
     let raw = rows(&product, &id, &dir.path().join("raw.db")).await?;
     ensure!(parsed(&raw)? >= count, "rows are missing");
-    let (scope, crew) = (&product.scope, team());
+    let (caller, crew) = (&product.caller, team());
 
     let mut limit = Series::new("raw, a row an item, parsed");
     let mut restored = Series::new("restored, with the next prompt");
@@ -182,13 +185,13 @@ pub(crate) async fn team_session(setup: &Setup) -> Result<Section> {
         let call = || async { parsed(&raw).map(drop) };
         limit.legs.push(timed(3, call).await?);
         let call = || async {
-            let read = read_session(&product.engine, scope, "crew", &id).await?;
+            let read = read_session(&product.engine, caller, "crew", &id).await?;
             prompt(read.context, count)
         };
         restored.legs.push(timed(3, call).await?);
         let call = || async {
             let (engine, options) = (product.engine.clone(), OpenOptions::new("bench"));
-            let opened = open_existing(engine, scope.clone(), &crew, &id, options).await?;
+            let opened = open_existing(engine, caller.clone(), &crew, &id, options).await?;
             let paused = State {
                 status: Status::Paused,
                 waiting_for: Some("ann".into()),
@@ -199,7 +202,7 @@ pub(crate) async fn team_session(setup: &Setup) -> Result<Section> {
         };
         opened.legs.push(timed(3, call).await?);
         let call = || async {
-            let found = sessions(&product.engine, scope, "crew").await?;
+            let found = sessions(&product.engine, caller, "crew").await?;
             ensure!(
                 found.sessions.len() == 1,
                 "{} sessions",

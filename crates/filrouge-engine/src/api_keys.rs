@@ -9,7 +9,8 @@ use filrouge_store::Ledger;
 use filrouge_types::{ErrorCode, Failure, IdentityId, TenantId, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::engine::Engine;
+use crate::caller::{Caller, Permission};
+use crate::engine::Keys;
 use crate::hex::{from_hex, to_hex};
 
 mod text;
@@ -123,13 +124,11 @@ impl ApiKey {
     }
 }
 
-/// A key to be made.
+/// A key to be made; it opens the caller's tenant.
 #[derive(Debug, Clone)]
 pub struct NewApiKey {
     /// What it is called, at most 256 bytes without control characters.
     pub name: Option<String>,
-    /// The tenant it opens.
-    pub tenant_id: TenantId,
     /// The role of its holder.
     pub role: Role,
     /// The end user; for the role [`Role::User`] and no other.
@@ -153,11 +152,7 @@ struct Stored {
     keys: Vec<ApiKey>,
 }
 
-/// Reads all keys of a store.
-///
-/// # Errors
-/// The ledger's; `integrity_error` when the note holds something else.
-pub async fn load(ledger: &dyn Ledger) -> Result<ApiKeys, Failure> {
+async fn load(ledger: &dyn Ledger) -> Result<ApiKeys, Failure> {
     let Some(note) = ledger.note(NOTE).await? else {
         return Ok(ApiKeys::default());
     };
@@ -202,12 +197,17 @@ impl NewApiKey {
     }
 }
 
-impl Engine {
+impl Keys {
     /// Makes a key. Its text is given here and never again.
     ///
     /// # Errors
     /// `invalid`, `limit_exceeded` when the store has no room for more keys, and the ledger's.
-    pub async fn create_api_key(&self, new: NewApiKey) -> Result<(ApiKey, ApiKeyText), Failure> {
+    pub async fn create(
+        &self,
+        caller: &Caller,
+        new: NewApiKey,
+    ) -> Result<(ApiKey, ApiKeyText), Failure> {
+        let tenant_id = caller.scope(Permission::Administer)?.tenant;
         let now = self.clock.now();
         new.check(now)?;
         let (text, key_id, hash) = ApiKeyText::random(self.entropy.as_ref())?;
@@ -215,7 +215,7 @@ impl Engine {
             key_id,
             hash,
             name: new.name,
-            tenant_id: new.tenant_id,
+            tenant_id,
             role: new.role,
             identity_id: new.identity_id,
             created_at: now,
@@ -231,13 +231,22 @@ impl Engine {
         Ok((key, text))
     }
 
+    /// All keys of the store: for who authenticates callers.
+    ///
+    /// # Errors
+    /// The ledger's; `integrity_error` when the note holds something else.
+    pub async fn all(&self) -> Result<ApiKeys, Failure> {
+        load(self.ledger.as_ref()).await
+    }
+
     /// The tenant's keys, revoked ones too, oldest first.
     ///
     /// # Errors
-    /// As [`load`].
-    pub async fn api_keys(&self, tenant: &TenantId) -> Result<Vec<ApiKey>, Failure> {
-        let mut keys = load(self.ledger()).await?.keys;
-        keys.retain(|key| key.tenant_id == *tenant);
+    /// As [`Self::all`].
+    pub async fn list(&self, caller: &Caller) -> Result<Vec<ApiKey>, Failure> {
+        let tenant = caller.scope(Permission::Administer)?.tenant;
+        let mut keys = self.all().await?.keys;
+        keys.retain(|key| key.tenant_id == tenant);
         Ok(keys)
     }
 
@@ -245,7 +254,8 @@ impl Engine {
     ///
     /// # Errors
     /// `invalid` when the tenant has no such key, and the ledger's.
-    pub async fn revoke_api_key(&self, tenant: &TenantId, key_id: &str) -> Result<ApiKey, Failure> {
+    pub async fn revoke(&self, caller: &Caller, key_id: &str) -> Result<ApiKey, Failure> {
+        let tenant = &caller.scope(Permission::Administer)?.tenant;
         let now = self.clock.now();
         let revoked = self
             .change_api_keys(|keys| {
@@ -272,7 +282,7 @@ impl Engine {
         change: impl Fn(&mut Vec<ApiKey>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         for _ in 0..ATTEMPTS {
-            let ApiKeys { version, mut keys } = load(self.ledger()).await?;
+            let ApiKeys { version, mut keys } = self.all().await?;
             let result = change(&mut keys)?;
             let value = serde_json::to_vec(&Stored { keys })
                 .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
@@ -283,7 +293,7 @@ impl Engine {
                 )
                 .with_hint("give many end users one service key and Filrouge-Identity, or JWT"));
             }
-            if self.ledger().put_note(NOTE, version, value).await? {
+            if self.ledger.put_note(NOTE, version, value).await? {
                 return Ok(result);
             }
         }

@@ -3,10 +3,10 @@
 //! It is read from the journal itself, verified as every read is: of one session by seq, of all by the feed of
 //! changes, whose order of commits is the only one that sessions have in common.
 
-use filrouge_store::command::Scope;
 use filrouge_types::{Failure, IdentityId, SessionId, Timestamp};
 
-use crate::engine::Engine;
+use crate::caller::{Caller, Permission};
+use crate::engine::Audit;
 
 mod calls;
 mod csv;
@@ -64,7 +64,7 @@ pub struct AuditPage {
     pub newest: u64,
 }
 
-impl Engine {
+impl Audit {
     /// A page of the audit: with a session its items by seq, else those of all sessions in the order of commits; one
     /// row for each item, and one for each call and result where an item holds several. An erased session has one
     /// row, for its erasure.
@@ -79,7 +79,8 @@ impl Engine {
     /// # Errors
     /// `session_not_found`; `invalid` for a cursor that this store never gave; `integrity_error`, `key_missing`, and
     /// the ledger's.
-    pub async fn audit(&self, scope: &Scope, query: AuditQuery) -> Result<AuditPage, Failure> {
+    pub async fn page(&self, caller: &Caller, query: AuditQuery) -> Result<AuditPage, Failure> {
+        let scope = &caller.scope(Permission::Audit)?;
         let scope = scope.clone();
         self.ledger
             .ask(move |sight| walk::page(sight, &scope, &query))

@@ -109,6 +109,15 @@ impl Caller {
         permission.check(self.holder, for_identity).is_ok()
     }
 
+    /// Whom lists are for: the whole tenant, or one end user.
+    #[must_use]
+    pub fn viewer(&self) -> Viewer {
+        match &self.identity {
+            None if self.holder.sees_the_tenant() => Viewer::Operator,
+            identity => Viewer::EndUser(identity.clone()),
+        }
+    }
+
     /// What the caller sees when it uses `permission`.
     ///
     /// # Errors
@@ -117,10 +126,9 @@ impl Caller {
         permission
             .check(self.holder, self.identity.is_some())
             .map_err(|refused| refusal(permission, self.holder, refused))?;
-        let sees_all = self.holder.sees_the_tenant() || permission.spans_identities();
         let viewer = match &self.identity {
-            None if sees_all => Viewer::Operator,
-            identity => Viewer::EndUser(identity.clone()),
+            None if permission.spans_identities() => Viewer::Operator,
+            _ => self.viewer(),
         };
         Ok(Scope {
             tenant: self.tenant.clone(),
@@ -128,6 +136,19 @@ impl Caller {
             token: self.token,
             hold: self.hold,
         })
+    }
+}
+
+#[cfg(test)]
+impl From<&Scope> for Caller {
+    fn from(scope: &Scope) -> Self {
+        let tenant = scope.tenant.clone();
+        match &scope.viewer {
+            Viewer::Operator => Self::operator(tenant),
+            Viewer::EndUser(identity) => Self::local(tenant, identity.clone()),
+        }
+        .with_token(scope.token)
+        .with_hold(scope.hold)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Live calls (DESIGN §6): one holder of a session at a time, the application's checkpoints, and going on with a session from
 //! the newest checkpoint and what came after it, wherever the next webhook lands.
 
-mod busy;
 mod checkpoint;
 mod counters;
 mod enter;
@@ -16,7 +15,6 @@ mod tests;
 mod unclaimed;
 mod words;
 
-pub use busy::OnBusy;
 pub(crate) use counters::CallCounters;
 pub use counters::CallCounts;
 pub use enter::{Entered, Webhook};

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use filrouge_store::command::Scope;
 use filrouge_store::read::{Loaded, Sight, in_session};
 use filrouge_store::rows::View;
 use filrouge_types::{Failure, Item, Session, SessionId, Turn, TurnId};
 
-use crate::engine::Engine;
+use crate::caller::{Caller, Permission};
+use crate::engine::Context;
 
 /// Most bytes of contents that are held in memory for one conversation or one restored context.
 pub(crate) const CONTENTS_MAX: usize = 256 << 20;
@@ -23,16 +23,17 @@ pub struct Conversation {
     pub loose: Vec<Item>,
 }
 
-impl Engine {
+impl Context {
     /// A whole conversation, from one consistent sight of the store.
     ///
     /// # Errors
     /// `session_not_found`, `limit_exceeded` when its contents have more than 256 MiB, `integrity_error`.
     pub async fn conversation(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: &SessionId,
     ) -> Result<Conversation, Failure> {
+        let scope = &caller.scope(Permission::Read)?;
         let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
             .ask_in(scope, session, move |sight| {

@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use filrouge_store::command::Scope;
 use filrouge_store::verify::{Finding as Broken, Verdict};
 use filrouge_types::{
     Channel, ErrorCode, Failure, ItemId, JsonText, RawJson, RequestId, Role, Session, SessionId,
@@ -13,7 +12,8 @@ use filrouge_types::{
 };
 use serde::Serialize;
 
-use crate::engine::Engine;
+use crate::caller::{Caller, Permission};
+use crate::engine::Context;
 use crate::stats::TurnsByStatus;
 
 mod drafts;
@@ -316,7 +316,7 @@ impl Diagnosis {
     }
 }
 
-impl Engine {
+impl Context {
     /// The state of a session with its newest `items` items, from one consistent sight of the store.
     ///
     /// # Errors
@@ -324,10 +324,11 @@ impl Engine {
     /// written is part of the diagnosis.
     pub async fn diagnose(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: &SessionId,
         items: usize,
     ) -> Result<Diagnosis, Failure> {
+        let scope = &caller.scope(Permission::Read)?;
         let now = self.clock.now();
         let (viewer, id) = (scope.clone(), session.clone());
         let mut diagnosis = self

@@ -1,114 +1,84 @@
-//! Requests in, answers out: each request becomes one write of the ledger.
+//! The services over one ledger.
 
+use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use filrouge_store::command::{Command, ConcurrentTurns, Outcome, Scope, Write};
-use filrouge_store::{Durability, Entropy, Ledger, Stored};
-use filrouge_types::{
-    Channel, Clock, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, Turn, Variant,
-};
+use filrouge_store::text_index::TextIndex;
+use filrouge_store::{Entropy, Ledger};
+use filrouge_types::Clock;
 
-use crate::calls::{CallCounters, CallSettings, Journaled};
-use crate::claim::Claim;
-use crate::indexing::Indexing;
-use crate::metadata::MetadataPolicy;
-use crate::record_policy::{Omissions, RecordPolicies};
-use crate::scopes::TwoScopes;
-use crate::secrets::{Counters, CredentialPolicy, Masked, Registry};
-use crate::spool::Spooling;
-use crate::trace::Trace;
+use crate::core::{Core, Settings};
+use crate::upkeep::Indexing;
 use crate::validate::Limits;
-use crate::written::Written;
 
-/// How the engine behaves.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Whether a session may have several open turns.
-    pub concurrent_turns: ConcurrentTurns,
-    /// Silence after which a turn counts as interrupted.
-    pub turn_timeout: Duration,
-    /// Silence of who records a stream after which it counts as gone. Those who are there give a sign of life three
-    /// times as often, and at least every [`crate::stream::BEAT`]; all processes of a store need the same timeout.
-    pub stream_timeout: Duration,
-    /// Members of `runtime_context` that become metadata of the question.
-    pub runtime_context_allow: Vec<String>,
-    /// What is done with credentials in what users say and in parameters of tools.
-    pub credentials: CredentialPolicy,
-    /// Which members of turns' metadata reach the ledger.
-    pub metadata: MetadataPolicy,
-    /// Which items reach the ledger.
-    pub record: RecordPolicies,
-    /// How live calls are handled.
-    pub calls: CallSettings,
-    /// Upper bounds.
-    pub limits: Limits,
-}
+macro_rules! services {
+    ($($(#[$doc:meta])+ $field:ident: $service:ident;)+) => {
+        $(
+            $(#[$doc])+
+            #[derive(Clone)]
+            pub struct $service(pub(crate) Arc<Core>);
 
-impl Default for Settings {
-    fn default() -> Self {
-        let allow = [
-            "channel",
-            "device_type",
-            "ip_hash",
-            "language",
-            "locale",
-            "timezone",
-        ];
-        Self {
-            concurrent_turns: ConcurrentTurns::Allow,
-            turn_timeout: Duration::from_secs(15 * 60),
-            stream_timeout: Duration::from_secs(30),
-            runtime_context_allow: allow.map(str::to_owned).to_vec(),
-            credentials: CredentialPolicy::default(),
-            metadata: MetadataPolicy::default(),
-            record: RecordPolicies::default(),
-            calls: CallSettings::default(),
-            limits: Limits::default(),
+            impl Deref for $service {
+                type Target = Core;
+
+                fn deref(&self) -> &Core {
+                    &self.0
+                }
+            }
+        )+
+
+        /// The services over one ledger. Each method takes the caller, checks its permission and fails with `forbidden`
+        /// without it; services for the process itself, [`Upkeep`] and [`IndexFeed`], take none.
+        pub struct Engine {
+            $($(#[$doc])+ pub $field: $service,)+
+            pub(crate) core: Arc<Core>,
         }
-    }
+
+        impl From<Core> for Engine {
+            fn from(core: Core) -> Self {
+                let core = Arc::new(core);
+                Self {
+                    $($field: $service(core.clone()),)+
+                    core,
+                }
+            }
+        }
+    };
 }
 
-/// The engine over one ledger.
-pub struct Engine {
-    pub(crate) ledger: Arc<dyn Ledger>,
-    pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) settings: Settings,
-    pub(crate) secrets: Registry,
-    pub(crate) credentials: Counters,
-    pub(crate) omissions: Omissions,
-    pub(crate) runtime_context_dropped: AtomicU64,
-    pub(crate) counts: CallCounters,
-    pub(crate) index: Option<Indexing>,
-    pub(crate) tiers: Option<Arc<TwoScopes>>,
-    pub(crate) spool: Option<Arc<Spooling>>,
-    links_refused: AtomicU64,
-}
-
-pub(crate) fn unexpected() -> Failure {
-    Failure::new(ErrorCode::Internal, "the ledger answered another question")
-}
-
-fn text_parts(text: &JsonText) -> RawJson {
-    RawJson::from_checked(format!(r#"[{{"type":"text","text":{}}}]"#, text.as_token()))
-}
-
-pub(crate) fn text_item(
-    role: Role,
-    channel: Channel,
-    variant: Variant,
-    text: &JsonText,
-) -> ItemBody {
-    ItemBody {
-        variant,
-        ..ItemBody::new(role, channel, text_parts(text))
-    }
+services! {
+    /// Sessions as a whole: made, listed, changed, linked, closed, verified.
+    sessions: Sessions;
+    /// Turns and their items: started, continued, ended, replaced, imported, read.
+    turns: Turns;
+    /// Items that are recorded while they arrive: a provider's stream, an utterance.
+    streams: Streams;
+    /// Live calls: leases, checkpoints, resume.
+    calls: Calls;
+    /// A session whole: the context for a provider, the conversation for people, the diagnosis for an operator.
+    context: Context;
+    /// Sessions as they grow: the change feed, the tail, a turn's end.
+    following: Following;
+    /// Who said and did what, in order.
+    audit: Audit;
+    /// Redaction and erasure.
+    erasure: Erasure;
+    /// API keys: who may call a server.
+    keys: Keys;
+    /// What a session amounts to, and its relatives.
+    stats: Stats;
+    /// Events of sessions, and the key figures that are counted from them.
+    events: Events;
+    /// Signed sessions for strangers.
+    bundles: Bundles;
+    /// What commits have touched, for an index that is kept in step with the ledger.
+    index_feed: IndexFeed;
+    /// What a process does for its store, and how the store is.
+    upkeep: Upkeep;
 }
 
 impl Engine {
-    /// An engine over `ledger`.
+    /// The services over `ledger`.
     #[must_use]
     pub fn new(
         ledger: Arc<dyn Ledger>,
@@ -116,112 +86,33 @@ impl Engine {
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
-        Self {
-            ledger,
-            entropy,
-            clock,
-            settings,
-            secrets: Registry::default(),
-            credentials: Counters::default(),
-            omissions: Omissions::default(),
-            runtime_context_dropped: AtomicU64::new(0),
-            counts: CallCounters::default(),
-            index: None,
-            tiers: None,
-            spool: None,
-            links_refused: AtomicU64::new(0),
-        }
+        Core::new(ledger, entropy, clock, settings).into()
     }
 
-    /// The ledger, for reading.
+    /// The same services with an index of what their ledger holds, which forgets what is redacted or erased, and what is
+    /// linked to another owner, before the caller is answered. Feeding it is the affair of who searches.
+    #[must_use]
+    pub fn with_index(self, index: Arc<dyn TextIndex>) -> Self {
+        // An engine is made with one index or none.
+        let _ = self.core.index.set(Indexing::new(index));
+        self
+    }
+
+    /// The ledger, for who wires it and for feeds, which read all tenants. Wires call services.
     #[must_use]
     pub fn ledger(&self) -> &dyn Ledger {
-        self.ledger.as_ref()
+        self.core.ledger.as_ref()
     }
 
-    /// The ledger, for what lives beside the engine.
+    /// As [`Self::ledger`], to be kept.
     #[must_use]
     pub fn shared_ledger(&self) -> Arc<dyn Ledger> {
-        self.ledger.clone()
+        self.core.ledger.clone()
     }
 
     /// The bounds of what is taken.
     #[must_use]
-    pub const fn limits(&self) -> &Limits {
-        &self.settings.limits
+    pub fn limits(&self) -> &Limits {
+        &self.core.settings.limits
     }
-
-    /// How many members of `runtime_context` were forgotten because they are not on the allow-list.
-    #[must_use]
-    pub fn runtime_context_dropped(&self) -> u64 {
-        self.runtime_context_dropped.load(Ordering::Relaxed)
-    }
-
-    /// How many writes under an identity were refused because the session is somebody else's.
-    #[must_use]
-    pub fn links_refused(&self) -> u64 {
-        self.links_refused.load(Ordering::Relaxed)
-    }
-
-    pub(crate) async fn write(&self, scope: &Scope, write: Write) -> Result<Stored, Failure> {
-        match &self.index {
-            Some(indexing) => self.write_and_forget(indexing, scope, write).await,
-            None => self.put(scope, write).await,
-        }
-    }
-
-    pub(crate) async fn put(&self, scope: &Scope, write: Write) -> Result<Stored, Failure> {
-        let trace = Trace::begin(scope, &write);
-        let claim = Claim::of(scope, &write);
-        let journaled = Journaled::of(scope, &write);
-        let scope = scope.clone();
-        let written = self.ledger.write(Command { scope, write }).await;
-        if let (Some(claim), Err(failure)) = (claim, &written)
-            && claim.is_refused(failure)
-        {
-            self.links_refused.fetch_add(1, Ordering::Relaxed);
-        }
-        if let Err(failure) = &written {
-            self.counts.refused(failure.code);
-        }
-        let stored = written?;
-        if stored.durability == Durability::Spooled {
-            // Its lines follow once it is durable in the ledger.
-            return Ok(stored);
-        }
-        if let Some(trace) = trace {
-            trace.done(&stored.outcome);
-        }
-        if let Some(journaled) = journaled {
-            journaled.done(&stored.outcome);
-        }
-        Ok(stored)
-    }
-
-    /// A write that answers with a turn; what was `masked` in it counts unless it is a replay.
-    pub(crate) async fn write_turn(
-        &self,
-        scope: &Scope,
-        write: Write,
-        masked: &Masked,
-    ) -> Result<Written<Turn>, Failure> {
-        let stored = self.write(scope, write).await?;
-        match stored.outcome {
-            Outcome::Turn(turn, _) => {
-                let replayed = turn.replayed;
-                let written = Written::new(*turn, replayed, stored.durability);
-                Ok(self.counted(written, masked))
-            }
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// A fingerprint as it goes to the ledger: without the keyring nobody can make it from a guessed request.
-    pub(crate) fn keyed(&self, fingerprint: [u8; 16]) -> [u8; 16] {
-        self.ledger.keyring().request_fingerprint(&fingerprint)
-    }
-}
-
-pub(crate) fn optional_bytes(text: Option<&str>) -> Vec<u8> {
-    text.map_or_else(|| vec![0], |t| [b"1", t.as_bytes()].concat())
 }

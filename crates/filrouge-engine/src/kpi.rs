@@ -6,7 +6,8 @@ use filrouge_store::command::{Scope, Viewer};
 use filrouge_types::{ErrorCode, Failure, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::Engine;
+use crate::caller::{Caller, Permission};
+use crate::engine::Events;
 
 mod csv;
 mod figures;
@@ -81,7 +82,7 @@ pub struct KpiRow {
     pub figures: KeyFigures,
 }
 
-impl Engine {
+impl Events {
     /// The key figures of the scope's tenant, a row for each week or day, zero rows as well. One pass over the window's
     /// events; memory is bounded by the sessions of one row, 16 bytes or some more each.
     ///
@@ -90,7 +91,12 @@ impl Engine {
     /// # Errors
     /// `forbidden` on behalf of an end user; `invalid` for a window that is empty or has too many rows;
     /// `limit_exceeded` for more sessions in one row than are counted; `integrity_error`, `key_missing`, and the ledger's.
-    pub async fn key_figures(&self, scope: &Scope, query: KpiQuery) -> Result<KpiReport, Failure> {
+    pub async fn key_figures(
+        &self,
+        caller: &Caller,
+        query: KpiQuery,
+    ) -> Result<KpiReport, Failure> {
+        let scope = &caller.scope(Permission::Administer)?;
         check_operator(scope)?;
         let until = query.until.unwrap_or_else(|| self.clock.now());
         let since = query.since.unwrap_or_else(|| before(until, WEEK));

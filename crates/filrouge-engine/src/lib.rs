@@ -1,5 +1,5 @@
-//! The engine: what a caller may ask, checked and turned into writes of a ledger; restored context;
-//! the sweep of silent turns; keys and anchor (DESIGN §4, §5, §9).
+//! The engine: services by subject over one ledger. Each takes a caller, checks its permission, and turns the request into
+//! a write or a verified read; beside them the tiered ledger, the spool, keys and anchor (DESIGN §4, §5, §9).
 //!
 //! It knows stores only by their port.
 
@@ -9,52 +9,51 @@ pub mod audit;
 pub mod bundle;
 pub mod caller;
 pub mod diagnosis;
+pub mod following;
 pub mod history;
 pub mod keyfile;
 pub mod kpi;
-pub mod live;
 pub mod restore;
 pub mod scopes;
 pub mod spoken;
 pub mod spool;
 pub mod stream;
-pub mod tail;
 
-mod append;
 mod calls;
 mod claim;
-mod close;
 mod conversation;
+mod core;
 mod engine;
+mod erasure;
+mod events;
 mod hex;
-mod identity_turns;
-mod import;
-mod indexing;
 mod lineage;
 mod metadata;
 mod record_policy;
-mod redact;
 mod requests;
 mod secrets;
 mod sessions;
-mod start;
 mod stats;
-mod sweep;
 mod tiers;
 mod touched;
 mod trace;
+mod turns;
+mod upkeep;
 mod validate;
 mod written;
 
-pub use append::Appended;
+pub use caller::Caller;
 pub use calls::{
-    AcquireLease, CallCounts, CallSettings, CheckpointPolicy, Entered, Fallback, Journal, OnBusy,
+    AcquireLease, CallCounts, CallSettings, CheckpointPolicy, Entered, Fallback, Journal,
     RenewLease, ResumeSession, Resumed, SaveCheckpoint, Webhook,
 };
 pub use conversation::Conversation;
-pub use engine::{Engine, Settings};
-pub use identity_turns::IdentityTurns;
-pub use import::{ImportedTurn, RecordedTurn};
+pub use core::Settings;
+pub use engine::{
+    Audit, Bundles, Calls, Context, Engine, Erasure, Events, Following, IndexFeed, Keys, Sessions,
+    Stats, Streams, Turns, Upkeep,
+};
+pub use erasure::{ErasureReceipt, StoreReceipt};
 pub use lineage::{Descendant, Lineage, RELATIVES_MAX, Relative};
 pub use metadata::{MetadataPolicy, is_address};
 pub use record_policy::RecordPolicies;
@@ -66,8 +65,8 @@ pub use secrets::{
     CredentialPolicy, MaskStream, Masked, SecretStream, TurnSecrets, UnknownPolicy, credentials,
     mask_json, mask_text,
 };
-pub use sessions::{ErasureReceipt, StoreReceipt};
 pub use stats::{SessionStatistics, Statistics, Tokens, TurnsByStatus, usage_tokens};
 pub use touched::{Extent, Standing, Touched, Touches};
+pub use turns::{Appended, IdentityTurns, ImportedTurn, ListTurns, OnBusy, RecordedTurn};
 pub use validate::Limits;
 pub use written::Written;

@@ -8,7 +8,8 @@ use filrouge_store::rows::{SessionRow, View};
 use filrouge_types::{Failure, Session, SessionId, SessionStatus, Timestamp};
 use serde::Serialize;
 
-use crate::engine::Engine;
+use crate::caller::{Caller, Permission};
+use crate::engine::Stats;
 
 /// Most sessions in each of the lists of a lineage.
 pub const RELATIVES_MAX: usize = 1000;
@@ -103,13 +104,14 @@ struct Ancestors {
     truncated: bool,
 }
 
-impl Engine {
+impl Stats {
     /// The relatives of a session, from one consistent sight of the store. What is not the caller's is a gap above
     /// and is not listed below: a foreign id looks absent (P6).
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, and the ledger's.
-    pub async fn lineage(&self, scope: &Scope, session: &SessionId) -> Result<Lineage, Failure> {
+    pub async fn lineage(&self, caller: &Caller, session: &SessionId) -> Result<Lineage, Failure> {
+        let scope = &caller.scope(Permission::Read)?;
         let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
             .ask_in(scope, session, move |sight| lineage(sight, &viewer, id))

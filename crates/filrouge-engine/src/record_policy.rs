@@ -8,7 +8,7 @@ use filrouge_store::Scope;
 use filrouge_store::hot::{Keep, KeepItems};
 use filrouge_types::{Channel, Failure, ItemBody, RawJson, SessionId, TenantId};
 
-use crate::engine::{Engine, Settings};
+use crate::core::{Core, Settings};
 use crate::metadata::{Nulls, without_addresses};
 
 /// Which items are recorded, by tenant.
@@ -115,7 +115,7 @@ pub(crate) fn kept_metadata(keep: &Keep, metadata: &mut Option<RawJson>, left: &
     }
 }
 
-impl Engine {
+impl Core {
     /// How many members of turns' metadata did not reach the ledger because they are not on the list, by name; names
     /// that are no words, and those beyond the first 64, under `other`.
     #[must_use]

@@ -1,11 +1,11 @@
 //! Restoring a conversation: a filtered view, never a rewrite (DESIGN §5). Turns by ordinal, items by seq inside a
 //! turn; what comes out holds no orphan result, no dangling call and no cut pair, for whichever window.
 
-use filrouge_store::command::Scope;
 use filrouge_store::read::in_session;
 use filrouge_types::{Failure, SessionId};
 
-use crate::engine::Engine;
+use crate::caller::{Caller, Permission};
+use crate::engine::Context;
 
 mod content;
 mod estimate;
@@ -31,7 +31,7 @@ pub use plan::{
 pub use query::{RestoreQuery, Selection, Unanswered};
 pub use report::{Adapted, Dropped, Fates, Report, Window};
 
-impl Engine {
+impl Context {
     /// The neutral plan of a session's context, from one consistent sight of the store.
     ///
     /// # Errors
@@ -39,10 +39,11 @@ impl Engine {
     /// 256 MiB, `integrity_error`.
     pub async fn restore(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: &SessionId,
         query: RestoreQuery,
     ) -> Result<Plan, Failure> {
+        let scope = &caller.scope(Permission::Read)?;
         query.check()?;
         let (viewer, id) = (scope.clone(), session.clone());
         self.ledger

@@ -1,83 +1,33 @@
-//! Sessions as a whole: made, changed, linked, ended, erased; and their events.
+//! Sessions as a whole: made, listed, changed, linked, closed, verified.
 
+use filrouge_store::Scope;
 use filrouge_store::command::{
-    CloseSession, Erase, Erased, Link, NewEvent, NewSession, Outcome, Patch, Scope, SessionFilter,
-    SessionPatch, Viewer, Write,
+    CloseSession, Link, NewSession, Outcome, Patch, SessionFilter, SessionPatch, Viewer, Write,
 };
-use filrouge_types::{
-    ErrorCode, EventKey, Failure, IdentityId, OWN_EVENTS, RawJson, Session, SessionEvent,
-    SessionId, Timestamp, TurnId,
-};
+use filrouge_store::read::SessionPage;
+use filrouge_store::verify::Report;
+use filrouge_types::{ErrorCode, Failure, IdentityId, RawJson, Session, SessionId, TurnId};
+use secrecy::{ExposeSecret, SecretString};
 
-use serde::Serialize;
-
+use crate::caller::{Caller, Permission};
 use crate::calls::held;
-use crate::engine::{Engine, unexpected};
-use crate::requests::{CloseSession as CloseRequest, CreateSession, PatchSession, RecordEvent};
-use crate::scopes::HotReceipt;
+use crate::core::unexpected;
+use crate::engine::Sessions;
+use crate::hex::to_hex;
+use crate::requests::{CloseSession as CloseRequest, CreateSession, PatchSession};
 use crate::written::Written;
 
-/// Sessions erased by one look at a list.
-const ERASED_AT_ONCE: usize = 100;
-
-/// What was erased, for whoever asked for it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ErasureReceipt {
-    /// The session.
-    pub session_id: SessionId,
-    /// When.
-    pub erased_at: Timestamp,
-    /// How many items it had.
-    pub items: u64,
-    /// How many turns it had.
-    pub turns: u64,
-    /// Where it was erased.
-    pub stores: Vec<StoreReceipt>,
-}
-
-/// One store's part in an erasure.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct StoreReceipt {
-    /// Which store.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "ledger"))]
-    pub store: &'static str,
-    /// What became of the session in it.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "erased"))]
-    pub status: &'static str,
-}
-
-impl ErasureReceipt {
-    fn new(session_id: SessionId, erased: Erased, hot: Option<HotReceipt>) -> Self {
-        let mut stores = vec![StoreReceipt {
-            store: "ledger",
-            status: "erased",
-        }];
-        stores.extend(hot.map(|receipt| StoreReceipt {
-            store: "hot",
-            status: receipt.as_str(),
-        }));
-        Self {
-            session_id,
-            erased_at: erased.at,
-            items: erased.items,
-            turns: erased.turns,
-            stores,
-        }
-    }
-}
-
-impl Engine {
-    /// Makes a session; one that is the caller's already is given back as a replay.
+impl Sessions {
+    /// Makes a session; one that is the caller's already is given back, as a replay.
     ///
     /// # Errors
     /// `session_conflict` when the id is somebody else's, `invalid`, and the ledger's.
-    pub async fn create_session(
+    pub async fn create(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         request: CreateSession,
     ) -> Result<Written<Session>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         self.settings
             .limits
             .metadata(request.metadata.as_ref(), "metadata")?;
@@ -124,13 +74,14 @@ impl Engine {
     ///
     /// # Errors
     /// `precondition_failed`, `session_not_found`, `session_erased`, `invalid`, `limit_exceeded`, and the ledger's.
-    pub async fn patch_session(
+    pub async fn patch(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session_id: SessionId,
         request: PatchSession,
         versions: Option<Vec<[u8; 16]>>,
     ) -> Result<Written<Session>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         let limits = &self.settings.limits;
         let text = |field: &Option<Option<Box<str>>>| field.clone().flatten();
         let scope = &held(scope, request.fence, request.release)?;
@@ -159,12 +110,13 @@ impl Engine {
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `limit_exceeded`, those of fences, and the ledger's.
-    pub async fn close_session(
+    pub async fn close(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session_id: SessionId,
         request: CloseRequest,
     ) -> Result<Written<Session>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         let reason = request.reason;
         self.settings.limits.label(reason.as_deref(), "reason")?;
         let scope = &held(scope, request.fence, request.release)?;
@@ -175,13 +127,20 @@ impl Engine {
     /// Gives an anonymous session its owner (DESIGN §7). The owner it has already is given again.
     ///
     /// # Errors
-    /// `session_linked` when it has another owner, `session_not_found`, and the ledger's.
-    pub async fn link_session(
+    /// `forbidden` on behalf of another end user, `session_linked` when it has another owner, `session_not_found`, and the ledger's.
+    pub async fn link(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session_id: SessionId,
         identity_id: IdentityId,
     ) -> Result<Written<Session>, Failure> {
+        let scope = &caller.scope(Permission::Link)?;
+        if caller.identity().is_some_and(|own| *own != identity_id) {
+            return Err(Failure::new(
+                ErrorCode::Forbidden,
+                "the request is on behalf of another end user than its identity_id",
+            ));
+        }
         let link = Link {
             session_id,
             identity_id,
@@ -189,143 +148,80 @@ impl Engine {
         self.write_session(scope, Write::Link(link)).await
     }
 
-    /// Erases a session: nothing stays of it but its name, under which no session is made again. Doing it again
-    /// gives the first receipt (DESIGN §9).
+    /// A session.
     ///
     /// # Errors
-    /// `session_not_found`, and the ledger's.
-    pub async fn erase_session(
-        &self,
-        scope: &Scope,
-        session_id: SessionId,
-    ) -> Result<Written<ErasureReceipt>, Failure> {
-        let erase = Erase {
-            session_id: session_id.clone(),
-        };
-        let stored = self.write(scope, Write::Erase(erase)).await?;
-        match stored.outcome {
-            Outcome::Erased(erased) => {
-                let (items, turns) = (erased.items, erased.turns);
-                tracing::info!(%session_id, items, turns, "[SESSIONS][ERASE]");
-                let hot = self.tiers().map(|tiers| tiers.receipt(scope, &session_id));
-                let receipt = ErasureReceipt::new(session_id, erased, hot);
-                Ok(Written::new(receipt, false, stored.durability))
-            }
-            _ => Err(unexpected()),
-        }
+    /// `session_not_found`, `session_erased`, `integrity_error`, and the ledger's.
+    pub async fn get(&self, caller: &Caller, id: &SessionId) -> Result<Session, Failure> {
+        let scope = &caller.scope(Permission::Read)?;
+        self.ledger.session(scope, id).await
     }
 
-    /// Erases all sessions of an identity, or of the whole tenant, one after the other; `each` is told of every
-    /// one. After a failure, doing it again goes on with those that are left.
+    /// A page of the caller's sessions, newest first.
     ///
     /// # Errors
-    /// `forbidden` when it is not the operator who asks, those of `each`, and the ledger's.
-    pub async fn erase_sessions(
+    /// `invalid` for a bad cursor, `integrity_error`, and the ledger's.
+    pub async fn list(
         &self,
-        scope: &Scope,
-        identity_id: Option<IdentityId>,
-        mut each: impl FnMut(&ErasureReceipt) -> Result<(), Failure>,
-    ) -> Result<u64, Failure> {
-        if scope.viewer != Viewer::Operator {
-            return Err(Failure::new(
-                ErrorCode::Forbidden,
-                "only the operator erases many sessions at once",
-            ));
-        }
-        let filter = SessionFilter {
-            identity_id,
-            ..SessionFilter::default()
-        };
-        let mut count = 0;
-        loop {
-            // What was erased is not listed any more, so the first page is always the next one.
-            let ledger = self.ledger();
-            let page = ledger.sessions(scope, filter.clone(), None, ERASED_AT_ONCE);
-            let (sessions, _) = page.await?;
-            if sessions.is_empty() {
-                return Ok(count);
-            }
-            for session in sessions {
-                let receipt = self.erase_session(scope, session.session_id).await?;
-                each(&receipt)?;
-                count += 1;
-            }
-        }
+        caller: &Caller,
+        filter: SessionFilter,
+        cursor: Option<String>,
+        limit: usize,
+    ) -> Result<SessionPage, Failure> {
+        let scope = &caller.scope(Permission::Read)?;
+        self.ledger.sessions(scope, filter, cursor, limit).await
     }
 
-    /// Records an event of a session, once for each key.
+    /// Verifies a session: whether all of it is as it was written.
     ///
     /// # Errors
-    /// `idempotency_mismatch`, `session_not_found`, `invalid`, also for a key that filrouge's own events have,
-    /// `limit_exceeded`, and the ledger's.
-    pub async fn record_event(
-        &self,
-        scope: &Scope,
-        session_id: SessionId,
-        request: RecordEvent,
-    ) -> Result<Written<SessionEvent>, Failure> {
-        if request.key.is_own() {
-            let what = format!("keys that begin with {OWN_EVENTS:?} are filrouge's own");
-            return Err(Failure::new(ErrorCode::Invalid, what).with_hint("give it another key"));
-        }
-        self.record_any_event(scope, session_id, request).await
+    /// `session_not_found`, `session_ephemeral`, and when the store does not answer.
+    pub async fn verify(&self, caller: &Caller, id: SessionId) -> Result<Report, Failure> {
+        let scope = caller.scope(Permission::Read)?;
+        self.check_in_ledger(&scope, &id).await?;
+        self.ledger.verify(Some((scope, id))).await
     }
 
-    /// Tells of something that filrouge itself has seen: once for each `of` of this kind in a session.
-    pub(crate) async fn record_own_event(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        kind: &str,
-        of: &str,
-        detail: Option<RawJson>,
-    ) -> Result<(), Failure> {
-        let key = EventKey::own(kind, of)
-            .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
-        let event = RecordEvent {
-            key,
-            kind: kind.into(),
-            at: None,
-            detail,
-        };
-        self.record_any_event(scope, session.clone(), event).await?;
-        Ok(())
+    /// Gives the caller a random session token when a session that it makes needs one and it has brought none. Whoever
+    /// learns of the session needs the token.
+    ///
+    /// # Errors
+    /// `internal` when there is no randomness.
+    pub fn fresh_token(&self, caller: &mut Caller) -> Result<Option<SecretString>, Failure> {
+        // An operator's session is anonymous too: nobody is its owner.
+        let anonymous = caller.identity().is_none();
+        if !self.settings.require_session_token || !anonymous || caller.token().is_some() {
+            return Ok(None);
+        }
+        let mut bytes = [0; 32];
+        self.entropy
+            .fill(&mut bytes)
+            .map_err(|e| Failure::new(ErrorCode::Internal, e))?;
+        let text = SecretString::from(to_hex(&bytes));
+        self.show_token(caller, text.expose_secret());
+        Ok(Some(text))
     }
 
-    /// As [`Self::record_event`], also for filrouge's own events, which are told whoever holds the session.
-    async fn record_any_event(
-        &self,
-        scope: &Scope,
-        session_id: SessionId,
-        request: RecordEvent,
-    ) -> Result<Written<SessionEvent>, Failure> {
-        let own = request.key.is_own();
-        let scope = &match own {
-            true => scope.clone().with_hold(None),
-            false => scope.clone(),
+    /// The caller has shown this session token.
+    pub fn show_token(&self, caller: &mut Caller, text: &str) {
+        let token = self.ledger.keyring().session_token(text);
+        *caller = caller.clone().with_token(Some(token));
+    }
+
+    /// Whether nobody sees the session without the token that the caller has, and with it anybody does. An operator, who
+    /// sees every session, is asked as nobody.
+    pub async fn needs_token(&self, caller: &Caller, id: &SessionId) -> bool {
+        let without = Scope::new(caller.tenant().clone(), Viewer::EndUser(None));
+        let with = Scope {
+            token: caller.token(),
+            ..without.clone()
         };
-        let limits = &self.settings.limits;
-        limits.label(Some(&request.kind), "kind")?;
-        if request.kind.is_empty() {
-            return Err(Failure::new(ErrorCode::Invalid, "kind must not be empty"));
-        }
-        limits.metadata(request.detail.as_ref(), "detail")?;
-        let event = NewEvent {
-            session_id,
-            key: request.key,
-            kind: request.kind,
-            at: request.at,
-            detail: self.hashed(&scope.tenant, request.detail),
-        };
-        let stored = self
-            .write(scope, Write::RecordEvent(Box::new(event)))
-            .await?;
-        match stored.outcome {
-            Outcome::Event { event, created } => {
-                Ok(Written::new(*event, !created, stored.durability))
+        // When it cannot be told, a secret too many does no harm, and one that is missing loses the session.
+        self.ledger.session(&without, id).await.is_err()
+            && match self.ledger.session(&with, id).await {
+                Ok(_) => true,
+                Err(failure) => failure.code != ErrorCode::SessionNotFound,
             }
-            _ => Err(unexpected()),
-        }
     }
 
     async fn write_session(

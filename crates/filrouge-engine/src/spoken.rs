@@ -15,8 +15,11 @@ use filrouge_types::{
 
 pub use utterance::{TurnEnd, Unfinished, Utterance, UtteranceHead, mark_of};
 
-use crate::engine::{Engine, unexpected};
+use crate::caller::{Caller, Permission};
+use crate::core::{Core, unexpected};
+use crate::engine::Turns;
 use crate::secrets::Masked;
+
 use crate::validate::Author;
 use crate::written::Written;
 
@@ -31,7 +34,7 @@ pub struct OpenTurn {
     pub metadata: Option<RawJson>,
 }
 
-impl Engine {
+impl Turns {
     /// Whether all that is said is recorded of this tenant, and not questions and answers alone (DESIGN §7).
     #[must_use]
     pub fn records_all(&self, tenant: &TenantId) -> bool {
@@ -42,13 +45,14 @@ impl Engine {
     /// not opened again.
     ///
     /// # Errors
-    /// `invalid` without items; those of [`Self::start_turn`].
-    pub async fn open_turn(
+    /// `invalid` without items; those of [`Self::start`].
+    pub async fn open(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: SessionId,
         request: OpenTurn,
     ) -> Result<Written<Turn>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         if request.items.is_empty() {
             return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
         }
@@ -78,12 +82,13 @@ impl Engine {
     ///
     /// # Errors
     /// `session_not_found`, `turn_not_found`, and the ledger's.
-    pub async fn interrupt_turn(
+    pub async fn interrupt(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session_id: SessionId,
         turn_id: TurnId,
     ) -> Result<bool, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         let interrupt = Interrupt {
             session_id,
             turn_id,
@@ -99,7 +104,9 @@ impl Engine {
             _ => Err(unexpected()),
         }
     }
+}
 
+impl Core {
     /// A caller's items, checked and without what must not be recorded.
     pub(crate) fn own_items(
         &self,

@@ -8,7 +8,8 @@ use filrouge_store::rows::View;
 use filrouge_types::{Failure, SessionId, Timestamp, TurnId, TurnStatus};
 use serde::Serialize;
 
-use crate::engine::Engine;
+use crate::caller::{Caller, Permission};
+use crate::engine::Stats;
 use crate::lineage::descendants;
 
 mod copies;
@@ -110,18 +111,19 @@ pub struct SessionStatistics {
     pub truncated: bool,
 }
 
-impl Engine {
+impl Stats {
     /// Statistics of a session and its descendants, from one consistent sight of the store.
     ///
     /// Of descendants at most 1,000 sessions and 1,000,000 items are looked at.
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`, and the ledger's.
-    pub async fn statistics(
+    pub async fn of(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: &SessionId,
     ) -> Result<SessionStatistics, Failure> {
+        let scope = &caller.scope(Permission::Read)?;
         let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
             .ask_in(scope, session, move |sight| {

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use filrouge_store::Scope;
-use filrouge_store::verify::Report;
 use filrouge_types::{Failure, SessionId};
 
+use crate::core::Core;
 use crate::engine::Engine;
 use crate::scopes::{RecentTurns, TwoScopes, session_ephemeral};
 use crate::spool::{Spooling, Waiting};
@@ -14,56 +14,48 @@ use crate::spool::{Spooling, Waiting};
 impl Engine {
     /// The same engine, whose ledger has this hot store in front.
     #[must_use]
-    pub fn with_tiers(mut self, tiers: Option<Arc<TwoScopes>>) -> Self {
-        self.tiers = tiers;
+    pub fn with_tiers(self, tiers: Option<Arc<TwoScopes>>) -> Self {
+        // An engine is made with one hot store or none.
+        let _ = tiers.map(|tiers| self.core.tiers.set(tiers));
         self
     }
 
     /// The same engine, whose ledger has this spool behind it.
     #[must_use]
-    pub fn with_spool(mut self, spool: Option<Arc<Spooling>>) -> Self {
-        self.spool = spool;
+    pub fn with_spool(self, spool: Option<Arc<Spooling>>) -> Self {
+        let _ = spool.map(|spool| self.core.spool.set(spool));
         self
     }
 
     /// The ledger with its hot store, if there is one.
     #[must_use]
     pub fn tiers(&self) -> Option<&TwoScopes> {
-        self.tiers.as_deref()
+        self.core.tiers.get().map(AsRef::as_ref)
     }
 
     /// The ledger with its spool, if there is one.
     #[must_use]
     pub fn spool(&self) -> Option<&Spooling> {
-        self.spool.as_deref()
+        self.core.spool.get().map(AsRef::as_ref)
     }
+}
 
+impl Core {
     /// The newest finalized turns that are shown, from a copy that is known to be what the ledger would answer; `None`
     /// sends to the ledger.
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error`, and the ledger's.
-    pub async fn recent_turns(
+    pub(crate) async fn recent_turns(
         &self,
         scope: &Scope,
         session: &SessionId,
         limit: usize,
     ) -> Result<Option<RecentTurns>, Failure> {
-        match &self.tiers {
+        match self.tiers.get() {
             Some(tiers) => tiers.recent_turns(scope, session, limit).await,
             None => Ok(None),
         }
-    }
-
-    /// Verifies one session, or with `None` the whole ledger.
-    ///
-    /// # Errors
-    /// Only when the ledger does not answer, or the session is absent; `session_ephemeral`.
-    pub async fn verify(&self, only: Option<(Scope, SessionId)>) -> Result<Report, Failure> {
-        if let Some((scope, id)) = &only {
-            self.check_in_ledger(scope, id).await?;
-        }
-        self.ledger.verify(only).await
     }
 
     /// Refuses a session that is not in the ledger, for what needs its whole chain.
@@ -80,7 +72,7 @@ impl Engine {
 
     /// Whether the session is in the hot store and nowhere else. No commit of the ledger concerns it then.
     pub(crate) async fn in_hot(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
-        match &self.tiers {
+        match self.tiers.get() {
             Some(tiers) => tiers.in_hot(scope, session).await,
             None => Ok(false),
         }
@@ -93,8 +85,8 @@ impl Engine {
         scope: &Scope,
         session: &SessionId,
     ) -> Result<bool, Failure> {
-        match &self.tiers {
-            Some(tiers) if !self.spool().is_some_and(|s| s.knows(scope, session)) => {
+        match self.tiers.get() {
+            Some(tiers) if !self.spool.get().is_some_and(|s| s.knows(scope, session)) => {
                 tiers.is_ephemeral(scope, session).await
             }
             _ => Ok(false),
@@ -103,7 +95,7 @@ impl Engine {
 
     /// What is known of a session whose writes wait in the spool, if the ledger does not answer.
     pub(crate) fn away(&self, scope: &Scope, session: &SessionId) -> Option<Waiting> {
-        let waiting = self.spool()?.waiting(scope, session)?;
+        let waiting = self.spool.get()?.waiting(scope, session)?;
         waiting.down.then_some(waiting)
     }
 }

@@ -9,8 +9,9 @@ use filrouge_store::rows::{Change, LogEntry, LogRow, SessionPk, View};
 use filrouge_store::{MAC_BYTES, Scope, Viewer};
 use filrouge_types::{ErrorCode, Failure, ItemId, SessionId, TenantId, Timestamp, Turn, TurnId};
 
+use crate::caller::{Caller, Permission};
 use crate::conversation::{self, CONTENTS_MAX, Conversation};
-use crate::engine::Engine;
+use crate::engine::IndexFeed;
 
 /// A session that commits have touched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +66,7 @@ pub struct Standing {
     pub conversation: Conversation,
 }
 
-impl Engine {
+impl IndexFeed {
     /// What at most `commits` commits behind `after` have touched, in all tenants; a commit number of 0 is the beginning.
     /// `None` when `after` is no commit of this store. The hot store's sessions are not among them.
     ///
@@ -120,10 +121,11 @@ impl Engine {
     /// `session_not_found`, `integrity_error`, and the ledger's.
     pub async fn seqs_of_items(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: &SessionId,
         items: Vec<Vec<ItemId>>,
     ) -> Result<Vec<Option<u64>>, Failure> {
+        let scope = &caller.scope(Permission::Read)?;
         let (viewer, id) = (scope.clone(), session.clone());
         let asked = move |sight: &Sight<'_, dyn View + '_>| {
             let loaded = sight.get(&viewer, &id)?;

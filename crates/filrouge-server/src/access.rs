@@ -18,10 +18,10 @@ mod principal;
 mod session_token;
 
 pub use authority::{AccessSettings, Authority};
-pub(crate) use filrouge_engine::caller::{Needs, Permission, may};
+pub(crate) use filrouge_engine::caller::{Needs, may};
 pub use jwt::{JwksSource, JwtAlgorithm, JwtError, JwtSettings};
 pub(crate) use principal::Principal;
-pub(crate) use session_token::{FreshToken, shown as shown_session_token};
+pub(crate) use session_token::{shown as shown_session_token, tell as tell_session_token};
 
 /// Whether the server is able to do its work; what is wrong is told to those who may observe.
 const READY: &str = "/readyz";

@@ -5,6 +5,7 @@ use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use filrouge_engine::Written;
 use filrouge_store::Durability;
 use filrouge_types::ErrorCode;
+
 use serde::Serialize;
 
 use crate::problem::Problem;

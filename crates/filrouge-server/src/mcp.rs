@@ -69,16 +69,16 @@ impl Mounted {
 /// Answers one message of the protocol for its caller.
 pub(crate) async fn call(
     State(app): State<App>,
-    caller: InTenant<may::Read>,
+    at: InTenant<may::Read>,
     mut request: Request,
 ) -> Response<Body> {
     let mounted = app.mcp();
     // What a write would be held by means nothing here.
-    let scope = caller.scope.with_hold(None);
+    let caller = at.caller.with_hold(None);
     let searcher = app
         .search()
-        .of_histories(&mounted.library, app.engine(), &scope);
-    let ledger = LedgerSource::new(app.engine().clone(), scope, Handle::current());
+        .of_histories(&mounted.library, app.engine(), &caller);
+    let ledger = LedgerSource::new(app.engine().clone(), caller, Handle::current());
     let library = mounted.library.with(Arc::new(ledger));
     let corpus = Corpus { library, searcher };
     request.extensions_mut().insert(OfCaller(corpus));

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use filrouge_engine::Engine;
+use filrouge_engine::{Caller, Engine};
 use filrouge_search::embed::Embedder;
 use filrouge_search::feed::Indexes;
 use filrouge_search::ledger::LedgerFeed;
 use filrouge_search::{LedgerSearch, Searcher};
 use filrouge_sources::Library;
 use filrouge_sources::ledger::LedgerSource;
-use filrouge_store::Scope;
 use tokio::runtime::Handle;
 
 /// What searches are answered with. Nothing of it: everything is looked through.
@@ -24,36 +23,36 @@ pub struct SearchSettings {
 }
 
 impl SearchSettings {
-    /// Searches what `scope` sees of the ledger.
-    pub(crate) fn of_ledger(&self, engine: &Arc<Engine>, scope: &Scope) -> Searcher {
-        self.of_sources(Library::new(Vec::new(), 0), engine, scope)
+    /// Searches what `caller` sees of the ledger.
+    pub(crate) fn of_ledger(&self, engine: &Arc<Engine>, caller: &Caller) -> Searcher {
+        self.of_sources(Library::new(Vec::new(), 0), engine, caller)
     }
 
-    /// Searches histories that everybody may read, and what `scope` sees of the ledger.
+    /// Searches histories that everybody may read, and what `caller` sees of the ledger.
     pub(crate) fn of_histories(
         &self,
         histories: &Library,
         engine: &Arc<Engine>,
-        scope: &Scope,
+        caller: &Caller,
     ) -> Searcher {
-        let searcher = self.of_sources(histories.clone(), engine, scope);
+        let searcher = self.of_sources(histories.clone(), engine, caller);
         match &self.indexes {
             Some(indexes) => searcher.with_indexes(indexes.clone()),
             None => searcher,
         }
     }
 
-    fn of_sources(&self, library: Library, engine: &Arc<Engine>, scope: &Scope) -> Searcher {
-        let (engine, scope, runtime) = (engine.clone(), scope.clone(), Handle::current());
+    fn of_sources(&self, library: Library, engine: &Arc<Engine>, caller: &Caller) -> Searcher {
+        let (engine, caller, runtime) = (engine.clone(), caller.clone(), Handle::current());
         let searcher = match &self.feed {
             Some(feed) => Searcher::new(library).with_ledger(LedgerSearch::new(
                 engine,
                 feed.clone(),
-                scope,
+                caller,
                 runtime,
             )),
             None => {
-                let ledger = LedgerSource::new(engine, scope, runtime);
+                let ledger = LedgerSource::new(engine, caller, runtime);
                 Searcher::new(library.with(Arc::new(ledger)))
             }
         };

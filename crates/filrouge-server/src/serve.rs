@@ -9,7 +9,6 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use filrouge_engine::Engine;
 use filrouge_engine::anchor::AnchorKeeper;
-use filrouge_engine::live::Live;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -40,7 +39,6 @@ pub struct App(Arc<Parts>);
 
 struct Parts {
     engine: Arc<Engine>,
-    live: Live,
     authority: Authority,
     anchor: Option<AnchorKeeper>,
     limits: Limits,
@@ -66,7 +64,6 @@ impl App {
     ) -> Self {
         let metrics = Arc::new(Metrics::default());
         Self(Arc::new(Parts {
-            live: Live::start(engine.shared_ledger()),
             engine,
             authority,
             anchor,
@@ -129,11 +126,6 @@ impl App {
     pub(crate) async fn stopped(&self) {
         // A sender that is gone means the same.
         let _ = self.stopping().wait_for(|stopping| *stopping).await;
-    }
-
-    /// Wakes those who follow sessions.
-    pub(crate) fn live(&self) -> &Live {
-        &self.0.live
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
@@ -218,7 +210,7 @@ pub async fn serve(
     for task in [sweeper, forgetter, teller] {
         task.abort();
     }
-    app.engine().ledger().close().await;
+    app.engine().upkeep.close().await;
     Ok(())
 }
 
@@ -239,8 +231,8 @@ async fn sweep(app: App) {
     for round in (0..SWEEP_EVERY).cycle() {
         let engine = app.engine();
         let swept = match round {
-            0 => engine.sweep().await,
-            _ => engine.sweep_streams().await,
+            0 => engine.upkeep.sweep().await,
+            _ => engine.upkeep.sweep_streams().await,
         };
         match swept {
             Ok(0) => {}

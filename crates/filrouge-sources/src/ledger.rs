@@ -1,6 +1,6 @@
-//! The ledger's own sessions as a source, as far as a scope sees them (DESIGN §5, §10).
+//! The ledger's own sessions as a source, as far as a caller sees them (DESIGN §5, §10).
 //!
-//! Who may see what is decided where every other reader's is: in the engine, by the scope. Nothing is kept between two
+//! Who may see what is decided where every other reader's is: in the engine, by the caller. Nothing is kept between two
 //! questions. How items become messages is told in `ledger/messages.rs`, what a part becomes in `ledger/parts.rs`.
 
 mod messages;
@@ -10,11 +10,11 @@ mod rows;
 mod turns;
 mod units;
 
+use filrouge_engine::Caller;
 use std::path::Path;
 use std::sync::Arc;
 
 use filrouge_engine::Engine;
-use filrouge_store::Scope;
 use filrouge_store::command::SessionFilter;
 use filrouge_types::{ErrorCode, Failure, SessionId};
 use tokio::runtime::Handle;
@@ -33,23 +33,23 @@ const PAGE: usize = 500;
 /// What the source and its one form are called.
 const NAME: &str = "ledger";
 
-/// The sessions of a ledger that a scope sees.
+/// The sessions of a ledger that a caller sees.
 ///
 /// Its methods wait for the engine: call them outside the worker threads of the runtime (with `spawn_blocking`, or on a
 /// thread of one's own). On a worker thread they panic, as whatever blocks does there.
 pub struct LedgerSource {
     engine: Arc<Engine>,
-    scope: Scope,
+    caller: Caller,
     runtime: Handle,
 }
 
 impl LedgerSource {
     /// The sessions that `scope` sees of the engine's ledger; `runtime` is the one the engine works on.
     #[must_use]
-    pub const fn new(engine: Arc<Engine>, scope: Scope, runtime: Handle) -> Self {
+    pub const fn new(engine: Arc<Engine>, caller: Caller, runtime: Handle) -> Self {
         Self {
             engine,
-            scope,
+            caller,
             runtime,
         }
     }
@@ -60,8 +60,8 @@ impl LedgerSource {
         loop {
             let room = (LIST_MAX - headers.len()).min(PAGE);
             let filter = SessionFilter::default();
-            let asked = self.engine.ledger();
-            let (page, next) = asked.sessions(&self.scope, filter, cursor, room).await?;
+            let sessions = &self.engine.sessions;
+            let (page, next) = sessions.list(&self.caller, filter, cursor, room).await?;
             headers.extend(page.iter().map(|session| Arc::new(rows::header(session))));
             if next.is_none() || headers.len() >= LIST_MAX {
                 return Ok((headers, next.is_some()));
@@ -74,7 +74,7 @@ impl LedgerSource {
         let Ok(session) = id.parse::<SessionId>() else {
             return Err(ReadError::Gone);
         };
-        let read = self.engine.conversation(&self.scope, &session);
+        let read = self.engine.context.conversation(&self.caller, &session);
         self.runtime.block_on(read).map_err(|why| refused(id, &why))
     }
 }

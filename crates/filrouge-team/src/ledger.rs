@@ -200,10 +200,10 @@ impl LedgerRecord {
 impl Shared {
     /// The message as the ledger has it, where something in it was masked.
     async fn as_written(&self, message: &Message, seq: u64) -> Result<Message, Failure> {
-        let scope = self.hold.scope()?;
+        let caller = self.hold.caller()?;
         let after = seq.saturating_sub(1);
-        let ledger = self.engine.ledger();
-        let (items, _) = ledger.items(&scope, &self.session, after, 1).await?;
+        let turns = &self.engine.turns;
+        let (items, _) = turns.items(&caller, &self.session, after, 1).await?;
         match items.first().map(item::read) {
             Some(item::Read::Message { message, .. }) => Ok(message),
             _ => Ok(message.clone()),
@@ -238,9 +238,10 @@ impl Shared {
             fence: None,
             release: false,
         };
-        let scope = self.hold.ensure().await?;
+        let caller = self.hold.ensure().await?;
         self.engine
-            .put_checkpoint(&scope, &self.session, request)
+            .calls
+            .put_checkpoint(&caller, &self.session, request)
             .await?;
         keeping.state = Some(state.clone());
         Ok(())
@@ -248,13 +249,13 @@ impl Shared {
 
     /// What was redacted while the session is open is not kept any more here either.
     async fn follow_redactions(&self, keeping: &mut Keeping) -> Result<(), Failure> {
-        let scope = self.hold.scope()?;
+        let caller = self.hold.caller()?;
         let (engine, session) = (&self.engine, &self.session);
         let mut news = Conversation::default();
-        read_into(engine, &scope, session, keeping.seen, &mut news).await?;
+        read_into(engine, &caller, session, keeping.seen, &mut news).await?;
         if news.redactions > 0 {
             let mut all = Conversation::default();
-            read_into(engine, &scope, session, 0, &mut all).await?;
+            read_into(engine, &caller, session, 0, &mut all).await?;
             keeping.kept = Kept::of(&all.messages, self.snapshots.as_ref());
         }
         keeping.seen = keeping.seen.max(news.last_seq);
@@ -299,8 +300,8 @@ impl Shared {
             status: Some(status),
             ..PatchSession::default()
         };
-        let (scope, session) = (self.hold.ensure().await?, self.session.clone());
-        let patched = self.engine.patch_session(&scope, session, patch, None);
+        let (caller, session) = (self.hold.ensure().await?, self.session.clone());
+        let patched = self.engine.sessions.patch(&caller, session, patch, None);
         patched.await.map(drop)
     }
 
@@ -313,9 +314,9 @@ impl Shared {
         self.end_turn(keeping).await?;
         if state.status == Status::Completed {
             self.task(keeping, state.team_task.as_deref()).await?;
-            let (scope, session) = (self.hold.ensure().await?, self.session.clone());
+            let (caller, session) = (self.hold.ensure().await?, self.session.clone());
             let ended = CloseSession::default();
-            self.engine.close_session(&scope, session, ended).await?;
+            self.engine.sessions.close(&caller, session, ended).await?;
             // It has put a note of its own.
             keeping.state = None;
         } else {

@@ -1,7 +1,7 @@
 //! A team's sessions, for whoever chooses one (DESIGN §11): what is shown of a session is what opening it gives.
 
+use filrouge_engine::Caller;
 use filrouge_engine::Engine;
-use filrouge_store::Scope;
 use filrouge_store::command::SessionFilter;
 use filrouge_types::{ErrorCode, Failure, Lease, Session, SessionId, SessionStatus, Timestamp};
 
@@ -63,7 +63,7 @@ pub struct TeamSessions {
 /// The ledger's; a single session that cannot be read stands among the unreadable ones.
 pub async fn sessions(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     team_id: &str,
 ) -> Result<TeamSessions, Failure> {
     let filter = SessionFilter {
@@ -73,12 +73,10 @@ pub async fn sessions(
     let mut found = TeamSessions::default();
     let mut cursor = None;
     loop {
-        let page = engine
-            .ledger()
-            .sessions(scope, filter.clone(), cursor, PAGE);
+        let page = engine.sessions.list(caller, filter.clone(), cursor, PAGE);
         let (page, next) = page.await?;
         for session in page {
-            match look(engine, scope, &session).await {
+            match look(engine, caller, &session).await {
                 Ok(seen) if seen.session.message_count > 0 => found.sessions.push(seen.session),
                 Ok(_) => {}
                 // It went in between.
@@ -111,14 +109,14 @@ pub async fn sessions(
 /// `session_not_found`, `session_erased`, `invalid` when it is of another team, and the ledger's.
 pub async fn session(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     team_id: &str,
     id: &str,
 ) -> Result<TeamSession, Failure> {
     let id = session_id(id)?;
-    let session = engine.ledger().session(scope, &id).await?;
+    let session = engine.sessions.get(caller, &id).await?;
     check_team(&session, team_id)?;
-    Ok(look(engine, scope, &session).await?.session)
+    Ok(look(engine, caller, &session).await?.session)
 }
 
 /// What was seen of a session.
@@ -131,30 +129,30 @@ pub(crate) struct Seen {
 /// Looks at a session without reading all of it, where its newest checkpoint tells how much there is.
 pub(crate) async fn look(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     session: &Session,
 ) -> Result<Seen, Failure> {
     let id = &session.session_id;
-    let counted = match engine.latest_checkpoint(scope, id).await {
+    let counted = match engine.calls.latest_checkpoint(caller, id).await {
         Ok(checkpoint) => told_state(&checkpoint).map(|told| (checkpoint.seq, told.message_count)),
         Err(failure) if failure.code == ErrorCode::CheckpointNotFound => None,
         Err(failure) => return Err(failure),
     };
     let (after, before) = counted.unwrap_or((0, 0));
     let mut tail = Conversation::default();
-    read_into(engine, scope, id, after, &mut tail).await?;
-    unsaid(engine, scope, id, &mut tail).await?;
+    read_into(engine, caller, id, after, &mut tail).await?;
+    unsaid(engine, caller, id, &mut tail).await?;
     let first = match after {
         0 => tail.messages.first().map(first_words),
-        _ => first_message(engine, scope, id).await?,
+        _ => first_message(engine, caller, id).await?,
     };
     let message_count = before + tail.messages.len() as u64;
     if tail.messages.is_empty() && before > 0 {
-        last_message(engine, scope, id, after, &mut tail).await?;
+        last_message(engine, caller, id, after, &mut tail).await?;
     }
     let last = tail.messages.last();
     let created = created_at(session);
-    let lease = engine.lease(scope, id).await?;
+    let lease = engine.calls.lease(caller, id).await?;
     Ok(Seen {
         newest_at: tail.newest_at,
         session: TeamSession {
@@ -182,11 +180,11 @@ fn held_by(engine: &Engine, lease: &Lease) -> Option<HeldBy> {
 /// What was being said when a process was killed is a message for whoever opens the session.
 async fn unsaid(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     id: &SessionId,
     tail: &mut Conversation,
 ) -> Result<(), Failure> {
-    for left in engine.unfinished_utterances(scope, id).await? {
+    for left in engine.streams.unfinished(caller, id).await? {
         if let Some(message) = item::read_draft(left.about.as_ref(), &left.text) {
             tail.message(message, true);
         }
@@ -196,12 +194,12 @@ async fn unsaid(
 
 async fn first_message(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     id: &SessionId,
 ) -> Result<Option<Box<str>>, Failure> {
     let mut after = 0;
     loop {
-        let (items, next) = engine.ledger().items(scope, id, after, LOOK).await?;
+        let (items, next) = engine.turns.items(caller, id, after, LOOK).await?;
         for item in &items {
             if let Read::Message { message, .. } = item::read(item) {
                 return Ok(Some(first_words(&message)));
@@ -217,7 +215,7 @@ async fn first_message(
 /// The newest message up to a seq, looked for from there backwards.
 async fn last_message(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     id: &SessionId,
     up_to: u64,
     tail: &mut Conversation,
@@ -231,7 +229,7 @@ async fn last_message(
         let mut from = after;
         while from < end {
             let left = count.min(usize::try_from(end - from).unwrap_or(usize::MAX));
-            let (items, _) = engine.ledger().items(scope, id, from, left).await?;
+            let (items, _) = engine.turns.items(caller, id, from, left).await?;
             let Some(last) = items.last() else { break };
             from = last.seq;
             items.iter().for_each(|item| part.take(item));

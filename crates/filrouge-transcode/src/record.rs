@@ -1,5 +1,6 @@
 //! Recording a provider's stream while it flows (DESIGN §4): bytes are decoded, what they bring is written.
 
+use filrouge_engine::Caller;
 use std::fmt::Display;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -9,7 +10,6 @@ use std::time::Duration;
 use filrouge_engine::Engine;
 use filrouge_engine::Written;
 use filrouge_engine::stream::{Ended, RecordSettings, Recording, StreamError, StreamErrorSource};
-use filrouge_store::Scope;
 use filrouge_store::draft::StreamId;
 use filrouge_types::{ErrorCode, Failure, JsonText, RawJson, SessionId, Turn, TurnId, TurnStatus};
 use futures_core::Stream;
@@ -107,10 +107,10 @@ impl Recorder {
     /// Begins; from now on nobody else records into the turn.
     ///
     /// # Errors
-    /// As [`Engine::record`].
+    /// As [`filrouge_engine::Streams::record`].
     pub async fn begin(
         engine: &Arc<Engine>,
-        scope: &Scope,
+        caller: &Caller,
         what: RecordStream,
     ) -> Result<Self, Failure> {
         let settings = RecordSettings {
@@ -119,7 +119,9 @@ impl Recorder {
             agent: what.agent,
         };
         let most = engine.limits().item_bytes;
-        let recording = engine.record(scope, what.session_id, what.turn_id, settings);
+        let recording = engine
+            .streams
+            .record(caller, what.session_id, what.turn_id, settings);
         Ok(Self {
             decoder: Decoder::new(what.format).with_frame_bytes(most.saturating_mul(2)),
             recording: recording.await?,
@@ -260,7 +262,7 @@ impl Recorder {
 /// use std::{fmt::Display, future::pending, sync::Arc};
 ///
 /// use filrouge_engine::Engine;
-/// use filrouge_store::{Scope, command::Viewer};
+/// use filrouge_store::command::Viewer;
 /// use filrouge_transcode::{RecordStream, StreamFormat, record};
 /// use filrouge_types::{Failure, SessionId, TenantId, Turn, TurnId};
 /// use futures_core::Stream;
@@ -271,19 +273,19 @@ impl Recorder {
 ///     (tenant, session_id, turn_id): (TenantId, SessionId, TurnId),
 ///     body: impl Stream<Item = Result<Vec<u8>, E>>,
 /// ) -> Result<Turn, Failure> {
-///     let scope = Scope::new(tenant, Viewer::Operator);
+///     let caller = Caller::operator(tenant);
 ///     let (format, finalize, agent) = (StreamFormat::Anthropic, true, None);
 ///     let what = RecordStream { session_id, turn_id, format, finalize, agent };
-///     let recorded = record(engine, &scope, what, body, pending()).await?;
+///     let recorded = record(engine, &caller, what, body, pending()).await?;
 ///     Ok(recorded.into_value())
 /// }
 /// ```
 ///
 /// # Errors
-/// As [`Engine::record`] and [`Recording::refused`]; `session_erased`.
+/// As [`filrouge_engine::Streams::record`] and [`Recording::refused`]; `session_erased`.
 pub async fn record<S, B, E>(
     engine: &Arc<Engine>,
-    scope: &Scope,
+    caller: &Caller,
     what: RecordStream,
     body: S,
     give_up: impl Future<Output = GiveUp>,
@@ -293,7 +295,7 @@ where
     B: AsRef<[u8]>,
     E: Display,
 {
-    let mut recorder = Box::new(Recorder::begin(engine, scope, what).await?);
+    let mut recorder = Box::new(Recorder::begin(engine, caller, what).await?);
     let mut look = Instant::now() + LOOK_EVERY;
     let (mut body, mut give_up) = (pin!(body), pin!(give_up));
     loop {

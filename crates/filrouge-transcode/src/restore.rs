@@ -1,11 +1,11 @@
 //! From a session to a context in one go, logged (DESIGN §5).
 
+use filrouge_engine::Caller;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use filrouge_engine::Engine;
 use filrouge_engine::restore::RestoreQuery;
-use filrouge_store::Scope;
 use filrouge_types::{Failure, SessionId};
 
 use crate::format::Format;
@@ -15,24 +15,24 @@ use crate::render::{Context, render};
 /// reason, and how long reading and rendering took; never content.
 ///
 /// # Errors
-/// Those of [`Engine::restore`].
+/// Those of [`filrouge_engine::Context::restore`].
 pub async fn restore(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     session: &SessionId,
     format: Format,
     query: RestoreQuery,
 ) -> Result<Context, Failure> {
     let began = Instant::now();
-    let plan = engine.restore(scope, session, query).await?;
+    let plan = engine.context.restore(caller, session, query).await?;
     let read = began.elapsed();
     let context = render(plan, format);
-    log(scope, session, format, &context, (read, began.elapsed()));
+    log(caller, session, format, &context, (read, began.elapsed()));
     Ok(context)
 }
 
 fn log(
-    scope: &Scope,
+    caller: &Caller,
     session: &SessionId,
     format: Format,
     context: &Context,
@@ -45,7 +45,7 @@ fn log(
     }
     let reasons: Vec<String> = reasons.iter().map(|(r, n)| format!("{r}:{n}")).collect();
     tracing::info!(
-        tenant_id = %scope.tenant,
+        tenant_id = %caller.tenant(),
         session_id = %session,
         %format,
         turns = report.window.turns,

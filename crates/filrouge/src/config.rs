@@ -259,6 +259,7 @@ impl Config {
             turn_timeout: self.turn_timeout.value,
             stream_timeout: self.stream_timeout.value,
             calls: self.calls.settings(),
+            require_session_token: self.access.require_session_token.value,
             limits: self.limits.engine(),
             ..Settings::default()
         }

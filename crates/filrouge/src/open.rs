@@ -1,5 +1,6 @@
 //! Opening keyring, store and anchor as configured.
 
+use filrouge_engine::Caller;
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::hot::{HotStore, MemoryHot};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::record::Check;
-use filrouge_store::{Keyring, Ledger, OsEntropy, Scope, Viewer};
+use filrouge_store::{Keyring, Ledger, OsEntropy, Viewer};
 use filrouge_types::{Clock, ErrorCode, Failure, SystemClock};
 
 use crate::config::{Config, HotUrl, PostgresUrl, RedisUrl, StoreUrl};
@@ -48,13 +49,8 @@ impl Opened {
 }
 
 /// Whoever runs the command line sees the whole tenant.
-pub(crate) fn operator(config: &Config) -> Scope {
-    Scope {
-        tenant: config.tenant.value.clone(),
-        viewer: Viewer::Operator,
-        token: None,
-        hold: None,
-    }
+pub(crate) fn operator(config: &Config) -> Caller {
+    Caller::operator(config.tenant.value.clone())
 }
 
 pub(crate) fn keyring(config: &Config, store_exists: bool) -> anyhow::Result<Keyring> {

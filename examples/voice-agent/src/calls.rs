@@ -9,14 +9,14 @@ mod going_on;
 #[cfg(test)]
 mod tests;
 
+use filrouge_engine::Caller;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use filrouge_engine::live::Live;
 use filrouge_engine::{CheckpointPolicy, Engine, Entered, OnBusy, Resumed, StartTurn, Webhook};
-use filrouge_store::{Scope, Viewer};
 use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, RawJson, RequestId, SessionId, Turn};
+
 use serde::Serialize;
 
 use crate::agenda::Agenda;
@@ -97,9 +97,8 @@ struct Held {
 
 pub(crate) struct Calls {
     engine: Arc<Engine>,
-    live: Live,
     agenda: Agenda,
-    scope: Scope,
+    caller: Caller,
     cache: Cache,
     config: Config,
     counters: Counters,
@@ -112,9 +111,8 @@ impl Calls {
         let (ledger, clock) = (opened.engine.shared_ledger(), opened.clock.clone());
         Self {
             engine: opened.engine.clone(),
-            live: Live::start(ledger.clone()),
             agenda: Agenda::new(ledger, clock, &config.tenant, config.agenda_from),
-            scope: Scope::new(config.tenant.clone(), Viewer::Operator),
+            caller: Caller::operator(config.tenant.clone()),
             cache: Cache::default(),
             config,
             counters: Counters::default(),
@@ -176,7 +174,7 @@ impl Calls {
                 false => OnBusy::Wait(self.config.lease_wait),
             },
         };
-        let resumed = match self.engine.enter(&self.live, &self.scope, webhook).await? {
+        let resumed = match self.engine.calls.enter(&self.caller, webhook).await? {
             Entered::Work(resumed) => *resumed,
             Entered::Answered(turn) => return Ok(answered(&turn)),
             Entered::Busy => return Ok(Reply::Nothing),
@@ -243,7 +241,7 @@ impl Calls {
         let first = before.turns == 0;
         // Both go to the store in one commit.
         let (turn, ()) = tokio::join!(
-            self.engine.start_turn(&self.scope, call.clone(), turn),
+            self.engine.turns.start(&self.caller, call.clone(), turn),
             self.tell_if(first, call, "call_started")
         );
         let turn = match turn {

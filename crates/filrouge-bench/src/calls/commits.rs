@@ -13,7 +13,7 @@ pub(super) async fn measure(product: &Product, name: &str, section: &mut Section
     let number = || product.ledger.position().commit_no;
     // It is there before either is counted, with a checkpoint, as any call behind its first webhook.
     writes(product, &session, "before", None).await?;
-    checkpoint(product, &product.scope, &session, None, false).await?;
+    checkpoint(product, &product.caller, &session, None, false).await?;
     let begin = number();
     writes(product, &session, "alone", None).await?;
     let alone = number() - begin;
@@ -22,10 +22,10 @@ pub(super) async fn measure(product: &Product, name: &str, section: &mut Section
         create: false,
         ..ResumeSession::new("holder")
     };
-    let (engine, scope) = (&product.engine, &product.scope);
-    let fence = engine.resume(scope, &session, request).await?.fence;
+    let (engine, caller) = (&product.engine, &product.caller);
+    let fence = engine.calls.resume(caller, &session, request).await?.fence;
     writes(product, &session, "held", Some(fence)).await?;
-    checkpoint(product, scope, &session, Some(fence), true).await?;
+    checkpoint(product, caller, &session, Some(fence), true).await?;
     let held = number() - begin;
     section.lines.push(Line::number(
         &format!("{name}: commits of a webhook beyond its three writes"),
@@ -43,10 +43,10 @@ async fn writes(
     request: &str,
     fence: Option<u64>,
 ) -> Result<()> {
-    let (engine, scope) = (&product.engine, &product.scope);
+    let (engine, caller) = (&product.engine, &product.caller);
     let mut start = begun(request)?;
     start.fence = fence;
-    let turn = engine.start_turn(scope, session.clone(), start).await?;
+    let turn = engine.turns.start(caller, session.clone(), start).await?;
     let turn = turn.value.turn_id;
     let append = AppendItems {
         items: vec![said("le créneau de 10 h 30")],
@@ -55,7 +55,8 @@ async fn writes(
         release: false,
     };
     engine
-        .append_items(scope, session.clone(), turn, append)
+        .turns
+        .append(caller, session.clone(), turn, append)
         .await?;
     let finalize = FinalizeTurn {
         answer_neutral: begun(request)?.question_neutral,
@@ -63,7 +64,8 @@ async fn writes(
         ..FinalizeTurn::default()
     };
     engine
-        .finalize_turn(scope, session.clone(), turn, finalize)
+        .turns
+        .finalize(caller, session.clone(), turn, finalize)
         .await?;
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! Key figures of a week of many events.
 
+use filrouge_engine::Caller;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use filrouge_engine::{CreateSession, RecordEvent};
-use filrouge_store::{Scope, Viewer};
 use filrouge_types::{Clock, EventKey, SessionId, SystemClock, Timestamp};
 use tokio::sync::Semaphore;
 
@@ -30,21 +30,18 @@ pub(super) async fn measure(
 ) -> Result<()> {
     let calls = setup.size(EVENTS, 200) / OF_A_CALL;
     let begun = Instant::now();
-    let scope = Scope {
-        viewer: Viewer::Operator,
-        ..product.scope.clone()
-    };
+    let caller = Caller::operator(product.caller.tenant().clone());
     let now = SystemClock.now().as_micros();
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut tasks = tokio::task::JoinSet::new();
     for call in 0..calls {
-        let (engine, scope) = (product.engine.clone(), scope.clone());
+        let (engine, caller) = (product.engine.clone(), caller.clone());
         let permit = room.clone().acquire_owned().await?;
         // Ten calls at a time overlap, as on a busy day.
         let begins = now - SPAN + SPAN / calls as i64 * call as i64;
         tasks.spawn(async move {
             let _permit = permit;
-            tell(&engine, &scope, call, begins, SPAN / calls as i64).await
+            tell(&engine, &caller, call, begins, SPAN / calls as i64).await
         });
     }
     while let Some(told) = tasks.join_next().await {
@@ -57,7 +54,7 @@ pub(super) async fn measure(
     ));
     for _ in 0..setup.pairs {
         let call = Instant::now();
-        let status = product.engine.technical_status(&scope).await?;
+        let status = product.engine.events.technical_status(&caller).await?;
         let took = micros(call);
         ensure!(status.figures.calls == calls as u64, "{status:?}");
         series.legs.push(Leg::new(vec![took], call.elapsed()));
@@ -79,7 +76,7 @@ pub(super) async fn measure(
 
 async fn tell(
     engine: &filrouge_engine::Engine,
-    scope: &Scope,
+    caller: &Caller,
     call: usize,
     begins: i64,
     apart: i64,
@@ -89,7 +86,7 @@ async fn tell(
         session_id: Some(session.clone()),
         ..CreateSession::default()
     };
-    engine.create_session(scope, new).await?;
+    engine.sessions.create(caller, new).await?;
     for n in 0..OF_A_CALL {
         let kind = match n {
             0 => "call_started",
@@ -103,7 +100,7 @@ async fn tell(
             at: Some(Timestamp::from_micros(begins + apart * n as i64)),
             detail: None,
         };
-        engine.record_event(scope, session.clone(), event).await?;
+        engine.events.record(caller, session.clone(), event).await?;
     }
     Ok(())
 }

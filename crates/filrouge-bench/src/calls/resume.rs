@@ -60,13 +60,13 @@ pub(super) async fn measure(
 
 /// One resume by somebody who knows nothing of the session: lease and event in one commit, then checkpoint and tail.
 async fn once(product: &Product, session: &SessionId, holder: &str, last: u64) -> Result<f64> {
-    let (engine, scope) = (&product.engine, &product.scope);
+    let (engine, caller) = (&product.engine, &product.caller);
     let request = ResumeSession {
         create: false,
         ..ResumeSession::new(holder)
     };
     let call = Instant::now();
-    let resumed = engine.resume(scope, session, request).await?;
+    let resumed = engine.calls.resume(caller, session, request).await?;
     let took = micros(call);
     ensure!(
         resumed.last_seq == last && resumed.tail.is_empty(),
@@ -74,7 +74,8 @@ async fn once(product: &Product, session: &SessionId, holder: &str, last: u64) -
     );
     ensure!(resumed.checkpoint.is_some(), "no checkpoint");
     engine
-        .release_lease(scope, session, holder, resumed.fence)
+        .calls
+        .release(caller, session, holder, Some(resumed.fence))
         .await?;
     Ok(took)
 }

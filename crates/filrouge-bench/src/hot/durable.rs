@@ -1,5 +1,6 @@
 //! A durable turn, begun and finalized, with Redis in front and without.
 
+use filrouge_engine::Caller;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,6 @@ use anyhow::{Result, ensure};
 use filrouge_engine::scopes::{DurablePolicy, TwoScopes};
 use filrouge_engine::{Engine, FinalizeTurn, StartTurn};
 use filrouge_store::hot::{HotKey, HotStore};
-use filrouge_store::{Scope, Viewer};
 use filrouge_testbed::Redis;
 use filrouge_types::{IdentityId, JsonText, SessionId};
 use tokio::sync::Barrier;
@@ -65,37 +65,38 @@ pub(super) fn notes(setup: &Setup) -> Vec<String> {
 }
 
 /// Begins a turn and finalizes it.
-async fn turn(engine: &Engine, scope: &Scope, id: &SessionId, request: StartTurn) -> Result<()> {
+async fn turn(engine: &Engine, caller: &Caller, id: &SessionId, request: StartTurn) -> Result<()> {
     let request_id = request.request_id.clone();
     let answer = request.answer_neutral.clone();
     let open = StartTurn {
         answer_neutral: None,
         ..request
     };
-    let turn = engine.start_turn(scope, id.clone(), open).await?;
+    let turn = engine.turns.start(caller, id.clone(), open).await?;
     let close = FinalizeTurn {
         request_id: Some(request_id),
         answer_neutral: answer.or_else(|| Some(JsonText::from_plain("none"))),
         ..FinalizeTurn::default()
     };
     engine
-        .finalize_turn(scope, id.clone(), turn.turn_id, close)
+        .turns
+        .finalize(caller, id.clone(), turn.turn_id, close)
         .await?;
     Ok(())
 }
 
-async fn written(product: &Product, scope: &Scope, sessions: usize, turns: usize) -> Result<Leg> {
+async fn written(product: &Product, caller: &Caller, sessions: usize, turns: usize) -> Result<Leg> {
     let barrier = Arc::new(Barrier::new(sessions + 1));
     let mut tasks = Vec::new();
     for n in 0..sessions {
-        let (engine, scope, barrier) = (product.engine.clone(), scope.clone(), barrier.clone());
+        let (engine, caller, barrier) = (product.engine.clone(), caller.clone(), barrier.clone());
         let (id, requests) = (session(n)?, requests(&Turns::new(n as u64).many(turns))?);
         tasks.push(tokio::spawn(async move {
             barrier.wait().await;
             let mut latencies = Vec::with_capacity(requests.len());
             for request in requests {
                 let call = Instant::now();
-                turn(&engine, &scope, &id, request).await?;
+                turn(&engine, &caller, &id, request).await?;
                 latencies.push(micros(call));
             }
             Ok::<_, anyhow::Error>(latencies)
@@ -118,7 +119,7 @@ async fn copied(
     turns: usize,
 ) -> Result<()> {
     scopes.settle().await;
-    let tenant = &product.scope.tenant;
+    let tenant = product.caller.tenant();
     for n in 0..sessions {
         let key = HotKey::new(product.ledger.store_id(), tenant, &session(n)?);
         let held = hot.recent(&key, turns).await?.map(|r| r.turns.len() as u64);
@@ -145,12 +146,10 @@ async fn leg(
             (product, Some(scopes))
         }
     };
-    let scope = Scope {
-        viewer: Viewer::EndUser(Some(IdentityId::new("ann")?)),
-        ..product.scope.clone()
-    };
+    let ann = Some(IdentityId::new("ann")?);
+    let caller = Caller::local(product.caller.tenant().clone(), ann);
     let before = busy(redis)?;
-    let leg = written(&product, &scope, sessions, turns).await?;
+    let leg = written(&product, &caller, sessions, turns).await?;
     if let Some(scopes) = &scopes {
         copied((&product, scopes), hot.as_ref(), sessions, turns).await?;
     }

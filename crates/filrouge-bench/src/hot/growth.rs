@@ -182,7 +182,7 @@ pub(crate) async fn child(setup: &Setup, url: &str, turns: u64) -> Result<Growth
     let hot = super::open(url, TTL)?;
     let (product, scopes) =
         Product::open_in_front(dir.path(), hot, DurablePolicy::Authenticated).await?;
-    let tenant = product.scope.tenant.clone();
+    let tenant = product.caller.tenant().clone();
     let tasks = Arc::new(Tasks {
         service: HistoryService::new(product.engine.clone(), tenant, HistoryOptions::default()),
         turns,

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use filrouge_engine::ListTurns;
 use filrouge_engine::scopes::{DurablePolicy, TwoScopes};
 use filrouge_redis::RedisHot;
 use filrouge_store::hot::{Fill, HotBounds, HotKey, HotStore, MemoryHot};
 use filrouge_testbed::Redis;
-use filrouge_types::{SessionId, SystemClock};
+use filrouge_types::{SessionId, SystemClock, TurnStatus};
 use redis::aio::MultiplexedConnection;
 use tempfile::TempDir;
 
@@ -22,6 +23,14 @@ use crate::workload::{Turns, requests, session};
 
 /// How many turns are asked for.
 const NEWEST: usize = 20;
+
+fn newest() -> ListTurns {
+    ListTurns {
+        status: Some(TurnStatus::Finalized),
+        limit: NEWEST,
+        ..ListTurns::default()
+    }
+}
 
 /// What is read, and by how many at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +83,7 @@ pub(super) struct Bed {
 }
 
 fn key(product: &Product, session: &SessionId) -> HotKey {
-    HotKey::new(product.ledger.store_id(), &product.scope.tenant, session)
+    HotKey::new(product.ledger.store_id(), product.caller.tenant(), session)
 }
 
 fn list(session: &SessionId) -> String {
@@ -113,7 +122,8 @@ impl Bed {
         for request in requests(&texts.many(turns))? {
             let written = product
                 .engine
-                .start_turn(&product.scope, id.clone(), request);
+                .turns
+                .start(&product.caller, id.clone(), request);
             written.await?;
         }
         self.scopes.settle().await;
@@ -157,7 +167,7 @@ impl Bed {
         for n in 0..tasks {
             let id = session(n)?;
             let (product, redis, memory) = (&self.product, self.redis.clone(), self.memory.clone());
-            let (scopes, scope) = (self.scopes.clone(), product.scope.clone());
+            let (engine, caller) = (product.engine.clone(), product.caller.clone());
             let (key, mut list) = (key(product, &id), Listed::new(&self.list, &id));
             running.push(tokio::spawn(async move {
                 let mut latencies = Vec::with_capacity(calls);
@@ -167,7 +177,7 @@ impl Bed {
                         What::Hot => redis.recent(&key, NEWEST).await?.map(|r| r.turns.len()),
                         What::List => Some(list.newest().await?),
                         What::Ledger => {
-                            let recent = scopes.recent_turns(&scope, &id, NEWEST).await?;
+                            let recent = engine.turns.recent(&caller, &id, &newest()).await?;
                             recent.map(|r| black_box(r).turns.len())
                         }
                         What::Memory => memory.recent(&key, NEWEST).await?.map(|r| r.turns.len()),

@@ -60,7 +60,8 @@ impl Bed {
             let id = session(NAMED_FROM + n)?;
             product
                 .engine
-                .start_turn(&product.scope, id, request)
+                .turns
+                .start(&product.caller, id, request)
                 .await?;
         }
         product.close().await;

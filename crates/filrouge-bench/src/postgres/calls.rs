@@ -31,7 +31,7 @@ pub(crate) async fn run(
     let barrier = Arc::new(Barrier::new(sessions + 1));
     let mut tasks = Vec::new();
     for (n, product) in (0..sessions).zip(products.iter().cycle()) {
-        let (engine, scope) = (product.engine.clone(), product.scope.clone());
+        let (engine, caller) = (product.engine.clone(), product.caller.clone());
         let barrier = barrier.clone();
         let id = session(NAMED_FROM + n)?;
         let requests = requests(&Turns::new(1000 + n as u64).many(turns))?;
@@ -41,16 +41,18 @@ pub(crate) async fn run(
             for request in requests {
                 let call = Instant::now();
                 match way {
-                    Way::Whole => drop(engine.start_turn(&scope, id.clone(), request).await?),
+                    Way::Whole => drop(engine.turns.start(&caller, id.clone(), request).await?),
                     Way::Steps => {
                         let (start, append, finalize) = steps(request);
-                        let turn = engine.start_turn(&scope, id.clone(), start).await?;
+                        let turn = engine.turns.start(&caller, id.clone(), start).await?;
                         let turn = turn.value.turn_id;
                         engine
-                            .append_items(&scope, id.clone(), turn, append)
+                            .turns
+                            .append(&caller, id.clone(), turn, append)
                             .await?;
                         engine
-                            .finalize_turn(&scope, id.clone(), turn, finalize)
+                            .turns
+                            .finalize(&caller, id.clone(), turn, finalize)
                             .await?;
                     }
                 }

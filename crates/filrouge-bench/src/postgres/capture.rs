@@ -44,7 +44,8 @@ pub(crate) async fn one_turn(bed: &Bed) -> Result<Vec<Sent>> {
     let request = Turns::new(99).one().request()?;
     product
         .engine
-        .start_turn(&product.scope, session(NAMED_FROM)?, request)
+        .turns
+        .start(&product.caller, session(NAMED_FROM)?, request)
         .await?;
     product.close().await;
     let begun = Instant::now();

@@ -1,11 +1,11 @@
 //! What a feed costs the appends beside it.
 
+use filrouge_engine::Caller;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
 use filrouge_engine::Engine;
-use filrouge_store::Scope;
 use tokio::sync::watch;
 
 use super::ledger::Fed;
@@ -38,9 +38,9 @@ pub(super) async fn measure(
             for fed_now in [pair % 2 == 0, pair % 2 == 1] {
                 fed.caught_up().await?;
                 let leg = if fed_now {
-                    beside_a_feed(fed, &product.scope, first, sessions, turns).await?
+                    beside_a_feed(fed, &product.caller, first, sessions, turns).await?
                 } else {
-                    appended(&product.engine, &product.scope, first, sessions, turns).await?
+                    appended(&product.engine, &product.caller, first, sessions, turns).await?
                 };
                 first += sessions;
                 let [with, without] = &mut runs;
@@ -63,7 +63,7 @@ pub(super) async fn measure(
 /// As [`appended`], while the feed follows.
 async fn beside_a_feed(
     fed: &Fed,
-    scope: &Scope,
+    caller: &Caller,
     first: usize,
     sessions: usize,
     turns: usize,
@@ -71,7 +71,7 @@ async fn beside_a_feed(
     let (stop, stopping) = watch::channel(false);
     let feed = fed.feed.clone();
     let feeding = tokio::spawn(async move { feed.run(stopping).await });
-    let leg = appended(&fed.engine, scope, first, sessions, turns).await;
+    let leg = appended(&fed.engine, caller, first, sessions, turns).await;
     stop.send_replace(true);
     feeding.await?;
     leg
@@ -80,7 +80,7 @@ async fn beside_a_feed(
 /// Turns to new sessions at once, each a closed loop; the first has the number `first`.
 async fn appended(
     engine: &Arc<Engine>,
-    scope: &Scope,
+    caller: &Caller,
     first: usize,
     sessions: usize,
     turns: usize,
@@ -91,12 +91,12 @@ async fn appended(
     }
     let (mut tasks, began) = (Vec::new(), Instant::now());
     for (id, requests) in work {
-        let (engine, scope) = (engine.clone(), scope.clone());
+        let (engine, caller) = (engine.clone(), caller.clone());
         tasks.push(tokio::spawn(async move {
             let mut took = Vec::with_capacity(requests.len());
             for request in requests {
                 let call = Instant::now();
-                engine.start_turn(&scope, id.clone(), request).await?;
+                engine.turns.start(&caller, id.clone(), request).await?;
                 took.push(micros(call));
             }
             anyhow::Ok(took)

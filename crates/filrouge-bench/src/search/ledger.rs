@@ -10,7 +10,7 @@ use filrouge_engine::{Engine, Settings};
 use filrouge_search::ledger::LedgerFeed;
 use filrouge_search::{LedgerSearch, Searcher};
 use filrouge_sources::Library;
-use filrouge_store::{OsEntropy, Scope, Viewer};
+use filrouge_store::OsEntropy;
 use filrouge_types::{SystemClock, TenantId};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -131,13 +131,8 @@ impl Fed {
 }
 
 /// Who runs the store: sees everything.
-fn operator() -> Scope {
-    Scope {
-        tenant: TenantId::default_tenant(),
-        viewer: Viewer::Operator,
-        token: None,
-        hold: None,
-    }
+fn operator() -> filrouge_engine::Caller {
+    filrouge_engine::Caller::operator(TenantId::default_tenant())
 }
 
 impl Bench<'_> {

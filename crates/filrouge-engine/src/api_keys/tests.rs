@@ -7,7 +7,8 @@ use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{Clock, FixedClock};
 
 use super::*;
-use crate::Settings;
+use crate::caller::Caller;
+use crate::{Engine, Settings};
 
 fn engine() -> (Engine, Arc<FixedClock>) {
     let clock = Arc::new(FixedClock::at(1_000_000));
@@ -23,10 +24,13 @@ fn engine() -> (Engine, Arc<FixedClock>) {
     (engine, clock)
 }
 
-fn new(tenant: &str, role: Role, identity: Option<&str>) -> NewApiKey {
+fn of(tenant: &str) -> Caller {
+    Caller::operator(tenant.parse().unwrap())
+}
+
+fn new(role: Role, identity: Option<&str>) -> NewApiKey {
     NewApiKey {
         name: Some("ci".to_owned()),
-        tenant_id: tenant.parse().unwrap(),
         role,
         identity_id: identity.map(|id| id.parse().unwrap()),
         expires_at: Some(Timestamp::from_micros(5_000_000)),
@@ -37,15 +41,17 @@ fn new(tenant: &str, role: Role, identity: Option<&str>) -> NewApiKey {
 async fn made_listed_by_tenant_and_revoked_once() {
     let (engine, clock) = engine();
     let (key, text) = engine
-        .create_api_key(new("a", Role::Service, None))
+        .keys
+        .create(&of("a"), new(Role::Service, None))
         .await
         .unwrap();
     engine
-        .create_api_key(new("b", Role::User, Some("ada")))
+        .keys
+        .create(&of("b"), new(Role::User, Some("ada")))
         .await
         .unwrap();
-    let (a, b): (TenantId, TenantId) = ("a".parse().unwrap(), "b".parse().unwrap());
-    let listed = engine.api_keys(&a).await.unwrap();
+    let (a, b) = (of("a"), of("b"));
+    let listed = engine.keys.list(&a).await.unwrap();
     assert_eq!(listed.len(), 1);
     assert!(
         listed[0]
@@ -55,33 +61,33 @@ async fn made_listed_by_tenant_and_revoked_once() {
     assert!(listed[0].is_valid(clock.now()));
     assert!(!listed[0].is_valid(Timestamp::from_micros(5_000_000)));
 
-    let foreign = engine.revoke_api_key(&b, &key.key_id).await.unwrap_err();
+    let foreign = engine.keys.revoke(&b, &key.key_id).await.unwrap_err();
     assert_eq!(foreign.code, ErrorCode::Invalid);
-    let first = engine.revoke_api_key(&a, &key.key_id).await.unwrap();
+    let first = engine.keys.revoke(&a, &key.key_id).await.unwrap();
     clock.advance(1_000_000);
-    let again = engine.revoke_api_key(&a, &key.key_id).await.unwrap();
+    let again = engine.keys.revoke(&a, &key.key_id).await.unwrap();
     assert_eq!(again.revoked_at, first.revoked_at);
     assert!(!again.is_valid(clock.now()));
-    assert_eq!(load(engine.ledger()).await.unwrap().keys.len(), 2);
+    assert_eq!(engine.keys.all().await.unwrap().keys.len(), 2);
 }
 
 #[tokio::test]
 async fn only_users_are_bound_and_nothing_expires_in_the_past() {
     let (engine, _) = engine();
-    let mut late = new("a", Role::Admin, None);
+    let mut late = new(Role::Admin, None);
     late.expires_at = Some(Timestamp::from_micros(1_000_000));
-    let mut unnamed = new("a", Role::Admin, None);
+    let mut unnamed = new(Role::Admin, None);
     unnamed.name = Some("a\u{1b}".to_owned());
     for wrong in [
-        new("a", Role::User, None),
-        new("a", Role::Service, Some("ada")),
+        new(Role::User, None),
+        new(Role::Service, Some("ada")),
         late,
         unnamed,
     ] {
-        let refused = engine.create_api_key(wrong).await.unwrap_err();
+        let refused = engine.keys.create(&of("a"), wrong).await.unwrap_err();
         assert_eq!(refused.code, ErrorCode::Invalid);
     }
-    assert_eq!(load(engine.ledger()).await.unwrap().version, 0);
+    assert_eq!(engine.keys.all().await.unwrap().version, 0);
 }
 
 #[tokio::test]
@@ -90,14 +96,13 @@ async fn keys_made_at_the_same_time_are_all_kept() {
     let made: Vec<_> = (0..8)
         .map(|_| {
             let engine = engine.clone();
-            tokio::spawn(async move { engine.create_api_key(new("a", Role::Service, None)).await })
+            tokio::spawn(
+                async move { engine.keys.create(&of("a"), new(Role::Service, None)).await },
+            )
         })
         .collect();
     for one in made {
         one.await.unwrap().unwrap();
     }
-    assert_eq!(
-        engine.api_keys(&"a".parse().unwrap()).await.unwrap().len(),
-        8
-    );
+    assert_eq!(engine.keys.list(&of("a")).await.unwrap().len(), 8);
 }

@@ -2,10 +2,11 @@
 
 mod pages;
 
+use crate::caller::Caller;
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{Channel, FixedClock, ItemBody, JsonText, RawJson, Role, TenantId, Turn};
 
 use super::{AuditPage, AuditQuery, AuditRow};
@@ -20,13 +21,12 @@ struct World {
 const BEGIN: i64 = 1_700_000_000_000_000;
 const MINUTE: i64 = 60_000_000;
 
-fn operator() -> Scope {
-    Scope::new(TenantId::default_tenant(), Viewer::Operator)
+fn operator() -> Caller {
+    Caller::operator(TenantId::default_tenant())
 }
 
-fn user(name: &str) -> Scope {
-    let viewer = Viewer::EndUser(Some(name.parse().unwrap()));
-    Scope::new(TenantId::default_tenant(), viewer)
+fn user(name: &str) -> Caller {
+    Caller::local(TenantId::default_tenant(), Some(name.parse().unwrap()))
 }
 
 fn item(role: Role, channel: Channel, parts: &str) -> ItemBody {
@@ -63,7 +63,7 @@ impl World {
         Self { engine, clock }
     }
 
-    async fn start(&self, scope: &Scope, session: &str, request: &str) -> Turn {
+    async fn start(&self, caller: &Caller, session: &str, request: &str) -> Turn {
         let start = StartTurn {
             request_id: request.parse().unwrap(),
             question_neutral: Some(JsonText::from_plain(request)),
@@ -81,7 +81,8 @@ impl World {
         };
         let started = self
             .engine
-            .start_turn(scope, session.parse().unwrap(), start);
+            .turns
+            .start(caller, session.parse().unwrap(), start);
         started.await.unwrap().into_value()
     }
 
@@ -93,13 +94,13 @@ impl World {
             release: false,
         };
         let (session, id) = (turn.session_id.clone(), turn.turn_id);
-        let scope = operator();
-        let appended = self.engine.append_items(&scope, session, id, append);
+        let caller = operator();
+        let appended = self.engine.turns.append(&caller, session, id, append);
         appended.await.unwrap();
     }
 
     async fn page(&self, query: AuditQuery) -> AuditPage {
-        self.engine.audit(&operator(), query).await.unwrap()
+        self.engine.audit.page(&operator(), query).await.unwrap()
     }
 
     /// All rows by pages of `limit`, and how many pages there were.

@@ -1,6 +1,5 @@
 //! Writing a bundle, section by section, from one consistent sight of the store.
 
-use filrouge_store::command::Scope;
 use filrouge_store::read::{Loaded, Sight, in_session};
 use filrouge_store::record::Check;
 use filrouge_store::rows::View;
@@ -10,7 +9,8 @@ use sha2::{Digest, Sha256};
 
 use super::sign::{PublicKey, sign};
 use super::{CHECKPOINTS, END, HEAD, ITEMS, OPENING, SIGNATURE, TURNS, item};
-use crate::engine::Engine;
+use crate::caller::{Caller, Permission};
+use crate::engine::Bundles;
 use crate::hex::to_hex;
 
 /// Takes a bundle's bytes as they are written; a failure ends the writing.
@@ -34,19 +34,21 @@ pub(super) struct Head {
     pub(super) public_key: String,
 }
 
-impl Engine {
+impl Bundles {
     /// Writes the bundle of a session into `sink`, in pieces.
     ///
     /// # Errors
     /// `session_not_found`, `session_ephemeral` for one that is not in the ledger, `integrity_error`, `key_missing` when
     /// there is no key to sign with, `invalid` when MACs are not checked, and those of `sink`.
-    pub async fn export_bundle(
+    pub async fn export(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: &SessionId,
         mut sink: Sink,
     ) -> Result<(), Failure> {
+        let scope = &caller.scope(Permission::Read)?;
         self.check_in_ledger(scope, session).await?;
+
         let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
             .ask_in(scope, session, move |sight| {

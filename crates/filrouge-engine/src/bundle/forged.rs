@@ -5,9 +5,10 @@
     reason = "tests fail by panicking"
 )]
 
+use crate::caller::{Caller, Permission};
 use std::sync::Arc;
 
-use filrouge_store::command::{Command, Scope, Viewer, Write};
+use filrouge_store::command::{Command, Write};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::record::{Event, Seqs};
 use filrouge_store::verify::Verdict;
@@ -46,19 +47,14 @@ async fn refused(bundle: &str, seq: Option<u64>, words: &str) {
         Arc::new(SystemClock),
         crate::Settings::default(),
     );
-    let scope = operator();
-    let taken = engine.import_bundle(&scope, bundle.as_bytes(), None);
+    let caller = operator();
+    let taken = engine.bundles.import(&caller, bundle.as_bytes(), None);
     assert_eq!(taken.await.unwrap_err().code, ErrorCode::IntegrityError);
     assert_eq!(ledger.position().commit_no, 0);
 }
 
-fn operator() -> Scope {
-    Scope {
-        tenant: TenantId::new("t").unwrap(),
-        viewer: Viewer::Operator,
-        token: None,
-        hold: None,
-    }
+fn operator() -> Caller {
+    Caller::operator(TenantId::new("t").unwrap())
 }
 
 #[test]
@@ -338,19 +334,20 @@ fn a_ledger_takes_no_broken_session() {
         for adopt in broken {
             let adopt = Write::Adopt(Box::new(adopt));
             let command = Command {
-                scope: operator(),
+                scope: operator().scope(Permission::Write).unwrap(),
                 write: adopt,
             };
             let refused = ledger.write(command).await.unwrap_err();
             assert_eq!(refused.code, ErrorCode::IntegrityError);
             assert_eq!(ledger.position().commit_no, 0);
-            let gone = ledger.session(&operator(), &session("s").session_id).await;
+            let scope = operator().scope(Permission::Read).unwrap();
+            let gone = ledger.session(&scope, &session("s").session_id).await;
             assert_eq!(gone.unwrap_err().code, ErrorCode::SessionNotFound);
         }
         // Nor one whose turns are those of another session.
         for (id, code) in [("s", None), ("other", Some(ErrorCode::SessionConflict))] {
             let command = Command {
-                scope: operator(),
+                scope: operator().scope(Permission::Write).unwrap(),
                 write: Write::Adopt(Box::new(linked_as(id, journal()))),
             };
             let taken = ledger.write(command).await;

@@ -1,11 +1,12 @@
 //! Taking a bundle in: the same bytes come back, the chain stays as it is.
 
-use filrouge_store::command::{Outcome, Scope, Write};
+use filrouge_store::command::{Outcome, Write};
 use filrouge_types::{ErrorCode, Failure, Place, Session};
 
 use super::sign::PublicKey;
 use super::verify::{Checked, Refused, SignedBy, check};
-use crate::engine::Engine;
+use crate::caller::{Caller, Permission};
+use crate::engine::Bundles;
 
 /// What taking a bundle in did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,19 +19,20 @@ pub struct ImportedBundle {
     pub signed_by: SignedBy,
 }
 
-impl Engine {
+impl Bundles {
     /// Takes in the session of a bundle, if all of it is as it was written; with `key`, only if that key signed it.
     /// What was taken in before is left as it is.
     ///
     /// # Errors
     /// `integrity_error` for a bundle that is broken, naming the place; `invalid` for one of another version or
     /// another tenant; `session_conflict` when the session here did not grow from it; the ledger's own.
-    pub async fn import_bundle(
+    pub async fn import(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         bundle: &[u8],
         key: Option<PublicKey>,
     ) -> Result<ImportedBundle, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         let Checked {
             adopt, signed_by, ..
         } = check(bundle, key).await.map_err(failure)?;

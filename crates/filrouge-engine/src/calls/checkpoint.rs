@@ -7,14 +7,16 @@ use tracing::field::{Value, display};
 use super::lease::held;
 use super::requests::SaveCheckpoint;
 use super::words::{word, word_of};
-use crate::engine::{Engine, unexpected};
+use crate::caller::{Caller, Permission};
+use crate::core::unexpected;
+use crate::engine::Calls;
 use crate::secrets::Masked;
 use crate::written::Written;
 
 /// A checkpoint's label and state.
 type Told = (Option<Box<str>>, RawJson);
 
-impl Engine {
+impl Calls {
     /// Puts a checkpoint, once for each seq; its label becomes the session's state. The same one again changes nothing.
     ///
     /// # Errors
@@ -23,10 +25,11 @@ impl Engine {
     /// ledger's.
     pub async fn put_checkpoint(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: &SessionId,
         request: SaveCheckpoint,
     ) -> Result<Written<Checkpoint>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         self.check_journal()?;
         let scope = held(scope, request.fence, request.release)?;
         self.settings
@@ -111,9 +114,10 @@ impl Engine {
     /// `session_not_found`, and the ledger's.
     pub async fn checkpoints(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: &SessionId,
     ) -> Result<Vec<Result<Checkpoint, u64>>, Failure> {
+        let scope = &caller.scope(Permission::Read)?;
         let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
             .ask_in(scope, session, move |sight| sight.checkpoints(&viewer, &id))
@@ -126,9 +130,10 @@ impl Engine {
     /// `checkpoint_not_found`, `session_not_found`, and the ledger's.
     pub async fn latest_checkpoint(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: &SessionId,
     ) -> Result<Checkpoint, Failure> {
+        let scope = &caller.scope(Permission::Read)?;
         let (viewer, id) = (scope.clone(), session.clone());
         let newest = self
             .ledger

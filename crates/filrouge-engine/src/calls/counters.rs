@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use filrouge_types::ErrorCode;
 
 use super::resume::{Fallback, Resumed};
-use crate::engine::Engine;
+use crate::core::Core;
 
 /// What this process has counted of live calls since it began.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl CallCounters {
     }
 }
 
-impl Engine {
+impl Core {
     /// What this process has counted of live calls.
     #[must_use]
     pub fn call_counts(&self) -> CallCounts {

@@ -1,20 +1,18 @@
 //! The way into a webhook of a live call: at most one of those that carry the same request does the work, and of those of one
 //! call one at a time (DESIGN §6).
 
-use std::time::Duration;
-
 use filrouge_store::command::Scope;
 use filrouge_types::{ErrorCode, Failure, RequestId, SessionId, Turn, TurnId};
 use tokio::time::Instant;
 
-use super::busy::{OnBusy, busy};
 use super::lease::warn_if_down;
 use super::requests::ResumeSession;
 use super::resume::Resumed;
 use super::unclaimed::Unclaimed;
 use super::words::word;
-use crate::engine::Engine;
-use crate::live::Live;
+use crate::caller::{Caller, Permission};
+use crate::engine::Calls;
+use crate::turns::{OnBusy, busy};
 use crate::written::Written;
 
 /// A webhook of a call.
@@ -42,19 +40,15 @@ pub enum Entered {
     Busy,
 }
 
-impl Engine {
+impl Calls {
     /// Enters a webhook: takes the session's lease and gives what it takes to go on, unless the same webhook was answered
     /// or is being worked at.
     ///
     /// # Errors
     /// `lease_timeout` when another webhook of the call has held the session all the time, `turn_busy`,
     /// `session_terminated`, and as [`Self::resume`].
-    pub async fn enter(
-        &self,
-        live: &Live,
-        scope: &Scope,
-        webhook: Webhook,
-    ) -> Result<Entered, Failure> {
+    pub async fn enter(&self, caller: &Caller, webhook: Webhook) -> Result<Entered, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         let Webhook {
             session,
             request,
@@ -93,10 +87,7 @@ impl Engine {
             };
             let until = *until.get_or_insert_with(|| Instant::now() + wait);
             let id = turn.turn_id;
-            match self
-                .ended_or_free(live, scope, (&session, id), until)
-                .await?
-            {
+            match self.ended_or_free(scope, (&session, id), until).await? {
                 Some(turn) if turn.status.is_closed() => {
                     return Ok(Entered::Answered(Box::new(turn)));
                 }
@@ -122,7 +113,7 @@ impl Engine {
         };
         if unclaimed.is_new() {
             let Resumed { holder, fence, .. } = &resumed.value;
-            match self.release_lease(scope, session, holder, *fence).await {
+            match self.free(scope, session, holder, *fence).await {
                 Ok(_) => unclaimed.claim(),
                 // The answer is there. The lease is tried once more, and ends by itself when its time is up.
                 Err(failure) => {
@@ -138,15 +129,13 @@ impl Engine {
     /// the turn as it stands.
     async fn ended_or_free(
         &self,
-        live: &Live,
         scope: &Scope,
         (session, id): (&SessionId, TurnId),
         until: Instant,
     ) -> Result<Option<Turn>, Failure> {
         let mut commits = self.ledger.commits();
-        let left = until.saturating_duration_since(Instant::now());
         tokio::select! {
-            turn = self.wait_for_turn(live, scope, session, id, left) => return turn.map(Some),
+            turn = self.closed_turn(scope, session, id, until) => return turn.map(Some),
             free = self.wait_while_held(scope, session, &mut commits, until) => {
                 free.inspect_err(|failure| warn_if_down(scope, session, failure))?;
             }
@@ -154,8 +143,7 @@ impl Engine {
         if Instant::now() < until {
             return Ok(None);
         }
-        let turn = self.wait_for_turn(live, scope, session, id, Duration::ZERO);
-        turn.await.map(Some)
+        self.ledger.turn(scope, session, id).await.map(Some)
     }
 
     /// How many milliseconds a lease may still be waited for.

@@ -14,7 +14,9 @@ use super::requests::{AcquireLease, RenewLease};
 use super::settings::Journal;
 use super::unclaimed::{self, Holds, Unclaimed};
 use super::words::{word, word_of};
-use crate::engine::{Engine, unexpected};
+use crate::caller::{Caller, Permission};
+use crate::core::{Core, unexpected};
+use crate::engine::Calls;
 use crate::hex::to_hex;
 use crate::written::Written;
 
@@ -78,23 +80,24 @@ pub(super) struct Taking<'a> {
     pub(super) acquire: Acquire,
 }
 
-impl Engine {
+impl Calls {
     /// Takes the lease of a session, waiting while somebody else holds it. Who holds it already keeps the fence, for
     /// longer: that counts as a replay.
     ///
     /// # Errors
     /// `lease_timeout` when it was held all the time: the failure names the holder, and an event tells of it;
     /// `session_terminated`, `session_closed`, `session_not_found`, `journal_off`, `invalid`, and the ledger's.
-    pub async fn acquire_lease(
+    pub async fn acquire(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: &SessionId,
         request: AcquireLease,
     ) -> Result<Written<Lease>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         let taking = Taking {
             holder: &request.holder,
             wait: self.lease_wait(request.wait_ms)?,
-            acquire: self.acquire(request.ttl_ms, None, None)?,
+            acquire: self.acquisition(request.ttl_ms, None, None)?,
         };
         let waited = !taking.wait.is_zero();
         match self.take_lease(scope, session, taking).await {
@@ -115,12 +118,13 @@ impl Engine {
     ///
     /// # Errors
     /// `stale_fence`, `lease_expired`, `lease_held` by somebody else; `session_not_found`, `invalid`, and the ledger's.
-    pub async fn renew_lease(
+    pub async fn renew(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: &SessionId,
         request: RenewLease,
     ) -> Result<Written<Lease>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         self.check_journal()?;
         let Some(hold) = held(scope, request.fence, false)?.hold else {
             return Err(Failure::new(ErrorCode::Invalid, "fence is missing")
@@ -137,41 +141,30 @@ impl Engine {
     /// Releases a lease; one that was taken over or has expired is free already. Gives the lease as it stands.
     ///
     /// # Errors
-    /// `lease_held` by somebody else under this fence, `session_not_found`, and the ledger's.
-    pub async fn release_lease(
+    /// `invalid` without a fence, or with two; `lease_held` by somebody else under this fence, `session_not_found`, and
+    /// the ledger's.
+    pub async fn release(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: &SessionId,
         holder: &str,
-        fence: u64,
+        fence: Option<u64>,
     ) -> Result<Written<Lease>, Failure> {
-        let ask = LeaseAsk::Release { fence };
-        let taken = self.ask_lease(scope, session, holder.into(), ask).await?;
-        Ok(Written::new(taken.lease, false, taken.durability))
-    }
-
-    /// Gives a session free that is held under this fence, whoever holds it; `None` for one that is not held so, which
-    /// stays as it is.
-    pub(crate) async fn release_held(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        fence: u64,
-    ) -> Result<Option<Durability>, Failure> {
-        let lease = self.lease(scope, session).await?;
-        let Some(holder) = lease.holder.filter(|_| lease.fence == fence) else {
-            return Ok(None);
+        let scope = &caller.scope(Permission::Write)?;
+        let Some(hold) = held(scope, fence, false)?.hold else {
+            return Err(Failure::new(ErrorCode::Invalid, "fence is missing")
+                .with_hint("only who holds the session gives it free: name the fence"));
         };
-        let released = self.release_lease(scope, session, &holder, fence).await?;
-        Ok(Some(released.durability))
+        self.free(scope, session, holder, hold.fence).await
     }
 
     /// Who holds a session; also where the journal of live calls is off.
     ///
     /// # Errors
     /// `session_not_found`, and the ledger's.
-    pub async fn lease(&self, scope: &Scope, session: &SessionId) -> Result<Lease, Failure> {
-        Holds::of(self).lease(scope, session).await
+    pub async fn lease(&self, caller: &Caller, session: &SessionId) -> Result<Lease, Failure> {
+        self.held_now(&caller.scope(Permission::Read)?, session)
+            .await
     }
 
     pub(super) fn check_journal(&self) -> Result<(), Failure> {
@@ -184,7 +177,7 @@ impl Engine {
         )
     }
 
-    pub(super) fn acquire(
+    pub(super) fn acquisition(
         &self,
         ttl_ms: Option<u64>,
         create: Option<NewSession>,
@@ -264,7 +257,7 @@ impl Engine {
                 changed = commits.changed() => if changed.is_err() { tokio::time::sleep_until(look).await },
                 () = tokio::time::sleep_until(look) => {}
             }
-            if Instant::now() >= until || self.lease(scope, session).await?.holder.is_none() {
+            if Instant::now() >= until || self.held_now(scope, session).await?.holder.is_none() {
                 return Ok(());
             }
             tokio::time::sleep(PAUSE).await;
@@ -311,8 +304,47 @@ impl Engine {
         self.record_own_event(scope, session, "call_lock_timeout", &of, None)
             .await
     }
+}
 
-    async fn ask_lease(
+impl Core {
+    /// Releases a lease. Gives the lease as it stands.
+    pub(super) async fn free(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        holder: &str,
+        fence: u64,
+    ) -> Result<Written<Lease>, Failure> {
+        let ask = LeaseAsk::Release { fence };
+        let taken = self.ask_lease(scope, session, holder.into(), ask).await?;
+        Ok(Written::new(taken.lease, false, taken.durability))
+    }
+
+    /// Gives a session free that is held under this fence, whoever holds it; `None` for one that is not held so, which
+    /// stays as it is.
+    pub(crate) async fn release_held(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        fence: u64,
+    ) -> Result<Option<Durability>, Failure> {
+        let lease = self.held_now(scope, session).await?;
+        let Some(holder) = lease.holder.filter(|_| lease.fence == fence) else {
+            return Ok(None);
+        };
+        let released = self.free(scope, session, &holder, fence).await?;
+        Ok(Some(released.durability))
+    }
+
+    pub(super) async fn held_now(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+    ) -> Result<Lease, Failure> {
+        Holds::of(self).lease(scope, session).await
+    }
+
+    pub(super) async fn ask_lease(
         &self,
         scope: &Scope,
         session: &SessionId,

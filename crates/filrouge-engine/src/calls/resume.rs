@@ -15,7 +15,8 @@ use super::requests::ResumeSession;
 use super::settings::Journal;
 use super::unclaimed::Unclaimed;
 use super::words::{word, word_of};
-use crate::engine::Engine;
+use crate::caller::{Caller, Permission};
+use crate::engine::Calls;
 use crate::spool::Waiting;
 use crate::written::Written;
 
@@ -90,19 +91,20 @@ struct Found {
     state: Option<Box<str>>,
 }
 
-impl Engine {
+impl Calls {
     /// Takes the lease of a session and gives what it takes to go on: the newest checkpoint, the items behind it, and the
     /// newest seq, of one moment in which the lease was held. An unreadable checkpoint falls back to the one before, then
     /// to all items, and says so.
     ///
     /// # Errors
-    /// `session_terminated`, and those of [`Self::acquire_lease`].
+    /// `session_terminated`, and those of [`Self::acquire`].
     pub async fn resume(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: &SessionId,
         request: ResumeSession,
     ) -> Result<Written<Resumed>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         let waited = !self.lease_wait(request.wait_ms)?.is_zero();
         match self.resume_unclaimed(scope, session, &request).await {
             Ok((resumed, unclaimed)) => {
@@ -153,7 +155,11 @@ impl Engine {
         let taking = Taking {
             holder: &request.holder,
             wait: self.lease_wait(request.wait_ms)?,
-            acquire: self.acquire(request.ttl_ms, create, reads.then_some(request.known_seq))?,
+            acquire: self.acquisition(
+                request.ttl_ms,
+                create,
+                reads.then_some(request.known_seq),
+            )?,
         };
         let wait = taking.wait;
         let taken = self.take_lease(scope, session, taking).await?;
@@ -173,7 +179,7 @@ impl Engine {
         }
         let resumed = resumed.1;
         let (checkpoint, state) = (resumed.checkpoint.as_ref(), resumed.state.as_deref());
-        if let Some(spool) = self.spool() {
+        if let Some(spool) = self.spool.get() {
             spool.resumed(scope, session, checkpoint, resumed.last_seq, state);
         }
         Ok((taken.written(resumed), taken.unclaimed))
@@ -187,7 +193,7 @@ impl Engine {
         session: &SessionId,
         wait: Duration,
     ) -> Result<Option<Waiting>, Failure> {
-        let Some(spool) = self.spool() else {
+        let Some(spool) = self.spool.get() else {
             return Ok(None);
         };
         let until = Instant::now() + wait;

@@ -1,12 +1,14 @@
 //! Leases whose callers are gone, and webhooks that come twice.
 
+use crate::caller::Caller;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use filrouge_store::command::{Command, LeaseAsk, Scope, Viewer, Write};
+use filrouge_store::command::{Command, LeaseAsk, Write};
 use filrouge_store::ledger::{About, Backend, Health, Inspect, Load, Stored};
+
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::{Keyring, Ledger, OsEntropy, Position};
 use filrouge_types::{
@@ -16,7 +18,7 @@ use tokio::sync::watch;
 
 use super::resume::is_trimmed;
 use super::*;
-use crate::live::Live;
+use crate::OnBusy;
 use crate::{Engine, FinalizeTurn, RecordEvent, Settings, StartTurn, Written};
 
 /// A ledger whose answers are kept back, or that fails, when it is told to.
@@ -118,11 +120,10 @@ impl Ledger for Gated {
 struct World {
     ledger: Arc<Gated>,
     engine: Arc<Engine>,
-    live: Arc<Live>,
 }
 
-fn scope() -> Scope {
-    Scope::new(TenantId::default_tenant(), Viewer::Operator)
+fn caller() -> Caller {
+    Caller::operator(TenantId::default_tenant())
 }
 
 fn sid() -> SessionId {
@@ -154,18 +155,20 @@ impl World {
             Settings::default(),
         );
         Self {
-            live: Arc::new(Live::start(ledger.clone())),
             ledger,
             engine: Arc::new(engine),
         }
     }
 
     async fn lease(&self) -> Lease {
-        self.engine.lease(&scope(), &sid()).await.unwrap()
+        self.engine.calls.lease(&caller(), &sid()).await.unwrap()
     }
 
     async fn resume(&self, holder: &str) -> Result<Written<Resumed>, Failure> {
-        self.engine.resume(&scope(), &sid(), by(holder, 0)).await
+        self.engine
+            .calls
+            .resume(&caller(), &sid(), by(holder, 0))
+            .await
     }
 
     /// Until somebody has asked for so many leases.
@@ -183,7 +186,7 @@ impl World {
             fence: Some(fence),
             ..StartTurn::new("r".parse().unwrap())
         };
-        let turn = self.engine.start_turn(&scope(), sid(), start).await;
+        let turn = self.engine.turns.start(&caller(), sid(), start).await;
         turn.unwrap().value
     }
 
@@ -196,7 +199,8 @@ impl World {
         };
         let ended = self
             .engine
-            .finalize_turn(&scope(), sid(), turn, finalize)
+            .turns
+            .finalize(&caller(), sid(), turn, finalize)
             .await;
         ended.unwrap();
     }
@@ -207,7 +211,7 @@ impl World {
         resume: ResumeSession,
         on_busy: OnBusy,
     ) -> tokio::task::JoinHandle<Result<Entered, Failure>> {
-        let (engine, live) = (self.engine.clone(), self.live.clone());
+        let engine = self.engine.clone();
         tokio::spawn(async move {
             let webhook = Webhook {
                 session: sid(),
@@ -215,13 +219,14 @@ impl World {
                 resume,
                 on_busy,
             };
-            engine.enter(&live, &scope(), webhook).await
+            engine.calls.enter(&caller(), webhook).await
         })
     }
 
     async fn timeouts_told(&self) -> usize {
-        let ledger: &dyn Ledger = self.ledger.as_ref();
-        let (events, _) = ledger.events(&scope(), &sid(), 0, 100).await.unwrap();
+        let (caller, session) = (caller(), sid());
+        let listed = self.engine.events.list(&caller, &session, 0, 100);
+        let (events, _) = listed.await.unwrap();
         let of = events.iter().filter(|e| &*e.kind == "call_lock_timeout");
         of.count()
     }
@@ -244,7 +249,8 @@ async fn a_lease_of_somebody_who_is_gone_is_given_free() {
     let first = world.resume("a").await.unwrap();
     world
         .engine
-        .release_lease(&scope(), &sid(), "a", first.fence)
+        .calls
+        .release(&caller(), &sid(), "a", Some(first.fence))
         .await
         .unwrap();
     for resumes in [true, false] {
@@ -253,14 +259,14 @@ async fn a_lease_of_somebody_who_is_gone_is_given_free() {
         let engine = world.engine.clone();
         let gone = tokio::spawn(async move {
             if resumes {
-                let _ = engine.resume(&scope(), &sid(), by("b", 0)).await;
+                let _ = engine.calls.resume(&caller(), &sid(), by("b", 0)).await;
             } else {
                 let request = AcquireLease {
                     holder: "b".into(),
                     ttl_ms: None,
                     wait_ms: Some(0),
                 };
-                let _ = engine.acquire_lease(&scope(), &sid(), request).await;
+                let _ = engine.calls.acquire(&caller(), &sid(), request).await;
             }
         });
         world.asked(asked + 1).await;
@@ -285,7 +291,8 @@ async fn a_lease_of_a_resume_that_fails_is_given_free_unless_it_was_held_before(
     assert_eq!(world.lease().await.holder.as_deref(), Some("a"));
     world
         .engine
-        .release_lease(&scope(), &sid(), "a", first.fence)
+        .calls
+        .release(&caller(), &sid(), "a", Some(first.fence))
         .await
         .unwrap();
     world.ledger.unread.store(1, Ordering::SeqCst);
@@ -299,14 +306,18 @@ async fn what_was_not_waited_for_is_no_timeout_and_each_waiter_is_told_of_once()
     let world = World::new();
     world.resume("a").await.unwrap();
     world.resume("b").await.unwrap_err();
-    let counts = world.engine.call_counts();
+    let counts = world.engine.upkeep.call_counts();
     assert_eq!((counts.lease_timeouts, counts.leases_refused), (0, 1));
     assert_eq!(world.timeouts_told().await, 0);
     for holder in ["b", "b", "c"] {
-        let refused = world.engine.resume(&scope(), &sid(), by(holder, 1)).await;
+        let refused = world
+            .engine
+            .calls
+            .resume(&caller(), &sid(), by(holder, 1))
+            .await;
         assert_eq!(refused.unwrap_err().code, ErrorCode::LeaseTimeout);
     }
-    let counts = world.engine.call_counts();
+    let counts = world.engine.upkeep.call_counts();
     assert_eq!((counts.lease_timeouts, counts.leases_refused), (3, 1));
     assert_eq!(world.timeouts_told().await, 2);
 }
@@ -324,7 +335,7 @@ async fn a_webhook_that_is_answered_in_the_end_is_no_timeout() {
         matches!(&entered, Entered::Answered(t) if t.turn_id == turn.turn_id),
         "{entered:?}"
     );
-    let counts = world.engine.call_counts();
+    let counts = world.engine.upkeep.call_counts();
     assert_eq!((counts.lease_timeouts, counts.leases_refused), (0, 0));
     assert_eq!(world.timeouts_told().await, 0);
 }
@@ -338,7 +349,8 @@ async fn a_webhook_whose_owner_is_gone_is_worked_at_by_who_waits() {
     world.asked(2).await;
     world
         .engine
-        .release_lease(&scope(), &sid(), "a", held.fence)
+        .calls
+        .release(&caller(), &sid(), "a", Some(held.fence))
         .await
         .unwrap();
     let entered = other.await.unwrap().unwrap();
@@ -374,9 +386,14 @@ async fn a_copy_is_stale_when_somebody_has_held_the_session_since() {
     let stale = async |request: ResumeSession| {
         let holder = request.holder.clone();
         let engine = &world.engine;
-        let resumed = engine.resume(&scope(), &sid(), request).await.unwrap();
+        let resumed = engine
+            .calls
+            .resume(&caller(), &sid(), request)
+            .await
+            .unwrap();
         engine
-            .release_lease(&scope(), &sid(), &holder, resumed.fence)
+            .calls
+            .release(&caller(), &sid(), &holder, Some(resumed.fence))
             .await
             .unwrap();
         resumed.stale
@@ -419,13 +436,17 @@ async fn filrouge_leaves_room_for_the_events_of_the_application() {
         detail: None,
     };
     for n in 0..9_000 {
-        let recorded = world.engine.record_event(&scope(), sid(), event(n)).await;
+        let recorded = world.engine.events.record(&caller(), sid(), event(n)).await;
         recorded.unwrap();
     }
-    let refused = world.engine.resume(&scope(), &sid(), by("b", 1)).await;
+    let refused = world
+        .engine
+        .calls
+        .resume(&caller(), &sid(), by("b", 1))
+        .await;
     assert_eq!(refused.unwrap_err().code, ErrorCode::LeaseTimeout);
-    assert_eq!(world.engine.call_counts().events_dropped, 1);
+    assert_eq!(world.engine.upkeep.call_counts().events_dropped, 1);
     let last = event(9_000);
-    let recorded = world.engine.record_event(&scope(), sid(), last).await;
+    let recorded = world.engine.events.record(&caller(), sid(), last).await;
     assert!(!recorded.unwrap().replayed);
 }

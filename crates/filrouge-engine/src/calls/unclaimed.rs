@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tracing::Instrument;
 
 use super::words::word;
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::spool::Spooling;
 
 /// A lease that was just taken; given free when this is dropped, unless it was claimed. One that its holder had before is
@@ -136,11 +136,11 @@ impl Given {
 }
 
 impl Holds {
-    pub(super) fn of(engine: &Engine) -> Self {
+    pub(super) fn of(core: &Core) -> Self {
         Self {
-            ledger: engine.ledger.clone(),
-            spool: engine.spool.clone(),
-            clock: engine.clock.clone(),
+            ledger: core.ledger.clone(),
+            spool: core.spool.get().cloned(),
+            clock: core.clock.clone(),
         }
     }
 

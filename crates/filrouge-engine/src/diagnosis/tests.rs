@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use crate::caller::Caller;
 use filrouge_store::draft::PieceKind;
 use filrouge_store::verify::Verdict;
-use filrouge_store::{Scope, Viewer};
 use filrouge_types::{Channel, ErrorCode, JsonText, Role};
 
 use super::{Diagnosis, Level, TEXT_MAX, TURNS_MAX, count, findings, span};
@@ -132,7 +132,7 @@ async fn an_open_turn_tells_when_it_is_interrupted() {
         .append(&turn, vec![said(Channel::HitlResponse, "yes")])
         .await;
     world.wait(1000);
-    assert_eq!(world.engine.sweep().await.unwrap(), 1);
+    assert_eq!(world.engine.upkeep.sweep().await.unwrap(), 1);
     let interrupted = world.diagnose().await;
     assert_eq!(codes(&interrupted), [(Level::Problem, "turn_interrupted")]);
     assert!(interrupted.findings[0].hint.contains("request_id \"r\""));
@@ -197,7 +197,7 @@ async fn a_draft_is_shown_with_who_records_it() {
     world.wait(60);
     let lapsed = world.diagnose().await;
     assert_eq!(codes(&lapsed)[0], (Level::Problem, "stream_abandoned"));
-    assert_eq!(world.engine.sweep().await.unwrap(), 1);
+    assert_eq!(world.engine.upkeep.sweep().await.unwrap(), 1);
     let kept = world.diagnose().await;
     assert!(kept.drafts.is_empty() && kept.pending[0].recorder.is_none());
     let shown: Vec<_> = kept.items.iter().map(|i| i.text.as_str()).collect();
@@ -230,7 +230,8 @@ async fn only_the_newest_are_looked_into_and_all_are_counted() {
                 };
                 let ended = world
                     .engine
-                    .cancel_turn(&world.scope, session, id, cancelled);
+                    .turns
+                    .cancel(&world.caller, session, id, cancelled);
                 ended.await.unwrap();
             }
         }
@@ -280,18 +281,25 @@ async fn an_absent_session_is_absent() {
     let id = "s".parse().unwrap();
     let failure = world
         .engine
-        .diagnose(&world.scope, &id, 5)
+        .context
+        .diagnose(&world.caller, &id, 5)
         .await
         .unwrap_err();
     assert_eq!(failure.code, ErrorCode::SessionNotFound);
     world.start("r").await;
-    let scope = Scope::new("other".parse().unwrap(), Viewer::Operator);
-    let foreign = world.engine.diagnose(&scope, &id, 5).await.unwrap_err();
+    let caller = Caller::operator("other".parse().unwrap());
+    let foreign = world
+        .engine
+        .context
+        .diagnose(&caller, &id, 5)
+        .await
+        .unwrap_err();
     assert_eq!(foreign.code, ErrorCode::SessionNotFound);
     assert_eq!(
         world
             .engine
-            .diagnose(&world.scope, &id, 0)
+            .context
+            .diagnose(&world.caller, &id, 0)
             .await
             .unwrap()
             .items,
@@ -299,12 +307,14 @@ async fn an_absent_session_is_absent() {
     );
     world
         .engine
-        .erase_session(&world.scope, id.clone())
+        .erasure
+        .erase(&world.caller, id.clone())
         .await
         .unwrap();
     let erased = world
         .engine
-        .diagnose(&world.scope, &id, 5)
+        .context
+        .diagnose(&world.caller, &id, 5)
         .await
         .unwrap_err();
     assert_eq!(erased.code, ErrorCode::SessionErased);

@@ -1,7 +1,7 @@
 //! The newest finalized turns, from a copy of them when one is at hand that is known to be good.
 
-use filrouge_store::Scope;
-use filrouge_store::read::{TurnOrder, TurnQuery};
+use crate::caller::Caller;
+use crate::turns::ListTurns;
 use filrouge_types::{ErrorCode, Failure, SessionId, Turn, TurnStatus};
 
 use crate::engine::Engine;
@@ -12,7 +12,7 @@ const MOST: usize = 500;
 /// At most `limit` turns, oldest first; none of a session that looks absent.
 pub(super) async fn finalized(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     session: &SessionId,
     limit: usize,
 ) -> Result<Vec<Turn>, Failure> {
@@ -20,7 +20,7 @@ pub(super) async fn finalized(
     if limit == 0 {
         return Ok(Vec::new());
     }
-    match newest(engine, scope, session, limit).await {
+    match newest(engine, caller, session, limit).await {
         Err(failure) if failure.code == ErrorCode::SessionNotFound => Ok(Vec::new()),
         turns => turns,
     }
@@ -28,13 +28,14 @@ pub(super) async fn finalized(
 
 async fn newest(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     session: &SessionId,
     limit: usize,
 ) -> Result<Vec<Turn>, Failure> {
-    let ledger = engine.ledger();
-    let (mut turns, mut cursor) = match engine.recent_turns(scope, session, limit).await? {
-        None => ledger.turns(scope, session, page(limit, None)).await?,
+    let query = page(limit, None);
+    let recent = engine.turns.recent(caller, session, &query).await?;
+    let (mut turns, mut cursor) = match recent {
+        None => engine.turns.list(caller, session, query).await?,
         Some(copy) => {
             if let Some(as_of_seq) = copy.as_of_seq {
                 tracing::warn!(session_id = %session, as_of_seq, "[SESSIONS][HISTORY] the ledger does not answer: turns of the hot store's copy");
@@ -51,19 +52,18 @@ async fn newest(
     // A page of large turns ends before it is full.
     while turns.len() < limit && cursor.is_some() {
         let query = page(limit - turns.len(), cursor);
-        let (mut older, next) = ledger.turns(scope, session, query).await?;
+        let (mut older, next) = engine.turns.list(caller, session, query).await?;
         older.append(&mut turns);
         (turns, cursor) = (older, next);
     }
     Ok(turns)
 }
 
-fn page(limit: usize, cursor: Option<String>) -> TurnQuery {
-    TurnQuery {
+fn page(limit: usize, cursor: Option<String>) -> ListTurns {
+    ListTurns {
         status: Some(TurnStatus::Finalized),
-        include_redacted: false,
-        order: TurnOrder::Newest,
         cursor,
         limit,
+        ..ListTurns::default()
     }
 }

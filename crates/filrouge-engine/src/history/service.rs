@@ -1,9 +1,9 @@
 //! What a server calls for every request.
 
+use crate::caller::Caller;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use filrouge_store::{Scope, Viewer};
 use filrouge_types::{ErrorCode, Failure, IdentityId, JsonText, SessionId, TenantId, Turn, TurnId};
 
 use super::recent;
@@ -41,8 +41,8 @@ impl HistoryService {
         }
     }
 
-    fn scope(&self, identity: Option<IdentityId>) -> Scope {
-        Scope::new(self.tenant.clone(), Viewer::EndUser(identity))
+    fn caller(&self, identity: Option<IdentityId>) -> Caller {
+        Caller::local(self.tenant.clone(), identity)
     }
 
     /// What prompts are made of: questions and answers of the newest finalized turns in the neutral language, oldest
@@ -55,8 +55,8 @@ impl HistoryService {
         &self,
         call: RecentQuery,
     ) -> Result<Vec<QuestionAnswer>, Failure> {
-        let scope = self.scope(call.identity_id);
-        let turns = recent::finalized(&self.engine, &scope, &call.session_id, call.limit).await?;
+        let caller = self.caller(call.identity_id);
+        let turns = recent::finalized(&self.engine, &caller, &call.session_id, call.limit).await?;
         let pair = |turn: &Turn| {
             Some(QuestionAnswer {
                 question_neutral: turn.question_neutral.as_ref()?.to_plain(),
@@ -69,8 +69,8 @@ impl HistoryService {
     /// Sees to it that the session is the identity's before anything is written in its name; `false` when there is no
     /// session yet.
     async fn link(&self, identity: &IdentityId, session: &SessionId) -> Result<bool, Failure> {
-        let scope = self.scope(Some(identity.clone()));
-        match self.engine.ledger().session(&scope, session).await {
+        let caller = self.caller(Some(identity.clone()));
+        match self.engine.sessions.get(&caller, session).await {
             Ok(found) if found.identity_id.is_some() => return Ok(true),
             Err(failure) if !is_absent(&failure) => return Err(failure),
             // Nobody's, or nowhere, or somebody else's: which of these, linking finds out and logs.
@@ -78,7 +78,8 @@ impl HistoryService {
         }
         let linked = self
             .engine
-            .link_session(&scope, session.clone(), identity.clone());
+            .sessions
+            .link(&caller, session.clone(), identity.clone());
         match linked.await {
             Ok(_) => Ok(true),
             Err(failure) if is_absent(&failure) => Ok(false),
@@ -114,10 +115,11 @@ impl ConversationHistoryService for HistoryService {
             metadata: call.meta,
             ..StartTurn::new(call.request_id)
         };
-        let scope = self.scope(call.identity_id.clone());
+        let caller = self.caller(call.identity_id.clone());
         let turn = self
             .engine
-            .start_turn(&scope, call.session_id.clone(), request)
+            .turns
+            .start(&caller, call.session_id.clone(), request)
             .await?;
         // Somebody who is nobody has made the session in between.
         if let Some(identity) = call.identity_id.filter(|_| !is_linked)
@@ -151,9 +153,10 @@ impl ConversationHistoryService for HistoryService {
             fence: None,
             release: false,
         };
-        let scope = self.scope(call.identity_id);
+        let caller = self.caller(call.identity_id);
         self.engine
-            .finalize_turn(&scope, call.session_id, turn_id, request)
+            .turns
+            .finalize(&caller, call.session_id, turn_id, request)
             .await?;
         Ok(())
     }

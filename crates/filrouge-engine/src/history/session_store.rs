@@ -1,9 +1,9 @@
 //! Session-scoped history over an engine.
 
+use crate::caller::Caller;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use filrouge_store::{Scope, Viewer};
 use filrouge_types::{Failure, IdentityId, JsonText, TenantId, Turn, TurnId};
 
 use super::recent;
@@ -27,8 +27,8 @@ impl EngineSessionStore {
         Self { engine, tenant }
     }
 
-    fn scope(&self, identity: Option<IdentityId>) -> Scope {
-        Scope::new(self.tenant.clone(), Viewer::EndUser(identity))
+    fn caller(&self, identity: Option<IdentityId>) -> Caller {
+        Caller::local(self.tenant.clone(), identity)
     }
 }
 
@@ -43,8 +43,8 @@ impl SessionConversationStore for EngineSessionStore {
             metadata: call.meta,
             ..StartTurn::new(call.request_id)
         };
-        let scope = self.scope(call.identity_id);
-        let turn = self.engine.start_turn(&scope, call.session_id, request);
+        let scope = self.caller(call.identity_id);
+        let turn = self.engine.turns.start(&scope, call.session_id, request);
         Ok(turn.await?.turn_id)
     }
 
@@ -59,15 +59,16 @@ impl SessionConversationStore for EngineSessionStore {
             fence: None,
             release: false,
         };
-        let scope = self.scope(call.identity_id);
+        let scope = self.caller(call.identity_id);
         self.engine
-            .finalize_turn(&scope, call.session_id, call.turn_id, request)
+            .turns
+            .finalize(&scope, call.session_id, call.turn_id, request)
             .await?;
         Ok(())
     }
 
     async fn list_recent_finalized_turns(&self, call: RecentQuery) -> Result<Vec<Turn>, Failure> {
-        let scope = self.scope(call.identity_id);
+        let scope = self.caller(call.identity_id);
         recent::finalized(&self.engine, &scope, &call.session_id, call.limit).await
     }
 }

@@ -1,9 +1,9 @@
 //! User-scoped history over an engine.
 
+use crate::caller::Caller;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use filrouge_store::{Scope, Viewer};
 use filrouge_types::{
     Channel, ErrorCode, Failure, IdentityId, JsonText, SessionId, TenantId, Turn, TurnStatus,
     Variant,
@@ -11,9 +11,10 @@ use filrouge_types::{
 
 use super::service::is_absent;
 use super::{UserConversationStore, UserTurnFinal};
-use crate::engine::{Engine, text_item};
+use crate::core::text_item;
+use crate::engine::Engine;
 use crate::requests::{CreateSession, FinalizeTurn, StartTurn};
-use crate::start::Told;
+use crate::turns::Told;
 
 /// User-scoped history of one tenant over an engine whose ledger is durable.
 #[derive(Clone)]
@@ -29,8 +30,8 @@ impl EngineUserStore {
         Self { engine, tenant }
     }
 
-    fn scope(&self, identity: IdentityId) -> Scope {
-        Scope::new(self.tenant.clone(), Viewer::EndUser(Some(identity)))
+    fn caller(&self, identity: IdentityId) -> Caller {
+        Caller::local(self.tenant.clone(), Some(identity))
     }
 
     /// What is not to be inserted.
@@ -97,10 +98,11 @@ impl UserConversationStore for EngineUserStore {
         identity_id: IdentityId,
         session_id: SessionId,
     ) -> Result<(), Failure> {
-        let scope = self.scope(identity_id.clone());
+        let scope = self.caller(identity_id.clone());
         let link = || {
             self.engine
-                .link_session(&scope, session_id.clone(), identity_id.clone())
+                .sessions
+                .link(&scope, session_id.clone(), identity_id.clone())
         };
         match link().await {
             Err(failure) if is_absent(&failure) => {}
@@ -110,7 +112,7 @@ impl UserConversationStore for EngineUserStore {
             session_id: Some(session_id.clone()),
             ..CreateSession::default()
         };
-        match self.engine.create_session(&scope, new).await {
+        match self.engine.sessions.create(&scope, new).await {
             Ok(session) if session.identity_id.is_some() => Ok(()),
             // Somebody has made it meanwhile.
             Ok(_) => link().await.map(|_| ()),
@@ -125,7 +127,7 @@ impl UserConversationStore for EngineUserStore {
             let what = "a turn of nobody is not kept for an identity";
             return Err(Failure::new(ErrorCode::Invalid, what));
         };
-        let scope = self.scope(identity.clone());
+        let scope = self.caller(identity.clone());
         let is_final = turn.status == TurnStatus::Finalized;
         if is_final && turn.answer_neutral.is_none() {
             let what = "a finalized turn has answer_neutral";
@@ -138,6 +140,7 @@ impl UserConversationStore for EngineUserStore {
         };
         let there = self
             .engine
+            .turns
             .tell_turn(&scope, turn.session_id.clone(), request(&turn), told)
             .await?;
         if there
@@ -159,7 +162,8 @@ impl UserConversationStore for EngineUserStore {
                 release: false,
             };
             self.engine
-                .finalize_turn(&scope, turn.session_id, turn.turn_id, request)
+                .turns
+                .finalize(&scope, turn.session_id, turn.turn_id, request)
                 .await?;
         }
         Ok(())
@@ -176,9 +180,10 @@ impl UserConversationStore for EngineUserStore {
             fence: None,
             release: false,
         };
-        let scope = self.scope(call.identity_id);
+        let scope = self.caller(call.identity_id);
         self.engine
-            .finalize_turn(&scope, call.session_id, call.turn_id, request)
+            .turns
+            .finalize(&scope, call.session_id, call.turn_id, request)
             .await?;
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! How the service of a tenant does right now: the key figures of the last seven days, and what happened last.
 
-use filrouge_store::command::Scope;
 use filrouge_types::{Failure, TenantId, Timestamp};
 use serde::Serialize;
 
 use super::figures::KeyFigures;
 use super::tally::Tally;
 use super::{HOUR, MICROS, WEEK, before, check_operator};
-use crate::engine::Engine;
+use crate::caller::{Caller, Permission};
+use crate::engine::Events;
 
 /// So long after its last event a tenant's agent counts as online.
 const ONLINE: i64 = 15 * 60 * MICROS;
@@ -65,12 +65,13 @@ pub struct TechnicalStatus {
     pub last_event_ago: Option<u64>,
 }
 
-impl Engine {
+impl Events {
     /// How the service of the scope's tenant does now. One pass over the events of seven days.
     ///
     /// # Errors
     /// As [`Self::key_figures`].
-    pub async fn technical_status(&self, scope: &Scope) -> Result<TechnicalStatus, Failure> {
+    pub async fn technical_status(&self, caller: &Caller) -> Result<TechnicalStatus, Failure> {
+        let scope = &caller.scope(Permission::Administer)?;
         check_operator(scope)?;
         let now = self.clock.now();
         let since = before(now, WEEK);

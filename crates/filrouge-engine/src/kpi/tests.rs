@@ -1,9 +1,11 @@
 #![allow(clippy::unwrap_used)]
 
+use crate::api_keys::Role;
+use crate::caller::{Caller, Holder};
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{ErrorCode, FixedClock, TenantId, Timestamp};
 use serde_json::json;
 
@@ -29,8 +31,8 @@ fn moment(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-fn operator(tenant: &str) -> Scope {
-    Scope::new(TenantId::new(tenant).unwrap(), Viewer::Operator)
+fn operator(tenant: &str) -> Caller {
+    Caller::operator(TenantId::new(tenant).unwrap())
 }
 
 impl World {
@@ -49,18 +51,19 @@ impl World {
 
     /// An event of a session that is made if need be; `at` is a day and a time of November 2026.
     fn tell(&self, tenant: &str, session: &str, key: &str, kind: &str, at: &str) {
-        let scope = operator(tenant);
+        let caller = operator(tenant);
         let new = CreateSession {
             session_id: Some(session.parse().unwrap()),
             ..CreateSession::default()
         };
-        run(self.engine.create_session(&scope, new)).unwrap();
+        run(self.engine.sessions.create(&caller, new)).unwrap();
         let at = format!("2026-11-{at}Z");
         let event: RecordEvent =
             serde_json::from_value(json!({ "key": key, "kind": kind, "at": at })).unwrap();
         run(self
             .engine
-            .record_event(&scope, session.parse().unwrap(), event))
+            .events
+            .record(&caller, session.parse().unwrap(), event))
         .unwrap();
     }
 
@@ -69,7 +72,7 @@ impl World {
     }
 
     fn status(&self) -> TechnicalStatus {
-        run(self.engine.technical_status(&operator("default"))).unwrap()
+        run(self.engine.events.technical_status(&operator("default"))).unwrap()
     }
 
     fn report(&self, since: &str, until: &str, by: Option<Every>) -> KpiReport {
@@ -78,7 +81,7 @@ impl World {
             until: Some(moment(until)),
             by,
         };
-        run(self.engine.key_figures(&operator("default"), query)).unwrap()
+        run(self.engine.events.key_figures(&operator("default"), query)).unwrap()
     }
 }
 
@@ -232,7 +235,7 @@ fn other_tenants_and_the_same_key_again_do_not_count() {
     let status = world.status();
     assert_eq!((status.figures.calls, status.figures.events), (1, 2));
     assert_eq!(status.last_event_ago, Some(3599));
-    let theirs = run(world.engine.technical_status(&operator("other"))).unwrap();
+    let theirs = run(world.engine.events.technical_status(&operator("other"))).unwrap();
     assert_eq!(
         (theirs.figures.calls, theirs.figures.call_lock_timeouts),
         (2, 0)
@@ -282,6 +285,7 @@ fn rows_are_weeks_and_days_by_when_it_happened() {
     // Without a window it is the last seven days up to now.
     let usual = run(world
         .engine
+        .events
         .key_figures(&operator("default"), KpiQuery::default()))
     .unwrap();
     assert_eq!(usual.since, moment("2026-11-15T12:00:00Z"));
@@ -332,13 +336,15 @@ fn a_report_as_csv() {
 #[test]
 fn an_end_user_is_refused() {
     let world = World::new();
-    for viewer in [
-        Viewer::EndUser(None),
-        Viewer::EndUser(Some("ada".parse().unwrap())),
-    ] {
-        let scope = Scope::new(TenantId::default_tenant(), viewer);
-        let status = run(world.engine.technical_status(&scope)).unwrap_err();
-        let report = run(world.engine.key_figures(&scope, KpiQuery::default())).unwrap_err();
+    for role in [Role::Service, Role::User, Role::Admin] {
+        let ada = Some("ada".parse().unwrap());
+        let caller = Caller::new(TenantId::default_tenant(), Holder::Role(role), ada);
+        let status = run(world.engine.events.technical_status(&caller)).unwrap_err();
+        let report = run(world
+            .engine
+            .events
+            .key_figures(&caller, KpiQuery::default()))
+        .unwrap_err();
         assert_eq!(
             (status.code, report.code),
             (ErrorCode::Forbidden, ErrorCode::Forbidden)
@@ -350,16 +356,23 @@ fn an_end_user_is_refused() {
 fn what_the_engine_tells_of_itself_is_counted() {
     let world = World::new();
     world.told("s", "call_started", "22T11:50:00");
-    let scope = operator("default");
+    let caller = operator("default");
     let turn = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
     let turn: StartTurn = serde_json::from_value(turn).unwrap();
-    run(world.engine.start_turn(&scope, "s".parse().unwrap(), turn)).unwrap();
+    run(world
+        .engine
+        .turns
+        .start(&caller, "s".parse().unwrap(), turn))
+    .unwrap();
     let resume = |holder: &str| {
         let request = ResumeSession {
             wait_ms: Some(1),
             ..ResumeSession::new(holder)
         };
-        run(world.engine.resume(&scope, &"s".parse().unwrap(), request))
+        run(world
+            .engine
+            .calls
+            .resume(&caller, &"s".parse().unwrap(), request))
     };
     // There is no checkpoint: the state is made anew from items.
     resume("first").unwrap();

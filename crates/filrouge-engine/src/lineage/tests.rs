@@ -1,9 +1,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use crate::caller::Caller;
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{FixedClock, SessionId, TenantId};
 
 use super::{Lineage, RELATIVES_MAX, Relative};
@@ -18,9 +19,8 @@ fn engine() -> Engine {
     Engine::new(Arc::new(ledger), Arc::new(OsEntropy), clock, settings)
 }
 
-fn of(name: &str) -> Scope {
-    let viewer = Viewer::EndUser(Some(name.parse().unwrap()));
-    Scope::new(TenantId::default_tenant(), viewer)
+fn of(name: &str) -> Caller {
+    Caller::local(TenantId::default_tenant(), Some(name.parse().unwrap()))
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -29,7 +29,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Its metadata is larger than a page of rows, so each page of children holds one.
-fn make_large(engine: &Engine, scope: &Scope, id: &str, parent: Option<&str>) {
+fn make_large(engine: &Engine, caller: &Caller, id: &str, parent: Option<&str>) {
     let large = format!(r#"{{"k":"{}"}}"#, "x".repeat(9 << 20));
     let request = CreateSession {
         session_id: Some(id.parse().unwrap()),
@@ -37,23 +37,26 @@ fn make_large(engine: &Engine, scope: &Scope, id: &str, parent: Option<&str>) {
         metadata: Some(filrouge_types::RawJson::parse(&large).unwrap()),
         ..CreateSession::default()
     };
-    run(engine.create_session(scope, request)).unwrap();
+    run(engine.sessions.create(caller, request)).unwrap();
 }
 
-fn make(engine: &Engine, scope: &Scope, id: &str, parent: Option<&str>) {
+fn make(engine: &Engine, caller: &Caller, id: &str, parent: Option<&str>) {
     let request = CreateSession {
         session_id: Some(id.parse().unwrap()),
         title: Some(id.to_uppercase().into()),
         parent_session_id: parent.map(|p| p.parse().unwrap()),
         ..CreateSession::default()
     };
-    let new = !run(engine.create_session(scope, request)).unwrap().replayed;
+    let new = !run(engine.sessions.create(caller, request))
+        .unwrap()
+        .replayed;
+
     assert!(new, "{id}");
 }
 
-fn ask(engine: &Engine, scope: &Scope, id: &str) -> Lineage {
+fn ask(engine: &Engine, caller: &Caller, id: &str) -> Lineage {
     let id: SessionId = id.parse().unwrap();
-    run(engine.lineage(scope, &id)).unwrap()
+    run(engine.stats.lineage(caller, &id)).unwrap()
 }
 
 fn ids(relatives: &[Relative]) -> Vec<&str> {
@@ -118,7 +121,7 @@ fn somebody_elses_parent_looks_absent_and_somebody_elses_child_is_not_listed() {
     let lineage = ask(&engine, &ada, "under-none");
     assert_eq!((lineage.descendants.len(), lineage.siblings.len()), (0, 0));
     assert_eq!(ask(&engine, &bob, "bobs").descendants.len(), 0);
-    let operator = Scope::new(TenantId::default_tenant(), Viewer::Operator);
+    let operator = Caller::operator(TenantId::default_tenant());
     let whole = ask(&engine, &operator, "under-none");
     assert_eq!(below(&whole), [("under-adas", 1), ("under-that", 2)]);
     assert_eq!(ids(&whole.siblings), ["beside-adas"]);
@@ -129,10 +132,10 @@ fn an_erased_parent_is_a_gap() {
     let (engine, ada) = (engine(), of("ada"));
     make(&engine, &ada, "p", None);
     make(&engine, &ada, "c", Some("p"));
-    run(engine.erase_session(&ada, "p".parse().unwrap())).unwrap();
+    run(engine.erasure.erase(&ada, "p".parse().unwrap())).unwrap();
     let lineage = ask(&engine, &ada, "c");
     assert_eq!(lineage.gaps, ["p".parse().unwrap()]);
-    let erased = run(engine.lineage(&ada, &"p".parse().unwrap())).unwrap_err();
+    let erased = run(engine.stats.lineage(&ada, &"p".parse().unwrap())).unwrap_err();
     assert_eq!(erased.code.as_str(), "session_erased");
 }
 

@@ -1,9 +1,10 @@
 #![allow(clippy::unwrap_used)]
 
+use crate::caller::Caller;
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{
     Channel, FixedClock, ItemBody, RawJson, Role, SessionId, TenantId, TurnStatus,
 };
@@ -227,7 +228,7 @@ async fn no_address_comes_in_with_an_imported_turn() {
         clock.clone(),
     ));
     let engine = Engine::new(ledger, Arc::new(OsEntropy), clock, Settings::default());
-    let scope = Scope::new(TenantId::new("t").unwrap(), Viewer::EndUser(None));
+    let caller = Caller::local(TenantId::new("t").unwrap(), None);
     let session: SessionId = "s".parse().unwrap();
     let json = |text: &str| Some(RawJson::parse(text).unwrap());
     let parts = RawJson::from_checked(r#"[{"type":"text","text":"q"}]"#);
@@ -240,18 +241,15 @@ async fn no_address_comes_in_with_an_imported_turn() {
         metadata: json(r#"{"ip":"192.0.2.1"}"#),
     };
     for outcome in [RecordedTurn::Added, RecordedTurn::Known] {
-        let recorded = engine.record_turn(&scope, &session, turn.clone()).await;
+        let recorded = engine.turns.record(&caller, &session, turn.clone()).await;
         assert_eq!(recorded.unwrap().value, outcome);
     }
     let hash = of("192.0.2.1");
-    let (items, _) = engine
-        .ledger()
-        .items(&scope, &session, 0, 10)
-        .await
-        .unwrap();
+    let (items, _) = engine.turns.items(&caller, &session, 0, 10).await.unwrap();
     let kept = items[0].body.metadata.as_ref().unwrap();
+
     assert_eq!(kept.as_str(), format!(r#"{{"from":{hash}}}"#));
     let turn_id = items[0].turn_id.unwrap();
-    let turn = engine.ledger().turn(&scope, &session, turn_id).await;
+    let turn = engine.turns.get(&caller, &session, turn_id).await;
     assert_eq!(turn.unwrap().metadata.as_str(), hash);
 }

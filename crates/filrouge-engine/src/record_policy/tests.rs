@@ -1,11 +1,12 @@
 #![allow(clippy::unwrap_used)]
 
+use crate::caller::Caller;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use filrouge_store::hot::KeepItems;
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{
     Channel, ErrorCode, FixedClock, Item, ItemBody, JsonText, RawJson, Role, SessionId, TenantId,
     Turn, TurnId,
@@ -45,8 +46,8 @@ fn listing(names: &[&str]) -> Engine {
     })
 }
 
-fn nobody(tenant: &str) -> Scope {
-    Scope::new(TenantId::new(tenant).unwrap(), Viewer::EndUser(None))
+fn nobody(tenant: &str) -> Caller {
+    Caller::local(TenantId::new(tenant).unwrap(), None)
 }
 
 fn session() -> SessionId {
@@ -78,18 +79,18 @@ fn items(channels: &[&str]) -> AppendItems {
     }
 }
 
-async fn begun(engine: &Engine, scope: &Scope, start: StartTurn) -> Turn {
-    let turn = engine.start_turn(scope, session(), start).await;
+async fn begun(engine: &Engine, caller: &Caller, start: StartTurn) -> Turn {
+    let turn = engine.turns.start(caller, session(), start).await;
     turn.unwrap().into_value()
 }
 
-async fn stored(engine: &Engine, scope: &Scope) -> Vec<Item> {
-    let items = engine.ledger().items(scope, &session(), 0, 100).await;
+async fn stored(engine: &Engine, caller: &Caller) -> Vec<Item> {
+    let items = engine.turns.items(caller, &session(), 0, 100).await;
     items.unwrap().0
 }
 
-async fn channels(engine: &Engine, scope: &Scope) -> Vec<String> {
-    let items = stored(engine, scope).await;
+async fn channels(engine: &Engine, caller: &Caller) -> Vec<String> {
+    let items = stored(engine, caller).await;
     items
         .iter()
         .map(|i| i.body.channel.as_str().to_owned())
@@ -105,12 +106,14 @@ fn counts(of: &[(&str, u64)]) -> Vec<(String, u64)> {
 #[tokio::test]
 async fn a_conversation_is_questions_and_answers() {
     let engine = conversations();
-    let scope = nobody("t");
+    let caller = nobody("t");
     let mut first = start("r");
     first.items = items(&["thought", "tool_call", "mine"]).items;
-    let turn = begun(&engine, &scope, first).await;
+    let turn = begun(&engine, &caller, first).await;
     let request = items(&["tool_result", "partial", "plan", "error"]);
-    let done = engine.append_items(&scope, session(), turn.turn_id, request);
+    let done = engine
+        .turns
+        .append(&caller, session(), turn.turn_id, request);
     let done = done.await.unwrap();
     assert_eq!(
         (done.first_seq, done.last_seq, done.not_recorded),
@@ -121,16 +124,17 @@ async fn a_conversation_is_questions_and_answers() {
         ..FinalizeTurn::default()
     };
     let turn = engine
-        .finalize_turn(&scope, session(), turn.turn_id, end)
+        .turns
+        .finalize(&caller, session(), turn.turn_id, end)
         .await
         .unwrap();
     assert_eq!(turn.answer_neutral.as_ref().unwrap().to_plain(), "a");
     assert_eq!(
-        channels(&engine, &scope).await,
+        channels(&engine, &caller).await,
         ["question", "partial", "error", "final"]
     );
     let expected = ["mine", "plan", "thought", "tool_call", "tool_result"].map(|name| (name, 1));
-    assert_eq!(engine.items_not_recorded(), counts(&expected));
+    assert_eq!(engine.upkeep.items_not_recorded(), counts(&expected));
     let report = engine.ledger().verify(None).await.unwrap();
     assert!(report.findings.is_empty(), "{report:?}");
 }
@@ -138,19 +142,21 @@ async fn a_conversation_is_questions_and_answers() {
 #[tokio::test]
 async fn a_tenant_has_its_own_policy() {
     let engine = conversations();
-    let scope = nobody("whole");
-    let turn = begun(&engine, &scope, start("r")).await;
-    let done = engine.append_items(&scope, session(), turn.turn_id, items(&["thought"]));
+    let caller = nobody("whole");
+    let turn = begun(&engine, &caller, start("r")).await;
+    let done = engine
+        .turns
+        .append(&caller, session(), turn.turn_id, items(&["thought"]));
     assert_eq!(done.await.unwrap().not_recorded, 0);
-    assert_eq!(channels(&engine, &scope).await, ["question", "thought"]);
-    assert!(engine.items_not_recorded().is_empty());
+    assert_eq!(channels(&engine, &caller).await, ["question", "thought"]);
+    assert!(engine.upkeep.items_not_recorded().is_empty());
 }
 
 #[tokio::test]
 async fn how_a_turn_ends_is_recorded() {
     let engine = conversations();
-    let scope = nobody("t");
-    let failed = begun(&engine, &scope, start("r1")).await;
+    let caller = nobody("t");
+    let failed = begun(&engine, &caller, start("r1")).await;
     let error = FailTurn {
         error: ErrorBody {
             code: "broken".into(),
@@ -162,23 +168,29 @@ async fn how_a_turn_ends_is_recorded() {
         release: false,
     };
     engine
-        .fail_turn(&scope, session(), failed.turn_id, error)
+        .turns
+        .fail(&caller, session(), failed.turn_id, error)
         .await
         .unwrap();
-    let cancelled = begun(&engine, &scope, start("r2")).await;
-    let cancel = engine.cancel_turn(&scope, session(), cancelled.turn_id, CancelTurn::default());
+    let cancelled = begun(&engine, &caller, start("r2")).await;
+    let cancel = engine
+        .turns
+        .cancel(&caller, session(), cancelled.turn_id, CancelTurn::default());
     cancel.await.unwrap();
     // A final item is promoted by a note of filrouge's own.
-    let promoted = begun(&engine, &scope, start("r3")).await;
-    let append = engine.append_items(&scope, session(), promoted.turn_id, items(&["final"]));
+    let promoted = begun(&engine, &caller, start("r3")).await;
+    let append = engine
+        .turns
+        .append(&caller, session(), promoted.turn_id, items(&["final"]));
     append.await.unwrap();
     let end = FinalizeTurn::default();
     engine
-        .finalize_turn(&scope, session(), promoted.turn_id, end)
+        .turns
+        .finalize(&caller, session(), promoted.turn_id, end)
         .await
         .unwrap();
     assert_eq!(
-        channels(&engine, &scope).await,
+        channels(&engine, &caller).await,
         [
             "question",
             "partial",
@@ -195,41 +207,46 @@ async fn how_a_turn_ends_is_recorded() {
 #[tokio::test]
 async fn what_is_left_out_whole_is_refused_as_if_it_were_not() {
     let engine = conversations();
-    let scope = nobody("t");
-    let turn = begun(&engine, &scope, start("r")).await;
+    let caller = nobody("t");
+    let turn = begun(&engine, &caller, start("r")).await;
     let thought = |expected_seq| AppendItems {
         expected_seq,
         ..items(&["thought", "thought"])
     };
-    let append = async |scope: &Scope, turn: TurnId, expected: Option<u64>| {
+    let append = async |caller: &Caller, turn: TurnId, expected: Option<u64>| {
         let done = engine
-            .append_items(scope, session(), turn, thought(expected))
+            .turns
+            .append(caller, session(), turn, thought(expected))
             .await;
         done.map(crate::Written::into_value)
     };
-    let done = append(&scope, turn.turn_id, Some(1)).await.unwrap();
+    let done = append(&caller, turn.turn_id, Some(1)).await.unwrap();
     assert_eq!(
         (done.first_seq, done.last_seq, done.not_recorded),
         (2, 1, 2)
     );
-    let conflict = append(&scope, turn.turn_id, Some(7)).await.unwrap_err();
+    let conflict = append(&caller, turn.turn_id, Some(7)).await.unwrap_err();
     assert_eq!(
         (conflict.code, conflict.actual_seq),
         (ErrorCode::SeqConflict, Some(1))
     );
     let unknown = TurnId::from_bytes([9; 16]);
-    let unknown = append(&scope, unknown, None).await.unwrap_err();
+    let unknown = append(&caller, unknown, None).await.unwrap_err();
     assert_eq!(unknown.code, ErrorCode::TurnNotFound);
     let absent = append(&nobody("u"), turn.turn_id, None).await.unwrap_err();
     assert_eq!(absent.code, ErrorCode::SessionNotFound);
-    let cancel = engine.cancel_turn(&scope, session(), turn.turn_id, CancelTurn::default());
+    let cancel = engine
+        .turns
+        .cancel(&caller, session(), turn.turn_id, CancelTurn::default());
     cancel.await.unwrap();
     // Word for word what an item that is recorded is refused with.
-    let recorded = engine.append_items(&scope, session(), turn.turn_id, items(&["partial"]));
+    let recorded = engine
+        .turns
+        .append(&caller, session(), turn.turn_id, items(&["partial"]));
     let refused = recorded.await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::TurnClosed);
     assert_eq!(
-        append(&scope, turn.turn_id, None).await.unwrap_err(),
+        append(&caller, turn.turn_id, None).await.unwrap_err(),
         refused
     );
     let before = AppendItems {
@@ -237,15 +254,16 @@ async fn what_is_left_out_whole_is_refused_as_if_it_were_not() {
         ..items(&["partial"])
     };
     let recorded = engine
-        .append_items(&scope, session(), turn.turn_id, before)
+        .turns
+        .append(&caller, session(), turn.turn_id, before)
         .await;
     let refused = recorded.unwrap_err();
     assert_eq!(
-        append(&scope, turn.turn_id, Some(7)).await.unwrap_err(),
+        append(&caller, turn.turn_id, Some(7)).await.unwrap_err(),
         refused
     );
     assert_eq!(
-        engine.items_not_recorded(),
+        engine.upkeep.items_not_recorded(),
         counts(&[("thought", 2)]),
         "refusals do not count"
     );
@@ -255,24 +273,28 @@ async fn what_is_left_out_whole_is_refused_as_if_it_were_not() {
 #[tokio::test]
 async fn a_retry_of_what_is_left_out_whole() {
     let engine = conversations();
-    let scope = nobody("t");
-    let turn = begun(&engine, &scope, start("r")).await;
+    let caller = nobody("t");
+    let turn = begun(&engine, &caller, start("r")).await;
     let mut batch = items(&["thought", "plan"]);
     for (item, key) in batch.items.iter_mut().zip(["a", "b"]) {
         item.item_id = Some(key.parse().unwrap());
     }
     let append = async |batch: &AppendItems| {
-        let done = engine.append_items(&scope, session(), turn.turn_id, batch.clone());
+        let done = engine
+            .turns
+            .append(&caller, session(), turn.turn_id, batch.clone());
         done.await
     };
     assert_eq!(append(&batch).await.unwrap().not_recorded, 2);
-    let cancel = engine.cancel_turn(&scope, session(), turn.turn_id, CancelTurn::default());
+    let cancel = engine
+        .turns
+        .cancel(&caller, session(), turn.turn_id, CancelTurn::default());
     cancel.await.unwrap();
     let again = append(&batch).await.unwrap();
     assert!(again.replayed && again.first_seq == again.last_seq + 1);
     assert_eq!(again.not_recorded, 2);
     assert_eq!(
-        engine.items_not_recorded(),
+        engine.upkeep.items_not_recorded(),
         counts(&[("plan", 1), ("thought", 1)])
     );
     // What names its place, or has an item without a name, is no retry.
@@ -290,21 +312,23 @@ async fn a_retry_of_what_is_left_out_whole() {
 #[tokio::test]
 async fn retries_count_once() {
     let engine = conversations();
-    let scope = nobody("t");
+    let caller = nobody("t");
     let mut request = start("r");
     request.items = items(&["thought"]).items;
-    let turn = begun(&engine, &scope, request.clone()).await;
-    let again = begun(&engine, &scope, request).await;
+    let turn = begun(&engine, &caller, request.clone()).await;
+    let again = begun(&engine, &caller, request).await;
     assert!(again.replayed && !again.differs);
     let mut batch = items(&["plan", "partial"]);
     batch.items[1].item_id = Some("k".parse().unwrap());
     for replayed in [false, true] {
-        let done = engine.append_items(&scope, session(), turn.turn_id, batch.clone());
+        let done = engine
+            .turns
+            .append(&caller, session(), turn.turn_id, batch.clone());
         let done = done.await.unwrap();
         assert_eq!((done.replayed, done.not_recorded), (replayed, 1));
     }
     assert_eq!(
-        engine.items_not_recorded(),
+        engine.upkeep.items_not_recorded(),
         counts(&[("plan", 1), ("thought", 1)])
     );
 }
@@ -312,12 +336,12 @@ async fn retries_count_once() {
 #[tokio::test]
 async fn members_that_are_not_listed_do_not_reach_the_ledger() {
     let engine = listing(&["channel"]);
-    let scope = nobody("t");
+    let caller = nobody("t");
     let mut request = start("r");
     request.metadata = json(r#"{"channel":"web","prompt":"all of it","prompt":1,"a b":2}"#);
-    let turn = begun(&engine, &scope, request.clone()).await;
+    let turn = begun(&engine, &caller, request.clone()).await;
     assert_eq!(turn.metadata.as_str(), r#"{"channel":"web"}"#);
-    let again = begun(&engine, &scope, request).await;
+    let again = begun(&engine, &caller, request).await;
     assert!(
         again.replayed && !again.differs,
         "a retry is known by what came"
@@ -329,7 +353,8 @@ async fn members_that_are_not_listed_do_not_reach_the_ledger() {
     };
     let finalize = async |metadata| {
         let end = engine
-            .finalize_turn(&scope, session(), turn.turn_id, end(metadata))
+            .turns
+            .finalize(&caller, session(), turn.turn_id, end(metadata))
             .await;
         end.unwrap().into_value()
     };
@@ -342,28 +367,29 @@ async fn members_that_are_not_listed_do_not_reach_the_ledger() {
         ..start("r2")
     };
     let new = engine
-        .replace_turn(&scope, session(), turn.turn_id, better)
+        .turns
+        .replace(&caller, session(), turn.turn_id, better)
         .await
         .unwrap();
     assert_eq!(new.metadata.as_str(), r#"{"channel":"web"}"#);
     let dropped = [("chunks", 1), ("other", 1), ("prompt", 1), ("trace", 1)];
-    assert_eq!(engine.metadata_dropped(), counts(&dropped));
+    assert_eq!(engine.upkeep.metadata_dropped(), counts(&dropped));
 }
 
 #[tokio::test]
 async fn what_filrouge_adds_stays() {
     let engine = listing(&[]);
-    let scope = nobody("t");
+    let caller = nobody("t");
     let mut request = start("r");
     request.question_translated = request.question_neutral.take();
     request.metadata = json(r#"{"channel":"web"}"#);
-    let turn = begun(&engine, &scope, request).await;
+    let turn = begun(&engine, &caller, request).await;
     let flag = r#"{"question_neutral_is_fallback":true}"#;
     assert_eq!(turn.metadata.as_str(), flag);
     let mut request = start("r2");
     request.metadata = json(flag);
     assert_eq!(
-        begun(&engine, &scope, request).await.metadata.as_str(),
+        begun(&engine, &caller, request).await.metadata.as_str(),
         flag
     );
 }
@@ -374,15 +400,15 @@ async fn no_address_is_stored() {
         runtime_context_allow: vec!["ip".to_owned(), "ip_hash".to_owned()],
         ..Settings::default()
     });
-    let scope = nobody("t");
+    let caller = nobody("t");
     let mut request = start("r");
     request.metadata = json(r#"{"client_ip":"192.0.2.1","channel":"web"}"#);
     request.runtime_context = json(r#"{"ip":"192.0.2.1"}"#);
-    let turn = begun(&engine, &scope, request.clone()).await;
+    let turn = begun(&engine, &caller, request.clone()).await;
     let hash = engine
         .ledger()
         .keyring()
-        .address_hash(&scope.tenant, "192.0.2.1");
+        .address_hash(caller.tenant(), "192.0.2.1");
     let hash = crate::hex::to_hex(&hash);
     let expected = format!(r#"{{"channel":"web","ip_hash":"{hash}"}}"#);
     assert_eq!(turn.metadata.as_str(), expected);
@@ -392,19 +418,21 @@ async fn no_address_is_stored() {
         ..FinalizeTurn::default()
     };
     let turn = engine
-        .finalize_turn(&scope, session(), turn.turn_id, end)
+        .turns
+        .finalize(&caller, session(), turn.turn_id, end)
         .await
         .unwrap();
     let other = engine
         .ledger()
         .keyring()
-        .address_hash(&scope.tenant, "198.51.100.7");
+        .address_hash(caller.tenant(), "198.51.100.7");
     assert!(turn.metadata.as_str().contains(&crate::hex::to_hex(&other)));
-    let question = stored(&engine, &scope).await.remove(0);
+    let question = stored(&engine, &caller).await.remove(0);
     let context = question.body.metadata.unwrap();
+
     assert_eq!(context.as_str(), format!(r#"{{"ip_hash":"{hash}"}}"#));
-    assert!(begun(&engine, &scope, request).await.replayed);
-    let all: Vec<_> = stored(&engine, &scope).await;
+    assert!(begun(&engine, &caller, request).await.replayed);
+    let all: Vec<_> = stored(&engine, &caller).await;
     let all = format!("{all:?} {:?}", turn.value);
     assert!(
         !all.contains("192.0.2.1") && !all.contains("198.51.100.7"),

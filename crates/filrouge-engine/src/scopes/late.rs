@@ -94,7 +94,7 @@ impl TwoScopes {
         });
         match put.await?.outcome {
             Outcome::Turn(..) => Ok(()),
-            _ => Err(crate::engine::unexpected()),
+            _ => Err(crate::core::unexpected()),
         }
     }
 }

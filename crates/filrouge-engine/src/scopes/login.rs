@@ -187,7 +187,7 @@ impl TwoScopes {
                 }
                 Ok(())
             }
-            Ok(_) => Err(crate::engine::unexpected()),
+            Ok(_) => Err(crate::core::unexpected()),
             Err(failure) if failure.code == ErrorCode::SessionConflict => {
                 self.bring_late(&owner, &session, &adopt).await
             }

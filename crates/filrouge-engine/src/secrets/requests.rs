@@ -14,7 +14,7 @@ use super::mask::{CredentialPolicy, Masked};
 use super::shape::Shape;
 use super::turn::TurnSecrets;
 use super::{mask_json, registry::Registry};
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::requests::{CancelTurn, FailTurn, FinalizeTurn, StartTurn};
 use crate::written::Written;
 
@@ -47,7 +47,7 @@ pub(crate) struct Sieve {
     refused: Masked,
 }
 
-impl Engine {
+impl Core {
     /// How many credentials were masked in what was written, by the name of their shape; values of `runtime_context`
     /// under `runtime_context`.
     #[must_use]

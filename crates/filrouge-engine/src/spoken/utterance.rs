@@ -10,10 +10,12 @@ use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, ItemId, JsonText, RawJson, Role, SessionId, Turn, TurnId,
 };
 
-use crate::append::Appended;
-use crate::close::error_parts;
-use crate::engine::{Engine, unexpected};
+use crate::caller::{Caller, Permission};
+use crate::core::{Core, unexpected};
+use crate::engine::Streams;
 use crate::requests::ErrorBody;
+use crate::turns::Appended;
+use crate::turns::error_parts;
 use crate::written::Written;
 
 /// Where an utterance stands in the draft: all of it becomes one item.
@@ -49,7 +51,7 @@ pub enum TurnEnd {
 /// What one speaker says in an open turn: a draft that grows, then items in the write that takes the draft away. One at
 /// a time in a turn.
 pub struct Utterance {
-    engine: Arc<Engine>,
+    core: Arc<Core>,
     session_id: SessionId,
     turn_id: TurnId,
     stream: StreamId,
@@ -106,19 +108,20 @@ const fn delta(part: u64, head: Option<PieceHead>, text: String) -> Delta {
     }
 }
 
-impl Engine {
+impl Streams {
     /// Begins an utterance in an open turn of a session that the caller holds.
     ///
     /// # Errors
     /// `stream_open` when another one is under way; `turn_closed`, `session_not_found`, `turn_not_found`, those of
     /// fences, `invalid` for an `about` that is no part, and the ledger's.
     pub async fn begin_utterance(
-        self: &Arc<Self>,
-        scope: &Scope,
+        &self,
+        caller: &Caller,
         session: SessionId,
         turn: TurnId,
         begun: UtteranceHead,
     ) -> Result<Utterance, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         let agent = begun.agent;
         self.settings.limits.label(agent.as_deref(), "agent")?;
         let shown = ItemBody::new(
@@ -134,7 +137,7 @@ impl Engine {
         })?;
         let name = u64::from(u32::from_be_bytes(random)) << 32 | u64::from(begun.mark);
         let mut utterance = Utterance {
-            engine: self.clone(),
+            core: self.0.clone(),
             session_id: session,
             turn_id: turn,
             stream: StreamId(name.to_be_bytes()),
@@ -154,12 +157,13 @@ impl Engine {
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error`, and the ledger's.
-    pub async fn unfinished_utterances(
+    pub async fn unfinished(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: &SessionId,
     ) -> Result<Vec<Unfinished>, Failure> {
-        let ledger = self.ledger();
+        let scope = &caller.scope(Permission::Read)?;
+        let ledger = &self.ledger;
         let drafts = ledger.drafts(scope, session, Default::default()).await?;
         let unfinished = drafts.into_iter().map(|draft| {
             let pieces = assemble(draft.deltas).unwrap_or_default();
@@ -179,9 +183,9 @@ impl Engine {
 
     /// Takes over what somebody else has left unfinished, to put its items: for whoever holds the session now.
     #[must_use]
-    pub fn take_over(self: &Arc<Self>, session: &SessionId, left: &Unfinished) -> Utterance {
+    pub fn take_over(&self, session: &SessionId, left: &Unfinished) -> Utterance {
         Utterance {
-            engine: self.clone(),
+            core: self.0.clone(),
             session_id: session.clone(),
             turn_id: left.turn_id,
             stream: left.stream,
@@ -208,7 +212,8 @@ impl Utterance {
     /// # Errors
     /// `stream_lost` and `turn_closed` when somebody else has ended it, those of fences, and the ledger's. After a
     /// failure the same text may be given again, with more behind it.
-    pub async fn say(&mut self, scope: &Scope, text: &str) -> Result<(), Failure> {
+    pub async fn say(&mut self, caller: &Caller, text: &str) -> Result<(), Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         let deltas = match text {
             "" => Vec::new(),
             text => vec![delta(TEXT, None, inner(text))],
@@ -222,10 +227,11 @@ impl Utterance {
     /// As [`Self::say`].
     pub async fn complete(
         &mut self,
-        scope: &Scope,
+        caller: &Caller,
         about: &RawJson,
         text: Option<&str>,
     ) -> Result<(), Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         let replaced = |part, text| Delta {
             replaces: true,
             done: true,
@@ -248,12 +254,12 @@ impl Utterance {
             turn_id: self.turn_id,
             stream: self.stream,
             begins,
-            writer: self.engine.ledger.writer().into(),
+            writer: self.core.ledger.writer().into(),
             number,
             deltas,
         };
         let write = Write::PutDraft(Box::new(draft));
-        match self.engine.write(scope, write).await?.outcome {
+        match self.core.write(scope, write).await?.outcome {
             Outcome::Drafted => {
                 self.chunk = number;
                 Ok(())
@@ -265,18 +271,20 @@ impl Utterance {
     /// Puts it as items of the caller's own; the draft goes, and the turn goes on. It can be done again after a failure.
     ///
     /// # Errors
-    /// As [`Self::say`], and those of [`Engine::append_items`].
+    /// As [`Self::say`], and those of [`crate::Turns::append`].
     pub async fn append(
         &mut self,
-        scope: &Scope,
+        caller: &Caller,
         items: Vec<ItemBody>,
     ) -> Result<Written<Appended>, Failure> {
-        let (items, masked) = self.engine.own_items(scope, items)?;
+        let scope = &caller.scope(Permission::Write)?;
+        let (items, masked) = self.core.own_items(scope, items)?;
+
         let entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
         let append = Append {
             session_id: self.session_id.clone(),
             turn_id: self.turn_id,
-            batch: Batch::seal(&entries, self.engine.entropy.as_ref())?,
+            batch: Batch::seal(&entries, self.core.entropy.as_ref())?,
             expected_seq: None,
             progress: Some(Progress {
                 stream: self.stream,
@@ -286,7 +294,7 @@ impl Utterance {
             }),
         };
         let write = Write::Append(Box::new(append));
-        let stored = self.engine.write(scope, write).await?;
+        let stored = self.core.write(scope, write).await?;
         match stored.outcome {
             Outcome::Appended {
                 first_seq,
@@ -300,7 +308,7 @@ impl Utterance {
                     not_recorded: 0,
                 };
                 let written = Written::new(appended, replayed, stored.durability);
-                Ok(self.engine.counted(written, &masked))
+                Ok(self.core.counted(written, &masked))
             }
             _ => Err(unexpected()),
         }
@@ -312,12 +320,13 @@ impl Utterance {
     /// As [`Self::append`]; `invalid` for an answer without an item on the channel `final`.
     pub async fn end_turn(
         &mut self,
-        scope: &Scope,
+        caller: &Caller,
         items: Vec<ItemBody>,
         end: TurnEnd,
     ) -> Result<Written<Turn>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         let answers = items.iter().any(|item| item.channel == Channel::Final);
-        let (items, masked) = self.engine.own_items(scope, items)?;
+        let (items, masked) = self.core.own_items(scope, items)?;
         let mut entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
         let ending = match end {
             TurnEnd::Answered if answers => Ending::Recorded(entries),
@@ -344,11 +353,11 @@ impl Utterance {
             ending,
             metadata: None,
             fingerprint: self
-                .engine
+                .core
                 .keyed(fingerprint(&[b"utterance", &self.stream.0])),
             stream: Some(self.stream),
         };
-        self.engine
+        self.core
             .write_turn(scope, Write::Close(Box::new(close)), &masked)
             .await
     }

@@ -1,9 +1,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use crate::caller::{Caller, Permission};
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{FixedClock, RawJson, SessionId, TenantId, Turn};
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use crate::{CreateSession, Engine, RedactTurn, Settings, StartTurn};
 struct World {
     engine: Engine,
     clock: Arc<FixedClock>,
-    scope: Scope,
+    caller: Caller,
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -33,11 +34,11 @@ impl World {
             clock.clone(),
             settings,
         );
-        let viewer = Viewer::EndUser(Some("ada".parse().unwrap()));
+        let ada = Some("ada".parse().unwrap());
         Self {
             engine,
             clock,
-            scope: Scope::new(TenantId::default_tenant(), viewer),
+            caller: Caller::local(TenantId::default_tenant(), ada),
         }
     }
 
@@ -48,7 +49,7 @@ impl World {
             metadata: Some(RawJson::write(&metadata).unwrap()),
             ..CreateSession::default()
         };
-        run(self.engine.create_session(&self.scope, request)).unwrap();
+        run(self.engine.sessions.create(&self.caller, request)).unwrap();
     }
 
     /// A whole turn with `items` between question and answer.
@@ -56,13 +57,13 @@ impl World {
         let body = json!({ "request_id": request, "question_neutral": "?", "answer_neutral": "!", "items": items });
         let request: StartTurn = serde_json::from_value(body).unwrap();
         let session = session.parse().unwrap();
-        let started = run(self.engine.start_turn(&self.scope, session, request));
+        let started = run(self.engine.turns.start(&self.caller, session, request));
         started.unwrap().into_value()
     }
 
     fn ask(&self, id: &str) -> SessionStatistics {
         let id: SessionId = id.parse().unwrap();
-        run(self.engine.statistics(&self.scope, &id)).unwrap()
+        run(self.engine.stats.of(&self.caller, &id)).unwrap()
     }
 }
 
@@ -101,7 +102,8 @@ fn one_session() {
     let request = serde_json::from_value(body).unwrap();
     run(world
         .engine
-        .start_turn(&world.scope, "s".parse().unwrap(), request))
+        .turns
+        .start(&world.caller, "s".parse().unwrap(), request))
     .unwrap();
     let all = world.ask("s");
     let own = &all.own;
@@ -156,7 +158,8 @@ fn of_replaced_turns_the_items_alone_and_of_redacted_ones_what_is_left() {
     let sid: SessionId = "s".parse().unwrap();
     run(world
         .engine
-        .replace_turn(&world.scope, sid.clone(), old.turn_id, replacement))
+        .turns
+        .replace(&world.caller, sid.clone(), old.turn_id, replacement))
     .unwrap();
     let own = world.ask("s").own;
     assert_eq!(
@@ -170,7 +173,8 @@ fn of_replaced_turns_the_items_alone_and_of_redacted_ones_what_is_left() {
     let reason: RedactTurn = serde_json::from_value(json!({ "reason": "x" })).unwrap();
     run(world
         .engine
-        .redact_turn(&world.scope, sid, turn.turn_id, reason))
+        .erasure
+        .redact_turn(&world.caller, sid, turn.turn_id, reason))
     .unwrap();
     let after = world.ask("s").own;
     assert_eq!(after.items, before.items + 1, "and the redaction");
@@ -203,9 +207,8 @@ fn descendants_are_added_and_others_are_not() {
     );
     let c = world.ask("c");
     assert_eq!((input(&c.own), input(&c.with_descendants)), (10, 110));
-    let mut bob = world.scope.clone();
-    bob.viewer = Viewer::EndUser(Some("bob".parse().unwrap()));
-    let foreign = run(world.engine.statistics(&bob, &"p".parse().unwrap())).unwrap_err();
+    let bob = Caller::local(TenantId::default_tenant(), Some("bob".parse().unwrap()));
+    let foreign = run(world.engine.stats.of(&bob, &"p".parse().unwrap())).unwrap_err();
     assert_eq!(foreign.code.as_str(), "session_not_found");
 }
 
@@ -285,7 +288,8 @@ fn a_fork_holds_messages_older_than_itself() {
         let request: StartTurn = serde_json::from_value(body).unwrap();
         run(world
             .engine
-            .start_turn(&world.scope, "fork".parse().unwrap(), request))
+            .turns
+            .start(&world.caller, "fork".parse().unwrap(), request))
         .unwrap();
     };
     whole("copied", "2026-01-31T23:59:59.999Z", 1000);
@@ -306,11 +310,11 @@ fn what_is_too_much_is_left_out_and_told() {
     }
     // Each has three items; the session's own need no room.
     for (room, counted, sessions) in [(2, 1, 1), (3, 11, 2), (5, 11, 2), (6, 111, 3)] {
-        let (scope, id) = (world.scope.clone(), "p".parse().unwrap());
+        let (scope, id) = (world.caller.scope(Permission::Read), "p".parse().unwrap());
         let asked = world
             .engine
             .ledger()
-            .ask(move |sight| super::statistics(sight, &scope, id, room));
+            .ask(move |sight| super::statistics(sight, &scope?, id, room));
         let p = run(asked).unwrap();
         assert_eq!(input(&p.own), 1);
         let family = (input(&p.with_descendants), p.with_descendants.sessions);

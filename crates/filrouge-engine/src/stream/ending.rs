@@ -11,7 +11,7 @@ use filrouge_types::{
 use super::end::{Ended, StreamError};
 use super::recording::Recording;
 use super::transcript::Transcript;
-use crate::engine::unexpected;
+use crate::core::unexpected;
 use crate::record_policy::LeftOut;
 use crate::trace::millis;
 use crate::written::Written;
@@ -53,8 +53,8 @@ impl Recording {
     /// The turn as it stands, with how much was masked.
     fn told(&self, turn: Turn) -> Written<Turn> {
         if turn.status != TurnStatus::Open {
-            let now = self.engine.clock.now();
-            self.engine.secrets().forget(self.turn_id, now);
+            let now = self.core.clock.now();
+            self.core.secrets().forget(self.turn_id, now);
         }
         Written {
             masked: self.masked,
@@ -122,7 +122,7 @@ impl Recording {
         tracing::info!(turn_id = %self.turn_id, stream = %self.stream, "the turn has its answer already; what a stream says is kept as an observation");
         let mut left = LeftOut::default();
         entries.retain(|entry| left.keeps(self.record, &entry.item.channel));
-        self.engine.left_out(&left, false);
+        self.core.left_out(&left, false);
         if entries.is_empty() {
             entries.push(self.last_note(transcript));
         }
@@ -143,7 +143,7 @@ impl Recording {
     /// What the response has told for its last item: usage, and metadata in which addresses are hashes.
     fn told_at_end(&self, transcript: &Transcript) -> (Option<RawJson>, Option<RawJson>) {
         let (usage, metadata) = transcript.told();
-        (usage, self.engine.hashed(&self.scope.tenant, metadata))
+        (usage, self.core.hashed(&self.scope.tenant, metadata))
     }
 
     /// What the response has told at its end, when no item is there that could carry it.
@@ -296,7 +296,7 @@ impl Recording {
             request_id: None,
             ending,
             metadata: None,
-            fingerprint: self.engine.keyed(body),
+            fingerprint: self.core.keyed(body),
             stream,
         };
         match self.write(Write::Close(Box::new(close))).await? {
@@ -314,7 +314,7 @@ impl Recording {
     }
 
     async fn turn(&self) -> Result<Turn, Failure> {
-        let ledger = self.engine.ledger();
+        let ledger = &self.core.ledger;
         ledger
             .turn(&self.scope, &self.session_id, self.turn_id)
             .await

@@ -38,7 +38,7 @@ impl Recording {
                 items.push(self.keyed(ready));
             }
         }
-        self.engine.left_out(&left, false);
+        self.core.left_out(&left, false);
         self.sifted(items)
     }
 
@@ -56,10 +56,11 @@ impl Recording {
 
     /// Items without what must not be recorded. A stream cannot be refused for what it holds: it is masked then, too.
     pub(super) fn sifted(&mut self, items: Vec<ItemBody>) -> Result<Vec<Entry>, Failure> {
-        let items = self.engine.hashed_items(&self.scope.tenant, items);
-        let sieve = self.engine.stream_sieve(self.secrets.clone());
-        let (items, masked) = self.engine.sift(sieve, |sieve| sieve.items(items))?;
-        self.engine.count_masked(&masked);
+        let items = self.core.hashed_items(&self.scope.tenant, items);
+        let sieve = self.core.stream_sieve(self.secrets.clone());
+        let (items, masked) = self.core.sift(sieve, |sieve| sieve.items(items))?;
+        self.core.count_masked(&masked);
+
         self.masked += masked.count;
         Ok(items.into_iter().map(Entry::from).collect())
     }

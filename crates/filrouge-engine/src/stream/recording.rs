@@ -18,7 +18,9 @@ use tokio::time::Instant;
 use super::block::{Block, Part};
 use super::transcript::Transcript;
 use super::veil::Shown;
-use crate::engine::{Engine, unexpected};
+use crate::caller::{Caller, Permission};
+use crate::core::{Core, unexpected};
+use crate::engine::Streams;
 use crate::secrets::{Masked, TurnSecrets};
 
 /// How often growing text is drafted, at most.
@@ -41,7 +43,7 @@ pub struct RecordSettings {
 
 /// One stream that is being recorded into an open turn.
 pub struct Recording {
-    pub(super) engine: Arc<Engine>,
+    pub(super) core: Arc<Core>,
     pub(super) scope: Scope,
     /// Which items are kept: of a session in the hot store alone all of them, for a login ends what is recorded into it.
     pub(super) record: KeepItems,
@@ -67,19 +69,20 @@ pub struct Recording {
     pub(super) drafts: u64,
 }
 
-impl Engine {
+impl Streams {
     /// Begins to record a stream into an open turn; nobody else can while it lasts.
     ///
     /// # Errors
     /// `stream_open` when another stream is recorded into it; `turn_closed`, `session_not_found`, `turn_not_found`,
     /// `turn_mismatch`, those of fences, under whose fence all is written then, and the ledger's.
     pub async fn record(
-        self: &Arc<Self>,
-        scope: &Scope,
+        &self,
+        caller: &Caller,
         session_id: SessionId,
         turn_id: TurnId,
         settings: RecordSettings,
     ) -> Result<Recording, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         self.settings
             .limits
             .label(settings.agent.as_deref(), "agent")?;
@@ -99,7 +102,7 @@ impl Engine {
         })?;
         let now = Instant::now();
         let mut recording = Recording {
-            engine: self.clone(),
+            core: self.0.clone(),
             record: self.keep(scope, &session_id).await?.record,
             scope: recorder,
             session_id,
@@ -145,7 +148,7 @@ impl Recording {
 
     /// Two signs of life may be late before the stream timeout is over.
     fn beat(&self) -> Duration {
-        BEAT.min(self.engine.settings.stream_timeout / 3)
+        BEAT.min(self.core.settings.stream_timeout / 3)
     }
 
     /// Writes the items that have become complete, and what is left as the draft.
@@ -224,7 +227,7 @@ impl Recording {
 
     /// What is shown of a piece; what has come to it is looked at.
     fn shown_of(&mut self, block: &Block, index: usize, part: &Part) -> &mut Shown {
-        let (policy, secrets) = (self.engine.settings.credentials, self.secrets.as_ref());
+        let (policy, secrets) = (self.core.settings.credentials, self.secrets.as_ref());
         let fresh = || Shown::new(part.kind, part.generation, policy, secrets);
         let shown = self
             .shown
@@ -360,7 +363,7 @@ impl Recording {
         let append = Append {
             session_id: self.session_id.clone(),
             turn_id: self.turn_id,
-            batch: Batch::seal(&entries, self.engine.entropy.as_ref())?,
+            batch: Batch::seal(&entries, self.core.entropy.as_ref())?,
             expected_seq: None,
             progress: Some(Progress {
                 stream: self.stream,
@@ -385,7 +388,7 @@ impl Recording {
         let until = Instant::now() + OUTAGE;
         let mut pause = Duration::from_millis(50);
         loop {
-            match self.engine.write(&self.scope, write.clone()).await {
+            match self.core.write(&self.scope, write.clone()).await {
                 Err(failure) if waits(&failure) && Instant::now() + pause < until => {
                     tracing::warn!(code = failure.code.as_str(), stream = %self.stream, "a stream waits for the ledger");
                     tokio::time::sleep(pause).await;

@@ -4,6 +4,7 @@ use filrouge_engine::{
     AppendItems, CancelTurn, CreateSession, ErrorBody, FailTurn, FinalizeTurn, RedactTurn,
     StartTurn, Written,
 };
+use filrouge_store::command::Target;
 use filrouge_store::record::Seqs;
 use filrouge_types::{
     Channel, Failure, ItemBody, ItemId, JsonText, ProjectId, RawJson, Role, Turn, Variant,
@@ -94,7 +95,7 @@ impl World {
     pub(crate) async fn start(&self, id: &str, request: StartTurn) -> Result<Turn, Failure> {
         self.clock.advance(1_001);
         let owner = operator();
-        let started = self.engine.start_turn(&owner, sid(id), request);
+        let started = self.engine.turns.start(&owner, sid(id), request);
         started.await.map(Written::into_value)
     }
 
@@ -112,7 +113,7 @@ impl World {
             release: false,
         };
         let engine = &self.engine;
-        let done = engine.append_items(&operator(), session, id, request).await;
+        let done = engine.turns.append(&operator(), session, id, request).await;
         done.map(|done| (done.first_seq, done.last_seq))
     }
 
@@ -124,7 +125,8 @@ impl World {
         let (session, id) = (turn.session_id.clone(), turn.turn_id);
         let engine = &self.engine;
         engine
-            .finalize_turn(&operator(), session, id, request)
+            .turns
+            .finalize(&operator(), session, id, request)
             .await
             .map(Written::into_value)
     }
@@ -142,7 +144,8 @@ impl World {
         };
         let (session, id) = (turn.session_id.clone(), turn.turn_id);
         self.engine
-            .fail_turn(&operator(), session, id, request)
+            .turns
+            .fail(&operator(), session, id, request)
             .await
             .map(Written::into_value)
     }
@@ -151,7 +154,8 @@ impl World {
         let (session, id) = (turn.session_id.clone(), turn.turn_id);
         let request = CancelTurn::default();
         self.engine
-            .cancel_turn(&operator(), session, id, request)
+            .turns
+            .cancel(&operator(), session, id, request)
             .await
             .map(Written::into_value)
     }
@@ -159,13 +163,14 @@ impl World {
     /// Lets so much time pass that every open turn is marked as interrupted.
     pub(crate) async fn silence(&self) -> u64 {
         self.clock.advance(16 * 60 * 1_000_000);
-        self.engine.sweep().await.unwrap()
+        self.engine.upkeep.sweep().await.unwrap()
     }
 
     pub(crate) async fn replace(&self, old: &Turn, request: StartTurn) -> Result<Turn, Failure> {
         let (session, id) = (old.session_id.clone(), old.turn_id);
         self.engine
-            .replace_turn(&operator(), session, id, request)
+            .turns
+            .replace(&operator(), session, id, request)
             .await
             .map(Written::into_value)
     }
@@ -175,6 +180,7 @@ impl World {
         let reason = "on \"request\"\n".into();
         let request = RedactTurn { reason };
         self.engine
+            .erasure
             .redact_turn(&operator(), session, id, request)
             .await
             .map(Written::into_value)
@@ -184,7 +190,8 @@ impl World {
         let seqs = Seqs::of(ranges.iter().copied()).unwrap();
         let redacted = self
             .engine
-            .redact_items(&operator(), sid(id), seqs, "why")
+            .erasure
+            .redact(&operator(), sid(id), Target::Items(seqs), "why")
             .await?;
         Ok(redacted.redaction_seq)
     }
@@ -200,7 +207,7 @@ impl World {
             metadata: Some(raw(ODD_OBJECT)),
         };
         let owner = user("anna \u{202e}\"");
-        self.engine.create_session(&owner, session).await.unwrap();
+        self.engine.sessions.create(&owner, session).await.unwrap();
         let mut rich = start("r/../1 🧵", r#""what\ud800""#);
         rich.question_translated = Some(json_text(r#""quoi \u00e9""#));
         rich.translate_chat = true;
@@ -208,7 +215,7 @@ impl World {
         rich.consultant = Some("".into());
         rich.repository = Some("repo \\ \"".into());
         rich.metadata = Some(raw(ODD_OBJECT));
-        let one = self.engine.start_turn(&owner, sid(id), rich).await;
+        let one = self.engine.turns.start(&owner, sid(id), rich).await;
         let one = one.unwrap().into_value();
         let odd = odd_parts();
         let items = odd.iter().enumerate();

@@ -77,8 +77,8 @@ async fn play(world: &World, number: usize, (kind, which, more): Step) -> bool {
 
 impl World {
     async fn turns_if_any(&self) -> Vec<Turn> {
-        let (scope, id) = (operator(), sid("s"));
-        match self.engine.ledger().session(&scope, &id).await {
+        let (caller, id) = (operator(), sid("s"));
+        match self.engine.sessions.get(&caller, &id).await {
             Ok(_) => self.turns("s").await,
             Err(_) => Vec::new(),
         }

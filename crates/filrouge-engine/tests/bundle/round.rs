@@ -1,11 +1,12 @@
 //! Out of one store, into another.
 
-use filrouge_store::{Scope, Viewer};
+use filrouge_engine::Caller;
+use filrouge_store::command::Target;
 use filrouge_types::{ErrorCode, IdentityId, TurnStatus};
 
 use crate::journal::{ODD_OBJECT, note, odd_parts, start, whole};
 use crate::layout::Layout;
-use crate::world::{World, code, good, operator, run, scope, sid, user};
+use crate::world::{World, code, good, operator, run, sid, user};
 
 /// The eventful session with redactions of every kind.
 pub(crate) async fn redacted(world: &World, id: &str) {
@@ -27,9 +28,9 @@ pub(crate) async fn redacted(world: &World, id: &str) {
 async fn same(here: &World, there: &World, id: &str) {
     assert_eq!(here.turns(id).await, there.turns(id).await);
     assert_eq!(here.items(id).await, there.items(id).await);
-    let (scope, id) = (operator(), sid(id));
-    let session = here.engine.ledger().session(&scope, &id).await.unwrap();
-    let taken = there.engine.ledger().session(&scope, &id).await.unwrap();
+    let (caller, id) = (operator(), sid(id));
+    let session = here.engine.sessions.get(&caller, &id).await.unwrap();
+    let taken = there.engine.sessions.get(&caller, &id).await.unwrap();
     assert_eq!(session, taken);
 }
 
@@ -224,16 +225,18 @@ fn another_tenants_or_another_users_session_is_refused() {
         let (here, there) = (World::new(1), World::new(1));
         here.eventful("s").await;
         let bundle = here.export("s").await;
-        let import = async |who: Scope| {
+        let import = async |who: Caller| {
             let taken = there.import_as(&who, &bundle, None).await;
             taken.map(|taken| taken.created)
         };
-        let other = import(scope("u", Viewer::Operator)).await.unwrap_err();
+        let other = import(Caller::operator("u".parse().unwrap()))
+            .await
+            .unwrap_err();
         assert_eq!(other.code, ErrorCode::Invalid);
         assert!(other.hint.is_some());
         let bob = IdentityId::new("bob").unwrap();
         for stranger in [None, Some(bob)] {
-            let stranger = scope("t", Viewer::EndUser(stranger));
+            let stranger = Caller::local("t".parse().unwrap(), stranger);
             assert_eq!(code(import(stranger.clone()).await), ErrorCode::Forbidden);
             let exported = here.try_export(&stranger, "s").await;
             assert_eq!(code(exported), ErrorCode::SessionNotFound);
@@ -282,8 +285,8 @@ fn a_failing_sink_ends_the_writing() {
             let full = filrouge_types::Failure::new(ErrorCode::StoreFull, "full");
             if left == 0 { Err(full) } else { Ok(()) }
         });
-        let (scope, id) = (operator(), sid("s"));
-        let done = world.engine.export_bundle(&scope, &id, sink).await;
+        let (caller, id) = (operator(), sid("s"));
+        let done = world.engine.bundles.export(&caller, &id, sink).await;
         assert_eq!(code(done), ErrorCode::StoreFull);
         let missing = world.try_export(&operator(), "nothere").await;
         assert_eq!(code(missing), ErrorCode::SessionNotFound);
@@ -300,7 +303,10 @@ fn a_guess_of_what_was_redacted_is_not_confirmed() {
         assert!(told.replayed && told.differs);
         let gone = filrouge_store::record::Seqs::of([(2, 2)]).unwrap();
         let who = operator();
-        let redacted = here.engine.redact_items(&who, sid("s"), gone, "a PIN");
+        let redacted = here
+            .engine
+            .erasure
+            .redact(&who, sid("s"), Target::Items(gone), "a PIN");
         redacted.await.unwrap();
         // No answer is told from another.
         for guess in ["\"4711\"", "\"0000\""] {

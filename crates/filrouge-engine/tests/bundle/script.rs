@@ -181,8 +181,8 @@ fn on_all_kinds_of_sessions_and_on_who_signed() {
         // Taken in elsewhere and written again.
         let moved = World::new(3);
         moved.import(&bundles[2]).await.unwrap();
-        let (scope, id) = (crate::world::operator(), sid("s"));
-        let turn = moved.engine.ledger().turns(&scope, &id, Default::default());
+        let (caller, id) = (crate::world::operator(), sid("s"));
+        let turn = moved.engine.turns.list(&caller, &id, Default::default());
         turn.await.unwrap();
         let again = moved.export("s").await;
         assert_eq!(agree(vec![(again.into_bytes(), None)]).await, ["intact"]);

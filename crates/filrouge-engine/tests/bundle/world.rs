@@ -1,13 +1,13 @@
 //! A store in memory with its engine, and short ways to ask it.
 
+use filrouge_engine::Caller;
 use std::sync::{Arc, Mutex};
 
 use filrouge_engine::bundle::{BundleReport, ImportedBundle, PublicKey, verify};
-use filrouge_engine::{CreateSession, Engine, Settings};
+use filrouge_engine::{CreateSession, Engine, ListTurns, Settings};
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::read::{TurnOrder, TurnQuery};
 use filrouge_store::verify::Verdict;
-use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{
     ErrorCode, Failure, FixedClock, IdentityId, Item, RequestId, SessionId, TenantId, Turn,
 };
@@ -28,22 +28,17 @@ pub(crate) fn rid(id: &str) -> RequestId {
     RequestId::new(id).unwrap()
 }
 
-pub(crate) fn scope(tenant: &str, viewer: Viewer) -> Scope {
-    Scope {
-        tenant: TenantId::new(tenant).unwrap(),
-        viewer,
-        token: None,
-        hold: None,
-    }
+fn tenant() -> TenantId {
+    TenantId::new("t").unwrap()
 }
 
 /// Who runs the store of tenant `t`.
-pub(crate) fn operator() -> Scope {
-    scope("t", Viewer::Operator)
+pub(crate) fn operator() -> Caller {
+    Caller::operator(tenant())
 }
 
-pub(crate) fn user(name: &str) -> Scope {
-    scope("t", Viewer::EndUser(Some(IdentityId::new(name).unwrap())))
+pub(crate) fn user(name: &str) -> Caller {
+    Caller::local(tenant(), Some(IdentityId::new(name).unwrap()))
 }
 
 #[track_caller]
@@ -81,14 +76,14 @@ impl World {
         PublicKey::of(&self.keyring, self.keyring.active()).unwrap()
     }
 
-    pub(crate) async fn try_export(&self, scope: &Scope, id: &str) -> Result<String, Failure> {
+    pub(crate) async fn try_export(&self, caller: &Caller, id: &str) -> Result<String, Failure> {
         let written = Arc::new(Mutex::new(String::new()));
         let out = written.clone();
         let sink = Box::new(move |text: &str| {
             out.lock().unwrap().push_str(text);
             Ok(())
         });
-        self.engine.export_bundle(scope, &sid(id), sink).await?;
+        self.engine.bundles.export(caller, &sid(id), sink).await?;
         Ok(written.lock().unwrap().clone())
     }
 
@@ -102,13 +97,14 @@ impl World {
 
     pub(crate) async fn import_as(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         bundle: &str,
         key: Option<PublicKey>,
     ) -> Result<ImportedBundle, Failure> {
         let taken = self
             .engine
-            .import_bundle(scope, bundle.as_bytes(), key)
+            .bundles
+            .import(caller, bundle.as_bytes(), key)
             .await;
         let hinted = taken.as_ref().map_or_else(|f| f.hint.is_some(), |_| true);
         assert!(hinted, "{taken:?}");
@@ -121,26 +117,25 @@ impl World {
             session_id: Some(sid(id)),
             ..CreateSession::default()
         };
-        let made = self.engine.create_session(&operator(), new).await;
+        let made = self.engine.sessions.create(&operator(), new).await;
         assert!(!made.unwrap().replayed);
     }
 
     /// All turns, all versions.
     pub(crate) async fn turns(&self, id: &str) -> Vec<Turn> {
-        let query = TurnQuery {
+        let query = ListTurns {
             include_redacted: true,
-            order: TurnOrder::Oldest,
             limit: 500,
-            ..TurnQuery::default()
+            ..ListTurns::default()
         };
-        let (scope, id) = (operator(), sid(id));
-        let page = self.engine.ledger().turns(&scope, &id, query);
+        let (caller, id) = (operator(), sid(id));
+        let page = self.engine.turns.list(&caller, &id, query);
         page.await.unwrap().0
     }
 
     pub(crate) async fn items(&self, id: &str) -> Vec<Item> {
-        let (scope, id) = (operator(), sid(id));
-        let page = self.engine.ledger().items(&scope, &id, 0, 500);
+        let (caller, id) = (operator(), sid(id));
+        let page = self.engine.turns.items(&caller, &id, 0, 500);
         page.await.unwrap().0
     }
 

@@ -1,4 +1,4 @@
-//! What a ledger holds, as far as a scope sees it.
+//! What a ledger holds, as far as a caller sees it.
 //!
 //! The owner stands in every statement that the index is asked with: what others have said is neither read nor counted.
 //! Whoever is shown a session is asked for once more, by the ledger.
@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_sources::ledger::{LedgerSource, header};
 use filrouge_sources::library::{Catalog, Library, LibraryError};
 use filrouge_sources::{Header, Source};
-use filrouge_store::Scope;
 use filrouge_store::text_index::{Reach, SessionNo, TextIndex};
 use filrouge_types::{ErrorCode, Failure, Session, SessionId, Timestamp};
 use tokio::runtime::Handle;
@@ -33,23 +33,23 @@ const CATCH_UP: Duration = Duration::from_millis(250);
 pub struct LedgerSearch {
     engine: Arc<Engine>,
     feed: Arc<LedgerFeed>,
-    scope: Scope,
+    caller: Caller,
     runtime: Handle,
 }
 
 impl LedgerSearch {
-    /// What `scope` sees of the engine's ledger, found by the index that `feed` keeps; `runtime` is the engine's.
+    /// What `caller` sees of the engine's ledger, found by the index that `feed` keeps; `runtime` is the engine's.
     #[must_use]
     pub const fn new(
         engine: Arc<Engine>,
         feed: Arc<LedgerFeed>,
-        scope: Scope,
+        caller: Caller,
         runtime: Handle,
     ) -> Self {
         Self {
             engine,
             feed,
-            scope,
+            caller,
             runtime,
         }
     }
@@ -63,7 +63,7 @@ impl LedgerSearch {
         let Ok(id) = id.parse::<SessionId>() else {
             return Ok(None);
         };
-        let read = self.engine.ledger().session(&self.scope, &id);
+        let read = self.engine.sessions.get(&self.caller, &id);
         seen(self.runtime.block_on(read))
     }
 
@@ -86,9 +86,9 @@ impl LedgerSearch {
                     headers.insert(id, Ok(None));
                     continue;
                 };
-                let (engine, scope) = (self.engine.clone(), self.scope.clone());
+                let (engine, caller) = (self.engine.clone(), self.caller.clone());
                 reads.spawn(async move {
-                    let read = engine.ledger().session(&scope, &session).await;
+                    let read = engine.sessions.get(&caller, &session).await;
                     (id, seen(read))
                 });
             }
@@ -110,10 +110,10 @@ impl LedgerSearch {
                 if hit.session.source != NAME {
                     continue;
                 }
-                let (engine, scope) = (self.engine.clone(), self.scope.clone());
+                let (engine, caller) = (self.engine.clone(), self.caller.clone());
                 let mut excerpts = std::mem::take(&mut hit.excerpts);
                 reads.spawn(async move {
-                    let placed = place(&engine, &scope, &session, &mut excerpts).await;
+                    let placed = place(&engine, &caller, &session, &mut excerpts).await;
                     (at, excerpts, placed)
                 });
             }
@@ -132,14 +132,14 @@ impl LedgerSearch {
     }
 
     pub(super) fn reach(&self) -> Reach {
-        reach_of(&self.scope, self.engine.ledger().keyring())
+        reach_of(&self.caller, self.engine.ledger().keyring())
     }
 
     /// The ledger as a source that is looked through: for as long as its index was never complete.
     pub(super) fn source(&self) -> LedgerSource {
         LedgerSource::new(
             self.engine.clone(),
-            self.scope.clone(),
+            self.caller.clone(),
             self.runtime.clone(),
         )
     }
@@ -301,7 +301,7 @@ impl LedgerSearch {
 
     fn only(&self, asked: &Asked<'_>) -> Result<Only, Failure> {
         if let Some(id) = asked.filter.session() {
-            let session = self.index().session(&realm_of(&self.scope.tenant), id)?;
+            let session = self.index().session(&realm_of(self.caller.tenant()), id)?;
             let reach = self.reach();
             let header = self.header(id)?;
             let passes = header.is_some_and(|header| asked.filter.lets(&header));

@@ -200,7 +200,7 @@ impl LedgerFeed {
     }
 
     async fn next(&self, state: &mut State, effort: Effort) -> Result<Step, Failure> {
-        self.engine.forget_owed().await?;
+        self.engine.index_feed.forget_owed().await?;
         let seen = self.indexed(|index| index.seen()).await?;
         let store = self.engine.ledger().store_id();
         let Some(after) = position::decode(seen.position.as_deref(), store) else {
@@ -208,7 +208,12 @@ impl LedgerFeed {
         };
         if state.page.as_ref().is_none_or(|page| page.after != after) {
             let now = self.clock.now();
-            let Some(touches) = self.engine.touched_behind(after, COMMITS).await? else {
+            let Some(touches) = self
+                .engine
+                .index_feed
+                .touched_behind(after, COMMITS)
+                .await?
+            else {
                 return self.begin_anew(state).await;
             };
             self.look(state, after, &touches, now);

@@ -1,8 +1,7 @@
 //! Where in the ledger a hit is: the seq of its item, as the API names places (`session:seq`).
 
-use filrouge_engine::Engine;
+use filrouge_engine::{Caller, Engine};
 use filrouge_sources::ledger::seq_told_by;
-use filrouge_store::Scope;
 use filrouge_types::{Failure, ItemId, SessionId};
 
 use crate::answer::Excerpt;
@@ -14,7 +13,7 @@ use crate::answer::Excerpt;
 /// `session_not_found`, and the ledger's.
 pub async fn seqs_of(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     session: &SessionId,
     ids: &[&str],
 ) -> Result<Vec<Option<u64>>, Failure> {
@@ -24,7 +23,10 @@ pub async fn seqs_of(
     if left.iter().all(Vec::is_empty) {
         return Ok(seqs);
     }
-    let found = engine.seqs_of_items(scope, session, left).await?;
+    let found = engine
+        .index_feed
+        .seqs_of_items(caller, session, left)
+        .await?;
     let open = seqs.iter_mut().filter(|seq| seq.is_none());
     open.zip(found).for_each(|(seq, found)| *seq = found);
     Ok(seqs)
@@ -36,7 +38,7 @@ pub async fn seqs_of(
 /// As [`seqs_of`].
 pub async fn place(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     session: &SessionId,
     excerpts: &mut [Excerpt],
 ) -> Result<(), Failure> {
@@ -46,7 +48,7 @@ pub async fn place(
         .iter()
         .filter_map(|excerpt| excerpt.told_by())
         .collect();
-    let seqs = seqs_of(engine, scope, session, &ids).await?;
+    let seqs = seqs_of(engine, caller, session, &ids).await?;
     open.into_iter()
         .zip(seqs)
         .for_each(|(excerpt, seq)| excerpt.seq = seq);

@@ -29,7 +29,7 @@ impl LedgerFeed {
         let ledger = self.engine.ledger();
         let touches = match position::decode(seen.position.as_deref(), ledger.store_id()) {
             Some(after) => {
-                let touches = self.engine.touched_behind(after, 1).await?;
+                let touches = self.engine.index_feed.touched_behind(after, 1).await?;
                 touches.map(|touches| (touches.newest - after.commit_no, touches.since))
             }
             None => None,

@@ -125,7 +125,10 @@ impl LedgerFeed {
     ) -> Result<Option<Standing>, Failure> {
         count(&self.counters.sessions, 1);
         let (tenant, session) = (&touched.tenant, &touched.session);
-        self.engine.standing(tenant, session, extent).await
+        self.engine
+            .index_feed
+            .standing(tenant, session, extent)
+            .await
     }
 
     async fn made(

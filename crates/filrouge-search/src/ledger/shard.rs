@@ -1,6 +1,7 @@
-//! Whose documents lie where, and what a scope reaches: the same as lists show (P6).
+//! Whose documents lie where, and what a caller reaches: the same as lists show (P6).
 
-use filrouge_store::command::{Scope, Viewer};
+use filrouge_engine::Caller;
+use filrouge_store::command::Viewer;
 use filrouge_store::text_index::{Reach, Shard};
 use filrouge_store::{Keyring, MAC_BYTES};
 use filrouge_types::TenantId;
@@ -20,13 +21,13 @@ pub fn shard_of(tenant: &TenantId, owner: [u8; MAC_BYTES]) -> Shard {
     }
 }
 
-/// The documents of the sessions that lists show to `scope` ([`Scope::lists`]).
+/// The documents of the sessions that lists show to `caller`.
 #[must_use]
-pub fn reach_of(scope: &Scope, keyring: &Keyring) -> Reach {
-    let owner = match &scope.viewer {
-        Viewer::Operator => return Reach::Realm(realm_of(&scope.tenant)),
+pub fn reach_of(caller: &Caller, keyring: &Keyring) -> Reach {
+    let owner = match &caller.viewer() {
+        Viewer::Operator => return Reach::Realm(realm_of(caller.tenant())),
         Viewer::EndUser(Some(identity)) => keyring.owner(Some(identity), None),
-        Viewer::EndUser(None) => keyring.owner(None, scope.token),
+        Viewer::EndUser(None) => keyring.owner(None, caller.token()),
     };
-    Reach::Shard(shard_of(&scope.tenant, owner))
+    Reach::Shard(shard_of(caller.tenant(), owner))
 }

@@ -1,5 +1,6 @@
 //! A ledger in which somebody has changed a record.
 
+use filrouge_engine::Caller;
 use std::process::Command;
 
 use filrouge_engine::{CreateSession, Engine, ImportedTurn, Settings};
@@ -7,8 +8,9 @@ use filrouge_search::{Ask, search};
 use filrouge_sources::ledger::LedgerSource;
 use filrouge_sources::{Library, ReadError, Source};
 use filrouge_sqlite::{Options, SqliteLedger};
-use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{ItemBody, SessionId, SystemClock, TenantId, TurnStatus};
+
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -45,8 +47,8 @@ impl World {
             parent_session_id: None,
             metadata: None,
         };
-        let scope = operator();
-        let made = self.engine.create_session(&scope, request);
+        let caller = operator();
+        let made = self.engine.sessions.create(&caller, request);
         self.runtime.block_on(made).unwrap();
         let parts = json!([{ "type": "text", "text": text }]);
         let item = json!({ "role": "user", "channel": "question", "parts": parts });
@@ -57,7 +59,7 @@ impl World {
             status: TurnStatus::Finalized,
             metadata: None,
         };
-        let recorded = self.engine.record_turn(&scope, &session, turn);
+        let recorded = self.engine.turns.record(&caller, &session, turn);
         self.runtime.block_on(recorded).unwrap();
     }
 
@@ -70,8 +72,8 @@ impl World {
     }
 }
 
-fn operator() -> Scope {
-    Scope::new(TenantId::default_tenant(), Viewer::Operator)
+fn operator() -> Caller {
+    Caller::operator(TenantId::default_tenant())
 }
 
 /// Runs a script on a database, which is `c`.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use filrouge_engine::Engine;
-use filrouge_engine::api_keys::{self, ApiKey, ApiKeys, PresentedKey};
+use filrouge_engine::api_keys::{ApiKey, ApiKeys, PresentedKey};
 use filrouge_engine::caller::{Holder, Permission};
 use filrouge_types::{Clock, ErrorCode, Failure, TenantId, Timestamp};
 use tokio::sync::watch;
@@ -28,8 +28,6 @@ const REFRESH_GAP: Duration = Duration::from_millis(100);
 pub struct AccessSettings {
     /// The tenant of a server without keys.
     pub tenant: TenantId,
-    /// Whether an anonymous session gets a secret that reading and linking it need (DESIGN §7).
-    pub require_session_token: bool,
     /// The issuer of tokens, if there is one.
     pub jwt: Option<JwtSettings>,
 }
@@ -43,7 +41,6 @@ struct Shared {
     keys: RwLock<Arc<Keys>>,
     changes: watch::Sender<u64>,
     verifier: Option<Verifier>,
-    require_session_token: bool,
     clock: Arc<dyn Clock>,
     refused: AtomicU64,
 }
@@ -108,8 +105,8 @@ impl Authority {
             None => None,
         };
         // Listened to before the first reading, so that no change falls in between.
-        let commits = engine.ledger().commits();
-        let keys = match api_keys::load(engine.ledger()).await {
+        let commits = engine.upkeep.commits();
+        let keys = match engine.keys.all().await {
             Ok(found) => Keys::of(found),
             Err(failure) => {
                 tracing::error!(%failure, "the API keys cannot be read; nobody is let in until they can be");
@@ -128,7 +125,6 @@ impl Authority {
             keys: RwLock::new(Arc::new(keys)),
             changes: watch::Sender::new(0),
             verifier,
-            require_session_token: settings.require_session_token,
             clock,
             refused: AtomicU64::new(0),
         });
@@ -171,10 +167,6 @@ impl Authority {
 
     pub(super) fn now(&self) -> Timestamp {
         self.0.clock.now()
-    }
-
-    pub(crate) fn require_session_token(&self) -> bool {
-        self.0.require_session_token
     }
 
     /// Who makes a request.
@@ -296,7 +288,7 @@ async fn follow_keys(shared: Weak<Shared>, engine: Arc<Engine>, mut commits: wat
         if matches!(changed, Ok(Err(_))) {
             tokio::time::sleep(REFRESH_EVERY).await;
         }
-        let found = api_keys::load(engine.ledger()).await;
+        let found = engine.keys.all().await;
         let Some(shared) = shared.upgrade() else {
             return;
         };

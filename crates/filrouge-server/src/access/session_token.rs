@@ -1,13 +1,11 @@
 //! `Filrouge-Session-Token`: the secret of an anonymous session (DESIGN §7).
 
 use axum::http::{HeaderMap, HeaderValue, Response};
-use filrouge_store::{Entropy, Scope};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::ErrorCode;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::bearer::SESSION_TOKEN;
 use crate::problem::Problem;
-use crate::serve::App;
 
 /// The secret that a request shows; `None` when it shows none.
 ///
@@ -30,39 +28,11 @@ pub(crate) fn shown(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     }
 }
 
-/// A secret made for a session that may be made: its caller is told of it when it was.
-pub(crate) struct FreshToken(SecretString);
-
-impl FreshToken {
-    /// Gives `scope` a secret if a session that it makes needs one and the caller has not brought its own.
-    ///
-    /// # Errors
-    /// `internal` when there is no randomness.
-    pub(crate) fn for_new_session(
-        app: &App,
-        entropy: &dyn Entropy,
-        scope: &mut Scope,
-    ) -> Result<Option<Self>, Problem> {
-        // An operator's session is anonymous too: nobody is its owner.
-        let anonymous = scope.viewer.identity().is_none();
-        if !app.authority().require_session_token() || !anonymous || scope.token.is_some() {
-            return Ok(None);
-        }
-        let mut bytes = [0; 32];
-        entropy
-            .fill(&mut bytes)
-            .map_err(|e| Failure::new(ErrorCode::Internal, e))?;
-        let text: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-        scope.token = Some(app.engine().ledger().keyring().session_token(&text));
-        Ok(Some(Self(text.into())))
-    }
-
-    /// Tells the caller, who has to keep it.
-    pub(crate) fn tell<B>(&self, response: &mut Response<B>) {
-        if let Ok(mut value) = HeaderValue::from_str(self.0.expose_secret()) {
-            value.set_sensitive(true);
-            response.headers_mut().insert(SESSION_TOKEN, value);
-        }
+/// Tells the caller the secret of the session that it has made, which it has to keep.
+pub(crate) fn tell<B>(response: &mut Response<B>, token: &SecretString) {
+    if let Ok(mut value) = HeaderValue::from_str(token.expose_secret()) {
+        value.set_sensitive(true);
+        response.headers_mut().insert(SESSION_TOKEN, value);
     }
 }
 

@@ -11,10 +11,9 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use filrouge_engine::caller::Caller;
 use filrouge_store::command::Hold;
-use filrouge_store::{OsEntropy, Scope, Viewer};
-use filrouge_types::{ErrorCode, IdError, IdentityId, SessionId, TurnId};
+use filrouge_types::{ErrorCode, IdError, SessionId, TurnId};
 
-use crate::access::{FreshToken, Needs, Principal, shown_session_token};
+use crate::access::{Needs, Principal, shown_session_token};
 use crate::limits::RateSubject;
 use crate::problem::Problem;
 use crate::serve::App;
@@ -25,7 +24,6 @@ const FENCE: &str = "filrouge-fence";
 /// A request about the tenant.
 pub(crate) struct InTenant<P> {
     pub(crate) caller: Caller,
-    pub(crate) scope: Scope,
     pub(crate) principal: Principal,
     needs: PhantomData<P>,
 }
@@ -33,7 +31,6 @@ pub(crate) struct InTenant<P> {
 /// The session of the path.
 pub(crate) struct InSession<P> {
     pub(crate) caller: Caller,
-    pub(crate) scope: Scope,
     pub(crate) session: SessionId,
     pub(crate) principal: Principal,
     needs: PhantomData<P>,
@@ -41,7 +38,7 @@ pub(crate) struct InSession<P> {
 
 /// The turn of the path, in its session.
 pub(crate) struct InTurn<P> {
-    pub(crate) scope: Scope,
+    pub(crate) caller: Caller,
     pub(crate) session: SessionId,
     pub(crate) turn: TurnId,
     pub(crate) principal: Principal,
@@ -67,7 +64,7 @@ fn turn_id(text: &str) -> Result<TurnId, Problem> {
 }
 
 /// Who makes a request that needs `P`.
-fn caller<P: Needs>(parts: &Parts, state: &App) -> Result<(Principal, Caller, Scope), Problem> {
+fn caller<P: Needs>(parts: &Parts, state: &App) -> Result<(Principal, Caller), Problem> {
     // Every route that is not public is behind the layer that puts the principal here.
     let principal = parts.extensions.get::<Principal>().ok_or_else(|| {
         Problem::new(
@@ -75,15 +72,14 @@ fn caller<P: Needs>(parts: &Parts, state: &App) -> Result<(Principal, Caller, Sc
             "the route is not behind authentication",
         )
     })?;
-    let keyring = state.engine().ledger().keyring();
-    let token = shown_session_token(&parts.headers)?.map(|text| keyring.session_token(text));
-    let identity = principal.acts_for(&parts.headers)?;
-    let caller = principal.caller(identity).with_token(token);
-    // What the caller may not do at all is reported before a fence that cannot be read.
+    let token = shown_session_token(&parts.headers)?;
+    let mut caller = principal.caller(principal.acts_for(&parts.headers)?);
     caller.scope(P::PERMISSION)?;
+    if let Some(token) = token {
+        state.engine().sessions.show_token(&mut caller, token);
+    }
     let caller = caller.with_hold(fence(&parts.headers)?.map(Hold::by));
-    let scope = caller.scope(P::PERMISSION)?;
-    Ok((principal.clone(), caller, scope))
+    Ok((principal.clone(), caller))
 }
 
 /// The fence that a write is made under (DESIGN §6); one in the body must be the same.
@@ -131,11 +127,10 @@ impl<P: Needs> FromRequestParts<App> for InTenant<P> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
-        let (principal, caller, scope) = caller::<P>(parts, state)?;
+        let (principal, caller) = caller::<P>(parts, state)?;
         count(state, &caller, None)?;
         Ok(Self {
             caller,
-            scope,
             principal,
             needs: PhantomData,
         })
@@ -146,7 +141,7 @@ impl<P: Needs> FromRequestParts<App> for InSession<P> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
-        let (principal, caller, scope) = caller::<P>(parts, state)?;
+        let (principal, caller) = caller::<P>(parts, state)?;
         let path = Path::<String>::from_request_parts(parts, state)
             .await
             .map_err(path_rejection);
@@ -156,7 +151,6 @@ impl<P: Needs> FromRequestParts<App> for InSession<P> {
         let session = SessionId::new(session).map_err(id_problem)?;
         Ok(Self {
             caller,
-            scope,
             session,
             principal,
             needs: PhantomData,
@@ -168,7 +162,7 @@ impl<P: Needs> FromRequestParts<App> for InTurn<P> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
-        let (principal, caller, scope) = caller::<P>(parts, state)?;
+        let (principal, caller) = caller::<P>(parts, state)?;
         let path = Path::<(String, String)>::from_request_parts(parts, state)
             .await
             .map_err(path_rejection);
@@ -179,71 +173,11 @@ impl<P: Needs> FromRequestParts<App> for InTurn<P> {
         let session = SessionId::new(session).map_err(id_problem)?;
         let turn = turn_id(&turn)?;
         Ok(Self {
-            scope,
+            caller,
             session,
             turn,
             principal,
             needs: PhantomData,
         })
-    }
-}
-
-/// The secret that a new anonymous session gets, if it needs one and the caller has not brought its own.
-fn fresh_token(app: &App, scope: &mut Scope) -> Result<Option<FreshToken>, Problem> {
-    FreshToken::for_new_session(app, &OsEntropy, scope)
-}
-
-impl<P: Needs> InTenant<P> {
-    /// Puts a secret into the scope when the session that may be made needs one; it is told to the caller when
-    /// the session was made.
-    ///
-    /// # Errors
-    /// `internal` when there is no randomness.
-    pub(crate) fn fresh_token(&mut self, app: &App) -> Result<Option<FreshToken>, Problem> {
-        fresh_token(app, &mut self.scope)
-    }
-}
-
-impl<P: Needs> InSession<P> {
-    /// As [`InTenant::fresh_token`], for a write that makes the session when there is none.
-    ///
-    /// # Errors
-    /// `internal` when there is no randomness.
-    pub(crate) fn fresh_token(&mut self, app: &App) -> Result<Option<FreshToken>, Problem> {
-        fresh_token(app, &mut self.scope)
-    }
-
-    /// Whether nobody sees the session without the secret that the scope holds, and with it anybody does. An
-    /// operator, who sees every session, is asked as nobody.
-    pub(crate) async fn needs_token(&self, app: &App) -> bool {
-        let with = Scope {
-            viewer: Viewer::EndUser(None),
-            ..self.scope.clone()
-        };
-        let without = Scope {
-            token: None,
-            ..with.clone()
-        };
-        let ledger = app.engine().ledger();
-        // When it cannot be told, a secret too many does no harm, and one that is missing loses the session.
-        ledger.session(&without, &self.session).await.is_err()
-            && match ledger.session(&with, &self.session).await {
-                Ok(_) => true,
-                Err(failure) => failure.code != ErrorCode::SessionNotFound,
-            }
-    }
-
-    /// Refuses a request of an end user for somebody else, as when linking a session.
-    ///
-    /// # Errors
-    /// `forbidden`.
-    pub(crate) fn only_for(&self, identity: &IdentityId) -> Result<(), Problem> {
-        match &self.scope.viewer {
-            Viewer::EndUser(Some(own)) if own != identity => Err(Problem::new(
-                ErrorCode::Forbidden,
-                "the request is on behalf of another end user than its identity_id",
-            )),
-            _ => Ok(()),
-        }
     }
 }

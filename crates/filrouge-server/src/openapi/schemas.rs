@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use filrouge_engine::StartTurn;
-use filrouge_engine::tail::DraftEvent;
+use filrouge_engine::following::DraftEvent;
 use filrouge_types::{Item, Session, SessionEvent, Turn};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};

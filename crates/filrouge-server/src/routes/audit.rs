@@ -6,8 +6,8 @@ use std::task::{Context, Poll, ready};
 use axum::body::{Body as HttpBody, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use filrouge_engine::Caller;
 use filrouge_engine::audit::{AuditPage, AuditQuery, AuditRow};
-use filrouge_store::Scope;
 use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId, Timestamp};
 use hyper::body::{Body, Frame};
 use serde::Deserialize;
@@ -115,7 +115,7 @@ pub(super) struct ListQuery {
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    caller: InTenant<may::Audit>,
+    at: InTenant<may::Audit>,
     headers: HeaderMap,
     Query(query): Query<ListQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
@@ -135,7 +135,8 @@ pub(super) async fn list(
         let limit = query.limit.unwrap_or_default().into();
         let page = app
             .engine()
-            .audit(&caller.scope, AuditQuery { limit, ..asked });
+            .audit
+            .page(&at.caller, AuditQuery { limit, ..asked });
         let AuditPage { rows, next, .. } = page.await?;
         let page = Page {
             data: rows,
@@ -145,8 +146,8 @@ pub(super) async fn list(
     }
     let rows = Rows {
         app,
-        scope: caller.scope,
-        principal: caller.principal,
+        caller: at.caller,
+        principal: at.principal,
         query: asked,
         left: query.limit.map_or(usize::MAX, Into::into),
         format,
@@ -157,7 +158,7 @@ pub(super) async fn list(
 /// Rows that are read and written page by page.
 struct Rows {
     app: App,
-    scope: Scope,
+    caller: Caller,
     principal: Principal,
     query: AuditQuery,
     /// How many may still come.
@@ -204,7 +205,7 @@ impl Rows {
     async fn piece(mut self: Box<Self>) -> Result<Piece, Failure> {
         self.query.limit = self.left.min(LIMIT_MAX);
         let query = self.query.clone();
-        let page = self.app.engine().audit(&self.scope, query).await?;
+        let page = self.app.engine().audit.page(&self.caller, query).await?;
         self.query.up_to.get_or_insert(page.newest);
         self.left -= page.rows.len();
         let lines = self.format.lines(&page.rows)?;

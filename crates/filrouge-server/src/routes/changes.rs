@@ -1,30 +1,20 @@
 //! `/api/v1/changes`: what happened in sessions, in the order of commits (DESIGN §10).
 
-use std::time::Duration;
-
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
-use filrouge_engine::caller::Caller;
-use filrouge_store::Scope;
 use filrouge_store::read::{ChangeCursor, ChangeKind, ChangePage, SessionChange};
-use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
+use filrouge_types::{ErrorCode, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::access::{Permission, Principal, may};
+use crate::access::{Principal, may};
 use crate::answer::json;
 use crate::extract::{InTenant, Limit, Query, wait};
 use crate::openapi::{Called, Problems, Shown, Stored};
 use crate::problem::Problem;
 use crate::serve::App;
-
-/// Commits that follow each other quicker than this cost a waiting reader one look.
-const LOOK_GAP: Duration = Duration::from_millis(25);
-/// The same for one that has looked in vain again and again: many who wait for what others do not write must not
-/// keep the store from working.
-const LOOK_GAP_MAX: Duration = Duration::from_millis(400);
 
 /// What happened to a session.
 #[derive(Serialize, ToSchema)]
@@ -124,14 +114,6 @@ fn after(query: &ListQuery) -> Result<ChangeCursor, Problem> {
     }
 }
 
-/// On behalf of an end user what is theirs, otherwise the whole tenant.
-fn visible(caller: &Caller) -> Result<Scope, Failure> {
-    caller.scope(match caller.identity() {
-        Some(_) => Permission::Read,
-        None => Permission::ReadTenant,
-    })
-}
-
 /// Lists what happened in sessions, in the order of commits; none can be skipped.
 ///
 /// On behalf of an end user it tells of that user's sessions, otherwise of the whole tenant. It tells that something
@@ -146,74 +128,21 @@ fn visible(caller: &Caller) -> Result<Scope, Failure> {
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    caller: InTenant<may::Read>,
+    at: InTenant<may::Read>,
     Query(query): Query<ListQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let scope = visible(&caller.caller)?;
     let (after, limit, wait) = (after(&query)?, query.limit.into(), wait(query.wait)?);
-    let ledger = app.engine().ledger();
-    let page = if wait.is_zero() {
-        ledger.changes(&scope, after, limit).await?
-    } else {
-        let _slot = app.limits().stream(caller.principal.name())?;
-        let poll = Poll {
-            app: &app,
-            scope: &scope,
-            principal: &caller.principal,
-            limit,
-            until: Instant::now() + wait,
-        };
-        poll.run(after).await?
+    let following = &app.engine().following;
+    let now = || following.changes(&at.caller, after, limit);
+    if wait.is_zero() {
+        return json(StatusCode::OK, &Changes::from(now().await?));
+    }
+    let _slot = app.limits().stream(at.principal.name())?;
+    let until = Instant::now() + wait;
+    let page = tokio::select! {
+        page = following.next_changes(&at.caller, after, limit, until) => page?,
+        () = app.stopped() => now().await?,
+        () = at.principal.ended() => return Err(Principal::no_longer_valid()),
     };
     json(StatusCode::OK, &Changes::from(page))
-}
-
-/// A request that waits.
-struct Poll<'a> {
-    app: &'a App,
-    scope: &'a Scope,
-    principal: &'a Principal,
-    limit: usize,
-    until: Instant,
-}
-
-impl Poll<'_> {
-    /// The next page with changes; the empty one when there were none in time.
-    async fn run(&self, mut after: ChangeCursor) -> Result<ChangePage, Problem> {
-        let ledger = self.app.engine().ledger();
-        let mut commits = ledger.commits();
-        let mut keys = self.app.authority().changes();
-        let mut stopping = self.app.stopping();
-        let mut gap = LOOK_GAP;
-        loop {
-            commits.borrow_and_update();
-            let page = ledger.changes(self.scope, after, self.limit).await?;
-            // What others write moves the place on, so that it is looked at once.
-            after = page.next;
-            if !page.data.is_empty() || Instant::now() >= self.until || *stopping.borrow() {
-                return Ok(page);
-            }
-            if page.more {
-                continue;
-            }
-            let news = async {
-                tokio::select! {
-                    committed = commits.changed() => match committed {
-                        Ok(()) => sleep(gap).await,
-                        Err(_) => std::future::pending().await,
-                    },
-                    changed = keys.changed() => if changed.is_err() {
-                        std::future::pending::<()>().await;
-                    },
-                    _ = stopping.changed() => {}
-                }
-            };
-            // When the time is over there is one more look.
-            let _ = timeout_at(self.until, news).await;
-            gap = (gap * 2).min(LOOK_GAP_MAX);
-            if !self.principal.still_valid() {
-                return Err(Principal::no_longer_valid());
-            }
-        }
-    }
 }

@@ -38,7 +38,8 @@ pub(super) async fn put(
 ) -> Result<Response<HttpBody>, Problem> {
     let saved = app
         .engine()
-        .put_checkpoint(&at.scope, &at.session, request)
+        .calls
+        .put_checkpoint(&at.caller, &at.session, request)
         .await?;
     written(created(!saved.replayed), &saved)
 }
@@ -110,7 +111,11 @@ pub(super) async fn list(
 ) -> Result<Response<HttpBody>, Problem> {
     let limit = usize::from(query.limit);
     let before = query.cursor.map(u64::from);
-    let all = app.engine().checkpoints(&at.scope, &at.session).await?;
+    let all = app
+        .engine()
+        .calls
+        .checkpoints(&at.caller, &at.session)
+        .await?;
     let mut data: Vec<ListedCheckpoint> = all
         .into_iter()
         .map(ListedCheckpoint::from)
@@ -137,6 +142,9 @@ pub(super) async fn latest(
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {
     let engine = app.engine();
-    let checkpoint = engine.latest_checkpoint(&at.scope, &at.session).await?;
+    let checkpoint = engine
+        .calls
+        .latest_checkpoint(&at.caller, &at.session)
+        .await?;
     json(StatusCode::OK, &checkpoint)
 }

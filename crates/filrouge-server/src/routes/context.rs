@@ -98,6 +98,6 @@ pub(super) async fn show(
         },
     };
     let leave = app.limits().large_answer().await?;
-    let context = restore(app.engine(), &at.scope, &at.session, format, asked).await?;
+    let context = restore(app.engine(), &at.caller, &at.session, format, asked).await?;
     Ok(json(StatusCode::OK, &context)?.map(|body| leave.hold_in(body)))
 }

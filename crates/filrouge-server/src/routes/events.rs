@@ -37,7 +37,8 @@ pub(super) async fn record(
 ) -> Result<Response<HttpBody>, Problem> {
     let event = app
         .engine()
-        .record_event(&at.scope, at.session, request)
+        .events
+        .record(&at.caller, at.session, request)
         .await?;
     written(created(!event.replayed), &event)
 }
@@ -73,8 +74,8 @@ pub(super) async fn list(
     let after = query.cursor.map_or(0, Into::into);
     let (data, next_cursor) = app
         .engine()
-        .ledger()
-        .events(&at.scope, &at.session, after, limit)
+        .events
+        .list(&at.caller, &at.session, after, limit)
         .await?;
     json(StatusCode::OK, &Page { data, next_cursor })
 }

@@ -123,7 +123,8 @@ async fn bundle(app: &App, at: &InSession<may::Read>) -> Result<String, Failure>
         fmt::Write::write_str(&mut *out, text).map_err(|_| too_large())
     });
     app.engine()
-        .export_bundle(&at.scope, &at.session, sink)
+        .bundles
+        .export(&at.caller, &at.session, sink)
         .await?;
     let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(std::mem::take(&mut written.0))
@@ -134,7 +135,11 @@ async fn document(
     at: &InSession<may::Read>,
     write: fn(&Document<'_>, &mut dyn fmt::Write) -> fmt::Result,
 ) -> Result<String, Failure> {
-    let conversation = app.engine().conversation(&at.scope, &at.session).await?;
+    let conversation = app
+        .engine()
+        .context
+        .conversation(&at.caller, &at.session)
+        .await?;
     let render = move || {
         let document = Document {
             session: &conversation.session,

@@ -1,13 +1,10 @@
 //! `/healthz` and `/readyz`: alive, and able to do its work; degraded is said, not hidden (P9).
 
-use std::time::Duration;
-
 use axum::Extension;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use filrouge_engine::spool::{SpoolView, Spooling};
-use filrouge_store::Ledger;
 use filrouge_types::{ErrorCode, Failure};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -92,26 +89,6 @@ impl From<SpoolView> for SpoolStanding {
     }
 }
 
-/// How long a store is asked that live calls can do without.
-const ASKED: Duration = Duration::from_secs(2);
-
-/// Asks the store, so that one that does not answer is not called ready.
-async fn asked(ledger: &dyn Ledger, spooled: bool) -> Result<(), Failure> {
-    let asked = ledger.ask(|sight| sight.view.newest_log().map(|_| ()));
-    if !spooled {
-        return asked.await;
-    }
-    let late = |_| {
-        Err(Failure::new(
-            ErrorCode::StoreUnavailable,
-            "the store does not answer",
-        ))
-    };
-    tokio::time::timeout(ASKED, asked)
-        .await
-        .unwrap_or_else(late)
-}
-
 /// Tells whether the server can do its work; degraded is said and still 200.
 #[utoipa::path(
     get,
@@ -124,10 +101,10 @@ pub(super) async fn ready(
     State(app): State<App>,
     Extension(MayObserve(observes)): Extension<MayObserve>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let ledger = app.engine().ledger();
+    let upkeep = &app.engine().upkeep;
     // The store is asked, so that one that does not answer is not called ready.
     let spool = app.engine().spool().map(Spooling::view);
-    let store = match asked(ledger, spool.is_some()).await {
+    let store = match upkeep.ask().await {
         Ok(()) => None,
         // Live calls go on without it.
         Err(failure) if spool.is_some() && failure.code == ErrorCode::StoreUnavailable => {
@@ -136,7 +113,7 @@ pub(super) async fn ready(
         Err(failure) if observes => return Err(failure.into()),
         Err(failure) => return Err(Failure::new(failure.code, failure.code.title()).into()),
     };
-    let health = ledger.health();
+    let health = upkeep.health();
     let anchor = app.anchor_failure();
     let issuer = app.authority().issuer_failure();
     let hot = match app.engine().tiers() {

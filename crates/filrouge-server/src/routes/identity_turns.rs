@@ -4,12 +4,11 @@ use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use filrouge_engine::IdentityTurns;
-use filrouge_store::Scope;
 use filrouge_types::{IdentityId, Turn, TurnStatus};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::access::{Permission, may};
+use crate::access::may;
 use crate::answer::{Page, json};
 use crate::extract::{Cursor, InTenant, Limit, Query};
 use crate::openapi::{Called, Listed, Problems, Stored};
@@ -47,7 +46,7 @@ pub(super) struct ListQuery {
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    caller: InTenant<may::Read>,
+    at: InTenant<may::Read>,
     Query(query): Query<ListQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
     let query = IdentityTurns {
@@ -56,16 +55,6 @@ pub(super) async fn list(
         cursor: query.cursor.map(Into::into),
         limit: query.limit.into(),
     };
-    let scope = scope(caller);
-    let (data, next_cursor) = app.engine().turns_of_identity(&scope, query).await?;
+    let (data, next_cursor) = app.engine().turns.of_identity(&at.caller, query).await?;
     json(StatusCode::OK, &Page { data, next_cursor })
-}
-
-/// Who acts for no end user sees every identity of the tenant, if it may; else what it sees anyway.
-fn scope(called: InTenant<may::Read>) -> Scope {
-    let caller = called.caller;
-    match caller.identity() {
-        None => caller.scope(Permission::ReadTenant).unwrap_or(called.scope),
-        Some(_) => called.scope,
-    }
 }

@@ -97,7 +97,7 @@ struct Bounds {
 )]
 pub(super) async fn show(
     State(app): State<App>,
-    caller: InTenant<may::Read>,
+    at: InTenant<may::Read>,
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {
     let limits = app.engine().limits();
@@ -105,9 +105,9 @@ pub(super) async fn show(
     let info = Info {
         name: "filrouge",
         version: env!("CARGO_PKG_VERSION"),
-        tenant_id: caller.scope.tenant.to_string(),
-        identity_id: caller.scope.viewer.identity().map(ToString::to_string),
-        durability: app.engine().ledger().backend().durability.as_str(),
+        tenant_id: at.caller.tenant().to_string(),
+        identity_id: at.caller.identity().map(ToString::to_string),
+        durability: app.engine().upkeep.durability().as_str(),
         hot: hot.as_ref().map(|hot| hot.kind),
         hot_bounds: hot.as_ref().map(|hot| HotBounds {
             ttl_s: hot.bounds.ttl.as_secs(),

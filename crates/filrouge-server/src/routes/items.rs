@@ -56,7 +56,8 @@ pub(super) async fn append(
 ) -> Result<Response<HttpBody>, Problem> {
     let done = app
         .engine()
-        .append_items(&at.scope, at.session, at.turn, request)
+        .turns
+        .append(&at.caller, at.session, at.turn, request)
         .await?;
     let done = done.map(|done| Appended {
         first_seq: done.first_seq,
@@ -117,8 +118,8 @@ pub(super) async fn list(
     let after = query.cursor.map(Into::into).or(query.after).unwrap_or(0);
     let (data, next_cursor) = app
         .engine()
-        .ledger()
-        .items(&at.scope, &at.session, after, limit)
+        .turns
+        .items(&at.caller, &at.session, after, limit)
         .await?;
     json(StatusCode::OK, &Page { data, next_cursor })
 }

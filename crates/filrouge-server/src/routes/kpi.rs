@@ -61,11 +61,11 @@ pub(super) struct ShowQuery {
 )]
 pub(super) async fn show(
     State(app): State<App>,
-    caller: InTenant<may::Administer>,
+    at: InTenant<may::Administer>,
     tenant: Named,
     Query(query): Query<ShowQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
-    own(&caller.scope, tenant)?;
+    own(&at.caller, tenant)?;
     // It reads all events of a time: not too many of them at a time.
     let _leave = app.limits().large_answer().await?;
     let asked = KpiQuery {
@@ -73,7 +73,7 @@ pub(super) async fn show(
         until: query.until,
         by: query.by,
     };
-    let report = app.engine().key_figures(&caller.scope, asked).await?;
+    let report = app.engine().events.key_figures(&at.caller, asked).await?;
     match query.format {
         Format::Json => json(StatusCode::OK, &report),
         Format::Csv => Ok(csv(&report)),

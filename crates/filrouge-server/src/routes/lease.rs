@@ -4,7 +4,7 @@ use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use filrouge_engine::{AcquireLease, RenewLease};
-use filrouge_types::{ErrorCode, Lease};
+use filrouge_types::Lease;
 use serde::{Deserialize, Deserializer, de};
 use utoipa::IntoParams;
 
@@ -40,7 +40,7 @@ pub(super) async fn take(
 ) -> Result<Response<HttpBody>, Problem> {
     request.wait_ms = query.wait_ms(request.wait_ms)?;
     let engine = app.engine();
-    let taking = engine.acquire_lease(&at.scope, &at.session, request);
+    let taking = engine.calls.acquire(&at.caller, &at.session, request);
     match waited(&app, &at.principal, taking).await? {
         Ok(lease) => written(created(!lease.replayed), &lease),
         Err(failure) => query.unless_held(failure).map(|()| no_content()),
@@ -65,7 +65,8 @@ pub(super) async fn renew(
 ) -> Result<Response<HttpBody>, Problem> {
     let lease = app
         .engine()
-        .renew_lease(&at.scope, &at.session, request)
+        .calls
+        .renew(&at.caller, &at.session, request)
         .await?;
     written(StatusCode::OK, &lease)
 }
@@ -84,7 +85,7 @@ pub(super) async fn show(
     at: InSession<may::Read>,
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let lease = app.engine().lease(&at.scope, &at.session).await?;
+    let lease = app.engine().calls.lease(&at.caller, &at.session).await?;
     json(StatusCode::OK, &lease)
 }
 
@@ -124,21 +125,10 @@ pub(super) async fn release(
     at: InSession<may::Write>,
     Query(query): Query<ReleaseQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let fence = match (at.scope.hold.map(|hold| hold.fence), query.fence) {
-        (Some(header), Some(fence)) if header != fence => {
-            let what = format!("the query names fence {fence}, and Filrouge-Fence {header}");
-            return Err(Problem::new(ErrorCode::Invalid, what));
-        }
-        (header, fence) => fence.or(header).ok_or_else(|| {
-            let mut problem = Problem::new(ErrorCode::Invalid, "the parameter `fence` is missing");
-            problem.0.hint =
-                Some("only who holds the session gives it free: name the fence".to_owned());
-            problem
-        })?,
-    };
     let lease = app
         .engine()
-        .release_lease(&at.scope, &at.session, &query.holder, fence)
+        .calls
+        .release(&at.caller, &at.session, &query.holder, query.fence)
         .await?;
     written(StatusCode::OK, &lease)
 }

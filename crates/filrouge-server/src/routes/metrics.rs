@@ -19,6 +19,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// Asks the hot store, so that one that nobody has missed yet is not called up.
 async fn hot(app: &App) -> HotState {
     let tiers = app.engine().tiers();
+    let upkeep = &app.engine().upkeep;
     let up = match tiers {
         Some(tiers) => tiers.hot_health().await.unavailable.is_none(),
         None => false,
@@ -27,9 +28,9 @@ async fn hot(app: &App) -> HotState {
         there: tiers.is_some(),
         up,
         counts: tiers.map(TwoScopes::counts).unwrap_or_default(),
-        links_refused: app.engine().links_refused(),
-        metadata_dropped: app.engine().metadata_dropped(),
-        items_not_recorded: app.engine().items_not_recorded(),
+        links_refused: upkeep.links_refused(),
+        metadata_dropped: upkeep.metadata_dropped(),
+        items_not_recorded: upkeep.items_not_recorded(),
     }
 }
 
@@ -64,24 +65,24 @@ pub(super) async fn show(
     State(app): State<App>,
     _: InTenant<may::Observe>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let ledger = app.engine().ledger();
-    let health = ledger.health();
-    let load = ledger.load();
+    let upkeep = &app.engine().upkeep;
+    let health = upkeep.health();
+    let load = upkeep.load();
     let state = StoreState {
         read_only: health.read_only.is_some(),
         integrity: health.integrity.is_some(),
         anchor: app.anchor_failure().is_some(),
-        commit: ledger.position().commit_no,
+        commit: upkeep.position().commit_no,
         statements: load.statements,
         queued_writes: load.queued_writes,
         unauthenticated: app.authority().refused(),
-        runtime_context_dropped: app.engine().runtime_context_dropped(),
-        runtime_context_lost: app.engine().runtime_context_lost(),
-        credentials_masked: app.engine().credentials_masked(),
-        credentials_refused: app.engine().credentials_refused(),
+        runtime_context_dropped: upkeep.runtime_context_dropped(),
+        runtime_context_lost: upkeep.runtime_context_lost(),
+        credentials_masked: upkeep.credentials_masked(),
+        credentials_refused: upkeep.credentials_refused(),
         body_bytes: app.limits().body_bytes_in_flight(),
         hot: hot(&app).await,
-        calls: app.engine().call_counts(),
+        calls: upkeep.call_counts(),
         spool: app.engine().spool().map(Spooling::view).unwrap_or_default(),
         search: search(&app),
     };

@@ -6,7 +6,7 @@ use axum::http::Response;
 use filrouge_engine::{ResumeSession, Resumed};
 
 use super::busy::{OnHeld, waited};
-use crate::access::may;
+use crate::access::{may, tell_session_token};
 use crate::answer::{created, no_content, written};
 use crate::extract::{Body, InSession, Query};
 use crate::openapi::{
@@ -38,11 +38,11 @@ pub(super) async fn resume(
 ) -> Result<Response<HttpBody>, Problem> {
     request.wait_ms = query.wait_ms(request.wait_ms)?;
     let fresh = if request.create {
-        at.fresh_token(&app)?
+        app.engine().sessions.fresh_token(&mut at.caller)?
     } else {
         None
     };
-    let resuming = app.engine().resume(&at.scope, &at.session, request);
+    let resuming = app.engine().calls.resume(&at.caller, &at.session, request);
     let resumed = match waited(&app, &at.principal, resuming).await? {
         Ok(resumed) => resumed,
         Err(failure) => return query.unless_held(failure).map(|()| no_content()),
@@ -51,9 +51,13 @@ pub(super) async fn resume(
     let mut response = written(created(new), &resumed)?;
     if let Some(fresh) = fresh
         && new
-        && at.needs_token(&app).await
+        && app
+            .engine()
+            .sessions
+            .needs_token(&at.caller, &at.session)
+            .await
     {
-        fresh.tell(&mut response);
+        tell_session_token(&mut response, &fresh);
     }
     Ok(response)
 }

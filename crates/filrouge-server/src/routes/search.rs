@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
+use filrouge_engine::Caller;
 use filrouge_search::ledger;
 use filrouge_search::{Ask, Excerpt, Hit, Mode, Order, Results};
 use filrouge_sources::{LibraryError, Role};
-use filrouge_store::Scope;
 use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -190,12 +190,12 @@ struct PlaceFound {
 )]
 pub(super) async fn find(
     State(app): State<App>,
-    caller: InTenant<may::Read>,
+    at: InTenant<may::Read>,
     Query(query): Query<SearchQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
     let ask = ask(query)?;
     let leave = app.limits().large_answer().await?;
-    let searcher = app.search().of_ledger(app.engine(), &caller.scope);
+    let searcher = app.search().of_ledger(app.engine(), &at.caller);
     // Who goes away waits for nothing any more.
     let given_up = GivenUp(Arc::default());
     let stopped = given_up.0.clone();
@@ -215,12 +215,12 @@ pub(super) async fn find(
         },
     };
     let mut found = found.map_err(refused)?;
-    place_all(&app, &caller.scope, &mut found).await?;
+    place_all(&app, &at.caller, &mut found).await?;
     json(StatusCode::OK, &page(found))
 }
 
 /// Names the items where the ledger was looked through: by its index, they are known already.
-async fn place_all(app: &App, scope: &Scope, found: &mut Results) -> Result<(), Failure> {
+async fn place_all(app: &App, caller: &Caller, found: &mut Results) -> Result<(), Failure> {
     if found.as_of.is_some() {
         return Ok(());
     }
@@ -228,7 +228,7 @@ async fn place_all(app: &App, scope: &Scope, found: &mut Results) -> Result<(), 
         let Ok(session) = hit.session.id.parse::<SessionId>() else {
             continue;
         };
-        ledger::place(app.engine(), scope, &session, &mut hit.excerpts).await?;
+        ledger::place(app.engine(), caller, &session, &mut hit.excerpts).await?;
     }
     Ok(())
 }

@@ -42,7 +42,8 @@ pub(super) async fn patch(
     let versions = if_match(&headers)?;
     let session = app
         .engine()
-        .patch_session(&at.scope, at.session, request, versions)
+        .sessions
+        .patch(&at.caller, at.session, request, versions)
         .await?;
     tagged(written(StatusCode::OK, &session)?, &session)
 }
@@ -67,7 +68,8 @@ pub(super) async fn close(
 ) -> Result<Response<HttpBody>, Problem> {
     let session = app
         .engine()
-        .close_session(&at.scope, at.session, request)
+        .sessions
+        .close(&at.caller, at.session, request)
         .await?;
     tagged(written(StatusCode::OK, &session)?, &session)
 }
@@ -91,10 +93,10 @@ pub(super) async fn link(
     _: Query<NoParameters>,
     Body(request): Body<LinkSession>,
 ) -> Result<Response<HttpBody>, Problem> {
-    at.only_for(&request.identity_id)?;
     let session = app
         .engine()
-        .link_session(&at.scope, at.session, request.identity_id)
+        .sessions
+        .link(&at.caller, at.session, request.identity_id)
         .await?;
     tagged(written(StatusCode::OK, &session)?, &session)
 }
@@ -116,7 +118,7 @@ pub(super) async fn erase(
     at: InSession<may::Erase>,
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let receipt = app.engine().erase_session(&at.scope, at.session).await?;
+    let receipt = app.engine().erasure.erase(&at.caller, at.session).await?;
     written(StatusCode::OK, &receipt)
 }
 

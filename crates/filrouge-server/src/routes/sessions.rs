@@ -10,7 +10,7 @@ use filrouge_types::{IdentityId, ProjectId, Session, SessionId, SessionStatus, T
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
-use crate::access::may;
+use crate::access::{may, tell_session_token};
 use crate::answer::{Page, created, json, written};
 use crate::extract::{Cursor, InSession, InTenant, Limit, NoParameters, OptionalBody, Query};
 use crate::openapi::{
@@ -34,17 +34,18 @@ use crate::serve::App;
 )]
 pub(super) async fn create(
     State(app): State<App>,
-    mut caller: InTenant<may::Write>,
+    mut at: InTenant<may::Write>,
     _: Query<NoParameters>,
     OptionalBody(request): OptionalBody<CreateSession>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let fresh = caller.fresh_token(&app)?;
-    let session = app.engine().create_session(&caller.scope, request).await?;
+    let sessions = &app.engine().sessions;
+    let fresh = sessions.fresh_token(&mut at.caller)?;
+    let session = sessions.create(&at.caller, request).await?;
     let new = !session.replayed;
     let response = written(created(new), &session)?;
     let mut response = tagged(response, &session)?;
     if let Some(fresh) = fresh.filter(|_| new) {
-        fresh.tell(&mut response);
+        tell_session_token(&mut response, &fresh);
     }
     Ok(response)
 }
@@ -89,7 +90,7 @@ pub(super) struct ListQuery {
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    caller: InTenant<may::Read>,
+    at: InTenant<may::Read>,
     Query(query): Query<ListQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
     let filter = SessionFilter {
@@ -106,8 +107,8 @@ pub(super) async fn list(
     let limit = query.limit.into();
     let (data, next_cursor) = app
         .engine()
-        .ledger()
-        .sessions(&caller.scope, filter, query.cursor.map(Into::into), limit)
+        .sessions
+        .list(&at.caller, filter, query.cursor.map(Into::into), limit)
         .await?;
     json(StatusCode::OK, &Page { data, next_cursor })
 }
@@ -126,8 +127,8 @@ pub(super) async fn show(
     at: InSession<may::Read>,
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let ledger = app.engine().ledger();
-    let session = ledger.session(&at.scope, &at.session).await?;
+    let sessions = &app.engine().sessions;
+    let session = sessions.get(&at.caller, &at.session).await?;
     tagged(json(StatusCode::OK, &session)?, &session)
 }
 
@@ -154,7 +155,7 @@ pub(super) async fn verify(
 ) -> Result<Response<HttpBody>, Problem> {
     // It reads a whole session or many: not too many of them at a time.
     let _leave = app.limits().large_answer().await?;
-    let report = app.engine().verify(Some((at.scope, at.session))).await?;
+    let report = app.engine().sessions.verify(&at.caller, at.session).await?;
     json(
         StatusCode::OK,
         &Verified {

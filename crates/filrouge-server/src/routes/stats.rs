@@ -30,6 +30,6 @@ pub(super) async fn show(
 ) -> Result<Response<HttpBody>, Problem> {
     // It reads a whole session or many: not too many of them at a time.
     let _leave = app.limits().large_answer().await?;
-    let statistics = app.engine().statistics(&at.scope, &at.session).await?;
+    let statistics = app.engine().stats.of(&at.caller, &at.session).await?;
     json(StatusCode::OK, &statistics)
 }

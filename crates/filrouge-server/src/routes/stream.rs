@@ -106,7 +106,7 @@ pub(super) async fn record(
     };
     let recording = flow::Flow {
         app: app.clone(),
-        scope: at.scope.clone(),
+        caller: at.caller.clone(),
         principal: at.principal,
         what,
         body,

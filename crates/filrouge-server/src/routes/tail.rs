@@ -11,10 +11,8 @@ use std::time::Duration;
 
 use axum::body::{Body as HttpBody, Bytes};
 use axum::http::{HeaderMap, HeaderValue, Response, header};
-use filrouge_engine::live::Follower;
-use filrouge_engine::tail::{Tail as Reader, TailEvent};
-use filrouge_store::Scope;
-use filrouge_types::{ErrorCode, Failure, SessionId};
+use filrouge_engine::following::{Tail as Reader, TailEvent};
+use filrouge_types::{ErrorCode, Failure};
 use hyper::body::{Body, Frame};
 use serde::Serialize;
 
@@ -67,22 +65,14 @@ pub(super) async fn open(
 ) -> Result<Response<HttpBody>, Problem> {
     let asked = last_event_id(headers)?.or(after);
     let slot = app.limits().stream(at.principal.name())?;
-    let ledger = app.engine().ledger();
-    let follower = app
-        .live()
-        .follow(app.engine(), &at.scope, &at.session)
+    let following = &app.engine().following;
+    let reader = following
+        .tail(&at.caller, at.session, asked, drafts)
         .await?;
-    let position = match asked {
-        Some(seq) => seq,
-        None => ledger.session(&at.scope, &at.session).await?.last_seq,
-    };
     let tail = Tail {
         app,
-        scope: at.scope,
-        session: at.session,
         principal: at.principal,
-        reader: Reader::behind(position, drafts),
-        follower,
+        reader,
         caught_up: false,
         _slot: slot,
     };
@@ -105,12 +95,9 @@ pub(super) async fn open(
 
 struct Tail {
     app: App,
-    scope: Scope,
-    session: SessionId,
     principal: Principal,
     reader: Reader,
-    follower: Follower,
-    /// Whether everything was read since the follower last woke.
+    /// Whether everything was read since the reader last woke.
     caught_up: bool,
     _slot: StreamSlot,
 }
@@ -143,7 +130,7 @@ impl Tail {
                 }
             }
             tokio::select! {
-                () = self.follower.changed() => self.caught_up = false,
+                () = self.reader.changed() => self.caught_up = false,
                 () = self.app.stopped() => {}
                 () = self.principal.ended() => {}
                 () = tokio::time::sleep(HEARTBEAT) => {
@@ -155,9 +142,7 @@ impl Tail {
 
     /// What comes next, as events; `None` when there is nothing yet.
     async fn read(&mut self) -> Result<Option<Bytes>, Failure> {
-        let ledger = self.app.engine().ledger();
-        let next = self.reader.read(ledger, &self.scope, &self.session, ITEMS);
-        let (events, all) = next.await?;
+        let (events, all) = self.reader.read(ITEMS).await?;
         self.caught_up = all;
         let mut out = Vec::new();
         for event in events {
@@ -172,7 +157,7 @@ impl Tail {
     fn failed(&self, failure: &Failure) -> Next {
         match failure.code {
             ErrorCode::SessionErased => {
-                let name = filrouge_types::JsonText::from_plain(self.session.as_str());
+                let name = filrouge_types::JsonText::from_plain(self.reader.session().as_str());
                 let event = format!(
                     "event: erased\ndata: {{\"session_id\":{}}}\n\n",
                     name.as_token()

@@ -8,9 +8,9 @@ use axum::body::Body as HttpBody;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{Response, StatusCode};
+use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_engine::kpi::TechnicalStatus;
-use filrouge_store::Scope;
 use filrouge_types::{ErrorCode, Failure, TenantId};
 use tokio::time::Instant;
 
@@ -50,9 +50,9 @@ impl Lately {
     async fn status(
         &self,
         engine: &Engine,
-        scope: &Scope,
+        caller: &Caller,
     ) -> Result<Arc<TechnicalStatus>, Failure> {
-        let kept = self.of(&scope.tenant);
+        let kept = self.of(caller.tenant());
         let mut kept = kept.lock().await;
         if let Some((until, status)) = kept.as_ref()
             && Instant::now() < *until
@@ -60,7 +60,7 @@ impl Lately {
             return Ok(status.clone());
         }
         let begun = Instant::now();
-        let status = Arc::new(engine.technical_status(scope).await?);
+        let status = Arc::new(engine.events.technical_status(caller).await?);
         let took = begun.elapsed();
         *kept = (took > QUICK).then(|| {
             let until = Instant::now() + (took * KEPT_TIMES).min(KEPT_MAX);
@@ -77,9 +77,9 @@ pub(super) type Named = Result<Path<String>, PathRejection>;
 ///
 /// # Errors
 /// `tenant_not_found`; `invalid` for a path that cannot be read.
-pub(super) fn own(scope: &Scope, named: Named) -> Result<(), Problem> {
+pub(super) fn own(caller: &Caller, named: Named) -> Result<(), Problem> {
     let Path(tenant) = named.map_err(|e| Problem::new(ErrorCode::Invalid, e.body_text()))?;
-    if scope.tenant.as_str() == tenant {
+    if caller.tenant().as_str() == tenant {
         return Ok(());
     }
     Err(Problem::new(
@@ -101,11 +101,11 @@ pub(super) fn own(scope: &Scope, named: Named) -> Result<(), Problem> {
 )]
 pub(super) async fn show(
     State(app): State<App>,
-    caller: InTenant<may::Administer>,
+    at: InTenant<may::Administer>,
     tenant: Named,
     _: Query<NoParameters>,
 ) -> Result<Response<HttpBody>, Problem> {
-    own(&caller.scope, tenant)?;
-    let status = app.statuses().status(app.engine(), &caller.scope).await?;
+    own(&at.caller, tenant)?;
+    let status = app.statuses().status(app.engine(), &at.caller).await?;
     json(StatusCode::OK, &*status)
 }

@@ -4,15 +4,17 @@ use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use filrouge_engine::scopes::RecentTurns;
-use filrouge_engine::{CancelTurn, FailTurn, FinalizeTurn, RedactTurn, ReplaceTurn, StartTurn};
-use filrouge_store::read::{TurnOrder, TurnQuery};
+use filrouge_engine::{
+    CancelTurn, FailTurn, FinalizeTurn, ListTurns, RedactTurn, ReplaceTurn, StartTurn,
+};
 use filrouge_types::{ErrorCode, RequestId, Turn, TurnStatus};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::busy::{OnOpenTurn, waited};
-use crate::access::{Permission, Principal, may};
+use crate::access::{Principal, may, tell_session_token};
 use crate::answer::{Page, as_of, created, json, json_text, no_content, written};
+
 use crate::extract::{
     Body, Cursor, InSession, InTurn, Limit, NoParameters, OptionalBody, Query, wait,
 };
@@ -45,17 +47,18 @@ pub(super) async fn start(
     Body(request): Body<StartTurn>,
 ) -> Result<Response<HttpBody>, Problem> {
     let on_busy = query.policy()?;
-    let fresh = at.fresh_token(&app)?;
+    let fresh = app.engine().sessions.fresh_token(&mut at.caller)?;
     let session = at.session.clone();
     let turn = match on_busy {
         None => {
             let engine = app.engine();
-            engine.start_turn(&at.scope, session, request).await?
+            engine.turns.start(&at.caller, session, request).await?
         }
         Some(on_busy) => {
             let engine = app.engine();
-            let started =
-                engine.start_turn_unless_busy(app.live(), &at.scope, session, request, on_busy);
+            let started = engine
+                .turns
+                .start_unless_busy(&at.caller, session, request, on_busy);
             match waited(&app, &at.principal, started).await?? {
                 Some(turn) => turn,
                 None => return Ok(no_content()),
@@ -65,9 +68,13 @@ pub(super) async fn start(
     let mut response = written(created(!turn.replayed), &turn)?;
     if let Some(fresh) = fresh
         && turn.first_seq == 1
-        && at.needs_token(&app).await
+        && app
+            .engine()
+            .sessions
+            .needs_token(&at.caller, &at.session)
+            .await
     {
-        fresh.tell(&mut response);
+        tell_session_token(&mut response, &fresh);
     }
     Ok(response)
 }
@@ -105,61 +112,22 @@ pub(super) struct ListQuery {
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    mut at: InSession<may::Read>,
+    at: InSession<may::Read>,
     Query(query): Query<ListQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
-    if query.include_redacted {
-        at.scope = at.caller.scope(Permission::IncludeRedacted)?;
-    }
-    let limit = query.limit.into();
-    let ledger = app.engine().ledger();
-    if let Some(request) = query.request_id {
-        let (scope, session) = (at.scope.clone(), at.session.clone());
-        let found = ledger
-            .ask_in(&at.scope, &at.session, move |sight| {
-                let loaded = sight.get(&scope, &session)?;
-                let row = sight.turn_of_request(&loaded, &request)?;
-                match row {
-                    Some(row) => sight.project(&loaded, &row).map(Some),
-                    None => sight.all_turn_rows(&loaded).map(|()| None),
-                }
-            })
-            .await?;
-        let data: Vec<_> = found
-            .into_iter()
-            .filter(|t| query.status.is_none_or(|s| s == t.status))
-            .filter(|t| query.include_redacted || t.deleted_at.is_none())
-            .collect();
-        return json(
-            StatusCode::OK,
-            &Page {
-                data,
-                next_cursor: None,
-            },
-        );
-    }
-    let order = if query.status == Some(TurnStatus::Finalized) {
-        TurnOrder::Newest
-    } else {
-        TurnOrder::Oldest
+    let query = ListTurns {
+        status: query.status,
+        request_id: query.request_id,
+        include_redacted: query.include_redacted,
+        cursor: query.cursor.map(Into::into),
+        limit: query.limit.into(),
+        newest: false,
     };
-    let newest = order == TurnOrder::Newest && query.cursor.is_none() && !query.include_redacted;
-    if newest
-        && let Some(recent) = app
-            .engine()
-            .recent_turns(&at.scope, &at.session, limit)
-            .await?
-    {
+    let turns = &app.engine().turns;
+    if let Some(recent) = turns.recent(&at.caller, &at.session, &query).await? {
         return copied(&recent);
     }
-    let query = TurnQuery {
-        status: query.status,
-        include_redacted: query.include_redacted,
-        order,
-        cursor: query.cursor.map(Into::into),
-        limit,
-    };
-    let (data, next_cursor) = ledger.turns(&at.scope, &at.session, query).await?;
+    let (data, next_cursor) = turns.list(&at.caller, &at.session, query).await?;
     json(StatusCode::OK, &Page { data, next_cursor })
 }
 
@@ -201,16 +169,16 @@ pub(super) async fn show(
     at: InTurn<may::Read>,
     Query(query): Query<ShowQuery>,
 ) -> Result<Response<HttpBody>, Problem> {
-    let ledger = app.engine().ledger();
-    let turn = || ledger.turn(&at.scope, &at.session, at.turn);
+    let engine = app.engine();
+    let turn = || engine.turns.get(&at.caller, &at.session, at.turn);
     let wait = wait(query.wait)?;
     if wait.is_zero() {
         return json(StatusCode::OK, &turn().await?);
     }
     let _slot = app.limits().stream(at.principal.name())?;
-    let closed = app
-        .engine()
-        .wait_for_turn(app.live(), &at.scope, &at.session, at.turn, wait);
+    let closed = engine
+        .following
+        .turn(&at.caller, &at.session, at.turn, wait);
     let turn = tokio::select! {
         closed = closed => closed?,
         () = app.stopped() => turn().await?,
@@ -239,16 +207,17 @@ pub(super) async fn finalize(
 ) -> Result<Response<HttpBody>, Problem> {
     let turn = app
         .engine()
-        .finalize_turn(&at.scope, at.session, at.turn, request)
+        .turns
+        .finalize(&at.caller, at.session, at.turn, request)
         .await?;
     written(StatusCode::OK, &turn)
 }
 
 /// Before a turn is ended that is recorded here, what has come is written: for those alone whose turn it is.
 async fn flush_recording(app: &App, at: &InTurn<may::Write>) {
-    let ledger = app.engine().ledger();
+    let turns = &app.engine().turns;
     if app.recordings().records(at.turn)
-        && ledger.turn(&at.scope, &at.session, at.turn).await.is_ok()
+        && turns.get(&at.caller, &at.session, at.turn).await.is_ok()
     {
         app.recordings().flush(at.turn).await;
     }
@@ -273,7 +242,8 @@ pub(super) async fn fail(
     flush_recording(&app, &at).await;
     let turn = app
         .engine()
-        .fail_turn(&at.scope, at.session, at.turn, request)
+        .turns
+        .fail(&at.caller, at.session, at.turn, request)
         .await?;
     written(StatusCode::OK, &turn)
 }
@@ -297,7 +267,8 @@ pub(super) async fn cancel(
     flush_recording(&app, &at).await;
     let turn = app
         .engine()
-        .cancel_turn(&at.scope, at.session, at.turn, request)
+        .turns
+        .cancel(&at.caller, at.session, at.turn, request)
         .await?;
     written(StatusCode::OK, &turn)
 }
@@ -320,7 +291,8 @@ pub(super) async fn redact(
 ) -> Result<Response<HttpBody>, Problem> {
     let turn = app
         .engine()
-        .redact_turn(&at.scope, at.session, at.turn, request)
+        .erasure
+        .redact_turn(&at.caller, at.session, at.turn, request)
         .await?;
     written(StatusCode::OK, &turn)
 }
@@ -343,7 +315,8 @@ pub(super) async fn replace(
 ) -> Result<Response<HttpBody>, Problem> {
     let turn = app
         .engine()
-        .replace_turn(&at.scope, at.session, at.turn, request)
+        .turns
+        .replace(&at.caller, at.session, at.turn, request)
         .await?;
     written(created(!turn.replayed), &turn)
 }

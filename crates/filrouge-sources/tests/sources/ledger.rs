@@ -1,5 +1,6 @@
-//! The ledger as a source: what a scope sees of it, and that an imported history reads as its program wrote it.
+//! The ledger as a source: what a caller sees of it, and that an imported history reads as its program wrote it.
 
+use filrouge_engine::Caller;
 use std::sync::Arc;
 
 use filrouge_engine::{CreateSession, Engine, ImportedTurn, Settings};
@@ -12,7 +13,7 @@ use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::command::Target;
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::record::Seqs;
-use filrouge_store::{Keyring, Ledger, OsEntropy, Scope, Viewer};
+use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{
     FixedClock, IdentityId, RawJson, RequestId, SessionId, SystemClock, TenantId, TurnStatus,
     merge_objects,
@@ -50,11 +51,11 @@ impl World {
         )))
     }
 
-    pub(crate) fn seen_by(&self, scope: Scope) -> LedgerSource {
-        LedgerSource::new(self.engine.clone(), scope, self.runtime.handle().clone())
+    pub(crate) fn seen_by(&self, caller: Caller) -> LedgerSource {
+        LedgerSource::new(self.engine.clone(), caller, self.runtime.handle().clone())
     }
 
-    fn make(&self, scope: &Scope, id: &str, metadata: Option<RawJson>) {
+    fn make(&self, caller: &Caller, id: &str, metadata: Option<RawJson>) {
         let request = CreateSession {
             session_id: Some(id.parse().unwrap()),
             title: Some(format!("about {id}").into()),
@@ -63,38 +64,38 @@ impl World {
             parent_session_id: None,
             metadata,
         };
-        let made = self.engine.create_session(scope, request);
+        let made = self.engine.sessions.create(caller, request);
         self.runtime.block_on(made).unwrap();
     }
 
-    fn record(&self, scope: &Scope, id: &str, turn: ImportedTurn) {
+    fn record(&self, caller: &Caller, id: &str, turn: ImportedTurn) {
         let id: SessionId = id.parse().unwrap();
-        let recorded = self.engine.record_turn(scope, &id, turn);
+        let recorded = self.engine.turns.record(caller, &id, turn);
         self.runtime.block_on(recorded).unwrap();
     }
 
-    fn say(&self, scope: &Scope, id: &str, request: &str, items: serde_json::Value) {
+    fn say(&self, caller: &Caller, id: &str, request: &str, items: serde_json::Value) {
         let items: Vec<ItemBody> = serde_json::from_value(items).unwrap();
+
         let turn = ImportedTurn {
             request_id: request.parse().unwrap(),
             items,
             status: TurnStatus::Finalized,
             metadata: None,
         };
-        self.record(scope, id, turn);
+        self.record(caller, id, turn);
     }
 }
 
-fn scope(viewer: Viewer) -> Scope {
-    Scope::new(TenantId::default_tenant(), viewer)
+fn user(name: &str) -> Caller {
+    Caller::local(
+        TenantId::default_tenant(),
+        Some(IdentityId::new(name).unwrap()),
+    )
 }
 
-fn user(name: &str) -> Scope {
-    scope(Viewer::EndUser(Some(IdentityId::new(name).unwrap())))
-}
-
-pub(crate) fn operator() -> Scope {
-    scope(Viewer::Operator)
+pub(crate) fn operator() -> Caller {
+    Caller::operator(TenantId::default_tenant())
 }
 
 fn text(role: &str, channel: &str, text: &str) -> serde_json::Value {
@@ -304,6 +305,7 @@ fn redaction_reaches_it() {
     let by = operator();
     let redacted = world
         .engine
+        .erasure
         .redact(&by, id, Target::Items(seqs), "asked to");
     world.runtime.block_on(redacted).unwrap();
     let source = world.seen_by(operator());

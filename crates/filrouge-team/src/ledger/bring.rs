@@ -1,10 +1,10 @@
 //! A conversation that was kept elsewhere, brought into the ledger (DESIGN §11): what is there already stays as it is.
 
+use filrouge_engine::Caller;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use filrouge_engine::{CreateSession, Engine, ImportedTurn};
-use filrouge_store::Scope;
 use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, RequestId, Session, SessionId, TurnStatus,
 };
@@ -42,8 +42,8 @@ pub(crate) struct Brought {
 ///
 /// # Errors
 /// None but of the program's own.
-pub(crate) fn other_id(scope: &Scope, team_id: &str, id: &str) -> Result<SessionId, Failure> {
-    let owner = scope.viewer.identity().map_or("", |i| i.as_str());
+pub(crate) fn other_id(caller: &Caller, team_id: &str, id: &str) -> Result<SessionId, Failure> {
+    let owner = caller.identity().map_or("", |i| i.as_str());
     let mut hash = Sha256::new();
     for piece in [team_id, owner, id] {
         hash.update(piece.len().to_be_bytes());
@@ -60,7 +60,7 @@ pub(crate) fn other_id(scope: &Scope, team_id: &str, id: &str) -> Result<Session
 /// The session that a snapshot belongs to, made when there is none.
 async fn session_of(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     team: &Team,
     snapshot: &SessionSnapshot,
 ) -> Result<Session, Failure> {
@@ -76,7 +76,7 @@ async fn session_of(
             ..CreateSession::default()
         })
     };
-    match engine.create_session(scope, new(own)?).await {
+    match engine.sessions.create(caller, new(own)?).await {
         Ok(session) if session.team_id.as_ref() == Some(&team.id) => {
             return Ok(session.into_value());
         }
@@ -85,11 +85,13 @@ async fn session_of(
         Err(failure) if failure.code == ErrorCode::SessionConflict => {}
         Err(failure) => return Err(failure),
     }
-    let other = other_id(scope, &team.id, id)?;
+    let other = other_id(caller, &team.id, id)?;
     let session = engine
-        .create_session(scope, new(other)?)
+        .sessions
+        .create(caller, new(other)?)
         .await?
         .into_value();
+
     super::open::check_team(&session, &team.id)?;
     Ok(session)
 }
@@ -101,12 +103,12 @@ async fn session_of(
 /// [`open_existing`](super::open_existing).
 pub(crate) async fn bring(
     engine: Arc<Engine>,
-    scope: Scope,
+    caller: Caller,
     team: &Team,
     snapshot: &SessionSnapshot,
     options: OpenOptions,
 ) -> Result<Brought, Failure> {
-    check_records_all(&engine, &scope)?;
+    check_records_all(&engine, &caller)?;
     if snapshot.team_id != team.id {
         let what = format!(
             "the snapshot is of team {:?}, not of {:?}",
@@ -114,12 +116,12 @@ pub(crate) async fn bring(
         );
         return Err(Failure::new(ErrorCode::Invalid, what));
     }
-    let session = session_of(&engine, &scope, team, snapshot).await?;
+    let session = session_of(&engine, &caller, team, snapshot).await?;
     let options = OpenOptions {
         snapshots: None,
         ..options
     };
-    let opened = open(engine, scope, team, session, options).await?;
+    let opened = open(engine, caller, team, session, options).await?;
     let (there, redacted) = (&opened.restored.context.messages, &opened.redacted);
     let mut brought = Brought {
         session_id: opened.restored.session_id.clone(),
@@ -224,8 +226,8 @@ impl Shared {
             status,
             metadata: None,
         };
-        let scope = self.hold.ensure().await?;
-        let recorded = self.engine.record_turn(&scope, &self.session, turn);
+        let caller = self.hold.ensure().await?;
+        let recorded = self.engine.turns.record(&caller, &self.session, turn);
         recorded.await?;
         keeping.state = None;
         for message in group {

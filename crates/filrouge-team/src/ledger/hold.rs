@@ -1,11 +1,11 @@
 //! The lease of a session while it is open (DESIGN §6, §11): renewed in the background, given free at the end.
 
+use filrouge_engine::Caller;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use filrouge_engine::{AcquireLease, Engine, RenewLease};
-use filrouge_store::Scope;
 use filrouge_store::command::Hold as Fence;
 use filrouge_types::{ErrorCode, Failure, Lease, SessionId};
 use tokio::task::JoinHandle;
@@ -20,7 +20,7 @@ const BEFORE_WRITER: &str = " #";
 /// How a session is held.
 pub(super) struct Hold {
     engine: Arc<Engine>,
-    scope: Scope,
+    caller: Caller,
     session: SessionId,
     holder: Box<str>,
     ttl: Duration,
@@ -73,7 +73,7 @@ pub fn holder_label(holder: &str) -> &str {
 /// Whether who holds a session is certain not to be there any more.
 pub(crate) fn is_gone(engine: &Engine, lease: &Lease) -> bool {
     let writer = lease.holder.as_deref().and_then(writer_of);
-    writer.is_some_and(|writer| engine.ledger().is_gone(writer))
+    writer.is_some_and(|writer| engine.upkeep.is_gone(writer))
 }
 
 impl Hold {
@@ -83,26 +83,28 @@ impl Hold {
     /// `lease_timeout` naming who holds it and until when, those of [`Engine::acquire_lease`].
     pub(super) async fn take(
         engine: &Arc<Engine>,
-        scope: &Scope,
+        caller: &Caller,
         session: &SessionId,
         (label, ttl, wait): (&str, Duration, Duration),
     ) -> Result<Self, Failure> {
-        let lease = engine.lease(scope, session).await?;
+        let lease = engine.calls.lease(caller, session).await?;
         if let Some(gone) = lease.holder.as_deref().filter(|_| is_gone(engine, &lease)) {
             engine
-                .release_lease(scope, session, gone, lease.fence)
+                .calls
+                .release(caller, session, gone, Some(lease.fence))
                 .await?;
         }
-        let holder = holder(label, &engine.ledger().writer());
+        let holder = holder(label, &engine.upkeep.writer());
         let request = AcquireLease {
             holder: holder.clone(),
             ttl_ms: Some(millis(ttl)),
             wait_ms: Some(millis(wait)),
         };
-        let lease = engine.acquire_lease(scope, session, request).await?;
+        let lease = engine.calls.acquire(caller, session, request).await?;
+
         Ok(Self {
             engine: engine.clone(),
-            scope: scope.clone().with_hold(None),
+            caller: caller.clone().with_hold(None),
             session: session.clone(),
             holder,
             ttl,
@@ -122,15 +124,15 @@ impl Hold {
         self.state().fence
     }
 
-    /// The scope of writes under the lease.
+    /// The caller of writes under the lease.
     ///
     /// # Errors
     /// Why the session is not held any more.
-    pub(super) fn scope(&self) -> Result<Scope, Failure> {
+    pub(super) fn caller(&self) -> Result<Caller, Failure> {
         let held = self.state();
         match &held.lost {
             Some(lost) => Err(lost.clone()),
-            None => Ok(self.scope.clone().with_hold(Some(Fence::by(held.fence)))),
+            None => Ok(self.caller.clone().with_hold(Some(Fence::by(held.fence)))),
         }
     }
 
@@ -140,23 +142,23 @@ impl Hold {
         failure
     }
 
-    /// As [`Self::scope`], once it is sure that the session is held. A lease whose time is up is taken again when nobody
+    /// As [`Self::caller`], once it is sure that the session is held. A lease whose time is up is taken again when nobody
     /// has held the session since: a machine that has slept goes on.
     ///
     /// # Errors
     /// `stale_fence` when somebody else has taken the session, and the ledger's.
-    pub(super) async fn ensure(&self) -> Result<Scope, Failure> {
-        let scope = self.scope()?;
-        let lease = self.engine.lease(&self.scope, &self.session).await?;
+    pub(super) async fn ensure(&self) -> Result<Caller, Failure> {
+        let caller = self.caller()?;
+        let lease = self.engine.calls.lease(&self.caller, &self.session).await?;
         let fence = self.fence();
         if lease.fence == fence && lease.holder.is_some() {
-            return Ok(scope);
+            return Ok(caller);
         }
         if lease.fence != fence {
             return Err(self.lose(self.taken_over(&lease)));
         }
         self.again(fence).await?;
-        self.scope()
+        self.caller()
     }
 
     fn taken_over(&self, lease: &Lease) -> Failure {
@@ -180,8 +182,8 @@ impl Hold {
             ttl_ms: Some(millis(self.ttl)),
             wait_ms: Some(0),
         };
-        let (scope, session) = (&self.scope, &self.session);
-        let lease = match self.engine.acquire_lease(scope, session, request).await {
+        let (caller, session) = (&self.caller, &self.session);
+        let lease = match self.engine.calls.acquire(caller, session, request).await {
             Ok(lease) => lease.into_value(),
             Err(failure) if failure.code == ErrorCode::LeaseTimeout => {
                 let lease = failure.held.as_deref().cloned();
@@ -194,7 +196,8 @@ impl Hold {
             return Ok(());
         }
         self.engine
-            .release_lease(scope, session, &self.holder, lease.fence)
+            .calls
+            .release(caller, session, &self.holder, Some(lease.fence))
             .await?;
         let nobody = Lease {
             holder: None,
@@ -206,12 +209,13 @@ impl Hold {
     async fn renew(&self) -> Result<(), Failure> {
         let request = RenewLease {
             holder: self.holder.clone(),
-            fence: Some(self.scope().map(|_| self.fence())?),
+            fence: Some(self.caller().map(|_| self.fence())?),
             ttl_ms: Some(millis(self.ttl)),
         };
         let renewed = self
             .engine
-            .renew_lease(&self.scope, &self.session, request)
+            .calls
+            .renew(&self.caller, &self.session, request)
             .await;
         match renewed {
             Ok(_) => Ok(()),
@@ -236,7 +240,7 @@ impl Hold {
                 if let Err(failure) = hold.renew().await {
                     tracing::warn!(session_id = %hold.session, code = failure.code.as_str(), "the lease was not renewed");
                 }
-                if hold.scope().is_err() {
+                if hold.caller().is_err() {
                     return;
                 }
             }
@@ -258,7 +262,8 @@ impl Hold {
             held.fence
         };
         self.engine
-            .release_lease(&self.scope, &self.session, &self.holder, fence)
+            .calls
+            .release(&self.caller, &self.session, &self.holder, Some(fence))
             .await
             .map(drop)
     }

@@ -1,11 +1,10 @@
 //! Opening a team's session: a new one, or one that goes on (DESIGN §11).
 
+use filrouge_engine::Caller;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use filrouge_engine::{CreateSession, Engine, PatchSession};
-use filrouge_store::Scope;
-use filrouge_store::read::{TurnOrder, TurnQuery};
+use filrouge_engine::{CreateSession, Engine, ListTurns, PatchSession};
 use filrouge_types::{
     Channel, Checkpoint, ErrorCode, Failure, RawJson, Session, SessionId, SessionStatus, Timestamp,
     TurnStatus,
@@ -63,8 +62,8 @@ pub(crate) fn session_id(id: &str) -> Result<SessionId, Failure> {
 }
 
 /// That all that is said is recorded.
-pub(super) fn check_records_all(engine: &Engine, scope: &Scope) -> Result<(), Failure> {
-    if engine.records_all(&scope.tenant) {
+pub(super) fn check_records_all(engine: &Engine, caller: &Caller) -> Result<(), Failure> {
+    if engine.turns.records_all(caller.tenant()) {
         return Ok(());
     }
     let what = "of this tenant questions and answers alone are recorded: a team's conversation could not be restored";
@@ -95,18 +94,19 @@ pub(crate) fn check_team(session: &Session, team_id: &str) -> Result<(), Failure
 /// `invalid` where not all is recorded (`record = conversation`), `journal_off`, and the ledger's.
 pub async fn open_new(
     engine: Arc<Engine>,
-    scope: Scope,
+    caller: Caller,
     team: &Team,
     options: OpenOptions,
 ) -> Result<Opened, Failure> {
-    check_records_all(&engine, &scope)?;
+    check_records_all(&engine, &caller)?;
     let new = CreateSession {
         team_id: Some(team.id.clone()),
         title: Some(team.name.clone()),
         ..CreateSession::default()
     };
-    let session = engine.create_session(&scope, new).await?.into_value();
-    let opened = open(engine, scope, team, session, options).await?;
+    let session = engine.sessions.create(&caller, new).await?.into_value();
+    let opened = open(engine, caller, team, session, options).await?;
+
     if let Some(task) = &team.task {
         use crate::record::Record as _;
         opened.record.task(Some(task)).await?;
@@ -131,16 +131,16 @@ pub async fn open_new(
 /// until when (a process that was killed holds nothing where the ledger can tell); and as [`open_new`].
 pub async fn open_existing(
     engine: Arc<Engine>,
-    scope: Scope,
+    caller: Caller,
     team: &Team,
     id: &str,
     options: OpenOptions,
 ) -> Result<Opened, Failure> {
-    check_records_all(&engine, &scope)?;
+    check_records_all(&engine, &caller)?;
     let id = session_id(id)?;
-    let session = engine.ledger().session(&scope, &id).await?;
+    let session = engine.sessions.get(&caller, &id).await?;
     check_team(&session, &team.id)?;
-    open(engine, scope, team, session, options).await
+    open(engine, caller, team, session, options).await
 }
 
 /// Reads a session of a team's as it stands, whoever has it open; what is being said now is not in it.
@@ -149,11 +149,11 @@ pub async fn open_existing(
 /// `session_not_found`, `session_erased`; `invalid` when it is of another team; and the ledger's.
 pub async fn read_session(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     team_id: &str,
     id: &str,
 ) -> Result<Restored, Failure> {
-    let (_, conversation) = read(engine, scope, team_id, id).await?;
+    let (_, conversation) = read(engine, caller, team_id, id).await?;
     let highest_message = conversation.highest;
     Ok(Restored {
         session_id: id.into(),
@@ -166,27 +166,27 @@ pub async fn read_session(
 /// As [`read_session`], with the session.
 pub(crate) async fn read(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     team_id: &str,
     id: &str,
 ) -> Result<(Session, Conversation), Failure> {
     let id = session_id(id)?;
-    let session = engine.ledger().session(scope, &id).await?;
+    let session = engine.sessions.get(caller, &id).await?;
     check_team(&session, team_id)?;
     let mut conversation = Conversation::default();
-    read_into(engine, scope, &id, 0, &mut conversation).await?;
+    read_into(engine, caller, &id, 0, &mut conversation).await?;
     Ok((session, conversation))
 }
 
 /// Opens a session that is of the team.
 pub(super) async fn open(
     engine: Arc<Engine>,
-    scope: Scope,
+    caller: Caller,
     team: &Team,
     session: Session,
     options: OpenOptions,
 ) -> Result<Opened, Failure> {
-    let scope = scope.with_hold(None);
+    let caller = caller.with_hold(None);
     let id = session.session_id.clone();
     let session = match session.status {
         // Nobody takes the lease of a session that has ended.
@@ -196,14 +196,15 @@ pub(super) async fn open(
                 ..PatchSession::default()
             };
             engine
-                .patch_session(&scope, id.clone(), again, None)
+                .sessions
+                .patch(&caller, id.clone(), again, None)
                 .await?
                 .into_value()
         }
         SessionStatus::Active | SessionStatus::Paused => session,
     };
     let asked = (&*options.holder, options.ttl, options.wait);
-    let hold = Arc::new(Hold::take(&engine, &scope, &id, asked).await?);
+    let hold = Arc::new(Hold::take(&engine, &caller, &id, asked).await?);
     match held(engine, &hold, team, session, options).await {
         Ok(opened) => Ok(opened),
         Err(failure) => {
@@ -225,10 +226,10 @@ async fn held(
     let heartbeat = hold.heartbeat();
     let id = session.session_id.clone();
     let interrupted = end_what_was_left(&engine, hold, &id).await?;
-    let scope = hold.scope()?;
+    let caller = hold.caller()?;
     let mut conversation = Conversation::default();
-    read_into(&engine, &scope, &id, 0, &mut conversation).await?;
-    let state = newest_state(&engine, &scope, &id, conversation.last_seq).await?;
+    read_into(&engine, &caller, &id, 0, &mut conversation).await?;
+    let state = newest_state(&engine, &caller, &id, conversation.last_seq).await?;
     let kept = Kept::of(&conversation.messages, options.snapshots.as_ref());
     let last_seq = conversation.last_seq;
     let (highest, left_out) = (conversation.highest, conversation.left_out);
@@ -279,15 +280,15 @@ async fn end_what_was_left(
     hold: &Hold,
     id: &SessionId,
 ) -> Result<Vec<MessageId>, Failure> {
-    let scope = hold.scope()?;
+    let caller = hold.caller()?;
     let mut interrupted = Vec::new();
-    for left in engine.unfinished_utterances(&scope, id).await? {
+    for left in engine.streams.unfinished(&caller, id).await? {
         let Some(message) = item::read_draft(left.about.as_ref(), &left.text) else {
             continue;
         };
         let item = item::item_of(&message, Channel::Partial, None)?;
-        let mut utterance = engine.take_over(id, &left);
-        match utterance.append(&scope, vec![item]).await {
+        let mut utterance = engine.streams.take_over(id, &left);
+        match utterance.append(&caller, vec![item]).await {
             Ok(_) => {}
             // What cannot be an item under its own name stays the draft's, and is an item of it once the turn ends.
             Err(failure) if failure.code.status() < 500 => {
@@ -299,16 +300,16 @@ async fn end_what_was_left(
             interrupted.push(message.id);
         }
     }
-    let query = TurnQuery {
-        include_redacted: true,
-        order: TurnOrder::Newest,
+    let query = ListTurns {
+        newest: true,
         limit: NEWEST_TURNS,
-        ..TurnQuery::default()
+        ..ListTurns::default()
     };
-    let (turns, _) = engine.ledger().turns(&scope, id, query).await?;
+    let (turns, _) = engine.turns.list(&caller, id, query).await?;
     for turn in turns.iter().filter(|t| t.status == TurnStatus::Open) {
         let done = engine
-            .interrupt_turn(&scope, id.clone(), turn.turn_id)
+            .turns
+            .interrupt(&caller, id.clone(), turn.turn_id)
             .await?;
         tracing::info!(session_id = %id, turn_id = %turn.turn_id, done, "a turn that was left open was closed");
     }
@@ -318,11 +319,11 @@ async fn end_what_was_left(
 /// The state that was kept last, if nothing was written behind it.
 async fn newest_state(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     id: &SessionId,
     last_seq: u64,
 ) -> Result<Option<State>, Failure> {
-    match engine.latest_checkpoint(scope, id).await {
+    match engine.calls.latest_checkpoint(caller, id).await {
         Ok(checkpoint) if checkpoint.seq == last_seq => {
             Ok(told_state(&checkpoint).map(|told| told.state()))
         }

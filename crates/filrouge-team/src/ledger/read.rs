@@ -1,9 +1,9 @@
 //! A session's items as a conversation.
 
+use filrouge_engine::Caller;
 use std::collections::{HashMap, HashSet};
 
 use filrouge_engine::Engine;
-use filrouge_store::Scope;
 use filrouge_types::{Channel, Failure, Item, SessionId, Timestamp};
 
 use super::item::{self, Read, RedactedId};
@@ -105,13 +105,13 @@ impl Conversation {
 /// The ledger's.
 pub(crate) async fn read_into(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     session: &SessionId,
     after: u64,
     conversation: &mut Conversation,
 ) -> Result<(), Failure> {
-    let ledger = engine.ledger();
-    let mut page = ledger.items(scope, session, after, PAGE).await?;
+    let turns = &engine.turns;
+    let mut page = turns.items(caller, session, after, PAGE).await?;
     loop {
         let (items, next) = page;
         let last = items.last().map(|item| item.seq);
@@ -120,7 +120,7 @@ pub(crate) async fn read_into(
             take.await;
             return Ok(());
         };
-        let (read, ()) = tokio::join!(ledger.items(scope, session, last, PAGE), take);
+        let (read, ()) = tokio::join!(turns.items(caller, session, last, PAGE), take);
         page = read?;
     }
 }

@@ -161,12 +161,14 @@ impl Speaker {
             self.sending = self.text.len();
         }
         let failed = self.failed.borrow().is_some();
-        let scope = match failed {
+        let caller = match failed {
             true => self.hold.ensure().await?,
-            false => self.hold.scope()?,
+            false => self.hold.caller()?,
         };
         let text = self.text.get(self.drafted..self.sending);
-        self.utterance.say(&scope, text.unwrap_or_default()).await?;
+        self.utterance
+            .say(&caller, text.unwrap_or_default())
+            .await?;
         self.drafted = self.sending;
         Ok(())
     }
@@ -174,10 +176,10 @@ impl Speaker {
     /// Drafts that it is whole, so that it is whatever happens before it becomes an item.
     async fn complete(&mut self, message: &Message) -> Result<(), Failure> {
         let about = item::about(message, true)?;
-        let scope = self.hold.ensure().await?;
+        let caller = self.hold.ensure().await?;
         let all = *self.text == *message.content && self.drafted == self.text.len();
         let text = (!all).then_some(&*message.content);
-        self.utterance.complete(&scope, &about, text).await
+        self.utterance.complete(&caller, &about, text).await
     }
 
     /// Who spoke has let go of it without an end: it was interrupted.

@@ -193,7 +193,7 @@ impl Shared {
         let Some(turn) = &mut keeping.turn else {
             return Err(somebody_speaks());
         };
-        let scope = self.hold.ensure().await?;
+        let caller = self.hold.ensure().await?;
         let head = UtteranceHead {
             mark: u32::try_from(item::number_of(&message.id)).unwrap_or(0),
             agent: Some(message.speaker.name.clone()),
@@ -202,7 +202,8 @@ impl Shared {
         let session = self.session.clone();
         let utterance = self
             .engine
-            .begin_utterance(&scope, session, turn.id, head)
+            .streams
+            .begin_utterance(&caller, session, turn.id, head)
             .await?;
         turn.cut = None;
         let (speech, ended) = speech::begin(self.hold.clone(), utterance, message.clone());
@@ -224,8 +225,8 @@ impl Shared {
         };
         let item = self.fitting(ended, channel)?;
         let answers = item.channel == Channel::Final;
-        let scope = self.hold.ensure().await?;
-        match ended.utterance.append(&scope, vec![item.clone()]).await {
+        let caller = self.hold.ensure().await?;
+        match ended.utterance.append(&caller, vec![item.clone()]).await {
             Ok(_) => {}
             Err(failure) => self.recover(turn.id, item, failure).await?,
         }
@@ -279,14 +280,17 @@ impl Shared {
         let Some(turn) = &keeping.turn else {
             return Ok(());
         };
-        let (scope, session) = (self.hold.ensure().await?, self.session.clone());
+        let (caller, session) = (self.hold.ensure().await?, self.session.clone());
         let engine = &self.engine;
         let error = turn.cut.as_ref();
         let error = error.and_then(|(cut, error)| error_of(*cut, error.as_ref()));
         let done = match (turn.answered, error) {
             (true, _) => {
                 let answer = FinalizeTurn::default();
-                engine.finalize_turn(&scope, session, turn.id, answer).await
+                engine
+                    .turns
+                    .finalize(&caller, session, turn.id, answer)
+                    .await
             }
             (false, Some(error)) => {
                 let failed = FailTurn {
@@ -295,12 +299,13 @@ impl Shared {
                     fence: None,
                     release: false,
                 };
-                engine.fail_turn(&scope, session, turn.id, failed).await
+                engine.turns.fail(&caller, session, turn.id, failed).await
             }
             (false, None) => {
                 let cancelled = CancelTurn::default();
                 engine
-                    .cancel_turn(&scope, session, turn.id, cancelled)
+                    .turns
+                    .cancel(&caller, session, turn.id, cancelled)
                     .await
             }
         };
@@ -327,8 +332,8 @@ impl Shared {
                 error_of(cut, ended.error.as_ref()).map_or(TurnEnd::Cancelled, TurnEnd::Failed)
             }
         };
-        let scope = self.hold.ensure().await?;
-        match ended.utterance.end_turn(&scope, vec![item], end).await {
+        let caller = self.hold.ensure().await?;
+        match ended.utterance.end_turn(&caller, vec![item], end).await {
             Ok(_) => {}
             Err(failure)
                 if matches!(failure.code, ErrorCode::StreamLost | ErrorCode::TurnClosed) =>

@@ -23,9 +23,9 @@ impl Shared {
             items: vec![item],
             metadata: None,
         };
-        let scope = self.hold.ensure().await?;
+        let caller = self.hold.ensure().await?;
         let session = self.session.clone();
-        let begun = self.engine.open_turn(&scope, session, open).await?;
+        let begun = self.engine.turns.open(&caller, session, open).await?;
         Ok((
             Turn::new(begun.turn_id),
             (begun.masked > 0).then_some(begun.first_seq),
@@ -38,11 +38,12 @@ impl Shared {
         turn: TurnId,
         items: Vec<ItemBody>,
     ) -> Result<Option<u64>, Failure> {
-        let (scope, session) = (self.hold.ensure().await?, self.session.clone());
+        let (caller, session) = (self.hold.ensure().await?, self.session.clone());
         let items = AppendItems::new(items);
         let appended = self
             .engine
-            .append_items(&scope, session, turn, items)
+            .turns
+            .append(&caller, session, turn, items)
             .await?;
         Ok((appended.masked > 0).then_some(appended.first_seq))
     }
@@ -55,8 +56,8 @@ impl Shared {
             status: TurnStatus::Cancelled,
             metadata: None,
         };
-        let scope = self.hold.ensure().await?;
-        let recorded = self.engine.record_turn(&scope, &self.session, turn);
+        let caller = self.hold.ensure().await?;
+        let recorded = self.engine.turns.record(&caller, &self.session, turn);
         recorded.await.map(drop)
     }
 

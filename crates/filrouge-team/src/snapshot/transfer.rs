@@ -1,10 +1,10 @@
 //! Snapshot files and the ledger: what one has and the other has not (DESIGN §11).
 
+use filrouge_engine::Caller;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use filrouge_engine::Engine;
-use filrouge_store::Scope;
 use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 
 use super::{SessionSnapshot, SnapshotFile, SnapshotWarning, Snapshots};
@@ -77,12 +77,12 @@ pub enum ExportError {
 /// the session open; and the ledger's.
 pub async fn import(
     engine: Arc<Engine>,
-    scope: Scope,
+    caller: Caller,
     team: &Team,
     snapshot: &SessionSnapshot,
     options: OpenOptions,
 ) -> Result<Imported, Failure> {
-    let brought = bring(engine, scope, team, snapshot, options).await?;
+    let brought = bring(engine, caller, team, snapshot, options).await?;
     Ok(Imported {
         session_id: brought.session_id,
         added: brought.added,
@@ -98,12 +98,12 @@ pub async fn import(
 /// `session_not_found`, `session_erased`, `invalid` when the session is another team's; what is wrong with the file.
 pub async fn export(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     team_id: &str,
     id: &str,
     snapshots: &Snapshots,
 ) -> Result<PathBuf, ExportError> {
-    let snapshot = snapshot_of(engine, scope, team_id, id).await?;
+    let snapshot = snapshot_of(engine, caller, team_id, id).await?;
     let (snapshots, path) = (
         snapshots.clone(),
         snapshots.path_of(team_id, snapshot.created_at, id),
@@ -116,11 +116,11 @@ pub async fn export(
 /// A session as a snapshot has it, from the ledger.
 async fn snapshot_of(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     team_id: &str,
     id: &str,
 ) -> Result<SessionSnapshot, Failure> {
-    let (session, conversation) = read(engine, scope, team_id, id).await?;
+    let (session, conversation) = read(engine, caller, team_id, id).await?;
     let messages = conversation.messages.into_iter().map(Arc::new).collect();
     Ok(SessionSnapshot::of(
         team_id.into(),
@@ -144,7 +144,7 @@ enum There {
 /// The ledger's. A folder that cannot be read stands among what cannot be read.
 pub async fn importable(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     team_id: &str,
     snapshots: &Snapshots,
 ) -> Result<Importable, Failure> {
@@ -169,7 +169,7 @@ pub async fn importable(
         }
     };
     for file in files.into_iter().filter(|file| !file.is_outdated) {
-        let why = match there(engine, scope, team_id, &file.session_id).await? {
+        let why = match there(engine, caller, team_id, &file.session_id).await? {
             There::Nothing => Why::Unknown,
             There::Until(newest) if newest < file.newest_at => Why::Newer,
             There::Until(_) => continue,
@@ -184,19 +184,24 @@ pub async fn importable(
 }
 
 /// What the ledger has of a session, under its id or the one that it was brought under.
-async fn there(engine: &Engine, scope: &Scope, team_id: &str, id: &str) -> Result<There, Failure> {
+async fn there(
+    engine: &Engine,
+    caller: &Caller,
+    team_id: &str,
+    id: &str,
+) -> Result<There, Failure> {
     let Ok(own) = SessionId::new(id) else {
         return Ok(There::Nothing);
     };
-    for id in [own, other_id(scope, team_id, id)?] {
-        let session = match engine.ledger().session(scope, &id).await {
+    for id in [own, other_id(caller, team_id, id)?] {
+        let session = match engine.sessions.get(caller, &id).await {
             Ok(session) => session,
             Err(failure) if failure.code == ErrorCode::SessionNotFound => continue,
             Err(failure) if failure.code == ErrorCode::SessionErased => return Ok(There::Erased),
             Err(failure) => return Err(failure),
         };
         if session.team_id.as_deref() == Some(team_id) {
-            let seen = look(engine, scope, &session).await?;
+            let seen = look(engine, caller, &session).await?;
             return Ok(There::Until(seen.newest_at));
         }
     }

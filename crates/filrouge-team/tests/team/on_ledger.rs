@@ -1,11 +1,12 @@
 //! A conversation that a ledger keeps, and that goes on in another process.
 
+use filrouge_engine::Caller;
 use std::path::Path;
 use std::sync::Arc;
 
 use filrouge_engine::Engine;
 use filrouge_sqlite::{Options, SqliteLedger};
-use filrouge_store::{Keyring, Ledger, OsEntropy, Scope, Viewer};
+use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_team::context::Context;
 use filrouge_team::coordinator::{Coordinator, Settings, TeamEvent};
 use filrouge_team::ledger::{OpenOptions, Opened, open_existing, open_new};
@@ -41,8 +42,8 @@ async fn engine(folder: &Path) -> (Arc<Engine>, Arc<dyn Ledger>) {
     (Arc::new(engine), ledger)
 }
 
-fn scope() -> Scope {
-    Scope::new(TenantId::default_tenant(), Viewer::EndUser(None))
+fn caller() -> Caller {
+    Caller::local(TenantId::default_tenant(), None)
 }
 
 /// A talk that a ledger keeps, new or gone on with.
@@ -51,8 +52,8 @@ async fn talk(folder: tempfile::TempDir, session: Option<&str>) -> (Talk, Arc<dy
     let team: Team = team(folder.path(), "task = \"count\"", &AGENTS);
     let options = OpenOptions::new("ada@desk");
     let opened: Opened = match session {
-        None => open_new(engine, scope(), &team, options).await.unwrap(),
-        Some(id) => open_existing(engine, scope(), &team, id, options)
+        None => open_new(engine, caller(), &team, options).await.unwrap(),
+        Some(id) => open_existing(engine, caller(), &team, id, options)
             .await
             .unwrap(),
     };

@@ -46,7 +46,7 @@ fn record(j: &Journal, turn: &ForeignTurn) {
         status,
         metadata: Some(turn.metadata.clone()),
     };
-    let recorded = j.engine.record_turn(&j.scope, &j.session, imported);
+    let recorded = j.engine.turns.record(&j.caller, &j.session, imported);
     j.runtime.block_on(recorded).unwrap();
 }
 
@@ -58,7 +58,7 @@ fn journal(session: &LoadedSession) -> Journal {
         ..CreateSession::default()
     };
     j.runtime
-        .block_on(j.engine.create_session(&j.scope, created))
+        .block_on(j.engine.sessions.create(&j.caller, created))
         .unwrap();
     j
 }

@@ -1,5 +1,7 @@
 //! Journals of a test's own, written through the engine and read back as contexts.
 
+use filrouge_engine::ListTurns;
+use filrouge_engine::caller::{Caller, Permission};
 use std::sync::Arc;
 
 use filrouge_engine::restore::{Plan, RestoreQuery, Selection};
@@ -7,9 +9,9 @@ use filrouge_engine::{
     AppendItems, CancelTurn, Engine, ErrorBody, FailTurn, FinalizeTurn, RedactTurn, ReplaceTurn,
     Settings, StartTurn,
 };
-use filrouge_store::command::{Command, Interrupt, Scope, Viewer, Write};
+use filrouge_store::Scope;
+use filrouge_store::command::{Command, Interrupt, Target, Write};
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::read::{TurnOrder, TurnQuery};
 use filrouge_store::record::Seqs;
 use filrouge_store::verify::Verdict;
 use filrouge_store::{Keyring, OsEntropy};
@@ -23,7 +25,7 @@ use tokio::runtime::{Builder, Runtime};
 /// An engine over a ledger in memory, with one session.
 pub(crate) struct Journal {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) scope: Scope,
+    pub(crate) caller: Caller,
     pub(crate) session: SessionId,
     pub(crate) runtime: Runtime,
     keyring: Arc<Keyring>,
@@ -76,12 +78,7 @@ impl Journal {
         let entropy = Arc::new(OsEntropy);
         Self {
             engine: Arc::new(Engine::new(Arc::new(ledger), entropy, clock, settings)),
-            scope: Scope {
-                tenant: TenantId::new("default").unwrap(),
-                viewer: Viewer::Operator,
-                token: None,
-                hold: None,
-            },
+            caller: Caller::operator(TenantId::new("default").unwrap()),
             session: SessionId::new("s").unwrap(),
             runtime: Builder::new_current_thread().build().unwrap(),
             keyring,
@@ -111,11 +108,11 @@ impl Journal {
     pub(crate) fn turn(&self, request: &str) -> TurnId {
         let request = RequestId::new(request).unwrap();
         self.keyring
-            .turn_id(&self.scope.tenant, &self.session, &request)
+            .turn_id(self.caller.tenant(), &self.session, &request)
     }
 
     pub(crate) fn try_start(&self, start: StartTurn) -> Result<TurnId, Failure> {
-        let started = self.engine.start_turn(&self.scope, self.id(), start);
+        let started = self.engine.turns.start(&self.caller, self.id(), start);
         self.runtime.block_on(started).map(|turn| turn.turn_id)
     }
 
@@ -133,7 +130,8 @@ impl Journal {
         };
         let appended = self
             .engine
-            .append_items(&self.scope, self.id(), request, items);
+            .turns
+            .append(&self.caller, self.id(), request, items);
         self.runtime.block_on(appended).map(|_| ())
     }
 
@@ -155,7 +153,8 @@ impl Journal {
         let turn = self.turn(request);
         let closed = self
             .engine
-            .finalize_turn(&self.scope, self.id(), turn, body);
+            .turns
+            .finalize(&self.caller, self.id(), turn, body);
         self.runtime.block_on(closed).map(|_| ())
     }
 
@@ -181,7 +180,7 @@ impl Journal {
             release: false,
         };
         let turn = self.turn(request);
-        let closed = self.engine.fail_turn(&self.scope, self.id(), turn, body);
+        let closed = self.engine.turns.fail(&self.caller, self.id(), turn, body);
         self.runtime.block_on(closed).map(|_| ())
     }
 
@@ -192,7 +191,10 @@ impl Journal {
             release: false,
         };
         let turn = self.turn(request);
-        let closed = self.engine.cancel_turn(&self.scope, self.id(), turn, body);
+        let closed = self
+            .engine
+            .turns
+            .cancel(&self.caller, self.id(), turn, body);
         self.runtime.block_on(closed).map(|_| ())
     }
 
@@ -204,14 +206,17 @@ impl Journal {
             before: Timestamp::from_micros(i64::MAX),
             stream: None,
         });
-        let scope = self.scope.clone();
-        let done = self.engine.ledger().write(Command { scope, write });
+        let caller = self.caller.clone();
+        let done = self.engine.ledger().write(Command {
+            scope: caller.scope(Permission::Write).unwrap(),
+            write,
+        });
         self.runtime.block_on(done).map(|_| ())
     }
 
     pub(crate) fn try_replace(&self, old: &str, new: ReplaceTurn) -> Result<(), Failure> {
         let old = self.turn(old);
-        let replaced = self.engine.replace_turn(&self.scope, self.id(), old, new);
+        let replaced = self.engine.turns.replace(&self.caller, self.id(), old, new);
         self.runtime.block_on(replaced).map(|_| ())
     }
 
@@ -220,25 +225,34 @@ impl Journal {
         let turn = self.turn(request);
         let redacted = self
             .engine
-            .redact_turn(&self.scope, self.id(), turn, reason);
+            .erasure
+            .redact_turn(&self.caller, self.id(), turn, reason);
         self.runtime.block_on(redacted).map(|_| ())
     }
 
     pub(crate) fn try_redact(&self, seqs: &[u64]) -> Result<(), Failure> {
         let seqs = Seqs::of(seqs.iter().map(|s| (*s, *s))).unwrap();
-        let redacted = self
-            .engine
-            .redact_items(&self.scope, self.id(), seqs, "because");
+        let redacted =
+            self.engine
+                .erasure
+                .redact(&self.caller, self.id(), Target::Items(seqs), "because");
         self.runtime.block_on(redacted).map(|_| ())
+    }
+
+    /// What the ledger is asked with.
+    pub(crate) fn scope(&self) -> Scope {
+        self.caller.scope(Permission::Read).unwrap()
     }
 
     /// All items.
     pub(crate) fn items(&self) -> Vec<Item> {
-        let ledger = self.engine.ledger();
         let mut all: Vec<Item> = Vec::new();
         loop {
             let after = all.last().map_or(0, |i| i.seq);
-            let page = ledger.items(&self.scope, &self.session, after, 500);
+            let page = self
+                .engine
+                .turns
+                .items(&self.caller, &self.session, after, 500);
             match self.runtime.block_on(page) {
                 Ok((page, _)) if page.is_empty() => return all,
                 Ok((page, _)) => all.extend(page),
@@ -250,15 +264,13 @@ impl Journal {
 
     /// All turns with all their versions, newest first.
     pub(crate) fn turns(&self) -> Vec<Turn> {
-        let query = TurnQuery {
-            status: None,
+        let query = ListTurns {
             include_redacted: true,
-            order: TurnOrder::Newest,
-            cursor: None,
+            newest: true,
             limit: 500,
+            ..ListTurns::default()
         };
-        let ledger = self.engine.ledger();
-        let turns = ledger.turns(&self.scope, &self.session, query);
+        let turns = self.engine.turns.list(&self.caller, &self.session, query);
         let (mut turns, _) = self.runtime.block_on(turns).unwrap_or_default();
         turns.sort_by_key(|turn| std::cmp::Reverse(turn.ordinal));
         turns
@@ -285,7 +297,10 @@ impl Journal {
     }
 
     pub(crate) fn try_plan(&self, query: RestoreQuery) -> Result<Plan, Failure> {
-        let plan = self.engine.restore(&self.scope, &self.session, query);
+        let plan = self
+            .engine
+            .context
+            .restore(&self.caller, &self.session, query);
         self.runtime.block_on(plan)
     }
 
@@ -296,7 +311,7 @@ impl Journal {
     /// A context, through the same door as a caller's.
     pub(crate) fn context(&self, format: Format, query: RestoreQuery) -> Context {
         let made =
-            filrouge_transcode::restore(&self.engine, &self.scope, &self.session, format, query);
+            filrouge_transcode::restore(&self.engine, &self.caller, &self.session, format, query);
         let made = self.runtime.block_on(made).unwrap();
         assert_eq!(
             made,

@@ -48,7 +48,7 @@ pub(crate) async fn recorded(
     chunks: &[&[u8]],
     end: End,
 ) -> Result<Turn, Failure> {
-    let mut recorder = Recorder::begin(&j.engine, &j.scope, what(j, format)).await?;
+    let mut recorder = Recorder::begin(&j.engine, &j.caller, what(j, format)).await?;
     for chunk in chunks {
         recorder.push(chunk).await?;
         // As if the time of a draft had passed after each chunk.
@@ -123,10 +123,8 @@ fn check(j: &Journal, name: &str, turn: &Turn, bytes: &[u8], format: StreamForma
         assert_eq!(item.body.agent.as_deref(), Some("agent"), "{name}");
         RawJson::parse(item.body.parts.as_str()).unwrap();
     }
-    let drafts = j
-        .engine
-        .ledger()
-        .drafts(&j.scope, &j.session, Default::default());
+    let (ledger, scope) = (j.engine.ledger(), j.scope());
+    let drafts = ledger.drafts(&scope, &j.session, Default::default());
     assert_eq!(j.runtime.block_on(drafts), Ok(Vec::new()), "{name}");
     j.intact();
     check_contexts(j, name);
@@ -274,14 +272,12 @@ fn drafts_name_no_secret() {
     let bytes = br#"data: {"model":"m-abcdefghijklmnop","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"id-abcdefghijklmnop","function":{"name":"n-abcdefghijklmnop","arguments":"{\"a\":"}}]}}]}
 
 "#;
-    let begun = Recorder::begin(&j.engine, &j.scope, what(&j, StreamFormat::OpenaiChat));
+    let begun = Recorder::begin(&j.engine, &j.caller, what(&j, StreamFormat::OpenaiChat));
     let mut recorder = j.runtime.block_on(begun).unwrap();
     j.runtime.block_on(recorder.push(bytes)).unwrap();
     j.runtime.block_on(recorder.flush()).unwrap();
-    let drafts = j
-        .engine
-        .ledger()
-        .drafts(&j.scope, &j.session, Default::default());
+    let (ledger, scope) = (j.engine.ledger(), j.scope());
+    let drafts = ledger.drafts(&scope, &j.session, Default::default());
     let drafts = j.runtime.block_on(drafts).unwrap();
     let told = format!("{drafts:?}");
     assert!(told.contains("masked:runtime_context"), "{told}");
@@ -292,7 +288,7 @@ fn drafts_name_no_secret() {
 #[test]
 fn what_is_known_later_reaches_the_draft() {
     let j = journal();
-    let begun = Recorder::begin(&j.engine, &j.scope, what(&j, StreamFormat::OpenaiChat));
+    let begun = Recorder::begin(&j.engine, &j.caller, what(&j, StreamFormat::OpenaiChat));
     let mut recorder = j.runtime.block_on(begun).unwrap();
     for delta in [
         r#"{"index":0,"id":"c1","function":{"arguments":""}}"#,

@@ -34,10 +34,8 @@ fn check_kept(name: &str, items: &[Item]) {
 }
 
 fn check_drafts(j: &Journal, name: &str) {
-    let drafts = j
-        .engine
-        .ledger()
-        .drafts(&j.scope, &j.session, Default::default());
+    let (ledger, scope) = (j.engine.ledger(), j.scope());
+    let drafts = ledger.drafts(&scope, &j.session, Default::default());
     assert_eq!(j.runtime.block_on(drafts), Ok(Vec::new()), "{name}");
 }
 
@@ -110,11 +108,12 @@ fn a_turn_of_calls_can_be_ended() {
         };
         let ended = j
             .engine
-            .finalize_turn(&j.scope, j.session.clone(), j.turn("r"), end);
+            .turns
+            .finalize(&j.caller, j.session.clone(), j.turn("r"), end);
         let turn = j.runtime.block_on(ended).unwrap();
         assert_eq!(turn.status, TurnStatus::Finalized, "{name}");
         check_kept(&name, &j.items());
-        assert!(!j.engine.items_not_recorded().is_empty(), "{name}");
+        assert!(!j.engine.upkeep.items_not_recorded().is_empty(), "{name}");
     }
     assert!(waited > 2, "{waited}");
 }
@@ -145,7 +144,8 @@ data: [DONE]
     let end = FinalizeTurn::default();
     let ended = j
         .engine
-        .finalize_turn(&j.scope, j.session.clone(), j.turn("r"), end);
+        .turns
+        .finalize(&j.caller, j.session.clone(), j.turn("r"), end);
     assert_eq!(
         j.runtime.block_on(ended).unwrap().status,
         TurnStatus::Finalized

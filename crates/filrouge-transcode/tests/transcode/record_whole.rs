@@ -1,5 +1,6 @@
 //! `record`, which records a whole stream: how it ends, and when it is noticed that somebody else has ended the turn.
 
+use filrouge_engine::caller::Permission;
 use std::collections::VecDeque;
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -64,7 +65,7 @@ async fn recorded(
     give_up: impl Future<Output = GiveUp>,
 ) -> Result<Turn, Failure> {
     let what = what(j, StreamFormat::OpenaiChat);
-    let recorded = record(&j.engine, &j.scope, what, body, give_up).await;
+    let recorded = record(&j.engine, &j.caller, what, body, give_up).await;
     recorded.map(filrouge_engine::Written::into_value)
 }
 
@@ -165,7 +166,7 @@ fn a_cancel_by_somebody_else_is_noticed_although_nothing_comes() {
             fence: None,
             release: false,
         };
-        let cancelled = j.engine.cancel_turn(&j.scope, session, turn, body).await;
+        let cancelled = j.engine.turns.cancel(&j.caller, session, turn, body).await;
         cancelled.unwrap();
     });
     assert_eq!(turn.unwrap().status, TurnStatus::Cancelled);
@@ -177,7 +178,7 @@ fn a_cancel_by_somebody_else_is_noticed_although_nothing_comes() {
 fn a_session_that_is_erased_ends_the_recording() {
     let j = journal();
     let (turn, later) = while_it_hangs(&j, async || {
-        let erased = j.engine.erase_session(&j.scope, j.session.clone());
+        let erased = j.engine.erasure.erase(&j.caller, j.session.clone());
         erased.await.unwrap();
     });
     assert_eq!(turn.unwrap_err().code, ErrorCode::SessionErased);
@@ -195,11 +196,22 @@ fn a_turn_that_was_begun_again_is_lost_to_the_recording() {
             before: Timestamp::from_micros(i64::MAX),
             stream: None,
         });
-        let scope = j.scope.clone();
+        let caller = j.caller.clone();
         let ledger = j.engine.ledger();
-        ledger.write(Command { scope, write }).await.unwrap();
+        ledger
+            .write(Command {
+                scope: caller.scope(Permission::Write).unwrap(),
+                write,
+            })
+            .await
+            .unwrap();
         let (session, start) = (j.session.clone(), asking("r", "Which way?"));
-        let started = j.engine.start_turn(&j.scope, session, start).await.unwrap();
+        let started = j
+            .engine
+            .turns
+            .start(&j.caller, session, start)
+            .await
+            .unwrap();
         assert_eq!(started.value.status, TurnStatus::Open);
     });
     assert_eq!(turn.unwrap_err().code, ErrorCode::StreamLost);

@@ -22,7 +22,7 @@ fn an_empty_session_has_no_context() {
         session_id: Some(j.session.clone()),
         ..Default::default()
     };
-    let made = j.engine.create_session(&j.scope, created);
+    let made = j.engine.sessions.create(&j.caller, created);
     j.runtime.block_on(made).unwrap();
     restored(&j, all(), &[], &[], &[]);
     restored(&j, pairs(), &[], &[], &[]);

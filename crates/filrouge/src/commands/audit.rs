@@ -61,14 +61,14 @@ async fn write(
     mut query: AuditQuery,
     format: AuditFormat,
 ) -> anyhow::Result<()> {
-    let scope = operator(config);
+    let caller = operator(config);
     if format == AuditFormat::Csv {
         let mut out = stdout();
         out.write_all(AuditRow::csv_header().as_bytes())?;
         out.flush()?;
     }
     loop {
-        let page = opened.engine.audit(&scope, query.clone()).await?;
+        let page = opened.engine.audit.page(&caller, query.clone()).await?;
         let AuditPage { rows, next, newest } = page;
         let mut out = stdout();
         for row in &rows {

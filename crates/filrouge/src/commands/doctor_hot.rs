@@ -1,6 +1,7 @@
 //! What `filrouge doctor` says of the hot store: whether it answers, and whether its copies are what the ledger has.
 
 use filrouge_engine::Engine;
+use filrouge_engine::caller::Permission;
 use filrouge_engine::scopes::{HotState, TwoScopes};
 use filrouge_store::command::SessionFilter;
 use filrouge_store::hot::HotHealth;
@@ -78,7 +79,8 @@ impl HotStanding {
         if !standing.answers() {
             return Ok(Some(standing));
         }
-        match compare(tiers, &operator(config), sessions).await {
+        let scope = operator(config).scope(Permission::Read)?;
+        match compare(tiers, &scope, sessions).await {
             Ok(copies) => standing.copies = Some(copies),
             Err(failure) if failure.code == ErrorCode::HotUnavailable => {
                 standing.unavailable = Some(failure.detail);

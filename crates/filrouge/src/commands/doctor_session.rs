@@ -56,11 +56,11 @@ async fn look(
     id: &SessionId,
     asked: &DoctorSession,
 ) -> anyhow::Result<State> {
-    let scope = operator(config);
-    let mut diagnosis = engine.diagnose(&scope, id, asked.items).await?;
+    let caller = operator(config);
+    let mut diagnosis = engine.context.diagnose(&caller, id, asked.items).await?;
     let (restore, call) = if diagnosis.session.is_some() {
-        let call = Call::of(engine, &scope, id).await?;
-        let restore = restored::all(engine, &scope, id, asked.format).await;
+        let call = Call::of(engine, &caller, id).await?;
+        let restore = restored::all(engine, &caller, id, asked.format).await;
         (restore, call)
     } else {
         (Vec::new(), Call::default())

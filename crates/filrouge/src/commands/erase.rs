@@ -47,7 +47,7 @@ pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<ExitCo
         }
     }
     let opened = open_indexed(config, Need::Existing, Index::IfThere).await?;
-    let scope = operator(config);
+    let caller = operator(config);
     let is_partial = !matches!(what, What::Session(_))
         && config.hot.durable.value == DurablePolicy::Authenticated;
     if is_partial {
@@ -65,14 +65,23 @@ pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<ExitCo
     };
     let erased = match what {
         What::Session(id) => {
-            let receipt = opened.engine.erase_session(&scope, id).await;
+            let receipt = opened.engine.erasure.erase(&caller, id).await;
             receipt.and_then(|receipt| tell(&receipt).map(|()| 1))
         }
         What::Identity(id) => {
-            let sessions = opened.engine.erase_sessions(&scope, Some(id), &mut tell);
+            let sessions = opened
+                .engine
+                .erasure
+                .erase_all(&caller, Some(id), &mut tell);
             sessions.await
         }
-        What::Tenant(_) => opened.engine.erase_sessions(&scope, None, &mut tell).await,
+        What::Tenant(_) => {
+            opened
+                .engine
+                .erasure
+                .erase_all(&caller, None, &mut tell)
+                .await
+        }
     };
     opened.close().await;
     let sessions = std::mem::take(&mut receipts.sessions);

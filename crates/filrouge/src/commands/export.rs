@@ -1,5 +1,6 @@
 //! `filrouge export ID --format md|html|json`
 
+use filrouge_engine::Caller;
 use std::fmt;
 use std::io::{self, BufWriter, Stdout, Write};
 use std::process::ExitCode;
@@ -7,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use filrouge_document::{Document, html, markdown};
 use filrouge_engine::Engine;
-use filrouge_store::Scope;
 use filrouge_types::{ErrorCode, Failure, SessionId};
 
 use crate::cli::ExportFormat;
@@ -24,12 +24,12 @@ pub(super) async fn run(
         .parse()
         .map_err(|e: filrouge_types::IdError| Usage::new(e.to_string()))?;
     let opened = open(config, Need::Existing).await?;
-    let scope = operator(config);
+    let caller = operator(config);
     let mut out = Output::default();
     let written = match format {
-        ExportFormat::Json => bundle(&opened.engine, &scope, &id, &out).await,
-        ExportFormat::Md => document(&opened.engine, &scope, &id, &mut out, markdown).await,
-        ExportFormat::Html => document(&opened.engine, &scope, &id, &mut out, html).await,
+        ExportFormat::Json => bundle(&opened.engine, &caller, &id, &out).await,
+        ExportFormat::Md => document(&opened.engine, &caller, &id, &mut out, markdown).await,
+        ExportFormat::Html => document(&opened.engine, &caller, &id, &mut out, html).await,
     };
     opened.close().await;
     out.finish(written)?;
@@ -87,23 +87,23 @@ fn not_written(_: fmt::Error) -> Failure {
 
 async fn bundle(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     id: &SessionId,
     out: &Output,
 ) -> Result<(), Failure> {
     let out = out.clone();
     let sink = Box::new(move |text: &str| out.write(text).map_err(not_written));
-    engine.export_bundle(scope, id, sink).await
+    engine.bundles.export(caller, id, sink).await
 }
 
 async fn document(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     id: &SessionId,
     out: &mut Output,
     write: fn(&Document<'_>, &mut dyn fmt::Write) -> fmt::Result,
 ) -> Result<(), Failure> {
-    let conversation = engine.conversation(scope, id).await?;
+    let conversation = engine.context.conversation(caller, id).await?;
     let document = Document {
         session: &conversation.session,
         turns: &conversation.turns,

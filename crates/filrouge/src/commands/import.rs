@@ -1,5 +1,6 @@
 //! `filrouge import opencode|claude-code|codex [PATH]`
 
+use filrouge_engine::Caller;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,7 +12,6 @@ use filrouge_sources::{
     ForeignSession, ForeignTurn, Header, Outcome, ReadError, SkipReason, Skipped, Source,
     count_by_reason,
 };
-use filrouge_store::Scope;
 use filrouge_types::{Failure, RawJson, RequestId, SessionId, TurnStatus, merge_objects};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -75,8 +75,8 @@ pub(super) async fn run(
     let found = histories(config, &[SourceName::new(program, path)])?;
     let opened = open(config, Need::Any).await?;
     let mut summary = Summary::default();
-    let (engine, scope) = (&opened.engine, operator(config));
-    let imported = import(&found.sources, engine, &scope, &mut summary).await;
+    let (engine, caller) = (&opened.engine, operator(config));
+    let imported = import(&found.sources, engine, &caller, &mut summary).await;
     // Also when it could not be finished: the ledger is left in order.
     opened.close().await;
     imported?;
@@ -155,7 +155,7 @@ fn usage(error: filrouge_sources::SourceError) -> anyhow::Error {
 async fn import(
     sources: &[Arc<dyn Source>],
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
     let (sessions, skipped) = wanted(sources)?;
@@ -173,9 +173,9 @@ async fn import(
             Ok(loaded) => {
                 summary.skipped.extend(loaded.skipped);
                 let (session, program) = (&loaded.session, source.name());
-                if import_session(engine, scope, session, program, summary).await? {
+                if import_session(engine, caller, session, program, summary).await? {
                     for turn in loaded.turns {
-                        import_turn(engine, scope, session, turn, summary).await?;
+                        import_turn(engine, caller, session, turn, summary).await?;
                     }
                 }
             }
@@ -211,7 +211,7 @@ fn origin(session: &ForeignSession, source: &str) -> anyhow::Result<RawJson> {
 /// Whether the journal has the session now.
 async fn import_session(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     session: &ForeignSession,
     program: &str,
     summary: &mut Summary,
@@ -224,7 +224,7 @@ async fn import_session(
         parent_session_id: session.parent_id.clone(),
         metadata: Some(origin(session, program)?),
     };
-    match engine.create_session(scope, request).await {
+    match engine.sessions.create(caller, request).await {
         Ok(session) => {
             summary.sessions += 1;
             summary.sessions_added += u64::from(!session.replayed);
@@ -239,7 +239,7 @@ async fn import_session(
 
 async fn import_turn(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     session: &ForeignSession,
     turn: ForeignTurn,
     summary: &mut Summary,
@@ -258,7 +258,7 @@ async fn import_turn(
         status,
         metadata: Some(turn.metadata),
     };
-    match engine.record_turn(scope, &session.id, imported).await {
+    match engine.turns.record(caller, &session.id, imported).await {
         Err(failure) => summary.refuse(&session.id, Some(turn.request_id), failure)?,
         Ok(recorded) => {
             match recorded.value {

@@ -22,7 +22,8 @@ pub(super) async fn run(
     let opened = open(config, Need::Any).await?;
     let imported = opened
         .engine
-        .import_bundle(&operator(config), &bundle, key)
+        .bundles
+        .import(&operator(config), &bundle, key)
         .await;
     opened.close().await;
     let imported = imported?;

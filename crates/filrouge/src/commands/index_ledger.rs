@@ -146,7 +146,7 @@ async fn ledger(
 }
 
 fn feed(opened: &Opened) -> Option<(LedgerFeed, Arc<dyn TextIndex>)> {
-    let index = opened.engine.index()?.clone();
+    let index = opened.engine.index_feed.index()?.clone();
     let clock = Arc::new(SystemClock);
     let feed = LedgerFeed::new(opened.engine.clone(), index.clone(), clock);
     Some((feed, index))

@@ -12,7 +12,7 @@ use crate::cli::{Keys, NewKey};
 use crate::config::Config;
 use crate::exit::{Absent, Usage};
 use crate::moment::after;
-use crate::open::{Need, open, refuse_unverified};
+use crate::open::{Need, open, operator, refuse_unverified};
 use crate::output::{document, first_line, say, stdout};
 
 /// A key as it is shown: without what is kept of its secret.
@@ -69,7 +69,6 @@ pub(super) async fn run(config: &Config, what: Keys) -> anyhow::Result<ExitCode>
 async fn create(config: &Config, new: NewKey) -> anyhow::Result<ExitCode> {
     let new = NewApiKey {
         name: new.name,
-        tenant_id: config.tenant.value.clone(),
         role: new.role,
         identity_id: new
             .identity
@@ -84,7 +83,7 @@ async fn create(config: &Config, new: NewKey) -> anyhow::Result<ExitCode> {
             .transpose()?,
     };
     let opened = open(config, Need::Any).await?;
-    let (key, text) = opened.engine.create_api_key(new).await?;
+    let (key, text) = opened.engine.keys.create(&operator(config), new).await?;
     if config.json {
         document(&Shown::of(&key, Some(text.expose())))?;
     } else {
@@ -101,7 +100,7 @@ async fn create(config: &Config, new: NewKey) -> anyhow::Result<ExitCode> {
 
 async fn list(config: &Config) -> anyhow::Result<ExitCode> {
     let opened = open(config, Need::Existing).await?;
-    let keys = opened.engine.api_keys(&config.tenant.value).await?;
+    let keys = opened.engine.keys.list(&operator(config)).await?;
     if config.json {
         let data: Vec<_> = keys.iter().map(|key| Shown::of(key, None)).collect();
         document(&serde_json::json!({ "data": data }))?;
@@ -133,8 +132,7 @@ async fn list(config: &Config) -> anyhow::Result<ExitCode> {
 async fn revoke(config: &Config, key_id: &str) -> anyhow::Result<ExitCode> {
     refuse_unverified(config)?;
     let opened = open(config, Need::Existing).await?;
-    let tenant = &config.tenant.value;
-    let revoked = opened.engine.revoke_api_key(tenant, key_id).await;
+    let revoked = opened.engine.keys.revoke(&operator(config), key_id).await;
     opened.close().await;
     let key = revoked.map_err(Absent::told)?;
     if config.json {

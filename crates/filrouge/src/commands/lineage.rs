@@ -14,7 +14,7 @@ use crate::output::{document, first_line, say, stdout};
 pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
     let id: SessionId = id.parse().map_err(|e: IdError| Usage::new(e.to_string()))?;
     let opened = open(config, Need::Existing).await?;
-    let lineage = opened.engine.lineage(&operator(config), &id).await;
+    let lineage = opened.engine.stats.lineage(&operator(config), &id).await;
     opened.close().await;
     let lineage = lineage?;
     if config.json {

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use filrouge_engine::caller::Permission;
 use filrouge_engine::scopes::HotReceipt;
 use filrouge_store::command::Target;
 use filrouge_store::record::Seqs;
@@ -28,12 +29,13 @@ pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<ExitCo
     };
     refuse_unverified(config)?;
     let opened = open_indexed(config, Need::Existing, Index::IfThere).await?;
-    let scope = operator(config);
+    let caller = operator(config);
     let redacted = opened
         .engine
-        .redact(&scope, session.clone(), target, &what.reason)
+        .erasure
+        .redact(&caller, session.clone(), target, &what.reason)
         .await;
-    let tiers = opened.engine.tiers();
+    let (tiers, scope) = (opened.engine.tiers(), caller.scope(Permission::Redact)?);
     let hot = tiers.map(|tiers| tiers.receipt(&scope, &session));
     let rewritten = match &redacted {
         Ok(_) => rewrite(config, &opened, &session).await,

@@ -94,7 +94,7 @@ fn search(
     embedder: Option<Arc<dyn Embedder>>,
 ) -> SearchSettings {
     let settings = &config.search.index;
-    let index = engine.index().filter(|_| settings.on.value);
+    let index = engine.index_feed.index().filter(|_| settings.on.value);
     let feed = index.map(|index| {
         let feed = LedgerFeed::new(engine.clone(), index.clone(), Arc::new(SystemClock));
         Arc::new(feed.with_embedder(embedder.clone()))

@@ -51,8 +51,9 @@ pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<
     let filter = filter(&asked)?;
     let opened = open(config, Need::Existing).await?;
     let (sessions, next) = opened
-        .ledger
-        .sessions(&operator(config), filter, asked.cursor, asked.limit)
+        .engine
+        .sessions
+        .list(&operator(config), filter, asked.cursor, asked.limit)
         .await?;
     if config.json {
         document(&Page {

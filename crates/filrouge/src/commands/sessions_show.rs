@@ -31,10 +31,10 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
         .parse()
         .map_err(|e: filrouge_types::IdError| Usage::new(e.to_string()))?;
     let opened = open(config, Need::Existing).await?;
-    let scope = operator(config);
-    let session = opened.ledger.session(&scope, &id).await?;
-    let lease = opened.engine.lease(&scope, &id).await?;
-    let checkpoints = opened.engine.checkpoints(&scope, &id).await?;
+    let caller = operator(config);
+    let session = opened.engine.sessions.get(&caller, &id).await?;
+    let lease = opened.engine.calls.lease(&caller, &id).await?;
+    let checkpoints = opened.engine.calls.checkpoints(&caller, &id).await?;
     let unreadable = checkpoints.iter().take_while(|one| one.is_err()).count();
     let checkpoint = checkpoints.iter().find_map(|one| one.as_ref().ok());
     if config.json {
@@ -107,10 +107,10 @@ fn write_call(
 }
 
 async fn all_items(config: &Config, opened: &Opened, id: &SessionId) -> anyhow::Result<Vec<Item>> {
-    let scope = operator(config);
+    let caller = operator(config);
     let (mut items, mut after) = (Vec::new(), 0);
     loop {
-        let (page, next) = opened.ledger.items(&scope, id, after, PAGE).await?;
+        let (page, next) = opened.engine.turns.items(&caller, id, after, PAGE).await?;
         after = page.last().map_or(after, |i| i.seq);
         items.extend(page);
         if next.is_none() {

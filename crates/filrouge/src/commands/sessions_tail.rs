@@ -3,8 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use filrouge_engine::live::Live;
-use filrouge_engine::tail::{DraftEvent, Tail, TailEvent};
+use filrouge_engine::following::{DraftEvent, TailEvent};
 use filrouge_types::{IdError, Item, ItemId, JsonText, SessionId};
 use serde::Serialize;
 
@@ -25,12 +24,10 @@ pub(super) async fn run(
 ) -> anyhow::Result<ExitCode> {
     let id: SessionId = id.parse().map_err(|e: IdError| Usage::new(e.to_string()))?;
     let opened = open(config, Need::Existing).await?;
-    let live = Live::start(opened.ledger.clone());
     let followed = tokio::select! {
-        ended = follow(config, &opened, &live, &id, (after, drafts)) => ended,
+        ended = follow(config, &opened, id, (after, drafts)) => ended,
         stopped = tokio::signal::ctrl_c() => stopped.map_err(Into::into),
     };
-    drop(live);
     opened.close().await;
     followed?;
     Ok(ExitCode::SUCCESS)
@@ -40,27 +37,20 @@ pub(super) async fn run(
 async fn follow(
     config: &Config,
     opened: &Opened,
-    live: &Live,
-    id: &SessionId,
+    id: SessionId,
     (after, drafts): (Option<u64>, bool),
 ) -> anyhow::Result<()> {
-    let scope = operator(config);
-    let ledger = opened.ledger.as_ref();
-    let mut follower = live.follow(&opened.engine, &scope, id).await?;
-    let after = match after {
-        Some(after) => after,
-        None => ledger.session(&scope, id).await?.last_seq,
-    };
-    let mut tail = Tail::behind(after, drafts);
+    let following = &opened.engine.following;
+    let mut tail = following.tail(&operator(config), id, after, drafts).await?;
     let mut screen = Screen {
         json: config.json,
         growing: None,
     };
     loop {
-        let (events, all) = tail.read(ledger, &scope, id, PAGE).await?;
+        let (events, all) = tail.read(PAGE).await?;
         screen.show(&events)?;
         if all {
-            follower.changed().await;
+            tail.changed().await;
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::output::{document, first_line, say, stdout};
 pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
     let id: SessionId = id.parse().map_err(|e: IdError| Usage::new(e.to_string()))?;
     let opened = open(config, Need::Existing).await?;
-    let statistics = opened.engine.statistics(&operator(config), &id).await;
+    let statistics = opened.engine.stats.of(&operator(config), &id).await;
     opened.close().await;
     let statistics = statistics?;
     if config.json {

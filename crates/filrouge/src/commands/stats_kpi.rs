@@ -25,7 +25,11 @@ pub(super) async fn run(config: &Config, asked: &Stats) -> anyhow::Result<ExitCo
     };
     let query = query(asked, SystemClock.now())?;
     let opened = open(config, Need::Existing).await?;
-    let report = opened.engine.key_figures(&operator(config), query).await;
+    let report = opened
+        .engine
+        .events
+        .key_figures(&operator(config), query)
+        .await;
     opened.close().await;
     let report = report?;
     match format {

@@ -42,13 +42,13 @@ async fn write(
     snapshots: &Snapshots,
 ) -> anyhow::Result<PathBuf> {
     let session: SessionId = id.parse().map_err(|e: IdError| Usage::new(e.to_string()))?;
-    let scope = operator(config);
-    let found = opened.ledger.session(&scope, &session).await?;
+    let caller = operator(config);
+    let found = opened.engine.sessions.get(&caller, &session).await?;
     let Some(team) = found.team_id else {
         let what = format!("session {id:?} is of no team");
         return Err(Failure::new(ErrorCode::Invalid, what).into());
     };
-    let written = export(&opened.engine, &scope, &team, id, snapshots).await;
+    let written = export(&opened.engine, &caller, &team, id, snapshots).await;
     written.map_err(|error| match error {
         ExportError::Ledger(failure) => failure.into(),
         ExportError::File(warning) => anyhow::anyhow!("{warning} [{}]", warning.what.code()),

@@ -19,8 +19,8 @@ pub(super) async fn run(config: &Config, path: &Path, team: &Path) -> anyhow::Re
     let opened = open(config, Need::Any).await?;
     let brought = match Desk::new(config, &opened) {
         Ok(desk) => {
-            let (engine, scope) = (opened.engine.clone(), desk.scope.clone());
-            import(engine, scope, &team, &snapshot, desk.options())
+            let (engine, caller) = (opened.engine.clone(), desk.caller.clone());
+            import(engine, caller, &team, &snapshot, desk.options())
                 .await
                 .map_err(anyhow::Error::from)
         }

@@ -24,8 +24,11 @@ pub(super) async fn run(config: &Config, id: Option<String>) -> anyhow::Result<E
         Ok(opened) => opened,
         Err(error) => return cannot_tell(config, &error),
     };
-    let only = only.map(|id| (operator(config), id));
-    let mut report = match opened.engine.verify(only).await {
+    let verified = match only {
+        Some(id) => opened.engine.sessions.verify(&operator(config), id).await,
+        None => opened.engine.upkeep.verify().await,
+    };
+    let mut report = match verified {
         Ok(report) => report,
         Err(failure) if failure.code == ErrorCode::SessionNotFound => return Err(failure.into()),
         Err(failure) => return cannot_tell(config, &failure.into()),

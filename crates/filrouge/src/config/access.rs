@@ -35,7 +35,7 @@ pub(super) struct JwtFile {
 /// Both sections, each member with where it comes from.
 #[derive(Debug, Clone)]
 pub(crate) struct AccessConfig {
-    require_session_token: Setting<bool>,
+    pub(crate) require_session_token: Setting<bool>,
     jwks: Setting<Option<JwksSource>>,
     issuer: Setting<Option<String>>,
     audience: Setting<Option<String>>,
@@ -160,7 +160,6 @@ impl AccessConfig {
     pub(crate) fn settings(&self, tenant: &TenantId) -> Result<AccessSettings, Usage> {
         Ok(AccessSettings {
             tenant: tenant.clone(),
-            require_session_token: self.require_session_token.value,
             jwt: self.jwt()?,
         })
     }

@@ -1,9 +1,9 @@
 //! What a deployment works with, and opening a session of it.
 
+use filrouge_engine::Caller;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use filrouge_store::Scope;
 use filrouge_team::coordinator::{Coordinator, Settings, TeamEvent};
 use filrouge_team::ledger::{
     LedgerRecord, OpenOptions, Opened as OpenedSession, open_existing, open_new,
@@ -32,7 +32,7 @@ pub(crate) struct OtherTeam;
 /// What a deployment works with.
 pub(crate) struct Desk<'a> {
     pub(crate) opened: &'a Opened,
-    pub(crate) scope: Scope,
+    pub(crate) caller: Caller,
     pub(crate) words: &'static Words,
     /// Whether a terminal is coloured.
     pub(crate) is_coloured: bool,
@@ -111,7 +111,7 @@ impl<'a> Desk<'a> {
         let snapshots = snapshots(config)?;
         Ok(Self {
             opened,
-            scope: operator(config),
+            caller: operator(config),
             words: words::of_locale(variable),
             is_coloured: look::wants_colour(variable),
             zone: TimeZone::system(),
@@ -139,7 +139,7 @@ impl<'a> Desk<'a> {
     /// # Errors
     /// The ledger's.
     pub(crate) async fn sessions(&self, team: &Team) -> Result<Vec<TeamSession>, Failure> {
-        let found = sessions(&self.opened.engine, &self.scope, &team.id).await?;
+        let found = sessions(&self.opened.engine, &self.caller, &team.id).await?;
         for (id, failure) in &found.unreadable {
             tracing::warn!(session_id = %id, code = failure.code.as_str(), "a session cannot be read");
         }
@@ -152,7 +152,7 @@ impl<'a> Desk<'a> {
     /// The ledger's.
     pub(crate) async fn begin(&self, team: &Team) -> anyhow::Result<Session> {
         let engine = self.opened.engine.clone();
-        let opened = open_new(engine, self.scope.clone(), team, self.options()).await?;
+        let opened = open_new(engine, self.caller.clone(), team, self.options()).await?;
         session(team, opened, false)
     }
 
@@ -163,7 +163,7 @@ impl<'a> Desk<'a> {
     pub(crate) async fn resume(&self, team: &Team, id: &str) -> anyhow::Result<Session> {
         self.check_team(team, id).await?;
         let engine = self.opened.engine.clone();
-        let opened = open_existing(engine, self.scope.clone(), team, id, self.options()).await?;
+        let opened = open_existing(engine, self.caller.clone(), team, id, self.options()).await?;
         session(team, opened, true)
     }
 
@@ -172,7 +172,7 @@ impl<'a> Desk<'a> {
         let Ok(id) = SessionId::new(id) else {
             return Ok(());
         };
-        let found = self.opened.ledger.session(&self.scope, &id).await?;
+        let found = self.opened.engine.sessions.get(&self.caller, &id).await?;
         if found.team_id.as_deref() == Some(&*team.id) {
             return Ok(());
         }

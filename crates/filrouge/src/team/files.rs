@@ -65,15 +65,15 @@ pub(crate) async fn rewrite(
         return Ok(());
     };
     let found = files_of(&Snapshots::new(folder), std::slice::from_ref(session))?;
-    let scope = operator(config);
-    let team = opened.ledger.session(&scope, session).await?.team_id;
+    let caller = operator(config);
+    let team = opened.engine.sessions.get(&caller, session).await?.team_id;
     let (Some(team), false) = (team, found.is_empty()) else {
         return Ok(());
     };
     let Some(snapshots) = snapshots(config)? else {
         return Ok(());
     };
-    let written = export(&opened.engine, &scope, &team, session.as_str(), &snapshots).await;
+    let written = export(&opened.engine, &caller, &team, session.as_str(), &snapshots).await;
     let written = written.map_err(|error| match error {
         ExportError::Ledger(failure) => failure.into(),
         ExportError::File(warning) => anyhow::anyhow!("{warning}"),

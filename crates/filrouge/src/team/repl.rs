@@ -108,8 +108,8 @@ async fn taken_in(desk: &Desk<'_>, team: &Team, path: PathBuf) -> anyhow::Result
         read.map_err(|what| Usage::new(format!("{}: {what}", path.display())))
     });
     let snapshot = read.await??;
-    let (engine, scope) = (desk.opened.engine.clone(), desk.scope.clone());
-    let brought = import(engine, scope, team, &snapshot, desk.options()).await?;
+    let (engine, caller) = (desk.opened.engine.clone(), desk.caller.clone());
+    let brought = import(engine, caller, team, &snapshot, desk.options()).await?;
     Ok(brought.session_id)
 }
 

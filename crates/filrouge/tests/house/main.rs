@@ -171,6 +171,49 @@ fn sources_read_foreign_databases_alone() {
     assert!(used > 0);
 }
 
+/// Wires, teams and sources call services and nothing below them.
+#[test]
+fn wires_ask_services_and_not_the_ledger() {
+    const CALLERS: &[&str] = &[
+        "http",
+        "mcp",
+        "openai",
+        "server",
+        "sources",
+        "team",
+        "transcode",
+    ];
+    // Webhooks are a feed of all tenants, whose place is a note of the store; `serve.rs` starts them.
+    const FEEDS: &[&str] = &[
+        "filrouge-server/src/webhooks",
+        "filrouge-server/src/serve.rs",
+    ];
+    let mut found = Vec::new();
+    for name in CALLERS {
+        let folder = root().join(format!("crates/filrouge-{name}/src"));
+        if folder.exists() {
+            files(&folder, ".rs", &mut found);
+        }
+    }
+    assert!(found.len() > 100);
+    for path in found {
+        let shown = path.display().to_string();
+        if FEEDS.iter().any(|feed| shown.contains(feed)) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        for word in [
+            ".ledger()",
+            "shared_ledger",
+            "dyn Ledger",
+            "store::Ledger",
+            "Scope::new",
+        ] {
+            assert!(!text.contains(word), "{shown} uses {word}");
+        }
+    }
+}
+
 fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -82,7 +82,7 @@ impl Calls {
             .await?;
         let known = self.cache.get(call);
         let resume = self.resume(holder, known.as_ref(), false);
-        match self.engine.resume(&self.scope, call, resume).await {
+        match self.engine.calls.resume(&self.caller, call, resume).await {
             Ok(resumed) => {
                 let fence = resumed.fence;
                 let closed = self
@@ -124,10 +124,9 @@ impl Calls {
 
     /// Closes a call whose newest checkpoint says that it has come to its end.
     async fn close_terminated(&self, call: &SessionId, reason: &str) -> Result<(), Failure> {
-        let ledger = self.engine.ledger();
-        let session = ledger.session(&self.scope, call).await?;
+        let session = self.engine.sessions.get(&self.caller, call).await?;
         if session.state.as_deref() != Some(State::Confirmed.as_str()) {
-            let lease = self.engine.lease(&self.scope, call).await?;
+            let lease = self.engine.calls.lease(&self.caller, call).await?;
             self.agenda.give_back(call, lease.fence).await?;
         }
         self.close(call, reason, None).await
@@ -145,7 +144,8 @@ impl Calls {
             release: fence.is_some(),
         };
         self.engine
-            .close_session(&self.scope, call.clone(), request)
+            .sessions
+            .close(&self.caller, call.clone(), request)
             .await?;
         Ok(())
     }

@@ -61,7 +61,10 @@ impl Calls {
                 fence: Some(held.fence),
                 release: true,
             };
-            self.engine.put_checkpoint(&self.scope, call, save).await
+            self.engine
+                .calls
+                .put_checkpoint(&self.caller, call, save)
+                .await
         };
         if let Err(failure) = checkpoint.await {
             self.warn(call, "checkpoint", &failure);
@@ -84,7 +87,8 @@ impl Calls {
     pub(super) async fn release(&self, call: &SessionId, holder: &str, fence: u64) {
         let released = self
             .engine
-            .release_lease(&self.scope, call, holder, fence)
+            .calls
+            .release(&self.caller, call, holder, Some(fence))
             .await;
         if let Err(failure) = released {
             self.warn(call, "release", &failure);
@@ -121,7 +125,7 @@ impl Calls {
             session_id: Some(call.clone()),
             ..CreateSession::default()
         };
-        match self.engine.create_session(&self.scope, create).await {
+        match self.engine.sessions.create(&self.caller, create).await {
             Ok(_) => self.tell(call, "call_started", "call_started", None).await,
             Err(failure) => self.not_recorded(call, "call_started", &failure),
         }
@@ -137,7 +141,11 @@ impl Calls {
         let Utterance::Messages(messages) = utterance else {
             return None;
         };
-        let checkpoint = self.engine.latest_checkpoint(&self.scope, call).await;
+        let checkpoint = self
+            .engine
+            .calls
+            .latest_checkpoint(&self.caller, call)
+            .await;
         let checkpoint = checkpoint.inspect_err(|failure| self.warn(call, "checkpoint", failure));
         let checkpoint = checkpoint.ok()?;
         let dialogue: Dialogue = serde_json::from_str(checkpoint.state.as_str()).ok()?;
@@ -194,7 +202,7 @@ impl Calls {
             at: None,
             detail: detail.map(|detail| RawJson::from_checked(detail.to_string())),
         };
-        let recorded = self.engine.record_event(&self.scope, call.clone(), event);
+        let recorded = self.engine.events.record(&self.caller, call.clone(), event);
         match recorded.await {
             Err(failure) if failure.code != ErrorCode::IdempotencyMismatch => Err(failure),
             _ => Ok(()),
@@ -207,7 +215,7 @@ impl Calls {
     }
 
     pub(super) fn warn(&self, call: &SessionId, reason: &str, failure: &Failure) {
-        tracing::warn!(tenant_id = %self.scope.tenant, call_id = %call, reason, err = %failure.code, "[VOICE_AGENT_WARN]");
+        tracing::warn!(tenant_id = %self.caller.tenant(), call_id = %call, reason, err = %failure.code, "[VOICE_AGENT_WARN]");
     }
 
     /// A call as the journal tells it, for whoever wants to look.
@@ -215,12 +223,15 @@ impl Calls {
     /// # Errors
     /// `session_not_found`, and the ledger's.
     pub(crate) async fn told(&self, call: &SessionId) -> Result<Value, Failure> {
-        let ledger = self.engine.ledger();
-        let session = ledger.session(&self.scope, call).await?;
+        let session = self.engine.sessions.get(&self.caller, call).await?;
         let mut items = Vec::new();
         self.read_on(call, &mut items).await?;
-        let (events, _) = ledger.events(&self.scope, call, 0, 1000).await?;
-        let newest = self.engine.latest_checkpoint(&self.scope, call).await;
+        let (events, _) = self.engine.events.list(&self.caller, call, 0, 1000).await?;
+        let newest = self
+            .engine
+            .calls
+            .latest_checkpoint(&self.caller, call)
+            .await;
         let dialogue = match newest {
             Ok(checkpoint) => serde_json::from_str::<Dialogue>(checkpoint.state.as_str()).ok(),
             Err(failure) if failure.code == ErrorCode::CheckpointNotFound => None,

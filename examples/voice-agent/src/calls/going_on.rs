@@ -92,8 +92,11 @@ impl Calls {
     ) -> Result<(), Failure> {
         loop {
             let after = items.last().map_or(0, |item| item.seq);
-            let ledger = self.engine.ledger();
-            let (page, next) = ledger.items(&self.scope, call, after, PAGE).await?;
+            let (page, next) = self
+                .engine
+                .turns
+                .items(&self.caller, call, after, PAGE)
+                .await?;
             items.extend(page);
             if next.is_none() {
                 return Ok(());

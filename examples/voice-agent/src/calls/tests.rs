@@ -75,7 +75,8 @@ async fn held_by_the_dead(calls: &Calls, ttl_ms: u64) {
     };
     calls
         .engine
-        .resume(&calls.scope, &call(), resume)
+        .calls
+        .resume(&calls.caller, &call(), resume)
         .await
         .unwrap();
 }
@@ -188,7 +189,7 @@ async fn all_attempts_of_a_delivery_have_one_name() {
     let seen = async {
         let mut seen = BTreeSet::new();
         loop {
-            if let Ok(lease) = calls.engine.lease(&calls.scope, &call()).await {
+            if let Ok(lease) = calls.engine.calls.lease(&calls.caller, &call()).await {
                 seen.extend(lease.holder.map(|holder| (holder, lease.fence)));
             }
             if seen
@@ -253,7 +254,12 @@ async fn what_was_booked_for_a_turn_that_is_refused_is_given_back() {
         while calls.agenda().await.unwrap() == json!({}) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        let lease = calls.engine.lease(&calls.scope, &call()).await.unwrap();
+        let lease = calls
+            .engine
+            .calls
+            .lease(&calls.caller, &call())
+            .await
+            .unwrap();
         let holder = lease.holder.unwrap();
         calls.release(&call(), &holder, lease.fence).await;
         held_by_the_dead(&calls, 60_000).await;

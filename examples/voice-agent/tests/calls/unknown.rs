@@ -1,10 +1,11 @@
 //! Calls whose state cannot be read.
 
+use filrouge_engine::Caller;
 use std::sync::Arc;
 
 use filrouge_engine::{Engine, RedactTurn, SaveCheckpoint, Settings, keyfile};
 use filrouge_postgres::{Options, PostgresLedger};
-use filrouge_store::{Ledger, OsEntropy, Scope, Viewer};
+use filrouge_store::{Ledger, OsEntropy, Viewer};
 use filrouge_testbed::Database;
 use filrouge_types::{RawJson, SessionId, TenantId};
 
@@ -12,7 +13,7 @@ use crate::process::World;
 use crate::script::{check_whole, said, talk};
 
 /// The store as whoever runs it has it.
-async fn operator(world: &World, database: &Database) -> (Engine, Scope) {
+async fn operator(world: &World, database: &Database) -> (Engine, Caller) {
     let keyring = Arc::new(keyfile::load(&world.keyring()).unwrap());
     let options = Options::new(&database.url(), keyring, Arc::new(OsEntropy)).unwrap();
     let opened = tokio::task::spawn_blocking(|| PostgresLedger::open(options));
@@ -21,7 +22,7 @@ async fn operator(world: &World, database: &Database) -> (Engine, Scope) {
     let ledger: Arc<dyn Ledger> = ledger;
     let engine = Engine::new(ledger, Arc::new(OsEntropy), clock, Settings::default());
     let tenant = TenantId::new("1").unwrap();
-    (engine, Scope::new(tenant, Viewer::Operator))
+    (engine, Caller::operator(tenant))
 }
 
 #[tokio::test]
@@ -30,7 +31,7 @@ async fn a_checkpoint_that_says_nothing_is_made_up_for_by_the_journal() {
     let world = World::new(database.url());
     let (a, b) = (world.start("a"), world.start("b"));
     talk(&a, "call", 0..=1);
-    let (engine, scope) = operator(&world, &database).await;
+    let (engine, caller) = operator(&world, &database).await;
     let checkpoint = SaveCheckpoint {
         seq: None,
         label: Some("ELSEWHERE".into()),
@@ -40,7 +41,8 @@ async fn a_checkpoint_that_says_nothing_is_made_up_for_by_the_journal() {
     };
     let call = SessionId::new("call").unwrap();
     engine
-        .put_checkpoint(&scope, &call, checkpoint)
+        .calls
+        .put_checkpoint(&caller, &call, checkpoint)
         .await
         .unwrap();
     talk(&b, "call", 2..=2);
@@ -58,15 +60,16 @@ async fn a_call_that_cannot_be_replayed_is_handed_over() {
     let (a, b) = (world.start("a"), world.start("b"));
     talk(&a, "call", 0..=2);
     talk(&a, "other", 0..=2);
-    let (engine, scope) = operator(&world, &database).await;
+    let (engine, caller) = operator(&world, &database).await;
     let call = SessionId::new("call").unwrap();
-    let (items, _) = engine.ledger().items(&scope, &call, 0, 1).await.unwrap();
+    let (items, _) = engine.turns.items(&caller, &call, 0, 1).await.unwrap();
     let redact = RedactTurn {
         reason: "asked for".into(),
     };
     let turn = items[0].turn_id.unwrap();
     engine
-        .redact_turn(&scope, call, turn, redact)
+        .erasure
+        .redact_turn(&caller, call, turn, redact)
         .await
         .unwrap();
     assert_eq!(

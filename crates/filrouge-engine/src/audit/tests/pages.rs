@@ -1,5 +1,6 @@
 //! Where pages begin and end, and what is not there any more.
 
+use filrouge_store::command::Target;
 use filrouge_store::record::Seqs;
 use filrouge_store::rows::RECORDS_BYTES;
 use filrouge_types::{Channel, ErrorCode, Timestamp};
@@ -114,11 +115,12 @@ async fn what_is_erased_or_redacted_leaves_a_row_and_no_content() {
     let seqs = Seqs::of(seqs).unwrap();
     world
         .engine
-        .redact_items(&operator(), session, seqs, "asked to")
+        .erasure
+        .redact(&operator(), session, Target::Items(seqs), "asked to")
         .await
         .unwrap();
     let (scope, gone) = (operator(), "gone".parse().unwrap());
-    world.engine.erase_session(&scope, gone).await.unwrap();
+    world.engine.erasure.erase(&scope, gone).await.unwrap();
     let rows = world.same_by_any_page(&AuditQuery::default()).await;
     let told: Vec<_> = rows
         .iter()
@@ -160,7 +162,12 @@ async fn what_is_erased_or_redacted_leaves_a_row_and_no_content() {
         limit: 1,
         ..AuditQuery::default()
     };
-    let refused = world.engine.audit(&operator(), absent).await.unwrap_err();
+    let refused = world
+        .engine
+        .audit
+        .page(&operator(), absent)
+        .await
+        .unwrap_err();
     assert_eq!(refused.code, ErrorCode::SessionNotFound);
     for (cursor, session_id) in [("4711", None), ("2", Some("s")), ("1-2-0", Some("s"))] {
         let beyond = AuditQuery {
@@ -169,7 +176,12 @@ async fn what_is_erased_or_redacted_leaves_a_row_and_no_content() {
             limit: 1,
             ..AuditQuery::default()
         };
-        let refused = world.engine.audit(&operator(), beyond).await.unwrap_err();
+        let refused = world
+            .engine
+            .audit
+            .page(&operator(), beyond)
+            .await
+            .unwrap_err();
         assert_eq!(refused.code, ErrorCode::Invalid, "{cursor}");
     }
 }

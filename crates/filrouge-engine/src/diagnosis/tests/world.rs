@@ -1,11 +1,12 @@
 //! An engine over the in-memory ledger, and a session `s` to write to.
 
+use crate::caller::{Caller, Permission};
 use std::sync::Arc;
 
 use filrouge_store::command::{Command, PutDraft, Write};
 use filrouge_store::draft::{Delta, PieceHead, PieceKind, StreamId};
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{Channel, FixedClock, ItemBody, JsonText, RawJson, Role, TenantId, Turn};
 
 use super::super::Diagnosis;
@@ -15,13 +16,13 @@ use crate::{AppendItems, Engine, ErrorBody, FailTurn, FinalizeTurn, Settings, St
 pub(super) struct World {
     pub(super) engine: Engine,
     pub(super) clock: Arc<FixedClock>,
-    pub(super) scope: Scope,
+    pub(super) caller: Caller,
 }
 
 pub(super) const SECOND: i64 = 1_000_000;
 
-pub(super) fn operator() -> Scope {
-    Scope::new(TenantId::default_tenant(), Viewer::Operator)
+pub(super) fn operator() -> Caller {
+    Caller::operator(TenantId::default_tenant())
 }
 
 pub(super) fn item(role: Role, channel: Channel, parts: &str) -> ItemBody {
@@ -76,7 +77,7 @@ impl World {
         Self {
             engine,
             clock,
-            scope: operator(),
+            caller: operator(),
         }
     }
 
@@ -86,7 +87,7 @@ impl World {
         ))
         .unwrap();
         let session = "s".parse().unwrap();
-        let started = self.engine.start_turn(&self.scope, session, start);
+        let started = self.engine.turns.start(&self.caller, session, start);
         started.await.unwrap().into_value()
     }
 
@@ -98,7 +99,7 @@ impl World {
             release: false,
         };
         let (session, id) = (turn.session_id.clone(), turn.turn_id);
-        let appended = self.engine.append_items(&self.scope, session, id, append);
+        let appended = self.engine.turns.append(&self.caller, session, id, append);
         appended.await.unwrap();
     }
 
@@ -108,7 +109,7 @@ impl World {
             ..FinalizeTurn::default()
         };
         let (session, id) = (turn.session_id.clone(), turn.turn_id);
-        let ended = self.engine.finalize_turn(&self.scope, session, id, end);
+        let ended = self.engine.turns.finalize(&self.caller, session, id, end);
         ended.await.unwrap();
     }
 
@@ -125,7 +126,7 @@ impl World {
             release: false,
         };
         let (session, id) = (turn.session_id.clone(), turn.turn_id);
-        let ended = self.engine.fail_turn(&self.scope, session, id, end);
+        let ended = self.engine.turns.fail(&self.caller, session, id, end);
         ended.await.unwrap();
     }
 
@@ -140,7 +141,7 @@ impl World {
             deltas,
         };
         let command = Command {
-            scope: self.scope.clone(),
+            scope: self.caller.scope(Permission::Write).unwrap(),
             write: Write::PutDraft(Box::new(put)),
         };
         self.engine.ledger().write(command).await.unwrap();
@@ -148,7 +149,7 @@ impl World {
 
     pub(super) async fn diagnose(&self) -> Diagnosis {
         let id = "s".parse().unwrap();
-        let diagnosis = self.engine.diagnose(&self.scope, &id, 5);
+        let diagnosis = self.engine.context.diagnose(&self.caller, &id, 5);
         diagnosis.await.unwrap()
     }
 

@@ -13,7 +13,10 @@ async fn redact(world: &World, turn: TurnId) {
         reason: "asked for".into(),
     };
     let scope = as_user("");
-    let redacted = world.engine.redact_turn(&scope, id("s"), turn, reason);
+    let redacted = world
+        .engine
+        .erasure
+        .redact_turn(&scope, id("s"), turn, reason);
     redacted.await.unwrap();
 }
 
@@ -101,7 +104,7 @@ pub(super) async fn replaced_turns_leave_their_place(world: &World) {
         ..StartTurn::new(request("r1-corrected"))
     };
     let scope = as_user("");
-    let new = world.engine.replace_turn(&scope, id("s"), old, better);
+    let new = world.engine.turns.replace(&scope, id("s"), old, better);
     let new = new.await.unwrap();
     assert_eq!((new.record_version, new.ordinal), (2, 1));
     let stored = world.turn("s", "", old).await;

@@ -1,11 +1,10 @@
 //! `UserConversationStore`.
 
-use filrouge_store::read::TurnQuery;
 use filrouge_types::{ErrorCode, JsonText, Timestamp, Turn, TurnStatus};
 
 use super::world::{World, as_user, finish, id, json, start, tenant, who};
-use crate::RedactTurn;
 use crate::history::{SessionConversationStore, UserConversationStore, UserTurnFinal};
+use crate::{Caller, ListTurns, RedactTurn};
 
 /// A turn of ada's as another store has kept it.
 fn told(world: &World, session: &str, name: &str, answer: Option<&str>) -> Turn {
@@ -56,13 +55,15 @@ fn ending(turn: &Turn, user: &str, answer: &str) -> UserTurnFinal {
 }
 
 async fn all(world: &World, session: &str) -> Vec<Turn> {
-    let query = TurnQuery {
+    let query = ListTurns {
         include_redacted: true,
         limit: 100,
-        ..TurnQuery::default()
+        ..ListTurns::default()
     };
-    let (scope, id) = (as_user("ada"), id(session));
-    let turns = world.engine.ledger().turns(&scope, &id, query);
+    let operator = Caller::operator(tenant());
+    let turns = &world.engine.turns;
+    let id = id(session);
+    let turns = turns.list(&operator, &id, query);
     turns.await.unwrap().0
 }
 
@@ -153,7 +154,7 @@ pub(super) async fn told_turns_keep_their_times_and_order(world: &World) {
         assert_eq!(flags(turn), flags(told));
     }
     let (scope, id) = (as_user("ada"), id("s"));
-    let items = world.engine.ledger().items(&scope, &id, 0, 100);
+    let items = world.engine.turns.items(&scope, &id, 0, 100);
     for item in items.await.unwrap().0 {
         let told = &turns[0];
         let at = match item.body.channel.as_str() {
@@ -210,6 +211,7 @@ pub(super) async fn what_is_not_inserted(world: &World) {
     let scope = as_user("ada");
     let redact = world
         .engine
+        .erasure
         .redact_turn(&scope, id("s"), good.turn_id, reason);
     redact.await.unwrap();
     users.insert_turn(good).await.unwrap();

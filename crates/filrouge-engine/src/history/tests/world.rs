@@ -1,10 +1,11 @@
 //! What the rules are tried on.
 
+use crate::caller::Caller;
 use std::sync::Arc;
 
 use filrouge_store::hot::{EphemeralSessions, HotBounds, HotStore, MemoryHot, OpenGate};
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::{Keyring, Ledger, OsEntropy, Scope, Viewer};
+use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{
     Failure, FixedClock, IdentityId, RawJson, RequestId, Session, SessionId, TenantId, Turn, TurnId,
 };
@@ -39,8 +40,8 @@ pub(super) fn who(name: &str) -> Option<IdentityId> {
     (!name.is_empty()).then(|| name.parse().unwrap())
 }
 
-pub(super) fn as_user(name: &str) -> Scope {
-    Scope::new(tenant(), Viewer::EndUser(who(name)))
+pub(super) fn as_user(name: &str) -> Caller {
+    Caller::local(tenant(), who(name))
 }
 
 pub(super) fn json(text: &str) -> Option<RawJson> {
@@ -215,13 +216,13 @@ impl World {
     }
 
     pub(super) async fn session(&self, session: &str, user: &str) -> Result<Session, Failure> {
-        let (scope, id) = (as_user(user), id(session));
-        self.engine.ledger().session(&scope, &id).await
+        let (caller, id) = (as_user(user), id(session));
+        self.engine.sessions.get(&caller, &id).await
     }
 
     pub(super) async fn turn(&self, session: &str, user: &str, turn: TurnId) -> Turn {
-        let (scope, id) = (as_user(user), id(session));
-        self.engine.ledger().turn(&scope, &id, turn).await.unwrap()
+        let (caller, id) = (as_user(user), id(session));
+        self.engine.turns.get(&caller, &id, turn).await.unwrap()
     }
 
     /// Questions and answers of turns.

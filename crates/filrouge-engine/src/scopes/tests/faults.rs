@@ -13,6 +13,7 @@ use filrouge_types::{
 use super::history::Dice;
 use super::stores::Fate;
 use super::world::{World, nobody, sid, user};
+use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 use crate::{AppendItems, CancelTurn, CreateSession, Engine, FinalizeTurn, RedactTurn, StartTurn};
 
@@ -77,14 +78,16 @@ async fn answer(engine: &Engine, world: &World, scope: &Scope, s: &SessionId, as
             };
             told(
                 engine
-                    .create_session(scope, create)
+                    .sessions
+                    .create(&Caller::from(scope), create)
                     .await
                     .map(|session| session.value),
             )
         }
         Ask::Start(n) => told(
             engine
-                .start_turn(scope, s.clone(), start(n))
+                .turns
+                .start(&Caller::from(scope), s.clone(), start(n))
                 .await
                 .map(|t| t.value),
         ),
@@ -95,7 +98,8 @@ async fn answer(engine: &Engine, world: &World, scope: &Scope, s: &SessionId, as
             };
             told(
                 engine
-                    .start_turn(scope, s.clone(), start)
+                    .turns
+                    .start(&Caller::from(scope), s.clone(), start)
                     .await
                     .map(|t| t.value),
             )
@@ -113,7 +117,10 @@ async fn answer(engine: &Engine, world: &World, scope: &Scope, s: &SessionId, as
                 fence: None,
                 release: false,
             };
-            let appended = engine.append_items(scope, s.clone(), id(n), append).await;
+            let appended = engine
+                .turns
+                .append(&Caller::from(scope), s.clone(), id(n), append)
+                .await;
             told(appended.map(|a| (a.value.first_seq, a.value.last_seq)))
         }
         Ask::Finalize(n, answer) => {
@@ -123,30 +130,39 @@ async fn answer(engine: &Engine, world: &World, scope: &Scope, s: &SessionId, as
             };
             told(
                 engine
-                    .finalize_turn(scope, s.clone(), id(n), finalize)
+                    .turns
+                    .finalize(&Caller::from(scope), s.clone(), id(n), finalize)
                     .await
                     .map(|t| t.value),
             )
         }
         Ask::Cancel(n) => {
             let cancelled = engine
-                .cancel_turn(scope, s.clone(), id(n), CancelTurn::default())
+                .turns
+                .cancel(
+                    &Caller::from(scope),
+                    s.clone(),
+                    id(n),
+                    CancelTurn::default(),
+                )
                 .await;
             told(cancelled.map(|t| t.value))
         }
         Ask::Redact(n) => {
             let reason = RedactTurn { reason: "r".into() };
-            let redacted = engine.redact_turn(scope, s.clone(), id(n), reason).await;
+            let erasure = &engine.erasure;
+            let caller = Caller::from(scope);
+            let redacted = erasure.redact_turn(&caller, s.clone(), id(n), reason).await;
             told(redacted.map(|turn| turn.value))
         }
-        Ask::Show(n) => told(engine.ledger().turn(scope, s, id(n)).await),
+        Ask::Show(n) => told(engine.turns.get(&Caller::from(scope), s, id(n)).await),
         Ask::List(limit) => list(engine, scope, s, *limit).await,
-        Ask::Items => told(engine.ledger().items(scope, s, 0, 500).await),
+        Ask::Items => told(engine.turns.items(&Caller::from(scope), s, 0, 500).await),
     }
 }
 
 async fn list(engine: &Engine, scope: &Scope, s: &SessionId, limit: usize) -> Answer {
-    let recent = engine.recent_turns(scope, s, limit).await;
+    let recent = engine.core.recent_turns(scope, s, limit).await;
     if let Some(recent) = recent.map_err(|failure| failure.code)? {
         let (turns, next) = super::world::page_of(recent);
         return Ok(format!(

@@ -8,6 +8,7 @@ use filrouge_types::{ErrorCode, SessionId, TurnId};
 
 use super::stores::Fate;
 use super::world::{Process, World, code, nobody, sid, until, user};
+use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 
 async fn says(world: &World, s: &SessionId, word: &str) -> bool {
@@ -45,7 +46,12 @@ async fn what_was_redacted_in_the_ledger_goes_from_the_hot_store() {
             assert!(says(&world, &s, "is secret").await);
             let write = async {
                 if erases {
-                    process.engine.erase_session(&ada, s.clone()).await.unwrap();
+                    process
+                        .engine
+                        .erasure
+                        .erase(&Caller::from(&ada), s.clone())
+                        .await
+                        .unwrap();
                 } else {
                     process.redact(&ada, &s, turn).await.unwrap();
                 }

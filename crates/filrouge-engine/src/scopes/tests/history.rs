@@ -1,5 +1,6 @@
 //! Random histories of one session.
 
+use filrouge_store::command::Target;
 use std::collections::BTreeMap;
 
 use filrouge_store::Scope;
@@ -10,6 +11,7 @@ use filrouge_types::{
 };
 
 use super::world::Process;
+use crate::caller::Caller;
 use crate::{
     AppendItems, CancelTurn, Engine, ErrorBody, FailTurn, FinalizeTurn, PatchSession, StartTurn,
 };
@@ -106,7 +108,14 @@ impl History<'_> {
         };
         let (mut meant, mut ends) = (Meant::GoesOn, false);
         let turn = match (kind, open, finalized, interrupted) {
-            (0..5, ..) => Some(engine.start_turn(&scope, s, start).await.unwrap().value),
+            (0..5, ..) => Some(
+                engine
+                    .turns
+                    .start(&Caller::from(&scope), s, start)
+                    .await
+                    .unwrap()
+                    .value,
+            ),
             (5 | 6, Some(turn), ..) => {
                 let finalize = FinalizeTurn {
                     answer_neutral: Some(self.dice.words()),
@@ -116,7 +125,8 @@ impl History<'_> {
                 };
                 Some(
                     engine
-                        .finalize_turn(&scope, s, turn, finalize)
+                        .turns
+                        .finalize(&Caller::from(&scope), s, turn, finalize)
                         .await
                         .unwrap()
                         .value,
@@ -134,11 +144,19 @@ impl History<'_> {
                     fence: None,
                     release: false,
                 };
-                Some(engine.fail_turn(&scope, s, turn, fail).await.unwrap().value)
+                Some(
+                    engine
+                        .turns
+                        .fail(&Caller::from(&scope), s, turn, fail)
+                        .await
+                        .unwrap()
+                        .value,
+                )
             }
             (8, Some(turn), ..) => Some(
                 engine
-                    .cancel_turn(&scope, s, turn, CancelTurn::default())
+                    .turns
+                    .cancel(&Caller::from(&scope), s, turn, CancelTurn::default())
                     .await
                     .unwrap()
                     .value,
@@ -152,7 +170,11 @@ impl History<'_> {
                     fence: None,
                     release: false,
                 };
-                engine.append_items(&scope, s, turn, append).await.unwrap();
+                engine
+                    .turns
+                    .append(&Caller::from(&scope), s, turn, append)
+                    .await
+                    .unwrap();
                 None
             }
             (10, _, Some(turn), _) => {
@@ -160,7 +182,11 @@ impl History<'_> {
                     answer_neutral: Some(self.dice.words()),
                     ..start
                 };
-                match engine.replace_turn(&scope, s, turn, start).await {
+                match engine
+                    .turns
+                    .replace(&Caller::from(&scope), s, turn, start)
+                    .await
+                {
                     Ok(turn) => Some(turn.value),
                     Err(failure) => {
                         assert_eq!(failure.code, ErrorCode::TurnReplaced);
@@ -171,7 +197,11 @@ impl History<'_> {
             (11, _, Some(turn), _) => {
                 ends = true;
                 let reason = crate::RedactTurn { reason: "r".into() };
-                let redacted = engine.redact_turn(&scope, s, turn, reason).await.unwrap();
+                let redacted = engine
+                    .erasure
+                    .redact_turn(&Caller::from(&scope), s, turn, reason)
+                    .await
+                    .unwrap();
                 if self.dice.throw(2) == 0 {
                     self.turns.remove(&turn);
                 }
@@ -179,9 +209,17 @@ impl History<'_> {
             }
             (12, _, Some(turn), _) => {
                 ends = true;
-                let shown = engine.ledger().turn(&scope, &s, turn).await.unwrap();
+                let shown = engine
+                    .turns
+                    .get(&Caller::from(&scope), &s, turn)
+                    .await
+                    .unwrap();
                 let seqs = Seqs::of([(shown.last_seq, shown.last_seq)]).unwrap();
-                engine.redact_items(&scope, s, seqs, "r").await.unwrap();
+                engine
+                    .erasure
+                    .redact(&Caller::from(&scope), s, Target::Items(seqs), "r")
+                    .await
+                    .unwrap();
                 None
             }
             (13, Some(turn), ..) => {
@@ -201,19 +239,34 @@ impl History<'_> {
                 None
             }
             (14, _, _, Some(turn)) => {
-                let shown = engine.ledger().turn(&scope, &s, turn).await.unwrap();
+                let shown = engine
+                    .turns
+                    .get(&Caller::from(&scope), &s, turn)
+                    .await
+                    .unwrap();
                 let again = StartTurn {
                     question_neutral: shown.question_neutral,
                     ..StartTurn::new(shown.request_id)
                 };
-                Some(engine.start_turn(&scope, s, again).await.unwrap().value)
+                Some(
+                    engine
+                        .turns
+                        .start(&Caller::from(&scope), s, again)
+                        .await
+                        .unwrap()
+                        .value,
+                )
             }
             _ => {
                 let patch = PatchSession {
                     title: Some(Some("t".into())),
                     ..PatchSession::default()
                 };
-                meant = match engine.patch_session(&scope, s, patch, None).await {
+                meant = match engine
+                    .sessions
+                    .patch(&Caller::from(&scope), s, patch, None)
+                    .await
+                {
                     Ok(_) => Meant::GoesOn,
                     Err(_) => Meant::Nothing,
                 };

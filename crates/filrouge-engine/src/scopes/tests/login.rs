@@ -4,6 +4,7 @@ use filrouge_types::{Channel, ErrorCode, TurnStatus};
 
 use super::world::{Process, World, code, nobody, operator, sid, user};
 use crate::RecordEvent;
+use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 
 fn world() -> World {
@@ -13,7 +14,11 @@ fn world() -> World {
 pub(super) async fn link(process: &Process, session: &str, name: &str) -> Result<(), ErrorCode> {
     let scope = user(name);
     let identity = scope.viewer.identity().unwrap().clone();
-    let linked = process.engine.link_session(&scope, sid(session), identity);
+    let caller = Caller::from(&scope);
+    let linked = process
+        .engine
+        .sessions
+        .link(&caller, sid(session), identity);
     linked.await.map(|_| ()).map_err(|failure| failure.code)
 }
 
@@ -35,7 +40,8 @@ async fn a_login_takes_all_that_was_said_into_the_ledger() {
     };
     process
         .engine
-        .record_event(&nobody(), s.clone(), event)
+        .events
+        .record(&Caller::from(&nobody()), s.clone(), event)
         .await
         .unwrap();
     let before = process.turns(&nobody(), &s).await.unwrap();
@@ -258,13 +264,15 @@ async fn tenants_keep_what_they_are_told_to() {
             ..crate::StartTurn::new("r".parse().unwrap())
         };
         engine
-            .start_turn(&of(nobody()), sid("s"), start)
+            .turns
+            .start(&Caller::from(&of(nobody())), sid("s"), start)
             .await
             .unwrap();
         let scope = of(user("ada"));
         let identity = scope.viewer.identity().unwrap().clone();
         engine
-            .link_session(&scope, sid("s"), identity)
+            .sessions
+            .link(&Caller::from(&scope), sid("s"), identity)
             .await
             .unwrap();
         let ledger: &dyn Ledger = world.ledger.as_ref();

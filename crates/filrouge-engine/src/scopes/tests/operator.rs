@@ -7,6 +7,7 @@ use filrouge_store::ledger::Durability;
 use filrouge_types::ErrorCode;
 
 use super::world::{World, code, nobody, operator, sid, until, user};
+use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 
 fn world() -> World {
@@ -35,7 +36,8 @@ async fn the_operator_writes_to_nobodys_session() {
     assert!(other.scopes.in_hot(&operator(), &s).await.unwrap());
     other
         .engine
-        .erase_session(&operator(), s.clone())
+        .erasure
+        .erase(&Caller::from(&operator()), s.clone())
         .await
         .unwrap();
     assert_eq!(
@@ -63,9 +65,11 @@ async fn a_link_by_the_operator_is_a_login() {
     process.whole(&nobody(), &s, "a").await.unwrap();
     let identity = ada.viewer.identity().unwrap().clone();
     let viewer = operator();
+    let caller = Caller::from(&viewer);
     let linked = process
         .engine
-        .link_session(&viewer, s.clone(), identity.clone());
+        .sessions
+        .link(&caller, s.clone(), identity.clone());
     assert_eq!(linked.await.unwrap().identity_id, Some(identity));
     assert_eq!(world.page(&ada, &s, 5).await.unwrap().0.len(), 1);
     assert_eq!(world.hot.load(&world.key(&s)).await.unwrap(), None);

@@ -3,6 +3,7 @@ use std::sync::atomic::Ordering;
 use filrouge_types::ErrorCode;
 
 use super::world::{World, code, nobody, operator, page_of, sid, until, user};
+use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 
 /// While the ledger does not answer, those alone get an answer whom it has shown the session before.
@@ -86,7 +87,8 @@ async fn a_link_elsewhere_ends_what_nobody_was_shown() {
     let identity = ada.viewer.identity().unwrap().clone();
     other
         .engine
-        .link_session(&ada, s.clone(), identity)
+        .sessions
+        .link(&Caller::from(&ada), s.clone(), identity)
         .await
         .unwrap();
     other.whole(&ada, &s, "mine").await.unwrap();
@@ -172,7 +174,8 @@ async fn an_older_copy_is_not_shown_after_a_newer_history() {
         };
         world
             .bypass()
-            .start_turn(&ada, s.clone(), start)
+            .turns
+            .start(&Caller::from(&ada), s.clone(), start)
             .await
             .unwrap();
         process.turns(shown_to, &s).await.unwrap();

@@ -5,6 +5,7 @@ use filrouge_types::{ErrorCode, TurnStatus};
 
 use super::world::{Process, World, code, nobody, operator, sid, text, until, user};
 use crate::StartTurn;
+use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 
 async fn log_in(
@@ -20,7 +21,8 @@ async fn log_in(
         let identity = scope.viewer.identity().unwrap().clone();
         process
             .engine
-            .link_session(&scope, s, identity)
+            .sessions
+            .link(&Caller::from(&scope), s, identity)
             .await
             .map(|_| ())
     };
@@ -158,7 +160,11 @@ async fn a_name_that_comes_into_the_ledger_meanwhile() {
                 ..StartTurn::new("b".parse().unwrap())
             };
             let alone = world.bypass();
-            alone.start_turn(&ada, s.clone(), start).await.unwrap();
+            alone
+                .turns
+                .start(&Caller::from(&ada), s.clone(), start)
+                .await
+                .unwrap();
             *fate.held_from.lock().unwrap() = None;
         };
         let anyone = nobody();

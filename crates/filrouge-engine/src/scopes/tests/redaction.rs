@@ -1,3 +1,4 @@
+use filrouge_store::command::Target;
 use std::sync::atomic::Ordering;
 
 use filrouge_store::hot::HotStore;
@@ -7,6 +8,7 @@ use filrouge_types::ErrorCode;
 use crate::scopes::HotReceipt;
 
 use super::world::{World, code, nobody, operator, sid, until, user};
+use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 
 fn contains(bytes: &[u8], word: &str) -> bool {
@@ -40,7 +42,13 @@ async fn what_is_redacted_is_gone_from_the_hot_store_at_once() {
     let seqs = Seqs::of([(other.last_seq, other.last_seq)]).unwrap();
     process
         .engine
-        .redact_items(&ada, s.clone(), seqs, "asked to")
+        .erasure
+        .redact(
+            &Caller::from(&ada),
+            s.clone(),
+            Target::Items(seqs),
+            "asked to",
+        )
         .await
         .unwrap();
     assert!(!contains(&world.hot_bytes(&s).await, "more it is"));
@@ -62,7 +70,12 @@ async fn erasure_names_the_hot_store_in_its_receipt() {
         let stores = receipt.into_value().stores.into_iter();
         stores.map(|s| (s.store, s.status)).collect::<Vec<_>>()
     };
-    let receipt = process.engine.erase_session(&ada, s.clone()).await.unwrap();
+    let receipt = process
+        .engine
+        .erasure
+        .erase(&Caller::from(&ada), s.clone())
+        .await
+        .unwrap();
     assert_eq!(
         stores(receipt),
         [("ledger", "erased"), ("hot", "unreachable")]
@@ -80,7 +93,12 @@ async fn erasure_names_the_hot_store_in_its_receipt() {
     })
     .await;
     assert!(!contains(&world.hot_bytes(&s).await, "is secret"));
-    let receipt = process.engine.erase_session(&ada, s.clone()).await.unwrap();
+    let receipt = process
+        .engine
+        .erasure
+        .erase(&Caller::from(&ada), s.clone())
+        .await
+        .unwrap();
     assert_eq!(stores(receipt), [("ledger", "erased"), ("hot", "erased")]);
 }
 
@@ -169,7 +187,8 @@ async fn an_erased_ephemeral_session_does_not_come_back() {
     let old = world.hot.load(&key).await.unwrap().unwrap();
     process
         .engine
-        .erase_session(&nobody(), s.clone())
+        .erasure
+        .erase(&Caller::from(&nobody()), s.clone())
         .await
         .unwrap();
     assert!(!contains(&world.hot_bytes(&s).await, "is secret"));
@@ -225,7 +244,8 @@ async fn the_operator_redacts_and_erases_what_is_left_as_well() {
         } else {
             other
                 .engine
-                .erase_session(&operator(), s.clone())
+                .erasure
+                .erase(&Caller::from(&operator()), s.clone())
                 .await
                 .unwrap();
         }
@@ -244,6 +264,11 @@ async fn the_operator_redacts_and_erases_what_is_left_as_well() {
         .unwrap();
     let process = plain.process();
     process.whole(&ada, &s, "other").await.unwrap();
-    process.engine.erase_session(&ada, s.clone()).await.unwrap();
+    process
+        .engine
+        .erasure
+        .erase(&Caller::from(&ada), s.clone())
+        .await
+        .unwrap();
     assert!(!contains(&plain.hot_bytes(&s).await, "is secret"));
 }

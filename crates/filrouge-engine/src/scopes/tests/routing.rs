@@ -3,6 +3,7 @@ use filrouge_store::verify::Verdict;
 use filrouge_types::ErrorCode;
 
 use super::world::{World, code, nobody, operator, sid, text, user};
+use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 use crate::{CreateSession, StartTurn};
 
@@ -102,7 +103,12 @@ async fn an_erased_session_counts_as_being_in_the_ledger() {
     let (process, other) = (world.process(), world.process());
     let (s, ada) = (sid("s"), user("ada"));
     process.whole(&ada, &s, "a").await.unwrap();
-    process.engine.erase_session(&ada, s.clone()).await.unwrap();
+    process
+        .engine
+        .erasure
+        .erase(&Caller::from(&ada), s.clone())
+        .await
+        .unwrap();
     for process in [&process, &other] {
         assert_eq!(
             code(process.whole(&nobody(), &s, "b").await),
@@ -125,13 +131,14 @@ async fn what_needs_the_chain_in_the_ledger_is_refused() {
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
     process.whole(&nobody(), &s, "a").await.unwrap();
-    let anyone = nobody();
+    let anyone = Caller::from(&nobody());
     let export = || {
         let sink = Box::new(|_: &str| Ok(()));
-        process.engine.export_bundle(&anyone, &s, sink)
+        process.engine.bundles.export(&anyone, &s, sink)
     };
     assert_eq!(code(export().await), ErrorCode::SessionEphemeral);
-    let verified = process.engine.verify(Some((nobody(), s.clone()))).await;
+    let sessions = &process.engine.sessions;
+    let verified = sessions.verify(&anyone, s.clone()).await;
     assert_eq!(code(verified), ErrorCode::SessionEphemeral);
     process.whole(&ada, &s, "b").await.unwrap();
     let verified = process
@@ -141,7 +148,12 @@ async fn what_needs_the_chain_in_the_ledger_is_refused() {
         .unwrap();
     assert_eq!(verified.verdict(), Verdict::Intact);
     let sink = Box::new(|_: &str| Ok(()));
-    process.engine.export_bundle(&ada, &s, sink).await.unwrap();
+    process
+        .engine
+        .bundles
+        .export(&Caller::from(&ada), &s, sink)
+        .await
+        .unwrap();
     assert_eq!(code(export().await), ErrorCode::SessionNotFound);
 }
 
@@ -155,8 +167,13 @@ async fn everything_else_works_on_an_ephemeral_session() {
         title: Some("t".into()),
         ..CreateSession::default()
     };
-    let made = engine.create_session(&nobody(), create).await.unwrap();
+    let made = engine
+        .sessions
+        .create(&Caller::from(&nobody()), create)
+        .await
+        .unwrap();
     let created = !made.replayed;
+
     assert!(created);
     let turn = process.whole(&nobody(), &s, "a").await.unwrap();
     let again = StartTurn {
@@ -165,14 +182,29 @@ async fn everything_else_works_on_an_ephemeral_session() {
         ..StartTurn::new("b".parse().unwrap())
     };
     let viewer = nobody();
-    let replaced = engine.replace_turn(&viewer, s.clone(), turn.turn_id, again);
+    let caller = Caller::from(&viewer);
+    let replaced = engine
+        .turns
+        .replace(&caller, s.clone(), turn.turn_id, again);
     assert_eq!(replaced.await.unwrap().record_version, 2);
-    let conversation = engine.conversation(&nobody(), &s).await.unwrap();
+    let conversation = engine
+        .context
+        .conversation(&Caller::from(&nobody()), &s)
+        .await
+        .unwrap();
     assert_eq!(conversation.turns.len(), 2);
-    let statistics = engine.statistics(&nobody(), &s).await.unwrap();
+    let statistics = engine.stats.of(&Caller::from(&nobody()), &s).await.unwrap();
     assert_eq!(statistics.own.turns, 1);
-    engine.lineage(&nobody(), &s).await.unwrap();
-    engine.diagnose(&nobody(), &s, 10).await.unwrap();
+    engine
+        .stats
+        .lineage(&Caller::from(&nobody()), &s)
+        .await
+        .unwrap();
+    engine
+        .context
+        .diagnose(&Caller::from(&nobody()), &s, 10)
+        .await
+        .unwrap();
     let (items, _) = process.ledger().items(&nobody(), &s, 0, 100).await.unwrap();
     assert_eq!(items.len(), 4);
     let commits = process.ledger().position().commit_no;
@@ -185,10 +217,10 @@ async fn who_follows_an_ephemeral_session_sees_it_grow() {
     let process = world.process();
     let s = sid("s");
     let open = process.start(&nobody(), &s, "a").await.unwrap().turn_id;
-    let live = crate::live::Live::start(process.scopes.clone());
     let (engine, viewer) = (&process.engine, nobody());
+    let seen = Caller::from(&viewer);
     let wait = std::time::Duration::from_secs(60);
-    let waiting = engine.wait_for_turn(&live, &viewer, &s, open, wait);
+    let waiting = engine.following.turn(&seen, &s, open, wait);
     let closing = async {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         process.finalize(&viewer, &s, open, "b").await.unwrap()
@@ -196,6 +228,6 @@ async fn who_follows_an_ephemeral_session_sees_it_grow() {
     let (waited, closed) = tokio::join!(waiting, closing);
     assert_eq!(waited.unwrap(), closed);
     let other = sid("other");
-    let gone = engine.wait_for_turn(&live, &viewer, &other, open, wait);
+    let gone = engine.following.turn(&seen, &other, open, wait);
     assert_eq!(code(gone.await), ErrorCode::TurnExpired);
 }

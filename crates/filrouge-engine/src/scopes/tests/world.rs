@@ -16,6 +16,7 @@ use filrouge_types::{
 
 use super::super::{DurablePolicy, ScopeOptions, TwoScopes};
 use super::stores::{Dump, Fate, FatefulHot, FatefulLedger};
+use crate::caller::Caller;
 use crate::{Engine, FinalizeTurn, RedactTurn, Settings, StartTurn};
 
 /// What all processes share.
@@ -190,7 +191,8 @@ impl Process {
             question_neutral: text(&format!("what is {request}")),
             ..StartTurn::new(request.parse().unwrap())
         };
-        let started = self.engine.start_turn(scope, session.clone(), start);
+        let caller = Caller::from(scope);
+        let started = self.engine.turns.start(&caller, session.clone(), start);
         started.await.map(|turn| turn.value)
     }
 
@@ -215,7 +217,11 @@ impl Process {
             answer_neutral: text(&format!("{request} it is")),
             ..StartTurn::new(request.parse().unwrap())
         };
-        self.engine.start_turn(scope, session.clone(), start).await
+        let caller = Caller::from(scope);
+        self.engine
+            .turns
+            .start(&caller, session.clone(), start)
+            .await
     }
 
     pub(super) async fn finalize(
@@ -229,9 +235,11 @@ impl Process {
             answer_neutral: text(answer),
             ..FinalizeTurn::default()
         };
+        let caller = Caller::from(scope);
         let finalized = self
             .engine
-            .finalize_turn(scope, session.clone(), turn, finalize);
+            .turns
+            .finalize(&caller, session.clone(), turn, finalize);
         finalized.await.map(|turn| turn.value)
     }
 
@@ -245,7 +253,8 @@ impl Process {
             reason: "asked to".into(),
         };
         self.engine
-            .redact_turn(scope, session.clone(), turn, reason)
+            .erasure
+            .redact_turn(&Caller::from(scope), session.clone(), turn, reason)
             .await
             .map(Written::into_value)
     }

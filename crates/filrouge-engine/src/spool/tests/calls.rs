@@ -7,12 +7,18 @@ use filrouge_store::Durability;
 
 use super::super::SpoolOptions;
 use super::world::{Way, World, operator, sid, told, user};
+use crate::caller::Caller;
 use crate::spool::{Letters, LineState};
+
 use crate::{CloseSession, PatchSession, RedactTurn, StartTurn};
 
 /// The checkpoints of a session as (seq, label), oldest first.
 async fn checkpoints(process: &super::world::Process, s: &str) -> Vec<(u64, String)> {
-    let found = process.engine.checkpoints(&operator(), &sid(s)).await;
+    let found = process
+        .engine
+        .calls
+        .checkpoints(&Caller::from(&operator()), &sid(s))
+        .await;
     let mut found: Vec<_> = found
         .unwrap()
         .into_iter()
@@ -62,7 +68,12 @@ async fn a_call_goes_on_while_the_ledger_is_away() {
         assert_eq!(checkpoints(&process, "s").await, labels, "{way:?}");
         let view = process.spool.view();
         assert_eq!((view.dead_letters, view.down), (0, None));
-        let lease = process.engine.lease(&operator(), &s).await.unwrap();
+        let lease = process
+            .engine
+            .calls
+            .lease(&Caller::from(&operator()), &s)
+            .await
+            .unwrap();
         assert_eq!(
             (lease.holder, lease.fence),
             (None, first.fence + 2),
@@ -112,7 +123,11 @@ async fn one_holder_at_a_time_also_here() {
         wait_ms: Some(1),
         ..crate::ResumeSession::new("b")
     };
-    let refused = process.engine.resume(&user("ada"), &s, request).await;
+    let refused = process
+        .engine
+        .calls
+        .resume(&Caller::from(&user("ada")), &s, request)
+        .await;
     let refused = refused.unwrap_err();
     assert_eq!(refused.code, ErrorCode::LeaseTimeout);
     assert_eq!(refused.held.unwrap().holder.as_deref(), Some("a"));
@@ -129,7 +144,12 @@ async fn one_holder_at_a_time_also_here() {
     process.start(&s, "r", taken.fence).await.unwrap();
     process.link.set(Way::Up);
     process.drained().await;
-    let lease = process.engine.lease(&operator(), &s).await.unwrap();
+    let lease = process
+        .engine
+        .calls
+        .lease(&Caller::from(&operator()), &s)
+        .await
+        .unwrap();
     assert_eq!(
         (lease.holder.as_deref(), lease.fence),
         (Some("b"), taken.fence)
@@ -159,7 +179,11 @@ async fn other_sessions_and_other_callers_are_refused() {
         ..StartTurn::new("r".parse().unwrap())
     };
     let eve = user("eve");
-    let refused = process.engine.start_turn(&eve, s.clone(), start).await;
+    let refused = process
+        .engine
+        .turns
+        .start(&Caller::from(&eve), s.clone(), start)
+        .await;
     let refused = refused.unwrap_err();
     assert_eq!(refused.code, ErrorCode::StoreUnavailable, "another user");
     let start = StartTurn {
@@ -168,7 +192,8 @@ async fn other_sessions_and_other_callers_are_refused() {
     };
     let refused = process
         .engine
-        .start_turn(&user("ada"), s.clone(), start)
+        .turns
+        .start(&Caller::from(&user("ada")), s.clone(), start)
         .await;
     assert_eq!(
         refused.unwrap_err().code,
@@ -219,7 +244,8 @@ async fn who_was_overtaken_finds_dead_letters() {
     };
     first
         .engine
-        .redact_turn(&user("ada"), s.clone(), turn, reason)
+        .erasure
+        .redact_turn(&Caller::from(&user("ada")), s.clone(), turn, reason)
         .await
         .unwrap();
     let lines = letters.list(true).unwrap();
@@ -247,7 +273,8 @@ async fn a_dead_letter_is_tried_again() {
         ..CloseSession::default()
     };
     let boss = operator();
-    let closed = other.engine.close_session(&boss, s.clone(), close);
+    let caller = Caller::from(&boss);
+    let closed = other.engine.sessions.close(&caller, s.clone(), close);
     closed.await.unwrap();
     first.link.set(Way::Up);
     first.drained().await;
@@ -258,7 +285,8 @@ async fn a_dead_letter_is_tried_again() {
         fence: Some(fence),
         ..PatchSession::default()
     };
-    let patched = other.engine.patch_session(&boss, s.clone(), patch, None);
+    let caller = Caller::from(&boss);
+    let patched = other.engine.sessions.patch(&caller, s.clone(), patch, None);
     patched.await.unwrap();
     let entropy = std::sync::Arc::new(filrouge_store::OsEntropy);
     let letters = Letters::new(world.folder.path(), world.keyring.clone(), "store", entropy);

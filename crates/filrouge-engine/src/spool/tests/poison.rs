@@ -5,6 +5,7 @@ use std::time::Duration;
 use filrouge_types::ErrorCode;
 
 use super::world::{Process, Way, World, operator, sid, told};
+use crate::caller::Caller;
 use crate::spool::Letters;
 
 fn letters(world: &World) -> Letters {
@@ -117,8 +118,8 @@ async fn erased(code: ErrorCode) {
     process.webhook(&s, 0).await.unwrap();
     process.link.set(Way::Down);
     process.webhook(&s, 1).await.unwrap();
-    let boss = operator();
-    let erase = || process.engine.erase_session(&boss, s.clone());
+    let boss = Caller::from(&operator());
+    let erase = || process.engine.erasure.erase(&boss, s.clone());
     let refused = erase().await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::StoreUnavailable);
     poison(&process, "s", code);

@@ -9,6 +9,7 @@ use filrouge_types::ErrorCode;
 
 use super::super::queue::Queueing;
 use super::world::{Process, Way, World, item, sid, state, user};
+use crate::caller::Caller;
 use crate::{AppendItems, RenewLease};
 use filrouge_store::Durability;
 
@@ -29,7 +30,11 @@ async fn append_all(
     };
     let turn = process.turn_id(s, "r");
     let who = user("ada");
-    let done = process.engine.append_items(&who, s.clone(), turn, append);
+    let caller = Caller::from(&who);
+    let done = process
+        .engine
+        .turns
+        .append(&caller, s.clone(), turn, append);
     Ok(done.await?.replayed)
 }
 
@@ -48,7 +53,9 @@ async fn a_slow_write_makes_its_own_session_wait_alone() {
         fence: Some(other),
         ttl_ms: None,
     };
-    let renewed = process.engine.renew_lease(&who, &t, renew);
+    let caller = Caller::from(&who);
+    let renewed = process.engine.calls.renew(&caller, &t, renew);
+
     let later = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert_eq!(process.spool.view().down, None);

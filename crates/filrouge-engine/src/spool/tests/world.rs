@@ -19,6 +19,7 @@ use filrouge_types::{
 use tokio::sync::watch;
 
 use super::super::{SpoolOptions, Spooling};
+use crate::caller::Caller;
 use crate::{
     AppendItems, Engine, FinalizeTurn, ResumeSession, Resumed, SaveCheckpoint, Settings, StartTurn,
 };
@@ -291,7 +292,11 @@ impl Process {
             wait_ms: Some(5_000),
             ..ResumeSession::new(holder)
         };
-        let resumed = self.engine.resume(&user("ada"), s, request).await;
+        let resumed = self
+            .engine
+            .calls
+            .resume(&Caller::from(&user("ada")), s, request)
+            .await;
         resumed.map(Written::into_value)
     }
 
@@ -306,7 +311,10 @@ impl Process {
             fence: Some(fence),
             ..StartTurn::new(request.parse().unwrap())
         };
-        self.engine.start_turn(&user("ada"), s.clone(), start).await
+        self.engine
+            .turns
+            .start(&Caller::from(&user("ada")), s.clone(), start)
+            .await
     }
 
     pub(super) async fn append(
@@ -323,7 +331,8 @@ impl Process {
         let turn = self.turn_id(s, request);
         let done = self
             .engine
-            .append_items(&user("ada"), s.clone(), turn, append)
+            .turns
+            .append(&Caller::from(&user("ada")), s.clone(), turn, append)
             .await?;
         Ok(done.value.last_seq)
     }
@@ -347,7 +356,10 @@ impl Process {
             fence: Some(fence),
             release: false,
         };
-        self.engine.put_checkpoint(&user("ada"), s, save).await?;
+        self.engine
+            .calls
+            .put_checkpoint(&Caller::from(&user("ada")), s, save)
+            .await?;
         Ok(())
     }
 
@@ -366,7 +378,8 @@ impl Process {
         let turn = self.turn_id(s, request);
         let done = self
             .engine
-            .finalize_turn(&user("ada"), s.clone(), turn, finalize)
+            .turns
+            .finalize(&Caller::from(&user("ada")), s.clone(), turn, finalize)
             .await?;
         Ok(done.value)
     }

@@ -1,6 +1,7 @@
 //! What is found in a ledger by its index is what is found by looking through it: in the same order, at the same places,
 //! for whoever asks.
 
+use filrouge_engine::Caller;
 use std::collections::BTreeSet;
 
 use filrouge_search::{Ask, LedgerSearch, Order, Results, Searcher};
@@ -8,7 +9,7 @@ use filrouge_sources::ledger::LedgerSource;
 use filrouge_sources::{Library, LibraryError, Role};
 use filrouge_sqlite::text_index::SqliteIndex;
 use filrouge_sqlite::{Options, SqliteLedger};
-use filrouge_store::{Keyring, OsEntropy, Scope};
+use filrouge_store::{Keyring, OsEntropy};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -47,7 +48,7 @@ pub(super) type Said = (u8, Vec<(u8, u8, u8)>);
 /// A ledger of three people's sessions.
 pub(super) fn tell(world: &World, sessions: &[Said]) {
     for (n, (of, turns)) in sessions.iter().enumerate() {
-        let (name, scope) = (format!("s{n}"), user(["ada", "bob"][usize::from(of % 2)]));
+        let (name, caller) = (format!("s{n}"), user(["ada", "bob"][usize::from(of % 2)]));
         let mut session = json!({ "session_id": name, "title": format!("About {}", WORDS[usize::from(*of) % WORDS.len()]) });
         if of % 3 == 0 {
             session["project_id"] = json!("phare");
@@ -56,13 +57,14 @@ pub(super) fn tell(world: &World, sessions: &[Said]) {
         }
         let made = world
             .engine
-            .create_session(&scope, serde_json::from_value(session).unwrap());
+            .sessions
+            .create(&caller, serde_json::from_value(session).unwrap());
         world.runtime.block_on(made).unwrap();
         for (t, (asked, item, answered)) in turns.iter().enumerate() {
             let word = |at: &u8| WORDS[usize::from(*at) % WORDS.len()];
             let request = format!("r{t}");
             let turn = world.ask(
-                &scope,
+                &caller,
                 (&name, &request),
                 &format!("{} now?", word(asked)),
                 None,
@@ -90,12 +92,12 @@ fn items(which: u8, word: &str) -> Vec<filrouge_types::ItemBody> {
     all.into_iter().map(item).collect()
 }
 
-pub(super) fn indexed(world: &World, scope: &Scope, library: Library) -> Searcher {
+pub(super) fn indexed(world: &World, caller: &Caller, library: Library) -> Searcher {
     let runtime = world.runtime.handle().clone();
     let ledger = LedgerSearch::new(
         world.engine.clone(),
         world.feed.clone(),
-        scope.clone(),
+        caller.clone(),
         runtime,
     );
     Searcher::new(library).with_ledger(ledger)
@@ -105,9 +107,9 @@ pub(super) fn nothing() -> Library {
     Library::new(Vec::new(), 0)
 }
 
-pub(super) fn scanning(world: &World, scope: &Scope) -> Searcher {
+pub(super) fn scanning(world: &World, caller: &Caller) -> Searcher {
     let runtime = world.runtime.handle().clone();
-    let source = LedgerSource::new(world.engine.clone(), scope.clone(), runtime);
+    let source = LedgerSource::new(world.engine.clone(), caller.clone(), runtime);
     Searcher::new(Library::new(vec![Arc::new(source)], 0))
 }
 
@@ -198,8 +200,8 @@ pub(super) fn told(searcher: &Searcher, mut ask: Ask) -> Result<(Told, Results),
 }
 
 /// Asks some of everything, in both ways.
-pub(super) fn same(world: &World, scope: &Scope, some: impl Fn(usize) -> bool) -> usize {
-    let (indexed, scanning) = (indexed(world, scope, nothing()), scanning(world, scope));
+pub(super) fn same(world: &World, caller: &Caller, some: impl Fn(usize) -> bool) -> usize {
+    let (indexed, scanning) = (indexed(world, caller, nothing()), scanning(world, caller));
     let mut found = 0;
     let asks = asks().into_iter().enumerate().filter(|(n, _)| some(*n));
     for (_, ask) in asks {
@@ -251,8 +253,8 @@ fn lives(world: &World, sessions: &[Said], later: &[Said], seed: usize) {
             );
         }
     }
-    for scope in [operator(), user("ada"), user("bob")] {
-        same(world, &scope, some);
+    for caller in [operator(), user("ada"), user("bob")] {
+        same(world, &caller, some);
     }
 }
 

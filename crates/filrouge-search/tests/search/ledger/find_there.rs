@@ -1,5 +1,6 @@
 //! What is found in a ledger when its index does not answer, when a history has the session, too, and by its meaning.
 
+use filrouge_engine::Caller;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -8,7 +9,6 @@ use filrouge_search::embed::{Embedder, Hashing, fill};
 use filrouge_search::{Ask, Mode};
 use filrouge_sources::library::made::{self, Made};
 use filrouge_sources::{Library, Role};
-use filrouge_store::Scope;
 
 use super::find::*;
 use super::world::*;
@@ -33,7 +33,7 @@ fn find_what_is_redacted_and_erased_no_more() {
     let before = same(&world, &operator(), |_| true);
     assert!(before > 0);
     let turn = world.ask(&operator(), ("s0", "new"), "a rowan", Some("a tree"));
-    let scope = operator();
+    let caller = operator();
     let rowan = || {
         indexed(&world, &operator(), nothing())
             .search(&query("rowan"), &|| false)
@@ -45,7 +45,8 @@ fn find_what_is_redacted_and_erased_no_more() {
     };
     let redact = world
         .engine
-        .redact_turn(&scope, id("s0"), turn.turn_id, reason);
+        .erasure
+        .redact_turn(&caller, id("s0"), turn.turn_id, reason);
     world.runtime.block_on(redact).unwrap();
     assert_eq!(rowan().total_matches, 0);
     same(&world, &operator(), |n| n % 3 == 0);
@@ -164,8 +165,8 @@ fn find_by_meaning_only_what_is_ones_own() {
     world.catch_up();
     let embedder: Arc<dyn Embedder> = Arc::new(Hashing);
     while fill(&*world.index, &*embedder, 100).unwrap() > 0 {}
-    let found = |scope: &Scope, ask: Ask| -> Vec<String> {
-        let searcher = indexed(&world, scope, nothing()).with_embedder(Some(embedder.clone()));
+    let found = |caller: &Caller, ask: Ask| -> Vec<String> {
+        let searcher = indexed(&world, caller, nothing()).with_embedder(Some(embedder.clone()));
         let found = searcher
             .search(&Ask { limit: 100, ..ask }, &|| false)
             .unwrap();

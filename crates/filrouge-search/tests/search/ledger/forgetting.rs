@@ -27,10 +27,11 @@ fn two_turns(world: &World) -> filrouge_types::Turn {
 }
 
 fn redact(world: &World, turn: &filrouge_types::Turn) -> Result<(), Failure> {
-    let scope = operator();
+    let caller = operator();
     let redacted = world
         .engine
-        .redact_turn(&scope, id("s"), turn.turn_id, because());
+        .erasure
+        .redact_turn(&caller, id("s"), turn.turn_id, because());
     world.runtime.block_on(redacted).map(drop)
 }
 
@@ -45,7 +46,12 @@ fn what_is_redacted_is_gone_when_it_is_answered_and_the_rest_comes_back() {
     assert!(!world.catch_up().forgotten);
     assert!(!world.holds("secret") && world.holds("stays") && world.holds("title"));
     assert_eq!(world.feed.counts().forgotten, 0, "it was told");
-    assert_eq!(world.runtime.block_on(world.engine.forget_owed()), Ok(0));
+    assert_eq!(
+        world
+            .runtime
+            .block_on(world.engine.index_feed.forget_owed()),
+        Ok(0)
+    );
 }
 
 #[test]
@@ -70,17 +76,19 @@ fn a_stranger_makes_nothing_be_forgotten() {
     let turn = world.ask(&user("ada"), ("s", "one"), "hers alone", Some("yes"));
     world.catch_up();
     let before = world.index.seen().unwrap();
-    let scope = user("bob");
+    let caller = user("bob");
     let asked = world
         .engine
-        .redact_turn(&scope, id("s"), turn.turn_id, because());
+        .erasure
+        .redact_turn(&caller, id("s"), turn.turn_id, because());
     let refused = world.runtime.block_on(asked).unwrap_err();
     assert_eq!(refused.code, ErrorCode::SessionNotFound);
-    let asked = world.engine.erase_session(&scope, id("s"));
+    let asked = world.engine.erasure.erase(&caller, id("s"));
     assert!(world.runtime.block_on(asked).is_err());
     let link = world
         .engine
-        .link_session(&scope, id("s"), IdentityId::new("bob").unwrap());
+        .sessions
+        .link(&caller, id("s"), IdentityId::new("bob").unwrap());
     assert!(world.runtime.block_on(link).is_err());
     assert_eq!(world.index.seen().unwrap(), before);
     assert!(world.holds("hers alone"));
@@ -97,11 +105,16 @@ fn an_index_that_does_not_answer_keeps_a_redaction_from_being_written() {
     assert_eq!(refused.code, ErrorCode::StoreUnavailable);
     let erased = world
         .runtime
-        .block_on(world.engine.erase_session(&operator(), id("s")));
+        .block_on(world.engine.erasure.erase(&operator(), id("s")));
     assert_eq!(erased.unwrap_err().code, ErrorCode::StoreUnavailable);
     assert_eq!(world.ledger.position(), commits, "nothing was written");
     assert!(world.holds("secret"));
-    assert_eq!(world.runtime.block_on(world.engine.forget_owed()), Ok(0));
+    assert_eq!(
+        world
+            .runtime
+            .block_on(world.engine.index_feed.forget_owed()),
+        Ok(0)
+    );
 }
 
 #[test]
@@ -112,8 +125,8 @@ fn an_index_that_fails_behind_the_write_is_told_again_by_the_feed() {
     index.works.store(1, Ordering::Relaxed);
     let failed = redact(&world, &turn).unwrap_err();
     assert_eq!(failed.code, ErrorCode::StoreUnavailable);
-    let (scope, session) = (operator(), id("s"));
-    let read = world.ledger.turn(&scope, &session, turn.turn_id);
+    let (caller, session) = (operator(), id("s"));
+    let read = world.engine.turns.get(&caller, &session, turn.turn_id);
     let read = world.runtime.block_on(read).unwrap();
     assert!(read.deleted_at.is_some(), "the redaction stands");
     let step = world.feed.catch_up(std::time::Duration::ZERO, &|| false);
@@ -142,8 +155,10 @@ fn what_was_read_before_a_redaction_is_not_put_behind_it() {
         let open = world.ask(&operator(), ("s", &format!("r{new}")), &words, Some("x"));
         let (engine, handle) = (world.engine.clone(), world.runtime.handle().clone());
         let between = move || {
-            let scope = operator();
-            let redacted = engine.redact_turn(&scope, id("s"), open.turn_id, because());
+            let caller = operator();
+            let redacted = engine
+                .erasure
+                .redact_turn(&caller, id("s"), open.turn_id, because());
             handle.block_on(redacted).unwrap();
         };
         *index.between.lock().unwrap() = Some(Box::new(between));
@@ -164,8 +179,10 @@ fn what_was_read_before_a_redaction_is_not_put_behind_it() {
 fn what_a_process_without_the_index_takes_away_is_forgotten_by_the_feed() {
     let world = World::new();
     let turn = two_turns(&world);
-    let (stranger, scope) = (world.stranger(), operator());
-    let redacted = stranger.redact_turn(&scope, id("s"), turn.turn_id, because());
+    let (stranger, caller) = (world.stranger(), operator());
+    let redacted = stranger
+        .erasure
+        .redact_turn(&caller, id("s"), turn.turn_id, because());
     world.runtime.block_on(redacted).unwrap();
     let forgotten = world.index.seen().unwrap().forgotten;
     world.catch_up();
@@ -175,7 +192,7 @@ fn what_a_process_without_the_index_takes_away_is_forgotten_by_the_feed() {
         forgotten + 1,
         "not only overwritten"
     );
-    let erased = stranger.erase_session(&scope, id("s"));
+    let erased = stranger.erasure.erase(&caller, id("s"));
     world.runtime.block_on(erased).unwrap();
     world.catch_up();
     assert_eq!(world.index.seen().unwrap().forgotten, forgotten + 2);
@@ -197,9 +214,9 @@ fn an_erased_session_leaves_nothing_one_by_one_or_many() {
         );
     }
     world.catch_up();
-    let scope = operator();
+    let caller = operator();
     let ada = Some(IdentityId::new("ada").unwrap());
-    let erased = world.engine.erase_sessions(&scope, ada, |_| Ok(()));
+    let erased = world.engine.erasure.erase_all(&caller, ada, |_| Ok(()));
     assert_eq!(world.runtime.block_on(erased), Ok(1));
     assert!(!world.holds("words of ada") && world.holds("words of bob"));
     world.catch_up();
@@ -209,16 +226,17 @@ fn an_erased_session_leaves_nothing_one_by_one_or_many() {
 #[test]
 fn a_linked_session_leaves_who_saw_it_at_once_and_comes_to_its_owner() {
     let world = World::new();
-    let scope = user("");
-    world.make(&scope, "s", None);
-    world.ask(&scope, ("s", "r"), "before the login", Some("yes"));
+    let caller = user("");
+    world.make(&caller, "s", None);
+    world.ask(&caller, ("s", "r"), "before the login", Some("yes"));
     world.catch_up();
     let before = world.indexed("s").unwrap().shard;
     let ada = IdentityId::new("ada").unwrap();
     let request = LinkSession { identity_id: ada };
     let link = world
         .engine
-        .link_session(&scope, id("s"), request.identity_id);
+        .sessions
+        .link(&caller, id("s"), request.identity_id);
     world.runtime.block_on(link).unwrap();
     assert!(!world.holds("before the login"));
     world.catch_up();
@@ -235,12 +253,15 @@ fn items_of_an_open_turn_are_redacted_as_well() {
     world.catch_up();
     assert!(world.holds("slip"));
     let seqs = Target::Items(Seqs::of(vec![(2, 2)]).unwrap());
-    let scope = operator();
-    let redacted = world.engine.redact(&scope, id("s"), seqs, "asked to");
+    let caller = operator();
+    let redacted = world
+        .engine
+        .erasure
+        .redact(&caller, id("s"), seqs, "asked to");
     world.runtime.block_on(redacted).unwrap();
     assert!(!world.holds("slip"));
-    let more = world.engine.append_items(
-        &scope,
+    let more = world.engine.turns.append(
+        &caller,
         id("s"),
         turn.turn_id,
         AppendItems::new(vec![said("and on it goes")]),

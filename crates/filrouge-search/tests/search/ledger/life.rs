@@ -109,7 +109,7 @@ impl Life {
 
     /// Lets it happen; what the rules refuse does not.
     fn live(&mut self, event: &Event) -> Result<(), Failure> {
-        let (scope, name) = (operator(), format!("s{}", event.session));
+        let (caller, name) = (operator(), format!("s{}", event.session));
         let session = id(&name);
         self.count += 1;
         let fresh = format!("r{}", self.count);
@@ -128,9 +128,9 @@ impl Life {
             What::Start { closed, who } => {
                 let mut start = start(&format!("question {}", self.count));
                 start.answer_neutral = answer().filter(|_| closed);
-                let scope = if who { user("") } else { scope };
+                let caller = if who { user("") } else { caller };
                 Some(
-                    run.block_on(engine.start_turn(&scope, session, start))?
+                    run.block_on(engine.turns.start(&caller, session, start))?
                         .value,
                 )
             }
@@ -141,7 +141,7 @@ impl Life {
             } => {
                 let Some(turn) = turn(of) else { return Ok(()) };
                 let items = AppendItems::new(vec![appended(item, word)]);
-                run.block_on(engine.append_items(&scope, session, turn, items))?;
+                run.block_on(engine.turns.append(&caller, session, turn, items))?;
                 None
             }
             What::Finalize { turn: of } => {
@@ -150,7 +150,7 @@ impl Life {
                     answer_neutral: answer(),
                     ..FinalizeTurn::default()
                 };
-                run.block_on(engine.finalize_turn(&scope, session, turn, end))?;
+                run.block_on(engine.turns.finalize(&caller, session, turn, end))?;
                 None
             }
             What::Replace { turn: of } => {
@@ -158,7 +158,7 @@ impl Life {
                 let mut start = start(&format!("again {}", self.count));
                 start.answer_neutral = answer();
                 Some(
-                    run.block_on(engine.replace_turn(&scope, session, turn, start))?
+                    run.block_on(engine.turns.replace(&caller, session, turn, start))?
                         .value,
                 )
             }
@@ -167,17 +167,22 @@ impl Life {
                 let reason = RedactTurn {
                     reason: "why not".into(),
                 };
-                run.block_on(engine.redact_turn(&scope, session, turn, reason))?;
+                run.block_on(engine.erasure.redact_turn(&caller, session, turn, reason))?;
                 None
             }
             What::RedactItem { seq } => {
                 let seqs = Seqs::of(vec![(u64::from(seq), u64::from(seq))]).unwrap();
-                run.block_on(engine.redact(&scope, session, Target::Items(seqs), "why not"))?;
+                run.block_on(engine.erasure.redact(
+                    &caller,
+                    session,
+                    Target::Items(seqs),
+                    "why not",
+                ))?;
                 None
             }
             What::Import { name, message } => {
-                run.block_on(engine.record_turn(
-                    &scope,
+                run.block_on(engine.turns.record(
+                    &caller,
                     &session,
                     imported(name, message, self.count),
                 ))?;
@@ -188,16 +193,16 @@ impl Life {
                     title: Some(title.then(|| format!("title {}", self.count).into())),
                     ..PatchSession::default()
                 };
-                run.block_on(engine.patch_session(&scope, session, patch, None))?;
+                run.block_on(engine.sessions.patch(&caller, session, patch, None))?;
                 None
             }
             What::Link => {
                 let ada = IdentityId::new("ada").unwrap();
-                run.block_on(engine.link_session(&scope, session, ada))?;
+                run.block_on(engine.sessions.link(&caller, session, ada))?;
                 None
             }
             What::Erase => {
-                run.block_on(engine.erase_session(&scope, session))?;
+                run.block_on(engine.erasure.erase(&caller, session))?;
                 None
             }
             What::Feed => {

@@ -1,11 +1,11 @@
-//! What a scope reaches in the index is what lists show it.
+//! What a caller reaches in the index is what lists show it.
 
+use filrouge_engine::Caller;
 use std::collections::BTreeSet;
 
 use filrouge_search::ledger::reach_of;
 use filrouge_store::command::{SessionFilter, SessionToken};
 use filrouge_store::text_index::Reach;
-use filrouge_store::{Scope, Viewer};
 use filrouge_types::{IdentityId, TenantId};
 use proptest::prelude::*;
 
@@ -24,22 +24,20 @@ fn token(name: u8) -> Option<SessionToken> {
     (!name.is_multiple_of(3)).then_some(SessionToken([name % 3; 16]))
 }
 
-fn scope() -> impl Strategy<Value = Scope> {
+fn caller() -> impl Strategy<Value = Caller> {
     (any::<bool>(), 0..7_u8, any::<u8>()).prop_map(|(t, who, secret)| {
-        let viewer = match who {
-            0 => Viewer::Operator,
-            who => Viewer::EndUser(identity(who)),
+        let tenant = tenant(u8::from(t));
+        let caller = match who {
+            0 => Caller::operator(tenant),
+            who => Caller::local(tenant, identity(who)),
         };
-        Scope {
-            token: token(secret),
-            ..Scope::new(tenant(u8::from(t)), viewer)
-        }
+        caller.with_token(token(secret))
     })
 }
 
-fn listed(world: &World, scope: &Scope) -> BTreeSet<String> {
-    let ledger = world.engine.ledger();
-    let page = ledger.sessions(scope, SessionFilter::default(), None, 500);
+fn listed(world: &World, caller: &Caller) -> BTreeSet<String> {
+    let sessions = &world.engine.sessions;
+    let page = sessions.list(caller, SessionFilter::default(), None, 500);
     let (sessions, next) = world.runtime.block_on(page).unwrap();
     assert_eq!(next, None);
     sessions.iter().map(|s| s.session_id.to_string()).collect()
@@ -55,28 +53,30 @@ proptest! {
 
     #[test]
     fn a_scope_reaches_what_lists_show_it(
-        made in proptest::collection::vec((scope(), proptest::option::of((0..3_u8, any::<bool>()))), 1..12),
-        asking in proptest::collection::vec(scope(), 1..8),
+        made in proptest::collection::vec((caller(), proptest::option::of((0..3_u8, any::<bool>()))), 1..12),
+        asking in proptest::collection::vec(caller(), 1..8),
     ) {
         let world = World::new();
-        for (n, (scope, link)) in made.iter().enumerate() {
+        for (n, (caller, link)) in made.iter().enumerate() {
             let name = format!("s{n}");
-            world.make(scope, &name, Some("a title"));
+            world.make(caller, &name, Some("a title"));
             if n % 2 == 0 {
                 world.catch_up();
             }
             let Some((who, operator)) = link else { continue };
             let Some(identity) = identity(*who) else { continue };
-            let viewer = if *operator { Viewer::Operator } else { scope.viewer.clone() };
-            let linker = Scope { viewer, ..scope.clone() };
+            let linker = match operator {
+                true => Caller::operator(caller.tenant().clone()).with_token(caller.token()),
+                false => caller.clone(),
+            };
             // Some have an owner already.
-            let _ = world.runtime.block_on(world.engine.link_session(&linker, id(&name), identity));
+            let _ = world.runtime.block_on(world.engine.sessions.link(&linker, id(&name), identity));
         }
         world.catch_up();
         let keyring = world.engine.ledger().keyring();
-        let makers = made.iter().map(|(scope, _)| scope);
-        for scope in makers.chain(&asking) {
-            prop_assert_eq!(reached(&world, &reach_of(scope, keyring)), listed(&world, scope), "{:?}", scope);
+        let makers = made.iter().map(|(caller, _)| caller);
+        for caller in makers.chain(&asking) {
+            prop_assert_eq!(reached(&world, &reach_of(caller, keyring)), listed(&world, caller), "{:?}", caller);
         }
     }
 }

@@ -179,7 +179,7 @@ fn sessions_of_the_hot_store_alone_are_never_indexed() {
     assert_eq!(world.indexed("hot"), None);
     // A login brings it into the ledger.
     let (nobody, ada) = (user(""), IdentityId::new("ada").unwrap());
-    let link = world.engine.link_session(&nobody, id("hot"), ada);
+    let link = world.engine.sessions.link(&nobody, id("hot"), ada);
     world.runtime.block_on(link).unwrap();
     world.catch_up();
     assert!(world.holds("of nobody"));
@@ -296,10 +296,10 @@ fn a_hit_tells_the_seq_of_its_item() {
         &turn,
         vec![item(call), item(named), said("without a key")],
     );
-    let (scope, session) = (operator(), id("s"));
+    let (caller, session) = (operator(), id("s"));
     let seq = |id: &str| {
         let ids = [id];
-        let found = seqs_of(&world.engine, &scope, &session, &ids);
+        let found = seqs_of(&world.engine, &caller, &session, &ids);
         world.runtime.block_on(found).unwrap()[0]
     };
     for (id, is) in [

@@ -1,5 +1,6 @@
 //! A ledger with an engine, an index and a feed.
 
+use filrouge_engine::Caller;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +13,9 @@ use filrouge_sources::ledger::LedgerSource;
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{CandidateQuery, IndexedSession, KnownDocument, Reach, TextIndex};
-use filrouge_store::{Keyring, Ledger, OsEntropy, Scope, Viewer};
+use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{FixedClock, IdentityId, ItemBody, JsonText, SessionId, TenantId, Turn};
+
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -39,13 +41,13 @@ pub(super) fn engine(ledger: &Arc<dyn Ledger>) -> Engine {
     Engine::new(ledger.clone(), entropy, clock(), Settings::default())
 }
 
-pub(super) fn operator() -> Scope {
-    Scope::new(TenantId::default_tenant(), Viewer::Operator)
+pub(super) fn operator() -> Caller {
+    Caller::operator(TenantId::default_tenant())
 }
 
-pub(super) fn user(name: &str) -> Scope {
+pub(super) fn user(name: &str) -> Caller {
     let identity = (!name.is_empty()).then(|| IdentityId::new(name).unwrap());
-    Scope::new(TenantId::default_tenant(), Viewer::EndUser(identity))
+    Caller::local(TenantId::default_tenant(), identity)
 }
 
 pub(super) fn id(name: &str) -> SessionId {
@@ -97,20 +99,20 @@ impl World {
         progress
     }
 
-    pub(super) fn make(&self, scope: &Scope, session: &str, title: Option<&str>) {
+    pub(super) fn make(&self, caller: &Caller, session: &str, title: Option<&str>) {
         let request = CreateSession {
             session_id: Some(id(session)),
             title: title.map(Into::into),
             ..CreateSession::default()
         };
-        let made = self.engine.create_session(scope, request);
+        let made = self.engine.sessions.create(caller, request);
         self.runtime.block_on(made).unwrap();
     }
 
     /// A turn, closed with an answer or left open.
     pub(super) fn ask(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         (session, request): (&str, &str),
         question: &str,
         answer: Option<&str>,
@@ -120,15 +122,17 @@ impl World {
             answer_neutral: answer.map(JsonText::from_plain),
             ..StartTurn::new(request.parse().unwrap())
         };
-        let started = self.engine.start_turn(scope, id(session), start);
+        let started = self.engine.turns.start(caller, id(session), start);
         self.runtime.block_on(started).unwrap().value
     }
 
     pub(super) fn append(&self, session: &str, turn: &Turn, items: Vec<ItemBody>) {
-        let (scope, items) = (operator(), AppendItems::new(items));
+        let (caller, items) = (operator(), AppendItems::new(items));
+
         let append = self
             .engine
-            .append_items(&scope, id(session), turn.turn_id, items);
+            .turns
+            .append(&caller, id(session), turn.turn_id, items);
         self.runtime.block_on(append).unwrap();
     }
 

@@ -1,6 +1,7 @@
 //! Keys over the in-memory ledger, with a clock that the test moves.
 
 use axum::http::{HeaderValue, header};
+use filrouge_engine::Caller;
 use filrouge_engine::Settings;
 use filrouge_engine::api_keys::{NewApiKey, Role};
 use filrouge_store::memory::MemoryLedger;
@@ -29,7 +30,6 @@ async fn server() -> Server {
     let engine = Arc::new(engine);
     let settings = AccessSettings {
         tenant: TenantId::default_tenant(),
-        require_session_token: false,
         jwt: None,
     };
     let authority = Authority::start(engine.clone(), clock.clone(), settings)
@@ -42,18 +42,21 @@ async fn server() -> Server {
     }
 }
 
+fn operator() -> Caller {
+    Caller::operator(TenantId::default_tenant())
+}
+
 impl Server {
     /// Makes a key and waits until it is known; gives its id and the headers that bear it.
     async fn key(&self, expires_at: Option<Timestamp>) -> (String, HeaderMap) {
         let mut changes = self.authority.changes();
         let new = NewApiKey {
             name: None,
-            tenant_id: TenantId::default_tenant(),
             role: Role::Service,
             identity_id: None,
             expires_at,
         };
-        let (key, text) = self.engine.create_api_key(new).await.unwrap();
+        let (key, text) = self.engine.keys.create(&operator(), new).await.unwrap();
         changes.changed().await.unwrap();
         let value = HeaderValue::from_str(&format!("Bearer {}", text.expose())).unwrap();
         (
@@ -76,10 +79,10 @@ async fn what_is_open_long_learns_that_its_key_is_revoked_or_expired() {
     assert_eq!(keeps.expires_in(), Some(Duration::from_secs(8)));
 
     let mut changes = server.authority.changes();
-    let tenant = TenantId::default_tenant();
     server
         .engine
-        .revoke_api_key(&tenant, &revoked)
+        .keys
+        .revoke(&operator(), &revoked)
         .await
         .unwrap();
     changes.changed().await.unwrap();
@@ -100,10 +103,10 @@ async fn the_first_key_ends_what_was_open_without_one() {
     assert!(local.still_valid() && !server.authority.requires_credentials());
     let (key_id, _) = server.key(None).await;
     assert!(!local.still_valid() && server.authority.requires_credentials());
-    let tenant = TenantId::default_tenant();
     server
         .engine
-        .revoke_api_key(&tenant, &key_id)
+        .keys
+        .revoke(&operator(), &key_id)
         .await
         .unwrap();
     let refused = server.authority.authenticate(&nobody).await.err().unwrap();

@@ -4,10 +4,11 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use filrouge_engine::Caller;
 use filrouge_engine::Written;
-use filrouge_engine::live::Follower;
+use filrouge_engine::following::Follower;
+
 use filrouge_engine::stream::StreamError;
-use filrouge_store::Scope;
 use filrouge_transcode::{GiveUp, RecordStream, Recorder, Step};
 use filrouge_types::{ErrorCode, Failure, Turn, TurnId};
 use http_body_util::BodyExt;
@@ -29,7 +30,7 @@ const REST_WITHIN: Duration = Duration::from_secs(1);
 /// A stream that is to be recorded.
 pub(super) struct Flow {
     pub(super) app: App,
-    pub(super) scope: Scope,
+    pub(super) caller: Caller,
     pub(super) principal: Principal,
     pub(super) what: RecordStream,
     pub(super) body: RawBody,
@@ -54,11 +55,12 @@ impl Flow {
     pub(super) async fn run(self) -> Result<Written<Turn>, Failure> {
         let (app, what) = (self.app, self.what);
         let mut under_way = app.recordings().begin();
-        let (scope, engine) = (&self.scope, app.engine());
+        let caller = &self.caller;
         let (format, turn_id) = (what.format.as_str(), what.turn_id);
         let begin = async {
-            let follower = app.live().follow(engine, scope, &what.session_id).await?;
-            let recorder = Recorder::begin(engine, scope, what).await?;
+            let following = &app.engine().following;
+            let follower = following.follow(caller, &what.session_id).await?;
+            let recorder = Recorder::begin(app.engine(), caller, what).await?;
             Ok::<_, Failure>((follower, Box::new(recorder)))
         };
         let mut body = self.body.body;

@@ -5,9 +5,10 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use filrouge_engine::Caller;
 use filrouge_engine::{CreateSession, Engine, Settings};
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::{Entropy, Keyring, Ledger, OsEntropy, Scope, Viewer};
+use filrouge_store::{Entropy, Keyring, Ledger, OsEntropy};
 use filrouge_types::{Clock, FixedClock, TenantId};
 use serde_json::Value;
 
@@ -150,8 +151,8 @@ impl World {
     pub(super) async fn session(&self, id: &str) {
         let request: CreateSession =
             serde_json::from_value(serde_json::json!({ "session_id": id })).unwrap();
-        let scope = Scope::new(TenantId::default_tenant(), Viewer::Operator);
-        self.engine.create_session(&scope, request).await.unwrap();
+        let caller = Caller::operator(TenantId::default_tenant());
+        self.engine.sessions.create(&caller, request).await.unwrap();
     }
 
     pub(super) fn pass(&self, seconds: i64) {

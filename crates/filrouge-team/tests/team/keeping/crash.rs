@@ -1,18 +1,18 @@
 //! What is left when nobody has closed a session: by a drop, by a kill.
 
+use filrouge_engine::Caller;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use filrouge_store::{Scope, Viewer};
 use filrouge_team::ledger::{OpenOptions, open_existing, open_new};
 use filrouge_team::message::Cut;
 use filrouge_team::record::{Record, Status};
 use filrouge_types::{Channel, TenantId, TurnStatus};
 
 use crate::keeping::world::{
-    World, context, cut, engine_at, exchange, keep, message, paused, scope, sid, team,
+    World, caller, context, cut, engine_at, exchange, keep, message, paused, sid, team,
 };
 
 /// Names the store that a child process talks into.
@@ -21,7 +21,7 @@ const CHILD: &str = "FILROUGE_TEAM_TEST_CHILD";
 /// Waits until what was said is drafted.
 pub(crate) async fn drafted(world: &World, id: &str, text: &str) {
     loop {
-        let left = world.engine.unfinished_utterances(&scope(), &sid(id)).await;
+        let left = world.engine.streams.unfinished(&caller(), &sid(id)).await;
         if left.unwrap().iter().any(|left| left.text == text) {
             return;
         }
@@ -93,7 +93,7 @@ async fn a_sweep_that_comes_first_leaves_the_same_message() {
     std::mem::forget(opened);
     world.clock.advance(Duration::from_secs(60));
     let server = world.another();
-    assert_eq!(server.engine.sweep_streams().await.unwrap(), 1);
+    assert_eq!(server.engine.upkeep.sweep_streams().await.unwrap(), 1);
     let keys: Vec<_> = server.items(&id).await;
     assert!(keys.iter().any(|i| {
         i.body
@@ -171,9 +171,9 @@ fn child() {
         let clock = std::sync::Arc::new(filrouge_types::SystemClock);
         let settings = filrouge_engine::Settings::default();
         let (engine, _) = engine_at(Path::new(&store), clock, settings);
-        let scope = Scope::new(TenantId::default_tenant(), Viewer::EndUser(None));
+        let caller = Caller::local(TenantId::default_tenant(), None);
         let options = OpenOptions::new("a child");
-        let opened = open_new(engine.clone(), scope.clone(), &team(), options).await;
+        let opened = open_new(engine.clone(), caller.clone(), &team(), options).await;
         let opened = opened.unwrap();
         let id = opened.record.session_id().to_owned();
         exchange(&opened.record, 1).await;
@@ -181,10 +181,7 @@ fn child() {
         let mut speech = opened.record.begin(&message(4, "Coder", "")).await.unwrap();
         speech.said("then it was killed").await.unwrap();
         loop {
-            let left = engine
-                .unfinished_utterances(&scope, &sid(&id))
-                .await
-                .unwrap();
+            let left = engine.streams.unfinished(&caller, &sid(&id)).await.unwrap();
             if left.iter().any(|left| !left.text.is_empty()) {
                 break;
             }
@@ -259,7 +256,7 @@ fn talker() {
         let settings = filrouge_engine::Settings::default();
         let (engine, _) = engine_at(Path::new(&store), clock, settings);
         let options = OpenOptions::new("a talker");
-        let opened = open_existing(engine, scope(), &team(), &id, options).await;
+        let opened = open_existing(engine, caller(), &team(), &id, options).await;
         let opened = opened.unwrap();
         let mut number = opened.restored.highest_message;
         println!();

@@ -12,7 +12,7 @@ use filrouge_types::SystemClock;
 use tempfile::TempDir;
 
 use crate::keeping::crash::{line_of, run_child};
-use crate::keeping::world::{context, engine_at, exchange, keep, message, paused, scope, team};
+use crate::keeping::world::{caller, context, engine_at, exchange, keep, message, paused, team};
 
 /// Names the folder that a child process works in.
 const CHILD: &str = "FILROUGE_TEAM_TEST_FULL";
@@ -47,7 +47,7 @@ fn child() {
             snapshots: Some(Snapshots::new(folder.join("watched"))),
             ..OpenOptions::new("a child")
         };
-        let opened = open_new(engine, scope(), &team(), options).await.unwrap();
+        let opened = open_new(engine, caller(), &team(), options).await.unwrap();
         exchange(&opened.record, 1).await;
         exchange(&opened.record, 3).await;
         let full = opened.record.take_warnings();
@@ -98,7 +98,7 @@ fn a_full_disk_costs_the_file_alone() {
         let store = root.join("filrouge.db");
         let (engine, _) = engine_at(&store, Arc::new(SystemClock), Settings::default());
         let options = OpenOptions::new("after");
-        let opened = open_existing(engine, scope(), &team(), told[0], options).await;
+        let opened = open_existing(engine, caller(), &team(), told[0], options).await;
         assert_eq!(opened.unwrap().restored.context.messages.len(), 6);
     });
 }
@@ -115,7 +115,7 @@ fn full_ledger() {
     runtime.block_on(async {
         let store = folder.join("watched/filrouge.db");
         let (engine, _) = engine_at(&store, Arc::new(SystemClock), Settings::default());
-        let opened = open_new(engine, scope(), &team(), OpenOptions::new("a child")).await;
+        let opened = open_new(engine, caller(), &team(), OpenOptions::new("a child")).await;
         let opened = opened.unwrap();
         let record = &opened.record;
         exchange(record, 1).await;
@@ -158,7 +158,7 @@ fn a_full_ledger_refuses_and_loses_nothing() {
     runtime.block_on(async {
         let store = watched.join("filrouge.db");
         let (engine, _) = engine_at(&store, Arc::new(SystemClock), Settings::default());
-        let opened = open_existing(engine, scope(), &team(), &id, OpenOptions::new("after")).await;
+        let opened = open_existing(engine, caller(), &team(), &id, OpenOptions::new("after")).await;
         let said = [
             message(1, "Ann", "question 1"),
             message(2, "Planner", "answer 1"),

@@ -7,7 +7,9 @@ use filrouge_team::record::Record;
 use filrouge_team::sessions::sessions;
 use filrouge_types::ErrorCode;
 
-use crate::keeping::world::{World, context, exchange, keep, message, paused, scope, sid, team_of};
+use crate::keeping::world::{
+    World, caller, context, exchange, keep, message, paused, sid, team_of,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_opener_is_told_who_holds_it() {
@@ -21,7 +23,7 @@ async fn a_second_opener_is_told_who_holds_it() {
         let held = refused.held.unwrap();
         assert_eq!(holder_label(held.holder.as_deref().unwrap()), "ann@desk");
         assert!(held.expires_at.is_some());
-        let listed = sessions(&other.engine, &scope(), "crew").await.unwrap();
+        let listed = sessions(&other.engine, &caller(), "crew").await.unwrap();
         let held = listed.sessions[0].held.clone().unwrap();
         assert_eq!(&*held.holder, "ann@desk");
     }
@@ -31,7 +33,7 @@ async fn a_second_opener_is_told_who_holds_it() {
     said.extend(exchange(&opened.record, 3).await);
     opened.record.close(&paused()).await.unwrap();
     let other = world.another();
-    let listed = sessions(&other.engine, &scope(), "crew").await.unwrap();
+    let listed = sessions(&other.engine, &caller(), "crew").await.unwrap();
     assert_eq!(listed.sessions[0].held, None);
     let opened = other.open(&id).await;
     assert_eq!(opened.restored.context, context(&said));
@@ -118,7 +120,7 @@ async fn a_session_of_another_team_is_refused() {
         let (team, id) = open(team, id).await;
         let refused = filrouge_team::ledger::open_existing(
             world.engine.clone(),
-            scope(),
+            caller(),
             &team_of(team),
             &id,
             world.options(),
@@ -127,6 +129,11 @@ async fn a_session_of_another_team_is_refused() {
         assert_eq!(refused.err().unwrap().code, code, "{team} {id:?}");
     }
     // What was refused holds nothing.
-    let lease = world.engine.lease(&scope(), &sid(&id)).await.unwrap();
+    let lease = world
+        .engine
+        .calls
+        .lease(&caller(), &sid(&id))
+        .await
+        .unwrap();
     assert_eq!(lease.holder, None);
 }

@@ -6,7 +6,7 @@ use filrouge_team::record::{AgentError, Record, State, Status};
 use filrouge_types::{Channel, ErrorCode, SessionStatus, TurnStatus};
 
 use crate::keeping::world::{
-    World, context, cut, exchange, keep, keep_with, message, paused, scope, sid, team,
+    World, caller, context, cut, exchange, keep, keep_with, message, paused, sid, team,
 };
 
 async fn saved_and_restored(count: u64) {
@@ -119,7 +119,8 @@ async fn a_turn_ends_with_its_last_word() {
     assert!(
         world
             .engine
-            .unfinished_utterances(&scope(), &sid(&id))
+            .streams
+            .unfinished(&caller(), &sid(&id))
             .await
             .unwrap()
             .is_empty()
@@ -130,7 +131,8 @@ async fn a_turn_ends_with_its_last_word() {
     };
     let plan = world
         .engine
-        .restore(&scope(), &sid(&id), query)
+        .context
+        .restore(&caller(), &sid(&id), query)
         .await
         .unwrap();
     let pair = plan.turns[0].pair.as_ref().unwrap();
@@ -264,7 +266,8 @@ async fn the_state_is_a_checkpoint_at_each_hand_over() {
     record.hand_over(&paused()).await.unwrap();
     let kept = world
         .engine
-        .latest_checkpoint(&scope(), &sid(&id))
+        .calls
+        .latest_checkpoint(&caller(), &sid(&id))
         .await
         .unwrap();
     assert_eq!(kept.label.as_deref(), Some("paused"));
@@ -281,7 +284,12 @@ async fn the_state_is_a_checkpoint_at_each_hand_over() {
     record.close(&ended).await.unwrap();
     let late = record.message(&message(3, "Ann", "too late")).await;
     assert_eq!(late.unwrap_err().code, ErrorCode::LeaseExpired);
-    let session = world.ledger.session(&scope(), &sid(&id)).await.unwrap();
+    let session = world
+        .engine
+        .sessions
+        .get(&caller(), &sid(&id))
+        .await
+        .unwrap();
     assert_eq!(session.status, SessionStatus::Closed);
     assert_eq!(session.state.as_deref(), Some("completed"));
     assert_eq!(session.team_id.as_deref(), Some("crew"));
@@ -290,7 +298,12 @@ async fn the_state_is_a_checkpoint_at_each_hand_over() {
     assert_eq!(opened.status, Status::Completed);
     assert_eq!(opened.restored.context.team_task.as_deref(), Some("done"));
     exchange(&opened.record, 3).await;
-    let session = world.ledger.session(&scope(), &sid(&id)).await.unwrap();
+    let session = world
+        .engine
+        .sessions
+        .get(&caller(), &sid(&id))
+        .await
+        .unwrap();
     assert_eq!(session.status, SessionStatus::Active);
     world.intact().await;
 }
@@ -306,7 +319,12 @@ async fn a_hand_over_writes_new_items_alone() {
     }
     let items = world.items(&id).await;
     assert_eq!(items.len(), 42, "an item a message, and nothing else");
-    let checkpoints = world.engine.checkpoints(&scope(), &sid(&id)).await.unwrap();
+    let checkpoints = world
+        .engine
+        .calls
+        .checkpoints(&caller(), &sid(&id))
+        .await
+        .unwrap();
     let state = checkpoints[0].as_ref().unwrap().state.as_str().len();
     assert!(state < 400, "{state}");
 }

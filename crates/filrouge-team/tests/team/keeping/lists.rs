@@ -1,13 +1,13 @@
 //! What is shown of a team's sessions is what opening them gives.
 
+use filrouge_engine::Caller;
 use filrouge_engine::CreateSession;
-use filrouge_store::{Scope, Viewer};
 use filrouge_team::record::Record;
 use filrouge_team::sessions::{session, sessions};
 use filrouge_types::{ErrorCode, IdentityId, TenantId};
 
 use crate::keeping::transfer::brought;
-use crate::keeping::world::{World, exchange, keep, message, paused, scope, sid};
+use crate::keeping::world::{World, caller, exchange, keep, message, paused, sid};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_one_that_was_talked_in_last_is_first() {
@@ -25,14 +25,14 @@ async fn the_one_that_was_talked_in_last_is_first() {
         if let Some((opened, number)) = talk {
             exchange(&opened.record, number).await;
         }
-        let listed = sessions(&world.engine, &scope(), "crew").await.unwrap();
+        let listed = sessions(&world.engine, &caller(), "crew").await.unwrap();
         let ids: Vec<&str> = listed.sessions.iter().map(|s| &*s.session_id).collect();
         assert_eq!(ids, expected.map(|o| o.record.session_id()));
     }
-    let none = sessions(&world.engine, &scope(), "cre").await.unwrap();
+    let none = sessions(&world.engine, &caller(), "cre").await.unwrap();
     assert!(none.sessions.is_empty());
     let stranger = IdentityId::new("eve").ok();
-    let stranger = Scope::new(TenantId::default_tenant(), Viewer::EndUser(stranger));
+    let stranger = Caller::local(TenantId::default_tenant(), stranger);
     let none = sessions(&world.engine, &stranger, "crew").await.unwrap();
     assert!(none.sessions.is_empty());
 }
@@ -46,8 +46,8 @@ async fn what_is_shown_is_what_is_loaded() {
     let agree = async |world: &World| {
         world.clock.advance(std::time::Duration::from_secs(60));
         let next = world.another();
-        let shown = session(&next.engine, &scope(), "crew", &id).await.unwrap();
-        let listed = sessions(&next.engine, &scope(), "crew").await.unwrap();
+        let shown = session(&next.engine, &caller(), "crew", &id).await.unwrap();
+        let listed = sessions(&next.engine, &caller(), "crew").await.unwrap();
         assert_eq!(listed.sessions, std::slice::from_ref(&shown));
         let opened = next.open(&id).await;
         let messages = &opened.restored.context.messages;
@@ -93,7 +93,7 @@ async fn ids_that_begin_alike_are_not_taken_for_one_another() {
         assert_eq!(brought(&world, id, &said).await, *id);
     }
     for (number, id) in ids.iter().enumerate() {
-        let shown = session(&world.engine, &scope(), "crew", id).await.unwrap();
+        let shown = session(&world.engine, &caller(), "crew", id).await.unwrap();
         assert_eq!(shown.message_count, number as u64 + 1);
         let opened = world.open(id).await;
         assert_eq!(opened.restored.context.messages.len(), number + 1);
@@ -107,7 +107,7 @@ async fn ids_that_begin_alike_are_not_taken_for_one_another() {
     }
     let (files, unreadable) = world.snapshots().list("crew").unwrap();
     assert_eq!((files.len(), unreadable.len()), (ids.len(), 0));
-    let absent = session(&world.engine, &scope(), "crew", "s-").await;
+    let absent = session(&world.engine, &caller(), "crew", "s-").await;
     assert_eq!(absent.unwrap_err().code, ErrorCode::SessionNotFound);
 }
 
@@ -119,7 +119,12 @@ async fn what_others_have_written_is_counted() {
         session_id: Some(sid("plain")),
         ..CreateSession::default()
     };
-    world.engine.create_session(&scope(), plain).await.unwrap();
+    world
+        .engine
+        .sessions
+        .create(&caller(), plain)
+        .await
+        .unwrap();
     let refused = world.try_open("plain").await.err().unwrap();
     assert_eq!(refused.code, ErrorCode::Invalid);
     let opened = world.open_new().await;
@@ -133,12 +138,15 @@ async fn what_others_have_written_is_counted() {
     };
     world
         .engine
-        .start_turn(&scope(), sid(&id), start)
+        .turns
+        .start(&caller(), sid(&id), start)
         .await
         .unwrap();
     let opened = world.open(&id).await;
     assert_eq!(opened.restored.context.messages, said);
     assert_eq!(opened.left_out.foreign, 2);
-    let shown = session(&world.engine, &scope(), "crew", &id).await.unwrap();
+    let shown = session(&world.engine, &caller(), "crew", &id)
+        .await
+        .unwrap();
     assert_eq!(shown.message_count, 2);
 }

@@ -67,7 +67,7 @@ async fn a_tenant_that_records_less_has_no_teams() {
     let team = crate::keeping::world::team();
     let refused = filrouge_team::ledger::open_new(
         world.engine.clone(),
-        crate::keeping::world::scope(),
+        crate::keeping::world::caller(),
         &team,
         world.options(),
     );

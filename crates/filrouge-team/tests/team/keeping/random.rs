@@ -6,7 +6,7 @@ use filrouge_team::snapshot::import;
 use filrouge_types::Timestamp;
 use proptest::prelude::*;
 
-use crate::keeping::world::{World, context, keep_with, paused, scope, team};
+use crate::keeping::world::{World, caller, context, keep_with, paused, team};
 
 /// Text that nobody takes for a credential.
 fn text() -> impl Strategy<Value = String> {
@@ -129,7 +129,7 @@ async fn there_and_back(talk: Vec<(Message, bool)>) {
     let other = World::new();
     let imported = import(
         other.engine.clone(),
-        scope(),
+        caller(),
         &team(),
         &file,
         other.options(),

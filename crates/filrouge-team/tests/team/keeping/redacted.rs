@@ -1,14 +1,14 @@
 //! Redacted and erased conversations.
 
+use filrouge_engine::caller::{Caller, Permission};
 use filrouge_store::command::{Command, Redact, Target, Write};
 use filrouge_store::record::Seqs;
-use filrouge_store::{Scope, Viewer};
 use filrouge_team::record::Record;
 use filrouge_team::sessions::{session, sessions};
 use filrouge_team::snapshot::{import, importable};
 use filrouge_types::{ErrorCode, TenantId};
 
-use crate::keeping::world::{World, context, exchange, message, paused, scope, sid, team};
+use crate::keeping::world::{World, caller, context, exchange, message, paused, sid, team};
 
 async fn redact(world: &World, id: &str, seq: u64) {
     let redact = Redact {
@@ -17,9 +17,16 @@ async fn redact(world: &World, id: &str, seq: u64) {
         reason: "private".into(),
         by: "a test".into(),
     };
-    let scope = Scope::new(TenantId::default_tenant(), Viewer::Operator);
+    let caller = Caller::operator(TenantId::default_tenant());
     let write = Write::Redact(redact);
-    world.ledger.write(Command { scope, write }).await.unwrap();
+    world
+        .ledger
+        .write(Command {
+            scope: caller.scope(Permission::Write).unwrap(),
+            write,
+        })
+        .await
+        .unwrap();
 }
 
 async fn seq_of(world: &World, id: &str, message: &str) -> u64 {
@@ -47,7 +54,9 @@ async fn a_redacted_message_comes_back_nowhere() {
     redact(&world, &id, seq_of(&world, &id, "msg-4").await).await;
     opened.record.close(&paused()).await.unwrap();
     let left = vec![said[0].clone(), said[2].clone()];
-    let shown = session(&world.engine, &scope(), "crew", &id).await.unwrap();
+    let shown = session(&world.engine, &caller(), "crew", &id)
+        .await
+        .unwrap();
     assert_eq!(shown.message_count, 2);
     let opened = world.open(&id).await;
     assert_eq!(opened.restored.context, context(&left));
@@ -66,7 +75,7 @@ async fn a_redacted_message_comes_back_nowhere() {
     // A file from before brings nothing of it back.
     let imported = import(
         world.engine.clone(),
-        scope(),
+        caller(),
         &team(),
         &before,
         world.options(),
@@ -90,7 +99,7 @@ async fn a_file_with_what_was_redacted_is_not_offered() {
     exchange(&opened.record, 1).await;
     opened.record.close(&paused()).await.unwrap();
     redact(&world, &id, seq_of(&world, &id, "msg-2").await).await;
-    let offered = importable(&world.engine, &scope(), "crew", &world.snapshots())
+    let offered = importable(&world.engine, &caller(), "crew", &world.snapshots())
         .await
         .unwrap();
     assert!(offered.offers.is_empty(), "{offered:?}");
@@ -106,7 +115,8 @@ async fn an_erased_session_is_gone_and_its_file_is_not_offered() {
     let snapshot = world.snapshots().read(&path).unwrap();
     world
         .engine
-        .erase_session(&scope(), sid(&id))
+        .erasure
+        .erase(&caller(), sid(&id))
         .await
         .unwrap();
     let late = opened
@@ -116,16 +126,16 @@ async fn an_erased_session_is_gone_and_its_file_is_not_offered() {
     assert_eq!(late.unwrap_err().code, ErrorCode::SessionErased);
     let refused = world.try_open(&id).await.err().unwrap();
     assert_eq!(refused.code, ErrorCode::SessionErased);
-    let listed = sessions(&world.engine, &scope(), "crew").await.unwrap();
+    let listed = sessions(&world.engine, &caller(), "crew").await.unwrap();
     assert!(listed.sessions.is_empty());
-    let offered = importable(&world.engine, &scope(), "crew", &world.snapshots())
+    let offered = importable(&world.engine, &caller(), "crew", &world.snapshots())
         .await
         .unwrap();
     assert!(offered.offers.is_empty());
     assert_eq!(offered.erased, std::slice::from_ref(&path));
     let refused = import(
         world.engine.clone(),
-        scope(),
+        caller(),
         &team(),
         &snapshot,
         world.options(),

@@ -1,16 +1,16 @@
 //! From the ledger into a file, from a file into a ledger.
 
+use filrouge_engine::Caller;
 use std::sync::Arc;
 
 use filrouge_engine::CreateSession;
-use filrouge_store::{Scope, Viewer};
 use filrouge_team::message::{Cut, Message};
 use filrouge_team::record::Record;
 use filrouge_team::snapshot::{SessionSnapshot, Why, export, import, importable};
 use filrouge_types::{ErrorCode, IdentityId, TenantId, Timestamp, TurnStatus};
 
 use crate::keeping::world::{
-    World, context, cut, exchange, message, paused, scope, sid, team, team_of,
+    World, caller, context, cut, exchange, message, paused, sid, team, team_of,
 };
 
 pub(crate) fn snapshot(session: &str, said: &[Message]) -> SessionSnapshot {
@@ -34,7 +34,7 @@ pub(crate) async fn brought(world: &World, session: &str, said: &[Message]) -> S
     let team = team();
     let imported = import(
         world.engine.clone(),
-        scope(),
+        caller(),
         &team,
         &snapshot,
         world.options(),
@@ -61,7 +61,7 @@ async fn a_file_becomes_a_session_once() {
     for (added, known) in [(7, 0), (0, 7)] {
         let imported = import(
             world.engine.clone(),
-            scope(),
+            caller(),
             &team(),
             &file,
             world.options(),
@@ -114,7 +114,7 @@ async fn a_file_that_has_grown_elsewhere_adds_what_is_new() {
     let snapshots = world.snapshots();
     let path = opened.record.snapshot_path().unwrap();
     let mut file = snapshots.read(&path).unwrap();
-    let offered = importable(&world.engine, &scope(), "crew", &snapshots)
+    let offered = importable(&world.engine, &caller(), "crew", &snapshots)
         .await
         .unwrap();
     assert_eq!(offered.offers, [], "the ledger has it all");
@@ -127,7 +127,7 @@ async fn a_file_that_has_grown_elsewhere_adds_what_is_new() {
     // Somebody has changed what was said: the ledger is the truth.
     file.messages[0] = Arc::new(message(1, "Ann", "another question"));
     snapshots.write(&file).unwrap();
-    let offered = importable(&world.engine, &scope(), "crew", &snapshots)
+    let offered = importable(&world.engine, &caller(), "crew", &snapshots)
         .await
         .unwrap();
     assert_eq!(offered.offers.len(), 1);
@@ -135,7 +135,7 @@ async fn a_file_that_has_grown_elsewhere_adds_what_is_new() {
     assert_eq!(offered.offers[0].file.message_count, 5);
     let imported = import(
         world.engine.clone(),
-        scope(),
+        caller(),
         &team(),
         &file,
         world.options(),
@@ -146,7 +146,7 @@ async fn a_file_that_has_grown_elsewhere_adds_what_is_new() {
     assert_eq!(*imported.differing, ["msg-1".into()]);
     said.extend(news);
     assert_eq!(world.open(&id).await.restored.context, context(&said));
-    let offered = importable(&world.engine, &scope(), "crew", &snapshots)
+    let offered = importable(&world.engine, &caller(), "crew", &snapshots)
         .await
         .unwrap();
     assert_eq!(offered.offers, []);
@@ -156,7 +156,7 @@ async fn a_file_that_has_grown_elsewhere_adds_what_is_new() {
 async fn an_id_that_is_taken_gets_another_one_always_the_same() {
     let world = World::new();
     let ann = IdentityId::new("ann").ok();
-    let ann = Scope::new(TenantId::default_tenant(), Viewer::EndUser(ann));
+    let ann = Caller::local(TenantId::default_tenant(), ann);
     let taken = |team: Option<&str>, id: &str| CreateSession {
         session_id: Some(sid(id)),
         team_id: team.map(Into::into),
@@ -164,17 +164,20 @@ async fn an_id_that_is_taken_gets_another_one_always_the_same() {
     };
     world
         .engine
-        .create_session(&scope(), taken(Some("other"), "theirs"))
+        .sessions
+        .create(&caller(), taken(Some("other"), "theirs"))
         .await
         .unwrap();
     world
         .engine
-        .create_session(&scope(), taken(None, "plain"))
+        .sessions
+        .create(&caller(), taken(None, "plain"))
         .await
         .unwrap();
     world
         .engine
-        .create_session(&ann, taken(Some("crew"), "owned"))
+        .sessions
+        .create(&ann, taken(Some("crew"), "owned"))
         .await
         .unwrap();
     for id in ["theirs", "plain", "owned"] {
@@ -183,7 +186,7 @@ async fn an_id_that_is_taken_gets_another_one_always_the_same() {
         for added in [7, 0] {
             let imported = import(
                 world.engine.clone(),
-                scope(),
+                caller(),
                 &team(),
                 &file,
                 world.options(),
@@ -199,7 +202,7 @@ async fn an_id_that_is_taken_gets_another_one_always_the_same() {
         // It is known from now on.
         world.snapshots().write(&file).unwrap();
     }
-    let offered = importable(&world.engine, &scope(), "crew", &world.snapshots())
+    let offered = importable(&world.engine, &caller(), "crew", &world.snapshots())
         .await
         .unwrap();
     assert_eq!(offered.offers, []);
@@ -212,11 +215,11 @@ async fn what_cannot_be_brought_is_refused() {
     let import_for = |id: &str| {
         let (engine, options) = (world.engine.clone(), world.options());
         let (team, file) = (team_of(id), file.clone());
-        async move { import(engine, scope(), &team, &file, options).await }
+        async move { import(engine, caller(), &team, &file, options).await }
     };
     let refused = import_for("crow").await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Invalid);
-    let absent = world.ledger.session(&scope(), &sid("s")).await;
+    let absent = world.engine.sessions.get(&caller(), &sid("s")).await;
     assert_eq!(absent.unwrap_err().code, ErrorCode::SessionNotFound);
     import_for("crew").await.unwrap();
     let _open = world.open("s").await;
@@ -229,7 +232,7 @@ async fn a_session_is_exported_as_it_stands() {
     let world = World::new();
     let id = brought(&world, "s", &talk()).await;
     let snapshots = world.snapshots();
-    let path = export(&world.engine, &scope(), "crew", &id, &snapshots)
+    let path = export(&world.engine, &caller(), "crew", &id, &snapshots)
         .await
         .unwrap();
     let file = snapshots.read(&path).unwrap();
@@ -241,7 +244,7 @@ async fn a_session_is_exported_as_it_stands() {
     let other = World::new();
     let imported = import(
         other.engine.clone(),
-        scope(),
+        caller(),
         &team(),
         &file,
         other.options(),
@@ -253,7 +256,7 @@ async fn a_session_is_exported_as_it_stands() {
         world.open(&id).await.restored.context
     );
     assert!(
-        export(&world.engine, &scope(), "crow", &id, &snapshots)
+        export(&world.engine, &caller(), "crow", &id, &snapshots)
             .await
             .is_err()
     );

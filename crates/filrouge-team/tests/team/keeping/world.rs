@@ -1,5 +1,6 @@
 //! A SQLite ledger with an engine, a team, and short ways to talk.
 
+use filrouge_engine::{Caller, ListTurns};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use filrouge_engine::{Engine, Settings};
 use filrouge_sqlite::{Options, SqliteLedger};
-use filrouge_store::{Keyring, Ledger, OsEntropy, Scope, Viewer};
+use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_team::context::Context;
 use filrouge_team::ledger::{OpenOptions, Opened, open_existing, open_new};
 use filrouge_team::message::{Cut, Message, Routing, Speaker, SpeakerKind};
@@ -104,13 +105,13 @@ impl World {
     }
 
     pub(crate) async fn open_new(&self) -> Opened {
-        open_new(self.engine.clone(), scope(), &team(), self.options())
+        open_new(self.engine.clone(), caller(), &team(), self.options())
             .await
             .unwrap()
     }
 
     pub(crate) async fn try_open(&self, id: &str) -> Result<Opened, Failure> {
-        open_existing(self.engine.clone(), scope(), &team(), id, self.options()).await
+        open_existing(self.engine.clone(), caller(), &team(), id, self.options()).await
     }
 
     pub(crate) async fn open(&self, id: &str) -> Opened {
@@ -118,19 +119,19 @@ impl World {
     }
 
     pub(crate) async fn items(&self, id: &str) -> Vec<Item> {
-        let (scope, id) = (scope(), sid(id));
-        let page = self.ledger.items(&scope, &id, 0, 10_000);
+        let (caller, id) = (caller(), sid(id));
+        let page = self.engine.turns.items(&caller, &id, 0, 10_000);
         page.await.unwrap().0
     }
 
     pub(crate) async fn turns(&self, id: &str) -> Vec<Turn> {
-        let query = filrouge_store::read::TurnQuery {
+        let query = ListTurns {
             include_redacted: true,
             limit: 10_000,
             ..Default::default()
         };
-        let (scope, id) = (scope(), sid(id));
-        let page = self.ledger.turns(&scope, &id, query);
+        let (caller, id) = (caller(), sid(id));
+        let page = self.engine.turns.list(&caller, &id, query);
         page.await.unwrap().0
     }
 
@@ -141,8 +142,8 @@ impl World {
     }
 }
 
-pub(crate) fn scope() -> Scope {
-    Scope::new(TenantId::default_tenant(), Viewer::EndUser(None))
+pub(crate) fn caller() -> Caller {
+    Caller::local(TenantId::default_tenant(), None)
 }
 
 pub(crate) fn sid(id: &str) -> SessionId {

@@ -169,7 +169,7 @@ pub(crate) fn record(play: &Play<'_>) -> Recorded {
         agent: None,
     };
     let recorded = async {
-        let mut recorder = Recorder::begin(&j.engine, &j.scope, what).await?;
+        let mut recorder = Recorder::begin(&j.engine, &j.caller, what).await?;
         for chunk in &play.chunks {
             recorder.push(chunk).await?;
             tokio::time::advance(Duration::from_millis(30)).await;
@@ -182,7 +182,7 @@ pub(crate) fn record(play: &Play<'_>) -> Recorded {
     };
     let turn = j.runtime.block_on(recorded).unwrap();
     j.intact();
-    let statistics = j.engine.statistics(&j.scope, &j.session);
+    let statistics = j.engine.stats.of(&j.caller, &j.session);
     let tokens = j.runtime.block_on(statistics).unwrap().own.tokens;
     let mut recorded = Recorded {
         status: Some(turn.status),

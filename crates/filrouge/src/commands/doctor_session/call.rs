@@ -1,9 +1,9 @@
 //! Who holds a session, and what its application knew last (DESIGN §6).
 
+use filrouge_engine::Caller;
 use std::io::{self, Write};
 
 use filrouge_engine::Engine;
-use filrouge_store::Scope;
 use filrouge_types::{Checkpoint, Failure, Lease, SessionId};
 use serde::Serialize;
 
@@ -27,11 +27,11 @@ impl Call {
     /// `session_not_found`, and the ledger's.
     pub(super) async fn of(
         engine: &Engine,
-        scope: &Scope,
+        caller: &Caller,
         id: &SessionId,
     ) -> Result<Self, Failure> {
-        let lease = engine.lease(scope, id).await?;
-        let mut checkpoints = engine.checkpoints(scope, id).await?;
+        let lease = engine.calls.lease(caller, id).await?;
+        let mut checkpoints = engine.calls.checkpoints(caller, id).await?;
         let unreadable = checkpoints.iter().take_while(|one| one.is_err()).count();
         let newest = (unreadable < checkpoints.len()).then(|| checkpoints.swap_remove(unreadable));
         Ok(Self {

@@ -1,11 +1,11 @@
 //! What a restore would send and leave out, in each format.
 
+use filrouge_engine::Caller;
 use std::collections::BTreeSet;
 
 use filrouge_engine::Engine;
 use filrouge_engine::diagnosis::Diagnosis;
 use filrouge_engine::restore::{Block, Plan, Report, RestoreQuery, Selection, Unanswered};
-use filrouge_store::Scope;
 use filrouge_transcode::{Context, Format, render};
 use filrouge_types::{Failure, SessionId};
 use serde::Serialize;
@@ -56,7 +56,7 @@ impl Restored {
 /// Plans are read once and rendered in each format.
 pub(super) async fn all(
     engine: &Engine,
-    scope: &Scope,
+    caller: &Caller,
     id: &SessionId,
     only: Option<Format>,
 ) -> Vec<Restored> {
@@ -76,14 +76,14 @@ pub(super) async fn all(
     };
     let mut restored = Vec::new();
     if formats().any(|f| f != Format::Pairs) {
-        let dropped = engine.restore(scope, id, query).await;
-        let answered = engine.restore(scope, id, errors).await;
+        let dropped = engine.context.restore(caller, id, query).await;
+        let answered = engine.context.restore(caller, id, errors).await;
         for format in formats().filter(|f| *f != Format::Pairs) {
             restored.push(of(format, &dropped, Some(&answered)));
         }
     }
     if formats().any(|f| f == Format::Pairs) {
-        let plan = engine.restore(scope, id, pairs).await;
+        let plan = engine.context.restore(caller, id, pairs).await;
         restored.push(of(Format::Pairs, &plan, None));
     }
     restored

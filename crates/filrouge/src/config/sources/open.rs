@@ -180,7 +180,7 @@ impl Everything {
     /// Who searches all of it: the ledger by its index, if it was opened with one. Called on the runtime.
     pub(crate) fn searcher(&self, config: &Config, indexes: Option<&Arc<Indexes>>) -> Searcher {
         let opened = self.opened.as_ref();
-        let by_index = opened.and_then(|opened| Some((opened, opened.engine.index()?)));
+        let by_index = opened.and_then(|opened| Some((opened, opened.engine.index_feed.index()?)));
         let searcher = match by_index.filter(|_| config.search.index.on.value) {
             Some((opened, index)) => {
                 let (engine, runtime) = (opened.engine.clone(), Handle::current());

@@ -8,25 +8,28 @@ use filrouge_types::{
     Variant,
 };
 
+use crate::caller::{Caller, Permission};
 use crate::calls::held;
-use crate::engine::{Engine, optional_bytes, text_item};
+use crate::core::{optional_bytes, text_item};
+use crate::engine::Turns;
 use crate::record_policy::{LeftOut, kept_metadata};
 use crate::requests::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn};
 use crate::secrets::Masked;
 use crate::written::Written;
 
-impl Engine {
+impl Turns {
     /// Ends a turn with an answer.
     ///
     /// # Errors
-    /// `answer_missing`, `turn_closed`, `turn_mismatch`, `idempotency_mismatch`, and as [`Self::append_items`].
-    pub async fn finalize_turn(
+    /// `answer_missing`, `turn_closed`, `turn_mismatch`, `idempotency_mismatch`, and as [`Self::append`].
+    pub async fn finalize(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session_id: SessionId,
         turn_id: TurnId,
         mut request: FinalizeTurn,
     ) -> Result<Written<Turn>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         self.settings
             .limits
             .metadata(request.metadata.as_ref(), "metadata")?;
@@ -68,14 +71,15 @@ impl Engine {
     /// Ends a turn with an error, after what was shown.
     ///
     /// # Errors
-    /// As [`Self::finalize_turn`].
-    pub async fn fail_turn(
+    /// As [`Self::finalize`].
+    pub async fn fail(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session_id: SessionId,
         turn_id: TurnId,
         request: FailTurn,
     ) -> Result<Written<Turn>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         self.settings
             .limits
             .text(request.error.message.as_ref(), "error.message")?;
@@ -110,14 +114,15 @@ impl Engine {
     /// Ends a turn by the user's wish, after what was shown.
     ///
     /// # Errors
-    /// As [`Self::finalize_turn`].
-    pub async fn cancel_turn(
+    /// As [`Self::finalize`].
+    pub async fn cancel(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session_id: SessionId,
         turn_id: TurnId,
         request: CancelTurn,
     ) -> Result<Written<Turn>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         self.settings
             .limits
             .text(request.partial_text.as_ref(), "partial_text")?;

@@ -8,7 +8,8 @@ use filrouge_types::{
     ErrorCode, Failure, ItemBody, ItemId, RawJson, RequestId, SessionId, Turn, TurnStatus,
 };
 
-use crate::engine::Engine;
+use crate::caller::{Caller, Permission};
+use crate::engine::Turns;
 use crate::written::Written;
 
 /// Items read at once.
@@ -38,18 +39,19 @@ pub enum RecordedTurn {
     Replaced,
 }
 
-impl Engine {
+impl Turns {
     /// Records a turn that happened elsewhere, whole; credentials in it are masked as in any other, and addresses in
     /// metadata hashed.
     ///
     /// # Errors
-    /// As [`Engine::start_turn`]; `invalid` for a turn without items or one that is still open.
-    pub async fn record_turn(
+    /// As [`Self::start`]; `invalid` for a turn without items or one that is still open.
+    pub async fn record(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: &SessionId,
         turn: ImportedTurn,
     ) -> Result<Written<RecordedTurn>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         if turn.items.is_empty() || turn.status == TurnStatus::Open {
             return Err(Failure::new(
                 ErrorCode::Invalid,

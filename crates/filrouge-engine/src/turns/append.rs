@@ -5,8 +5,10 @@ use filrouge_store::record::{Batch, Entry};
 use filrouge_store::rules::refusal::{check_hold, seq_conflict, turn_closed};
 use filrouge_types::{ErrorCode, Failure, SessionId, TurnId, TurnStatus};
 
+use crate::caller::{Caller, Permission};
 use crate::calls::held;
-use crate::engine::{Engine, unexpected};
+use crate::core::unexpected;
+use crate::engine::Turns;
 use crate::record_policy::{LeftOut, kept_items};
 use crate::requests::AppendItems;
 use crate::validate::Author;
@@ -24,19 +26,20 @@ pub struct Appended {
     pub not_recorded: u64,
 }
 
-impl Engine {
+impl Turns {
     /// Appends items to an open turn. Where conversations alone are recorded, all others are left out and counted.
     ///
     /// # Errors
     /// `seq_conflict`, `turn_closed`, `partial_replay`, `idempotency_mismatch`, `final_exists`, `invalid`,
     /// `limit_exceeded`, `credential_refused`, `session_not_found`, `turn_not_found`, those of fences, and the ledger's.
-    pub async fn append_items(
+    pub async fn append(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session_id: SessionId,
         turn_id: TurnId,
         request: AppendItems,
     ) -> Result<Written<Appended>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         if request.items.is_empty() {
             return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
         }

@@ -13,9 +13,11 @@ use filrouge_types::{
     TurnId, TurnStatus, Variant, select_members,
 };
 
+use super::close::finalize_fingerprint;
+use crate::caller::{Caller, Permission};
 use crate::calls::held;
-use crate::close::finalize_fingerprint;
-use crate::engine::{Engine, optional_bytes, text_item, unexpected};
+use crate::core::{optional_bytes, text_item, unexpected};
+use crate::engine::Turns;
 use crate::record_policy::{LeftOut, kept_items, kept_metadata};
 use crate::requests::{FinalizeTurn, ReplaceTurn, StartTurn};
 use crate::secrets::{Masked, TurnSecrets};
@@ -49,23 +51,24 @@ struct Started {
     left: LeftOut,
 }
 
-impl Engine {
+impl Turns {
     /// Starts a turn, or records a whole one.
     ///
     /// # Errors
     /// `session_conflict`, `turn_open`, `idempotency_mismatch`, `invalid`, `limit_exceeded`, `credential_refused`, and
     /// the ledger's.
-    pub async fn start_turn(
+    pub async fn start(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: SessionId,
         request: StartTurn,
     ) -> Result<Written<Turn>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         let (turn, _) = self.start_or_find(scope, session, request).await?;
         Ok(turn)
     }
 
-    /// As [`Self::start_turn`]; and whether the turn is the caller's to work at, because this call has begun it, or opened
+    /// As [`Self::start`]; and whether the turn is the caller's to work at, because this call has begun it, or opened
     /// it again.
     pub(crate) async fn start_or_find(
         &self,
@@ -79,24 +82,25 @@ impl Engine {
             keep,
             ..Origin::default()
         };
-        let started = self.start(scope, session, request, origin)?;
+        let started = self.prepared(scope, session, request, origin)?;
         self.write_start(scope, started).await
     }
 
     /// Records a turn that happened before, with its times.
     pub(crate) async fn tell_turn(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: SessionId,
         request: StartTurn,
         told: Told,
     ) -> Result<Written<Turn>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         let origin = Origin {
             replaces: None,
             keep: self.keep(scope, &session).await?,
             told: Some(told),
         };
-        let started = self.start(scope, session, request, origin)?;
+        let started = self.prepared(scope, session, request, origin)?;
         let (turn, _) = self.write_start(scope, started).await?;
         Ok(turn)
     }
@@ -130,14 +134,15 @@ impl Engine {
     /// Replaces a closed turn; nothing of it is edited.
     ///
     /// # Errors
-    /// `turn_not_found`, `turn_open`, `turn_replaced`, `answer_missing`, and as [`Self::start_turn`].
-    pub async fn replace_turn(
+    /// `turn_not_found`, `turn_open`, `turn_replaced`, `answer_missing`, and as [`Self::start`].
+    pub async fn replace(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         session: SessionId,
         old: TurnId,
         request: ReplaceTurn,
     ) -> Result<Written<Turn>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         if request.answer_neutral.is_none() {
             return Err(Failure::new(
                 ErrorCode::AnswerMissing,
@@ -151,7 +156,7 @@ impl Engine {
             keep,
             told: None,
         };
-        let started = self.start(scope, session, request, origin)?;
+        let started = self.prepared(scope, session, request, origin)?;
         let (turn, _) = self.write_start(scope, started).await?;
         Ok(turn)
     }
@@ -204,7 +209,8 @@ impl Engine {
         Ok(items)
     }
 
-    fn start(
+    /// A start, checked and without what must not be recorded.
+    fn prepared(
         &self,
         scope: &Scope,
         session: SessionId,

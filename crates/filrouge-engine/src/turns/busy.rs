@@ -6,9 +6,9 @@ use filrouge_store::Scope;
 use filrouge_types::{ErrorCode, Failure, SessionId, Turn, TurnId, TurnStatus};
 use tokio::time::Instant;
 
-use super::lease::held;
-use crate::engine::Engine;
-use crate::live::Live;
+use crate::caller::{Caller, Permission};
+use crate::calls::held;
+use crate::engine::Turns;
 use crate::requests::StartTurn;
 use crate::written::Written;
 
@@ -23,21 +23,21 @@ pub enum OnBusy {
     NoContent,
 }
 
-impl Engine {
+impl Turns {
     /// Starts a turn, or records a whole one; when it is there already and open, somebody works at it: then as `on_busy`
     /// says. `None` when no answer is wanted. Who holds the session is given the open turn that was left behind by who held
     /// it before, and one that is interrupted meanwhile is opened again.
     ///
     /// # Errors
-    /// `turn_busy` when it is refused, or is open still when the waiting is over; and as [`Self::start_turn`].
-    pub async fn start_turn_unless_busy(
+    /// `turn_busy` when it is refused, or is open still when the waiting is over; and as [`Self::start`].
+    pub async fn start_unless_busy(
         &self,
-        live: &Live,
-        scope: &Scope,
+        caller: &Caller,
         session: SessionId,
         request: StartTurn,
         on_busy: OnBusy,
     ) -> Result<Option<Written<Turn>>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
         let until = match on_busy {
             OnBusy::Wait(wait) => Instant::now() + wait,
             OnBusy::Reject | OnBusy::NoContent => Instant::now(),
@@ -59,7 +59,7 @@ impl Engine {
             }
             let wanted = |status: TurnStatus| status != TurnStatus::Open;
             let ended = self
-                .wait_for_status(live, scope, &session, id, until, wanted)
+                .wait_for_status(scope, &session, id, until, wanted)
                 .await?;
             // Whoever had it is gone: it is opened again, for one of those who wait.
             if ended.status == TurnStatus::Interrupted {
@@ -101,7 +101,7 @@ impl Engine {
     }
 }
 
-pub(super) fn busy(turn: &Turn) -> Failure {
+pub(crate) fn busy(turn: &Turn) -> Failure {
     let what = format!("request {:?} is being worked at", turn.request_id.as_str());
     Failure::new(ErrorCode::TurnBusy, what).with_hint(
         "get the turn with `wait`, or send the request again: it is answered once the turn has ended",

@@ -1,11 +1,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use crate::caller::Caller;
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::read::turn_len;
 use filrouge_store::rows::RECORDS_BYTES;
-use filrouge_store::{Keyring, OsEntropy, Scope, Viewer};
+use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{FixedClock, JsonText, RawJson, TenantId};
 
 use super::IdentityTurns;
@@ -23,8 +24,8 @@ fn engine() -> Engine {
 #[tokio::test]
 async fn pages_end_once_they_have_enough_bytes() {
     let engine = engine();
-    let ada = Viewer::EndUser(Some("ada".parse().unwrap()));
-    let ada = Scope::new(TenantId::default_tenant(), ada);
+    let ada = Some("ada".parse().unwrap());
+    let ada = Caller::local(TenantId::default_tenant(), ada);
     // Three sessions; a turn of 9 MiB is more than a page by itself.
     let sizes = [[3, 0, 4, 2], [1, 9, 0, 3], [4, 4, 0, 0]];
     let mut expected = Vec::new();
@@ -46,7 +47,7 @@ async fn pages_end_once_they_have_enough_bytes() {
                 fence: None,
                 release: false,
             };
-            let turn = engine.start_turn(&ada, session.parse().unwrap(), start);
+            let turn = engine.turns.start(&ada, session.parse().unwrap(), start);
             expected.insert(0, turn.await.unwrap().turn_id);
         }
     }
@@ -59,7 +60,7 @@ async fn pages_end_once_they_have_enough_bytes() {
                 cursor,
                 limit,
             };
-            let (page, next) = engine.turns_of_identity(&ada, query).await.unwrap();
+            let (page, next) = engine.turns.of_identity(&ada, query).await.unwrap();
             assert!(!page.is_empty() && page.len() <= limit);
             let but_last = &page[..page.len() - 1];
             assert!(but_last.iter().map(turn_len).sum::<usize>() < RECORDS_BYTES);

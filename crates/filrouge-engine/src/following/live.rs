@@ -15,7 +15,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::engine::Engine;
+use crate::caller::{Caller, Permission};
+use crate::core::Core;
+use crate::engine::Following;
 
 /// Commits looked at at once.
 const COMMITS: usize = 1024;
@@ -24,7 +26,7 @@ const COMMITS: usize = 1024;
 type Followed = Mutex<HashMap<SessionPk, watch::Sender<()>>>;
 
 /// Wakes those who follow sessions of one ledger.
-pub struct Live {
+pub(crate) struct Live {
     followed: Arc<Followed>,
     task: JoinHandle<()>,
 }
@@ -33,9 +35,10 @@ pub struct Live {
 const LOOK: Duration = Duration::from_secs(1);
 
 /// One who follows a session.
-pub struct Follower(Following);
+pub struct Follower(Way);
 
-enum Following {
+/// How the news come.
+enum Way {
     /// Woken by commits.
     Woken {
         pk: SessionPk,
@@ -53,10 +56,11 @@ fn locked(followed: &Followed) -> MutexGuard<'_, HashMap<SessionPk, watch::Sende
 
 impl Live {
     /// Begins to follow the ledger's commits; ends when dropped. To be called within a Tokio runtime.
-    #[must_use]
-    pub fn start(ledger: Arc<dyn Ledger>) -> Self {
+    pub(crate) fn start(ledger: Arc<dyn Ledger>) -> Self {
         let followed = Arc::<Followed>::default();
-        let task = tokio::spawn(wake(ledger, followed.clone()));
+        // From now on, and not from when the task first runs.
+        let (commits, seen) = (ledger.commits(), ledger.position().commit_no);
+        let task = tokio::spawn(wake(ledger, commits, seen, followed.clone()));
         Self { followed, task }
     }
 
@@ -65,27 +69,27 @@ impl Live {
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, and the ledger's.
-    pub async fn follow(
+    pub(crate) async fn follow(
         &self,
-        engine: &Engine,
+        core: &Core,
         scope: &Scope,
         session: &SessionId,
     ) -> Result<Follower, Failure> {
-        let looking = engine.in_hot(scope, session).await?;
+        let looking = core.in_hot(scope, session).await?;
         let (viewer, id) = (scope.clone(), session.clone());
-        let pk = engine
-            .ledger()
+        let pk = core
+            .ledger
             .ask_in(scope, session, move |sight| Ok(sight.get(&viewer, &id)?.pk))
             .await?;
         if looking {
-            return Ok(Follower(Following::Looking));
+            return Ok(Follower(Way::Looking));
         }
         let mut followed = locked(&self.followed);
         let changes = followed
             .entry(pk)
             .or_insert_with(|| watch::Sender::new(()))
             .subscribe();
-        Ok(Follower(Following::Woken {
+        Ok(Follower(Way::Woken {
             pk,
             changes,
             followed: self.followed.clone(),
@@ -103,8 +107,8 @@ impl Follower {
     /// Waits for a commit that has touched the session since this was last called. May be given up at any time.
     pub async fn changed(&mut self) {
         match &mut self.0 {
-            Following::Looking => tokio::time::sleep(LOOK).await,
-            Following::Woken { changes, .. } => {
+            Way::Looking => tokio::time::sleep(LOOK).await,
+            Way::Woken { changes, .. } => {
                 if changes.changed().await.is_err() {
                     // Nobody wakes any more: the ledger is being closed.
                     std::future::pending::<()>().await;
@@ -116,7 +120,7 @@ impl Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        let Following::Woken { pk, followed, .. } = &self.0 else {
+        let Way::Woken { pk, followed, .. } = &self.0 else {
             return;
         };
         let mut followed = locked(followed);
@@ -127,9 +131,12 @@ impl Drop for Follower {
     }
 }
 
-async fn wake(ledger: Arc<dyn Ledger>, followed: Arc<Followed>) {
-    let mut commits = ledger.commits();
-    let mut seen = ledger.position().commit_no;
+async fn wake(
+    ledger: Arc<dyn Ledger>,
+    mut commits: watch::Receiver<u64>,
+    mut seen: u64,
+    followed: Arc<Followed>,
+) {
     loop {
         let newest = *commits.borrow_and_update();
         if locked(&followed).is_empty() {
@@ -176,44 +183,65 @@ async fn touched(ledger: &dyn Ledger, after: u64) -> Result<(Vec<SessionPk>, u64
         .await
 }
 
-impl Engine {
+impl Following {
+    /// Follows a session from now on: a commit that touches it afterwards wakes. Read it after this, not before.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_erased`, and the ledger's.
+    pub async fn follow(&self, caller: &Caller, session: &SessionId) -> Result<Follower, Failure> {
+        let scope = caller.scope(Permission::Read)?;
+        self.live().follow(self, &scope, session).await
+    }
+
     /// A turn, once it is closed, or as it stands when `wait` is over.
     ///
     /// # Errors
     /// `session_not_found`, `turn_not_found`, `turn_mismatch`, and the ledger's.
-    pub async fn wait_for_turn(
+    pub async fn turn(
         &self,
-        live: &Live,
-        scope: &Scope,
+        caller: &Caller,
         session: &SessionId,
         id: TurnId,
         wait: Duration,
     ) -> Result<Turn, Failure> {
+        let scope = caller.scope(Permission::Read)?;
         let until = Instant::now() + wait;
-        let wanted = |status: TurnStatus| status.is_closed();
-        self.wait_for_status(live, scope, session, id, until, wanted)
+        self.closed_turn(&scope, session, id, until).await
+    }
+}
+
+impl Core {
+    /// A turn, once it is closed, or as it stands at `until`.
+    pub(crate) async fn closed_turn(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        id: TurnId,
+        until: Instant,
+    ) -> Result<Turn, Failure> {
+        let closed = |status: TurnStatus| status.is_closed();
+        self.wait_for_status(scope, session, id, until, closed)
             .await
     }
 
     /// A turn, once its status is a wanted one, or as it stands at `until`.
     pub(crate) async fn wait_for_status(
         &self,
-        live: &Live,
         scope: &Scope,
         session: &SessionId,
         id: TurnId,
         until: Instant,
         wanted: impl Fn(TurnStatus) -> bool,
     ) -> Result<Turn, Failure> {
-        let mut follower = match live.follow(self, scope, session).await {
+        let mut follower = match self.live().follow(self, scope, session).await {
             // Of a turn that is not kept any more more is told than of its session.
             Err(failure) if failure.code == ErrorCode::SessionNotFound => {
-                return self.ledger().turn(scope, session, id).await;
+                return self.ledger.turn(scope, session, id).await;
             }
             follower => follower?,
         };
         loop {
-            let turn = self.ledger().turn(scope, session, id).await?;
+            let turn = self.ledger.turn(scope, session, id).await?;
             if wanted(turn.status) || Instant::now() >= until {
                 return Ok(turn);
             }

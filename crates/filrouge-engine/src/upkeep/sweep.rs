@@ -6,7 +6,8 @@ use filrouge_store::command::{Interrupt, Outcome, SINCE_EVER, Scope, Viewer, Wri
 use filrouge_store::rows::TurnRow;
 use filrouge_types::{Channel, Failure, SessionId, TenantId, Timestamp};
 
-use crate::engine::{Engine, unexpected};
+use crate::core::unexpected;
+use crate::engine::Upkeep;
 
 /// Most turns looked at in one sweep.
 const SWEEP_MAX: usize = 100_000;
@@ -19,7 +20,7 @@ struct Silent {
     turn: TurnRow,
 }
 
-impl Engine {
+impl Upkeep {
     /// Marks the turns that nobody works at any more: those that a stream is recorded into whose process is gone or
     /// has given no sign of life for the stream timeout, with what the draft shows; and those that nobody has touched
     /// for the turn timeout, but for those that wait for a human. Gives how many were marked.

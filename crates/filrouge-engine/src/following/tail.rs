@@ -5,13 +5,16 @@
 //! read from the store each time, items and drafts in one sight of it: the text that a draft had is neither missing
 //! nor given twice when its item comes.
 
-use filrouge_store::{Ledger, Scope};
+use std::sync::Arc;
+
+use filrouge_store::Scope;
 use filrouge_types::{Failure, Item, SessionId};
 
-mod drafts;
-
-pub use drafts::DraftEvent;
-use drafts::Drafts;
+use super::drafts::{DraftEvent, Drafts};
+use super::live::Follower;
+use crate::caller::{Caller, Permission};
+use crate::core::Core;
+use crate::engine::Following;
 
 /// What comes next in a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,20 +27,54 @@ pub enum TailEvent {
 }
 
 /// One reader of one session.
-#[derive(Debug)]
 pub struct Tail {
+    core: Arc<Core>,
+    scope: Scope,
+    session: SessionId,
     position: u64,
     drafts: Option<Drafts>,
+    follower: Follower,
+}
+
+impl Following {
+    /// A reader of the items behind `after`, or behind those that are there, and of drafts if it wants them.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_erased`, `integrity_error`, and the ledger's.
+    pub async fn tail(
+        &self,
+        caller: &Caller,
+        session: SessionId,
+        after: Option<u64>,
+        drafts: bool,
+    ) -> Result<Tail, Failure> {
+        let scope = caller.scope(Permission::Read)?;
+        let follower = self.follow(caller, &session).await?;
+        let position = match after {
+            Some(seq) => seq,
+            None => self.ledger.session(&scope, &session).await?.last_seq,
+        };
+        Ok(Tail {
+            core: self.0.clone(),
+            scope,
+            session,
+            position,
+            drafts: drafts.then(Drafts::default),
+            follower,
+        })
+    }
 }
 
 impl Tail {
-    /// A reader of the items behind `position`, and of drafts if it wants them.
+    /// The session.
     #[must_use]
-    pub fn behind(position: u64, drafts: bool) -> Self {
-        Self {
-            position,
-            drafts: drafts.then(Drafts::default),
-        }
+    pub const fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    /// Waits for a commit that has touched the session since this was last called. May be given up at any time.
+    pub async fn changed(&mut self) {
+        self.follower.changed().await;
     }
 
     /// What has come since the last call, at most `most` items; and whether that is all. Drafts are told when there
@@ -45,17 +82,13 @@ impl Tail {
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`, `key_missing`, and the ledger's.
-    pub async fn read(
-        &mut self,
-        ledger: &dyn Ledger,
-        scope: &Scope,
-        session: &SessionId,
-        most: usize,
-    ) -> Result<(Vec<TailEvent>, bool), Failure> {
-        let (viewer, of, after) = (scope.clone(), session.clone(), self.position);
+    pub async fn read(&mut self, most: usize) -> Result<(Vec<TailEvent>, bool), Failure> {
+        let (viewer, of, after) = (self.scope.clone(), self.session.clone(), self.position);
         let known = self.drafts.as_ref().map(Drafts::known);
-        let (items, news, all) = ledger
-            .ask_in(scope, session, move |sight| {
+        let (items, news, all) = self
+            .core
+            .ledger
+            .ask_in(&self.scope, &self.session, move |sight| {
                 let (items, next) = sight.items(&viewer, &of, after, most)?;
                 let news = match known.filter(|_| next.is_none()) {
                     Some(known) => Some(sight.drafts(&viewer, &of, &known)?),

@@ -12,7 +12,8 @@ use filrouge_store::read::Gone;
 use filrouge_store::text_index::TextIndex;
 use filrouge_types::{ErrorCode, Failure, SessionId};
 
-use crate::engine::Engine;
+use crate::core::Core;
+use crate::engine::IndexFeed;
 
 /// A session as an index knows it: its realm and key.
 type Key = (Box<[u8]>, Box<str>);
@@ -24,6 +25,13 @@ pub(crate) struct Indexing {
 }
 
 impl Indexing {
+    pub(crate) fn new(index: Arc<dyn TextIndex>) -> Self {
+        Self {
+            index,
+            owed: Mutex::default(),
+        }
+    }
+
     fn owed(&self) -> MutexGuard<'_, BTreeSet<Key>> {
         // Each change of the set is one call.
         self.owed.lock().unwrap_or_else(PoisonError::into_inner)
@@ -54,22 +62,11 @@ fn still_there(why: &Failure) -> Failure {
     )
 }
 
-impl Engine {
-    /// The same engine with an index of what its ledger holds, which forgets what is redacted or erased, and what is
-    /// linked to another owner, before the caller is answered. Feeding it is the affair of who searches.
-    #[must_use]
-    pub fn with_index(mut self, index: Arc<dyn TextIndex>) -> Self {
-        self.index = Some(Indexing {
-            index,
-            owed: Mutex::default(),
-        });
-        self
-    }
-
+impl IndexFeed {
     /// The index beside the ledger, if there is one.
     #[must_use]
     pub fn index(&self) -> Option<&Arc<dyn TextIndex>> {
-        self.index.as_ref().map(|indexing| &indexing.index)
+        self.0.index.get().map(|indexing| &indexing.index)
     }
 
     /// Forgets in the index what could not be forgotten, or not with certainty, when it was redacted or erased; how many
@@ -78,7 +75,7 @@ impl Engine {
     /// # Errors
     /// The index's; what is left is tried again the next time.
     pub async fn forget_owed(&self) -> Result<usize, Failure> {
-        let Some(indexing) = &self.index else {
+        let Some(indexing) = self.0.index.get() else {
             return Ok(0);
         };
         let owed = indexing.owed().clone();
@@ -88,7 +85,9 @@ impl Engine {
         }
         Ok(owed.len())
     }
+}
 
+impl Core {
     /// Does a write, around which the index forgets what the write takes away.
     pub(crate) async fn write_and_forget(
         &self,

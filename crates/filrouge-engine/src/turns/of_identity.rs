@@ -5,7 +5,8 @@ use filrouge_store::read::{Loaded, Sight, TurnPage, in_session, turn_len};
 use filrouge_store::rows::{RECORDS_BYTES, SessionPk, TurnRow, View};
 use filrouge_types::{Failure, IdentityId, Turn, TurnStatus};
 
-use crate::engine::Engine;
+use crate::caller::{Caller, Permission};
+use crate::engine::Turns;
 
 /// Sessions read at once, and at most for one page.
 const SESSIONS: usize = 50;
@@ -27,7 +28,7 @@ pub struct IdentityTurns {
     pub limit: usize,
 }
 
-impl Engine {
+impl Turns {
     /// A page of the turns of all sessions of an identity: sessions newest first, within one the newest turn first;
     /// replaced and redacted ones are left out.
     ///
@@ -37,12 +38,16 @@ impl Engine {
     ///
     /// # Errors
     /// `integrity_error`, and the ledger's.
-    pub async fn turns_of_identity(
+    pub async fn of_identity(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         query: IdentityTurns,
     ) -> Result<TurnPage, Failure> {
-        let scope = scope.clone();
+        // Who acts for no end user sees every identity of the tenant, if it may; else what it sees anyway.
+        let scope = caller.scope(match caller.identity() {
+            None if caller.may(Permission::ReadTenant) => Permission::ReadTenant,
+            _ => Permission::Read,
+        })?;
         self.ledger
             .ask(move |sight| page(sight, &scope, &query))
             .await

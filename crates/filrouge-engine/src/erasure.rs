@@ -1,0 +1,207 @@
+//! Redaction and erasure (DESIGN §9): a redaction erases contents, and who did it, when and why stays; an erasure leaves
+//! nothing of a session but its name.
+
+use filrouge_store::command::{
+    Erase, Erased, Outcome, Redact, Redacted, SessionFilter, Target, Viewer, Write,
+};
+use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId, Timestamp, Turn, TurnId};
+use serde::Serialize;
+
+use crate::caller::{Caller, Permission};
+use crate::core::unexpected;
+use crate::engine::Erasure;
+use crate::requests::RedactTurn;
+use crate::scopes::HotReceipt;
+use crate::written::Written;
+
+/// Sessions erased by one look at a list.
+const ERASED_AT_ONCE: usize = 100;
+
+/// What was erased, for whoever asked for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ErasureReceipt {
+    /// The session.
+    pub session_id: SessionId,
+    /// When.
+    pub erased_at: Timestamp,
+    /// How many items it had.
+    pub items: u64,
+    /// How many turns it had.
+    pub turns: u64,
+    /// Where it was erased.
+    pub stores: Vec<StoreReceipt>,
+}
+
+/// One store's part in an erasure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StoreReceipt {
+    /// Which store.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "ledger"))]
+    pub store: &'static str,
+    /// What became of the session in it.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "erased"))]
+    pub status: &'static str,
+}
+
+impl ErasureReceipt {
+    fn new(session_id: SessionId, erased: Erased, hot: Option<HotReceipt>) -> Self {
+        let mut stores = vec![StoreReceipt {
+            store: "ledger",
+            status: "erased",
+        }];
+        stores.extend(hot.map(|receipt| StoreReceipt {
+            store: "hot",
+            status: receipt.as_str(),
+        }));
+        Self {
+            session_id,
+            erased_at: erased.at,
+            items: erased.items,
+            turns: erased.turns,
+            stores,
+        }
+    }
+}
+
+impl Erasure {
+    /// Erases the contents of a turn that has ended, with all it replaced and all that replaces it. Doing it again
+    /// changes nothing.
+    ///
+    /// # Errors
+    /// `turn_open`, `invalid` without a reason, `limit_exceeded`, `session_not_found`, `turn_not_found`,
+    /// `turn_mismatch`, `integrity_error`, and the ledger's.
+    pub async fn redact_turn(
+        &self,
+        caller: &Caller,
+        session: SessionId,
+        turn: TurnId,
+        request: RedactTurn,
+    ) -> Result<Written<Turn>, Failure> {
+        let target = Target::Turn(turn);
+        let redacted = self
+            .redact(caller, session, target, &request.reason)
+            .await?;
+        let durability = redacted.durability;
+        let turn = redacted.into_value().turn.ok_or_else(unexpected)?;
+        let replayed = turn.replayed;
+        Ok(Written::new(*turn, replayed, durability))
+    }
+
+    /// Erases the contents of a turn, or of items, also of a turn that is open; gives the receipt.
+    ///
+    /// # Errors
+    /// `invalid` for a seq that is not there or that is a redaction or a link, and as [`Self::redact_turn`].
+    pub async fn redact(
+        &self,
+        caller: &Caller,
+        session_id: SessionId,
+        target: Target,
+        reason: &str,
+    ) -> Result<Written<Redacted>, Failure> {
+        let scope = &caller.scope(Permission::Redact)?;
+        if reason.trim().is_empty() {
+            return Err(Failure::new(
+                ErrorCode::Invalid,
+                "reason must not be empty: it tells later why something is missing",
+            ));
+        }
+        self.settings.limits.label(Some(reason), "reason")?;
+        let by = match &scope.viewer {
+            Viewer::Operator => "operator",
+            Viewer::EndUser(Some(identity)) => identity.as_str(),
+            Viewer::EndUser(None) => "anonymous",
+        };
+        let redact = Redact {
+            target,
+            reason: reason.into(),
+            by: by.into(),
+            session_id,
+        };
+        let session_id = redact.session_id.clone();
+        let stored = self.write(scope, Write::Redact(redact)).await?;
+        match stored.outcome {
+            Outcome::Redacted(redacted) => {
+                tracing::info!(
+                    %session_id,
+                    items = redacted.seqs.count(),
+                    redaction_seq = redacted.redaction_seq,
+                    replayed = redacted.replayed,
+                    "[SESSIONS][REDACT]"
+                );
+                let replayed = redacted.replayed;
+                Ok(Written::new(redacted, replayed, stored.durability))
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Erases a session: nothing stays of it but its name, under which no session is made again. Doing it again
+    /// gives the first receipt (DESIGN §9).
+    ///
+    /// # Errors
+    /// `session_not_found`, and the ledger's.
+    pub async fn erase(
+        &self,
+        caller: &Caller,
+        session_id: SessionId,
+    ) -> Result<Written<ErasureReceipt>, Failure> {
+        let scope = &caller.scope(Permission::Erase)?;
+        let erase = Erase {
+            session_id: session_id.clone(),
+        };
+        let stored = self.write(scope, Write::Erase(erase)).await?;
+        match stored.outcome {
+            Outcome::Erased(erased) => {
+                let (items, turns) = (erased.items, erased.turns);
+                tracing::info!(%session_id, items, turns, "[SESSIONS][ERASE]");
+                let tiers = self.tiers.get();
+                let hot = tiers.map(|tiers| tiers.receipt(scope, &session_id));
+                let receipt = ErasureReceipt::new(session_id, erased, hot);
+                Ok(Written::new(receipt, false, stored.durability))
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Erases all sessions of an identity, or of the whole tenant, one after the other; `each` is told of every
+    /// one. After a failure, doing it again goes on with those that are left.
+    ///
+    /// # Errors
+    /// `forbidden` when it is not the operator who asks, those of `each`, and the ledger's.
+    pub async fn erase_all(
+        &self,
+        caller: &Caller,
+        identity_id: Option<IdentityId>,
+        mut each: impl FnMut(&ErasureReceipt) -> Result<(), Failure>,
+    ) -> Result<u64, Failure> {
+        let scope = &caller.scope(Permission::Erase)?;
+        if scope.viewer != Viewer::Operator {
+            return Err(Failure::new(
+                ErrorCode::Forbidden,
+                "only the operator erases many sessions at once",
+            ));
+        }
+        let filter = SessionFilter {
+            identity_id,
+            ..SessionFilter::default()
+        };
+        let mut count = 0;
+        loop {
+            // What was erased is not listed any more, so the first page is always the next one.
+            let page = self
+                .ledger
+                .sessions(scope, filter.clone(), None, ERASED_AT_ONCE);
+            let (sessions, _) = page.await?;
+            if sessions.is_empty() {
+                return Ok(count);
+            }
+            for session in sessions {
+                let receipt = self.erase(caller, session.session_id).await?;
+                each(&receipt)?;
+                count += 1;
+            }
+        }
+    }
+}

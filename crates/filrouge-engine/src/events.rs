@@ -1,0 +1,106 @@
+//! Events of sessions: counted facts, each recorded once for its key.
+
+use filrouge_store::Scope;
+use filrouge_store::command::{NewEvent, Outcome, Write};
+use filrouge_types::{ErrorCode, EventKey, Failure, OWN_EVENTS, RawJson, SessionEvent, SessionId};
+
+use crate::caller::{Caller, Permission};
+use crate::core::{Core, unexpected};
+use crate::engine::Events;
+use crate::requests::RecordEvent;
+use crate::written::Written;
+
+impl Events {
+    /// Records an event of a session, once for each key.
+    ///
+    /// # Errors
+    /// `idempotency_mismatch`, `session_not_found`, `invalid`, also for a key that filrouge's own events have,
+    /// `limit_exceeded`, and the ledger's.
+    pub async fn record(
+        &self,
+        caller: &Caller,
+        session_id: SessionId,
+        request: RecordEvent,
+    ) -> Result<Written<SessionEvent>, Failure> {
+        let scope = &caller.scope(Permission::Write)?;
+        if request.key.is_own() {
+            let what = format!("keys that begin with {OWN_EVENTS:?} are filrouge's own");
+            return Err(Failure::new(ErrorCode::Invalid, what).with_hint("give it another key"));
+        }
+        self.record_any_event(scope, session_id, request).await
+    }
+
+    /// A page of a session's events in the order they were recorded, behind the one numbered `after`.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`, and the ledger's.
+    pub async fn list(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<(Vec<SessionEvent>, Option<String>), Failure> {
+        let scope = &caller.scope(Permission::Read)?;
+        self.ledger.events(scope, session, after, limit).await
+    }
+}
+
+impl Core {
+    /// Tells of something that filrouge itself has seen: once for each `of` of this kind in a session.
+    pub(crate) async fn record_own_event(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        kind: &str,
+        of: &str,
+        detail: Option<RawJson>,
+    ) -> Result<(), Failure> {
+        let key = EventKey::own(kind, of)
+            .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
+        let event = RecordEvent {
+            key,
+            kind: kind.into(),
+            at: None,
+            detail,
+        };
+        self.record_any_event(scope, session.clone(), event).await?;
+        Ok(())
+    }
+
+    /// As [`Events::record`], also for filrouge's own events, which are told whoever holds the session.
+    async fn record_any_event(
+        &self,
+        scope: &Scope,
+        session_id: SessionId,
+        request: RecordEvent,
+    ) -> Result<Written<SessionEvent>, Failure> {
+        let own = request.key.is_own();
+        let scope = &match own {
+            true => scope.clone().with_hold(None),
+            false => scope.clone(),
+        };
+        let limits = &self.settings.limits;
+        limits.label(Some(&request.kind), "kind")?;
+        if request.kind.is_empty() {
+            return Err(Failure::new(ErrorCode::Invalid, "kind must not be empty"));
+        }
+        limits.metadata(request.detail.as_ref(), "detail")?;
+        let event = NewEvent {
+            session_id,
+            key: request.key,
+            kind: request.kind,
+            at: request.at,
+            detail: self.hashed(&scope.tenant, request.detail),
+        };
+        let stored = self
+            .write(scope, Write::RecordEvent(Box::new(event)))
+            .await?;
+        match stored.outcome {
+            Outcome::Event { event, created } => {
+                Ok(Written::new(*event, !created, stored.durability))
+            }
+            _ => Err(unexpected()),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Turns and their items: started, continued, ended, replaced, imported, read.
+
+use filrouge_store::read::{ItemPage, TurnOrder, TurnPage, TurnQuery};
+use filrouge_types::{Failure, RequestId, SessionId, Turn, TurnId, TurnStatus};
+
+use crate::caller::{Caller, Permission};
+use crate::engine::Turns;
+use crate::scopes::RecentTurns;
+
+mod append;
+mod busy;
+mod close;
+mod import;
+mod of_identity;
+mod start;
+
+pub use append::Appended;
+pub use busy::OnBusy;
+pub(crate) use busy::busy;
+pub(crate) use close::error_parts;
+pub use import::{ImportedTurn, RecordedTurn};
+pub use of_identity::IdentityTurns;
+pub(crate) use start::Told;
+
+/// Which turns of a session a page shows.
+#[derive(Debug, Clone, Default)]
+pub struct ListTurns {
+    /// Only with this status.
+    pub status: Option<TurnStatus>,
+    /// Only the one of this request.
+    pub request_id: Option<RequestId>,
+    /// Whether pages begin with the newest turns; those of finalized ones always do.
+    pub newest: bool,
+    /// Whether redacted ones are listed too.
+    pub include_redacted: bool,
+    /// Where the page begins.
+    pub cursor: Option<String>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl ListTurns {
+    const fn permission(&self) -> Permission {
+        match self.include_redacted {
+            true => Permission::IncludeRedacted,
+            false => Permission::Read,
+        }
+    }
+
+    fn order(&self) -> TurnOrder {
+        match self.newest || self.status == Some(TurnStatus::Finalized) {
+            true => TurnOrder::Newest,
+            false => TurnOrder::Oldest,
+        }
+    }
+
+    fn shows(&self, turn: &Turn) -> bool {
+        self.status.is_none_or(|status| status == turn.status)
+            && (self.include_redacted || turn.deleted_at.is_none())
+    }
+}
+
+impl Turns {
+    /// A turn.
+    ///
+    /// # Errors
+    /// `session_not_found`, `turn_not_found`, `turn_mismatch`, `integrity_error`, and the ledger's.
+    pub async fn get(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        id: TurnId,
+    ) -> Result<Turn, Failure> {
+        let scope = &caller.scope(Permission::Read)?;
+        self.ledger.turn(scope, session, id).await
+    }
+
+    /// A page of a session's turns, oldest first.
+    ///
+    /// # Errors
+    /// `forbidden` also for redacted ones without the permission; `session_not_found`, `invalid` for a bad cursor,
+    /// `integrity_error`, and the ledger's.
+    pub async fn list(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        query: ListTurns,
+    ) -> Result<TurnPage, Failure> {
+        let scope = &caller.scope(query.permission())?;
+        if let Some(request) = query.request_id.clone() {
+            let (viewer, id) = (scope.clone(), session.clone());
+            let found = self.ledger.ask_in(scope, session, move |sight| {
+                let loaded = sight.get(&viewer, &id)?;
+                match sight.turn_of_request(&loaded, &request)? {
+                    Some(row) => sight.project(&loaded, &row).map(Some),
+                    None => sight.all_turn_rows(&loaded).map(|()| None),
+                }
+            });
+            let found = found.await?.filter(|turn| query.shows(turn));
+            return Ok((found.into_iter().collect(), None));
+        }
+        let query = TurnQuery {
+            status: query.status,
+            include_redacted: query.include_redacted,
+            order: query.order(),
+            cursor: query.cursor,
+            limit: query.limit,
+        };
+        self.ledger.turns(scope, session, query).await
+    }
+
+    /// The page of [`Self::list`] when a copy in the hot store has it; `None` sends to the ledger.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`, and the ledger's.
+    pub async fn recent(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        query: &ListTurns,
+    ) -> Result<Option<RecentTurns>, Failure> {
+        let newest = query.status == Some(TurnStatus::Finalized) && query.cursor.is_none();
+        if !newest || query.include_redacted || query.request_id.is_some() {
+            return Ok(None);
+        }
+        let scope = &caller.scope(Permission::Read)?;
+        self.recent_turns(scope, session, query.limit).await
+    }
+
+    /// A page of a session's items behind the seq `after`.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`, and the ledger's.
+    pub async fn items(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<ItemPage, Failure> {
+        let scope = &caller.scope(Permission::Read)?;
+        self.ledger.items(scope, session, after, limit).await
+    }
+}
