@@ -44,7 +44,7 @@ pub struct LedgerSource {
 }
 
 impl LedgerSource {
-    /// The sessions that `scope` sees of the engine's ledger; `runtime` is the one the engine works on.
+    /// The sessions that `caller` sees of the engine's ledger; `runtime` is the one the engine works on.
     #[must_use]
     pub const fn new(engine: Arc<Engine>, caller: Caller, runtime: Handle) -> Self {
         Self {
