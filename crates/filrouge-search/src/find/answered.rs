@@ -1,7 +1,9 @@
 //! What was answered to a question that was asked before.
 
 use filrouge_sources::Role;
-use filrouge_store::text_index::{CandidateQuery, DocumentNo, Reach, SessionNo, TextIndex};
+use filrouge_store::text_index::{
+    CandidateQuery, DocumentNo, Reach, SessionNo, TextIndex, Wanted,
+};
 use filrouge_types::Failure;
 
 use super::bodies::documents;
@@ -32,8 +34,7 @@ pub(super) fn answer_to<R>(
         kinds: 1 << user | 1 << agent,
         since: Some(question.created),
         until: None,
-        terms: &[],
-        any: false,
+        wanted: Wanted::All(&[]),
     })?;
     behind.retain(|c| (c.created, c.document) > (question.created, question.document));
     behind.sort_unstable_by_key(|c| (c.created, c.document));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use filrouge_sources::by_two;
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, Reach, SessionNo, TITLE, TextIndex, narrows,
+    Candidate, CandidateQuery, DocumentNo, Reach, SessionNo, TITLE, TextIndex, Wanted, narrows,
 };
 use filrouge_types::Failure;
 
@@ -173,8 +173,7 @@ impl Look<'_> {
             kinds: self.asked.kinds(),
             since: filter.since(),
             until: filter.until(),
-            terms: &narrowing(self.asked.question.matcher.literals()),
-            any: false,
+            wanted: Wanted::All(&narrowing(self.asked.question.matcher.literals())),
         })
     }
 }

@@ -13,7 +13,7 @@ use filrouge_sources::ledger::{LedgerSource, header};
 use filrouge_sources::library::{Catalog, Library, LibraryError};
 use filrouge_sources::{Header, Source};
 use filrouge_store::Scope;
-use filrouge_store::text_index::{Reach, SessionNo, TextIndex};
+use filrouge_store::text_index::{Reach, SessionNo, TextIndex, Which};
 use filrouge_types::{ErrorCode, Failure, Session, SessionId, Timestamp};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -158,7 +158,7 @@ impl LedgerSearch {
 
     /// Whether the index holds every session that the caller sees: none was forgotten and waits to be read again.
     fn knows_all(&self) -> Result<bool, Failure> {
-        let sessions = self.index().sessions(&self.reach())?;
+        let sessions = self.index().known(Which::Within(&self.reach()))?.sessions;
         Ok(sessions.iter().all(|session| session.entry.stamp != [0, 0]))
     }
 }
@@ -268,18 +268,18 @@ impl Searcher {
         let find = || {
             let inside = look.find()?;
             let numbers: Vec<SessionNo> = inside.iter().map(|one| one.session).collect();
-            let sessions = ledger.index().sessions_within(look.reach, &numbers)?;
-            Ok((inside, sessions))
+            let which = Which::Numbers(look.reach, &numbers);
+            Ok((inside, ledger.index().known(which)?.sessions))
         };
         let (inside, sessions) = find().map_err(unanswered)?;
         let mut inside: HashMap<_, _> = inside.into_iter().map(|one| (one.session, one)).collect();
-        for session in sessions {
+        for session in sessions.iter() {
             let is_asked = asked.is_shown_from_ledger(catalog, &session.entry.key);
             if let Some(inside) = inside.remove(&session.no).filter(|_| is_asked) {
                 all.sessions.push(Found {
                     evidence: inside.evidence,
                     updated: session.entry.updated,
-                    id: Cow::Owned(session.entry.key.into_string()),
+                    id: Cow::Owned(session.entry.key.to_string()),
                     score: 0,
                     at: At::Ledger(inside),
                 });
@@ -295,17 +295,20 @@ impl LedgerSearch {
         if !asked.filter.asks_agent() {
             return None;
         }
-        let session = self.index().sessions_by_no(&[no]).ok()?.pop()?;
-        self.agent(asked, &session.entry.key).ok()?
+        let known = self.index().known(Which::Numbers(&self.reach(), &[no]));
+        let sessions = known.ok()?.sessions;
+        self.agent(asked, &sessions.first()?.entry.key).ok()?
     }
 
     fn only(&self, asked: &Asked<'_>) -> Result<Only, Failure> {
         if let Some(id) = asked.filter.session() {
-            let session = self.index().session(&realm_of(&self.scope.tenant), id)?;
+            let key = (realm_of(&self.scope.tenant), id.into());
+            let sessions = self.index().known(Which::Named(&[key]))?.sessions;
             let reach = self.reach();
             let header = self.header(id)?;
             let passes = header.is_some_and(|header| asked.filter.lets(&header));
-            let seen = session.filter(|session| passes && reach.holds(&session.shard));
+            let mut seen = sessions.to_vec();
+            seen.retain(|session| passes && reach.holds(&session.shard));
             return Ok(Only(Some(seen.iter().map(|session| session.no).collect())));
         }
         if !asked.filter.asks_project() {
@@ -316,7 +319,7 @@ impl LedgerSearch {
         let listed = listing.headers.iter().map(|header| (&*header.id, header));
         let listed: HashMap<&str, _> = listed.collect();
         let mut only = Vec::new();
-        for session in self.index().sessions(&self.reach())?.iter() {
+        for session in self.index().known(Which::Within(&self.reach()))?.sessions.iter() {
             let key = &*session.entry.key;
             let passes = match listed.get(key) {
                 Some(header) => asked.filter.lets(header),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use filrouge_sources::Role;
 use filrouge_sources::library::{Catalog, Entry};
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, Reach, SessionNo, TITLE, TextIndex, narrows,
+    Candidate, CandidateQuery, DocumentNo, Reach, SessionNo, TITLE, TextIndex, Wanted, Which, narrows,
 };
 use filrouge_types::Failure;
 
@@ -76,15 +76,14 @@ impl<'c> Place<'_, 'c> {
         }
     }
 
-    fn query<'a>(&'a self, asked: &Asked<'_>, terms: &'a [Vec<String>]) -> CandidateQuery<'a> {
+    fn query<'a>(&'a self, asked: &Asked<'_>, wanted: Wanted<'a>) -> CandidateQuery<'a> {
         CandidateQuery {
             reach: &self.reach,
             sessions: self.only.as_deref(),
             kinds: kinds(asked),
             since: asked.filter.since(),
             until: asked.filter.until(),
-            terms,
-            any: true,
+            wanted,
         }
     }
 
@@ -95,11 +94,9 @@ impl<'c> Place<'_, 'c> {
         catalog: &Catalog,
         meant: &Meant,
     ) -> Result<Vec<Near<'c>>, Failure> {
-        let (query, most) = (self.query(asked, &[]), looked_at(asked));
-        let nearest = self
-            .index()
-            .nearest(&meant.embedder, &meant.vector, &query, most)?;
-        let list = nearest.into_iter().map(|(c, score)| (i64::from(score), c));
+        let nearest = Wanted::Nearest(&meant.embedder, &meant.vector, looked_at(asked));
+        let nearest = self.index().candidates(&self.query(asked, nearest))?;
+        let list = nearest.into_iter().map(|c| (i64::from(c.near), c));
         self.named(asked, catalog, list.collect(), &[])
     }
 
@@ -113,7 +110,7 @@ impl<'c> Place<'_, 'c> {
         if terms.is_empty() {
             return Ok(Vec::new());
         }
-        let candidates = self.index().candidates(&self.query(asked, &terms))?;
+        let candidates = self.index().candidates(&self.query(asked, Wanted::Any(&terms)))?;
         self.named(asked, catalog, scored(terms.len(), candidates), &terms)
     }
 
@@ -198,11 +195,12 @@ impl<'c> Place<'_, 'c> {
                 }
             }
             Whose::Ledger(ledger) => {
-                for session in ledger.index().sessions_by_no(&numbers)? {
+                let known = ledger.index().known(Which::Numbers(&self.reach, &numbers))?;
+                for session in known.sessions.iter() {
                     if asked.is_shown_from_ledger(catalog, &session.entry.key) {
                         let agent = ledger.agent(asked, &session.entry.key)?;
                         let one = Session {
-                            id: Cow::Owned(session.entry.key.into_string()),
+                            id: Cow::Owned(session.entry.key.to_string()),
                             updated: session.entry.updated,
                             entry: None,
                             agent,

@@ -7,8 +7,6 @@ use rusqlite::{Connection, Row};
 use super::apply::Change;
 use super::blocks::Writer;
 use super::builder::Builder;
-use super::joined;
-use super::junctions;
 use super::rows::{all, run};
 use super::spellings;
 use crate::error::failure;
@@ -50,7 +48,8 @@ impl Change<'_> {
     pub(super) fn flush(&mut self, shard: i64) -> Result<(), Failure> {
         let mut builder = Builder::default();
         {
-            let sql = "SELECT document, size, words, junctions FROM pending WHERE shard = ?1 ORDER BY document";
+            let sql =
+                "SELECT document, size, words FROM pending WHERE shard = ?1 ORDER BY document";
             let mut statement = self.conn.prepare_cached(sql).map_err(failure)?;
             let mut rows = statement.query([shard]).map_err(failure)?;
             while let Some(row) = rows.next().map_err(failure)? {
@@ -59,9 +58,7 @@ impl Change<'_> {
                 let list = row.get_ref(2).and_then(|v| Ok(v.as_blob()?));
                 let size = usize::try_from(size).unwrap_or(0);
                 let words = spellings::read(list.map_err(failure)?);
-                let joined = row.get_ref(3).and_then(|v| Ok(v.as_blob()?));
-                let joined = junctions::unpacked(joined.map_err(failure)?);
-                builder.add_words(no.cast_unsigned(), words, joined, size);
+                builder.add_words(no.cast_unsigned(), words, size);
             }
         }
         run(self.conn, "DELETE FROM pending WHERE shard = ?1", [shard])?;
@@ -69,7 +66,7 @@ impl Change<'_> {
         self.segment(shard, builder)
     }
 
-    pub(super) fn segment(&mut self, shard: i64, mut builder: Builder) -> Result<(), Failure> {
+    pub(super) fn segment(&mut self, shard: i64, builder: Builder) -> Result<(), Failure> {
         let Some((first, last)) = builder.range() else {
             return Ok(());
         };
@@ -93,7 +90,6 @@ impl Change<'_> {
             last,
             settled: true,
         };
-        joined::put(self.conn, &of, builder.joined().into_iter())?;
         let mut writer = Writer::new(self.conn, &of);
         builder.finish(|number, word, documents| writer.add(number, word, documents))?;
         writer.finish()
