@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use filrouge_store::text_index::{
     Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, IndexedSession, Known, Seen,
-    SessionNo, TextIndex, Which,
+    SessionNo, TextIndex, Wanted, Which,
 };
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, Transaction, params};
@@ -268,7 +268,15 @@ impl TextIndex for SqliteIndex {
     }
 
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
-        self.read(|files, conn| candidates::find(files, conn, query))
+        self.read(|files, conn| match query.wanted {
+            Wanted::All(_) | Wanted::Any(_) => candidates::find(files, conn, query),
+            Wanted::Nearest(embedder, vector, limit) => {
+                vectors::nearest((files, conn), (embedder, vector), query, limit)
+            }
+            Wanted::WithoutVector(embedder, limit) => {
+                vectors::without(files, conn, embedder, query.kinds, limit)
+            }
+        })
     }
 
     fn bodies(

@@ -225,7 +225,9 @@ impl LedgerFeed {
         if upto == after {
             let newest = page.touches.newest;
             state.page = None;
-            return self.read_forgotten(&seen, &sessions, (after, newest), effort).await;
+            return self
+                .read_forgotten(&seen, &sessions, (after, newest), effort)
+                .await;
         }
         let sessions = page.touches.sessions.get(page.next..).unwrap_or_default();
         let taken = self.feed(&seen, sessions, (after, upto), effort).await?;
@@ -264,7 +266,9 @@ impl LedgerFeed {
         (at, newest): (Position, u64),
         effort: Effort,
     ) -> Result<Step, Failure> {
-        let again = found.iter().filter_map(|session| forgotten(session, newest));
+        let again = found
+            .iter()
+            .filter_map(|session| forgotten(session, newest));
         let sessions: Vec<Touched> = again.collect();
         if sessions.is_empty() {
             return Ok(Step::Done);
@@ -329,8 +333,7 @@ impl LedgerFeed {
         }
         let position = position::encode(position, self.engine.ledger().store_id());
         let (seen, updates, documents) = (seen.clone(), batch.updates, batch.documents);
-        let ask =
-            move |index: &dyn TextIndex| index.change(Some(&seen), &updates, Some(&position));
+        let ask = move |index: &dyn TextIndex| index.change(Some(&seen), &updates, Some(&position));
         let put = self.indexed(ask).await?;
         if put {
             count(&self.counters.documents, documents);

@@ -61,9 +61,7 @@ impl LedgerFeed {
         match read {
             Ok(Some(Read::Made(made))) => Ok(Reading::Changed(made)),
             Ok(Some(Read::Untold)) => Ok(Reading::Untold),
-            Ok(None) => {
-                Ok(Reading::Gone(IndexUpdate::Gone(key_of(touched))))
-            }
+            Ok(None) => Ok(Reading::Gone(IndexUpdate::Gone(key_of(touched)))),
             Err(failure) if is_its_own(&failure) => Ok(self.unreadable(touched, known, &failure)),
             Err(failure) => Err(failure),
         }

@@ -3,14 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use filrouge_store::text_index::{Candidate, CandidateQuery, SessionNo, Wanted};
+use filrouge_store::text_index::{Candidate, CandidateQuery, SessionNo};
 use filrouge_types::Failure;
 use rusqlite::Connection;
 
 use super::ask::{Asked, Hit};
 use super::files::Files;
 use super::listed::{Within, document};
-use super::vectors;
 
 /// So many documents are looked up one by one; more by the list of all.
 const LOOKED_UP: usize = 256;
@@ -47,15 +46,6 @@ pub(super) fn find(
     query: &CandidateQuery<'_>,
 ) -> Result<Vec<Candidate>, Failure> {
     let within = Within::find(conn, query.reach)?;
-    match query.wanted {
-        Wanted::WithoutVector(embedder, limit) => {
-            return vectors::without(files, conn, embedder, query.kinds, limit);
-        }
-        Wanted::Nearest(embedder, vector, limit) => {
-            return vectors::nearest((files, conn, &within), (embedder, vector), query, limit);
-        }
-        Wanted::All(_) | Wanted::Any(_) => {}
-    }
     let asked = Asked::of(query);
     let filter = Filter::of(query);
     let few = query.sessions.filter(|sessions| sessions.len() <= SESSIONS);

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::words::{Class, WordPart, each_run};
+use super::words::{Class, WordPart, each_run, each_word};
 
 /// A junction goes by a number below this. More of them make lists longer, and fewer let more documents pass that do not
 /// hold a phrase: of 400 junctions each, one in forty.
@@ -29,8 +29,14 @@ fn each_letters(text: &str, each: &mut impl FnMut(Range<usize>)) {
     });
 }
 
+/// Shows `take` the words of a folded text, and then its junctions.
+pub(super) fn each_term(folded: &str, take: &mut impl FnMut(&str)) {
+    each_word(folded, take);
+    each_junction(folded, take);
+}
+
 /// Shows `take` the junctions of a folded text as words, as they come.
-pub(super) fn each_junction(folded: &str, take: &mut impl FnMut(&str)) {
+fn each_junction(folded: &str, take: &mut impl FnMut(&str)) {
     let mut before: Option<Range<usize>> = None;
     each_letters(folded, &mut |run| {
         if let Some(before) = before.replace(run.clone()) {

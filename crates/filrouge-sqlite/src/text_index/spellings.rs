@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use memchr::{memchr, memmem, memrchr};
 
-use super::words::each_term;
+use super::junctions::each_term;
 
 /// The words of a folded text, as a list.
 pub(super) fn list(folded: &str) -> Vec<u8> {

@@ -109,7 +109,7 @@ pub(super) fn keep_of(conn: &Connection, name: Option<&str>) -> Result<(), Failu
 }
 
 pub(super) fn nearest(
-    (files, conn, within): (&Files, &Connection, &Within),
+    (files, conn): (&Files, &Connection),
     (name, vector): (&str, &[i8]),
     query: &CandidateQuery<'_>,
     limit: usize,
@@ -117,6 +117,7 @@ pub(super) fn nearest(
     let Some(embedder) = embedder(conn, name)? else {
         return Ok(Vec::new());
     };
+    let within = Within::find(conn, query.reach)?;
     let documents = within.documents(files, conn, query.reach)?;
     let filter = Filter::of(query);
     let mut best: BinaryHeap<Reverse<(i32, DocumentNo)>> = BinaryHeap::new();

@@ -8,8 +8,6 @@ use std::ops::Range;
 
 use filrouge_store::text_index::is_dense;
 
-use super::junctions::each_junction;
-
 /// A word has at most so many characters…
 const WORD: usize = 64;
 /// …and what is cut from the same run has so many in common with the one before it: a shorter literal within the run is
@@ -63,12 +61,6 @@ pub(super) fn each_word(folded: &str, take: &mut impl FnMut(&str)) {
             _ => each_cut(run, take),
         }
     });
-}
-
-/// As [`each_word`], with the junctions of the text.
-pub(super) fn each_term(folded: &str, take: &mut impl FnMut(&str)) {
-    each_word(folded, take);
-    each_junction(folded, take);
 }
 
 /// Characters and pairs.

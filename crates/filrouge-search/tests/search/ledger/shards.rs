@@ -1,5 +1,6 @@
 //! What a scope reaches in the index is what lists show it.
 
+use filrouge_store::contract::text_index::Asking as _;
 use std::collections::BTreeSet;
 
 use filrouge_search::ledger::reach_of;
