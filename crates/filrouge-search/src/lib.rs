@@ -32,7 +32,8 @@ mod view;
 mod weigh;
 
 pub use answer::{Excerpt, Hit, Results};
-pub use ask::{Ask, Mode, Order, Zone};
+pub use ask::{Ask, Mode, Order};
+pub use dates::Zone;
 pub use fields::Field;
 pub use find::{LedgerSearch, Searcher, begun, search, search_until};
 pub use jiff::tz::TimeZone;

@@ -10,6 +10,7 @@ mod candidates;
 mod counts;
 mod documents;
 mod files;
+mod flush;
 mod forget;
 mod junctions;
 mod lexicon;
